@@ -42,7 +42,14 @@ from service.application.readiness import ReadinessService
 from service.application.reconciliations import MEGABYTE, ReconciliationService
 from service.application.services import Services
 from service.application.timekeeping import Timekeeper
-from service.cloud.ports import History, PriceFeed, Registry, Telemetry, TpuCloud, WorkerLogs
+from service.cloud.ports import (
+    OperationHistory,
+    PriceFeed,
+    Registry,
+    Telemetry,
+    TpuCloud,
+    WorkerLogs,
+)
 from service.cloud.rate_limit import Pace, ReadPace, ReportPace
 from service.cloud.registry import OciRegistry
 from service.controllers.base import Controller
@@ -248,7 +255,7 @@ def price_feed(settings: Settings) -> PriceFeed:
     return GooglePrices(catalog_client(connect(settings.emulator, BILLING_HOST)))
 
 
-def history(settings: Settings, pace: ReadPace) -> History:
+def history(settings: Settings, pace: ReadPace) -> OperationHistory:
     """Google's audit log, or the emulator's."""
     from service.cloud.google.channel import connect  # noqa: PLC0415 - the API needs none of it
     from service.cloud.google.history import (  # noqa: PLC0415

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from service.domain.clock import DAY
-from service.domain.costs.charge import Charge, Kind, Resource, tags_of
+from service.domain.costs.charge import Charge, ChargeKind, Resource, tags_of
 from service.domain.costs.focus import Account, Version, header, lines
 from service.domain.metering.attribution import Attribution
 from service.domain.pricing.price_book import Price, reserved
@@ -26,7 +26,7 @@ def resource(**changes: Any) -> Resource:
     base = Resource(
         path="projects/lab/locations/us-west4-a/nodes/trainer-3d6c2a11",
         name="trainer",
-        kind=Kind.TPU_VM,
+        kind=ChargeKind.TPU_VM,
         project="lab",
         zone="us-west4-a",
         generation="v5e",
@@ -69,7 +69,7 @@ def of_machine(**changes: Any) -> Charge:
     of = resource(
         path="tpu-steward/vm-of/projects/lab/locations/us-central1-b/nodes/old-1",
         name="VM of old",
-        kind=Kind.MACHINE,
+        kind=ChargeKind.MACHINE,
         zone="us-central1-b",
         generation="n1-standard-8",
         accelerator_type="n1-standard-8",
@@ -88,7 +88,7 @@ def of_unused(**changes: Any) -> Charge:
     of = resource(
         path=MARCH.path,
         name=MARCH.name,
-        kind=Kind.RESERVATION,
+        kind=ChargeKind.RESERVATION,
         accelerator_type="v5e",
         model="reserved",
         reservation=MARCH.path,

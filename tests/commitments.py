@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from service.domain.commitments.commitment import Commitment, Term
-from service.domain.commitments.coverage import Line, Priced, cover, since_of, tpu_line
+from service.domain.commitments.coverage import CoverageLine, Priced, cover, since_of, tpu_line
 from service.domain.commitments.standing import CommitmentUsage, usage_in
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.meter import Meter, Usage
@@ -47,7 +47,7 @@ def covered(
     start: int,
     end: int,
     book: PriceBook | None = None,
-) -> tuple[Line, ...]:
+) -> tuple[CoverageLine, ...]:
     """The lines of usage that is known up to `end`, for figures from `start` on."""
     known = factories.book() if book is None else book
     meters = [

@@ -13,7 +13,7 @@ from service.domain.metering.meter import Evidence, Usage
 from service.domain.money import NANOS
 from service.domain.nodes.node import CloudNode, Node, NodeSpec, NodeState, Place
 from service.domain.nodes.operation import Operation
-from service.domain.nodes.request import Wish
+from service.domain.nodes.request import RequestedNode
 from service.domain.pricing.price_book import Price, PriceBook, Sku
 from tests.hands import NOON
 
@@ -21,9 +21,9 @@ PROJECT = "lab"
 ZONE = "us-west4-a"
 
 
-def wish(**changes: Any) -> Wish:
+def wish(**changes: Any) -> RequestedNode:
     """A wish that will be granted: eight v5e chips in one zone."""
-    base = Wish(project=PROJECT, accelerator_type="v5litepod-8", zone=ZONE, team="vision")
+    base = RequestedNode(project=PROJECT, accelerator_type="v5litepod-8", zone=ZONE, team="vision")
     return replace(base, **changes)
 
 

@@ -10,8 +10,8 @@ from service.domain.nodes.node import CloudNode, NodeState, Place
 from service.domain.nodes.ownership import LABEL_ID, LABEL_INSTALL
 from service.domain.nodes.queued_resource import QueuedResource
 from service.domain.orphans.fleet_watch import Watch
-from service.domain.orphans.orphan import Orphan, OrphanKind, Shown
-from service.domain.orphans.verdict import Attempt
+from service.domain.orphans.orphan import Orphan, OrphanKind, ShownResource
+from service.domain.orphans.verdict import KnownAttempt
 from tests.factories import PROJECT, ZONE
 from tests.hands import NOON
 
@@ -22,9 +22,9 @@ PERIOD = 15
 LONG = 3_600
 
 
-def shown(cloud_id: str = "run-1", **changes: Any) -> Shown:
+def shown(cloud_id: str = "run-1", **changes: Any) -> ShownResource:
     """A READY node of ours, made long ago."""
-    base = Shown(
+    base = ShownResource(
         place=Place(PROJECT, ZONE, cloud_id),
         queued=False,
         state=NodeState.READY,
@@ -38,9 +38,9 @@ def shown(cloud_id: str = "run-1", **changes: Any) -> Shown:
     return replace(base, **changes)
 
 
-def attempt(cloud_id: str = "run-1", **changes: Any) -> Attempt:
+def attempt(cloud_id: str = "run-1", **changes: Any) -> KnownAttempt:
     """An attempt of ours that is over."""
-    base = Attempt(ID, ZONE, cloud_id, slices=1, present=False)
+    base = KnownAttempt(ID, ZONE, cloud_id, slices=1, present=False)
     return replace(base, **changes)
 
 

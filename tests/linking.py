@@ -6,7 +6,7 @@ from typing import Any
 
 from service.domain.clock import HOUR
 from service.domain.idle.cleanup import Watched
-from service.domain.idle.course import Course, State
+from service.domain.idle.course import IdleCourse, State
 from service.domain.idle.links import Verb, make_links
 from service.domain.idle.policy import Action
 from service.domain.nodes.node import Node, NodeState
@@ -42,7 +42,7 @@ def notified(units: Units, node: Node, at: int | None) -> None:
         before = unit.idle_courses.get(node.id)
         version = 0 if before is None else before.course.version
         told = None if at is None else Action.DELETE
-        course = Course(node.id, node.attempt, state, NOON - HOUR, at, told, version=version)
+        course = IdleCourse(node.id, node.attempt, state, NOON - HOUR, at, told, version=version)
         unit.idle_courses.save([Watched(course, node.spec.project)])
 
 

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from service.api.http.schemas import LABEL, Page, Time, Usd, View, shown, whole
-from service.application.budgets.budgets import Detail, Shown
+from service.application.budgets.budgets import BudgetStatus, Detail
 from service.domain.budgets.alerts import Alert
 from service.domain.budgets.budget import MAX_PERCENT, Budget, Measure, OnExceeded, Period, Scope
 from service.domain.clock import rfc3339
 from service.domain.money import usd
 from service.domain.notifications.notification import Channel, Notification, origin_of
-from service.store.budgets import Refusal
+from service.store.budgets import BudgetRefusal
 
 
 class ScopeView(View):
@@ -123,7 +123,7 @@ class BudgetView(View):
     )
 
     @classmethod
-    def of(cls, shown: Shown) -> BudgetView:
+    def of(cls, shown: BudgetStatus) -> BudgetView:
         """The view of a budget."""
         return cls(**_settings(shown.budget), **_standing(shown), warnings=shown.warnings)
 
@@ -141,7 +141,7 @@ class RefusalView(View):
     message: str
 
     @classmethod
-    def of(cls, refusal: Refusal) -> RefusalView:
+    def of(cls, refusal: BudgetRefusal) -> RefusalView:
         """The view of a refusal."""
         return cls(at=rfc3339(refusal.at), message=refusal.message)
 
@@ -222,7 +222,7 @@ _OF_PERIOD = (
 """What is null while a budget does not count."""
 
 
-def _standing(shown: Shown) -> dict[str, Any]:
+def _standing(shown: BudgetStatus) -> dict[str, Any]:
     standing, amount = shown.standing, shown.budget.amount
     alerts = tuple(map(AlertView.of, shown.alerts))
     if standing is None:

@@ -38,9 +38,9 @@ class CapacityQuery(PageQuery):
     )
     project: Name = Field(default="", description="Only this project.", examples=["lab"])
 
-    def to_question(self) -> capacity.CapacityQuery:
+    def to_question(self) -> capacity.AttemptQuery:
         """The same in the words of the application."""
-        return capacity.CapacityQuery(
+        return capacity.AttemptQuery(
             self.window,
             self.project,
             self.zone,

@@ -14,7 +14,7 @@ from service.api.http.schemas import Page, PageQuery, View
 from service.application import catalog
 from service.domain.catalog.images import Framework, Hosts, ImageStanding
 from service.domain.catalog.provisioning import Architecture
-from service.domain.catalog.zones import Offer, region_of
+from service.domain.catalog.zones import ZoneOffer, region_of
 
 router = Router(prefix="/v1/catalog", tags=["catalog"])
 
@@ -119,7 +119,7 @@ class ZoneView(View):
     generations: tuple[ZoneOfferView, ...]
 
     @classmethod
-    def of(cls, zone: str, offers: Sequence[Offer]) -> ZoneView:
+    def of(cls, zone: str, offers: Sequence[ZoneOffer]) -> ZoneView:
         """The view of a zone with these offers."""
         views = tuple(ZoneOfferView.model_validate(offer) for offer in offers)
         return cls(name=zone, region=region_of(zone), generations=views)

@@ -28,7 +28,7 @@ from service.api.http.schemas import (
     shown,
     whole,
 )
-from service.application.pricing.commitments import Report, Shown
+from service.application.pricing.commitments import CommitmentReport, CommitmentStatus
 from service.domain.clock import instant, rfc3339
 from service.domain.commitments.commitment import (
     MAX_CHIPS,
@@ -38,7 +38,7 @@ from service.domain.commitments.commitment import (
     Term,
 )
 from service.domain.commitments.coverage import Covered
-from service.domain.commitments.standing import Figures, Standing
+from service.domain.commitments.standing import CommitmentStanding, CoverageFigures
 from service.domain.money import NANOS, half_even, parse_usd, usd
 
 PATH = "/v1/commitments"
@@ -161,7 +161,7 @@ class CommitmentView(View):
     as_of: Time
 
     @classmethod
-    def of(cls, shown: Shown) -> CommitmentView:
+    def of(cls, shown: CommitmentStatus) -> CommitmentView:
         """The view of a commitment."""
         one = shown.commitment
         origin: RateOrigin = "list" if one.contract is None else "contract"
@@ -247,7 +247,7 @@ class CommitmentStandingView(View):
     nodes: tuple[CoveredNodeView, ...] = Field(description="The largest part first.")
 
     @classmethod
-    def of(cls, one: Standing, names: Mapping[str, str]) -> CommitmentStandingView:
+    def of(cls, one: CommitmentStanding, names: Mapping[str, str]) -> CommitmentStandingView:
         """The view of a commitment in a window."""
         its, covered = one.priced.commitment, one.covered
         return cls(
@@ -317,7 +317,7 @@ class CommitmentUsageView(View):
     as_of: Time
 
     @classmethod
-    def of(cls, report: Report) -> CommitmentUsageView:
+    def of(cls, report: CommitmentReport) -> CommitmentUsageView:
         """The view of a report."""
         found, names = report.usage, report.names
         window = WindowView(start=rfc3339(found.window.start), end=rfc3339(found.window.end))
@@ -364,7 +364,7 @@ def _covered(node_id: str, team: str, part: Covered, names: Mapping[str, str]) -
     )
 
 
-def _amortised(one: Figures) -> dict[str, Any]:
+def _amortised(one: CoverageFigures) -> dict[str, Any]:
     return {
         "charged": usd(one.charged),
         "avoided": usd(one.covered.avoided),

@@ -12,15 +12,15 @@ from service.api.http.routing import Router
 from service.api.http.schemas import Line, Name, Seconds, Text, Time, Usd, View, shown
 from service.api.node_request import HardwareRequest
 from service.api.prices import PriceView
-from service.application.pricing.estimates import Caller, Estimate, Share
+from service.application.pricing.estimates import Caller, Estimate, OfferShare
 from service.domain.budgets.budget import OnExceeded
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.catalog.zones import region_of
 from service.domain.clock import HOUR, rfc3339
 from service.domain.errors import Rejected
 from service.domain.money import half_even, usd
-from service.domain.nodes.request import Wish
-from service.domain.pricing.estimate import Offer
+from service.domain.nodes.request import RequestedNode
+from service.domain.pricing.estimate import PriceOffer
 
 router = Router(prefix="/v1/estimates", tags=["costs"])
 
@@ -48,9 +48,11 @@ class EstimateRequest(HardwareRequest):
         default=None, description="The same.", examples=[{"run": "17"}]
     )
 
-    def to_wish(self) -> Wish:
+    def to_wish(self) -> RequestedNode:
         """The hardware and the places in the words of the domain."""
-        return Wish(**self.model_dump(exclude_none=True, include=set(HardwareRequest.model_fields)))
+        return RequestedNode(
+            **self.model_dump(exclude_none=True, include=set(HardwareRequest.model_fields))
+        )
 
     def to_caller(self) -> Caller:
         """For whom it is, in the words of the application."""
@@ -80,7 +82,7 @@ class OfferView(View):
     price: PriceView | None
 
     @classmethod
-    def of(cls, offer: Offer) -> OfferView:
+    def of(cls, offer: PriceOffer) -> OfferView:
         """The view of an offer."""
         return cls(
             zone=offer.zone,
@@ -118,7 +120,7 @@ class ShareView(View):
     )
 
     @classmethod
-    def of(cls, share: Share) -> ShareView:
+    def of(cls, share: OfferShare) -> ShareView:
         """The view of a share."""
         return cls(
             budget_id=share.budget.id,

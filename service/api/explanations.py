@@ -10,7 +10,7 @@ from service.api.prices import PriceView
 from service.application.costs.explanations import Explanation
 from service.domain.clock import rfc3339
 from service.domain.metering.attribution import Attribution
-from service.store.usage_versions import Belief
+from service.store.usage_versions import UsageVersion
 
 
 class BeliefView(View):
@@ -26,7 +26,7 @@ class BeliefView(View):
     recorded_at: Time
 
     @classmethod
-    def of(cls, belief: Belief) -> BeliefView:
+    def of(cls, belief: UsageVersion) -> BeliefView:
         """The view of a version."""
         return cls(
             start=rfc3339(belief.start_at),

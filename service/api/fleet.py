@@ -8,7 +8,7 @@ from service.api.http.deps import HealthDep
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
 from service.api.http.schemas import Time, Usd, View
-from service.application.health import Fleet
+from service.application.health import FleetHealth
 from service.domain.clock import rfc3339
 from service.domain.money import usd
 
@@ -35,7 +35,7 @@ class FleetView(View):
     as_of: Time
 
     @classmethod
-    def of(cls, fleet: Fleet) -> FleetView:
+    def of(cls, fleet: FleetHealth) -> FleetView:
         """The view of the fleet."""
         return cls(
             ready_nodes=fleet.ready,

@@ -12,7 +12,7 @@ from service.api.http.deps import ForecastsDep
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
 from service.api.http.schemas import Body, Time, Usd, View, shown, whole
-from service.application.costs.forecasts import Outlook
+from service.application.costs.forecasts import ForecastOutlook
 from service.domain.budgets.budget import Period
 from service.domain.clock import rfc3339
 from service.domain.costs.forecast import Band, Method, Snapshot
@@ -119,7 +119,7 @@ class ForecastView(View):
     as_of: Time = Field(description="The last full minute.")
 
     @classmethod
-    def of(cls, outlook: Outlook, query: ForecastQuery) -> ForecastView:
+    def of(cls, outlook: ForecastOutlook, query: ForecastQuery) -> ForecastView:
         """The view of a forecast."""
         found = outlook.forecast
         basis = found.basis

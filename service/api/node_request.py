@@ -17,7 +17,7 @@ from service.domain.idle.terms import UNSAID, TermsChange
 from service.domain.lifecycle.reimaging import Software
 from service.domain.metering.attribution import Reattribution
 from service.domain.nodes.node import IdlePolicy
-from service.domain.nodes.request import Wish
+from service.domain.nodes.request import RequestedNode
 from service.domain.pricing.driver_vm import UserVm
 
 Places = Annotated[tuple[Name, ...], Field(max_length=100)]
@@ -179,12 +179,12 @@ class NodeRequest(HardwareRequest):
         " the supervisor, unchanged.",
     )
 
-    def to_wish(self) -> Wish:
+    def to_wish(self) -> RequestedNode:
         """The same in the words of the domain."""
         apart = {"framework", "idle", "valid_until", "vm"}
         values = self.model_dump(exclude_none=True, exclude=apart)
         framework, idle, until = self.framework, self.idle, self.valid_until
-        return Wish(
+        return RequestedNode(
             **values,
             valid_until=None if until is None else instant(until),
             framework=None if framework is None else framework.name,

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from service.api.cleanup.policies import AppliedView
 from service.api.http.schemas import Month, Page, Time, Usd, View
-from service.application.costs.accruals import Stretch
+from service.application.costs.accruals import Accrual
 from service.application.nodes.cost import CostLine, NodeCost
 from service.domain.billing_period import period_of
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
@@ -17,7 +17,7 @@ from service.domain.jobs.occupancy import Occupancy
 from service.domain.money import usd
 from service.domain.nodes.node import Asked
 from service.domain.nodes.placement import Outcome
-from service.store.ledger import Line
+from service.store.ledger import PostedLine
 
 
 class EndpointView(View):
@@ -248,7 +248,7 @@ class UnpostedView(View):
     )
 
     @classmethod
-    def of(cls, one: Stretch) -> UnpostedView:
+    def of(cls, one: Accrual) -> UnpostedView:
         """The view of a stretch."""
         return cls(
             what=one.what,
@@ -367,7 +367,7 @@ class EntryView(View):
     posted_at: Time
 
     @classmethod
-    def of(cls, line: Line) -> EntryView:
+    def of(cls, line: PostedLine) -> EntryView:
         """The view of a line."""
         billed = line.charge_start if line.period is None else line.period
         return cls(

@@ -12,7 +12,7 @@ from service.api.http.problems import may_answer
 from service.api.http.routing import Router
 from service.api.http.schemas import Body, Line, Name, Page, PageQuery, Time, Usd, View
 from service.api.node_views import NodeView
-from service.application.orphans import Adopter, OrphanKind, Seen, summed
+from service.application.orphans import Adopter, OrphanKind, SeenOrphan, summed
 from service.domain.clock import rfc3339
 from service.domain.money import usd
 from service.domain.orphans.orphan import OrphanVerdict, owner_hints
@@ -100,7 +100,7 @@ class OrphanView(View):
     gone_at: Time | None
 
     @classmethod
-    def of(cls, seen: Seen) -> OrphanView:
+    def of(cls, seen: SeenOrphan) -> OrphanView:
         """The view of an orphan."""
         orphan, shown = seen.orphan, seen.orphan.shown
         accelerator = shown.accelerator

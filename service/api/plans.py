@@ -13,7 +13,7 @@ from service.api.http.problems import may_answer
 from service.api.http.routing import Router
 from service.api.http.schemas import Body, Instant, Name, Seconds, Time, Usd, View
 from service.api.node_request import Places
-from service.application.pricing.estimates import Plan, Terms
+from service.application.pricing.estimates import HardwarePlan, PlanTerms
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.catalog.zones import region_of
 from service.domain.clock import instant, rfc3339
@@ -114,9 +114,9 @@ class PlanRequest(Body):
             per_chip_batch=self.per_chip_batch,
         )
 
-    def to_terms(self) -> Terms:
+    def to_terms(self) -> PlanTerms:
         """Of what it may be made, in the words of the application."""
-        return Terms(
+        return PlanTerms(
             self.generation,
             self.provisioning_model,
             tuple(self.regions or ()),
@@ -195,7 +195,7 @@ class PlanView(View):
     as_of: Time
 
     @classmethod
-    def of(cls, found: Plan) -> PlanView:
+    def of(cls, found: HardwarePlan) -> PlanView:
         """The view of a plan."""
         return cls(plans=tuple(map(OptionView.of, found.options)), as_of=rfc3339(found.as_of))
 

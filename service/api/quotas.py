@@ -13,7 +13,7 @@ from service.api.http.routing import Router
 from service.api.http.schemas import Name, Page, PageQuery, Time, View
 from service.application.placement import quotas
 from service.domain.clock import rfc3339
-from service.domain.placement.quota import LimitStanding, Size, Stock, Tally, Tier
+from service.domain.placement.quota import LimitStanding, QuotaTally, Size, Stock, Tier
 
 router = Router(prefix="/v1/catalog", tags=["catalog"])
 
@@ -79,7 +79,7 @@ class QuotaView(View):
     said: str = Field(description="Google's own words.")
 
     @classmethod
-    def any_of(cls, one: Tally | Stock) -> QuotaView:
+    def any_of(cls, one: QuotaTally | Stock) -> QuotaView:
         """The view of a limit, or of what there is without a known one."""
         return cls.unlimited(one) if isinstance(one, Stock) else cls.of(one)
 
@@ -108,7 +108,7 @@ class QuotaView(View):
         )
 
     @classmethod
-    def of(cls, tally: Tally) -> QuotaView:
+    def of(cls, tally: QuotaTally) -> QuotaView:
         """The view of a limit."""
         limit, is_fresh = tally.limit, tally.standing is LimitStanding.FRESH
         return cls(

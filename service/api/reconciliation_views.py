@@ -9,12 +9,12 @@ from pydantic import Field
 
 from service.api.billed_commitment_views import BilledCommitmentView
 from service.api.http.schemas import Page, Time, Usd, View, shown, whole
-from service.application.reconciliations import Kept, Outcome
+from service.application.reconciliations import NumberedComparison, Reconciliation
 from service.domain.clock import rfc3339
 from service.domain.money import usd
-from service.domain.reconciliation.bill import Bill, Tally, why_no_commitments
+from service.domain.reconciliation.bill import Bill, BillTally, why_no_commitments
 from service.domain.reconciliation.bill_file import Shape
-from service.domain.reconciliation.invoice import Invoice, Part
+from service.domain.reconciliation.invoice import Invoice, InvoicePart
 from service.domain.reconciliation.variance import Difference, Seen, Verdict
 
 
@@ -47,7 +47,7 @@ class TallyView(View):
     )
 
     @classmethod
-    def of(cls, tally: Tally) -> TallyView:
+    def of(cls, tally: BillTally) -> TallyView:
         """The view of a sum."""
         return cls(**_tally(tally))
 
@@ -97,7 +97,7 @@ class PartView(View):
     local_total: str
 
     @classmethod
-    def of(cls, part: Part) -> PartView:
+    def of(cls, part: InvoicePart) -> PartView:
         """The view of a part."""
         return cls(
             name=part.name,
@@ -195,7 +195,7 @@ class ReconciliationView(View):
     )
 
     @classmethod
-    def of(cls, outcome: Outcome) -> ReconciliationView:
+    def of(cls, outcome: Reconciliation) -> ReconciliationView:
         """The view of an outcome."""
         bill, found = outcome.bill, outcome.headline
         counts = bill.counts
@@ -319,7 +319,7 @@ class ComparisonView(View):
     explained: bool = Field(description="Whether the ledger agrees with `billed` or with `net`.")
 
     @classmethod
-    def of(cls, kept: Kept) -> ComparisonView:
+    def of(cls, kept: NumberedComparison) -> ComparisonView:
         """The view of a comparison."""
         line = kept.line
         return cls(
@@ -358,7 +358,7 @@ class ComparisonPage(Page):
     lines: tuple[ComparisonView, ...]
 
 
-def _tally(tally: Tally) -> dict[str, Any]:
+def _tally(tally: BillTally) -> dict[str, Any]:
     return {
         "lines": tally.lines,
         "billed": usd(tally.billed),

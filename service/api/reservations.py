@@ -26,7 +26,7 @@ from service.api.http.schemas import (
     one_line,
 )
 from service.api.node_views import EntryPage, EntryView
-from service.application.pricing.reservations import Shown
+from service.application.pricing.reservations import ReservationStatus
 from service.domain.clock import instant, rfc3339
 from service.domain.metering.reservation import MAX_CHIPS, Reservation, ReservationState
 from service.domain.money import usd
@@ -130,7 +130,7 @@ class ReservationView(View):
     as_of: Time
 
     @classmethod
-    def of(cls, shown: Shown) -> ReservationView:
+    def of(cls, shown: ReservationStatus) -> ReservationView:
         """The view of a reservation."""
         one, price = shown.reservation, shown.price
         return cls(

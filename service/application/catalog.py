@@ -9,7 +9,7 @@ from service.domain.catalog.accelerators import AcceleratorType, Generation
 from service.domain.catalog.images import Framework, Image
 from service.domain.catalog.provisioning import Architecture
 from service.domain.catalog.runtimes import Resolution
-from service.domain.catalog.zones import Offer
+from service.domain.catalog.zones import ZoneOffer
 from service.domain.errors import NotOffered
 
 
@@ -38,7 +38,7 @@ def accelerators(
 
 def zones(
     generation: str | None = None, region: str | None = None
-) -> tuple[tuple[str, tuple[Offer, ...]], ...]:
+) -> tuple[tuple[str, tuple[ZoneOffer, ...]], ...]:
     """Each zone with what the API offers there, by name; of one generation, in one region.
 
     Raises Rejected when there is no such generation.
@@ -85,7 +85,7 @@ def resolve_runtime(
     return runtimes.resolve(accelerator, framework, version, architecture, zone)
 
 
-def _offers_in(zone: str) -> list[Offer]:
+def _offers_in(zone: str) -> list[ZoneOffer]:
     offers = [offer for offer in catalog.load().offers if offer.api]
     found = [offer for offer in offers if offer.zone == zone]
     if not found:

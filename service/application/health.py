@@ -20,7 +20,7 @@ STALE_SECONDS = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class ProjectLook:
     """When a project was last looked at as a whole (0: never), and who is in charge of it."""
 
     project: str
@@ -29,7 +29,7 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class FleetHealth:
     """The fleet as of now. `burn` is nano-dollars an hour for what is READY and priced, and for the
     reservations that are paid whatever runs in them, of which there are `reserved`; `unused` is the
     part of it that is paid for reserved chips which no node uses; `unpriced` the
@@ -44,7 +44,7 @@ class Fleet:
     reserved: int
     unpriced: int
     overdue: int
-    sights: Sequence[Sight]
+    sights: Sequence[ProjectLook]
     as_of: int
     unpriced_reserved: int = 0
     unpriced_vms: int = 0
@@ -66,7 +66,7 @@ class Stamp:
 
     now: int
     revision: Revision
-    sights: tuple[Sight, ...]
+    sights: tuple[ProjectLook, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class HealthService:
         self._clock = clock
         self._projects = tuple(projects)
 
-    def fleet(self) -> Fleet:
+    def fleet(self) -> FleetHealth:
         """How many nodes are in which state, and what they burn."""
         now = self._clock()
         with self._units.reading() as unit:
@@ -118,7 +118,7 @@ class HealthService:
                 reserved, unpriced_reserved = reserved + 1, unpriced_reserved + (rate is None)
                 bought_rate += rate or 0
         unused = max(0, bought_rate - used)
-        return Fleet(
+        return FleetHealth(
             counts=counts,
             ready=sum(one.nodes for one in running),
             chips=sum(one.chips for one in running),
@@ -140,8 +140,8 @@ class HealthService:
             sights = self._sights(unit)
             return Stamp(self._clock(), unit.revisions.now(), tuple(sights))
 
-    def _sights(self, unit: Unit) -> list[Sight]:
-        return [Sight(project, *unit.leases.sight(project)) for project in self._projects]
+    def _sights(self, unit: Unit) -> list[ProjectLook]:
+        return [ProjectLook(project, *unit.leases.sight(project)) for project in self._projects]
 
     def overdue(self, limit: int) -> tuple[int, Sequence[Late]]:
         """How many deletions do not come to their end, and the oldest of them."""

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from service.application.retries import tries
 from service.domain.errors import Conflict, Rejected, StaleVersion
-from service.domain.idempotency import Key
+from service.domain.idempotency import RequestKey
 from service.store.unit import Unit, Units
 
 
 def once(
-    units: Units, scope: str, key: Key | None, now: int, write: Callable[[Unit], str]
+    units: Units, scope: str, key: RequestKey | None, now: int, write: Callable[[Unit], str]
 ) -> tuple[str, bool]:
     """The id of what `write` wrote, and whether it did so just now: with a key that has led to
     something before, nothing is checked or written again.
@@ -40,6 +40,6 @@ def once(
     raise Conflict("others are writing the same resource; retry")
 
 
-def _known(units: Units, scope: str, key: Key) -> str | None:
+def _known(units: Units, scope: str, key: RequestKey) -> str | None:
     with units.reading() as unit:
         return unit.idempotency_keys.find(scope, key)

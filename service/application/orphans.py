@@ -27,13 +27,13 @@ from service.store.orphans import Alike
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
-__all__ = ["Adopter", "OrphanKind", "OrphanService", "Seen", "Sum"]
+__all__ = ["Adopter", "OrphanKind", "OrphanService", "OrphanSum", "SeenOrphan"]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenOrphan:
     """An orphan, when it was last seen, and its cost in nano-dollars an hour.
 
     `hourly` is None where the orphan is not billed, or its price is not known; `billed` tells these
@@ -49,7 +49,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class OrphanSum:
     """Several orphans: how many there are, what they cost an hour in nano-dollars where that is
     known, and how many are billed at a price that nobody knows."""
 
@@ -57,18 +57,18 @@ class Sum:
     hourly: int = 0
     unpriced: int = 0
 
-    def __add__(self, other: Sum) -> Sum:
-        return Sum(
+    def __add__(self, other: OrphanSum) -> OrphanSum:
+        return OrphanSum(
             self.number + other.number,
             self.hourly + other.hourly,
             self.unpriced + other.unpriced,
         )
 
 
-def summed(some: Sequence[Seen]) -> Sum:
+def summed(some: Sequence[SeenOrphan]) -> OrphanSum:
     """What they are together."""
     unpriced = sum(one.billed and one.hourly is None for one in some)
-    return Sum(len(some), sum(one.hourly or 0 for one in some), unpriced)
+    return OrphanSum(len(some), sum(one.hourly or 0 for one in some), unpriced)
 
 
 class OrphanService:
@@ -82,7 +82,7 @@ class OrphanService:
         self._clock = clock
         self._projects = tuple(projects)
 
-    def all(self, project: str = "", kind: OrphanKind | None = None) -> Sequence[Seen]:
+    def all(self, project: str = "", kind: OrphanKind | None = None) -> Sequence[SeenOrphan]:
         """Those that are there, the dearest first. Raises Rejected for a project that is none of
         this service."""
         projects = every(project, self._projects)
@@ -91,17 +91,17 @@ class OrphanService:
         wanted = [one for one in seen if kind in (None, one.orphan.kind)]
         return sorted(wanted, key=lambda one: (-(one.hourly or 0), one.orphan.shown.path))
 
-    def totals(self) -> Mapping[OrphanKind, Sum]:
+    def totals(self) -> Mapping[OrphanKind, OrphanSum]:
         """What there is of each kind, for whoever asks again and again: they are counted, and not
         read one by one."""
-        totals = dict.fromkeys(OrphanKind, Sum())
+        totals = dict.fromkeys(OrphanKind, OrphanSum())
         with self._units.reading() as unit:
             now, book = self._clock(), self._prices.book(unit)
             for some in unit.orphans.alike(self._projects):
                 totals[some.kind] += _sum_of(some, hourly_cost(some.shown, book, now))
         return totals
 
-    def delete(self, orphan_id: str, *, confirm: str = "", actor: str = "") -> Seen:
+    def delete(self, orphan_id: str, *, confirm: str = "", actor: str = "") -> SeenOrphan:
         """Ask for the end of one; asking twice is asking once.
 
         Raises Conflict for what is not ours, unless `confirm` repeats its full name.
@@ -113,7 +113,7 @@ class OrphanService:
         now on. Raises Rejected for what can never be, Conflict for what cannot be now."""
         return self._again(lambda unit: self._adopt(unit, orphan_id, adopter, actor))
 
-    def _delete(self, unit: Unit, orphan_id: str, confirm: str, actor: str) -> Seen:
+    def _delete(self, unit: Unit, orphan_id: str, confirm: str, actor: str) -> SeenOrphan:
         orphan = unit.orphans.get(orphan_id, self._projects)
         self._check_unknown(unit, orphan)
         asked_already = orphan.to_be_deleted and not orphan.by_itself
@@ -155,12 +155,12 @@ class OrphanService:
                     node_id=one.node_id,
                 )
 
-    def _look(self, unit: Unit, some: Sequence[Orphan]) -> list[Seen]:
+    def _look(self, unit: Unit, some: Sequence[Orphan]) -> list[SeenOrphan]:
         """With their prices; one that the last whole look did not lack was seen in it."""
         now, book = self._clock(), self._prices.book(unit)
         looked = {one: unit.leases.looked_at(one) for one in {each.project for each in some}}
         return [
-            Seen(
+            SeenOrphan(
                 one,
                 max(one.last_seen, looked[one.project] if _is_in_the_list(one) else 0),
                 hourly_cost(one.shown, book, now),
@@ -180,9 +180,9 @@ class OrphanService:
         raise Conflict("it is being changed by others at the same time; retry")
 
 
-def _sum_of(some: Alike, hourly: int | None) -> Sum:
+def _sum_of(some: Alike, hourly: int | None) -> OrphanSum:
     unpriced = some.number if hourly is None and is_billed(some.shown) else 0
-    return Sum(some.number, some.number * (hourly or 0), unpriced)
+    return OrphanSum(some.number, some.number * (hourly or 0), unpriced)
 
 
 def _check_confirmed(orphan: Orphan, confirm: str) -> None:

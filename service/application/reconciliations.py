@@ -30,12 +30,12 @@ from service.domain.reconciliation.bill_file import Read, Shape, read_bill
 from service.domain.reconciliation.commitments import BilledCommitment, CommitmentCounter
 from service.domain.reconciliation.invoice import invoices
 from service.domain.reconciliation.reconcile import reconcile
-from service.domain.reconciliation.variance import Billed, Charged, Rules, Sight, Verdict
+from service.domain.reconciliation.variance import Billed, Charged, InventorySight, Rules, Verdict
 from service.store.bill_matches import orphan_key
-from service.store.bills import Kept, Staged
+from service.store.bills import NumberedComparison, Staged
 from service.store.unit import Unit, Units
 
-__all__ = ["DEFAULT_TOLERANCE", "Kept", "Outcome", "ReconciliationService"]
+__all__ = ["DEFAULT_TOLERANCE", "NumberedComparison", "Reconciliation", "ReconciliationService"]
 
 DEFAULT_TOLERANCE = NANOS // 100
 """A cent for each node and hour: less is told, and nobody has to look at it."""
@@ -55,7 +55,7 @@ _ABANDONED_SECONDS = 6 * HOUR
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Reconciliation:
     """A bill and its headline; `known` says that the very same file had been imported before."""
 
     bill: Bill
@@ -64,7 +64,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class BillImport:
     """A file to be imported: what it is called, what it is, and what is of no interest. `alone`
     says that no other file joins it."""
 
@@ -104,7 +104,7 @@ class ReconciliationService:
         name: str = "",
         tolerance: int = DEFAULT_TOLERANCE,
         alone: bool = False,
-    ) -> Outcome:
+    ) -> Reconciliation:
         """Hold a billing export against the ledger. The very same file changes nothing. With
         `alone`, earlier files of its months do not join it, and later ones leave it alone.
 
@@ -114,9 +114,9 @@ class ReconciliationService:
         for chunk in _pieces(file):
             digest.update(chunk)
         file.seek(0)
-        return self._reconcile(file, Wish(name, digest.hexdigest(), tolerance, alone))
+        return self._reconcile(file, BillImport(name, digest.hexdigest(), tolerance, alone))
 
-    def _reconcile(self, file: BinaryIO, wish: Wish) -> Outcome:
+    def _reconcile(self, file: BinaryIO, wish: BillImport) -> Reconciliation:
         with self._units() as unit:
             before = unit.bills.same(wish.digest, wish.tolerance, is_alone=wish.alone)
             for abandoned in unit.bills.abandoned(self._clock() - _ABANDONED_SECONDS):
@@ -145,7 +145,7 @@ class ReconciliationService:
             self._forget_rows(bill)
         return self.outcome(bill.id)
 
-    def outcome(self, bill_id: str) -> Outcome:
+    def outcome(self, bill_id: str) -> Reconciliation:
         """What came of one. Raises NotFound. Commitments of a bill that was imported before they
         were asked for are read from its rows, as long as it has them."""
         with self._units.reading() as unit:
@@ -200,20 +200,22 @@ class ReconciliationService:
                 found += unit.bills.earlier(one.id)
         return found
 
-    def all(self, limit: int, offset: int = 0) -> Sequence[Outcome]:
+    def all(self, limit: int, offset: int = 0) -> Sequence[Reconciliation]:
         """What came of each, the newest first."""
         with self._units.reading() as unit:
             return [_outcome(bill) for bill in unit.bills.all(limit, offset)]
 
     def lines(
         self, bill_id: str, verdicts: Sequence[Verdict], after: int, limit: int
-    ) -> Sequence[Kept]:
+    ) -> Sequence[NumberedComparison]:
         """Its comparisons with these verdicts, by their numbers. Raises NotFound."""
         with self._units.reading() as unit:
             unit.bills.get(bill_id)
             return unit.bills.lines(bill_id, verdicts or tuple(Verdict), after, limit)
 
-    def largest(self, bill_id: str, verdicts: Sequence[Verdict], limit: int) -> Sequence[Kept]:
+    def largest(
+        self, bill_id: str, verdicts: Sequence[Verdict], limit: int
+    ) -> Sequence[NumberedComparison]:
         """Those that make the most of the variance."""
         with self._units.reading() as unit:
             return unit.bills.largest(bill_id, verdicts, limit)
@@ -377,8 +379,8 @@ def _of_the_same_kind(shape: Shape) -> Sequence[Shape]:
     return focus if shape in focus else (Shape.CSV, Shape.JSON_LINES)
 
 
-def _outcome(bill: Bill) -> Outcome:
-    return Outcome(bill, headline(bill.groups))
+def _outcome(bill: Bill) -> Reconciliation:
+    return Reconciliation(bill, headline(bill.groups))
 
 
 def _commitments(unit: Unit, bill_id: str) -> CommitmentCounter | None:
@@ -424,8 +426,8 @@ def _sights(
     billed: Sequence[Billed],
     charged: Sequence[Charged],
     hours: tuple[int, int],
-    strangers: Mapping[tuple[str, str], Sight],
-) -> Mapping[str, Sight]:
+    strangers: Mapping[tuple[str, str], InventorySight],
+) -> Mapping[str, InventorySight]:
     """What the inventory saw of everything that is compared, by node id or by the bill's name."""
     nodes = {one.node_id for one in billed if one.node_id}
     nodes |= {one.node_id for one in charged if not one.is_unused}

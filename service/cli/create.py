@@ -13,7 +13,7 @@ from service.cli.node_output import show_asked_for, show_node
 from service.cli.terminal import options
 from service.cli.terminal.client import connected
 from service.cli.terminal.render import as_json
-from service.cli.wait import Goal, Patience
+from service.cli.wait import Goal, NodeWatch
 from service.domain.catalog.provisioning_modes import MAX_SLICES
 
 Types = Annotated[
@@ -178,7 +178,7 @@ def create(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         if not json:
             show_asked_for(answer.value)
         if wait:
-            answer = Patience(client, answer.value["id"], timeout).until(Goal.READY)
+            answer = NodeWatch(client, answer.value["id"], timeout).until(Goal.READY)
             if not json:
                 show_node(answer.value)
     if json:

@@ -13,7 +13,7 @@ import typer
 from service.cli import submit as joborder
 from service.cli.create import Account, Key, MaxWait, Owner, Project, Queued, Slices, Team
 from service.cli.terminal import options
-from service.cli.terminal.client import Answer, Client, connected, segment
+from service.cli.terminal.client import ApiAnswer, Client, connected, segment
 from service.cli.terminal.failure import Failure
 from service.cli.terminal.formatting import money, since, span
 from service.cli.terminal.render import as_json, cleaned, complain, echo, facts, state, table
@@ -88,7 +88,7 @@ def submit(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         _after_submission(client, answer, follow=not (detach or dry_run), json=json)
 
 
-def _after_submission(client: Client, answer: Answer, *, follow: bool, json: bool) -> None:
+def _after_submission(client: Client, answer: ApiAnswer, *, follow: bool, json: bool) -> None:
     job = answer.value
     if json and not follow:
         as_json(answer)

@@ -12,12 +12,12 @@ from service.cli.connection import show_connection
 from service.cli.idle import idle
 from service.cli.jobs_of_node import check_jobs
 from service.cli.terminal import options
-from service.cli.terminal.client import Answer, Client, connected
+from service.cli.terminal.client import ApiAnswer, Client, connected
 from service.cli.terminal.failure import Failure
 from service.cli.terminal.formatting import money
 from service.cli.terminal.render import as_json, echo
 from service.cli.terminal.resolve import find_node
-from service.cli.wait import Goal, Patience
+from service.cli.wait import Goal, NodeWatch
 from service.domain.nodes.node import ENDED
 
 app = typer.Typer(
@@ -319,12 +319,14 @@ _WHAT_NOW = {
 }
 
 
-def _follow(client: Client, answer: Answer, goal: Goal, timeout: int | None, *, json: bool) -> None:
+def _follow(
+    client: Client, answer: ApiAnswer, goal: Goal, timeout: int | None, *, json: bool
+) -> None:
     """Wait where a timeout is given, and say how it stands."""
     if not json:
         echo(*(f"note: {warning}" for warning in answer.value.get("warnings") or ()))
     if timeout is not None:
-        answer = Patience(client, answer.value["id"], timeout).until(goal)
+        answer = NodeWatch(client, answer.value["id"], timeout).until(goal)
     node = answer.value
     there = node["state"] == goal or node["state"] in ENDED
     if json:

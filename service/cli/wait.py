@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from service.cli.queue import READY, queue_line, slices_ready
-from service.cli.terminal.client import Answer, Client, Unreachable
+from service.cli.terminal.client import ApiAnswer, Client, Unreachable
 from service.cli.terminal.failure import Failure
 from service.cli.terminal.formatting import age
 from service.cli.terminal.render import cleaned, complain, console
@@ -31,7 +31,7 @@ class Goal(StrEnum):
     DELETED = "DELETED"
 
 
-class Verdict(StrEnum):
+class WaitResult(StrEnum):
     """Whether it came to that."""
 
     REACHED = "reached"
@@ -39,22 +39,22 @@ class Verdict(StrEnum):
     OPEN = "open"
 
 
-def verdict(goal: Goal, state: str) -> Verdict:
+def verdict(goal: Goal, state: str) -> WaitResult:
     """What a state means for the goal. A node that failed is as gone as one that was deleted."""
     if state == goal or (goal is Goal.DELETED and state in ENDED):
-        return Verdict.REACHED
-    return Verdict.MISSED if state in ENDED else Verdict.OPEN
+        return WaitResult.REACHED
+    return WaitResult.MISSED if state in ENDED else WaitResult.OPEN
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class NodeWatch:
     """Looks at one node again and again; `timeout` is in seconds."""
 
     client: Client
     node_id: str
     timeout: int
 
-    def until(self, goal: Goal) -> Answer:
+    def until(self, goal: Goal) -> ApiAnswer:
         """The node, once the goal is reached. Raises Failure when it cannot be, or in time."""
         started = time.monotonic()
         with progress() as show:
@@ -64,17 +64,17 @@ class Patience:
                 elapsed = int(time.monotonic() - started)
                 show(f"{age(elapsed):>7}  {seen(node)}")
                 match verdict(goal, node["state"]):
-                    case Verdict.REACHED:
+                    case WaitResult.REACHED:
                         return answer
-                    case Verdict.MISSED:
+                    case WaitResult.MISSED:
                         raise Failure(_missed(node))
-                    case Verdict.OPEN:
+                    case WaitResult.OPEN:
                         pass
                 if elapsed >= self.timeout:
                     raise Failure(_late(node, elapsed))
                 time.sleep(POLL_SECONDS)
 
-    def _look(self, show: Show) -> Answer:
+    def _look(self, show: Show) -> ApiAnswer:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:

@@ -23,13 +23,13 @@ from service.domain.pricing.skus import SkuFacts
 
 __all__ = [
     "EVERYWHERE",
-    "History",
     "ImageFacts",
     "Inventory",
     "LogCursor",
     "LogLine",
     "LogPage",
     "Operation",
+    "OperationHistory",
     "Order",
     "PriceFeed",
     "Queue",
@@ -214,7 +214,7 @@ class PriceFeed(Protocol):
         ...
 
 
-class History(Protocol):
+class OperationHistory(Protocol):
     """What the cloud has written down of its own doings, for all who come late."""
 
     def terminations(self, project: str, since: int, until: int) -> Sequence[Termination]:

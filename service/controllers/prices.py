@@ -12,7 +12,7 @@ from service.domain.clock import DAY, Clock, rfc3339
 from service.domain.lease import Lease
 from service.domain.money import usd
 from service.domain.pricing.feed import Change, changes
-from service.domain.pricing.skus import Reading, read
+from service.domain.pricing.skus import SkusRead, read
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
@@ -65,7 +65,7 @@ def _write(unit: Unit, found: Sequence[Change]) -> None:
     unit.usage.reconsider(since)
 
 
-def _tell(reading: Reading, found: Sequence[Change]) -> None:
+def _tell(reading: SkusRead, found: Sequence[Change]) -> None:
     for change in found:
         price, before = change.price, change.before
         if before is None:

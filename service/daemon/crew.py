@@ -28,7 +28,7 @@ Act = Callable[[Controller, Lease], None]
 """Takes a turn."""
 
 
-class Workers(Protocol):
+class TakesTurns(Protocol):
     """Have turns taken, as `Crew` does."""
 
     def offer(self, controller: Controller, lease: Lease) -> bool: ...
@@ -43,7 +43,7 @@ class Workers(Protocol):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Turn:
+class CrewTurn:
     """What waits: ordered by rank, then by when it was offered."""
 
     rank: int
@@ -72,7 +72,7 @@ class Crew:
         self._patience = patience
         self._monotonic = monotonic
         self._changed = threading.Condition()
-        self._waiting: list[Turn] = []
+        self._waiting: list[CrewTurn] = []
         self._keys: set[tuple[str, str]] = set()
         self._began: dict[tuple[str, str], float] = {}
         self._threads = 0
@@ -84,7 +84,7 @@ class Crew:
         or is under way: the next one is offered at its next period."""
         with self._changed:
             rank = 0 if controller.name == FIRST else 1
-            turn = Turn(rank, self._number, controller, lease)
+            turn = CrewTurn(rank, self._number, controller, lease)
             if turn.key in self._keys or self._is_over:
                 return False
             self._number += 1
@@ -149,7 +149,7 @@ class Crew:
             with self._changed:
                 self._threads -= 1
 
-    def _take(self, turn: Turn) -> None:
+    def _take(self, turn: CrewTurn) -> None:
         try:
             self._act(turn.controller, turn.lease)
         finally:
@@ -158,7 +158,7 @@ class Crew:
                 self._keys.discard(turn.key)
                 self._changed.notify_all()
 
-    def _next(self) -> Turn | None:
+    def _next(self) -> CrewTurn | None:
         """The next turn, begun; None when the thread is to end."""
         with self._changed:
             while not self._is_over:

@@ -17,9 +17,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 
-from service.application.cleanup.links import Missing, Offer
+from service.application.cleanup.links import LinkOffer, Missing
 from service.application.services import Services
-from service.dashboard.kit.cost_query import Asked, asked_by
+from service.dashboard.kit.cost_query import CostsAsked, asked_by
 from service.dashboard.kit.navigation import navigation
 from service.dashboard.kit.series import GROUPINGS
 from service.dashboard.kit.unknown import prefers_html, shown
@@ -35,7 +35,7 @@ from service.dashboard.pages.manual import manual_page, problem_address, search_
 from service.dashboard.pages.message_link import failed_page, link_page
 from service.dashboard.pages.node import story_of
 from service.dashboard.pages.orphans import orphans_of
-from service.dashboard.pages.overview import View, overview_of
+from service.dashboard.pages.overview import OverviewQuery, overview_of
 from service.dashboard.pages.prices import prices_of
 from service.dashboard.pages.recommended import recommended_of
 from service.dashboard.pages.reconcile import reconcile_of
@@ -69,11 +69,11 @@ async def _asked(  # waits for nothing: a plain function would cost a thread
     step: str = "",
     tz: str = "",
     only: Annotated[list[str] | None, Query(alias="filter")] = None,
-) -> Asked:
+) -> CostsAsked:
     return asked_by(window, aggregate, step, tz, only or ())
 
 
-AskedFor = Annotated[Asked, Depends(_asked)]
+AskedFor = Annotated[CostsAsked, Depends(_asked)]
 """The question that the address asks of the costs."""
 
 
@@ -119,7 +119,7 @@ _pages = _templates()
 @router.get("/")
 def overview(request: Request, window: str = "", group: str = "", after: str = "") -> Response:
     """What is costing me now, what have I spent, and what is it that runs."""
-    view = View.asked(window, group, after)
+    view = OverviewQuery.asked(window, group, after)
 
     def context(services: Services) -> dict[str, Any]:
         return {"page": overview_of(services, view), "command": first_command(request)}
@@ -403,7 +403,7 @@ def use_link(request: Request, token: str) -> Response:
     return _linked(request, lambda services: services.links.use(token))
 
 
-def _linked(request: Request, ask: Callable[[Services], Offer | Missing]) -> Response:
+def _linked(request: Request, ask: Callable[[Services], LinkOffer | Missing]) -> Response:
     try:
         page = link_page(ask(request.app.state.services))
     except (BudgetExceeded, Conflict, Rejected, StoreUnavailable) as error:

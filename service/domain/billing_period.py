@@ -32,7 +32,7 @@ class PeriodState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class BillingMonth:
     """One month: the half-open seconds [start, end)."""
 
     start: int
@@ -50,16 +50,16 @@ class Period:
         return PeriodState.PROVISIONAL if now < self.end + GRACE else PeriodState.CLOSED
 
 
-def period_of(instant: int) -> Period:
+def period_of(instant: int) -> BillingMonth:
     """The month that an instant lies in."""
     first = datetime.fromtimestamp(instant, UTC).replace(
         day=1, hour=0, minute=0, second=0, microsecond=0
     )
     following = first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
-    return Period(int(first.timestamp()), int(following.timestamp()))
+    return BillingMonth(int(first.timestamp()), int(following.timestamp()))
 
 
-def period_named(name: str) -> Period:
+def period_named(name: str) -> BillingMonth:
     """The month of that name, `2026-11`; Rejected when it is none."""
     match = re.fullmatch(MONTH, name)
     if match is None:

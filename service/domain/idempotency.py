@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class RequestKey:
     """A caller's Idempotency-Key, and what tells the body that it came with from any other."""
 
     text: str

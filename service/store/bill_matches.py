@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
 from service.domain.clock import rfc3339
 from service.domain.nodes.node import NodeState
 from service.domain.reconciliation.reservations import reservation_named
-from service.domain.reconciliation.variance import Charged, Seen, Sight
+from service.domain.reconciliation.variance import Charged, InventorySight, Seen
 from service.store.bills import Staged
 from service.store.tables import ledger, nodes, observations, orphans, placements, usage
 
@@ -126,7 +126,9 @@ class Witnesses:
         for row in self._connection.execute(statement):
             yield row[0], row[1]
 
-    def of_nodes(self, node_ids: Collection[str], start: int, end: int) -> Mapping[str, Sight]:
+    def of_nodes(
+        self, node_ids: Collection[str], start: int, end: int
+    ) -> Mapping[str, InventorySight]:
         """What the inventory saw of nodes, and how we know that they ran in [start, end)."""
         looks = self._looks(node_ids)
         spans = self._spans(node_ids, start, end)
@@ -137,7 +139,7 @@ class Witnesses:
             saw = f"{times} saw it READY, the last at {rfc3339(last)}" if number else ""
             words = [*([saw] if saw else ["no poll ever saw it READY"]), *spans.get(node_id, [])]
             seen = Seen.OBSERVED if number else Seen.RECORDED
-            found[node_id] = Sight(seen, "; ".join(words))
+            found[node_id] = InventorySight(seen, "; ".join(words))
         return found
 
     def _looks(self, node_ids: Collection[str]) -> dict[str, tuple[int, int]]:
@@ -172,14 +174,14 @@ class Witnesses:
                 found[row[0]].append(_span(*row[1:]))
         return {node_id: words[:2] for node_id, words in found.items()}
 
-    def of_orphans(self, projects: Sequence[str]) -> Mapping[tuple[str, str], Sight]:
+    def of_orphans(self, projects: Sequence[str]) -> Mapping[tuple[str, str], InventorySight]:
         """What the inventory saw and no record of ours accounts for, by project and cloud id."""
         columns = orphans.c
         statement = select(
             columns.project, columns.path, columns.kind, columns.first_seen, columns.last_seen
         ).where(columns.project.in_(projects))
         return {
-            (row[0], _leaf(row[1])): Sight(
+            (row[0], _leaf(row[1])): InventorySight(
                 Seen.ORPHAN,
                 f"the inventory saw it from {rfc3339(row[3])} to {rfc3339(row[4])}, as"
                 f" {row[2].replace('_', ' ')}; see: tpu-steward orphans list",

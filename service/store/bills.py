@@ -31,8 +31,8 @@ from service.domain.pricing.price_book import RESERVED
 from service.domain.reconciliation.bill import (
     Apart,
     Bill,
+    ComparisonGroup,
     Counts,
-    Group,
     Joined,
     hour_of,
     period_of,
@@ -44,12 +44,18 @@ from service.domain.reconciliation.commitments import (
     DISCOUNTS,
     OFFSET,
     BilledCommitment,
+    BilledUsage,
     Fee,
     Sold,
-    Usage,
 )
-from service.domain.reconciliation.invoice import NO_RATE, Invoice, Key, Sum
-from service.domain.reconciliation.variance import Difference, Line, Seen, Share, Verdict
+from service.domain.reconciliation.invoice import NO_RATE, Invoice, InvoiceKey, RowSum
+from service.domain.reconciliation.variance import (
+    Comparison,
+    Difference,
+    InvoiceShare,
+    Seen,
+    Verdict,
+)
 from service.store.json_columns import dumps, loads
 from service.store.tables import bill_lines, bill_rows, bills
 
@@ -72,7 +78,7 @@ _SUMMED = ("rows", "cost", "credits", "local_cost", "local_credits")
 _NEVER = -1
 """The hour of rows that speak of a whole month."""
 
-_NAMES = [field.name for field in fields(Line) if field.name != "shares"]
+_NAMES = [field.name for field in fields(Comparison) if field.name != "shares"]
 _line_values = attrgetter(*_NAMES)
 _LINE = [bill_lines.c[name] for name in _NAMES]
 _OF_BILL = (
@@ -88,7 +94,7 @@ _OF_BILL = (
 _DOCUMENTS: Mapping[str, Any] = {
     "counts": Counts,
     "apart": dict[str, Apart],
-    "groups": tuple[Group, ...],
+    "groups": tuple[ComparisonGroup, ...],
     "periods": tuple[str, ...],
     "invoices": tuple[Invoice, ...],
     "joined": tuple[Joined, ...],
@@ -97,11 +103,11 @@ _DOCUMENTS: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class NumberedComparison:
     """A comparison with its number, by which pages are cut."""
 
     id: int
-    line: Line
+    line: Comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +130,7 @@ class Staged:
     chip_seconds: int | None
     zone: str = ""
     credit_kinds: Mapping[str, int] = field(default_factory=dict)
-    shares: Sequence[Share] = ()
+    shares: Sequence[InvoiceShare] = ()
     no_rate: str = ""
 
 
@@ -315,20 +321,20 @@ class Bills:
         first, last = self._connection.execute(statement).one()
         return None if first is None else (first, last + HOUR)
 
-    def apart(self, bill_id: str) -> Mapping[tuple[Key, str], Sum]:
+    def apart(self, bill_id: str) -> Mapping[tuple[InvoiceKey, str], RowSum]:
         """What is compared with nothing, by invoice and by what it is."""
         columns = bill_rows.c
         what = case((columns.converted == 0, NO_RATE), else_=columns.kind)
         found = self._sums(bill_id, what, or_(columns.kind != REGULAR, columns.converted == 0))
         return {(key, what): some for key, what, some in found}
 
-    def totals(self, bill_id: str) -> Mapping[Key, Sum]:
+    def totals(self, bill_id: str) -> Mapping[InvoiceKey, RowSum]:
         """All rows of each invoice."""
         return {key: some for key, _, some in self._sums(bill_id, literal(""), true())}
 
     def _sums(
         self, bill_id: str, what: Any, condition: ColumnElement[bool]
-    ) -> Iterator[tuple[Key, str, Sum]]:
+    ) -> Iterator[tuple[InvoiceKey, str, RowSum]]:
         """The sums by invoice. What is in another currency is added up in two halves: all of an
         invoice in a small currency may be more than 64 bits hold."""
         columns, copies = bill_rows.c, bill_rows.c.copies
@@ -349,12 +355,12 @@ class Bills:
             .where(columns.bill_id == bill_id, condition)
             .group_by(*by)
         )
-        found: dict[tuple[Key, str], Sum] = {}
+        found: dict[tuple[InvoiceKey, str], RowSum] = {}
         for account, period, currency, kind, *numbers in self._connection.execute(statement):
             rows, cost, credit, costs, cost_rest, off, off_rest = map(int, numbers)
-            key = Key(account, _month(period), currency), kind
-            some = Sum(rows, cost, credit, costs * NANOS + cost_rest, off * NANOS + off_rest)
-            found[key] = found.get(key, Sum()) + some
+            key = InvoiceKey(account, _month(period), currency), kind
+            some = RowSum(rows, cost, credit, costs * NANOS + cost_rest, off * NANOS + off_rest)
+            found[key] = found.get(key, RowSum()) + some
         return ((*key, some) for key, some in found.items())
 
     def hours(self, bill_id: str) -> Sequence[tuple[int, int]]:
@@ -408,7 +414,7 @@ class Bills:
         statement = select(literal(1)).where(columns.bill_id == bill_id, any_of).limit(1)
         return self._connection.execute(statement).first() is not None
 
-    def coverable(self, bill_id: str, start: int, end: int) -> Sequence[Usage]:
+    def coverable(self, bill_id: str, start: int, end: int) -> Sequence[BilledUsage]:
         """The on-demand usage of TPUs of the hours in [start, end), corrections added up with what
         they correct."""
         columns = bill_rows.c
@@ -424,7 +430,7 @@ class Bills:
             together.setdefault(key, []).append(row)
         return [_usage(rows) for rows in together.values()]
 
-    def compare(self, bill_id: str, lines: Iterable[Line]) -> None:
+    def compare(self, bill_id: str, lines: Iterable[Comparison]) -> None:
         """Keep these comparisons."""
         values = [
             dict(zip(_NAMES, _line_values(line), strict=True))
@@ -440,7 +446,7 @@ class Bills:
 
     def lines(
         self, bill_id: str, verdicts: Sequence[Verdict], after: int, limit: int
-    ) -> Sequence[Kept]:
+    ) -> Sequence[NumberedComparison]:
         """Comparisons with these verdicts and numbers above `after`."""
         columns = bill_lines.c
         statement = (
@@ -451,7 +457,9 @@ class Bills:
         )
         return [_kept(row) for row in self._connection.execute(statement).mappings()]
 
-    def largest(self, bill_id: str, verdicts: Sequence[Verdict], limit: int) -> Sequence[Kept]:
+    def largest(
+        self, bill_id: str, verdicts: Sequence[Verdict], limit: int
+    ) -> Sequence[NumberedComparison]:
         """The comparisons with these verdicts that make the most of the variance."""
         columns = bill_lines.c
         statement = (
@@ -525,12 +533,12 @@ def _fee(row: _Found) -> Fee:
     )
 
 
-def _usage(rows: Sequence[_Found]) -> Usage:
+def _usage(rows: Sequence[_Found]) -> BilledUsage:
     """Rows of one resource, SKU and hour on one invoice. A row that names no amount of use, as some
     corrections, changes none; so with its list price."""
     first = rows[0]
     kinds = _kinds(rows)
-    return Usage(
+    return BilledUsage(
         _sold(first),
         (first["project"], first["resource"], first["node_id"]),
         first["consumption_model"],
@@ -554,9 +562,9 @@ def _kinds(rows: Sequence[_Found]) -> dict[str, int]:
     return kinds
 
 
-def _share(row: _Found) -> Share:
+def _share(row: _Found) -> InvoiceShare:
     copies = row["copies"]
-    return Share(
+    return InvoiceShare(
         row["account"],
         _month(row["period"]),
         row["currency"],
@@ -648,11 +656,11 @@ def _bill(row: Mapping[Any, Any]) -> Bill:
     )
 
 
-def _kept(row: Mapping[Any, Any]) -> Kept:
+def _kept(row: Mapping[Any, Any]) -> NumberedComparison:
     values = {name: row[name] for name in _NAMES}
     values["verdict"] = Verdict(row["verdict"])
     values["difference"] = Difference(row["difference"])
     values["seen"] = Seen(row["seen"])
     values["credit_kinds"] = loads(row["credit_kinds"], dict[str, int])
     values["is_explained"] = bool(row["is_explained"])
-    return Kept(row["id"], Line(**values))
+    return NumberedComparison(row["id"], Comparison(**values))

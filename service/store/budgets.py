@@ -11,7 +11,7 @@ from sqlalchemy import Connection, RowMapping, delete, insert, or_, select, upda
 from service.domain.budgets.budget import Budget, OnExceeded, Period, Scope, Threshold
 from service.domain.clock import DAY
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
-from service.domain.idempotency import Key
+from service.domain.idempotency import RequestKey
 from service.domain.notifications.notification import About
 from service.store.idempotency import ANOTHER_BODY
 from service.store.json_columns import dumps, loads
@@ -29,7 +29,7 @@ _CAPPING = select(*_COLUMNS).where(budgets.c.on_exceeded != OnExceeded.NOTIFY)
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class BudgetRefusal:
     """A node that a budget had no room for."""
 
     at: int
@@ -42,7 +42,7 @@ class Budgets:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add(self, budget: Budget, key: Key | None = None) -> None:
+    def add(self, budget: Budget, key: RequestKey | None = None) -> None:
         """Write a new one. Raises Conflict where the name is taken."""
         self._check_name(budget)
         told = {
@@ -102,7 +102,7 @@ class Budgets:
         rows = self._connection.execute(statement.with_for_update())
         return list(map(_read, rows.mappings()))
 
-    def asked_before(self, key: Key) -> Budget | None:
+    def asked_before(self, key: RequestKey) -> Budget | None:
         """The budget that this key has led to. Raises Rejected when it came with another body."""
         statement = select(*_COLUMNS, budgets.c.request_digest).where(
             budgets.c.request_key == key.text
@@ -128,7 +128,7 @@ class Budgets:
         )
         return claimed.rowcount == 1
 
-    def refuse(self, budget_id: str, refusal: Refusal) -> None:
+    def refuse(self, budget_id: str, refusal: BudgetRefusal) -> None:
         """Remember that it said no."""
         mine = refusals.c.budget_id == budget_id
         newest = select(refusals.c.id).where(mine).order_by(refusals.c.id.desc())
@@ -139,7 +139,7 @@ class Budgets:
             insert(refusals).values(budget_id=budget_id, at=refusal.at, message=refusal.message)
         )
 
-    def refusals(self, budget_id: str, limit: int) -> Sequence[Refusal]:
+    def refusals(self, budget_id: str, limit: int) -> Sequence[BudgetRefusal]:
         """What it refused last, the latest first."""
         statement = (
             select(refusals.c.at, refusals.c.message)
@@ -147,7 +147,7 @@ class Budgets:
             .order_by(refusals.c.id.desc())
             .limit(limit)
         )
-        return [Refusal(*row) for row in self._connection.execute(statement)]
+        return [BudgetRefusal(*row) for row in self._connection.execute(statement)]
 
     def _check_name(self, budget: Budget) -> None:
         statement = select(budgets.c.id).where(

@@ -19,7 +19,7 @@ from sqlalchemy import (
     select,
 )
 
-from service.domain.nodes.placement import Key, Outcome
+from service.domain.nodes.placement import HardwareKey, Outcome
 from service.domain.time_window import Window
 from service.store.tables import placements
 
@@ -42,7 +42,7 @@ class Tried:
     """
 
     project: str
-    key: Key
+    key: HardwareKey
     attempts: int
     ready: int
     stock_outs: int
@@ -131,5 +131,5 @@ def _number(of: ColumnElement[bool]) -> ColumnElement[int]:
 
 def _read(row: Any, seconds_to_ready: int | None, seconds_lived: int | None) -> Tried:
     project, *key = row[: len(_KEY)]
-    tried = Tried(project, Key(*key), *row[len(_KEY) :])
+    tried = Tried(project, HardwareKey(*key), *row[len(_KEY) :])
     return replace(tried, seconds_to_ready=seconds_to_ready, seconds_lived=seconds_lived)

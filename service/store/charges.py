@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Select, bindparam, select
 
 from service.domain.catalog.provisioning import Architecture
 from service.domain.clock import HOUR, floor_to
-from service.domain.costs.charge import Charge, Kind, Resource, tags_of
+from service.domain.costs.charge import Charge, ChargeKind, Resource, tags_of
 from service.domain.nodes.node import NodeSpec, Place
 from service.domain.nodes.slices import WHOLE
 from service.domain.pricing.price_book import Price
@@ -191,7 +191,7 @@ def _node(row: Any, cloud_id: str, purchase: Purchase | None) -> Resource:
     return Resource(
         path=Place(row.project, row.zone, cloud_id).path,
         name=row.name if row.slice == WHOLE else f"{row.name}-{row.slice}",
-        kind=Kind.TPU_NODE if spec.architecture is Architecture.NODE else Kind.TPU_VM,
+        kind=ChargeKind.TPU_NODE if spec.architecture is Architecture.NODE else ChargeKind.TPU_VM,
         project=row.project,
         zone=row.zone,
         generation=row.generation,
@@ -209,7 +209,7 @@ def _machine(row: Any, node: Resource) -> Resource:
         node,
         path=f"tpu-steward/vm-of/{node.path}",
         name=f"VM of {node.name}",
-        kind=Kind.MACHINE,
+        kind=ChargeKind.MACHINE,
         generation=row.vm,
         accelerator_type=row.vm,
         model=row.vm_model,
@@ -223,7 +223,7 @@ def _unused(row: Any, purchase: Purchase) -> Resource:
     return Resource(
         path=purchase.path,
         name=purchase.name,
-        kind=Kind.RESERVATION,
+        kind=ChargeKind.RESERVATION,
         project=row.project,
         zone=row.zone,
         generation=row.generation,

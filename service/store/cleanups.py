@@ -11,8 +11,8 @@ from sqlalchemy.exc import IntegrityError
 
 from service.domain.clock import DAY
 from service.domain.errors import Conflict, StaleVersion
-from service.domain.idle.cleanup import Cleanup, Ended, Held
-from service.domain.idle.plan import Plan
+from service.domain.idle.cleanup import Cleanup, Ended, RailHold
+from service.domain.idle.plan import CleanupPlan
 from service.domain.idle.policy import Action
 from service.domain.idle.rails import Begun, Breaker, Waiting, share_of
 from service.domain.idle.readings import FamilyRead
@@ -26,7 +26,7 @@ _KEPT_SECONDS = 2 * DAY
 _DOCUMENTS: dict[str, Any] = {
     "breaker": Breaker,
     "families": dict[Kind, FamilyRead],
-    "holds": tuple[Held, ...],
+    "holds": tuple[RailHold, ...],
     "waiting": tuple[Waiting, ...],
 }
 _ENDED = [cleanup_history.c[one.name] for one in fields(Ended)]
@@ -69,7 +69,7 @@ class Cleanups:
             raise _stale(cleanup.project)
         return after
 
-    def show(self, plan: Plan, made_by: str) -> None:
+    def show(self, plan: CleanupPlan, made_by: str) -> None:
         """Keep a plan that was shown to somebody, and forget old ones. The same plan made again is
         the same plan."""
         self._connection.execute(
@@ -81,11 +81,11 @@ class Cleanups:
         row = {"id": plan.id, "project": plan.project, "as_of": plan.as_of, "plan": dumps(plan)}
         self._connection.execute(insert(cleanup_plans), {**row, "made_by": made_by})
 
-    def plan(self, plan_id: str) -> Plan | None:
+    def plan(self, plan_id: str) -> CleanupPlan | None:
         """A plan that was shown lately; None for an id that nobody was shown."""
         statement = select(cleanup_plans.c.plan).where(cleanup_plans.c.id == plan_id)
         text = self._connection.execute(statement).scalar_one_or_none()
-        return None if text is None else loads(text, Plan)
+        return None if text is None else loads(text, CleanupPlan)
 
     def end(self, ended: Ended) -> None:
         """Write down what is ended. Raises Conflict where this incarnation was deleted before."""

@@ -22,7 +22,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from service.domain.clock import DAY, floor_to
 from service.domain.metering.attribution import Attribution
-from service.domain.metering.ledger import Entry
+from service.domain.metering.ledger import LedgerEntry
 from service.domain.metering.meter import Usage
 from service.store.attributions import attributed
 from service.store.json_columns import dumps
@@ -70,7 +70,9 @@ class Costs:
             node_days: {},
         }
 
-    def add(self, entries: Sequence[Entry], usage: Usage, whose: Mapping[int, Attribution]) -> None:
+    def add(
+        self, entries: Sequence[LedgerEntry], usage: Usage, whose: Mapping[int, Attribution]
+    ) -> None:
         """Add what was just posted, with `flush` in the same transaction."""
         sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
         for entry in entries:

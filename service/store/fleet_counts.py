@@ -37,7 +37,7 @@ class FleetCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningCount:
     """Nodes that are billed now at one price, and the machines of their users that drive them."""
 
     sku: Sku
@@ -60,7 +60,7 @@ class Overdue:
     replacing: bool = False
 
 
-class Fleet:
+class FleetCounts:
     """Counts over everything alive."""
 
     def __init__(self, connection: Connection) -> None:
@@ -97,7 +97,7 @@ class Fleet:
         statement = select(func.count()).select_from(nodes).where(*_OVERDUE)
         return self._connection.execute(statement).scalar_one()
 
-    def running(self) -> Sequence[Running]:
+    def running(self) -> Sequence[RunningCount]:
         """What is billed now of nodes, by what is priced."""
         pool = case(
             (
@@ -121,7 +121,7 @@ class Fleet:
             .group_by(*columns)
         )
         return [
-            Running(
+            RunningCount(
                 sku=Sku(*row[:5]),
                 vm=Sku(row[5], row[6], row[2], is_vm=True) if row[5] else None,
                 nodes=row[7],

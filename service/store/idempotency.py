@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, insert, select
 
 from service.domain.errors import Rejected
-from service.domain.idempotency import Key
+from service.domain.idempotency import RequestKey
 from service.store.tables import idempotency_keys
 
 ANOTHER_BODY = "this Idempotency-Key was used with another body; use a new key for a new request"
@@ -17,7 +17,7 @@ class IdempotencyKeys:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def find(self, scope: str, key: Key) -> str | None:
+    def find(self, scope: str, key: RequestKey) -> str | None:
         """The id of what the key led to, None when it is new.
 
         Raises Rejected when it came with another body before.
@@ -32,7 +32,7 @@ class IdempotencyKeys:
             raise Rejected(ANOTHER_BODY, led_to=row.led_to)
         return str(row.led_to)
 
-    def add(self, scope: str, key: Key, led_to: str, now: int) -> None:
+    def add(self, scope: str, key: RequestKey, led_to: str, now: int) -> None:
         """Remember where the key led, in the transaction that writes what it led to."""
         self._connection.execute(
             insert(idempotency_keys).values(

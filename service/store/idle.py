@@ -14,10 +14,10 @@ from sqlalchemy.exc import IntegrityError
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import StaleVersion
 from service.domain.idle.cleanup import Watched
-from service.domain.idle.course import Course, State
+from service.domain.idle.course import IdleCourse, State
 from service.domain.idle.policy import Action
-from service.domain.idle.proof import Host, Signals, Verdict
-from service.domain.idle.rollup import Hour
+from service.domain.idle.proof import Host, IdleVerdict, Signals
+from service.domain.idle.rollup import ActivityHour
 from service.domain.idle.signal import Kind, Track
 from service.store.json_columns import dumps, loads
 from service.store.tables import idle_courses, idle_rollups, nodes
@@ -27,7 +27,7 @@ VALUES_SECONDS = 30 * DAY
 
 ROLLUP_SECONDS = 400 * DAY
 
-_COURSE = [one.name for one in fields(Course)]
+_COURSE = [one.name for one in fields(IdleCourse)]
 _LIVE = select(nodes.c.id).where(
     nodes.c.project == bindparam("project"), nodes.c.ended_at.is_(None)
 )
@@ -142,7 +142,7 @@ def _read(row: RowMapping) -> Watched:
     told = course["told"]
     stored = loads(row["signals"], _Stored)
     return Watched(
-        Course(
+        IdleCourse(
             **{
                 **course,
                 "state": State(course["state"]),
@@ -158,7 +158,7 @@ def _read(row: RowMapping) -> Watched:
             stored.named_at,
             stored.unread_since,
         ),
-        loads(row["verdict"], Verdict) if row["verdict"] else None,
+        loads(row["verdict"], IdleVerdict) if row["verdict"] else None,
         row["judged_at"],
         row["due_at"],
     )
@@ -175,9 +175,9 @@ class IdleRollups:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def of(self, ids: Iterable[str], start: int, end: int) -> Mapping[str, Sequence[Hour]]:
+    def of(self, ids: Iterable[str], start: int, end: int) -> Mapping[str, Sequence[ActivityHour]]:
         """The hours of nodes that overlap [start, end), in order."""
-        wanted, found = list(ids), dict[str, list[Hour]]()
+        wanted, found = list(ids), dict[str, list[ActivityHour]]()
         for first in range(0, len(wanted), 500):
             statement = (
                 select(*idle_rollups.c)
@@ -187,11 +187,11 @@ class IdleRollups:
             )
             for row in self._connection.execute(statement):
                 values = loads(row.values, dict[Kind, list[float | None]])
-                hour = Hour(row.node_id, row.incarnation, row.hour, row.levels, values)
+                hour = ActivityHour(row.node_id, row.incarnation, row.hour, row.levels, values)
                 found.setdefault(row.node_id, []).append(hour)
         return found
 
-    def save(self, hours: Iterable[Hour]) -> None:
+    def save(self, hours: Iterable[ActivityHour]) -> None:
         """Write hours, over what was known of them before."""
         rows = [
             {

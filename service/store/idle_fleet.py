@@ -26,7 +26,7 @@ from service.store.unit import Unit
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class IdleFleet:
     """The READY nodes of a project with everything that has a say in their end, as one reading unit
     found them."""
 
@@ -68,7 +68,7 @@ class _Around:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownFleet:
     """Nodes and courses by node, as somebody has read or written them: what has still the same
     version in the store is taken from here. A course may be ahead of its row by what was measured
     since, never by what was decided."""
@@ -78,8 +78,13 @@ class Known:
 
 
 def read_fleet(
-    unit: Unit, project: str, prices: PriceShelf, ceiling: Action, now: int, known: Known = Known()
-) -> Fleet:
+    unit: Unit,
+    project: str,
+    prices: PriceShelf,
+    ceiling: Action,
+    now: int,
+    known: KnownFleet = KnownFleet(),
+) -> IdleFleet:
     """Everything that a round over a project decides from, but for what is measured."""
     stored = unit.idle_courses.of_project(project, known.courses)
     courses = {
@@ -88,7 +93,7 @@ def read_fleet(
     }
     around = _around(unit, project, courses, prices, ceiling, now)
     ready = unit.nodes.ready_in(project, known.nodes)
-    return Fleet(
+    return IdleFleet(
         cleanup=unit.cleanups.get(project),
         subjects=tuple(_subject(node, around) for node in ready),
         courses=courses,

@@ -20,15 +20,15 @@ from sqlalchemy.exc import IntegrityError
 
 from service.domain.errors import Conflict, NotFound, StaleVersion
 from service.domain.jobs.job import (
-    Action,
     Attempt,
     Job,
     JobSpec,
     Phase,
     Reason,
+    TaskAction,
 )
-from service.domain.jobs.report import Report
-from service.domain.nodes.request import Wish
+from service.domain.jobs.report import SupervisorReport
+from service.domain.nodes.request import RequestedNode
 from service.store.json_columns import dumps, loads
 from service.store.tables import job_attempts, jobs
 
@@ -99,7 +99,7 @@ class Jobs:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add(self, job: Job, node_request: Wish | None) -> None:
+    def add(self, job: Job, node_request: RequestedNode | None) -> None:
         """Write a new job with the request for its nodes, None where the caller named a node."""
         request = "" if node_request is None else dumps(node_request)
         self._connection.execute(insert(jobs).values(**_job_row(job), node_request=request))
@@ -119,11 +119,11 @@ class Jobs:
             raise NotFound(f"there is no job {job_id[:80]!r}")
         return _job(row)
 
-    def node_request(self, job_id: str) -> Wish | None:
+    def node_request(self, job_id: str) -> RequestedNode | None:
         """The request for the nodes of a job; None where the caller named a node."""
         statement = select(jobs.c.node_request).where(jobs.c.id == job_id)
         text = self._connection.execute(statement).scalar_one()
-        return loads(text, Wish) if text else None
+        return loads(text, RequestedNode) if text else None
 
     def page(self, only: JobFilter, before: str, limit: int) -> Sequence[Job]:
         """Jobs with ids below `before` (empty: all), the newest first."""
@@ -278,8 +278,8 @@ def _attempt(row: RowMapping) -> Attempt:
         **{
             **row,
             "phase": Phase(row["phase"]),
-            "action": Action(row["action"]),
-            "reports": loads(row["reports"], dict[str, Report]),
+            "action": TaskAction(row["action"]),
+            "reports": loads(row["reports"], dict[str, SupervisorReport]),
             "stop_reason": Reason(row["stop_reason"]),
             "reason": Reason(row["reason"]),
             "evidence": loads(row["evidence"], tuple[str, ...]),

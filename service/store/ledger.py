@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, func, insert, select
 from service.domain.billing_period import billed_in
 from service.domain.ids import is_machine_type
 from service.domain.metering.attribution import Attribution
-from service.domain.metering.ledger import Entry, Posted, Slot
+from service.domain.metering.ledger import LedgerEntry, LedgerSlot, PostedSlot
 from service.domain.metering.meter import Usage
 from service.domain.pricing.price_book import reservation_in
 from service.store.tables import ledger
@@ -20,7 +20,7 @@ CURRENCY = "USD"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PostedLine:
     """One row as it was posted. Amounts in nano-dollars, instants in whole UTC seconds.
 
     `period` is the first second of the month that it is billed in where that is not the month of
@@ -60,7 +60,7 @@ class Line:
         return is_machine_type(self.generation)
 
 
-_LINE = [ledger.c[name] for name in Line.__dataclass_fields__]
+_LINE = [ledger.c[name] for name in PostedLine.__dataclass_fields__]
 
 
 class Ledger:
@@ -69,7 +69,7 @@ class Ledger:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def posted(self, line: Usage, start_hour: int) -> dict[Slot, Posted]:
+    def posted(self, line: Usage, start_hour: int) -> dict[LedgerSlot, PostedSlot]:
         """What it says of a line of a usage by slot, in hours from `start_hour` on."""
         columns = ledger.c
         slot = (columns.hour, columns.price_id, columns.since, columns.list_price_nanos)
@@ -90,7 +90,7 @@ class Ledger:
             .where(columns.generation == line.sku.generation)
             .group_by(*slot)
         )
-        return {Slot(*row[:4]): _posted(row) for row in self._connection.execute(statement)}
+        return {LedgerSlot(*row[:4]): _posted(row) for row in self._connection.execute(statement)}
 
     def used(self, reservation_id: str, start_hour: int) -> dict[tuple[int, str], tuple[int, int]]:
         """(nano-dollars, chip-seconds) that are charged to nodes in a reservation, by hour and
@@ -117,7 +117,11 @@ class Ledger:
         }
 
     def post(
-        self, entries: Sequence[Entry], usage: Usage, whose: Mapping[int, Attribution], now: int
+        self,
+        entries: Sequence[LedgerEntry],
+        usage: Usage,
+        whose: Mapping[int, Attribution],
+        now: int,
     ) -> None:
         """Add entries of one usage, with the dimensions by which people ask for them; `whose` are
         the attributions of the node by their beginnings."""
@@ -125,7 +129,7 @@ class Ledger:
             rows = [_row(entry, usage, whose[entry.slot.since], now) for entry in entries]
             self._connection.execute(insert(ledger), rows)
 
-    def of(self, node_id: str, after: int, limit: int) -> Sequence[Line]:
+    def of(self, node_id: str, after: int, limit: int) -> Sequence[PostedLine]:
         """The rows of a node with ids above `after`, in the order in which they were posted."""
         statement = (
             select(*_LINE)
@@ -133,7 +137,7 @@ class Ledger:
             .order_by(ledger.c.id)
             .limit(limit)
         )
-        return [Line(*row) for row in self._connection.execute(statement)]
+        return [PostedLine(*row) for row in self._connection.execute(statement)]
 
     def numbers(self, node_id: str) -> tuple[int, int] | None:
         """The ids of the first and of the last row of a node; None where there is none."""
@@ -144,10 +148,10 @@ class Ledger:
         return None if first is None else (first, last)
 
 
-def _posted(row: Row[Any]) -> Posted:
+def _posted(row: Row[Any]) -> PostedSlot:
     values: Sequence[Any] = row[4:]
     count, chip_seconds, amount, list_amount, price, start, end, first_id, vm_seconds = values
-    return Posted(
+    return PostedSlot(
         count=count,
         chip_seconds=int(chip_seconds),
         amount=int(amount),
@@ -160,7 +164,7 @@ def _posted(row: Row[Any]) -> Posted:
     )
 
 
-def _row(entry: Entry, usage: Usage, whose: Attribution, now: int) -> dict[str, object]:
+def _row(entry: LedgerEntry, usage: Usage, whose: Attribution, now: int) -> dict[str, object]:
     slot = entry.slot
     return {
         "key": entry.key,

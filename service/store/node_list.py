@@ -72,7 +72,7 @@ _COSTS_NOTHING_MORE = ',"hourly_cost":"0.000000000","cost":"'
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class NodeListPage:
     """Some nodes as a JSON array, and the token of the next page; empty on the last."""
 
     nodes: str
@@ -89,7 +89,9 @@ class Listing:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def page(self, only: Filter, size: int, token: str, shelf: PriceShelf, now: int) -> Page:
+    def page(
+        self, only: Filter, size: int, token: str, shelf: PriceShelf, now: int
+    ) -> NodeListPage:
         """The newest nodes before `token`. Raises Rejected when the token is none of ours."""
         if token and not _ID.fullmatch(token):
             raise Rejected("the page_token is not one that this service issued", field="page_token")
@@ -101,7 +103,7 @@ class Listing:
             rows = self._connection.execute(_narrowed(statement, only), values).all()
         more = rows[size - 1][_ID_AT] if len(rows) > size else ""
         book = self._book(rows, shelf)
-        return Page(_Clerk(book, now).array(rows[:size]), more)
+        return NodeListPage(_Clerk(book, now).array(rows[:size]), more)
 
     def one(self, node_id: str, shelf: PriceShelf, now: int) -> bytes:
         """One node; raises NotFound."""

@@ -79,7 +79,7 @@ _FINGERPRINT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownNode:
     """What the inventory needs of a node to tell whether anything changed; `slices` is their
     number, 0 where it is not made of several; `misses` how many lists have lacked it lately,
     `tries` how often the last step failed."""
@@ -192,11 +192,12 @@ class Nodes:
         statement = select(*_COLUMNS).where(nodes.c.model == RESERVED, nodes.c.ended_at.is_(None))
         return [_read(row) for row in self._connection.execute(statement).mappings()]
 
-    def open_in(self, project: str) -> Sequence[Known]:
+    def open_in(self, project: str) -> Sequence[KnownNode]:
         """The nodes of a project that have been sent to the cloud and have not ended."""
         rows = self._connection.execute(_OPEN, {"project": project})
         return [
-            Known(*row[:-3], 0 if row[-3] == "[]" else _count(row[-3]), *row[-2:]) for row in rows
+            KnownNode(*row[:-3], 0 if row[-3] == "[]" else _count(row[-3]), *row[-2:])
+            for row in rows
         ]
 
     def fingerprint(self, project: str) -> Fingerprint:

@@ -12,8 +12,8 @@ from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, insert
 from service.domain.errors import NotFound, StaleVersion
 from service.domain.nodes.node import NodeSpec
 from service.domain.nodes.placement import Outcome
-from service.domain.orphans.orphan import ADOPTED, Orphan, OrphanKind, OrphanVerdict, Shown
-from service.domain.orphans.verdict import Attempt
+from service.domain.orphans.orphan import ADOPTED, Orphan, OrphanKind, OrphanVerdict, ShownResource
+from service.domain.orphans.verdict import KnownAttempt
 from service.store.json_columns import decoder, dumps, loads
 from service.store.tables import nodes, orphans, placements
 
@@ -61,7 +61,7 @@ class Alike:
     """How many orphans of a kind cost the same as what is shown of one of them."""
 
     kind: OrphanKind
-    shown: Shown
+    shown: ShownResource
     number: int
 
 
@@ -142,7 +142,7 @@ class Orphans:
         for kind, document in self._connection.execute(statement):
             found[kind, _costs(document)].append(document)
         return [
-            Alike(OrphanKind(kind), loads(documents[0], Shown), len(documents))
+            Alike(OrphanKind(kind), loads(documents[0], ShownResource), len(documents))
             for (kind, _), documents in found.items()
         ]
 
@@ -159,11 +159,11 @@ class Orphans:
         rows = self._connection.execute(_NAMES.where(nodes.c.project == project))
         return {(row.zone, row.cloud_id) for row in rows}
 
-    def attempts(self, project: str, cloud_ids: Iterable[str]) -> Sequence[Attempt]:
+    def attempts(self, project: str, cloud_ids: Iterable[str]) -> Sequence[KnownAttempt]:
         """What the books say of these names: the attempts that bore them, and the live records
         that are at them now."""
         wanted = sorted(set(cloud_ids))
-        found: list[Attempt] = []
+        found: list[KnownAttempt] = []
         for start in range(0, len(wanted), _CHUNK):
             some = wanted[start : start + _CHUNK]
             of_project = nodes.c.project == project
@@ -172,7 +172,7 @@ class Orphans:
             live = _OPEN.where(of_project, nodes.c.cloud_id.in_(some))
             for row in self._connection.execute(live):
                 slices = loads(row.spec, NodeSpec).slices
-                found.append(Attempt(row.id, row.zone, row.cloud_id, slices, present=True))
+                found.append(KnownAttempt(row.id, row.zone, row.cloud_id, slices, present=True))
         return found
 
     def _read(
@@ -186,9 +186,9 @@ def _same(orphan: Orphan) -> tuple[Any, Any]:
     return orphans.c.id == orphan.id, orphans.c.version == orphan.version
 
 
-def _attempt(row: Any) -> Attempt:
+def _attempt(row: Any) -> KnownAttempt:
     live = row.ended_at is None and row.sent_at is not None
-    return Attempt(
+    return KnownAttempt(
         row.node_id,
         row.zone,
         row.cloud_id,
@@ -214,7 +214,7 @@ def _read(row: RowMapping) -> Orphan:
         **{
             **values,
             "kind": OrphanKind(row["kind"]),
-            "shown": loads(row["shown"], Shown),
+            "shown": loads(row["shown"], ShownResource),
             "verdict": OrphanVerdict(row["verdict"]),
         }
     )

@@ -16,13 +16,13 @@ from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import NotFound
 from service.domain.nodes.node import LOST, NodeState
 from service.domain.nodes.queued_resource import QueueState
-from service.domain.orphans.orphan import ADOPTED, Shown
+from service.domain.orphans.orphan import ADOPTED, ShownResource
 from service.domain.placement.quota import (
     Holding,
     Limit,
+    QuotaTally,
     Size,
     Stock,
-    Tally,
     Tier,
     claim_of,
     stocks,
@@ -79,7 +79,7 @@ class Quotas:
         meant = (quotas.c.project.in_(projects), quotas.c.observed_at > since)
         return list(map(_read, self._connection.execute(_ALL.where(*meant)).mappings()))
 
-    def tallies(self, project: str, limits: Iterable[Limit], now: int) -> Sequence[Tally]:
+    def tallies(self, project: str, limits: Iterable[Limit], now: int) -> Sequence[QuotaTally]:
         """These limits of a project, with all that is known to count against them."""
         limits = list(limits)
         if not limits:
@@ -126,7 +126,7 @@ class Quotas:
         present = select(orphans.c.shown).where(
             orphans.c.project == project, orphans.c.gone_at.is_(None), orphans.c.wanted != ADOPTED
         )
-        found = [loads(text, Shown) for text in self._connection.execute(present).scalars()]
+        found = [loads(text, ShownResource) for text in self._connection.execute(present).scalars()]
         members = {one.queued_resource for one in found if not one.queued}
         queued = [one for one in found if one.queued and one.place.queue_path not in members]
         models = self._models(project, [one.place.cloud_id for one in queued])

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, and_, case, func, literal_column, or_, select
 
-from service.domain.billing_period import Period, period_of
+from service.domain.billing_period import BillingMonth, period_of
 from service.domain.ids import is_machine_type
 from service.store.tables import ledger, reservations
 
@@ -86,7 +86,7 @@ class Statements:
         first: int | None = self._connection.execute(select(func.min(ledger.c.hour))).scalar_one()
         return first
 
-    def total(self, period: Period) -> tuple[int, int, int]:
+    def total(self, period: BillingMonth) -> tuple[int, int, int]:
         """(nano-dollars, chip-seconds, seconds of users' own machines) that are billed in that
         month, corrections among them."""
         columns = _COLUMNS.amount_nanos, _COLUMNS.chip_seconds, _COLUMNS.vm_seconds
@@ -96,14 +96,14 @@ class Statements:
         amount, chip_seconds, vm_seconds = self._connection.execute(statement).one()
         return int(amount), int(chip_seconds), int(vm_seconds)
 
-    def lines(self, period: Period) -> Sequence[StatementLine]:
+    def lines(self, period: BillingMonth) -> Sequence[StatementLine]:
         """The lines of a month in an order that follows from what they say."""
         statement = _LINES.where(_own(period)).group_by(*_BY.values())
         found = [_line(row, row[len(_BY) :], "") for row in self._connection.execute(statement)]
         found += self._corrections(period)
         return sorted(found, key=_order)
 
-    def _corrections(self, period: Period) -> list[StatementLine]:
+    def _corrections(self, period: BillingMonth) -> list[StatementLine]:
         """Of months that were closed when it was posted, by month."""
         hour = ledger.c.hour
         statement = (
@@ -120,7 +120,7 @@ class Statements:
         return [_line(key, figures, str(key[-1])) for key, figures in sums.items()]
 
 
-def _own(period: Period) -> ColumnElement[bool]:
+def _own(period: BillingMonth) -> ColumnElement[bool]:
     """What was charged for hours of the month while it took charges."""
     hour = ledger.c.hour
     return and_(ledger.c.period.is_(None), hour >= period.start, hour < period.end)

@@ -23,7 +23,7 @@ from service.store.costs import Costs
 from service.store.database_errors import told_apart
 from service.store.engine import reading
 from service.store.events import Events
-from service.store.fleet_counts import Fleet
+from service.store.fleet_counts import FleetCounts
 from service.store.forecasts import Forecasts
 from service.store.holds import Holds
 from service.store.idempotency import IdempotencyKeys
@@ -80,7 +80,7 @@ class Unit:
     placements = _Repository(Placements)
     capacity = _Repository(Capacity)
     attributions = _Repository(Attributions)
-    fleet = _Repository(Fleet)
+    fleet = _Repository(FleetCounts)
     listing = _Repository(Listing)
     observations = _Repository(Observations)
     beliefs = _Repository(Beliefs)

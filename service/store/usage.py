@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 from service.domain.clock import HOUR, floor_to
-from service.domain.commitments.recommendation import Span
+from service.domain.commitments.recommendation import ChipSpan
 from service.domain.errors import StaleVersion
 from service.domain.metering.meter import Evidence, Usage
 from service.domain.nodes.slices import WHOLE
@@ -311,7 +311,7 @@ class Usages:
         first: int | None = self._connection.execute(statement).scalar_one_or_none()
         return first
 
-    def spans_on_demand(self, start: int, end: int) -> Iterator[tuple[Sku, Span]]:
+    def spans_on_demand(self, start: int, end: int) -> Iterator[tuple[Sku, ChipSpan]]:
         """What was charged on demand in [start, end), as what is priced and its seconds; an open
         interval ends at `end`."""
         columns = usage.c
@@ -327,7 +327,7 @@ class Usages:
         skus: dict[tuple[Any, ...], Sku] = {}
         for *of, first, last, chips in self._connection.execute(statement):
             sku = skus.setdefault(tuple(of), Sku(*of))
-            yield sku, Span(first, end if last is None else last, chips)
+            yield sku, ChipSpan(first, end if last is None else last, chips)
 
     def overlapping(self, start: int, end: int) -> Iterator[Usage]:
         """Every interval that has seconds in [start, end)."""

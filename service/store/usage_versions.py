@@ -22,7 +22,7 @@ _OF_USAGE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
+class UsageVersion:
     """One version of what is believed of a usage; instants in whole UTC seconds."""
 
     usage_id: str
@@ -36,7 +36,7 @@ class Belief:
     recorded_at: int
 
 
-_COLUMNS = [beliefs.c[name] for name in Belief.__dataclass_fields__]
+_COLUMNS = [beliefs.c[name] for name in UsageVersion.__dataclass_fields__]
 
 
 class Beliefs:
@@ -52,7 +52,7 @@ class Beliefs:
             insert(beliefs).values(usage_id=usage.id, recorded_at=now, **values)
         )
 
-    def of(self, usage_id: str) -> Sequence[Belief]:
+    def of(self, usage_id: str) -> Sequence[UsageVersion]:
         """Every version, first to last."""
         statement = select(*_COLUMNS).where(beliefs.c.usage_id == usage_id).order_by(beliefs.c.id)
-        return [Belief(*row) for row in self._connection.execute(statement)]
+        return [UsageVersion(*row) for row in self._connection.execute(statement)]

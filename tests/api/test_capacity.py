@@ -7,13 +7,13 @@ from itertools import count
 
 import pytest
 
-from service.domain.nodes.placement import Key, Outcome, Placement
+from service.domain.nodes.placement import HardwareKey, Outcome, Placement
 from service.domain.placement.quota import Limit, Size, Tier
 from tests import factories
 from tests.hands import NOON
 
-HERE = Key("us-west4-a", "v5litepod-8", "v5e", "spot")
-THERE = Key("us-east5-a", "v6e-8", "v6e", "on_demand")
+HERE = HardwareKey("us-west4-a", "v5litepod-8", "v5e", "spot")
+THERE = HardwareKey("us-east5-a", "v6e-8", "v6e", "on_demand")
 
 
 @pytest.fixture

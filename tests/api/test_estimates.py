@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from service.application.budgets.shares import BudgetShares
-from service.application.pricing.estimates import Caller, EstimateService, Share
+from service.application.pricing.estimates import Caller, EstimateService, OfferShare
 from service.domain.budgets.admission import hold_for
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY
 from service.domain.money import half_even
-from service.domain.nodes.request import Wish
-from service.domain.pricing.estimate import Offer
+from service.domain.nodes.request import RequestedNode
+from service.domain.pricing.estimate import PriceOffer
 from service.domain.time_window import Window
 from service.store.pricebook import PriceShelf
 from tests import factories
@@ -127,12 +127,12 @@ class OneBudget:
     def __init__(self) -> None:
         self.asked: list[tuple[Caller, int | None]] = []
 
-    def share(self, caller: Caller, offer: Offer, now: int) -> Sequence[Share]:
+    def share(self, caller: Caller, offer: PriceOffer, now: int) -> Sequence[OfferShare]:
         self.asked.append((caller, offer.cost))
         whole = Window(now, now + 10 * DAY)
         held = hold_for(offer.cuts, offer.chips, offer.seconds).left(whole, now)
         budget = factories.budget(amount=100 * 10**9)
-        return [Share(budget, whole.end, 30 * 10**9, offer.cost or 0, held)]
+        return [OfferShare(budget, whole.end, 30 * 10**9, offer.cost or 0, held)]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_an_estimate_says_what_the_cheapest_offer_takes_of_the_callers_budgets(
 def test_where_no_price_is_known_no_share_is(units, clock):
     budgets = OneBudget()
     service = EstimateService(units, PriceShelf(), clock, budgets)
-    wish = Wish(accelerator_type="v2-8")
+    wish = RequestedNode(accelerator_type="v2-8")
     found = service.estimate(wish, ProvisioningModel.RESERVED, caller=Caller(team="vision"))
     assert {offer.cost for offer in found.offers} == {None}
     assert (found.shares, budgets.asked) == ((), [])

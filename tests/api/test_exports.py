@@ -12,7 +12,7 @@ import pytest
 
 from service.application.costs.exports import AT_ONCE, ExportService
 from service.domain.clock import DAY, HOUR
-from service.domain.costs.charge import Kind
+from service.domain.costs.charge import ChargeKind
 from service.domain.costs.focus import Account, Version, columns
 from service.domain.metering.meter import Evidence
 from service.domain.money import NANOS
@@ -85,7 +85,7 @@ def file(client, units, clock):
 @pytest.mark.parametrize("version", list(Version))
 def test_the_file_breaks_no_rule_of_its_edition(file, version):
     text = file(version)
-    assert {row["ResourceType"] for row in read(text)} == set(Kind) - {Kind.COMMITMENT}
+    assert {row["ResourceType"] for row in read(text)} == set(ChargeKind) - {ChargeKind.COMMITMENT}
     assert complaints(text, version) == []
 
 

@@ -21,9 +21,9 @@ from service.domain.catalog.images import Framework
 from service.domain.errors import CloudUnavailable, NotAllowed, RateLimited
 from service.domain.jobs.job import JobSpec, JobState, Reason
 from service.domain.jobs.log import LogLine, deliver
-from service.domain.jobs.report import Report, WorkerState
+from service.domain.jobs.report import SupervisorReport, WorkerState
 from service.domain.jobs.submission import Submission
-from service.domain.nodes.request import Wish
+from service.domain.nodes.request import RequestedNode
 from service.store.unit import Units
 from tests.fake_jobs import FakeLogs
 from tests.hands import NOON
@@ -111,7 +111,9 @@ class House:
         self.followers = LogFollowers(self.service, lambda: self.timeline.now, self.timeline.sleep)
 
     def submit(self) -> str:
-        wish = Wish(accelerator_type="v5litepod-8", zone="us-west4-a", framework=Framework.JAX)
+        wish = RequestedNode(
+            accelerator_type="v5litepod-8", zone="us-west4-a", framework=Framework.JAX
+        )
         wanted = Submission(JobSpec("lab/jax:7"), node_request=wish)
         return self.services.jobs.submit(wanted).shown.job.id
 
@@ -121,7 +123,7 @@ class House:
             job, now = unit.jobs.get(job_id), self.timeline.clock()
             unit.jobs.save(job.closed(JobState.FAILED, Reason.PROGRAM_FAILED, "", now))
             (attempt,) = unit.jobs.attempts(job_id)
-            report = Report(
+            report = SupervisorReport(
                 seq=1,
                 attempt=attempt.id,
                 state=WorkerState.EXITED,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from service.application.orphans import Sum, summed
+from service.application.orphans import OrphanSum, summed
 from service.domain.nodes.node import Place
 from service.domain.orphans.orphan import STEWARD, OrphanKind, OrphanVerdict
 from tests import factories
@@ -345,7 +345,7 @@ def test_counted_they_are_what_they_are_one_by_one(services, there):
     assert list(totals) == list(OrphanKind)
     for kind, total in totals.items():
         assert total == summed(services.orphans.all(kind=kind))
-    assert sum(totals.values(), Sum()) == summed(services.orphans.all())
+    assert sum(totals.values(), OrphanSum()) == summed(services.orphans.all())
 
 
 def test_hostile_labels_are_shown_as_what_they_are(client, there):

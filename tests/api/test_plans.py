@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from service.application.pricing.estimates import EstimateService, Terms
+from service.application.pricing.estimates import EstimateService, PlanTerms
 from service.domain.clock import DAY
 from service.domain.pricing.sizing import Need
 from service.store.pricebook import PriceShelf
@@ -90,7 +90,9 @@ def test_a_reservation_is_planned_with_for_no_longer_than_it_lasts(client, units
     estimates = EstimateService(units, PriceShelf(), clock, project=factories.PROJECT)
 
     def models(seconds):
-        found = estimates.plan(Need(chips=8, seconds=seconds), Terms("v5e", None, ("us-west4",)))
+        found = estimates.plan(
+            Need(chips=8, seconds=seconds), PlanTerms("v5e", None, ("us-west4",))
+        )
         return {one.offer.model for one in found.options if one.cost is not None}
 
     assert models(2 * DAY) - models(2 * DAY + 1) == {"reserved"}

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 import service.api
 from service.api.http.problem_kinds import EVERY_KIND
-from service.api.http.problems import OTHER, Kind
+from service.api.http.problems import OTHER, ProblemKind
 from service.dashboard.pages.manual import manual_page
 from service.dashboard.routes import add_dashboard
 
@@ -30,7 +30,7 @@ def whole(app):
 
 def kinds_of(value):
     """The kinds in a value of a module."""
-    if isinstance(value, Kind):
+    if isinstance(value, ProblemKind):
         yield value
     elif isinstance(value, dict):
         for one in value.values():

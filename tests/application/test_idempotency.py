@@ -18,7 +18,7 @@ from service.application.pricing.prices import PriceService
 from service.application.pricing.reservations import ReservationService
 from service.domain.clock import DAY
 from service.domain.errors import Conflict
-from service.domain.idempotency import Key
+from service.domain.idempotency import RequestKey
 from service.domain.metering.reservation import Reservation
 from service.domain.pricing.discounts import Discount
 from service.store.pricebook import PriceShelf
@@ -60,7 +60,7 @@ def shared(units) -> Shared:
 def test_a_price_that_many_tell_at_once_with_one_key_is_entered_once(shared, units):
     service = PriceService(*shared)
     price = factories.price(1_100_000_000, effective_from=NOON + 60)
-    told = at_once(lambda _: service.add(price, Key("k", "body")))
+    told = at_once(lambda _: service.add(price, RequestKey("k", "body")))
     with units.reading() as unit:
         (entered,) = unit.prices.all()
     assert {one.price for one in told} == {entered}
@@ -82,7 +82,7 @@ def test_a_discount_that_many_tell_at_once_with_one_key_does_not_stand_in_its_ow
 ):
     service = DiscountService(units, HandClock())
     discount = Discount("", "v5e", "", 100_000, NOON + 60, None, "a contract")
-    told = at_once(lambda _: service.add(discount, Key(f"k-{turn}", "body")))
+    told = at_once(lambda _: service.add(discount, RequestKey(f"k-{turn}", "body")))
     assert len({one.discount.id for one in told}) == 1
     assert sum(one.created for one in told) == 1
 
@@ -93,7 +93,7 @@ def test_a_budget_that_many_ask_for_at_once_with_one_key_does_not_take_its_own_n
     shared: Shared, turn
 ):
     service = BudgetService(*shared, CostService(*shared))
-    told = at_once(lambda _: service.create(factories.budget(), Key(f"k-{turn}", "body")))
+    told = at_once(lambda _: service.create(factories.budget(), RequestKey(f"k-{turn}", "body")))
     assert [{one.shown.budget.id for one in told}] == [{one.id} for one in service.all()]
     assert sum(one.created for one in told) == 1
 
@@ -105,7 +105,7 @@ def test_a_node_that_many_ask_for_at_once_with_one_key_does_not_take_its_own_nam
 ):
     service = NodeService(*shared, [factories.PROJECT])
     wish = factories.wish(name="trainer")
-    told = at_once(lambda _: service.request(wish, key=Key(f"k-{turn}", "body")))
+    told = at_once(lambda _: service.request(wish, key=RequestKey(f"k-{turn}", "body")))
     assert len({one.node.id for one in told}) == 1
     assert sum(one.created for one in told) == 1
 
@@ -116,9 +116,9 @@ def test_a_name_that_somebody_else_has_is_taken_with_a_key_as_well(shared: Share
     nodes.request(factories.wish(name="trainer"))
     budgets.create(factories.budget())
     with pytest.raises(Conflict, match="trainer"):
-        nodes.request(factories.wish(name="trainer"), key=Key("k", "body"))
+        nodes.request(factories.wish(name="trainer"), key=RequestKey("k", "body"))
     with pytest.raises(Conflict, match="vision monthly"):
-        budgets.create(factories.budget(), Key("k", "body"))
+        budgets.create(factories.budget(), RequestKey("k", "body"))
 
 
 @pytest.mark.concurrent

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from service.cli import wait
-from service.cli.terminal.client import Answer, Unreachable
-from service.cli.wait import Goal, Patience
+from service.cli.terminal.client import ApiAnswer, Unreachable
+from service.cli.wait import Goal, NodeWatch
 from tests.cli.given import ID, node
 
 
@@ -18,17 +18,17 @@ class Silent:
     def __init__(self, calls: int) -> None:
         self.calls = calls
 
-    def get(self, _: str) -> Answer:
+    def get(self, _: str) -> ApiAnswer:
         """The node, once the service answers."""
         self.calls -= 1
         if self.calls >= 0:
             raise Unreachable("http://127.0.0.1:8080 gave no answer in 30 s")
-        return Answer("", node())
+        return ApiAnswer("", node())
 
 
-def waited(calls: int) -> Answer:
+def waited(calls: int) -> ApiAnswer:
     client: Any = Silent(calls)
-    return Patience(client, ID, timeout=3_600).until(Goal.READY)
+    return NodeWatch(client, ID, timeout=3_600).until(Goal.READY)
 
 
 def test_a_service_that_starts_anew_is_asked_again() -> None:

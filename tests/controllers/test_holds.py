@@ -17,7 +17,7 @@ from service.domain.budgets.admission import OVERRUN_SECONDS
 from service.domain.budgets.budget import OnExceeded, Period, Scope
 from service.domain.clock import DAY, HOUR, rfc3339
 from service.domain.errors import BudgetExceeded
-from service.domain.idempotency import Key
+from service.domain.idempotency import RequestKey
 from service.domain.idle.terms import TermsChange
 from service.domain.metering.attribution import Attribution, Reattribution
 from service.domain.money import NANOS
@@ -244,8 +244,8 @@ def test_a_wish_that_waits_for_its_turn_is_admitted_by_the_period_in_which_it_is
 def test_the_same_wish_told_twice_is_held_once(purse):
     budget = purse.budget(amount=HOURLY)
     wish = factories.wish(ttl_seconds=lasting(HOUR))
-    first = purse.nodes.request(wish, key=Key("k", "d"))
-    again = purse.nodes.request(wish, key=Key("k", "d"))
+    first = purse.nodes.request(wish, key=RequestKey("k", "d"))
+    again = purse.nodes.request(wish, key=RequestKey("k", "d"))
     assert (first.node.id, first.created, again.created) == (again.node.id, True, False)
     assert purse.room(budget).held.total == HOURLY
 
@@ -258,7 +258,7 @@ def test_the_same_wish_told_many_times_at_once_is_granted_each_time(units, clock
 
     def ask(number):
         wish = factories.wish(ttl_seconds=lasting(HOUR))
-        return purse.nodes.request(wish, key=Key(f"k-{number // 8}", "d")).node.id
+        return purse.nodes.request(wish, key=RequestKey(f"k-{number // 8}", "d")).node.id
 
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(ask, range(8)))) == 1

@@ -16,7 +16,7 @@ def test_a_look_at_one_project_has_no_other_compared_anew(
     compared: list[int] = []
     compare = inventory.compare
 
-    def counting(*sides: object) -> inventory.Difference:
+    def counting(*sides: object) -> inventory.InventoryChanges:
         compared.append(1)
         return compare(*sides)  # type: ignore[arg-type]
 

@@ -11,7 +11,7 @@ from service.cloud.ports import Inventory, Operation, Queue
 from service.controllers.inventory.inventory import compare
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.nodes.node import Node, NodeState
-from service.store.nodes import Known
+from service.store.nodes import KnownNode
 from tests import factories
 from tests.controllers.conftest import Lab
 from tests.hands import NOON
@@ -73,7 +73,7 @@ def test_what_is_missing_is_looked_at_unless_somebody_is_about_to(
 ) -> None:
     nothing = Inventory(factories.PROJECT, b"", dict, frozenset(), 0)
     tickets = Queue(factories.PROJECT, b"", dict, frozenset(), 0)
-    known = Known("n", factories.ZONE, "n-1", b"", due and NOON + due, tries=tries)
+    known = KnownNode("n", factories.ZONE, "n-1", b"", due and NOON + due, tries=tries)
     found = compare([known], nothing, tickets, NOON)
     assert found.asleep == (("n",) if is_woken else ())
 

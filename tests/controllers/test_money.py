@@ -7,7 +7,7 @@ from dataclasses import replace
 from service.application.costs.costs import Question
 from service.domain.billing_period import GRACE, period_of
 from service.domain.clock import DAY, HOUR
-from service.domain.idle.rollup import Hour
+from service.domain.idle.rollup import ActivityHour
 from service.domain.metering.attribution import Reattribution
 from service.domain.metering.ledger import desired_entries
 from service.domain.metering.meter import Meter
@@ -153,7 +153,7 @@ def test_active_idle_and_unknown_seconds_come_to_the_whole(lab: Lab) -> None:
     lab.tick(HOUR)
     lab.clock.pass_(71)
     with lab.units() as unit:
-        unit.idle_rollups.save([Hour(node.id, 1, NOON, "BBIIII......")])
+        unit.idle_rollups.save([ActivityHour(node.id, 1, NOON, "BBIIII......")])
     by_activity = lab.costs.report(Question(window="24h", aggregate=("activity",)))
     assert sum(row.cost for row in by_activity.rows) == by_activity.total == lab.cost(node)
     seconds = {

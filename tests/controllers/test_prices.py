@@ -17,7 +17,7 @@ from service.domain.errors import CloudUnavailable, LeaseLost
 from service.domain.money import half_even
 from service.domain.pricing.discounts import Discount
 from service.domain.pricing.price_book import Price, Sku
-from service.domain.pricing.skus import COMPUTE_ENGINE, SkuFacts, Tier
+from service.domain.pricing.skus import COMPUTE_ENGINE, PriceTier, SkuFacts
 from service.store.pricebook import PriceShelf
 from tests.controllers.conftest import Lab
 from tests.fakes import OutsideTransactions
@@ -37,7 +37,7 @@ def spot(nanos: int, at: int, **changes: Any) -> SkuFacts:
         usage_type="Preemptible",
         regions=("us-west4",),
         unit="h",
-        tiers=(Tier("0", "USD", *divmod(nanos, 1_000_000_000)),),
+        tiers=(PriceTier("0", "USD", *divmod(nanos, 1_000_000_000)),),
         effective_at=at,
     )
     return replace(base, **changes)

@@ -14,10 +14,10 @@ from service.application.costs.costs import CostService, Question
 from service.application.costs.forecasts import ForecastService
 from service.application.services import Services
 from service.controllers.metering import MeteringController
-from service.dashboard.kit.cost_query import Asked
+from service.dashboard.kit.cost_query import CostsAsked
 from service.dashboard.pages.budgets import budgets_of
 from service.dashboard.pages.costs import costs_of
-from service.dashboard.pages.overview import View, overview_of
+from service.dashboard.pages.overview import OverviewQuery, overview_of
 from service.dashboard.pages.statements import statements_of
 from service.domain.budgets.budget import Period, Scope
 from service.domain.clock import DAY, HOUR
@@ -54,10 +54,10 @@ def labs(engine: Engine, clock: HandClock) -> Iterator[tuple[Lab, Lab]]:
 def shown(services: Services) -> list[Any]:
     """What the pages and the API say."""
     return [
-        overview_of(services, View()),
-        overview_of(services, View(window="7d", group="team")),
+        overview_of(services, OverviewQuery()),
+        overview_of(services, OverviewQuery(window="7d", group="team")),
         budgets_of(services),
-        costs_of(services, Asked(aggregate=("node",))),
+        costs_of(services, CostsAsked(aggregate=("node",))),
         statements_of(services),
         services.forecasts.outlook({}, Period.MONTH, "UTC"),
         services.forecasts.outlook({"team": ("vision",)}, Period.WEEK, "Europe/Berlin"),
@@ -190,12 +190,12 @@ def test_kept_figures_are_those_of_a_service_that_keeps_none(
 def test_a_page_after_a_write_of_another_instance_shows_it(labs: tuple[Lab, Lab]) -> None:
     """Within the same second."""
     one, other = labs
-    before = overview_of(one.services, View()).figures
+    before = overview_of(one.services, OverviewQuery()).figures
     other.ran(other.clock.now - 5 * HOUR)
-    after = overview_of(one.services, View()).figures
+    after = overview_of(one.services, OverviewQuery()).figures
     assert (before.burn, before.month) == ("$0.00", "$0.00")
     assert after.burn != before.burn
-    assert after.month == overview_of(other.services, View()).figures.month != before.month
+    assert after.month == overview_of(other.services, OverviewQuery()).figures.month != before.month
 
 
 def test_a_budget_after_a_write_of_another_instance_shows_it(labs: tuple[Lab, Lab]) -> None:
@@ -240,14 +240,14 @@ def test_a_forecast_is_made_once_a_minute_while_nothing_is_written(
     lab.clock.pass_(-lab.clock.now % 60)
     made = counted("service.application.costs.forecasts.forecast")
     for _ in range(30):
-        overview_of(lab.services, View())
+        overview_of(lab.services, OverviewQuery())
         lab.clock.pass_(1)
     assert made.calls == 1
     lab.clock.pass_(30)
-    overview_of(lab.services, View())
+    overview_of(lab.services, OverviewQuery())
     assert made.calls == 2
     lab.ran(lab.clock.now - HOUR)
-    overview_of(lab.services, View())
+    overview_of(lab.services, OverviewQuery())
     assert made.calls == 3
 
 

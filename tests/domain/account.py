@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from service.domain.clock import HOUR, floor_to
-from service.domain.metering.ledger import Entry, Posted, Slot, desired_entries, entries_to_post
+from service.domain.metering.ledger import (
+    LedgerEntry,
+    LedgerSlot,
+    PostedSlot,
+    desired_entries,
+    entries_to_post,
+)
 from service.domain.metering.meter import Meter
 
 
@@ -16,7 +22,7 @@ class Account:
     """A ledger in memory, which refuses the same key twice as the database does."""
 
     def __init__(self):
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, LedgerEntry] = {}
         self.ids: dict[str, int] = {}
 
     def post(self, usage, book, now, whose=()):
@@ -31,11 +37,11 @@ class Account:
         return added
 
     def posted(self):
-        slots: dict[Slot, list[Entry]] = {}
+        slots: dict[LedgerSlot, list[LedgerEntry]] = {}
         for entry in self.entries.values():
             slots.setdefault(entry.slot, []).append(entry)
         return {
-            slot: Posted(
+            slot: PostedSlot(
                 count=len(lines),
                 chip_seconds=sum(line.chip_seconds for line in lines),
                 amount=sum(line.amount for line in lines),

@@ -13,7 +13,7 @@ import pytest
 import service.emulator
 from service.emulator.app import build_world
 from service.emulator.artifacts.image_pulls import ImageSettings
-from service.emulator.artifacts.registry import Image
+from service.emulator.artifacts.registry import RegistryImage
 from service.emulator.artifacts.storage import BucketSettings
 from service.emulator.config.config import Config
 from service.emulator.config.reservations import Reserved
@@ -53,7 +53,7 @@ INSIDE = {
     "of `images`": ImageSettings,
     "of `buckets`": BucketSettings,
     "of `permissions`": Permissions,
-    "of `registry.images`": Image,
+    "of `registry.images`": RegistryImage,
     "of `prices.spot_price_changes`": SpotChange,
 }
 ASKED = {"rpc": "GetNode", "action": "delay"}

@@ -15,7 +15,14 @@ from datetime import UTC, datetime
 from random import Random
 
 from service.domain.clock import DAY, HOUR, floor_to
-from service.domain.costs.forecast import DAYS, NODE_DAYS, Ahead, Basis, History, Running
+from service.domain.costs.forecast import (
+    DAYS,
+    NODE_DAYS,
+    CostHistory,
+    DayAhead,
+    ForecastBasis,
+    RunningNode,
+)
 from service.domain.costs.habits import NodeDay
 from service.domain.money import NANOS, half_even
 from service.domain.time_window import Window
@@ -86,12 +93,12 @@ class Month:
             total += half_even(self.spent(past, past + DAY) * left, DAY)
         return total
 
-    def basis(self) -> Basis:
+    def basis(self) -> ForecastBasis:
         """What a forecast may know at that instant."""
         today = floor_to(self.now, DAY)
         seen = [life for life in self.lives if life.start < self.now]
         running = [_planned(life) for life in seen if life.end > self.now]
-        return Basis(
+        return ForecastBasis(
             window=MONTH,
             now=self.now,
             spent=self.spent(MONTH.start, self.now),
@@ -99,11 +106,11 @@ class Month:
             unpriced=0,
             history=_history(seen, today),
             ahead=tuple(
-                Ahead(_weekday(day), day + DAY - max(day, self.now), DAY)
+                DayAhead(_weekday(day), day + DAY - max(day, self.now), DAY)
                 for day in range(today, MONTH.end, DAY)
             ),
             running=tuple(
-                Running(
+                RunningNode(
                     life.name,
                     life.kind,
                     tuple(_by_end_of_day(life, self.now)),
@@ -115,7 +122,7 @@ class Month:
         )
 
 
-def _history(lives: list[Life], today: int) -> History:
+def _history(lives: list[Life], today: int) -> CostHistory:
     starts = tuple(today - DAY * (DAYS - number) for number in range(DAYS + 1))
     levels: dict[str, list[int]] = defaultdict(lambda: [0] * DAYS)
     nodes = []
@@ -125,7 +132,7 @@ def _history(lives: list[Life], today: int) -> History:
             levels[life.kind][number] += nanos
             if number >= DAYS - NODE_DAYS - 1:
                 nodes.append(NodeDay(number, life.name, life.kind, nanos))
-    return History(
+    return CostHistory(
         starts,
         tuple(map(_weekday, starts[:-1])),
         {kind: tuple(costs) for kind, costs in sorted(levels.items())},

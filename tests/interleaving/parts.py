@@ -28,7 +28,7 @@ from service.controllers.jobs.jobs import JobsController
 from service.domain.budgets.budget import Budget, OnExceeded, Period, Scope, Threshold
 from service.domain.errors import StewardError
 from service.domain.idle.assess import Times
-from service.domain.idle.plan import Plan
+from service.domain.idle.plan import CleanupPlan
 from service.domain.idle.policy import Action, Policy, Recipient, Rule
 from service.domain.jobs.image import ImageFacts
 from service.domain.jobs.job import Job, JobSpec, Retries
@@ -37,7 +37,7 @@ from service.domain.money import NANOS
 from service.domain.nodes.node import ENDED, Node
 from service.domain.notifications.notification import Channel, Notification
 from service.emulator.surfaces import control
-from service.emulator.world.container_runs import Run as Container
+from service.emulator.world.container_runs import ContainerRun as Container
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests.simulation.invariants import Violation
@@ -261,9 +261,9 @@ class Cleanup(Part):
         self._keeps = KeepService(units, *self._shared)
         self._links = LinkService(units, *self._shared, life.nodes, TIMES)
         self._cleanup = CleanupService(units, *self._shared, life.projects, mode)
-        self._plans: list[Plan] = []
+        self._plans: list[CleanupPlan] = []
         self._links_at_hand: list[tuple[str, str]] = []
-        self._applied: list[Plan] = []
+        self._applied: list[CleanupPlan] = []
         self._used: Counter[str] = Counter()
 
     def works(self, daemon: Daemon) -> Mapping[str, Tick]:
@@ -335,7 +335,7 @@ class Cleanup(Part):
                 if self.life.nodes.get(entry.node_id).asked != "absent":
                     raise Violation(f"{entry.name} stays, and the plan was applied")
 
-    def _apply(self, plan: Plan) -> None:
+    def _apply(self, plan: CleanupPlan) -> None:
         done = self._cleanup.apply(plan.id, "ada")
         self._applied.append(done)
         wanted, ended = [

@@ -22,7 +22,7 @@ from service.domain.budgets.budget import Budget
 from service.domain.errors import Conflict
 from service.domain.idle.links import Link
 from service.domain.jobs import next as next_step
-from service.domain.jobs.next import Decision, Step
+from service.domain.jobs.next import AttemptDecision, AttemptStep
 from service.domain.metering.meter import Usage
 from service.domain.notifications.notification import Notification
 from service.store import jobs, leases, tables, usage
@@ -186,9 +186,9 @@ def jobs_are_never_started() -> Any:
     """No attempt goes beyond the wait for its node."""
     decide = next_step.decide
 
-    def waits(*of: Any) -> Decision:
+    def waits(*of: Any) -> AttemptDecision:
         found = decide(*of)
-        return Decision(Step.WAIT) if found.step is Step.BEGIN else found
+        return AttemptDecision(AttemptStep.WAIT) if found.step is AttemptStep.BEGIN else found
 
     return patch.object(job_controller, "decide", waits)
 

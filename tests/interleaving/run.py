@@ -26,7 +26,7 @@ from service.domain.metering.attribution import Reattribution
 from service.domain.metering.line_items import meters
 from service.domain.metering.meter import Usage
 from service.domain.nodes.node import Node
-from service.domain.nodes.request import Wish
+from service.domain.nodes.request import RequestedNode
 from service.domain.pricing.price_book import PriceBook
 from service.emulator.app import build_world
 from service.emulator.errors import ApiError
@@ -193,10 +193,10 @@ class Run:
             [tuple(map(str, row)) for row in connection.execute(text(one)).all()] for one in _SUMS
         ]
 
-    def wish(self, name: str) -> Wish:
+    def wish(self, name: str) -> RequestedNode:
         """What somebody may ask for."""
         luck, (kind, zone) = self.luck, self.luck.choice(HARDWARE)
-        return Wish(
+        return RequestedNode(
             project=luck.choice(self.projects),
             name=name,
             owner=luck.choice(["ada", "bob"]),

@@ -17,7 +17,7 @@ from service.application.orphans import OrphanService
 from service.cloud.ports import Order
 from service.domain.errors import CloudUnavailable
 from service.domain.nodes.node import Node
-from service.domain.nodes.request import Wish
+from service.domain.nodes.request import RequestedNode
 from service.emulator.app import build_world
 from service.emulator.surfaces import control
 from service.store.pricebook import PriceShelf
@@ -64,7 +64,7 @@ class Sky:
     def ask(self, **changes: Any) -> Node:
         """Ask for eight v5e chips."""
         wish = {"project": PROJECT, "accelerator_type": "v5litepod-8", "zone": ZONE} | changes
-        return self.nodes.request(Wish(**wish)).node
+        return self.nodes.request(RequestedNode(**wish)).node
 
     def until(self, condition: Callable[[], object], what: str, seconds: int = 3_600) -> int:
         """Let time go by until that is so; answers for how many seconds."""

@@ -10,7 +10,7 @@ from service.domain.errors import BudgetExceeded
 from service.domain.metering.attribution import Reattribution
 from service.domain.nodes.node import Asked as Wanted
 from service.domain.nodes.node import Node
-from service.domain.nodes.request import Wish
+from service.domain.nodes.request import RequestedNode
 from service.store.unit import Units
 from tests.simulation.allocation_oracle import Payer, counts, span_of
 from tests.simulation.allowance import Allowance, Asked, Books, Bounds, Span, payer_of
@@ -39,7 +39,7 @@ class AdmissionOracle:
     def _now(self) -> int:
         return self.agenda.seconds()
 
-    def granted(self, node: Node, wish: Wish) -> None:
+    def granted(self, node: Node, wish: RequestedNode) -> None:
         """A node was written down that nobody had asked for before."""
         self.allowance.payers.begin(node)
         self.allowance.admit(node.id, Asked.by(wish), self._now)
@@ -56,7 +56,7 @@ class AdmissionOracle:
         self.allowance.payers.hand_on(node.id, change, self._now)
         self._check_room(node.id, self._new_caps(node.id, before))
 
-    def refused(self, wish: Wish, error: BudgetExceeded) -> None:
+    def refused(self, wish: RequestedNode, error: BudgetExceeded) -> None:
         """A wish was not granted."""
         span, asked = self._named(error, payer_of(wish)), Asked.by(wish)
         with self.units.reading() as unit:

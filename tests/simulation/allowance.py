@@ -15,7 +15,7 @@ from service.domain.budgets.budget import Budget
 from service.domain.clock import DAY, HOUR, floor_to
 from service.domain.metering.meter import Usage
 from service.domain.nodes.node import Node
-from service.domain.nodes.request import Wish
+from service.domain.nodes.request import RequestedNode
 from service.domain.pricing.price_book import Price
 from service.store.unit import Unit
 from tests.simulation.allocation_oracle import AllocationOracle, Payer, counts
@@ -47,7 +47,7 @@ class Asked(NamedTuple):
     ttl: int | None
 
     @classmethod
-    def by(cls, wish: Wish) -> Asked:
+    def by(cls, wish: RequestedNode) -> Asked:
         types = wish.accelerator_types or (wish.accelerator_type or "",)
         options = tuple(
             (one, chips_of(one) * wish.slices, zone) for one in types for zone in wish.zones
@@ -293,7 +293,7 @@ def chips_of(name: str) -> int:
     return int(number) // 2 if generation in CORES else int(number)
 
 
-def payer_of(wish: Wish) -> Payer:
+def payer_of(wish: RequestedNode) -> Payer:
     """Whom what is wished for is charged to."""
     return Payer(wish.project, wish.team, wish.owner, wish.labels)
 

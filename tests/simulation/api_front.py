@@ -17,11 +17,11 @@ from sqlalchemy import Engine
 from service.application.nodes.nodes import NodeService, Requested
 from service.domain.clock import Clock
 from service.domain.errors import BudgetExceeded
-from service.domain.idempotency import Key
+from service.domain.idempotency import RequestKey
 from service.domain.lease import Lease
 from service.domain.metering.attribution import Reattribution
 from service.domain.nodes.node import Node
-from service.domain.nodes.request import Wish
+from service.domain.nodes.request import RequestedNode
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 from tests.fakes import Killed
@@ -40,7 +40,7 @@ class Errand:
 
     verb: str
     node_id: str = ""
-    wish: Wish | None = None
+    wish: RequestedNode | None = None
     change: Reattribution | None = None
 
 
@@ -102,7 +102,7 @@ class ApiFront:
     calm: bool = False
     prices: PriceShelf = field(default_factory=PriceShelf)
 
-    def request(self, wanted: Wish, *, key: Key) -> Requested:
+    def request(self, wanted: RequestedNode, *, key: RequestKey) -> Requested:
         """Ask for a node; raises BudgetExceeded."""
         while True:
             try:

@@ -10,14 +10,20 @@ from itertools import pairwise
 
 from service.domain.clock import HOUR, floor_to
 from service.domain.metering.attribution import Attribution
-from service.domain.metering.ledger import Entry, Posted, Slot, desired_entries, unused
+from service.domain.metering.ledger import (
+    LedgerEntry,
+    LedgerSlot,
+    PostedSlot,
+    desired_entries,
+    unused,
+)
 from service.domain.metering.line_items import lines_of
 from service.domain.metering.meter import Meter, Usage
 from service.domain.metering.reservation import Reservation
 from service.domain.nodes.node import Node
 from service.domain.pricing.price_book import Price, PriceBook
 from service.domain.pricing.shipped_prices import embedded_prices
-from service.store.ledger import Line
+from service.store.ledger import PostedLine
 from service.store.unit import Unit
 from tests.simulation.invariants import Violation
 from tests.simulation.reference_ledger import ReferenceLedger, Stretch, seconds, within, worth
@@ -33,24 +39,24 @@ class Rows:
         self._ledger = unit.ledger
         self._prices = {price.id: price for price in (*embedded_prices(), *entered)}
 
-    def of(self, owner: str) -> Sequence[Line]:
+    def of(self, owner: str) -> Sequence[PostedLine]:
         """Those of a node, or of what nobody used of a reservation."""
         lines = self._ledger.of(owner, 0, 100_000)
         for line in lines:
             self._check(line)
         return lines
 
-    def kind(self, line: Line) -> str:
+    def kind(self, line: PostedLine) -> str:
         """What it is charged for."""
         return VM if self._listed(line).unit == "vm_hour" else TPU
 
-    def _listed(self, line: Line) -> Price:
+    def _listed(self, line: PostedLine) -> Price:
         price = self._prices.get(line.price_id.partition(OF_RESERVATION)[0])
         if price is None:
             raise Violation(f"line {line.id} has the price {line.price_id}, which is in no list")
         return price
 
-    def _check(self, line: Line) -> None:
+    def _check(self, line: PostedLine) -> None:
         """It says what was used, at the price of the list, to the rounding of its interval."""
         price = self._listed(line)
         if line.price_nanos != price.per_chip_hour:
@@ -190,7 +196,9 @@ def _lent(
     return found
 
 
-def _sums(slots: Mapping[Slot, Entry | Posted]) -> dict[Slot, tuple[int, int, int]]:
+def _sums(
+    slots: Mapping[LedgerSlot, LedgerEntry | PostedSlot],
+) -> dict[LedgerSlot, tuple[int, int, int]]:
     """What slots hold, but for those that hold nothing."""
     sums = {slot: (one.amount, one.chip_seconds, one.vm_seconds) for slot, one in slots.items()}
     return {slot: figures for slot, figures in sums.items() if any(figures)}

@@ -20,7 +20,7 @@ from service.application.costs.costs import CostService
 from service.controllers.base import Controller
 from service.controllers.budgets.budgets import BudgetController
 from service.controllers.budgets.notifications import DeliveryController
-from service.domain.budgets.budget import Budget, Scope, Standing
+from service.domain.budgets.budget import Budget, BudgetStanding, Scope
 from service.domain.clock import rfc3339
 from service.domain.lease import Lease
 from service.domain.money import parse_usd, usd
@@ -77,12 +77,12 @@ class Spied:
     """What a daemon is told of budgets, with somebody who listens."""
 
     service: BudgetService
-    heard: Callable[[Budget, Standing], None]
+    heard: Callable[[Budget, BudgetStanding], None]
 
     def spent(self, scope: Scope, window: Window) -> int:
         return self.service.spent(scope, window)
 
-    def standing(self, budget: Budget) -> Standing | None:
+    def standing(self, budget: Budget) -> BudgetStanding | None:
         standing = self.service.standing(budget)
         if standing is not None:
             self.heard(budget, standing)
@@ -123,7 +123,7 @@ class BudgetOracle:
             (DELIVERY_SECONDS, DeliveryController(units, messengers, clock)),
         )
 
-    def looked(self, budget: Budget, standing: Standing) -> None:
+    def looked(self, budget: Budget, standing: BudgetStanding) -> None:
         """A daemon has looked at a budget: what it saw is so."""
         for key in self._lowest:
             if key[0] == budget.id:
@@ -132,7 +132,7 @@ class BudgetOracle:
         if self._looks % CLOSELY == 0:
             self.check_standing(budget, standing)
 
-    def check_standing(self, budget: Budget, standing: Standing) -> None:
+    def check_standing(self, budget: Budget, standing: BudgetStanding) -> None:
         """What is said to be spent and to lie ahead is what it is on paper."""
         span = span_at(budget, standing.as_of)
         if span is None or (span.start, span.end) != (standing.window.start, standing.window.end):
@@ -210,7 +210,7 @@ class BudgetOracle:
             raise self.truth.wrong(f"{budget.name}: {spent} spent, {held} set aside, not {bounds}")
         return held
 
-    def _check_told(self, budget: Budget, standing: Standing) -> None:
+    def _check_told(self, budget: Budget, standing: BudgetStanding) -> None:
         wanted = {
             f"actual:{one.percent}": one.percent * budget.amount <= standing.spent * 100
             for one in budget.thresholds

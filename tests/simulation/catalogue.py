@@ -18,7 +18,7 @@ from service.domain.lease import Lease
 from service.domain.pricing.feed import open_since
 from service.domain.pricing.price_book import Price, group_of
 from service.domain.pricing.shipped_prices import embedded_prices
-from service.domain.pricing.skus import SkuFacts, Tier, read
+from service.domain.pricing.skus import PriceTier, SkuFacts, read
 from service.emulator.surfaces.channel import LocalChannel
 from service.emulator.world.world import World
 from service.store.unit import Unit
@@ -111,7 +111,7 @@ class Catalogue:
         for facts in self.luck.sample(known, min(CHANGED_AT_ONCE, len(known))):
             nanos = self.luck.randint(1, 999_999_999)
             tiers = tuple(
-                Tier(tier.starts_at, tier.currency, self.luck.randint(0, 3), nanos)
+                PriceTier(tier.starts_at, tier.currency, self.luck.randint(0, 3), nanos)
                 for tier in facts.tiers
             )
             self._changed[facts.id] = replace(facts, tiers=tiers, effective_at=since)

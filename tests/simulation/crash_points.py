@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from service.cloud.ports import History, Order
+from service.cloud.ports import OperationHistory, Order
 from service.domain.clock import HOUR
 from service.domain.errors import CloudError, CloudUnavailable
 from service.domain.evidence.audit_log import Termination
@@ -225,7 +225,7 @@ def _watch(unit: Unit, nodes: list[Node]) -> None:
 class SeamedHistory:
     """The cloud's log, to be asked at the same risk."""
 
-    def __init__(self, real: History, seams: CrashPoints) -> None:
+    def __init__(self, real: OperationHistory, seams: CrashPoints) -> None:
         self._real = real
         self._seams = seams
 

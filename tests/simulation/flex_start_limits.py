@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from service.domain.nodes.node import Node
-from service.domain.nodes.request import Wish
+from service.domain.nodes.request import RequestedNode
 from service.emulator.world.bill import Transition
 from service.emulator.world.world import World
 from service.store.unit import Units
@@ -35,7 +35,7 @@ class FlexStartLimits:
         """Watch from now on."""
         self.world.observers.append(self._observe)
 
-    def mind(self, node: Node, wish: Wish) -> None:
+    def mind(self, node: Node, wish: RequestedNode) -> None:
         """A node was asked for; where it is flex-start, its time is limited."""
         if wish.provisioning_model == "flex_start":
             self.limits[node.id] = wish.ttl_seconds or SEVEN_DAYS

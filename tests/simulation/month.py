@@ -28,7 +28,7 @@ from service.domain.clock import DAY, HOUR
 from service.domain.metering.attribution import Reattribution
 from service.domain.metering.reservation import Reservation
 from service.domain.nodes.node import Node
-from service.domain.nodes.request import Wish
+from service.domain.nodes.request import RequestedNode
 from service.domain.pricing.driver_vm import UserVm
 from service.domain.pricing.price_book import Price
 from service.emulator.app import build_world
@@ -128,7 +128,7 @@ class Month:
 
     def _ask(self, name: str, team: str, **changes: object) -> None:
         wish = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", **changes}
-        asked = Wish(project=PROJECT, name=name, team=team, **wish)  # type: ignore[arg-type]
+        asked = RequestedNode(project=PROJECT, name=name, team=team, **wish)  # type: ignore[arg-type]
         self.nodes[name] = self.service.request(asked).node
 
     def _ask_for_a_legacy_one(self, name: str, team: str) -> None:

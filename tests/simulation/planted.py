@@ -31,8 +31,8 @@ from service.domain.lease import Lease
 from service.domain.lifecycle import in_flight, queueing
 from service.domain.lifecycle.absence import Absence
 from service.domain.lifecycle.lifecycle import next_step
-from service.domain.lifecycle.step import Look, Step
-from service.domain.metering.ledger import Entry
+from service.domain.lifecycle.step import Look, NodeStep
+from service.domain.metering.ledger import LedgerEntry
 from service.domain.metering.meter import Usage
 from service.domain.nodes.node import Asked, Node
 from service.domain.nodes.ownership import labels_for
@@ -94,10 +94,10 @@ def one_answer_believed() -> Any:
 def deletion_given_up() -> Any:
     """After a minute of trying, a node counts as deleted."""
 
-    def step(node: Node, look: Look, now: int) -> Step:
+    def step(node: Node, look: Look, now: int) -> NodeStep:
         asked = node.delete_requested_at
         if node.asked is Asked.ABSENT and asked is not None and now - asked > 60:
-            return Step.CLOSE
+            return NodeStep.CLOSE
         return next_step(node, look, now)
 
     return patch.object(lifecycle_controller, "next_step", step)
@@ -204,20 +204,20 @@ def ledger_update_lost() -> Any:
     unlike = property(lambda self: f"{self.usage_id}/{next(numbers)}")
     stack = ExitStack()
     stack.enter_context(patch.object(Ledger, "posted", lambda *_: {}))
-    stack.enter_context(patch.object(Entry, "key", unlike))
+    stack.enter_context(patch.object(LedgerEntry, "key", unlike))
     return stack
 
 
 def ticket_forgotten() -> Any:
     """Once its node is gone, a node counts as gone, whatever is in the queue."""
 
-    def step(node: Node, look: Look, now: int) -> Step:
+    def step(node: Node, look: Look, now: int) -> NodeStep:
         if (
             node.asked is Asked.ABSENT
             and not look.present
             and not in_flight.may_yet_land(node, now)
         ):
-            return Step.CLOSE
+            return NodeStep.CLOSE
         return queueing_step(node, look, now)
 
     queueing_step = queueing.next_step
@@ -241,9 +241,9 @@ def deletion_of_a_ticket_believed() -> Any:
     """A delete of a queued resource that was accepted cannot fail any more."""
     leave = queueing._leave
 
-    def once(node: Node, look: Look, queue: Any, now: int) -> Step:
+    def once(node: Node, look: Look, queue: Any, now: int) -> NodeStep:
         step = leave(node, look, queue, now)
-        return Step.WAIT if node.tries and step is Step.DEQUEUE else step
+        return NodeStep.WAIT if node.tries and step is NodeStep.DEQUEUE else step
 
     stack = ExitStack()
     stack.enter_context(patch.object(queueing, "_leave", once))
@@ -278,7 +278,9 @@ def strangers_swept() -> Any:
     stack.enter_context(_both(garbage_controller, deletion, "verdict", sweep))
     stack.enter_context(patch.object(Orphans, "certain", Orphans.known))
     stack.enter_context(patch.object(verdict, "_is_still_meant", lambda *_: True))
-    stack.enter_context(patch.object(verdict, "_delete_or_release", lambda *_: verdict.Move.DELETE))
+    stack.enter_context(
+        patch.object(verdict, "_delete_or_release", lambda *_: verdict.OrphanMove.DELETE)
+    )
     return stack
 
 

@@ -27,7 +27,7 @@ from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import CloudError
 from service.domain.ids import new_id
 from service.domain.lifecycle import lifecycle, queueing
-from service.domain.lifecycle.step import Look, Step
+from service.domain.lifecycle.step import Look, NodeStep
 from service.domain.nodes.node import Asked, Node
 from service.domain.nodes.queued_resource import QueueState
 from service.domain.time_window import Window
@@ -235,10 +235,10 @@ def end_of_flex_start_not_noticed() -> Any:
     def patient(node: Node, now: int) -> str:
         return "" if _is_flexible(node) and node.ready_at is not None else out_of_time(node, now)
 
-    def blind(node: Node, look: Look, now: int) -> Step:
+    def blind(node: Node, look: Look, now: int) -> NodeStep:
         gone = look.queue is not None and look.queue.state == QueueState.SUSPENDED
         if gone and _is_flexible(node) and node.asked is not Asked.ABSENT:
-            return Step.WAIT
+            return NodeStep.WAIT
         return step(node, look, now)
 
     return _all(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from service.application.pricing.reservations import ReservationService, Shown
+from service.application.pricing.reservations import ReservationService, ReservationStatus
 from service.controllers.recording import posting
 from service.domain.metering import line_items
 from service.domain.metering.meter import Usage
@@ -37,7 +37,7 @@ def the_machine_has_the_free_minute_of_its_tpu() -> Any:
 def withdrawn_and_not_taken_back() -> Any:
     """A record that was wrong charges nothing more, and what it charged stays."""
 
-    def withdraw(self: ReservationService, reservation_id: str, reason: str) -> Shown:
+    def withdraw(self: ReservationService, reservation_id: str, reason: str) -> ReservationStatus:
         with self._units() as unit:
             unit.reservations.withdraw(reservation_id, reason, self._clock())
         return self.get(reservation_id)

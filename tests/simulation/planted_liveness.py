@@ -18,7 +18,7 @@ from service.domain.evidence import observation
 from service.domain.evidence.poll import Poll
 from service.domain.lease import Lease
 from service.domain.lifecycle import lifecycle
-from service.domain.lifecycle.step import Look, Step
+from service.domain.lifecycle.step import Look, NodeStep
 from service.domain.metering.meter import Usage
 from service.domain.nodes.node import Asked, CloudNode, Node
 from service.domain.nodes.operation import Operation
@@ -39,9 +39,9 @@ def a_stop_is_never_done() -> Any:
     """What is READY is as it should be, also where it is to be stopped."""
     decide = lifecycle.next_step
 
-    def step(node: Node, look: Look, now: int) -> Step:
+    def step(node: Node, look: Look, now: int) -> NodeStep:
         found = decide(node, look, now)
-        return Step.WAIT if found is Step.STOP else found
+        return NodeStep.WAIT if found is NodeStep.STOP else found
 
     return patch.object(lifecycle_controller, "next_step", step)
 
@@ -50,9 +50,9 @@ def a_deletion_is_never_begun() -> Any:
     """What is READY stays."""
     decide = lifecycle.next_step
 
-    def step(node: Node, look: Look, now: int) -> Step:
+    def step(node: Node, look: Look, now: int) -> NodeStep:
         found = decide(node, look, now)
-        return Step.WAIT if found in {Step.DELETE, Step.DEQUEUE} else found
+        return NodeStep.WAIT if found in {NodeStep.DELETE, NodeStep.DEQUEUE} else found
 
     return patch.object(lifecycle_controller, "next_step", step)
 
@@ -61,9 +61,9 @@ def ready_and_deleted_as_its_create_failed() -> Any:
     """What the operation says of the create counts for more than that the node is READY."""
     decide = lifecycle._when_present
 
-    def step(node: Node, sight: CloudNode, operation: Operation | None, now: int) -> Step:
+    def step(node: Node, sight: CloudNode, operation: Operation | None, now: int) -> NodeStep:
         if lifecycle._create_failed(operation) and node.asked is Asked.PRESENT:
-            return Step.REPLACE
+            return NodeStep.REPLACE
         return decide(node, sight, operation, now)
 
     return patch.object(lifecycle, "_when_present", step)

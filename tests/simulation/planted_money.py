@@ -10,7 +10,7 @@ from service.controllers.recording import posting
 from service.domain.clock import HOUR
 from service.domain.metering import ledger, meter
 from service.domain.metering.attribution import Attribution
-from service.domain.metering.ledger import Entry, entries_to_post
+from service.domain.metering.ledger import LedgerEntry, entries_to_post
 from service.domain.metering.meter import Meter
 from service.domain.money import half_even
 from service.domain.pricing.price_book import Price, PriceBook, Sku
@@ -59,7 +59,7 @@ def each_line_rounded_by_itself() -> Any:
 def nothing_is_taken_back() -> Any:
     """An adjustment that lowers what was charged is left out."""
 
-    def only_more(*arguments: Any) -> Iterator[Entry]:
+    def only_more(*arguments: Any) -> Iterator[LedgerEntry]:
         return (entry for entry in entries_to_post(*arguments) if entry.amount > 0)
 
     return patch.object(posting, "entries_to_post", only_more)
@@ -69,7 +69,7 @@ def the_rollup_lags() -> Any:
     """What is posted reaches the ledger, and the rollup only where it is an amount to pay."""
     add = Costs.add
 
-    def some(self: Costs, entries: Sequence[Entry], *more: Any) -> None:
+    def some(self: Costs, entries: Sequence[LedgerEntry], *more: Any) -> None:
         add(self, [entry for entry in entries if not entry.number], *more)
 
     return patch.object(Costs, "add", some)
@@ -77,7 +77,7 @@ def the_rollup_lags() -> Any:
 
 def slots_without_the_price() -> Any:
     """Two prices within an hour are one slot, so that the second takes the place of the first."""
-    slot = ledger.Slot
+    slot = ledger.LedgerSlot
 
     def merged(hour: int, _: str, since: int, list_price: int | None) -> Any:
         return slot(hour, "any", since, list_price)

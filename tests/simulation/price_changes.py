@@ -17,7 +17,7 @@ from service.domain.metering.attribution import Reattribution
 from service.domain.metering.reservation import Reservation
 from service.domain.nodes.node import Node
 from service.domain.pricing.price_book import Price
-from service.store.ledger import Line
+from service.store.ledger import PostedLine
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests.simulation.api_front import ApiFront
@@ -143,7 +143,7 @@ class PriceChanges:
         if told != (cost, cost - used, whole):
             raise Violation(f"{one.name} is told to cost {told}, not {(cost, cost - used, whole)}")
 
-    def _check_node(self, node: Node, lines: Sequence[Line]) -> None:
+    def _check_node(self, node: Node, lines: Sequence[PostedLine]) -> None:
         """What a node is said to cost is what it was charged."""
         told, charged = self.nodes.cost(node.id).cost, sum(line.amount_nanos for line in lines)
         if told != charged:

@@ -16,7 +16,7 @@ from service.cloud.google.channel import legacy_client, tpu_client
 from service.cloud.google.flex import FlexStart
 from service.cloud.google.history import GoogleHistory, logging_client
 from service.cloud.google.legacy import LegacyTpus
-from service.cloud.google.retries import ONCE, Patience
+from service.cloud.google.retries import ONCE, Allowances
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.rate_limit import Pace
 from service.controllers.base import Controller
@@ -82,7 +82,7 @@ class Replica:
     """Makes the controller of the jobs, where there are any."""
     lifecycle_seconds: int = LIFECYCLE_SECONDS
     inventory_seconds: int = INVENTORY_SECONDS
-    patience: Patience = ONCE
+    patience: Allowances = ONCE
     keeps_leases: bool = False
     """Whether its leases are renewed though a call holds it up, as by a thread of their own."""
     _process: Process = field(default_factory=Process, init=False)

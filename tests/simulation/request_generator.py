@@ -10,7 +10,7 @@ from random import Random
 
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.metering.reservation import Reservation
-from service.domain.nodes.request import Wish
+from service.domain.nodes.request import RequestedNode
 from service.domain.pricing.driver_vm import UserVm
 from tests.simulation.cloud_faults import LEGACY_ZONES, ZONES
 
@@ -27,11 +27,11 @@ MACHINES = ("n1-standard-8", "n1-standard-8", "n2-standard-8")
 """The price list that ships knows the first, on demand, and not the other."""
 
 
-def direct(luck: Random) -> Wish:
+def direct(luck: Random) -> RequestedNode:
     """A wish for a TPU VM."""
     zones = luck.sample(ZONES, luck.randint(1, len(ZONES)))
     model = luck.choice([ProvisioningModel.ON_DEMAND, ProvisioningModel.SPOT])
-    return Wish(
+    return RequestedNode(
         project=PROJECT,
         accelerator_type=luck.choice(TYPES),
         zones=tuple(zones),
@@ -42,7 +42,7 @@ def direct(luck: Random) -> Wish:
     )
 
 
-def otherwise(wish: Wish, luck: Random, queued: float) -> Wish:
+def otherwise(wish: RequestedNode, luck: Random, queued: float) -> RequestedNode:
     """The same through the queue for a share of the wishes, or with a choice of the hardware."""
     if luck.random() < queued:
         wish = replace(wish, queued=True, slices=luck.choice([1, 1, 2, 3]))
@@ -52,7 +52,7 @@ def otherwise(wish: Wish, luck: Random, queued: float) -> Wish:
     return wish
 
 
-def legacy(wish: Wish, luck: Random) -> Wish:
+def legacy(wish: RequestedNode, luck: Random) -> RequestedNode:
     """A legacy TPU Node instead, as patient and for as long."""
     return replace(
         wish,
@@ -69,7 +69,7 @@ def legacy(wish: Wish, luck: Random) -> Wish:
     )
 
 
-def reserved(wish: Wish, luck: Random, bought: Sequence[Reservation]) -> Wish:
+def reserved(wish: RequestedNode, luck: Random, bought: Sequence[Reservation]) -> RequestedNode:
     """Capacity that was bought instead: of that reservation, or of any that is in the zone."""
     one = luck.choice(bought)
     name = "" if one.name == OVERLOOKED else one.name
@@ -87,7 +87,7 @@ def reserved(wish: Wish, luck: Random, bought: Sequence[Reservation]) -> Wish:
     )
 
 
-def flexible(wish: Wish, luck: Random) -> Wish:
+def flexible(wish: RequestedNode, luck: Random) -> RequestedNode:
     """Flex-start capacity instead, which the cloud takes back when its time is over."""
     zone = luck.choice(tuple(FLEXIBLE_TYPES))
     return replace(
@@ -103,7 +103,7 @@ def flexible(wish: Wish, luck: Random) -> Wish:
     )
 
 
-def paid(wish: Wish, luck: Random) -> Wish:
+def paid(wish: RequestedNode, luck: Random) -> RequestedNode:
     """The same, for somebody whose money it is."""
     return replace(
         wish,
@@ -114,13 +114,13 @@ def paid(wish: Wish, luck: Random) -> Wish:
     )
 
 
-def brief(luck: Random) -> Wish:
+def brief(luck: Random) -> RequestedNode:
     """One of many that are asked for at once, for minutes each."""
     wish = replace(direct(luck), accelerator_type=luck.choice(TYPES[:2]), zones=ZONES[:1])
     return replace(paid(wish, luck), ttl_seconds=luck.choice([300, 900, 1800]))
 
 
-def driven(wish: Wish, luck: Random) -> Wish:
+def driven(wish: RequestedNode, luck: Random) -> RequestedNode:
     """The same legacy TPU Node, and the machine of its owner that drives it."""
     model = luck.choice([ProvisioningModel.ON_DEMAND] * 3 + [ProvisioningModel.SPOT])
     return replace(wish, vm=UserVm(luck.choice(MACHINES), model))

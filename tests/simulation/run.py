@@ -36,11 +36,11 @@ from service.domain.catalog.provisioning import Architecture
 from service.domain.clock import DAY, Clock, floor_to
 from service.domain.database_clock import AgreedClock
 from service.domain.errors import BudgetExceeded, Conflict, QuotaTooSmall, Rejected
-from service.domain.idempotency import Key
+from service.domain.idempotency import RequestKey
 from service.domain.lifecycle.reimaging import Software
 from service.domain.metering.attribution import Reattribution
 from service.domain.nodes.node import Node
-from service.domain.nodes.request import Wish
+from service.domain.nodes.request import RequestedNode
 from service.emulator.app import build_world
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
@@ -366,7 +366,7 @@ class Run:
 
     def _ask(self, luck: Random, number: int) -> None:
         """Ask for a node, now and then twice with the same key, and decide what will be wanted."""
-        own, key = self._luck(f"legacy {number}"), Key(f"key-{number}", str(number))
+        own, key = self._luck(f"legacy {number}"), RequestKey(f"key-{number}", str(number))
         wanted = self._wanted(luck, own, number)
         try:
             asked = self.service.request(wanted, key=key)
@@ -383,7 +383,7 @@ class Run:
         if wanted.architecture is Architecture.NODE:
             self._change_software(own, asked.node)
 
-    def _wanted(self, luck: Random, own: Random, number: int) -> Wish:
+    def _wanted(self, luck: Random, own: Random, number: int) -> RequestedNode:
         wanted = otherwise(direct(luck), self._luck(f"queue {number}"), self.fortune.queued)
         luck_of_its = self._luck(f"beside {number}")
         if own.random() < self.fortune.legacy:
@@ -410,7 +410,7 @@ class Run:
             when = luck.uniform(0, self.fortune.hours * 1800)
             self.agenda.after(when, partial(self._tell, node, "reimage", software))
 
-    def _turned(self, wanted: Wish, number: int) -> Wish:
+    def _turned(self, wanted: RequestedNode, number: int) -> RequestedNode:
         """The same as flex-start, and for somebody's money, where there is that."""
         luck = self._luck(f"flex {number}")
         free = wanted.architecture is Architecture.VM and wanted.provisioning_model != "reserved"
@@ -424,12 +424,12 @@ class Run:
         when = luck.uniform(0, self.fortune.hours * 1800)
         for spree in range(SPREES):
             for number in range(TOGETHER):
-                key, wanted = Key(f"spree-{spree}-{number}", ""), brief(luck)
+                key, wanted = RequestKey(f"spree-{spree}-{number}", ""), brief(luck)
                 ask = partial(self._ask_briefly, wanted, key)
                 self.agenda.after(when + luck.uniform(0, 3), ask)
             when += luck.uniform(60, 1200)
 
-    def _ask_briefly(self, wanted: Wish, key: Key) -> None:
+    def _ask_briefly(self, wanted: RequestedNode, key: RequestKey) -> None:
         with suppress(QuotaTooSmall, BudgetExceeded):
             node = self.service.request(wanted, key=key).node
             self.nodes.append(node)

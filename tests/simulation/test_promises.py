@@ -19,7 +19,7 @@ from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import HOUR
 from service.domain.database_clock import AgreedClock
 from service.domain.nodes.node import Node, NodeState
-from service.domain.nodes.request import Wish
+from service.domain.nodes.request import RequestedNode
 from service.emulator.api.dispatch import answer
 from service.emulator.app import build_world
 from service.emulator.surfaces import control
@@ -79,7 +79,7 @@ class House:
         self.replica.begin()
 
     def ask(self, **changes: Any) -> Node:
-        wish = Wish(project=PROJECT, accelerator_type="v5litepod-8", zone=ZONE, **changes)
+        wish = RequestedNode(project=PROJECT, accelerator_type="v5litepod-8", zone=ZONE, **changes)
         return self.nodes.request(wish).node
 
     def wait_for(self, state: str, *nodes: Node, seconds: int = 3_600) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from service.controllers.recording.posting import post
-from service.domain.metering.ledger import Entry, Slot
+from service.domain.metering.ledger import LedgerEntry, LedgerSlot
 from service.domain.metering.meter import Usage
 from service.domain.nodes.node import Node
 from service.domain.pricing.price_book import PriceBook
@@ -39,12 +39,12 @@ def metered(units: Units, usage: Usage, book: PriceBook, now: int) -> Usage:
         return post(unit, usage, book, now)
 
 
-def slot(hour: int = NOON, price_id: str = "test/0") -> Slot:
+def slot(hour: int = NOON, price_id: str = "test/0") -> LedgerSlot:
     """An hour at 1.20 dollars per chip-hour, on demand."""
-    return Slot(hour, price_id, 0, 1_200_000_000)
+    return LedgerSlot(hour, price_id, 0, 1_200_000_000)
 
 
-def entry(usage: Usage, hour: int = NOON, price_id: str = "test/0", **changes: Any) -> Entry:
+def entry(usage: Usage, hour: int = NOON, price_id: str = "test/0", **changes: Any) -> LedgerEntry:
     """A line of the ledger for a whole hour of that usage."""
     values: dict[str, Any] = {
         "usage_id": usage.id,
@@ -57,10 +57,10 @@ def entry(usage: Usage, hour: int = NOON, price_id: str = "test/0", **changes: A
         "amount": 9_600_000_000,
         "list_amount": 9_600_000_000,
     }
-    return Entry(**(values | changes))
+    return LedgerEntry(**(values | changes))
 
 
-def posted(units: Units, usage: Usage, entries: Sequence[Entry]) -> None:
+def posted(units: Units, usage: Usage, entries: Sequence[LedgerEntry]) -> None:
     """These lines in the ledger, and in the rollup."""
     with units() as unit:
         whose = {one.since: one for one in unit.attributions.of(usage.node_id)}

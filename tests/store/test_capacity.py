@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import count
 
-from service.domain.nodes.placement import Key, Outcome, Placement
+from service.domain.nodes.placement import HardwareKey, Outcome, Placement
 from service.domain.time_window import Window
 from service.store.capacity import Tried
 from tests.hands import NOON
 from tests.store.given import stored
 
-HERE = Key("us-west4-a", "v5litepod-8", "v5e", "spot")
-THERE = Key("us-east5-a", "v6e-8", "v6e", "spot")
+HERE = HardwareKey("us-west4-a", "v5litepod-8", "v5e", "spot")
+THERE = HardwareKey("us-east5-a", "v6e-8", "v6e", "spot")
 HOUR = Window(NOON, NOON + 3_600)
 
 

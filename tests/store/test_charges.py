@@ -9,9 +9,9 @@ import pytest
 from service.domain.billing_period import period_of
 from service.domain.catalog.provisioning import Architecture
 from service.domain.clock import DAY, HOUR
-from service.domain.costs.charge import Kind
+from service.domain.costs.charge import ChargeKind
 from service.domain.metering.attribution import Attribution
-from service.domain.metering.ledger import Slot
+from service.domain.metering.ledger import LedgerSlot
 from service.domain.nodes.placement import Placement
 from service.store import charges as store
 from tests import books, factories
@@ -31,7 +31,7 @@ def billed(units, start=MONTH.start, end=MONTH.end, price_of=BOOK.get):
 def hours(usage, *starts, **changes):
     """Lines for whole hours of that usage."""
     return [
-        entry(usage, start, slot=Slot(start, "test/0", 0, 1_200_000_000), **changes)
+        entry(usage, start, slot=LedgerSlot(start, "test/0", 0, 1_200_000_000), **changes)
         for start in starts
     ]
 
@@ -48,7 +48,12 @@ def test_a_charge_says_what_the_ledger_says_and_what_it_is_about(units):
     assert json.loads(charge.tags) == {"run": "17", "team": "vision", "user": "ada"}
     of = charge.resource
     assert of.path == "projects/lab/locations/us-west4-a/nodes/trainer-1"
-    assert (of.name, of.kind, of.project, of.region) == (node.name, Kind.TPU_VM, "lab", "us-west4")
+    assert (of.name, of.kind, of.project, of.region) == (
+        node.name,
+        ChargeKind.TPU_VM,
+        "lab",
+        "us-west4",
+    )
     assert (of.generation, of.accelerator_type, of.model) == ("v5e", "v5litepod-8", "on_demand")
 
 
@@ -112,7 +117,7 @@ def test_each_segment_of_an_attribution_has_tags_of_its_own(units):
         later = Attribution(node.id, NOON + 1_800, owner="bob", team="nlp", job="j-1")
         unit.attributions.add(later, NOON)
     usage = ran(units, node)
-    slot = Slot(NOON, "test/0", NOON + 1_800, 1_200_000_000)
+    slot = LedgerSlot(NOON, "test/0", NOON + 1_800, 1_200_000_000)
     posted(units, usage, [entry(usage), entry(usage, slot=slot, charge_start=NOON + 1_800)])
     assert [json.loads(one.tags) for one in billed(units)] == [
         {"team": "vision", "user": "ada"},
@@ -156,7 +161,7 @@ def placement(node, attempt, zone, started_at):
 def test_a_legacy_node_is_known_for_one(units):
     node = stored(units, architecture=Architecture.NODE)
     posted(units, usage := ran(units, node), [entry(usage)])
-    assert billed(units)[0].resource.kind is Kind.TPU_NODE
+    assert billed(units)[0].resource.kind is ChargeKind.TPU_NODE
 
 
 def test_the_machine_that_drives_a_legacy_node_is_a_charge_of_its_own(units, clock):
@@ -167,7 +172,7 @@ def test_the_machine_that_drives_a_legacy_node_is_a_charge_of_its_own(units, clo
     assert (tpu.quantity, tpu.amount) == (4 * HOUR, books.TPU_HOUR)
     assert (machine.quantity, machine.amount) == (HOUR, books.MACHINE_HOUR)
     of = machine.resource
-    assert (of.kind, of.name) == (Kind.MACHINE, "VM of old")
+    assert (of.kind, of.name) == (ChargeKind.MACHINE, "VM of old")
     assert of.path == f"tpu-steward/vm-of/{tpu.resource.path}"
     assert (of.generation, of.accelerator_type, of.model) == ("n1-standard-8",) * 2 + ("on_demand",)
     assert (of.zone, machine.tags) == (node.zone, tpu.tags)
@@ -179,7 +184,7 @@ def test_what_of_a_reservation_nobody_used_is_a_charge_of_the_reservation(units,
     first, *rest = billed(units, price_of={}.get)
     assert (len(rest), first.quantity, first.amount) == (23, 8 * HOUR, 8 * books.CHIP_HOUR)
     of = first.resource
-    assert (of.kind, of.name) == (Kind.RESERVATION, "march")
+    assert (of.kind, of.name) == (ChargeKind.RESERVATION, "march")
     assert of.path == of.reservation == "projects/lab/locations/us-west4-a/reservations/march"
     assert (of.generation, of.accelerator_type, of.model) == ("v5e", "v5e", "reserved")
     assert json.loads(first.tags) == {"order": "4711", "team": "infra"}
@@ -195,7 +200,7 @@ def test_what_ran_in_a_reservation_is_told_of_by_the_ledger_and_else_by_the_wish
         unit.prices.add(factories.price(900_000_000, id="manual/1", model="reserved"))
     metered(units, clock)
     path = "projects/lab/locations/us-west4-a/reservations/march"
-    found = [one for one in billed(units) if one.resource.kind is Kind.TPU_VM]
+    found = [one for one in billed(units) if one.resource.kind is ChargeKind.TPU_VM]
     assert [(one.resource.name, one.start - over, one.resource.reservation) for one in found] == [
         ("a", -HOUR, path),
         ("b", -HOUR, path),
@@ -211,7 +216,7 @@ def test_a_price_that_the_book_does_not_know_is_still_charged(units):
 
 def test_the_list_price_of_what_was_posted_before_it_was_kept_is_not_known(units):
     usage = ran(units, stored(units))
-    slot = Slot(NOON, "test/0", 0, None)
+    slot = LedgerSlot(NOON, "test/0", 0, None)
     posted(units, usage, [entry(usage, slot=slot, list_amount=None)])
     (charge,) = billed(units)
     assert (charge.list_price, charge.list_amount) == (None, None)
@@ -224,4 +229,4 @@ def test_a_stream_is_the_same_in_whatever_chunks_it_is_read(units, clock, monkey
     monkeypatch.setattr(store, "CHUNK", 2)
     monkeypatch.setattr(store, "_KEPT", kept)
     assert billed(units) == whole
-    assert {one.resource.kind for one in whole} == set(Kind) - {Kind.COMMITMENT}
+    assert {one.resource.kind for one in whole} == set(ChargeKind) - {ChargeKind.COMMITMENT}

@@ -9,16 +9,16 @@ import pytest
 
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import Conflict, NotFound, StaleVersion
-from service.domain.idle.cleanup import Cleanup, Ended, Held, Watched
-from service.domain.idle.course import Course, State
+from service.domain.idle.cleanup import Cleanup, Ended, RailHold, Watched
+from service.domain.idle.course import IdleCourse, State
 from service.domain.idle.heartbeat import Heartbeat, HeartbeatToken
 from service.domain.idle.links import Link, Verb
-from service.domain.idle.plan import Basis, Entry, Plan
+from service.domain.idle.plan import CleanupPlan, PlanBasis, PlanEntry
 from service.domain.idle.policy import Action, Format, Policy, Recipient, Rule, Waste
-from service.domain.idle.proof import Blocker, Host, Signals, Verdict
+from service.domain.idle.proof import Blocker, Host, IdleVerdict, Signals
 from service.domain.idle.rails import Begun, Breaker, Rail, Waiting, share_of
 from service.domain.idle.readings import FamilyRead
-from service.domain.idle.rollup import Hour
+from service.domain.idle.rollup import ActivityHour
 from service.domain.idle.signal import Kind, Level, Track
 from tests import factories
 from tests.hands import NOON
@@ -45,8 +45,10 @@ def watched(node, **changes):
         NOON,
         {0: "987"},
     )
-    verdict = Verdict(Level.QUIET, "at rest", since=NOON, blockers=(Blocker.SESSION,), lacking=())
-    course = Course(node.id, 1, State.NOTIFIED, NOON, NOON, Action.STOP, None, 7)
+    verdict = IdleVerdict(
+        Level.QUIET, "at rest", since=NOON, blockers=(Blocker.SESSION,), lacking=()
+    )
+    course = IdleCourse(node.id, 1, State.NOTIFIED, NOON, NOON, Action.STOP, None, 7)
     return replace(Watched(course, "lab", signals, verdict, NOON, NOON + 900), **changes)
 
 
@@ -121,9 +123,9 @@ def test_one_stale_course_of_many_writes_none(units):
 
 def test_hours_are_joined_with_what_was_known_and_thinned_by_age(units, node):
     hour = NOON - NOON % HOUR
-    first = Hour(node.id, 1, hour, "I" * 12, {Kind.CPU: [1.0] * 11 + [None]})
-    old = Hour(node.id, 1, hour - 31 * DAY, "B" * 12, {Kind.CPU: [9.0] * 12})
-    oldest = Hour(node.id, 1, hour - 401 * DAY, "B" * 12)
+    first = ActivityHour(node.id, 1, hour, "I" * 12, {Kind.CPU: [1.0] * 11 + [None]})
+    old = ActivityHour(node.id, 1, hour - 31 * DAY, "B" * 12, {Kind.CPU: [9.0] * 12})
+    oldest = ActivityHour(node.id, 1, hour - 401 * DAY, "B" * 12)
     with units() as unit:
         unit.idle_rollups.save([first, old, oldest])
         unit.idle_rollups.save([replace(first, levels="B" * 12)])
@@ -140,7 +142,7 @@ def test_the_cleanup_of_a_project_is_read_as_it_was_written(units):
         NOON,
         breaker=Breaker((("n", NOON),), NOON, "why", NOON),
         families={Kind.CPU: FamilyRead(NOON, NOON, "")},
-        holds=(Held(Rail.MASS, "why", NOON),),
+        holds=(RailHold(Rail.MASS, "why", NOON),),
         waiting=(Waiting("n", Rail.HOUR, 1, NOON),),
     ).paused(NOON, "ada", "a demo")
     with units() as unit:
@@ -155,8 +157,8 @@ def test_the_cleanup_of_a_project_is_read_as_it_was_written(units):
 
 
 def test_a_plan_is_found_by_its_id_until_it_is_old(units):
-    basis = Basis(1, 1, 1, "default", 0, "QUIET")
-    plan = Plan("lab", NOON, (Entry("n", "n", Action.STOP, "idle", NOON, 5, basis),))
+    basis = PlanBasis(1, 1, 1, "default", 0, "QUIET")
+    plan = CleanupPlan("lab", NOON, (PlanEntry("n", "n", Action.STOP, "idle", NOON, 5, basis),))
     with units() as unit:
         unit.cleanups.show(plan, "ada")
         unit.cleanups.show(replace(plan, as_of=NOON + 60), "bob")

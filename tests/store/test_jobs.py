@@ -10,7 +10,7 @@ import pytest
 from service.domain.errors import Conflict, NotFound, StaleVersion
 from service.domain.ids import new_id
 from service.domain.jobs.job import Attempt, Job, JobSpec, Retries, attempt_id
-from service.domain.jobs.report import Report, WorkerState
+from service.domain.jobs.report import SupervisorReport, WorkerState
 from service.store.jobs import JobFilter
 from service.store.json_columns import dumps
 from tests import factories
@@ -37,7 +37,7 @@ def node(units):
 def test_a_job_and_its_attempts_are_read_as_they_were_written(units, node):
     spec = JobSpec("a/b:c", env={"A": "1"}, args=("x",), retries=Retries(3, 2, (42,)))
     job = a_job(spec=spec, exit_codes={"0": None, "1": 7}, warnings=("w",), labels={"k": "v"})
-    report = Report(seq=3, state=WorkerState.RUNNING, warnings=("w",))
+    report = SupervisorReport(seq=3, state=WorkerState.RUNNING, warnings=("w",))
     attempt = an_attempt(job, node, reports={"0": report}, evidence=("e",))
     with units() as unit:
         unit.jobs.add(job, factories.wish(team="nlp"))

@@ -9,7 +9,7 @@ import pytest
 from service.domain.billing_period import GRACE, period_of
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import StaleVersion
-from service.domain.metering.ledger import Posted
+from service.domain.metering.ledger import PostedSlot
 from tests import factories
 from tests.hands import NOON
 from tests.store.given import entry, posted, ran, slot, stored
@@ -63,7 +63,7 @@ def test_what_is_posted_is_summed_by_hour_and_price(units):
     with units.reading() as unit:
         found = unit.ledger.posted(usage, NOON)
         later = unit.ledger.posted(usage, NOON + HOUR)
-    assert found[slot()] == Posted(
+    assert found[slot()] == PostedSlot(
         2, 8 * HOUR - 8, LINE - 5, LINE - 5, 1_200_000_000, NOON, NOON + HOUR, first_id=2
     )
     assert found[slot(NOON, "new")].amount == 7

@@ -18,7 +18,7 @@ from service.domain.clock import DAY
 from service.domain.commitments.commitment import Commitment, Term
 from service.domain.errors import StoreUnavailable
 from service.domain.event import Event
-from service.domain.idempotency import Key
+from service.domain.idempotency import RequestKey
 from service.domain.metering.reservation import Reservation
 from service.domain.nodes.placement import Placement
 from service.domain.nodes.view import FORMAT
@@ -357,7 +357,7 @@ def labelled(units):
 
 def test_a_key_of_before_still_leads_to_its_node(engine, units):
     node = given.stored(units)
-    key = Key("k", "body")
+    key = RequestKey("k", "body")
     with units() as unit:
         unit.idempotency_keys.add("nodes/ada", key, node.id, NOON)
         unit.idempotency_keys.add("prices", key, "manual/1", NOON)

@@ -10,7 +10,7 @@ from service.domain.errors import NotFound, StaleVersion
 from service.domain.nodes.node import NodeState, Place
 from service.domain.nodes.placement import Placement
 from service.domain.orphans.orphan import ADOPTED, OrphanKind, OrphanVerdict
-from service.domain.orphans.verdict import Attempt
+from service.domain.orphans.verdict import KnownAttempt
 from tests.factories import PROJECT, ZONE
 from tests.garbage import orphan, shown
 from tests.hands import NOON
@@ -130,8 +130,8 @@ def test_the_books_tell_the_present_attempt_from_those_that_are_over(units):
     live = {"sent_at": NOON, "zone": ZONE, "slices": 3}
     node = booked(units, stored(units, attempt=2, cloud_id="run-2", **live), "run", "run-2")
     assert attempts(units, "run", "run-2", "other") == {
-        Attempt(node.id, ZONE, "run", 3, present=False),
-        Attempt(node.id, ZONE, "run-2", 3, present=True),
+        KnownAttempt(node.id, ZONE, "run", 3, present=False),
+        KnownAttempt(node.id, ZONE, "run-2", 3, present=True),
     }
     with units.reading() as unit:
         assert unit.orphans.live(PROJECT) == {(ZONE, "run-2")}
@@ -147,14 +147,14 @@ def test_the_books_tell_the_present_attempt_from_those_that_are_over(units):
 )
 def test_an_attempt_of_a_record_that_ended_or_has_nothing_in_the_cloud_is_over(units, over):
     node = booked(units, stored(units, attempt=1, cloud_id="run", **over), "run")
-    assert attempts(units, "run") == {Attempt(node.id, ZONE, "run", 1, present=False)}
+    assert attempts(units, "run") == {KnownAttempt(node.id, ZONE, "run", 1, present=False)}
     with units.reading() as unit:
         assert unit.orphans.live(PROJECT) == set()
 
 
 def test_a_node_that_was_never_placed_by_us_is_in_the_books_all_the_same(units):
     node = stored(units, attempt=1, cloud_id="adopted", sent_at=NOON)
-    assert attempts(units, "adopted") == {Attempt(node.id, ZONE, "adopted", 1, present=True)}
+    assert attempts(units, "adopted") == {KnownAttempt(node.id, ZONE, "adopted", 1, present=True)}
 
 
 def test_names_of_another_project_say_nothing(units):

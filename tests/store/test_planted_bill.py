@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from service.application.reconciliations import Outcome, ReconciliationService
+from service.application.reconciliations import Reconciliation, ReconciliationService
 from service.domain.clock import HOUR
 from service.domain.money import parse_usd
 from service.domain.reconciliation import bill_file, bill_row, reconcile
 from service.domain.reconciliation.bill import Apart
-from service.domain.reconciliation.variance import Difference, Line, Verdict
+from service.domain.reconciliation.variance import Comparison, Difference, Verdict
 from service.store.bills import Bills
 from tests import factories
 from tests.bills import Row, csv_of, flat, json_lines
@@ -85,13 +85,13 @@ def service(units, clock):
     return ReconciliationService(units, clock, [factories.PROJECT])
 
 
-def sent(service: ReconciliationService, written: Any = json_lines) -> Outcome:
+def sent(service: ReconciliationService, written: Any = json_lines) -> Reconciliation:
     """Both files, one after the other; what came of the month."""
     service.reconcile(io.BytesIO(written(first_file())), name="first")
     return service.reconcile(io.BytesIO(json_lines(later_file())), name="later")
 
 
-def told_apart(service: ReconciliationService, outcome: Outcome) -> Found:
+def told_apart(service: ReconciliationService, outcome: Reconciliation) -> Found:
     """What is said of each of the seventeen."""
     bill = outcome.bill
     lines = [kept.line for kept in service.lines(bill.id, (), 0, 10_000)]
@@ -148,7 +148,7 @@ def told_apart(service: ReconciliationService, outcome: Outcome) -> Found:
     }
 
 
-def _said(line: Line) -> tuple[Verdict, Difference, int]:
+def _said(line: Comparison) -> tuple[Verdict, Difference, int]:
     return line.verdict, line.difference, line.variance
 
 
@@ -161,7 +161,7 @@ def _verdicts(lines: Any) -> dict[Verdict, int]:
     return dict(Counter(line.verdict for line in lines))
 
 
-def _name(line: Line, lines: Sequence[Line]) -> str:
+def _name(line: Comparison, lines: Sequence[Comparison]) -> str:
     """Its name on the bill; of an hour that is not on it, that of the other hours of its node."""
     named = [line, *(one for one in lines if line.node_id and one.node_id == line.node_id)]
     return next((one.resource.rpartition("/")[2] for one in named if one.resource), "")
@@ -227,7 +227,7 @@ def test_files_that_come_in_the_other_order_make_the_same_month(service):
     assert service.outcome(straight.bill.id).bill.joined_into == crossed.bill.id
 
 
-def told_month(service: ReconciliationService, outcome: Outcome) -> Any:
+def told_month(service: ReconciliationService, outcome: Reconciliation) -> Any:
     lines = [kept.line for kept in service.lines(outcome.bill.id, (), 0, 10_000)]
     return outcome.headline, outcome.bill.invoices, outcome.bill.apart, lines
 

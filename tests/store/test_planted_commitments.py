@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from service.application.reconciliations import Outcome, ReconciliationService
+from service.application.reconciliations import Reconciliation, ReconciliationService
 from service.domain.clock import HOUR
 from service.domain.reconciliation import commitments as subject
 from service.domain.reconciliation.commitments import BilledCommitment
@@ -39,12 +39,12 @@ def service(units, clock):
     return ReconciliationService(units, clock, [factories.PROJECT])
 
 
-def sent(service: ReconciliationService, *files: list[Row]) -> Outcome:
+def sent(service: ReconciliationService, *files: list[Row]) -> Reconciliation:
     """These files, one after the other; what came of the last."""
     return [service.reconcile(io.BytesIO(json_lines(file))) for file in files][-1]
 
 
-def told(outcome: Outcome) -> dict[Case, BilledCommitment]:
+def told(outcome: Reconciliation) -> dict[Case, BilledCommitment]:
     """Its commitments by case."""
     found = outcome.bill.commitments or ()
     return {(f"V{one.generation[1:]}", one.region, one.term): one for one in found}

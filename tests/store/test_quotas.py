@@ -10,7 +10,7 @@ from service.domain.errors import NotFound
 from service.domain.nodes.node import NodeState, Place
 from service.domain.nodes.placement import Outcome, Placement
 from service.domain.orphans.orphan import ADOPTED
-from service.domain.placement.quota import Amount, Limit, LimitStanding, Size, Tier
+from service.domain.placement.quota import HardwareAmount, Limit, LimitStanding, Size, Tier
 from tests.garbage import orphan, shown
 from tests.hands import NOON
 from tests.store.given import stored
@@ -126,17 +126,17 @@ def test_what_is_forgotten_is_gone_and_another_project_cannot(units):
 def test_a_node_counts_from_when_it_was_sent_until_it_is_gone(units, changes, used, held):
     sent(units, **changes)
     found = tally(units)
-    assert (found.used, found.held) == (Amount(used, used), Amount(held, held))
+    assert (found.used, found.held) == (HardwareAmount(used, used), HardwareAmount(held, held))
 
 
 def test_what_was_never_sent_holds_nothing(units):
     stored(units)
-    assert tally(units).held == Amount()
+    assert tally(units).held == HardwareAmount()
 
 
 def test_a_node_without_an_attempt_counts_by_its_size(units):
     stored(units, attempt=1, sent_at=NOON, state=NodeState.READY)
-    assert tally(units).used == Amount(8, 8)
+    assert tally(units).used == HardwareAmount(8, 8)
 
 
 def test_many_nodes_are_summed_where_they_are_stored(units):
@@ -144,7 +144,7 @@ def test_many_nodes_are_summed_where_they_are_stored(units):
         sent(units, state=NodeState.READY)
         sent(units, state=NodeState.CREATING)
     found = tally(units)
-    assert (found.used, found.held) == (Amount(40, 40), Amount(40, 40))
+    assert (found.used, found.held) == (HardwareAmount(40, 40), HardwareAmount(40, 40))
 
 
 def test_what_no_record_accounts_for_counts_too(units):
@@ -158,7 +158,7 @@ def test_what_no_record_accounts_for_counts_too(units):
         orphan(shown=shown("theirs", place=Place("theirs", "us-west4-a", "theirs"))),
     )
     found = tally(units)
-    assert (found.used, found.held) == (Amount(8, 8), Amount(8, 8))
+    assert (found.used, found.held) == (HardwareAmount(8, 8), HardwareAmount(8, 8))
 
 
 def test_a_spent_queued_resource_counts_by_the_model_that_the_books_have_of_it(units):
@@ -168,7 +168,7 @@ def test_a_spent_queued_resource_counts_by_the_model_that_the_books_have_of_it(u
     )
     strange = shown("strange", queued=True, state="SUSPENDED", provisioning_model="")
     orphaned(units, orphan(shown=spent), orphan(shown=strange))
-    assert tally(units).held == Amount(16, 16)
+    assert tally(units).held == HardwareAmount(16, 16)
 
 
 def test_a_queued_resource_and_its_node_are_not_counted_twice(units):
@@ -179,7 +179,7 @@ def test_a_queued_resource_and_its_node_are_not_counted_twice(units):
         orphan(shown=ticket),
         orphan(shown=shown("member", queued_resource=ticket.place.queue_path)),
     )
-    assert tally(units).used == Amount(8, 8)
+    assert tally(units).used == HardwareAmount(8, 8)
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ import pytest
 from service.domain.clock import DAY
 from service.domain.errors import Rejected, StaleVersion
 from service.domain.event import Event
-from service.domain.idempotency import Key
+from service.domain.idempotency import RequestKey
 from service.domain.nodes.node import Asked, NodeState, Slice
 from service.domain.nodes.placement import Outcome, Placement
 from service.domain.placement.cooldown import WINDOW_SECONDS
 from service.domain.pricing.price_book import DEVICE_HOUR, Sku
 from service.domain.pricing.shipped_prices import embedded_prices
-from service.store.fleet_counts import FleetCount, Running
+from service.store.fleet_counts import FleetCount, RunningCount
 from service.store.observations import Observation
 from service.store.placements import MOST_RECENT
 from service.store.pricebook import PriceShelf
@@ -205,29 +205,29 @@ def test_a_price_cannot_be_entered_twice(units):
 def test_a_key_leads_to_the_node_that_it_made(units):
     node = stored(units)
     with units() as unit:
-        assert unit.idempotency_keys.find("ada", Key("k", "body")) is None
-        unit.idempotency_keys.add("ada", Key("k", "body"), node.id, NOON)
+        assert unit.idempotency_keys.find("ada", RequestKey("k", "body")) is None
+        unit.idempotency_keys.add("ada", RequestKey("k", "body"), node.id, NOON)
     with units.reading() as unit:
-        assert unit.idempotency_keys.find("ada", Key("k", "body")) == node.id
-        assert unit.idempotency_keys.find("grace", Key("k", "body")) is None
-        assert unit.idempotency_keys.find("ada", Key("another", "body")) is None
+        assert unit.idempotency_keys.find("ada", RequestKey("k", "body")) == node.id
+        assert unit.idempotency_keys.find("grace", RequestKey("k", "body")) is None
+        assert unit.idempotency_keys.find("ada", RequestKey("another", "body")) is None
 
 
 def test_a_key_with_another_body_is_refused_with_the_node_it_made(units):
     node = stored(units)
     with units() as unit:
-        unit.idempotency_keys.add("ada", Key("k", "body"), node.id, NOON)
+        unit.idempotency_keys.add("ada", RequestKey("k", "body"), node.id, NOON)
         with pytest.raises(Rejected) as refused:
-            unit.idempotency_keys.find("ada", Key("k", "another"))
+            unit.idempotency_keys.find("ada", RequestKey("k", "another"))
     assert refused.value.facts["led_to"] == node.id
 
 
 def test_the_same_key_told_twice_at_once_is_told_apart_by_the_database(units):
     node = stored(units)
     with units() as unit:
-        unit.idempotency_keys.add("ada", Key("k", "body"), node.id, NOON)
+        unit.idempotency_keys.add("ada", RequestKey("k", "body"), node.id, NOON)
     with pytest.raises(StaleVersion), units() as unit:
-        unit.idempotency_keys.add("ada", Key("k", "body"), node.id, NOON)
+        unit.idempotency_keys.add("ada", RequestKey("k", "body"), node.id, NOON)
 
 
 # ---- the fleet
@@ -256,8 +256,8 @@ def test_what_is_billed_now_is_counted_by_what_is_priced(units):
     ran(units, stored(units), sku=spot)
     with units.reading() as unit:
         assert set(unit.fleet.running()) == {
-            Running(sku, None, 2, 16, 0),
-            Running(spot, None, 1, 8, 0),
+            RunningCount(sku, None, 2, 16, 0),
+            RunningCount(spot, None, 1, 8, 0),
         }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from service.api.http.schemas import Page, Percent, Time, Usd, View
-from service.application.cleanup.cleanup import IdleNode, Standing
+from service.application.cleanup.cleanup import CleanupStatus, IdleNode
 from service.application.cleanup.coverage import (
     FamilyCoverage,
     ProjectCoverage,
@@ -17,11 +17,11 @@ from service.application.cleanup.coverage import (
 )
 from service.domain.clock import rfc3339
 from service.domain.idle.assess import holders, limits
-from service.domain.idle.cleanup import Cleanup, Ended, Held
+from service.domain.idle.cleanup import Cleanup, Ended, RailHold
 from service.domain.idle.explain import Claim, SignalState
-from service.domain.idle.plan import Entry, Plan
+from service.domain.idle.plan import CleanupPlan, PlanEntry
 from service.domain.idle.policy import Action, with_waste
-from service.domain.idle.proof import Blocker, Host, Signals, Verdict
+from service.domain.idle.proof import Blocker, Host, IdleVerdict, Signals
 from service.domain.idle.rails import Rail, Waiting
 from service.domain.idle.signal import Kind, Level
 from service.domain.lifecycle.precedence import Holder
@@ -43,7 +43,7 @@ class HeldView(View):
     )
 
     @classmethod
-    def of(cls, held: Held, waiting: tuple[str, ...]) -> HeldView:
+    def of(cls, held: RailHold, waiting: tuple[str, ...]) -> HeldView:
         """The view of a rail, with the names of the nodes that wait for it."""
         return cls(
             rail=held.rail,
@@ -129,7 +129,7 @@ class CleanupView(View):
     projects: tuple[CleanupProjectView, ...]
 
     @classmethod
-    def of(cls, standings: tuple[Standing, ...], mode: Any) -> CleanupView:
+    def of(cls, standings: tuple[CleanupStatus, ...], mode: Any) -> CleanupView:
         """The view of the whole."""
         return cls(
             mode=mode.ceiling,
@@ -159,7 +159,7 @@ class PlannedEndView(View):
     )
 
     @classmethod
-    def of(cls, entry: Entry) -> PlannedEndView:
+    def of(cls, entry: PlanEntry) -> PlannedEndView:
         """The view of an entry."""
         return cls(
             node_id=entry.node_id,
@@ -184,7 +184,7 @@ class CleanupPlanView(View):
     entries: tuple[PlannedEndView, ...]
 
     @classmethod
-    def of(cls, plan: Plan) -> CleanupPlanView:
+    def of(cls, plan: CleanupPlan) -> CleanupPlanView:
         """The view of a plan, the dearest node first."""
         ordered = sorted(plan.entries, key=lambda one: (-(one.hourly or 0), one.node_id))
         return cls(
@@ -409,7 +409,7 @@ class VerdictView(View):
     lacking: tuple[str, ...] = Field(description="What is missing for a proof.")
 
     @classmethod
-    def of(cls, verdict: Verdict) -> VerdictView:
+    def of(cls, verdict: IdleVerdict) -> VerdictView:
         """The view of a verdict."""
         return cls(
             level=verdict.level,

@@ -9,7 +9,7 @@ from base64 import b64decode
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.api.http.problems import Kind, problem
+from service.api.http.problems import ProblemKind, problem
 from service.domain.idle.heartbeat import PREFIX
 
 PUBLIC = frozenset({"/healthz", "/readyz"})
@@ -26,7 +26,7 @@ _STATIC = "/static/"
 
 _READING = frozenset({"GET", "HEAD"})
 
-UNAUTHORIZED = Kind(401, "unauthorized", "Unauthorized")
+UNAUTHORIZED = ProblemKind(401, "unauthorized", "Unauthorized")
 
 
 class Auth:

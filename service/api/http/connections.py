@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from service.api.http.problems import Kind, problem
+from service.api.http.problems import ProblemKind, problem
 
 KEEP_ALIVE_SECONDS = 5
 """How long a connection is kept for a next request; uvicorn's own setting."""
@@ -22,8 +22,8 @@ _LEAST, _MOST = 8, 10_000
 _SPARE = 16
 """So many connections beyond the limit still get an answer, a 503, before they are closed."""
 
-HEAD_TOO_LARGE = Kind(431, "head-too-large", "Request headers too large")
-BUSY = Kind(503, "too-many-connections", "Too many connections", 5)
+HEAD_TOO_LARGE = ProblemKind(431, "head-too-large", "Request headers too large")
+BUSY = ProblemKind(503, "too-many-connections", "Too many connections", 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ def protocol_with(limits: Limits) -> type[LimitedProtocol]:
     return type("Limited", (LimitedProtocol,), {"limits": limits})
 
 
-def _refusal(kind: Kind, detail: str) -> ASGIApp:
+def _refusal(kind: ProblemKind, detail: str) -> ASGIApp:
     """Answers every request with that problem, and closes the connection."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:

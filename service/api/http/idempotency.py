@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Header, Response
 
 from service.api.http.schemas import Body
-from service.domain.idempotency import Key
+from service.domain.idempotency import RequestKey
 
 IdempotencyKey = Annotated[
     str | None,
@@ -30,9 +30,9 @@ HIT: dict[str, Any] = {
 """What is answered where the key was known, for the description of a route."""
 
 
-def key_of(header: str | None, body: Body) -> Key | None:
+def key_of(header: str | None, body: Body) -> RequestKey | None:
     """The key with what tells its body from others, None where the caller gave none."""
-    return None if header is None else Key(header, body.digest())
+    return None if header is None else RequestKey(header, body.digest())
 
 
 def mark(response: Response, *, created: bool) -> None:

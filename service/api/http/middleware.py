@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.api.http.problems import (
     BODY_LIMIT,
     MAX_BODY_BYTES,
-    Kind,
+    ProblemKind,
     internal_error,
     problem,
     too_large,
@@ -26,9 +26,9 @@ from service.api.http.problems import (
 LOOPBACK = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
 """The names under which the service answers while it asks for no token."""
 
-MISDIRECTED = Kind(421, "misdirected-request", "Misdirected request")
-CROSS_SITE = Kind(403, "cross-site-request", "Cross-site request refused")
-UNREADABLE = Kind(400, "unreadable-address", "Malformed URL")
+MISDIRECTED = ProblemKind(421, "misdirected-request", "Misdirected request")
+CROSS_SITE = ProblemKind(403, "cross-site-request", "Cross-site request refused")
+UNREADABLE = ProblemKind(400, "unreadable-address", "Malformed URL")
 
 STALLED_SECONDS = 30.0
 """How long nothing of a body may come: what it is held for, such as one of the few places for

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from service.api.http import auth, connections, middleware, problems
-from service.api.http.problems import Kind
+from service.api.http.problems import ProblemKind
 
-EVERY_KIND: tuple[Kind, ...] = tuple(
+EVERY_KIND: tuple[ProblemKind, ...] = tuple(
     dict.fromkeys(
         (
             middleware.UNREADABLE,
@@ -59,7 +59,7 @@ _RARE: Mapping[str, frozenset[str]] = {
 """The operations that answer a kind. A kind that is not named here is for all with its status."""
 
 
-def kinds_of(operation: str, status: int) -> tuple[Kind, ...]:
+def kinds_of(operation: str, status: int) -> tuple[ProblemKind, ...]:
     """The kinds of problem that an operation, named by its id, answers with this status."""
     return tuple(
         kind

@@ -65,7 +65,7 @@ class Problem(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ProblemKind:
     """A kind of problem: its status, the end of its type, its title, and in how many seconds to
     try again, where that helps."""
 
@@ -80,47 +80,49 @@ class Kind:
         return f"{HELP}{OTHER if self.slug.startswith(_BARE) else self.slug}"
 
 
-INTERNAL = Kind(500, "internal-error", "Internal error")
-INVALID = Kind(422, "invalid-request", "Invalid request")
-MALFORMED = Kind(400, "malformed-body", "Malformed request body")
-WRONG_MEDIA_TYPE = Kind(415, "unsupported-media-type", "Unsupported media type")
-TOO_LARGE = Kind(413, "body-too-large", "Request body too large")
-STALE = Kind(412, "stale-version", "Changed since it was read")
+INTERNAL = ProblemKind(500, "internal-error", "Internal error")
+INVALID = ProblemKind(422, "invalid-request", "Invalid request")
+MALFORMED = ProblemKind(400, "malformed-body", "Malformed request body")
+WRONG_MEDIA_TYPE = ProblemKind(415, "unsupported-media-type", "Unsupported media type")
+TOO_LARGE = ProblemKind(413, "body-too-large", "Request body too large")
+STALE = ProblemKind(412, "stale-version", "Changed since it was read")
 
-KINDS: Mapping[type[errors.StewardError], Kind] = {
-    errors.NotFound: Kind(404, "not-found", "Not found"),
-    errors.Conflict: Kind(409, "conflict", "Conflict with the current state"),
-    errors.StaleVersion: Kind(409, "stale-version", "Concurrent change"),
-    errors.LeaseLost: Kind(409, "lease-lost", "Lease held by another daemon"),
-    errors.Rejected: Kind(422, "rejected", "Invalid request"),
-    errors.UnknownAcceleratorType: Kind(
+KINDS: Mapping[type[errors.StewardError], ProblemKind] = {
+    errors.NotFound: ProblemKind(404, "not-found", "Not found"),
+    errors.Conflict: ProblemKind(409, "conflict", "Conflict with the current state"),
+    errors.StaleVersion: ProblemKind(409, "stale-version", "Concurrent change"),
+    errors.LeaseLost: ProblemKind(409, "lease-lost", "Lease held by another daemon"),
+    errors.Rejected: ProblemKind(422, "rejected", "Invalid request"),
+    errors.UnknownAcceleratorType: ProblemKind(
         422, "unknown-accelerator-type", "Unknown accelerator type"
     ),
-    errors.NotOffered: Kind(422, "not-offered", "Not offered in this zone"),
-    errors.RuntimeMismatch: Kind(422, "runtime-mismatch", "Runtime version not compatible"),
-    errors.QuotaTooSmall: Kind(422, "quota-too-small", "Quota too small"),
-    errors.ImageNotFound: Kind(422, "image-not-found", "Image not found"),
-    errors.ImageDenied: Kind(422, "image-denied", "Access to the image denied"),
-    errors.NoSuchPlatform: Kind(422, "no-such-platform", "Image not built for the platform"),
-    errors.BudgetExceeded: Kind(403, "budget-exceeded", "Budget exceeded"),
-    errors.TokenRefused: Kind(403, "token-refused", "Token not valid for this request"),
-    errors.CloudError: Kind(502, "cloud-error", "Cloud error"),
-    errors.CapacityUnavailable: Kind(503, "capacity-unavailable", "No capacity available", 60),
-    errors.QuotaExceeded: Kind(503, "quota-exceeded", "Project quota exceeded", 600),
-    errors.RateLimited: Kind(429, "rate-limited", "Rate limit exceeded", 10),
-    errors.CloudUnavailable: Kind(503, "cloud-unavailable", "Cloud unavailable", 10),
-    errors.NotAllowed: Kind(502, "cloud-denied", "Credentials denied by the cloud"),
-    errors.InvalidRequest: Kind(502, "cloud-refused", "Request refused by the cloud"),
-    errors.AlreadyExists: Kind(502, "cloud-name-taken", "Name already in use in the cloud"),
-    errors.CloudNotFound: Kind(502, "cloud-not-found", "Not found in the cloud"),
-    errors.StoreUnavailable: Kind(503, "store-unavailable", "Database unavailable", 5),
+    errors.NotOffered: ProblemKind(422, "not-offered", "Not offered in this zone"),
+    errors.RuntimeMismatch: ProblemKind(422, "runtime-mismatch", "Runtime version not compatible"),
+    errors.QuotaTooSmall: ProblemKind(422, "quota-too-small", "Quota too small"),
+    errors.ImageNotFound: ProblemKind(422, "image-not-found", "Image not found"),
+    errors.ImageDenied: ProblemKind(422, "image-denied", "Access to the image denied"),
+    errors.NoSuchPlatform: ProblemKind(422, "no-such-platform", "Image not built for the platform"),
+    errors.BudgetExceeded: ProblemKind(403, "budget-exceeded", "Budget exceeded"),
+    errors.TokenRefused: ProblemKind(403, "token-refused", "Token not valid for this request"),
+    errors.CloudError: ProblemKind(502, "cloud-error", "Cloud error"),
+    errors.CapacityUnavailable: ProblemKind(
+        503, "capacity-unavailable", "No capacity available", 60
+    ),
+    errors.QuotaExceeded: ProblemKind(503, "quota-exceeded", "Project quota exceeded", 600),
+    errors.RateLimited: ProblemKind(429, "rate-limited", "Rate limit exceeded", 10),
+    errors.CloudUnavailable: ProblemKind(503, "cloud-unavailable", "Cloud unavailable", 10),
+    errors.NotAllowed: ProblemKind(502, "cloud-denied", "Credentials denied by the cloud"),
+    errors.InvalidRequest: ProblemKind(502, "cloud-refused", "Request refused by the cloud"),
+    errors.AlreadyExists: ProblemKind(502, "cloud-name-taken", "Name already in use in the cloud"),
+    errors.CloudNotFound: ProblemKind(502, "cloud-not-found", "Not found in the cloud"),
+    errors.StoreUnavailable: ProblemKind(503, "store-unavailable", "Database unavailable", 5),
 }
 
 BY_STATUS = {
     400: MALFORMED,
-    404: Kind(404, "not-found", "Not found"),
-    405: Kind(405, "method-not-allowed", "Method not allowed"),
-    408: Kind(408, "body-stalled", "Request body timed out"),
+    404: ProblemKind(404, "not-found", "Not found"),
+    405: ProblemKind(405, "method-not-allowed", "Method not allowed"),
+    408: ProblemKind(408, "body-stalled", "Request body timed out"),
     413: TOO_LARGE,
 }
 
@@ -146,7 +148,7 @@ _TITLES = {
 
 def problem(
     scope: Scope,
-    kind: Kind,
+    kind: ProblemKind,
     detail: str,
     *,
     headers: Mapping[str, str] | None = None,
@@ -163,7 +165,7 @@ def problem(
 
 
 def members_of(
-    kind: Kind, path: str, detail: str, facts: Mapping[str, object]
+    kind: ProblemKind, path: str, detail: str, facts: Mapping[str, object]
 ) -> dict[str, object]:
     """The problem document; facts never hide the members that every problem has."""
     members = {
@@ -192,7 +194,7 @@ def too_large(scope: Scope) -> Response:
     return problem(scope, TOO_LARGE, detail, facts={"limit_bytes": limit})
 
 
-def kind_of(error: errors.StewardError) -> Kind:
+def kind_of(error: errors.StewardError) -> ProblemKind:
     """Its own kind, or that of the nearest class above it."""
     return next((KINDS[one] for one in type(error).__mro__ if one in KINDS), INTERNAL)
 
@@ -220,7 +222,7 @@ def internal_error(scope: Scope) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     scope, status = request.scope, error.status_code
-    kind = BY_STATUS.get(status) or Kind(status, f"{_BARE}{status}", error.detail)
+    kind = BY_STATUS.get(status) or ProblemKind(status, f"{_BARE}{status}", error.detail)
     headers = dict(error.headers or {})
     detail = error.detail
     match status:

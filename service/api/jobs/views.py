@@ -6,11 +6,11 @@ from pydantic import Field
 
 from service.api.http.schemas import Page, Time, Usd, View
 from service.application.jobs.cost import AttemptCost
-from service.application.jobs.jobs import Shown, Submitted
+from service.application.jobs.jobs import JobStatus, Submitted
 from service.domain.clock import rfc3339
 from service.domain.jobs.job import Attempt, JobState, Reason
-from service.domain.jobs.phases import Amount, Spent
-from service.domain.jobs.report import Report
+from service.domain.jobs.phases import PhaseCost, Spent
+from service.domain.jobs.report import SupervisorReport
 from service.domain.money import usd
 
 ExitCodes = dict[str, int | None]
@@ -68,7 +68,7 @@ class JobView(View):
     version: int
 
     @classmethod
-    def of(cls, shown: Shown) -> JobView:
+    def of(cls, shown: JobStatus) -> JobView:
         """The view of a job."""
         job, spec = shown.job, shown.job.spec
         return cls(
@@ -133,7 +133,7 @@ class PhaseView(View):
     cost: Usd
 
     @classmethod
-    def of(cls, amount: Amount) -> PhaseView:
+    def of(cls, amount: PhaseCost) -> PhaseView:
         """The view of an amount."""
         return cls(
             phase=amount.spent,
@@ -161,7 +161,7 @@ class JobWorkerView(View):
     reported_at: Time
 
     @classmethod
-    def of(cls, number: str, report: Report) -> JobWorkerView:
+    def of(cls, number: str, report: SupervisorReport) -> JobWorkerView:
         """The view of a report."""
         return cls(
             worker=int(number),

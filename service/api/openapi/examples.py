@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from service.api.http.problems import Kind, members_of
+from service.api.http.problems import ProblemKind, members_of
 
 _NODE = {
     "name": "trainer",
@@ -252,7 +252,7 @@ OCCASIONS: Mapping[str, Occasion] = {
 """One for each slug that the service answers with. 412 has facts that 409 lacks."""
 
 
-def problem_example(kind: Kind) -> dict[str, object]:
+def problem_example(kind: ProblemKind) -> dict[str, object]:
     """A problem document of this kind."""
     occasion = OCCASIONS.get(f"{kind.status}-{kind.slug}") or OCCASIONS[kind.slug]
     return members_of(kind, occasion.path, occasion.detail, occasion.facts)

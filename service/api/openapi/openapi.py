@@ -9,7 +9,7 @@ from typing import Any
 from service.api.http.auth import PUBLIC
 from service.api.http.middleware import SAFE_METHODS
 from service.api.http.problem_kinds import EVERY_KIND, kinds_of
-from service.api.http.problems import MEDIA_TYPE, Kind, may_answer
+from service.api.http.problems import MEDIA_TYPE, ProblemKind, may_answer
 from service.api.openapi.documentation import (
     DESCRIPTION,
     HEARTBEAT,
@@ -94,12 +94,12 @@ def _responses(method: str, operation: dict[str, Any], *, guarded: bool) -> dict
     return {**dict(sorted(found.items())), "default": _OTHERWISE}
 
 
-def _examples(kinds: tuple[Kind, ...]) -> dict[str, Any]:
+def _examples(kinds: tuple[ProblemKind, ...]) -> dict[str, Any]:
     keys = map(_key, kinds)
     return {key: {"$ref": f"#/components/examples/{key}"} for key in keys}
 
 
-def _key(kind: Kind) -> str:
+def _key(kind: ProblemKind) -> str:
     """The name of the example of a kind; two kinds may share a slug."""
     return f"{kind.status}-{kind.slug}"
 

@@ -13,8 +13,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.application.health import Fleet, HealthService
-from service.application.orphans import OrphanService, Sum
+from service.application.health import FleetHealth, HealthService
+from service.application.orphans import OrphanService, OrphanSum
 from service.domain.money import NANOS
 
 _BY = ("state", "generation", "provisioning_model", "zone", "team")
@@ -91,7 +91,7 @@ class OrphanCollector(Collector):
         for kind, found in totals.items():
             counts.add_metric((kind,), found.number)
         yield counts
-        total = sum(totals.values(), Sum())
+        total = sum(totals.values(), OrphanSum())
         yield GaugeMetricFamily(
             "steward_orphans_hourly_usd",
             "Cost an hour of the orphans whose price is known.",
@@ -104,7 +104,7 @@ class OrphanCollector(Collector):
         )
 
 
-def _counts(fleet: Fleet) -> Iterator[GaugeMetricFamily]:
+def _counts(fleet: FleetHealth) -> Iterator[GaugeMetricFamily]:
     nodes = GaugeMetricFamily("steward_nodes", "Live nodes.", labels=_BY)
     chips = GaugeMetricFamily("steward_chips", "Chips of live nodes.", labels=_BY)
     for one in fleet.counts:

@@ -15,7 +15,7 @@ from service.domain.budgets.admission import (
     rate_of_purchase,
     refusal,
 )
-from service.domain.budgets.budget import Budget, Held, Who
+from service.domain.budgets.budget import Budget, HeldAmount, Who
 from service.domain.clock import DAY, Clock
 from service.domain.errors import BudgetExceeded
 from service.domain.jobs.job import Job
@@ -25,7 +25,7 @@ from service.domain.nodes.node import Asked, Node, NodeState
 from service.domain.pricing.price_book import PriceBook
 from service.domain.pricing.purchases import Purchase
 from service.domain.time_window import Window
-from service.store.budgets import Refusal
+from service.store.budgets import BudgetRefusal
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
@@ -44,7 +44,7 @@ def admitting(units: Units, clock: Clock) -> Iterator[Unit]:
             yield unit
     except BudgetExceeded as error:
         with units() as unit:
-            unit.budgets.refuse(str(error.facts["budget_id"]), Refusal(clock(), str(error)))
+            unit.budgets.refuse(str(error.facts["budget_id"]), BudgetRefusal(clock(), str(error)))
         raise
 
 
@@ -148,7 +148,7 @@ def held(
     holds: Found,
     book: PriceBook,
     now: int,
-) -> list[Held]:
+) -> list[HeldAmount]:
     """What the nodes of each budget may cost from now to the end of its window. `holds` are those
     of the scopes, in their order."""
     found = [
@@ -312,7 +312,7 @@ def _held(
     own: _Own,
     window: Window,
     now: int,
-) -> Held:
+) -> HeldAmount:
     known, unpriced = 0, []
     for bought in own.holds:
         left = bought.left(window)
@@ -325,13 +325,13 @@ def _held(
             if left is None:
                 unpriced.append(hold.node_id)
             known += left or 0
-    return Held(known, tuple(unpriced))
+    return HeldAmount(known, tuple(unpriced))
 
 
-def _with(held: Held, node_id: str, left: int | None) -> Held:
+def _with(held: HeldAmount, node_id: str, left: int | None) -> HeldAmount:
     """The same with what one node more may cost; None where its price is not known."""
     if left is None:
-        return Held(held.known, tuple(dict.fromkeys((*held.unpriced, node_id))))
+        return HeldAmount(held.known, tuple(dict.fromkeys((*held.unpriced, node_id))))
     return held._replace(known=held.known + left)
 
 

@@ -14,18 +14,26 @@ from service.application.budgets.admission import held, rooms_of
 from service.application.costs.costs import CostService, Question
 from service.application.retries import tries
 from service.domain.budgets.alerts import EXCEEDED, Alert, deletes_at, silence
-from service.domain.budgets.budget import Budget, Forecast, Held, Scope, Standing, Who, check
+from service.domain.budgets.budget import (
+    Budget,
+    BudgetStanding,
+    Forecast,
+    HeldAmount,
+    Scope,
+    Who,
+    check,
+)
 from service.domain.clock import MINUTE, Clock, rfc3339
 from service.domain.errors import Conflict, StaleVersion, StoreUnavailable
-from service.domain.idempotency import Key
+from service.domain.idempotency import RequestKey
 from service.domain.ids import check_labels, new_id
 from service.domain.notifications.notification import Notification, check_emails, check_webhook
 from service.domain.time_window import Granularity, Window
-from service.store.budgets import Refusal
+from service.store.budgets import BudgetRefusal
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
-__all__ = ["BudgetService", "Created", "Detail", "Reach", "Share", "Shown"]
+__all__ = ["BudgetService", "BudgetShare", "BudgetStatus", "Created", "Detail", "Reach"]
 
 T = TypeVar("T")
 
@@ -50,12 +58,12 @@ _HARMLESS = frozenset({"name", "webhook", "secret", "emails"})
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class BudgetStatus:
     """A budget and how it stands; None while it does not count. `alerts` are those that have fired
     in its period, `deletes_at` is when its nodes go. `warnings` say who is not told before."""
 
     budget: Budget
-    standing: Standing | None
+    standing: BudgetStanding | None
     alerts: tuple[Alert, ...] = ()
     deletes_at: int | None = None
     warnings: tuple[str, ...] = ()
@@ -65,8 +73,8 @@ class Shown:
 class Detail:
     """One budget with what it refused and what was told of it last, the latest first."""
 
-    shown: Shown
-    refusals: Sequence[Refusal]
+    shown: BudgetStatus
+    refusals: Sequence[BudgetRefusal]
     notifications: Sequence[Notification]
 
 
@@ -74,12 +82,12 @@ class Detail:
 class Created:
     """A new budget; `created` is False when the same key had asked for it before."""
 
-    shown: Shown
+    shown: BudgetStatus
     created: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class BudgetShare:
     """A budget that somebody spends from: `left` is nano-dollars, and may be below 0; None where a
     price of one of its nodes is not known."""
 
@@ -117,7 +125,7 @@ class BudgetService:
         self._reach = reach or Reach()
         self._holds = Answers(_KEPT_HOLDS)
 
-    def create(self, wanted: Budget, key: Key | None = None) -> Created:
+    def create(self, wanted: Budget, key: RequestKey | None = None) -> Created:
         """Set a new budget; its id and the time are given here. With a `key`, the same wish told
         twice is one budget. Raises Rejected where it makes no sense, Conflict where the name is
         taken or there are too many."""
@@ -145,7 +153,7 @@ class BudgetService:
 
     def change(
         self, budget_id: str, changes: Mapping[str, Any], *, version: int | None = None
-    ) -> Shown:
+    ) -> BudgetStatus:
         """Set some fields anew; what was told before is told again where it is still so. Raises
         NotFound, Rejected, Conflict where the name is taken, or StaleVersion where `version` is not
         the present one."""
@@ -163,7 +171,7 @@ class BudgetService:
 
         return self._show(self._again(write, once=version is not None))
 
-    def remove(self, budget_id: str, *, version: int | None = None) -> Shown:
+    def remove(self, budget_id: str, *, version: int | None = None) -> BudgetStatus:
         """Take a budget away, and answer it as it was. Raises NotFound, or StaleVersion."""
         shown = self._show(self._get(budget_id))
 
@@ -180,7 +188,7 @@ class BudgetService:
         with self._units.reading() as unit:
             return unit.budgets.all()
 
-    def shown(self, some: Sequence[Budget]) -> Sequence[Shown]:
+    def shown(self, some: Sequence[Budget]) -> Sequence[BudgetStatus]:
         """How each of them stands."""
         standings = self._standings(some)
         with self._units.reading() as unit:
@@ -211,12 +219,12 @@ class BudgetService:
         """Nano-dollars that were spent in a window up to now."""
         return self._costs.report(_spent_in(scope, window)).total
 
-    def standing(self, budget: Budget) -> Standing | None:
+    def standing(self, budget: Budget) -> BudgetStanding | None:
         """How a budget stands now; None while it does not count."""
         (found,) = self._standings([budget])
         return found
 
-    def _standings(self, some: Sequence[Budget]) -> list[Standing | None]:
+    def _standings(self, some: Sequence[Budget]) -> list[BudgetStanding | None]:
         """How each of some budgets stands now; None while it does not count."""
         now = self._clock()
         windows = [budget.window(now) for budget in some]
@@ -233,7 +241,7 @@ class BudgetService:
             ]
             names = _names(unit, ahead)
         standings = {
-            budget.id: Standing(
+            budget.id: BudgetStanding(
                 window,
                 report.total,
                 held,
@@ -246,9 +254,11 @@ class BudgetService:
         }
         return [standings.get(budget.id) for budget in some]
 
-    def _held(self, unit: Unit, counting: Sequence[tuple[Budget, Window]], now: int) -> list[Held]:
+    def _held(
+        self, unit: Unit, counting: Sequence[tuple[Budget, Window]], now: int
+    ) -> list[HeldAmount]:
         book, revision = self._prices.book(unit), unit.revisions.now()
-        found: list[Held] = []
+        found: list[HeldAmount] = []
         for first in range(0, len(counting), _AT_ONCE):
             some = counting[first : first + _AT_ONCE]
             scopes = tuple(budget.scope for budget, _ in some)
@@ -269,7 +279,7 @@ class BudgetService:
             log.exception("budget.forecast_failed", budget=budget.name)
             return None
 
-    def shares(self, who: Who) -> Sequence[Share]:
+    def shares(self, who: Who) -> Sequence[BudgetShare]:
         """What is left of each budget that somebody spends from and that counts now, by name: they
         count in windows of their own, so the one with the least left need not be the first to say
         no."""
@@ -277,7 +287,7 @@ class BudgetService:
         with self._units.reading() as unit:
             covering = [one for one in unit.budgets.all() if one.scope.covers(who)]
             rooms = rooms_of(unit, covering, self._prices.book(unit), now)
-        return [Share(room.budget, room.window, room.left) for room in rooms]
+        return [BudgetShare(room.budget, room.window, room.left) for room in rooms]
 
     def _check(self, budget: Budget, before: Budget | None = None) -> None:
         check(budget)
@@ -288,7 +298,7 @@ class BudgetService:
         if budget.scope.label is not None:
             check_labels(dict([budget.scope.label]))
 
-    def _asked_before(self, key: Key) -> Budget | None:
+    def _asked_before(self, key: RequestKey) -> Budget | None:
         with self._units.reading() as unit:
             return unit.budgets.asked_before(key)
 
@@ -296,19 +306,21 @@ class BudgetService:
         with self._units.reading() as unit:
             return unit.budgets.get(budget_id)
 
-    def _show(self, budget: Budget) -> Shown:
+    def _show(self, budget: Budget) -> BudgetStatus:
         (found,) = self.shown([budget])
         return found
 
     def _shown(
-        self, budget: Budget, standing: Standing | None, alerts: Mapping[str, Alert]
-    ) -> Shown:
+        self, budget: Budget, standing: BudgetStanding | None, alerts: Mapping[str, Alert]
+    ) -> BudgetStatus:
         warnings = tuple(filter(None, [silence(budget, mails=self._reach.mails)]))
         if standing is None:
-            return Shown(budget, None, warnings=warnings)
+            return BudgetStatus(budget, None, warnings=warnings)
         here = {k: one for k, one in alerts.items() if one.period == standing.window.start}
         fired = tuple(one for one in here.values() if one.fired_at is not None)
-        return Shown(budget, standing, fired, deletes_at(budget, here.get(EXCEEDED)), warnings)
+        return BudgetStatus(
+            budget, standing, fired, deletes_at(budget, here.get(EXCEEDED)), warnings
+        )
 
     def _again(self, work: Callable[[Unit], T], *, once: bool = False) -> T:
         for _ in tries():
@@ -321,7 +333,7 @@ class BudgetService:
         raise Conflict("it is being changed by others at the same time; retry")
 
 
-def _names(unit: Unit, ahead: Sequence[Held]) -> Mapping[str, str]:
+def _names(unit: Unit, ahead: Sequence[HeldAmount]) -> Mapping[str, str]:
     """The names of those nodes and reservations whose price is not known, by id, as far as they are
     shown."""
     ids = {one for held in ahead for one in held.unpriced[:UNPRICED_SHOWN]}

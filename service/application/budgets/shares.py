@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from service.application.budgets.budgets import BudgetService
-from service.application.pricing.estimates import Caller, Share
+from service.application.pricing.estimates import Caller, OfferShare
 from service.domain.budgets.admission import hold_for
 from service.domain.budgets.budget import Who
-from service.domain.pricing.estimate import Offer
+from service.domain.pricing.estimate import PriceOffer
 
 
 class BudgetShares:
@@ -17,13 +17,13 @@ class BudgetShares:
     def __init__(self, budgets: BudgetService) -> None:
         self._budgets = budgets
 
-    def share(self, caller: Caller, offer: Offer, now: int) -> Sequence[Share]:
+    def share(self, caller: Caller, offer: PriceOffer, now: int) -> Sequence[OfferShare]:
         """What an offer would take of each in its present period, the tightest first; nothing of
         one for whose period a price is not known."""
         who = Who(caller.project, caller.team, caller.owner, "", caller.labels)
         return sorted(self._each(who, offer, now), key=_room)
 
-    def _each(self, who: Who, offer: Offer, now: int) -> Iterator[Share]:
+    def _each(self, who: Who, offer: PriceOffer, now: int) -> Iterator[OfferShare]:
         hold = hold_for(offer.cuts, offer.chips, offer.seconds)
         for found in self._budgets.shares(who):
             budget, window = found.budget, found.window
@@ -31,9 +31,9 @@ class BudgetShares:
             cost = offer.cost_before(window.end)
             if cost is not None:
                 held = hold.left(window, now)
-                yield Share(budget, window.end, used, cost, held)
+                yield OfferShare(budget, window.end, used, cost, held)
 
 
-def _room(share: Share) -> tuple[bool, int, str]:
+def _room(share: OfferShare) -> tuple[bool, int, str]:
     """What nobody knows comes first, as it refuses whatever is asked for."""
     return share.room is not None, share.room or 0, share.budget.name

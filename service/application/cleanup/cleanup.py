@@ -17,7 +17,7 @@ from service.domain.idle.assess import Assessed, Subject, Times
 from service.domain.idle.cleanup import REFRESH_SECONDS, Cleanup, Ended, Watched
 from service.domain.idle.course import Moved, is_idle
 from service.domain.idle.explain import SignalState, explain_signals
-from service.domain.idle.plan import Basis, Entry, Plan, check_fresh
+from service.domain.idle.plan import CleanupPlan, PlanBasis, PlanEntry, check_fresh
 from service.domain.idle.policy import Action, Applied, applied, with_waste
 from service.domain.idle.proof import Family
 from service.domain.idle.rails import Waiting
@@ -25,7 +25,7 @@ from service.domain.idle.readings import families_of
 from service.domain.idle.signal import MONITORED
 from service.domain.nodes.keep import Keep, keep_of_node
 from service.domain.nodes.node import Node, NodeState
-from service.store.idle_fleet import Fleet, read_fleet, read_subject
+from service.store.idle_fleet import IdleFleet, read_fleet, read_subject
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
@@ -43,7 +43,7 @@ class IdleMode:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CleanupStatus:
     """How the cleanup of a project stands, and under which settings; `is_watched` is False while no
     daemon looks at it. `names` has the names of the nodes that wait, by id."""
 
@@ -100,7 +100,7 @@ class CleanupService:
         self._projects = projects
         self.mode = mode
 
-    def standings(self) -> Sequence[Standing]:
+    def standings(self) -> Sequence[CleanupStatus]:
         """How the cleanup of every project stands."""
         now = self._clock()
         with self._units.reading() as unit:
@@ -108,7 +108,9 @@ class CleanupService:
             names = _names_of_waiting(unit, rows)
         longest = 3 * self.mode.times.period
         return [
-            Standing(row, self.mode, bool(row.ticked_at) and now - row.ticked_at <= longest, names)
+            CleanupStatus(
+                row, self.mode, bool(row.ticked_at) and now - row.ticked_at <= longest, names
+            )
             for row in rows
         ]
 
@@ -117,7 +119,7 @@ class CleanupService:
         with self._units.reading() as unit:
             return _names_of_waiting(unit, rows)
 
-    def plan(self, project: str, actor: str) -> Plan:
+    def plan(self, project: str, actor: str) -> CleanupPlan:
         """What would be stopped or deleted if it was applied now: every node that is proved to be
         idle and whose policy says so, whatever the mode. Raises NotFound for a project that is not
         looked after, Rejected for none where there are several."""
@@ -127,7 +129,7 @@ class CleanupService:
             unit.cleanups.show(plan, actor)
         return plan
 
-    def apply(self, plan_id: str, actor: str) -> Plan:
+    def apply(self, plan_id: str, actor: str) -> CleanupPlan:
         """Begin everything that a plan says, at once; answers the plan. A person is not held up by
         rails, grace or mode. Raises Conflict where the plan is stale or nobody was shown it."""
         try:
@@ -247,10 +249,10 @@ class CleanupService:
             found[node_id] = Brief(watched, rule, held, waiting.get(node_id))
         return found
 
-    def _fleet(self, unit: Unit, project: str, ceiling: Action) -> Fleet:
+    def _fleet(self, unit: Unit, project: str, ceiling: Action) -> IdleFleet:
         return read_fleet(unit, project, self._prices, ceiling, self._clock())
 
-    def _plan(self, unit: Unit, project: str) -> tuple[Plan, dict[str, Assessed]]:
+    def _plan(self, unit: Unit, project: str) -> tuple[CleanupPlan, dict[str, Assessed]]:
         """The plan of a project as it is now, and the nodes in it as they were looked at last."""
         now = self._clock()
         fleet = self._fleet(unit, project, Action.DELETE)
@@ -261,7 +263,7 @@ class CleanupService:
             if (look := _look(one, oldest)) is not None and not _is_protected(one, now)
         }
         waits = {one.node_id: one.until for one in fleet.cleanup.waiting}
-        plan = Plan(
+        plan = CleanupPlan(
             project,
             now,
             tuple(
@@ -355,7 +357,7 @@ def _is_busy(subject: Subject) -> bool:
     return has_moved or watched.verdict.waste is None
 
 
-def _entry(look: Assessed, ceiling: Action, waits_until: int | None) -> Entry:
+def _entry(look: Assessed, ceiling: Action, waits_until: int | None) -> PlanEntry:
     """The entry of a node that the daemon does not end before `waits_until`, as a rail holds it."""
     due_at = look.watched.due_at
     if due_at is not None and waits_until is not None:
@@ -363,14 +365,14 @@ def _entry(look: Assessed, ceiling: Action, waits_until: int | None) -> Entry:
     node, verdict, applied = look.subject.node, look.verdict, look.subject.applied
     is_told = applied.is_own or look.subject.can_tell
     does_it = is_told and applied.action.limited_to(ceiling).rank >= Action.STOP.rank
-    return Entry(
+    return PlanEntry(
         node_id=node.id,
         name=node.name,
         action=applied.action,
         reason=reason_of(verdict),
         due_at=due_at if does_it else None,
         hourly=look.subject.hourly,
-        basis=Basis(
+        basis=PlanBasis(
             node_version=node.version,
             incarnation=node.attempt,
             course_since=look.watched.course.since,

@@ -11,7 +11,7 @@ from service.domain.idle.proof import STALE_SECONDS, Family
 from service.domain.idle.readings import FamilyRead, family_of, patience_of
 from service.domain.idle.signal import MONITORED, Kind, Level
 from service.domain.idle.workers import is_covered
-from service.store.idle_fleet import Fleet
+from service.store.idle_fleet import IdleFleet
 
 FRESH = 900
 """A metric has a node when its newest point ended within so many seconds."""
@@ -56,7 +56,7 @@ class ProjectCoverage:
     families: tuple[FamilyCoverage, ...]
 
 
-def coverage_of(fleet: Fleet, now: int, times: Times) -> ProjectCoverage:
+def coverage_of(fleet: IdleFleet, now: int, times: Times) -> ProjectCoverage:
     """The coverage of one project."""
     since = now - times.telemetry - STALE_SECONDS - REFRESH_SECONDS  # rows are as old as that
     dark = [one for one in fleet.subjects if not is_covered(one, since)]
@@ -80,7 +80,7 @@ def coverage_of(fleet: Fleet, now: int, times: Times) -> ProjectCoverage:
     )
 
 
-def _nodes_with(fleet: Fleet, kind: Kind, since: int) -> int:
+def _nodes_with(fleet: IdleFleet, kind: Kind, since: int) -> int:
     """How many nodes a metric has shown since then."""
     return sum(
         any(

@@ -12,15 +12,15 @@ from service.application.cleanup.ending import EndOrder, begin_end
 from service.domain.clock import rfc3339
 from service.domain.event import Event
 from service.domain.idle.assess import SHIPPED_TIMES, UNTOLD, Assessed, Subject, Times, limits
-from service.domain.idle.cleanup import DAEMON, Cleanup, Held
+from service.domain.idle.cleanup import DAEMON, Cleanup, RailHold
 from service.domain.idle.course import Tell, due_at
 from service.domain.idle.links import BYTES, Verb, make_links
 from service.domain.idle.policy import DEFAULT, Action, Applied, Waste
-from service.domain.idle.proof import Verdict
+from service.domain.idle.proof import IdleVerdict
 from service.domain.ids import new_id
 from service.domain.nodes.keep import LABEL, Keep
 from service.domain.notifications.node_messages import (
-    Look,
+    IdleLook,
     Message,
     held_message,
     idle_message,
@@ -93,7 +93,7 @@ class DaemonActs:
             unit.notifications.add(one)
 
     def alarm(
-        self, unit: Unit, cleanup: Cleanup, held: Held, rates: Sequence[int | None], now: int
+        self, unit: Unit, cleanup: Cleanup, held: RailHold, rates: Sequence[int | None], now: int
     ) -> None:
         """Put into the outbox that a rail began to hold, for the recipients of the project's
         policy, else of the default."""
@@ -114,7 +114,7 @@ class DaemonActs:
         begin_end(unit, order, now)
 
 
-def reason_of(verdict: Verdict) -> str:
+def reason_of(verdict: IdleVerdict) -> str:
     """Why a node is ended, as its owner reads it."""
     since = "" if verdict.since is None else f" since {rfc3339(verdict.since)}"
     what = "been idle" if verdict.waste is None else _WASTED[verdict.waste]
@@ -137,7 +137,7 @@ def _message(assessed: Assessed, now: int, links: Mapping[Verb, str] | None) -> 
     signals = assessed.watched.signals
     applied = replace(subject.applied, limits=limits(subject))
     since = verdict.since if verdict.since is not None else now
-    look = Look(subject.node, applied, verdict, signals, subject.hourly)
+    look = IdleLook(subject.node, applied, verdict, signals, subject.hourly)
     if assessed.moved.tell is Tell.BLIND:
         return unknown_message(look, now, course.frozen_at if course.frozen_at is not None else now)
     return idle_message(look, now, since, due_at(course, applied), links)

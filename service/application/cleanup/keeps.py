@@ -30,7 +30,7 @@ CALLER = "caller"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptNode:
     """The node after a keep was asked for or ended, and what its owner should know about that."""
 
     node: Node
@@ -57,13 +57,13 @@ class KeepService:
 
     def keep(
         self, node_id: str, order: KeepOrder, *, version: int | None = None, actor: str = ""
-    ) -> Kept:
+    ) -> KeptNode:
         """Keep a node. A keep that lasts longer already stays as it is, and is said. Raises
         Rejected for no reason, more than 30 days, the past, or beyond Google's own end of the node;
         Conflict for a node that is being deleted, BudgetExceeded where a budget has no room for the
         node beyond its time to live."""
 
-        def change(unit: Unit, node: Node) -> Kept:
+        def change(unit: Unit, node: Node) -> KeptNode:
             now = self._clock()
             keep = keep_of(
                 now,
@@ -74,19 +74,21 @@ class KeepService:
             )
             after = write_keep(unit, node, keep, self._prices, now)
             if after is node:
-                return Kept(node, (f"{keep_sentence(node)} already; a shorter keep has no effect",))
+                return KeptNode(
+                    node, (f"{keep_sentence(node)} already; a shorter keep has no effect",)
+                )
             until = rfc3339(keep.until or now)
             message = f"kept until {until}: {keep.reason}"
             unit.events.add(Event(node.id, now, "asked", message, actor or CALLER))
-            return Kept(after)
+            return KeptNode(after)
 
         return change_node(self._units, self._clock, node_id, version, change)
 
-    def unkeep(self, node_id: str, *, version: int | None = None, actor: str = "") -> Kept:
+    def unkeep(self, node_id: str, *, version: int | None = None, actor: str = "") -> KeptNode:
         """End the keep of a node. What the keep held back follows: the end of a job at once, a time
         to live after a notice. Raises Conflict where nobody keeps the node."""
 
-        def change(unit: Unit, node: Node) -> Kept:
+        def change(unit: Unit, node: Node) -> KeptNode:
             now = self._clock()
             keep = asked_keep(node, now)
             if keep is None:
@@ -95,7 +97,7 @@ class KeepService:
             unit.events.add(Event(node.id, now, "asked", message, actor or CALLER))
             after = unit.nodes.save(replace(unkept(node), next_try_at=now))
             admission.prolong(unit, after, now, self._prices, now)
-            return Kept(after, _what_follows(after, now))
+            return KeptNode(after, _what_follows(after, now))
 
         return change_node(self._units, self._clock, node_id, version, change)
 

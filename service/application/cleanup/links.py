@@ -16,7 +16,7 @@ from service.domain.clock import MINUTE, Clock, rfc3339
 from service.domain.errors import Conflict, StaleVersion
 from service.domain.event import Event
 from service.domain.idle.assess import SHIPPED_TIMES, Times
-from service.domain.idle.links import KEEP_SECONDS, Link, Refusal, Verb, hash_of, refusal
+from service.domain.idle.links import KEEP_SECONDS, Link, LinkRefusal, Verb, hash_of, refusal
 from service.domain.nodes.keep import asked_keep, cloud_ends_at, keep_of
 from service.domain.nodes.node import Asked, Node
 from service.store.pricebook import PriceShelf
@@ -30,7 +30,7 @@ _LONGEST_TOKEN = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class LinkOffer:
     """What a link would do to a node as it is now, or why it does nothing. `job_id` is the job that
     runs on the node; empty for none. `done` says what was done; empty for a link that was only
     looked at. `kept_until` is until when the node would be kept, or is."""
@@ -42,7 +42,7 @@ class Offer:
     cost: NodeCost
     kept_until: int
     job_id: str = ""
-    refusal: Refusal | None = None
+    refusal: LinkRefusal | None = None
     done: str = ""
 
     @property
@@ -98,7 +98,7 @@ class LinkService:
         self._times = times
         self._misses = Misses()
 
-    def show(self, token: str) -> Offer | Missing:
+    def show(self, token: str) -> LinkOffer | Missing:
         """What a link would do. Changes nothing."""
         with self._units.reading() as unit:
             link = self._find(unit, token)
@@ -106,7 +106,7 @@ class LinkService:
                 return self._offer(unit, link)
         return self._missing()
 
-    def use(self, token: str) -> Offer | Missing:
+    def use(self, token: str) -> LinkOffer | Missing:
         """Do what a link says, in one unit of work. Raises Rejected where the node cannot be kept,
         BudgetExceeded where a budget has no room for that, Conflict where it is changed over and
         over."""
@@ -130,7 +130,7 @@ class LinkService:
     def _missing(self) -> Missing:
         return Missing(self._misses.count(self._clock()))
 
-    def _offer(self, unit: Unit, link: Link) -> Offer:
+    def _offer(self, unit: Unit, link: Link) -> LinkOffer:
         now, node = self._clock(), unit.nodes.get(link.node_id)
         watched, claim = unit.idle_courses.get(node.id), unit.jobs.claimed(node.id)
         why = refusal(
@@ -142,9 +142,9 @@ class LinkService:
             now=now,
         )
         if why is None and claim is not None and claim.claimed_at > link.notified_at:
-            why = Refusal.SINCE_BUSY  # the next look at its signals will say so too
+            why = LinkRefusal.SINCE_BUSY  # the next look at its signals will say so too
         intervals, whose = unit.usage.of(node.id), unit.attributions.of(node.id)
-        return Offer(
+        return LinkOffer(
             verb=link.verb,
             node=node,
             notified_at=link.notified_at,
@@ -155,7 +155,7 @@ class LinkService:
             refusal=why,
         )
 
-    def _act(self, unit: Unit, link: Link, offer: Offer) -> Offer:
+    def _act(self, unit: Unit, link: Link, offer: LinkOffer) -> LinkOffer:
         now = self._clock()
         unit.links.use(link, now)
         reason = f"the link in the message of {rfc3339(link.notified_at)}"

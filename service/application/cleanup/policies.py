@@ -14,7 +14,7 @@ from service.application.retries import tries
 from service.domain.budgets.alerts import EXCEEDED, deletes_at
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
-from service.domain.idle.ends import End, Outlook, ends_of
+from service.domain.idle.ends import End, EndOutlook, ends_of
 from service.domain.idle.policy import (
     DEFAULT,
     SHIPPED,
@@ -157,7 +157,7 @@ class PolicyService:
             node = unit.nodes.get(node_id)
             claim = unit.jobs.claimed(node_id)
             is_own = claim is not None and unit.jobs.get(claim.job_id).own_node
-            outlook = Outlook(
+            outlook = EndOutlook(
                 node,
                 unit.cleanups.get(node.spec.project),
                 read_subject(unit, node, self._prices, self._mode.ceiling, now),

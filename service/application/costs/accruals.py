@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from service.domain.costs import explanation
-from service.domain.costs.explanation import Charge
+from service.domain.costs.explanation import LineCharge
 from service.domain.costs.sentences import InWords
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.meter import Meter, Usage
@@ -14,7 +14,7 @@ from service.domain.pricing.price_book import Cut, Price
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch(InWords):
+class Accrual(InWords):
     """The seconds [start, end) at one price, for one who is charged, of one interval.
 
     `what` is an accelerator type, or the machine type of the user's own VM. `quantity` is
@@ -41,14 +41,14 @@ class Stretch(InWords):
         return self.units * (self.end - self.start)
 
 
-def unposted(meters: Iterable[Meter], whole: Mapping[str, Usage]) -> tuple[Stretch, ...]:
+def unposted(meters: Iterable[Meter], whole: Mapping[str, Usage]) -> tuple[Accrual, ...]:
     """Every stretch of these that is not in the ledger, first to last; `whole` are the intervals
     that they are lines of, by id. What is free has none."""
     found = (one for meter in meters for one in _of(meter, whole[meter.usage.id]))
     return tuple(sorted(found, key=lambda one: (one.start, one.is_vm)))
 
 
-def _of(meter: Meter, usage: Usage) -> Iterator[Stretch]:
+def _of(meter: Meter, usage: Usage) -> Iterator[Accrual]:
     for left, right, whose in meter.pieces(usage.posted_until, meter.end):
         for cut in meter.cuts:
             start, end = max(left, cut.start), min(right, cut.end)
@@ -56,11 +56,11 @@ def _of(meter: Meter, usage: Usage) -> Iterator[Stretch]:
                 yield _stretch(meter, usage, Cut(start, end, cut.price), whose)
 
 
-def _stretch(meter: Meter, usage: Usage, part: Cut, whose: Attribution) -> Stretch:
+def _stretch(meter: Meter, usage: Usage, part: Cut, whose: Attribution) -> Accrual:
     line = meter.usage
     is_vm, units = line.sku.is_vm, line.units
     amount = None if part.price is None else meter.charge(part.start, part.end)
-    return Stretch(
+    return Accrual(
         what=line.accelerator_type,
         is_vm=is_vm,
         start=part.start,
@@ -82,5 +82,5 @@ def _sum(part: Cut, units: int, amount: int | None, *, is_vm: bool) -> str:
     seconds = units * (part.end - part.start)
     if part.price is None or amount is None:
         return explanation.unpriced_sum_of(seconds, units, is_vm=is_vm)
-    charge = Charge(seconds, part.price.per_chip_hour, amount, is_adjustment=False, is_vm=is_vm)
+    charge = LineCharge(seconds, part.price.per_chip_hour, amount, is_adjustment=False, is_vm=is_vm)
     return explanation.sum_of(charge, units)

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from service.domain.idle.activity import FOREVER, Activity, Slot, marks
+from service.domain.idle.activity import FOREVER, Activity, ActivitySlot, marks
 from service.domain.idle.rollup import slots_of
 from service.domain.metering.meter import Usage
 from service.store.unit import Unit
@@ -19,7 +19,7 @@ class Activities:
     """Cuts usage by what its node did: `warmup` is how many seconds from READY on count as starting
     unless the node works sooner."""
 
-    def __init__(self, slots: Mapping[str, Sequence[Slot]], warmup: int) -> None:
+    def __init__(self, slots: Mapping[str, Sequence[ActivitySlot]], warmup: int) -> None:
         """`slots` are what is known of each node, in order."""
         self._slots = slots
         self._warmup = warmup
@@ -57,9 +57,9 @@ class Activities:
         return marks(slots, usage.start, usage.start + self._warmup)
 
 
-def _within(slots: Sequence[Slot], usage: Usage) -> Sequence[Slot]:
+def _within(slots: Sequence[ActivitySlot], usage: Usage) -> Sequence[ActivitySlot]:
     """The slots that overlap a usage, each once: two incarnations of a node may share one."""
-    found: dict[int, Slot] = {}
+    found: dict[int, ActivitySlot] = {}
     for slot in slots:
         if slot.end <= usage.start or (usage.end is not None and slot.start >= usage.end):
             continue

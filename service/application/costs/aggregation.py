@@ -43,7 +43,7 @@ class CostRow:
     uncertainty: int = 0
 
 
-class Tally:
+class CostTally:
     """Adds what the rollups hold and what usage comes to; `parts` are the buckets in order.
 
     `activities` are needed where the dimension `activity` is asked for: no rollup of the ledger has

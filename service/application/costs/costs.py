@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from service.application.answers import Answers
 from service.application.costs.activities import Activities
-from service.application.costs.aggregation import Cells, CostRow, Tally
+from service.application.costs.aggregation import Cells, CostRow, CostTally
 from service.application.costs.running import Metered, read_running
 from service.domain.clock import END_OF_TIME, MINUTE, Clock
 from service.domain.costs.buckets import edges_of
@@ -133,7 +133,7 @@ class CostService:
     def _report(self, unit: Unit, question: Question, at: _At) -> CostReport:
         asked, window, parts = _buckets(question, at.now)
         edges = edges_of(parts, to_the_end=asked.end >= at.now)
-        tally = Tally(question.aggregate, question.only, parts)
+        tally = CostTally(question.aggregate, question.only, parts)
         if edges is not None and question.step is not Granularity.HOUR:
             tally.add_cells(self._posted(unit, question, parts, edges, at))
             self._add_the_rest(unit, tally, question, window, at)
@@ -146,7 +146,7 @@ class CostService:
         _, window, parts = _buckets(question, now)
         intervals = list(unit.usage.overlapping(window.start, window.end))
         activities = Activities.read(unit, intervals, window.start, window.end, self._warmup)
-        tally = Tally(question.aggregate, question.only, parts, activities)
+        tally = CostTally(question.aggregate, question.only, parts, activities)
         self._add(unit, tally, intervals, window, now)
         return _told(question, tally, window, now)
 
@@ -161,7 +161,7 @@ class CostService:
         """What is posted of a question; it is the same until something is posted."""
 
         def read() -> Cells:
-            tally = Tally(question.aggregate, question.only, parts)
+            tally = CostTally(question.aggregate, question.only, parts)
             tally.add_posted(unit, edges)
             return tally.cells()
 
@@ -180,7 +180,7 @@ class CostService:
             return names
 
     def _add_the_rest(
-        self, unit: Unit, tally: Tally, question: Question, window: Window, at: _At
+        self, unit: Unit, tally: CostTally, question: Question, window: Window, at: _At
     ) -> None:
         """What no rollup knows: the open tails, what has no price, and what is uncertain."""
         for meter in self._metered(unit, at).among(question.only):
@@ -215,7 +215,7 @@ class CostService:
         return self._parts.of(("doubts", since, at), build)
 
     def _add(
-        self, unit: Unit, tally: Tally, intervals: Iterable[Usage], window: Window, now: int
+        self, unit: Unit, tally: CostTally, intervals: Iterable[Usage], window: Window, now: int
     ) -> None:
         book, whose = self._prices.book(unit), unit.attributions.used_in(window.start, window.end)
         for meter in meters(intervals, book, now, whose):
@@ -236,7 +236,7 @@ def _is_small(report: CostReport) -> bool:
     return len(report.rows) <= _MOST_ROWS
 
 
-def _told(question: Question, tally: Tally, window: Window, now: int) -> CostReport:
+def _told(question: Question, tally: CostTally, window: Window, now: int) -> CostReport:
     rows = tally.rows()
     return CostReport(
         window=window,

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 from service.domain.clock import HOUR, floor_to
 from service.domain.costs import explanation
-from service.domain.costs.explanation import Charge
+from service.domain.costs.explanation import LineCharge
 from service.domain.costs.sentences import InWords
 from service.domain.errors import NotFound
 from service.domain.metering.attribution import Attribution
-from service.domain.metering.ledger import Slot
+from service.domain.metering.ledger import LedgerSlot
 from service.domain.metering.meter import Usage
 from service.domain.metering.reservation import Reservation
 from service.domain.pricing.price_book import Price, PriceBook
 from service.domain.time_window import Window
-from service.store.ledger import Line
+from service.store.ledger import PostedLine
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
-from service.store.usage_versions import Belief
+from service.store.usage_versions import UsageVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Explanation(InWords):
     `stretches` are the parts of its period that it charges, where those are several.
     """
 
-    line: Line
+    line: PostedLine
     usage: Usage
-    beliefs: Sequence[Belief]
+    beliefs: Sequence[UsageVersion]
     price: Price | None
     whose: Attribution
     reservation: Reservation | None
@@ -121,17 +121,19 @@ def _no_line(name: str, number: str, numbers: tuple[int, int] | None) -> NotFoun
     return NotFound(f"{text}; {theirs}", first_line=first, last_line=last)
 
 
-def _is_adjustment(line: Line) -> bool:
+def _is_adjustment(line: PostedLine) -> bool:
     return line.corrects_id is not None
 
 
 def _stretches(
-    line: Line, usage: Usage, book: PriceBook, whose: Sequence[Attribution]
+    line: PostedLine, usage: Usage, book: PriceBook, whose: Sequence[Attribution]
 ) -> tuple[Window, ...]:
     """Several, or none: also none where more became known since, so that they would not add up."""
     if _is_adjustment(line):
         return ()
-    slot = Slot(floor_to(line.charge_start, HOUR), line.price_id, line.since, line.list_price_nanos)
+    slot = LedgerSlot(
+        floor_to(line.charge_start, HOUR), line.price_id, line.since, line.list_price_nanos
+    )
     period = Window(line.charge_start, line.charge_end)
     found = explanation.stretches_of(slot, period, usage, book, whose, is_vm=line.is_vm)
     charged = line.vm_seconds if line.is_vm else line.chip_seconds
@@ -140,14 +142,16 @@ def _stretches(
     return found if len(found) > 1 and adds_up else ()
 
 
-def _seconds(line: Line, stretches: Sequence[Window]) -> int:
+def _seconds(line: PostedLine, stretches: Sequence[Window]) -> int:
     whole = stretches or (Window(line.charge_start, line.charge_end),)
     return sum(one.end - one.start for one in whole)
 
 
-def _sum(line: Line, usage: Usage, stretches: Sequence[Window]) -> str:
+def _sum(line: PostedLine, usage: Usage, stretches: Sequence[Window]) -> str:
     seconds = line.vm_seconds if line.is_vm else line.chip_seconds
-    charge = Charge(seconds, line.price_nanos, line.amount_nanos, _is_adjustment(line), line.is_vm)
+    charge = LineCharge(
+        seconds, line.price_nanos, line.amount_nanos, _is_adjustment(line), line.is_vm
+    )
     if not usage.is_purchase:
         return explanation.sum_of(charge, usage.chips)
     if charge.is_adjustment:  # of as many chips as nodes used more of it, or less
@@ -157,7 +161,7 @@ def _sum(line: Line, usage: Usage, stretches: Sequence[Window]) -> str:
 
 def _notes(
     unit: Unit,
-    line: Line,
+    line: PostedLine,
     usage: Usage,
     bought: Reservation | None,
     stretches: Sequence[Window],
@@ -175,7 +179,7 @@ def _notes(
     return notes
 
 
-def _used_since(unit: Unit, line: Line, usage: Usage, stretches: Sequence[Window]) -> str:
+def _used_since(unit: Unit, line: PostedLine, usage: Usage, stretches: Sequence[Window]) -> str:
     """What became of what nodes were known to have used when the line was posted; empty where that
     is still so."""
     hour = floor_to(line.charge_start, HOUR)

@@ -21,11 +21,11 @@ from service.domain.costs.forecast import (
     DAYS,
     ENOUGH,
     NODE_DAYS,
-    Ahead,
-    Basis,
+    CostHistory,
+    DayAhead,
     Forecast,
-    History,
-    Running,
+    ForecastBasis,
+    RunningNode,
     Snapshot,
     forecast,
     middle,
@@ -54,7 +54,7 @@ _KIND = ("team", "accelerator_type", "provisioning_model")
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class ForecastOutlook:
     """A forecast, and the last month's as it was at half time, once that is over."""
 
     forecast: Forecast
@@ -66,7 +66,7 @@ class _Running:
     """What runs will cost from now on."""
 
     committed: int = 0
-    nodes: dict[str, Running] = field(default_factory=dict)
+    nodes: dict[str, RunningNode] = field(default_factory=dict)
     unpriced: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
 
@@ -122,16 +122,16 @@ class ForecastService:
         """The forecast for the present period of a zone's calendar, as of the last full minute."""
         return self.within(only, calendar(period, zone_of(tz), self._clock()), tz)
 
-    def outlook(self, only: Only, period: Period, tz: str) -> Outlook:
+    def outlook(self, only: Only, period: Period, tz: str) -> ForecastOutlook:
         """The same, with how the last month's was; of everything and of one team alone."""
         found = self.forecast(only, period, tz)
         scope = _scope_of(only)
         if scope is None:
-            return Outlook(found, None)
+            return ForecastOutlook(found, None)
         last = month_before(month_of(found.basis.now))
         with self._units.reading() as unit:
             said = unit.forecasts.of(last, scope)
-        return Outlook(
+        return ForecastOutlook(
             found, nearest([one for one in said if one.actual is not None], middle(last))
         )
 
@@ -156,7 +156,7 @@ class ForecastService:
         ahead = _ahead(at.now, window.end, zone)
         running = self._running(unit, only, window.end, ahead, at)
         return forecast(
-            Basis(
+            ForecastBasis(
                 window=window,
                 now=at.now,
                 spent=spent.total,
@@ -187,7 +187,7 @@ class ForecastService:
         return self._costs.report(_spent_in(window, _only_of(scope))).total
 
     def _running(
-        self, unit: Unit, only: Only, end: int, ahead: Sequence[Ahead], at: _At
+        self, unit: Unit, only: Only, end: int, ahead: Sequence[DayAhead], at: _At
     ) -> _Running:
         found = _Running()
         planned = self._parts.of((at, end), lambda: self._planned(unit, end, at))
@@ -207,7 +207,7 @@ class ForecastService:
             ):
                 costs = tuple(meter.figures(now, edge).cost for edge in edges)
                 kind = _kind_of(value_of(name, meter.usage, latest) for name in _KIND)
-                one = Running(node_id, kind, costs, node.deletes_at is not None)
+                one = RunningNode(node_id, kind, costs, node.deletes_at is not None)
                 found.nodes[node_id] = _with(one, found.nodes.get(node_id))
             if meter.figures(now, until).unpriced_seconds:
                 found.unpriced.add(node_id)
@@ -222,7 +222,7 @@ class ForecastService:
         metered = Metered(meters(planned, at.book, end, whose), whose)
         return _Planned(metered, nodes, bool(unit.reservations.standing()))
 
-    def _history(self, unit: Unit, only: Only, zone: ZoneInfo, at: _At) -> History:
+    def _history(self, unit: Unit, only: Only, zone: ZoneInfo, at: _At) -> CostHistory:
         """What was spent by day and node; the full days are asked for once until the books change,
         as that is the largest question, and today only where there are too few of them."""
         today = midnight(_date(at.now, zone), zone)
@@ -238,7 +238,7 @@ class ForecastService:
 
     def _read_history(
         self, unit: Unit, only: Only, zone: ZoneInfo, today: int, now: int
-    ) -> History:
+    ) -> CostHistory:
         first = midnight(_date(today, zone) - timedelta(days=DAYS), zone)
         starts = [part.start for part in buckets(Window(first, today), Granularity.DAY, zone)]
         number = {start: place for place, start in enumerate(starts)}
@@ -247,7 +247,7 @@ class ForecastService:
         for row in self._launched(unit, Window(first, today), (), *by_day):
             levels[_kind_of(row.group)][number[row.bucket.start]] += row.cost
         of_nodes = Window(starts[-NODE_DAYS - 1], today)
-        return History(
+        return CostHistory(
             starts=(*starts, today),
             weekdays=tuple(_date(start, zone).weekday() for start in starts),
             levels={kind: tuple(costs) for kind, costs in sorted(levels.items())},
@@ -283,14 +283,14 @@ def month_before(window: Window) -> Window:
     return month_of(window.start - 1)
 
 
-def _ahead(now: int, end: int, zone: ZoneInfo) -> tuple[Ahead, ...]:
+def _ahead(now: int, end: int, zone: ZoneInfo) -> tuple[DayAhead, ...]:
     """The days from now until the end, the first and the last perhaps in part."""
     if now >= end:
         return ()
     first = midnight(_date(now, zone), zone)
     last = midnight(_date(end - 1, zone) + timedelta(days=1), zone)
     return tuple(
-        Ahead(_date(day.start, zone).weekday(), left, day.end - day.start)
+        DayAhead(_date(day.start, zone).weekday(), left, day.end - day.start)
         for day in buckets(Window(first, last), Granularity.DAY, zone)
         if (left := min(day.end, end) - max(day.start, now)) > 0
     )
@@ -318,7 +318,7 @@ def _kind_of(values: Iterable[str]) -> str:
     return "/".join(values)
 
 
-def _with(one: Running, other: Running | None) -> Running:
+def _with(one: RunningNode, other: RunningNode | None) -> RunningNode:
     """The same with what another interval of the node costs."""
     if other is None:
         return one

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from service.application.answers import Answers
-from service.domain.billing_period import Period, PeriodState, period_named, period_of
+from service.domain.billing_period import BillingMonth, PeriodState, period_named, period_of
 from service.domain.clock import MINUTE, Clock
 from service.store.statements import StatementLine
 from service.store.unit import Unit, Units
@@ -23,7 +23,7 @@ class Month:
     """What is billed in a month so far: nano-dollars, chip-seconds and seconds of users' own
     machines of what is posted."""
 
-    period: Period
+    period: BillingMonth
     state: PeriodState
     amount: int
     chip_seconds: int

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from service.domain.jobs.job import Attempt, Job
 from service.domain.jobs.log import estimated_cost
 from service.domain.jobs.phases import (
-    Amount,
+    PhaseCost,
     amounts,
     charged_to,
     claims,
@@ -46,7 +46,7 @@ class AttemptCost:
 
     attempt: Attempt
     node_name: str
-    amounts: tuple[Amount, ...]
+    amounts: tuple[PhaseCost, ...]
     lost_seconds: int | None = 0
 
     @property

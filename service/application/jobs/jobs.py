@@ -13,7 +13,7 @@ from service.application.retries import tries
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, StaleVersion
 from service.domain.event import Event
-from service.domain.idempotency import Key
+from service.domain.idempotency import RequestKey
 from service.domain.ids import new_id
 from service.domain.jobs import startup
 from service.domain.jobs.job import Attempt, Job
@@ -28,19 +28,19 @@ from service.domain.jobs.submission import (
 from service.domain.jobs.task import task_of
 from service.domain.jobs.transition import new_attempt, waiting
 from service.domain.nodes.node import Node
-from service.domain.nodes.request import Understood, Wish
+from service.domain.nodes.request import RequestedNode, Understood
 from service.store.jobs import JobFilter
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
-__all__ = ["JobFilter", "JobService", "OnNode", "Shown", "Submitted", "Whole"]
+__all__ = ["JobFilter", "JobService", "JobStatus", "OnNode", "Submitted", "Whole"]
 
 _LAST = 2**31
 """A generation with as many digits as any: the size of a task must not grow with it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class JobStatus:
     """A job with what it cost so far, and the name of its node (empty before there is one)."""
 
     job: Job
@@ -52,7 +52,7 @@ class Shown:
 class Whole:
     """A job and its attempts as of one instant: their phases come to its cost."""
 
-    shown: Shown
+    shown: JobStatus
     attempts: Sequence[AttemptCost]
 
 
@@ -68,7 +68,7 @@ class OnNode:
 class Submitted:
     """A job that was submitted; `created` is False when the same key had submitted it before."""
 
-    shown: Shown
+    shown: JobStatus
     warnings: tuple[str, ...]
     created: bool
 
@@ -78,7 +78,7 @@ class _Wanted:
     """A submission that was checked, with the request for its node as it is understood."""
 
     submission: Submission
-    request: Wish | None = None
+    request: RequestedNode | None = None
     meant: Understood | None = None
 
 
@@ -100,7 +100,7 @@ class JobService:
         self._projects = tuple(projects)
 
     def submit(
-        self, submission: Submission, *, key: Key | None = None, actor: str = ""
+        self, submission: Submission, *, key: RequestKey | None = None, actor: str = ""
     ) -> Submitted:
         """Record a job; the daemon runs it. With a `key`, the same submission is one job.
 
@@ -136,12 +136,12 @@ class JobService:
             return undone.answer
         raise AssertionError("a dry run always undoes its unit of work")
 
-    def get(self, job_id: str) -> Shown:
+    def get(self, job_id: str) -> JobStatus:
         """One job; raises NotFound."""
         with self._units.reading() as unit:
             return self._shown(unit, unit.jobs.get(job_id))
 
-    def page(self, only: JobFilter, page_size: int, page_token: str) -> tuple[list[Shown], str]:
+    def page(self, only: JobFilter, page_size: int, page_token: str) -> tuple[list[JobStatus], str]:
         """Jobs that match, the newest first, and the token of the next page."""
         with self._units.reading() as unit:
             found = unit.jobs.page(only, page_token, page_size + 1)
@@ -169,7 +169,7 @@ class JobService:
                 for job in unit.jobs.page(JobFilter(node_id=node_id), "", limit)
             ]
 
-    def cancel(self, job_id: str, *, actor: str = "") -> Shown:
+    def cancel(self, job_id: str, *, actor: str = "") -> JobStatus:
         """Ask for the end of a job; asking twice is asking once. A job that has ended stays as it
         is. Raises NotFound."""
         for _ in tries():
@@ -198,7 +198,7 @@ class JobService:
         check_software(meant.spec.runtime_version, meant.spec.generation, submission.spec)
         return _Wanted(submission, request, meant)
 
-    def _known(self, actor: str, key: Key) -> Submitted | None:
+    def _known(self, actor: str, key: RequestKey) -> Submitted | None:
         with self._units.reading() as unit:
             job_id = unit.idempotency_keys.find(_scope(actor), key)
             if job_id is None:
@@ -206,11 +206,13 @@ class JobService:
             job = unit.jobs.get(job_id)
             return Submitted(self._shown(unit, job), job.warnings, created=False)
 
-    def _write(self, wanted: _Wanted, key: Key | None, actor: str) -> Submitted:
+    def _write(self, wanted: _Wanted, key: RequestKey | None, actor: str) -> Submitted:
         with admission.admitting(self._units, self._clock) as unit:
             return self._written(unit, wanted, key, actor)
 
-    def _written(self, unit: Unit, wanted: _Wanted, key: Key | None, actor: str) -> Submitted:
+    def _written(
+        self, unit: Unit, wanted: _Wanted, key: RequestKey | None, actor: str
+    ) -> Submitted:
         if key is not None and (known := unit.idempotency_keys.find(_scope(actor), key)):
             job = unit.jobs.get(known)
             return Submitted(self._shown(unit, job), job.warnings, created=False)
@@ -276,13 +278,13 @@ class JobService:
         unit.jobs.add_attempt(attempt)
         return job
 
-    def _shown(self, unit: Unit, job: Job) -> Shown:
+    def _shown(self, unit: Unit, job: Job) -> JobStatus:
         return self._shown_at(unit, job, self._clock())
 
-    def _shown_at(self, unit: Unit, job: Job, now: int) -> Shown:
+    def _shown_at(self, unit: Unit, job: Job, now: int) -> JobStatus:
         cost = job_cost(unit, job, self._prices.book(unit), now)
         names = unit.nodes.many([job.node_id] if job.node_id else [])
-        return Shown(job, cost, names[job.node_id].name if job.node_id in names else "")
+        return JobStatus(job, cost, names[job.node_id].name if job.node_id in names else "")
 
 
 class _Undo(Exception):

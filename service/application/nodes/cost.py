@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from service.application.costs.accruals import Stretch, unposted
+from service.application.costs.accruals import Accrual, unposted
 from service.domain.catalog.zones import region_of
 from service.domain.jobs.occupancy import Occupancy, occupancy
 from service.domain.metering.attribution import Attribution
@@ -35,7 +35,7 @@ class CostLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class BurnRate:
     """What one line of it costs now: nano-dollars an hour for each chip, or for the one machine;
     None where no price is known."""
 
@@ -65,10 +65,10 @@ class NodeCost:
     as_of: int
     not_included: tuple[str, ...] = ()
     lines: tuple[CostLine, ...] = ()
-    rates: tuple[Rate, ...] = ()
+    rates: tuple[BurnRate, ...] = ()
     reservations: tuple[str, ...] = ()
     free: tuple[str, ...] = ()
-    unposted: tuple[Stretch, ...] = ()
+    unposted: tuple[Accrual, ...] = ()
     occupancy: tuple[Occupancy, ...] = ()
 
 
@@ -108,15 +108,15 @@ def _reservations(found: Sequence[Meter]) -> Iterator[str]:
             yield cut.price.reservation_id
 
 
-def _rates(node: Node, book: PriceBook, now: int) -> Iterator[Rate]:
+def _rates(node: Node, book: PriceBook, now: int) -> Iterator[BurnRate]:
     spec, region = node.spec, region_of(node.zone)
     single, pool = spec.hosts == spec.slices, pool_for(spec, node.zone)
     tpu = Sku(spec.generation, spec.provisioning_model, region, single, pool)
     price = _paid(book.at(tpu, now))
-    yield Rate(spec.accelerator_type, is_vm=False, units=spec.chips, price=price)
+    yield BurnRate(spec.accelerator_type, is_vm=False, units=spec.chips, price=price)
     if spec.vm is not None:
         price = _paid(book.at(sku_of(spec.vm, region), now))
-        yield Rate(spec.vm.machine_type, is_vm=True, units=1, price=price)
+        yield BurnRate(spec.vm.machine_type, is_vm=True, units=1, price=price)
 
 
 def _paid(price: Price | None) -> int | None:

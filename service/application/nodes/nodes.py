@@ -13,7 +13,7 @@ from service.application.retries import tries
 from service.domain.clock import Clock, rfc3339
 from service.domain.errors import Conflict, Rejected, StaleVersion
 from service.domain.event import Event
-from service.domain.idempotency import Key
+from service.domain.idempotency import RequestKey
 from service.domain.idle.assess import LEAST_IDLE
 from service.domain.idle.terms import TermsChange, terms_difference, with_terms
 from service.domain.lifecycle import reimaging
@@ -24,14 +24,14 @@ from service.domain.metering.attribution import Reattribution, difference, reatt
 from service.domain.nodes.connection import Connection, connection_to
 from service.domain.nodes.keep import asked_keep, unkept
 from service.domain.nodes.node import Asked, Node
-from service.domain.nodes.request import Understood, Wish
+from service.domain.nodes.request import RequestedNode, Understood
 from service.domain.nodes.stop_rules import obstacles
-from service.store.ledger import Line
-from service.store.node_list import ANY, Filter, Page
+from service.store.ledger import PostedLine
+from service.store.node_list import ANY, Filter, NodeListPage
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
-__all__ = ["Changed", "Filter", "NodeChange", "NodeService", "Page", "Requested"]
+__all__ = ["EndRequested", "Filter", "NodeChange", "NodeListPage", "NodeService", "Requested"]
 
 QUICK_PAGE = 200
 """Nodes that are read in well under a millisecond."""
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class EndRequested:
     """A node whose end or stop was asked for, and what whoever asked should know about that."""
 
     node: Node
@@ -82,7 +82,9 @@ class NodeService:
         self._clock = clock
         self._requests = NodeRequests(units, prices, clock, projects, least_idle)
 
-    def request(self, wanted: Wish, *, key: Key | None = None, actor: str = "") -> Requested:
+    def request(
+        self, wanted: RequestedNode, *, key: RequestKey | None = None, actor: str = ""
+    ) -> Requested:
         """Write down a wish for a node.
 
         With a `key`, the same wish told twice is one node. Raises Rejected (with what would do)
@@ -108,7 +110,7 @@ class NodeService:
         in the order of their ids, from a file on this machine."""
         return only == ANY and page_size <= QUICK_PAGE and self._units.is_local
 
-    def page(self, only: Filter, page_size: int, page_token: str) -> Page:
+    def page(self, only: Filter, page_size: int, page_token: str) -> NodeListPage:
         """Nodes as callers are shown them, newest first, with what they cost as of now."""
         with self._units.reading() as unit:
             return unit.listing.page(only, page_size, page_token, self._prices, self._clock())
@@ -139,13 +141,15 @@ class NodeService:
         """`request_end`, answering the node alone."""
         return self.request_end(node_id, version=version, actor=actor).node
 
-    def request_end(self, node_id: str, *, version: int | None = None, actor: str = "") -> Changed:
+    def request_end(
+        self, node_id: str, *, version: int | None = None, actor: str = ""
+    ) -> EndRequested:
         """Ask for a node's end, which ends a keep; asking twice is asking once. It is over when its
         state says so."""
 
-        def change(unit: Unit, node: Node) -> Changed:
+        def change(unit: Unit, node: Node) -> EndRequested:
             after = self._change(unit, node, Asked.ABSENT, actor)
-            return Changed(after, ended_keep(node, after, self._clock()))
+            return EndRequested(after, ended_keep(node, after, self._clock()))
 
         return self._changed(node_id, version, change)
 
@@ -157,11 +161,11 @@ class NodeService:
 
     def request_stop(
         self, node_id: str, *, version: int | None = None, actor: str = "", force: bool = False
-    ) -> Changed:
+    ) -> EndRequested:
         """Ask for a node to stop, which ends a keep. Raises Rejected where the cloud cannot stop
         such a node, Conflict while a job runs on it, unless `force` is given."""
 
-        def change(unit: Unit, node: Node) -> Changed:
+        def change(unit: Unit, node: Node) -> EndRequested:
             claim = None if force else unit.jobs.claimed(node.id)
             if claim is not None:
                 raise Conflict(
@@ -170,7 +174,7 @@ class NodeService:
                     job_id=claim.job_id,
                 )
             after = self._change(unit, node, Asked.STOPPED, actor)
-            return Changed(after, ended_keep(node, after, self._clock()))
+            return EndRequested(after, ended_keep(node, after, self._clock()))
 
         return self._changed(node_id, version, change)
 
@@ -264,7 +268,7 @@ class NodeService:
             unit.nodes.get(node_id)
             return unit.events.of(node_id, after, limit)
 
-    def ledger(self, node_id: str, after: int, limit: int) -> Sequence[Line]:
+    def ledger(self, node_id: str, after: int, limit: int) -> Sequence[PostedLine]:
         """What was posted for a node, in the order in which it was."""
         with self._units.reading() as unit:
             unit.nodes.get(node_id)
@@ -279,7 +283,7 @@ class NodeService:
             intervals, whose = unit.usage.of(node_id), unit.attributions.of(node_id)
         return cost_of(node, intervals, book, now, whose)
 
-    def _known(self, actor: str, key: Key) -> Requested | None:
+    def _known(self, actor: str, key: RequestKey) -> Requested | None:
         """What the key has led to; before anything is checked that may have changed since."""
         with self._units.reading() as unit:
             node_id = unit.idempotency_keys.find(_scope(actor), key)
@@ -287,7 +291,9 @@ class NodeService:
                 None if node_id is None else Requested(unit.nodes.get(node_id), (), created=False)
             )
 
-    def _write(self, wanted: Wish, meant: Understood, key: Key | None, actor: str) -> Requested:
+    def _write(
+        self, wanted: RequestedNode, meant: Understood, key: RequestKey | None, actor: str
+    ) -> Requested:
         with admission.admitting(self._units, self._clock) as unit:
             now = self._clock()  # it may have waited for its turn, and a budget's period be over
             if key is not None:

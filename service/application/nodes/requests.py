@@ -19,7 +19,7 @@ from service.domain.jobs.job import Job
 from service.domain.nodes import alternatives
 from service.domain.nodes.creation import first_events, requested
 from service.domain.nodes.node import Node
-from service.domain.nodes.request import Understood, Wish
+from service.domain.nodes.request import RequestedNode, Understood
 from service.domain.pricing import driver_vm
 from service.domain.pricing.estimate import hourly, sku_of
 from service.domain.pricing.price_book import PriceBook
@@ -46,7 +46,7 @@ class NodeRequests:
         self.least_idle = least_idle
         """The shortest idle time in seconds that signals can prove."""
 
-    def understand(self, wanted: Wish) -> tuple[Wish, Understood]:
+    def understand(self, wanted: RequestedNode) -> tuple[RequestedNode, Understood]:
         """The request with its project, and the spec that it means. Raises Rejected (with what
         would do) when it cannot be granted."""
         wanted = replace(wanted, project=chosen(wanted.project, self._projects))
@@ -70,7 +70,7 @@ class NodeRequests:
     def record(
         self,
         unit: Unit,
-        wanted: Wish,
+        wanted: RequestedNode,
         meant: Understood,
         actor: str,
         job: str = "",
@@ -95,7 +95,7 @@ class NodeRequests:
         return node
 
 
-def _rate(wanted: Wish, book: PriceBook, now: int) -> alternatives.Rate:
+def _rate(wanted: RequestedNode, book: PriceBook, now: int) -> alternatives.Rate:
     model = wanted.provisioning_model
     reserved = model == ProvisioningModel.RESERVED
 

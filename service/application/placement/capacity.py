@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from service.domain.catalog import catalog
 from service.domain.clock import Clock
-from service.domain.nodes.placement import Key
+from service.domain.nodes.placement import HardwareKey
 from service.domain.placement.choice import cooldowns_with_quota, describe_cooldown
 from service.domain.placement.cooldown import Cooldown
 from service.domain.placement.quota import FRESH_SECONDS
@@ -21,7 +21,7 @@ UTC = "UTC"
 
 
 @dataclass(frozen=True, slots=True)
-class CapacityQuery:
+class AttemptQuery:
     """Which attempts count: those that began in `window`. Other fields that are empty mean any."""
 
     window: str = "7d"
@@ -49,7 +49,7 @@ class CapacityService:
         self._units = units
         self._clock = clock
 
-    def report(self, query: CapacityQuery) -> Sequence[CapacityRow]:
+    def report(self, query: AttemptQuery) -> Sequence[CapacityRow]:
         """By zone, type, model and project. Raises Rejected where the question makes no sense."""
         now = self._clock()
         if query.generation:
@@ -65,12 +65,14 @@ class CapacityService:
         return [_row(tried, resting.get((tried.project, tried.key)), now) for tried in found]
 
 
-def _resting(unit: Unit, found: Sequence[Tried], now: int) -> dict[tuple[str, Key], Cooldown]:
+def _resting(
+    unit: Unit, found: Sequence[Tried], now: int
+) -> dict[tuple[str, HardwareKey], Cooldown]:
     """As it is chosen from when a node of one slice is placed."""
-    keys: defaultdict[tuple[str, str], list[Key]] = defaultdict(list)
+    keys: defaultdict[tuple[str, str], list[HardwareKey]] = defaultdict(list)
     for tried in found:
         keys[tried.project, tried.key.model].append(tried.key)
-    resting: dict[tuple[str, Key], Cooldown] = {}
+    resting: dict[tuple[str, HardwareKey], Cooldown] = {}
     for (project, model), some in keys.items():
         wanted = claims_of(some)
         known = concerned(unit.quotas.all([project], now - FRESH_SECONDS), wanted.values())

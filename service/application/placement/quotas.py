@@ -10,7 +10,7 @@ from service.domain.catalog import catalog
 from service.domain.catalog.zones import region_of
 from service.domain.clock import Clock
 from service.domain.nodes.node import NodeSpec
-from service.domain.placement.quota import MEMORY_SECONDS, Limit, Stock, Tally
+from service.domain.placement.quota import MEMORY_SECONDS, Limit, QuotaTally, Stock
 from service.domain.placement.quota_admission import admitted, claims, concerned
 from service.store.unit import Unit, Units
 
@@ -32,7 +32,7 @@ class QuotaService:
         self._clock = clock
         self._projects = tuple(projects)
 
-    def report(self, query: QuotaQuery) -> Sequence[Tally | Stock]:
+    def report(self, query: QuotaQuery) -> Sequence[QuotaTally | Stock]:
         """By project and place: each limit with what counts against it, and what else there is,
         whose limit nobody knows. Raises Rejected for a project or a generation that there is not.
         """
@@ -47,7 +47,7 @@ class QuotaService:
                 for one in _of_project(unit, project, known, query, now)
             ]
 
-    def forget(self, quota_id: str) -> Tally:
+    def forget(self, quota_id: str) -> QuotaTally:
         """Believe a limit no more: it was raised, or never meant what it said. Answers it as it
         was; raises NotFound."""
         with self._units() as unit:
@@ -69,10 +69,10 @@ def warnings(unit: Unit, spec: NodeSpec, now: int) -> tuple[str, ...]:
 
 def _of_project(
     unit: Unit, project: str, known: Iterable[Limit], query: QuotaQuery, now: int
-) -> Sequence[Tally | Stock]:
+) -> Sequence[QuotaTally | Stock]:
     limits = [one for one in known if one.project == project]
     meant = [one for one in limits if _is_asked_for(one.place, one.generation, query)]
-    found: list[Tally | Stock] = [*unit.quotas.tallies(project, meant, now)]
+    found: list[QuotaTally | Stock] = [*unit.quotas.tallies(project, meant, now)]
     found += [
         one
         for one in unit.quotas.stocks(project, limits)
@@ -81,7 +81,7 @@ def _of_project(
     return sorted(found, key=_rank)
 
 
-def _rank(one: Tally | Stock) -> tuple[str, str, str]:
+def _rank(one: QuotaTally | Stock) -> tuple[str, str, str]:
     what = one if isinstance(one, Stock) else one.limit
     return what.place, what.generation, what.tier
 

@@ -9,7 +9,14 @@ from service.application.answers import Answers
 from service.application.projects import every
 from service.domain.clock import MINUTE, Clock, floor_to
 from service.domain.commitments.commitment import Commitment, check, fee, listed_rate, rate_of
-from service.domain.commitments.coverage import Line, Priced, cover, priced, since_of, tpu_line
+from service.domain.commitments.coverage import (
+    CoverageLine,
+    Priced,
+    cover,
+    priced,
+    since_of,
+    tpu_line,
+)
 from service.domain.commitments.standing import CommitmentUsage, usage_in
 from service.domain.errors import Rejected
 from service.domain.ids import new_id
@@ -27,7 +34,7 @@ _MOST_REPORTS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class CommitmentStatus:
     """A commitment and its fee in nano-dollars, used or not: `so_far` up to `as_of`, `whole` for
     the term. `rate` is nano-dollars per chip-hour; all three are None where no rate is known.
     `listed` is the list price of its first second, None where none is known."""
@@ -41,15 +48,15 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedCommitment:
     """A commitment that was recorded; `created` is False when the same was there already."""
 
-    shown: Shown
+    shown: CommitmentStatus
     created: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CommitmentReport:
     """What commitments cover in a window; `names` are those of the nodes, by id."""
 
     usage: CommitmentUsage
@@ -69,7 +76,7 @@ class CommitmentService:
         self._projects = projects
         self._reports = Answers(_MOST_REPORTS)
 
-    def record(self, wanted: Commitment) -> Recorded:
+    def record(self, wanted: Commitment) -> RecordedCommitment:
         """Record a commitment; its id and the time are given here. The same once more is the one
         that is there. Raises Rejected for what cannot be, Conflict where the name is taken."""
         every(wanted.project, self._projects)
@@ -86,9 +93,9 @@ class CommitmentService:
             if known is None:
                 check(one, standing, self._prices.book(unit))
                 unit.commitments.add(one)
-        return Recorded(self.get((known or one).id), known is None)
+        return RecordedCommitment(self.get((known or one).id), known is None)
 
-    def withdraw(self, commitment_id: str, reason: str) -> Shown:
+    def withdraw(self, commitment_id: str, reason: str) -> CommitmentStatus:
         """Withdraw a wrong record, so that it counts in no figure. The second time changes
         nothing. Raises NotFound, and Rejected without a reason."""
         if not reason.strip():
@@ -98,20 +105,20 @@ class CommitmentService:
             unit.commitments.withdraw(one.id, reason.strip(), self._clock())
         return self.get(commitment_id)
 
-    def get(self, commitment_id: str) -> Shown:
+    def get(self, commitment_id: str) -> CommitmentStatus:
         """One commitment; raises NotFound."""
         with self._units.reading() as unit:
             one = unit.commitments.get(commitment_id)
             return _shown(one, self._prices.book(unit), self._clock())
 
-    def all(self) -> Sequence[Shown]:
+    def all(self) -> Sequence[CommitmentStatus]:
         """Every commitment ever recorded, the latest to begin first."""
         now = self._clock()
         with self._units.reading() as unit:
             book = self._prices.book(unit)
             return [_shown(one, book, now) for one in unit.commitments.all()]
 
-    def usage(self, window: str = "mtd", tz: str = "UTC") -> Report:
+    def usage(self, window: str = "mtd", tz: str = "UTC") -> CommitmentReport:
         """What commitments cover in a window, up to now. Raises Rejected where the window makes no
         sense. Whoever asks the same in one second gets one answer, until the books change."""
         now = self._clock()
@@ -132,21 +139,21 @@ class CommitmentService:
             if not unit.commitments.standing():
                 return None
             key = unit.revisions.now().books, self._prices.book(unit), over
-            report: Report = self._reports.of(key, lambda: self._report(unit, over, now))
+            report: CommitmentReport = self._reports.of(key, lambda: self._report(unit, over, now))
             return report.usage
 
-    def _report(self, unit: Unit, window: Window, now: int) -> Report:
+    def _report(self, unit: Unit, window: Window, now: int) -> CommitmentReport:
         book = self._prices.book(unit)
         known, unpriced = priced(unit.commitments.standing(), book)
         lines = read_lines(unit, known, window, book)
         found = usage_in(window, lines, known, unpriced)
         nodes = unit.nodes.many({node_id for node_id, _ in found.users})
-        return Report(found, {key: node.name for key, node in nodes.items()}, now)
+        return CommitmentReport(found, {key: node.name for key, node in nodes.items()}, now)
 
 
 def read_lines(
     unit: Unit, some: Sequence[Priced], window: Window, book: PriceBook
-) -> tuple[Line, ...]:
+) -> tuple[CoverageLine, ...]:
     """The usage that commitments may cover, with what covers it: right from the first second of
     the window on, and known up to its end."""
     if not some:
@@ -159,9 +166,9 @@ def read_lines(
     return cover(meters, some, since)
 
 
-def _shown(one: Commitment, book: PriceBook, now: int) -> Shown:
+def _shown(one: Commitment, book: PriceBook, now: int) -> CommitmentStatus:
     rate = rate_of(one, book)
-    return Shown(
+    return CommitmentStatus(
         commitment=one,
         rate=rate,
         listed=listed_rate(one, book),

@@ -9,7 +9,7 @@ from service.application.idempotency import once
 from service.domain.catalog import catalog
 from service.domain.clock import Clock, rfc3339
 from service.domain.errors import Conflict, NotFound, Rejected
-from service.domain.idempotency import Key
+from service.domain.idempotency import RequestKey
 from service.domain.ids import new_id
 from service.domain.pricing.discounts import Discount, clash, standing
 from service.domain.pricing.feed import check_not_past
@@ -42,7 +42,7 @@ class DiscountService:
         wanted = [one for one in found if at is None or one.is_in_force(at)]
         return sorted(wanted, key=lambda one: (-one.effective_from, one.id))
 
-    def add(self, discount: Discount, key: Key | None = None) -> Agreed:
+    def add(self, discount: Discount, key: RequestKey | None = None) -> Agreed:
         """Enter a discount; an `effective_from` of 0 is now.
 
         Raises Rejected where it would rewrite the past or ends before it begins, Conflict where

@@ -14,9 +14,9 @@ from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import HOUR, Clock, rfc3339
 from service.domain.errors import Rejected
 from service.domain.nodes import request
-from service.domain.nodes.request import Wish
+from service.domain.nodes.request import RequestedNode
 from service.domain.pricing import sizing
-from service.domain.pricing.estimate import Offer, offers
+from service.domain.pricing.estimate import PriceOffer, offers
 from service.domain.pricing.price_book import PriceBook
 from service.domain.pricing.sizing import Need, Option
 from service.store.pricebook import PriceShelf
@@ -46,7 +46,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class OfferShare:
     """What an offer would take of one budget in its present period, which ends at `ends` (UTC
     seconds). In nano-dollars: `used` is what is spent and set aside of it (None where one of its
     prices is not known), `cost` what would be added, and `held` what would be set aside for it
@@ -80,7 +80,7 @@ class Share:
 class Shares(Protocol):
     """Whoever keeps the budgets."""
 
-    def share(self, caller: Caller, offer: Offer, now: int) -> Sequence[Share]:
+    def share(self, caller: Caller, offer: PriceOffer, now: int) -> Sequence[OfferShare]:
         """What an offer would take of each budget that the caller spends, the tightest first."""
         ...
 
@@ -94,13 +94,13 @@ class Estimate:
 
     accelerator: AcceleratorType
     seconds: int
-    offers: tuple[Offer, ...]
+    offers: tuple[PriceOffer, ...]
     as_of: int
-    shares: tuple[Share, ...] = ()
+    shares: tuple[OfferShare, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class PlanTerms:
     """Of what a plan may be made: one generation, one model, some regions, or any where None.
     `deadline` is an instant in UTC seconds."""
 
@@ -111,7 +111,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class HardwarePlan:
     """What fits the need, best first."""
 
     need: Need
@@ -140,7 +140,7 @@ class EstimateService:
 
     def estimate(
         self,
-        wanted: Wish,
+        wanted: RequestedNode,
         model: ProvisioningModel | None,
         seconds: int = HOUR,
         caller: Caller | None = None,
@@ -154,7 +154,7 @@ class EstimateService:
         zones = request.candidates(wanted, accelerator, catalog.load())
         models = _ASKED_FOR if model is None else (model,)
         provisioning_modes.run_limit(
-            provisioning_modes.Terms(wanted.provisioning_model, ttl_seconds=seconds)
+            provisioning_modes.ProvisioningTerms(wanted.provisioning_model, ttl_seconds=seconds)
         )
         flexible = _where_flexible(accelerator, seconds)
         now = self._clock()
@@ -170,7 +170,7 @@ class EstimateService:
         found = tuple(offers(accelerator, places, self._book(), now, seconds, project))
         return Estimate(accelerator, seconds, found, now, self._of_budgets(caller, found, now))
 
-    def plan(self, need: Need, terms: Terms) -> Plan:
+    def plan(self, need: Need, terms: PlanTerms) -> HardwarePlan:
         """What fits a need, and what it costs by each model at the cheapest place.
 
         Raises Rejected where the need makes no sense, or nothing can meet it.
@@ -189,15 +189,15 @@ class EstimateService:
             known.generations,
             partial(_cheapest, self._book(), terms, now, self._project),
         )
-        return Plan(need, tuple(options), now)
+        return HardwarePlan(need, tuple(options), now)
 
     def _book(self) -> PriceBook:
         with self._units.reading() as unit:
             return self._prices.book(unit)
 
     def _of_budgets(
-        self, caller: Caller | None, found: Sequence[Offer], now: int
-    ) -> tuple[Share, ...]:
+        self, caller: Caller | None, found: Sequence[PriceOffer], now: int
+    ) -> tuple[OfferShare, ...]:
         cheapest = next((offer for offer in found if offer.cost is not None), None)
         if self._shares is None or caller is None or cheapest is None:
             return ()
@@ -206,17 +206,17 @@ class EstimateService:
 
 def _cheapest(
     book: PriceBook,
-    terms: Terms,
+    terms: PlanTerms,
     now: int,
     project: str,
     accelerator: AcceleratorType,
     seconds: int,
-) -> list[Offer]:
+) -> list[PriceOffer]:
     """For each model its cheapest offer of a type, where it is sold that way for so long, or is
     reserved."""
     models = _PLANNED if terms.model is None else (terms.model,)
     within = catalog.load().zones_in(terms.regions) if terms.regions else None
-    found: list[Offer] = []
+    found: list[PriceOffer] = []
     for model in models:
         zones = _sold_in(accelerator, model, seconds)
         places = [(zone, str(model)) for zone in zones if within is None or zone in within]

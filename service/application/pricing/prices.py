@@ -11,7 +11,7 @@ from service.application.pricing.discounts import DiscountService
 from service.domain.catalog.regions import check_region
 from service.domain.clock import Clock, rfc3339
 from service.domain.errors import Conflict, Rejected
-from service.domain.idempotency import Key
+from service.domain.idempotency import RequestKey
 from service.domain.ids import new_id
 from service.domain.money import dollars
 from service.domain.pricing.feed import check_open
@@ -83,7 +83,7 @@ class PriceService:
         found.sort(key=lambda p: (p.unit == VM_HOUR, p.generation, p.model, p.unit, p.region))
         return [book.paid(price, at) for price in found]
 
-    def add(self, price: Price, key: Key | None = None) -> Entered:
+    def add(self, price: Price, key: RequestKey | None = None) -> Entered:
         """Enter a price by hand. Raises Rejected where it would rewrite the past, and for a region
         that neither Google has nor the price book knows: no node would ever be charged by it.
         Raises Conflict where another manual price of the same thing begins at the same instant to

@@ -11,10 +11,10 @@ from service.domain.clock import DAY, Clock, floor_to
 from service.domain.commitments.recommendation import (
     MOST_DAYS,
     TERMS,
-    Course,
+    ChipSpan,
+    DailyUse,
     Rates,
     Recommendation,
-    Span,
     course_of,
     recommend,
 )
@@ -34,7 +34,7 @@ class Advice:
 
     generation: str
     region: str
-    course: Course
+    course: DailyUse
     terms: tuple[Recommendation, ...]
 
 
@@ -89,7 +89,7 @@ def _advised(
     known = 0 if first is None else max(0, end + floor_to(-first, DAY)) // DAY
     number = min(days, known)
     start = end - number * DAY
-    used: dict[Place, list[Span]] = defaultdict(list)
+    used: dict[Place, list[ChipSpan]] = defaultdict(list)
     for sku, span in unit.usage.spans_on_demand(start, end):
         if sku.unit == CHIP_HOUR:  # commitments are sold by the chip, not by the device
             used[sku.generation, sku.region].append(span)
@@ -101,7 +101,7 @@ def _advised(
     return Advised(now, start, end, tuple(advice))
 
 
-def _advice(book: PriceBook, place: Place, course: Course, now: int) -> Advice:
+def _advice(book: PriceBook, place: Place, course: DailyUse, now: int) -> Advice:
     def rate(model: str) -> int | None:
         price = book.at(Sku(place[0], model, place[1]), now)
         return None if price is None else price.per_chip_hour

@@ -14,7 +14,7 @@ from service.domain.metering.line_items import Unused, meters
 from service.domain.metering.meter import Meter, Usage
 from service.domain.metering.reservation import Reservation, check, check_countable, usage_of
 from service.domain.pricing.price_book import Price, PriceBook
-from service.store.ledger import Line
+from service.store.ledger import PostedLine
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
@@ -25,7 +25,7 @@ _SAME = (
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ReservationStatus:
     """A reservation and what it comes to: nano-dollars and chip-seconds, up to `as_of`.
 
     `cost` is all of it so far, `unused` the part that no node is charged for, `whole` what it will
@@ -56,10 +56,10 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedReservation:
     """A reservation that was written down; `created` is False when the same was there already."""
 
-    shown: Shown
+    shown: ReservationStatus
     created: bool
 
 
@@ -74,7 +74,7 @@ class ReservationService:
         self._clock = clock
         self._projects = projects
 
-    def record(self, wanted: Reservation) -> Recorded:
+    def record(self, wanted: Reservation) -> RecordedReservation:
         """Write down what was bought; its id and the time are given here. The same once more is the
         one that is there. Raises Rejected for what cannot be, Conflict where the name is taken."""
         project = chosen(wanted.project, self._projects)
@@ -93,9 +93,9 @@ class ReservationService:
                 check(one, standing)
                 check_countable(one, self._prices.book(unit))
                 _write(unit, one)
-        return Recorded(self.get((known or one).id), known is None)
+        return RecordedReservation(self.get((known or one).id), known is None)
 
-    def withdraw(self, reservation_id: str, reason: str) -> Shown:
+    def withdraw(self, reservation_id: str, reason: str) -> ReservationStatus:
         """Say of a record that it is wrong: what it charged is taken back in the months that are
         not closed, and corrected for those that are. The second time changes nothing. Raises
         NotFound, and Rejected without a reason."""
@@ -109,7 +109,7 @@ class ReservationService:
                 unit.usage.save(replace(usage, free=f"withdrawn: {reason.strip()}", dirty=True))
         return self.get(reservation_id)
 
-    def get(self, reservation_id: str) -> Shown:
+    def get(self, reservation_id: str) -> ReservationStatus:
         """One of them; raises NotFound."""
         with self._units.reading() as unit:
             return self._shown(unit, [unit.reservations.get(reservation_id)])[0]
@@ -144,18 +144,18 @@ class ReservationService:
         )
         return sorted(found, key=lambda one: (-one.cost, one.name, one.node_id))
 
-    def all(self) -> Sequence[Shown]:
+    def all(self) -> Sequence[ReservationStatus]:
         """Every one that was ever written down, the latest to begin first."""
         with self._units.reading() as unit:
             return self._shown(unit, unit.reservations.all())
 
-    def ledger(self, reservation_id: str, after: int, limit: int) -> Sequence[Line]:
+    def ledger(self, reservation_id: str, after: int, limit: int) -> Sequence[PostedLine]:
         """What was posted of it as used by nobody, in the order in which it was."""
         with self._units.reading() as unit:
             unit.reservations.get(reservation_id)
             return unit.ledger.of(reservation_id, after, limit)
 
-    def _shown(self, unit: Unit, some: Sequence[Reservation]) -> list[Shown]:
+    def _shown(self, unit: Unit, some: Sequence[Reservation]) -> list[ReservationStatus]:
         now, book = self._clock(), self._prices.book(unit)
         found = []
         for one in some:
@@ -163,7 +163,7 @@ class ReservationService:
             unused = _unused(unit, usage, book, now)
             until, whole = Meter(usage, book, now), Meter(usage, book, one.end)
             found.append(
-                Shown(
+                ReservationStatus(
                     reservation=one,
                     price=book.at(usage.sku, min(max(now, one.start), one.end - 1)),
                     cost=until.total(),

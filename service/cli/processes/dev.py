@@ -73,7 +73,7 @@ TELEMETRY_DELAY = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DevPlan:
     """What will run, and where. `idle` are the settings of the cleanup."""
 
     web: Address
@@ -130,7 +130,7 @@ def dev() -> None:
         _run(plan, stop)
 
 
-def plan_of(settings: Settings) -> Plan:
+def plan_of(settings: Settings) -> DevPlan:
     """What the settings mean. Raises Failure when the emulator cannot be where they say."""
     grpc = Address.parse(settings.emulator or GRPC, "STEWARD_EMULATOR")
     rest = Address.parse(settings.emulator_rest or REST, "STEWARD_EMULATOR_REST")
@@ -140,7 +140,7 @@ def plan_of(settings: Settings) -> Plan:
             " dev starts one emulator, on one host",
             code=MISUSED,
         )
-    return Plan(
+    return DevPlan(
         web=address_of(settings),
         grpc=grpc,
         rest=rest,
@@ -154,7 +154,7 @@ def plan_of(settings: Settings) -> Plan:
     )
 
 
-def with_free_ports(plan: Plan) -> Plan:
+def with_free_ports(plan: DevPlan) -> DevPlan:
     """The same plan with a free port in place of each 0. Raises Failure with a line for each port
     that is taken."""
     found = [_free(address) for address in plan.addresses]
@@ -188,7 +188,7 @@ def _is_ours(address: Address) -> bool:
         return False
 
 
-def _run(plan: Plan, stop: threading.Event) -> None:
+def _run(plan: DevPlan, stop: threading.Event) -> None:
     emulator, daemon, server = plan.children()
     needed = (emulator, server)
     try:
@@ -240,7 +240,7 @@ def _is_ready(web: Address) -> bool:
         return False
 
 
-def welcome(plan: Plan, children: Sequence[Child]) -> str:
+def welcome(plan: DevPlan, children: Sequence[Child]) -> str:
     """Where everything is, and what to try first; the address to open comes last."""
     elsewhere = "" if plan.web.url == "http://127.0.0.1:8080" else f"STEWARD_URL={plan.web.url} "
     return WELCOME.format(

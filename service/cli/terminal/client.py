@@ -15,7 +15,7 @@ import httpx2
 from service.cli.terminal import problem
 from service.cli.terminal.address import Address, address_of
 from service.cli.terminal.failure import MISUSED, Failure
-from service.cli.terminal.trust import Caller, check
+from service.cli.terminal.trust import ClientSettings, check
 from service.domain.network import DEFAULT_HOST, DEFAULT_PORT, LAST_PORT
 
 TIMEOUT_SECONDS = 30.0
@@ -30,7 +30,7 @@ class Unreachable(Failure):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiAnswer:
     """What the API said: its JSON as text, and what that means."""
 
     text: str
@@ -51,7 +51,7 @@ class Client:
         if not ours:
             raise self._stranger("answers")
 
-    def get(self, path: str, params: Params | None = None) -> Answer:
+    def get(self, path: str, params: Params | None = None) -> ApiAnswer:
         """Read something."""
         return self.ask("GET", path, params=params)
 
@@ -63,7 +63,7 @@ class Client:
         params: Params | None = None,
         body: object = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> ApiAnswer:
         """Call the API. Raises Unreachable, or Failure with what the API says is wrong."""
         with self._reaching():
             response = self._http.request(
@@ -83,7 +83,7 @@ class Client:
         except httpx2.HTTPError as error:
             raise Unreachable(f"{self._url} gave no usable answer: {error}") from None
 
-    def send(self, path: str, content: BinaryIO, params: Params | None = None) -> Answer:
+    def send(self, path: str, content: BinaryIO, params: Params | None = None) -> ApiAnswer:
         """Send a file as it is, however large it is and however long its reading takes. Raises as
         `ask` does."""
         with self._reaching():
@@ -114,7 +114,7 @@ class Client:
                 raise self._stranger(f"answered with no {media_type}")
             yield from response.iter_bytes()
 
-    def pages(self, path: str, noun: str, params: Params | None = None) -> Answer:
+    def pages(self, path: str, noun: str, params: Params | None = None) -> ApiAnswer:
         """Read a list to its end: one page as it is, more of them as one."""
         items: list[Any] = []
         token = ""
@@ -133,9 +133,9 @@ class Client:
         if first:
             return answer
         whole = {**answer.value, noun: items}
-        return Answer(json.dumps(whole, ensure_ascii=False), whole)
+        return ApiAnswer(json.dumps(whole, ensure_ascii=False), whole)
 
-    def _read(self, response: httpx2.Response) -> Answer:
+    def _read(self, response: httpx2.Response) -> ApiAnswer:
         """What it says. All that TPU Steward answers is an object, and none is empty."""
         try:
             value = response.json() if response.content else None
@@ -143,7 +143,7 @@ class Client:
             value = None
         if isinstance(value, dict) and value:
             if response.is_success:
-                return Answer(response.text, value)
+                return ApiAnswer(response.text, value)
             if problem.is_one(value):
                 raise Failure(*problem.lines(response.status_code, value))
             if problem.is_google_s(value):
@@ -173,7 +173,7 @@ def segment(name: str) -> str:
 @contextmanager
 def connected() -> Iterator[Client]:
     """A client for the service at STEWARD_URL, or where the settings say that it listens."""
-    caller = Caller.read()
+    caller = ClientSettings.read()
     url = caller.url or _listening(caller).url
     try:
         parsed = httpx2.URL(url)
@@ -199,7 +199,7 @@ def connected() -> Iterator[Client]:
         yield Client(http, str(parsed.copy_with(userinfo=b"")).rstrip("/"))
 
 
-def _listening(caller: Caller) -> Address:
+def _listening(caller: ClientSettings) -> Address:
     """Where the settings say that the service listens. Raises Failure for each that is bad."""
     port = caller.port or str(DEFAULT_PORT)
     if port.isascii() and port.isdigit() and int(port) <= LAST_PORT:
@@ -209,7 +209,7 @@ def _listening(caller: Caller) -> Address:
     return address_of(configuration.load())
 
 
-def _headers(caller: Caller) -> dict[str, str]:
+def _headers(caller: ClientSettings) -> dict[str, str]:
     if caller.secret is None:
         return {}
     name, secret = caller.secret

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
-    from service.cli.terminal.client import Answer
+    from service.cli.terminal.client import ApiAnswer
 
 PIPE_WIDTH = 4_000
 """Where nobody looks there is no right margin."""
@@ -105,6 +105,6 @@ def complain(*lines: str) -> None:
         typer.echo(cleaned(line), err=True)
 
 
-def as_json(answer: Answer) -> None:
+def as_json(answer: ApiAnswer) -> None:
     """Print the API's JSON as it came."""
     typer.echo(answer.text)

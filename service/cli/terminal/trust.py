@@ -21,7 +21,7 @@ _NAMES = ("url", "host", "port", "token", "admin_token")
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class ClientSettings:
     """What callers set: where the service is, and who they are. Empty text is not set.
 
     It is read here, and not as `Settings` are: to load those takes longer than most commands do.
@@ -36,7 +36,7 @@ class Caller:
     """The names of those that the environment sets; the others come from the file `.env`."""
 
     @classmethod
-    def read(cls) -> Caller:
+    def read(cls) -> ClientSettings:
         """Read the environment, then the file.
 
         Raises Failure if either is not text, or if the file refers to a variable of the
@@ -89,7 +89,7 @@ class Source(StrEnum):
     FILE = ".env"
 
 
-def check(caller: Caller, *, is_local: bool, is_plain: bool) -> None:
+def check(caller: ClientSettings, *, is_local: bool, is_plain: bool) -> None:
     """Raise Failure where the token must not go to the address.
 
     A folder that was cloned may have an `.env` of its own, which names an address: the token of the
@@ -115,7 +115,7 @@ def check(caller: Caller, *, is_local: bool, is_plain: bool) -> None:
         )
 
 
-def _source(caller: Caller, name: str) -> Source:
+def _source(caller: ClientSettings, name: str) -> Source:
     if name in caller.exported:
         return Source.ENVIRONMENT
     return Source.FILE if getattr(caller, name) else Source.DEFAULT

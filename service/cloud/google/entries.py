@@ -11,7 +11,7 @@ from google.cloud.logging_v2.types import ListLogEntriesRequest
 from service.cloud.google import pages
 from service.cloud.google.calls import ask
 from service.cloud.google.errors import translated
-from service.cloud.google.retries import Patience
+from service.cloud.google.retries import Allowances
 from service.cloud.rate_limit import LogReader, ReadPace
 
 PAGE_SIZE = 1_000
@@ -24,7 +24,7 @@ class EntryLog:
     def __init__(
         self,
         client: LoggingServiceV2Client,
-        patience: Patience,
+        patience: Allowances,
         pace: ReadPace | None,
         reader: LogReader,
     ) -> None:

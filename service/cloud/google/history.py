@@ -15,7 +15,7 @@ from google.cloud.logging_v2.types import ListLogEntriesRequest
 from google.protobuf.message import DecodeError
 
 from service.cloud.google.entries import PAGE_SIZE, EntryLog
-from service.cloud.google.retries import PATIENT, Patience
+from service.cloud.google.retries import PATIENT, Allowances
 from service.cloud.rate_limit import LogReader, ReadPace
 from service.domain.clock import rfc3339
 from service.domain.evidence.audit_log import Termination
@@ -43,7 +43,7 @@ class GoogleHistory:
     def __init__(
         self,
         client: LoggingServiceV2Client,
-        patience: Patience = PATIENT,
+        patience: Allowances = PATIENT,
         pace: ReadPace | None = None,
     ) -> None:
         self._log = EntryLog(client, patience, pace, LogReader.AUDIT)

@@ -13,7 +13,7 @@ from google.cloud import tpu_v1
 from service.cloud.google import operations, pages
 from service.cloud.google.calls import Future, ask, within
 from service.cloud.google.errors import translated
-from service.cloud.google.retries import PATIENT, Patience
+from service.cloud.google.retries import PATIENT, Allowances
 from service.cloud.ports import Operation, Order
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import AlreadyExists, InvalidRequest
@@ -24,7 +24,7 @@ class LegacyTpus:
     """The part of `service.cloud.ports.TpuCloud` that speaks v1, under the same rules as the rest:
     a create is sent once, every call has a timeout, and every error is one of ours."""
 
-    def __init__(self, client: tpu_v1.TpuClient, patience: Patience = PATIENT) -> None:
+    def __init__(self, client: tpu_v1.TpuClient, patience: Allowances = PATIENT) -> None:
         self._client = client
         self._patience = patience
 

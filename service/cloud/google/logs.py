@@ -11,7 +11,7 @@ from google.cloud.logging_v2.services.logging_service_v2 import LoggingServiceV2
 from google.cloud.logging_v2.types import ListLogEntriesRequest
 
 from service.cloud.google.entries import PAGE_SIZE, EntryLog
-from service.cloud.google.retries import PATIENT, Allowance, Patience
+from service.cloud.google.retries import PATIENT, Allowance, Allowances
 from service.cloud.ports import LogCursor, LogLine, LogPage
 from service.cloud.rate_limit import LogReader, ReadPace
 from service.domain.clock import rfc3339
@@ -36,7 +36,7 @@ class GoogleWorkerLogs:
     def __init__(
         self,
         client: LoggingServiceV2Client,
-        patience: Patience = PATIENT,
+        patience: Allowances = PATIENT,
         pace: ReadPace | None = None,
     ) -> None:
         self._log = EntryLog(client, patience, pace, LogReader.JOBS)

@@ -12,8 +12,8 @@ from google.cloud.billing_v1.services.cloud_catalog.transports import CloudCatal
 from service.cloud.google import pages
 from service.cloud.google.calls import ask
 from service.cloud.google.errors import translated
-from service.cloud.google.retries import PATIENT, Patience
-from service.domain.pricing.skus import SERVICES, SkuFacts, Tier, is_about_tpus
+from service.cloud.google.retries import PATIENT, Allowances
+from service.domain.pricing.skus import SERVICES, PriceTier, SkuFacts, is_about_tpus
 
 BILLING_HOST = "cloudbilling.googleapis.com"
 PAGE_SIZE = 5_000
@@ -28,7 +28,9 @@ def catalog_client(channel: grpc.Channel) -> billing_v1.CloudCatalogClient:
 class GooglePrices:
     """`service.cloud.ports.PriceFeed` over Google's own client."""
 
-    def __init__(self, client: billing_v1.CloudCatalogClient, patience: Patience = PATIENT) -> None:
+    def __init__(
+        self, client: billing_v1.CloudCatalogClient, patience: Allowances = PATIENT
+    ) -> None:
         self._client = client
         self._patience = patience
 
@@ -68,6 +70,6 @@ def decoded(service: str, sku: Any) -> SkuFacts:
     )
 
 
-def _tier(rate: Any) -> Tier:
+def _tier(rate: Any) -> PriceTier:
     price = rate.unit_price
-    return Tier(f"{rate.start_usage_amount:g}", price.currency_code, price.units, price.nanos)
+    return PriceTier(f"{rate.start_usage_amount:g}", price.currency_code, price.units, price.nanos)

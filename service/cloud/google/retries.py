@@ -20,7 +20,7 @@ class Allowance:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Allowances:
     """The allowances of the kinds of call; of a list, each page has its own.
 
     `offers` is for what a zone has, which is asked for on the way to a create: that does without it
@@ -57,7 +57,7 @@ def _retried(seconds: float) -> Allowance:
     )
 
 
-PATIENT = Patience(
+PATIENT = Allowances(
     read=_retried(30),
     listing=_retried(60),
     reports=Allowance(10),
@@ -67,7 +67,7 @@ PATIENT = Patience(
 )
 """For real clouds. What changes something is sent once: the controllers look before they repeat."""
 
-ONCE = Patience(
+ONCE = Allowances(
     read=Allowance(30),
     listing=Allowance(60),
     reports=Allowance(10),

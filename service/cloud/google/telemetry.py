@@ -17,7 +17,7 @@ from google.cloud.monitoring_v3.services.metric_service.transports import (
 from service.cloud.google.calls import ask
 from service.cloud.google.errors import translated
 from service.cloud.google.pages import all_of, raw
-from service.cloud.google.retries import PATIENT, Patience
+from service.cloud.google.retries import PATIENT, Allowances
 from service.cloud.ports import Sample
 from service.domain.errors import CloudNotFound
 from service.domain.idle.signal import CHIPS_KINDS, HOST_BYTES, Kind
@@ -113,7 +113,7 @@ def monitoring_client(channel: grpc.Channel) -> MetricServiceClient:
 class GoogleTelemetry:
     """`service.cloud.ports.Telemetry` over Google's own client."""
 
-    def __init__(self, client: MetricServiceClient, patience: Patience = PATIENT) -> None:
+    def __init__(self, client: MetricServiceClient, patience: Allowances = PATIENT) -> None:
         self._client = client
         self._allowance = patience.listing
 

@@ -14,7 +14,7 @@ from service.cloud.google.calls import Answer, Future, ask, within
 from service.cloud.google.errors import translated
 from service.cloud.google.flex import FlexStart
 from service.cloud.google.legacy import LegacyTpus
-from service.cloud.google.retries import PATIENT, Patience
+from service.cloud.google.retries import PATIENT, Allowances
 from service.cloud.ports import Inventory, Operation, Order, Queue
 from service.cloud.rate_limit import Pace, ReportPace
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
@@ -37,7 +37,7 @@ class GoogleTpus:
         self,
         client: tpu_v2.TpuClient,
         pace: Pace,
-        patience: Patience = PATIENT,
+        patience: Allowances = PATIENT,
         flex: FlexStart | None = None,
         legacy: LegacyTpus | None = None,
         report_pace: ReportPace | None = None,

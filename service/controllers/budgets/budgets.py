@@ -10,7 +10,7 @@ import structlog
 
 from service.domain.budgets.admission import rate_of
 from service.domain.budgets.alerts import EXCEEDED, PACES, Alert, changes, deletes_at
-from service.domain.budgets.budget import Books, Budget, OnExceeded, Standing
+from service.domain.budgets.budget import Books, Budget, BudgetStanding, OnExceeded
 from service.domain.clock import Clock, rfc3339
 from service.domain.errors import LeaseLost, NotFound, StaleVersion, StoreUnavailable
 from service.domain.event import Event
@@ -96,7 +96,7 @@ class BudgetController:
         return short, long
 
     def _tell(
-        self, unit: Unit, budget: Budget, standing: Standing, alert: Alert, message: str
+        self, unit: Unit, budget: Budget, standing: BudgetStanding, alert: Alert, message: str
     ) -> None:
         """Put the messages into the outbox, and warn on every node that is to go."""
         now = standing.as_of
@@ -242,7 +242,7 @@ def _deletable(unit: Unit, budget: Budget) -> Sequence[Node]:
 
 
 def _facts(
-    budget: Budget, standing: Standing, alert: Alert, goes_at: int | None
+    budget: Budget, standing: BudgetStanding, alert: Alert, goes_at: int | None
 ) -> dict[str, object]:
     return {
         "kind": f"budget.{alert.kind.partition(':')[0]}",

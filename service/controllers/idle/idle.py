@@ -17,7 +17,7 @@ from service.controllers.idle.telemetry import FamilySamples, TelemetryReader
 from service.domain.clock import HOUR, Clock
 from service.domain.errors import Conflict, LeaseLost, StaleVersion, StewardError, StoreUnavailable
 from service.domain.idle.assess import Assessed, Subject, Times, assess
-from service.domain.idle.cleanup import REFRESH_SECONDS, Cleanup, Held, new_alarms
+from service.domain.idle.cleanup import REFRESH_SECONDS, Cleanup, RailHold, new_alarms
 from service.domain.idle.policy import Action
 from service.domain.idle.readings import (
     FamilyRead,
@@ -27,12 +27,12 @@ from service.domain.idle.readings import (
     with_samples,
 )
 from service.domain.idle.rollup import Lately
-from service.domain.idle.round import Facts, decide
+from service.domain.idle.round import RoundFacts, decide
 from service.domain.idle.signal import Kind, Level
 from service.domain.idle.workers import workers_of
 from service.domain.lease import Lease
 from service.domain.nodes.keep import Keep
-from service.store.idle_fleet import Fleet, read_fleet
+from service.store.idle_fleet import IdleFleet, read_fleet
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
@@ -55,7 +55,7 @@ class IdleActs(Protocol):
         ...
 
     def alarm(
-        self, unit: Unit, cleanup: Cleanup, held: Held, rates: Sequence[int | None], now: int
+        self, unit: Unit, cleanup: Cleanup, held: RailHold, rates: Sequence[int | None], now: int
     ) -> None:
         """Put into the outbox that a rail began to hold. `rates` has the nano-dollars an hour of
         each node that waits; None where no price is known."""
@@ -131,7 +131,7 @@ class IdleController:
             if one.verdict.level is Level.ACTIVE:
                 lately = memory.lately.setdefault(one.subject.node.id, Lately())
                 lately.add_work(now - self._times.period, now)
-        facts = Facts(
+        facts = RoundFacts(
             now,
             fleet.held_since,
             len(fleet.subjects),
@@ -254,7 +254,7 @@ class IdleController:
 
 
 def _measure(
-    fleet: Fleet, read: Sequence[FamilySamples], memory: Memory, now: int, times: Times
+    fleet: IdleFleet, read: Sequence[FamilySamples], memory: Memory, now: int, times: Times
 ) -> tuple[Mapping[Kind, FamilyRead], Sequence[Subject]]:
     """What Monitoring has, and the nodes with what it has shown of them since the tick before."""
     families = dict(fleet.cleanup.families)

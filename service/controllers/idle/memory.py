@@ -14,7 +14,7 @@ from service.domain.idle.readings import Measured
 from service.domain.idle.rollup import Lately
 from service.domain.idle.signal import COUNTED, Kind, Reading
 from service.domain.nodes.node import Node
-from service.store.idle_fleet import Known
+from service.store.idle_fleet import KnownFleet
 
 COLLECTION_SECONDS = 1_800
 
@@ -68,9 +68,9 @@ class Memory:
     lately: dict[str, Lately] = field(default_factory=dict)
 
     @property
-    def known(self) -> Known:
+    def known(self) -> KnownFleet:
         """Nodes and courses, for the next read of the project."""
-        return Known(self.nodes, self.courses)
+        return KnownFleet(self.nodes, self.courses)
 
     @property
     def has_read(self) -> bool:

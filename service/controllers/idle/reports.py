@@ -15,7 +15,7 @@ from service.domain.clock import HOUR, Clock
 from service.domain.errors import CloudError
 from service.domain.idle.assess import Subject, Times
 from service.domain.idle.report import WorkerReport, parse_worker
-from service.domain.idle.reports import Answer, Reported, choose_reads, with_answers
+from service.domain.idle.reports import Reported, ReportRead, choose_reads, with_answers
 from service.domain.jobs.task import NAMESPACE, hosts_of_slice
 from service.domain.nodes.node import Node
 from service.domain.nodes.slices import numbers, place_of
@@ -39,7 +39,7 @@ class ReportReader:
         self._start = start
         self._lock = threading.Lock()
         self._running: dict[str, int] = {}
-        self._answers: dict[str, list[Answer]] = {}
+        self._answers: dict[str, list[ReportRead]] = {}
         self._tried: dict[str, int] = {}
 
     def take(self, project: str, subjects: Sequence[Subject], now: int) -> Reported:
@@ -72,7 +72,7 @@ class ReportReader:
             with self._lock:
                 self._running[project] -= 1
 
-    def _read(self, node: Node) -> Answer:
+    def _read(self, node: Node) -> ReportRead:
         """Read what all workers of a node have written; one call for each slice."""
         now, hosts = self._clock(), hosts_of_slice(node)
         with self._lock:
@@ -96,4 +96,4 @@ class ReportReader:
                 if report.is_ahead:
                     log.warning("idle.report_ahead", node_id=node.id, worker=worker)
                     is_complete = False
-        return Answer(node.id, node.attempt, now, workers, is_complete)
+        return ReportRead(node.id, node.attempt, now, workers, is_complete)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from service.domain.clock import HOUR
 from service.domain.idle.cleanup import Watched
-from service.domain.idle.rollup import Hour, Lately, hours_since, with_lately, with_rest
+from service.domain.idle.rollup import ActivityHour, Lately, hours_since, with_lately, with_rest
 from service.domain.lease import Lease
 from service.domain.nodes.node import Node
 from service.store.unit import Units
@@ -33,7 +33,7 @@ class Rollups:
         with self._units.reading() as unit:
             ids = [node.id for node, *_ in turn]
             known = unit.idle_rollups.of(ids, earliest, now + 1)
-        hours: list[Hour] = []
+        hours: list[ActivityHour] = []
         for node, watched, lately, starts in turn:
             stored = {
                 hour.start: hour
@@ -42,7 +42,7 @@ class Rollups:
             }
             tracks, until = watched.signals.tracks, now - self._telemetry
             for start in starts:
-                before = stored.get(start, Hour(node.id, node.attempt, start))
+                before = stored.get(start, ActivityHour(node.id, node.attempt, start))
                 after = with_rest(with_lately(before, lately), tracks, node.spec.hosts, until)
                 if after is not before and after != before:
                     hours.append(after)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from service.cloud.ports import History, TpuCloud
+from service.cloud.ports import OperationHistory, TpuCloud
 from service.controllers.recording.operation_log import Records
 from service.controllers.recording.recording import of_slice, write_usage
 from service.domain.clock import MINUTE, Clock
@@ -85,7 +85,12 @@ class EvidenceController:
     name = "evidence"
 
     def __init__(
-        self, units: Units, cloud: TpuCloud, history: History, prices: PriceShelf, clock: Clock
+        self,
+        units: Units,
+        cloud: TpuCloud,
+        history: OperationHistory,
+        prices: PriceShelf,
+        clock: Clock,
     ) -> None:
         self._units = units
         self._cloud = cloud

@@ -23,7 +23,7 @@ from service.domain.nodes.node import Node
 from service.domain.nodes.ownership import is_ours
 from service.domain.nodes.queued_resource import IN_LINE, QueuedResource
 from service.domain.nodes.slices import WHOLE, part
-from service.store.nodes import Fingerprint, Known
+from service.store.nodes import Fingerprint, KnownNode
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 
@@ -58,7 +58,7 @@ class Onlooker(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class InventoryChanges:
     """What one look shows otherwise than it is stored.
 
     `changed` are the sightings of each node that shows otherwise, by slice number. `asleep` are
@@ -69,7 +69,7 @@ class Difference:
 
     changed: dict[str, dict[int, Sighting]]
     asleep: tuple[str, ...]
-    missing: tuple[Known, ...]
+    missing: tuple[KnownNode, ...]
     found: tuple[str, ...]
     lacking: bool
 
@@ -79,11 +79,13 @@ class Difference:
         return not (self.changed or self.asleep or self.found or self.lacking)
 
 
-def compare(known: Iterable[Known], inventory: Inventory, queue: Queue, now: int) -> Difference:
+def compare(
+    known: Iterable[KnownNode], inventory: Inventory, queue: Queue, now: int
+) -> InventoryChanges:
     """Tell what changed and what is missing. Absence counts only where the lists know."""
     changed: dict[str, dict[int, Sighting]] = {}
     asleep: list[str] = []
-    missing: list[Known] = []
+    missing: list[KnownNode] = []
     found: list[str] = []
     lacking = False
     nodes, entries, project = inventory.sightings(), queue.entries(), inventory.project
@@ -106,10 +108,10 @@ def compare(known: Iterable[Known], inventory: Inventory, queue: Queue, now: int
             found.append(node.id)
         if _moved_on(node, ticket, entries):
             asleep.append(node.id)
-    return Difference(changed, tuple(asleep), tuple(missing), tuple(found), lacking)
+    return InventoryChanges(changed, tuple(asleep), tuple(missing), tuple(found), lacking)
 
 
-def _is_left_alone(node: Known, now: int) -> bool:
+def _is_left_alone(node: KnownNode, now: int) -> bool:
     """Whether the lifecycle does not look at it soon. It looks at a settled node never, or only
     when its time is over. A step that failed is tried again when the cloud allows it: that is not
     hurried."""
@@ -118,19 +120,19 @@ def _is_left_alone(node: Known, now: int) -> bool:
 
 
 def _lost_ticket(
-    node: Known, path: str, queue: Queue, entries: Mapping[str, QueuedResource]
+    node: KnownNode, path: str, queue: Queue, entries: Mapping[str, QueuedResource]
 ) -> bool:
     """Whether its queued resource was there and is not."""
     return bool(node.queue_state) and path not in entries and queue.knows(node.zone)
 
 
-def _moved_on(node: Known, path: str, entries: Mapping[str, QueuedResource]) -> bool:
+def _moved_on(node: KnownNode, path: str, entries: Mapping[str, QueuedResource]) -> bool:
     """Whether its queued resource is no longer in the state in which it was last seen."""
     entry = entries.get(path)
     return bool(node.queue_state) and entry is not None and entry.state != node.queue_state
 
 
-def _seen(node: Known, path: str, nodes: Mapping[str, Sighting]) -> dict[int, Sighting]:
+def _seen(node: KnownNode, path: str, nodes: Mapping[str, Sighting]) -> dict[int, Sighting]:
     if not node.slices:
         sighting = nodes.get(path)
         return {} if sighting is None else {WHOLE: sighting}
@@ -201,12 +203,12 @@ class InventoryController:
             log.warning("inventory.no_queue", project=project, reason=str(error))
             return Queue(project, b"", dict, frozenset({EVERYWHERE}), 0)
 
-    def _compare(self, inventory: Inventory, queue: Queue, lease: Lease) -> Difference:
+    def _compare(self, inventory: Inventory, queue: Queue, lease: Lease) -> InventoryChanges:
         with self._units.reading() as unit:
             known = unit.nodes.open_in(lease.project)
         return compare(known, inventory, queue, self._clock())
 
-    def _note(self, difference: Difference, lease: Lease, asked: int) -> bool:
+    def _note(self, difference: InventoryChanges, lease: Lease, asked: int) -> bool:
         """Write down what differs; answers whether all of it was. What was left out, because
         someone else was faster or bears the name, counts as not looked at."""
         now, before = self._clock(), self._looked_at(lease)

@@ -22,8 +22,8 @@ from service.domain.errors import (
 )
 from service.domain.event import Event
 from service.domain.jobs.job import Attempt, Job, JobState, Phase, Reason
-from service.domain.jobs.next import Step, decide, is_over
-from service.domain.jobs.outcome import Facts
+from service.domain.jobs.next import AttemptStep, decide, is_over
+from service.domain.jobs.outcome import NodeFacts
 from service.domain.jobs.pace import (
     ASSERT_SECONDS,
     claim_again_at,
@@ -33,8 +33,8 @@ from service.domain.jobs.pace import (
 )
 from service.domain.jobs.phases import steps_before
 from service.domain.jobs.transition import (
-    Changed,
     Delivery,
+    JobTransition,
     accepted,
     applied,
     delivered,
@@ -49,7 +49,7 @@ from service.domain.metering.attribution import Attribution
 from service.domain.metering.meter import Evidence
 from service.domain.nodes.node import Asked, Node, NodeState
 from service.domain.nodes.placement import Outcome
-from service.domain.nodes.request import Understood, Wish
+from service.domain.nodes.request import RequestedNode, Understood
 from service.store.unit import Unit, Units
 
 log = structlog.get_logger()
@@ -64,7 +64,7 @@ while that node may still run the container."""
 ACTOR = "the job controller"
 
 
-class NodeRequests(Protocol):
+class AdmitsJobs(Protocol):
     """Understands and records requests for nodes, and admits jobs on nodes that are there; see
     `service.application.nodes.requests`."""
 
@@ -72,12 +72,12 @@ class NodeRequests(Protocol):
         """Raise BudgetExceeded where a budget of the job has no room for its worst case."""
         ...
 
-    def understand(self, wanted: Wish) -> tuple[Wish, Understood]:
+    def understand(self, wanted: RequestedNode) -> tuple[RequestedNode, Understood]:
         """The request with its project, and the spec that it means."""
         ...
 
     def record(
-        self, unit: Unit, wanted: Wish, meant: Understood, actor: str, job: str = ""
+        self, unit: Unit, wanted: RequestedNode, meant: Understood, actor: str, job: str = ""
     ) -> Node:
         """Write the node and set aside what it may cost."""
         ...
@@ -105,7 +105,7 @@ class JobsController:
         units: Units,
         cloud: TpuCloud,
         registry: Registry,
-        requests: NodeRequests,
+        requests: AdmitsJobs,
         clock: Clock,
         period: int = 5,
     ) -> None:
@@ -324,7 +324,7 @@ class JobsController:
         facts = self._facts(attempt, node, job.project)
         decision = decide(job, attempt, node, facts, now)
         changed = applied(job, attempt, node, decision, now)
-        if decision.step is not Step.WAIT:
+        if decision.step is not AttemptStep.WAIT:
             log.info(
                 "jobs.step",
                 job_id=job.id,
@@ -347,7 +347,7 @@ class JobsController:
             attempt = replace(attempt, answered_at=now)
         return replace(attempt, echoed=has_echoed(found.job, attempt, node))
 
-    def _facts(self, attempt: Attempt, node: Node, project: str) -> Facts:
+    def _facts(self, attempt: Attempt, node: Node, project: str) -> NodeFacts:
         since = attempt.ready_at or attempt.claimed_at
         with self._units.reading() as unit:
             states = {
@@ -359,14 +359,16 @@ class JobsController:
             looked_at = unit.leases.looked_at(project)
             ends = [one.end_evidence for one in unit.usage.of(node.id) if (one.end or 0) >= since]
         placed = placements.get(attempt.placement or node.attempt)
-        return Facts(
+        return NodeFacts(
             states=frozenset(states),
             placement=Outcome.OPEN if placed is None else placed.outcome,
             looked_at=looked_at,
             terminated=Evidence.AUDIT in ends,
         )
 
-    def _save(self, changed: Changed, before: Attempt, node: Node, lease: Lease) -> Changed:
+    def _save(
+        self, changed: JobTransition, before: Attempt, node: Node, lease: Lease
+    ) -> JobTransition:
         """Write the job, the attempt and what follows from its end in one transaction."""
         job, attempt, now = changed.job, changed.attempt, self._clock()
         if changed.follow is None:
@@ -377,7 +379,7 @@ class JobsController:
                 if attempt.phase is Phase.STOPPING and attempt.placement == 0:
                     self._delete_node(unit, attempt.node_id, job, now)
                 job = unit.jobs.save(replace(job, next_try_at=later))
-            return Changed(job, attempt)
+            return JobTransition(job, attempt)
         with self._units(lease) as unit:
             attempt = replace(attempt, released_at=self._release(unit, job, attempt, now))
             attempt = unit.jobs.save_attempt(attempt)
@@ -388,7 +390,7 @@ class JobsController:
             if job.ended and not job.own_node:
                 unit.jobs.wake_next(job, now)
             job = unit.jobs.save(replace(job, next_try_at=again))
-        return Changed(job, attempt, changed.follow)
+        return JobTransition(job, attempt, changed.follow)
 
     def _release(self, unit: Unit, job: Job, attempt: Attempt, now: int) -> int:
         """Charge a caller's node to its own owner again; answers from when on. The node gets a new
@@ -429,7 +431,7 @@ class JobsController:
             )
         )
 
-    def _deliver(self, changed: Changed, node: Node, lease: Lease) -> None:
+    def _deliver(self, changed: JobTransition, node: Node, lease: Lease) -> None:
         """Have the metadata hold the newest task, and note what came of that."""
         delivery = self._mailbox.deliver(changed.job, changed.attempt, node, lease)
         after = delivered(changed, delivery, self._clock())

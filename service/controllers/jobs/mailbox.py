@@ -14,7 +14,7 @@ from service.cloud.ports import TpuCloud
 from service.controllers.commands import commanded
 from service.domain.errors import CloudError, CloudNotFound, InvalidRequest, RateLimited
 from service.domain.jobs.job import Attempt, Job
-from service.domain.jobs.report import Report, parse
+from service.domain.jobs.report import SupervisorReport, parse
 from service.domain.jobs.task import KEY, NAMESPACE, REPORT, hosts_of_slice, task_of
 from service.domain.jobs.transition import Delivery
 from service.domain.lease import Lease
@@ -33,13 +33,13 @@ class Mailbox:
         self._units = units
         self._cloud = cloud
 
-    def reports(self, node: Node, now: int) -> tuple[Mapping[int, Report], bool] | None:
+    def reports(self, node: Node, now: int) -> tuple[Mapping[int, SupervisorReport], bool] | None:
         """The report of each worker that has written one, by its number over all slices, and
         whether the cloud answered for every slice: without an answer nobody is silent.
 
         None where every read would be one too many for now; ask again soon.
         """
-        found: dict[int, Report] = {}
+        found: dict[int, SupervisorReport] = {}
         answered, too_many = True, True
         for number, slice_number in self._slices(node):
             try:

@@ -34,10 +34,10 @@ from service.domain.lifecycle.step import Look
 from service.domain.nodes.deletion import with_room
 from service.domain.nodes.node import Asked, Node, NodeState, Slice
 from service.domain.nodes.ownership import is_our_ticket, is_ours, labels_for
-from service.domain.nodes.placement import Key, Outcome, Placement, outcome_of, scope_of
+from service.domain.nodes.placement import HardwareKey, Outcome, Placement, outcome_of, scope_of
 from service.domain.placement.choice import (
     RECHECK_SECONDS,
-    Choice,
+    PlacementChoice,
     candidates,
     choose,
     describe_candidate,
@@ -294,7 +294,7 @@ def _intent(node: Node) -> tuple[int, int | None, int | None]:
     return node.attempt, node.sent_at, node.unanswered_at
 
 
-def choice_of(unit: Unit, node: Node, now: int) -> Choice:
+def choice_of(unit: Unit, node: Node, now: int) -> PlacementChoice:
     """What a node is to try next, by what became of everybody's last attempts."""
     spec = node.spec
     unit.placements.take_turns(spec.project)
@@ -304,7 +304,7 @@ def choice_of(unit: Unit, node: Node, now: int) -> Choice:
     return choose(keys, relevant_attempts(node, history), now, barred, node_id=node.id)
 
 
-def intent(node: Node, key: Key, attempt: int, cloud_id: str, now: int) -> Placement:
+def intent(node: Node, key: HardwareKey, attempt: int, cloud_id: str, now: int) -> Placement:
     """The attempt that is about to be made."""
     return Placement(
         node_id=node.id,
@@ -319,7 +319,7 @@ def intent(node: Node, key: Key, attempt: int, cloud_id: str, now: int) -> Place
     )
 
 
-def _waiting(unit: Unit, node: Node, choice: Choice, now: int) -> Node:
+def _waiting(unit: Unit, node: Node, choice: PlacementChoice, now: int) -> Node:
     """Nothing is asked for yet; its story says so once."""
     reasons = "; ".join(describe_passed(choice.passed, node.spec, now))
     following = describe_next_try(choice, node.spec)

@@ -21,7 +21,7 @@ from service.domain.ids import new_id
 from service.domain.lease import Lease
 from service.domain.lifecycle.expiry import (
     Expiry,
-    Turn,
+    ExpiryStep,
     expiry_of,
     held,
     keep_sentence,
@@ -37,7 +37,7 @@ from service.domain.lifecycle.lifecycle import (
     out_of_time,
     put_off,
 )
-from service.domain.lifecycle.step import Step
+from service.domain.lifecycle.step import NodeStep
 from service.domain.money import usd
 from service.domain.nodes.node import Asked, Node
 from service.domain.notifications.node_messages import notifications_of, recipients_of, ttl_message
@@ -83,7 +83,7 @@ class LifecycleController:
         line = for_so_long(due, TURN_SECONDS, self.monotonic)
         work_on(line, lambda node_id: self._isolated(node_id, lease), min(self.workers, len(due)))
 
-    def reconcile(self, node_id: str, lease: Lease) -> Step | None:
+    def reconcile(self, node_id: str, lease: Lease) -> NodeStep | None:
         """Take the next step for one node; answers it, or None when there is nothing more to do."""
         now = self._clock()
         with self._units.reading() as unit:
@@ -153,15 +153,15 @@ class LifecycleController:
     def _expired(self, unit: Unit, node: Node, expiry: Expiry, now: int) -> Node:
         """The node after what is done about its end, by its clock or with its job."""
         match expiry.turn:
-            case Turn.HOLD:
+            case ExpiryStep.HOLD:
                 after = held(node, expiry, now)
                 if after.ends_after_keep != node.ends_after_keep:
                     message = f"deletion waits: {expiry.sentence}; {keep_sentence(node)}"
                     unit.events.add(Event(node.id, now, "held", message))
                 return after
-            case Turn.NOTICE:
+            case ExpiryStep.NOTICE:
                 return self._give_notice(unit, node, now)
-            case Turn.END:
+            case ExpiryStep.END:
                 message = f"deletion requested: {expiry.sentence}"
                 unit.events.add(Event(node.id, now, "asked", message))
                 return replace(

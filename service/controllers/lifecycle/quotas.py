@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from service.domain.errors import CloudError
 from service.domain.nodes.node import Node, NodeSpec
-from service.domain.nodes.placement import Key
+from service.domain.nodes.placement import HardwareKey
 from service.domain.placement.cooldown import Cooldown
 from service.domain.placement.quota import FRESH_SECONDS, learned
 from service.domain.placement.quota_admission import barred, claims, concerned
@@ -20,7 +20,7 @@ def learn(unit: Unit, node: Node, error: CloudError | None, now: int) -> None:
         unit.quotas.learn(limit)
 
 
-def too_small(unit: Unit, spec: NodeSpec, now: int) -> Mapping[Key, Cooldown]:
+def too_small(unit: Unit, spec: NodeSpec, now: int) -> Mapping[HardwareKey, Cooldown]:
     """Where a node need not be tried, as Google said lately that it can never be had there."""
     known = unit.quotas.all([spec.project], now - FRESH_SECONDS)
     if not known:

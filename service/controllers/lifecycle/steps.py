@@ -14,7 +14,7 @@ from service.domain.event import Event
 from service.domain.lease import Lease
 from service.domain.lifecycle.absence import Absence, told
 from service.domain.lifecycle.lifecycle import deadline, retry_delay, wait_delay
-from service.domain.lifecycle.step import Look, Step
+from service.domain.lifecycle.step import Look, NodeStep
 from service.domain.nodes.node import Asked, Node, NodeState
 from service.store.unit import Unit
 
@@ -35,39 +35,39 @@ class Steps:
         self.records = tools.records
 
     def take(  # noqa: C901, PLR0912, PLR0915 - a table of the steps
-        self, step: Step, node: Node, look: Look, lease: Lease
+        self, step: NodeStep, node: Node, look: Look, lease: Lease
     ) -> None:
         """Take the step. Errors of the cloud that have no step of their own pass through."""
         match step:
-            case Step.PLACE:
+            case NodeStep.PLACE:
                 self._placing.place(node, lease)
-            case Step.SEND:
+            case NodeStep.SEND:
                 self._placing.send(node, lease)
-            case Step.WAIT:
+            case NodeStep.WAIT:
                 self._wait(node, lease)
-            case Step.SETTLE:
+            case NodeStep.SETTLE:
                 self._settle(node, lease)
-            case Step.START:
+            case NodeStep.START:
                 self._start(node, look, lease)
-            case Step.STOP:
+            case NodeStep.STOP:
                 self._ending.stop(node, lease)
-            case Step.REIMAGE:
+            case NodeStep.REIMAGE:
                 self._reimaging.reimage(node, look, lease)
-            case Step.QUEUE:
+            case NodeStep.QUEUE:
                 self._queue(node, lease)
-            case Step.DELETE:
+            case NodeStep.DELETE:
                 self._ending.delete(node, look, lease)
-            case Step.DEQUEUE:
+            case NodeStep.DEQUEUE:
                 self._ending.dequeue(node, lease)
-            case Step.REPLACE:
+            case NodeStep.REPLACE:
                 self._ending.replace(node, look, lease)
-            case Step.NEXT:
+            case NodeStep.NEXT:
                 self._placing.next(node, look, lease)
-            case Step.CLOSE | Step.VANISH:
-                self._ending.close(node, lease, vanished=step is Step.VANISH)
-            case Step.MISS:
+            case NodeStep.CLOSE | NodeStep.VANISH:
+                self._ending.close(node, lease, vanished=step is NodeStep.VANISH)
+            case NodeStep.MISS:
                 self._miss(node, look, lease)
-            case Step.CONFLICT:
+            case NodeStep.CONFLICT:
                 self._placing.conflict(node, lease)
 
     def _wait(self, node: Node, lease: Lease) -> None:

@@ -19,8 +19,21 @@ from service.domain.money import dollars, usd
 from service.domain.nodes.node import Place
 from service.domain.nodes.ownership import LABEL_ID
 from service.domain.orphans.fleet_watch import Watch
-from service.domain.orphans.orphan import Orphan, Shown, hourly_cost, node_shown, queue_shown
-from service.domain.orphans.verdict import Finding, Move, classify, names_of, next_move, verdict
+from service.domain.orphans.orphan import (
+    Orphan,
+    ShownResource,
+    hourly_cost,
+    node_shown,
+    queue_shown,
+)
+from service.domain.orphans.verdict import (
+    Finding,
+    OrphanMove,
+    classify,
+    names_of,
+    next_move,
+    verdict,
+)
 from service.domain.pricing.billing_rules import is_billable
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
@@ -32,10 +45,10 @@ CHANGED = "it has changed since its deletion was requested; check it again, then
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ShownOrphan:
     """What the cloud shows of an orphan now (None: there is none), and the states of its nodes."""
 
-    shown: Shown | None
+    shown: ShownResource | None
     states: Sequence[str] = ()
 
     @property
@@ -65,17 +78,17 @@ class Collecting:
         move = next_move(orphan, found.shown, finding, allowed, occupied=found.occupied)
         self._take(move, orphan, found, lease)
 
-    def _look(self, orphan: Orphan) -> Found:
+    def _look(self, orphan: Orphan) -> ShownOrphan:
         place = orphan.shown.place
         try:
             if not orphan.shown.queued:
-                return Found(node_shown(place, self._cloud.get(place)))
+                return ShownOrphan(node_shown(place, self._cloud.get(place)))
             entry = self._cloud.queued(place)
         except CloudNotFound:
-            return Found(None)
+            return ShownOrphan(None)
         members = (Place(place.project, place.zone, name) for name in entry.nodes)
         states = [state for one in members if (state := self._state(one))]
-        return Found(queue_shown(place, entry), states)
+        return ShownOrphan(queue_shown(place, entry), states)
 
     def _state(self, place: Place) -> str:
         try:
@@ -83,7 +96,7 @@ class Collecting:
         except CloudNotFound:
             return ""
 
-    def _finding(self, orphan: Orphan, found: Found, lease: Lease) -> Finding | None:
+    def _finding(self, orphan: Orphan, found: ShownOrphan, lease: Lease) -> Finding | None:
         """Whose it is by the books of now. A daemon that lost its lease, or a row that somebody
         changed meanwhile, goes no further."""
         with self._units(lease) as unit:
@@ -94,19 +107,19 @@ class Collecting:
             return None
         return classify(found.shown, attempts, self._manners.install, manned=bool(found.states))
 
-    def _take(self, move: Move, orphan: Orphan, found: Found, lease: Lease) -> None:
+    def _take(self, move: OrphanMove, orphan: Orphan, found: ShownOrphan, lease: Lease) -> None:
         match move:
-            case Move.GONE:
+            case OrphanMove.GONE:
                 self._gone(orphan, lease)
-            case Move.FOUND:
+            case OrphanMove.FOUND:
                 self._save(replace(orphan, next_try_at=None, tries=0, last_error=""), lease)
-            case Move.KNOWN:
+            case OrphanMove.KNOWN:
                 self._known(orphan, lease)
-            case Move.RELEASE:
+            case OrphanMove.RELEASE:
                 self._release(orphan, lease)
-            case Move.WAIT:
+            case OrphanMove.WAIT:
                 self._wait(orphan, found, lease)
-            case Move.DELETE:
+            case OrphanMove.DELETE:
                 self._delete(orphan, found, lease)
 
     def _gone(self, orphan: Orphan, lease: Lease) -> None:
@@ -127,13 +140,13 @@ class Collecting:
         kept = replace(orphan, wanted="", asked_by="", confirmed=False, last_error=said)
         self._save(replace(kept, next_try_at=None, tries=0), lease)
 
-    def _wait(self, orphan: Orphan, found: Found, lease: Lease) -> None:
+    def _wait(self, orphan: Orphan, found: ShownOrphan, lease: Lease) -> None:
         now = self._clock()
         later = now + wait_delay(now - orphan.since, self._manners.period)
         said = OCCUPIED if found.occupied else ""
         self._save(replace(orphan, next_try_at=later, last_error=said), lease)
 
-    def _delete(self, orphan: Orphan, found: Found, lease: Lease) -> None:
+    def _delete(self, orphan: Orphan, found: ShownOrphan, lease: Lease) -> None:
         """One call. Whether it did what it was accepted for shows at the next look."""
         place = orphan.shown.place
         self._tell(orphan, found, lease)
@@ -150,7 +163,7 @@ class Collecting:
         after = replace(orphan, tries=orphan.tries + 1, next_try_at=later, last_error="")
         self._save(after, lease)
 
-    def _tell(self, orphan: Orphan, found: Found, lease: Lease) -> None:
+    def _tell(self, orphan: Orphan, found: ShownOrphan, lease: Lease) -> None:
         """Say what is about to be deleted, why, and what it costs: before the call, so that a crash
         in the middle leaves no deletion that nobody spoke of."""
         with self._units(lease) as unit:

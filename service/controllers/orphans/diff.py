@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from service.cloud.ports import Inventory, Queue
 from service.domain.nodes.node import Place
 from service.domain.orphans.fleet_watch import Blind, is_hidden
-from service.domain.orphans.orphan import Orphan, Shown, node_shown, place_in, queue_shown
-from service.domain.orphans.verdict import Attempt, classify, is_young, names_of, seen
+from service.domain.orphans.orphan import Orphan, ShownResource, node_shown, place_in, queue_shown
+from service.domain.orphans.verdict import KnownAttempt, classify, is_young, names_of, seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Candidate:
     """Something that bears the name of no live record. `digest` is the inventory's; `manned` says
     of a queued resource that a node of it is, or may be, there."""
 
-    shown: Shown
+    shown: ShownResource
     digest: bytes = b""
     manned: bool = False
 
@@ -35,7 +35,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class OrphanLook:
     """One look at a project: both lists, and when they were asked for."""
 
     inventory: Inventory
@@ -88,16 +88,16 @@ def names(candidates: Iterable[Candidate]) -> set[str]:
 
 
 def changes(
-    look: Look,
+    look: OrphanLook,
     candidates: Sequence[Candidate],
-    attempts: Iterable[Attempt],
+    attempts: Iterable[KnownAttempt],
     before: Mapping[str, Orphan],
     install: str,
     period: int,
 ) -> Changes:
     """Compare a look with what is remembered. Absence from it alone proves nothing: what is missing
     is only asked for by name."""
-    by_name: dict[str, list[Attempt]] = defaultdict(list)
+    by_name: dict[str, list[KnownAttempt]] = defaultdict(list)
     for attempt in attempts:
         by_name[attempt.cloud_id].append(attempt)
     now: dict[str, Orphan] = {}

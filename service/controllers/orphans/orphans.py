@@ -10,7 +10,7 @@ import structlog
 from service.cloud.ports import Inventory, Queue, TpuCloud
 from service.controllers.lifecycle.context import Manners
 from service.controllers.orphans.deletion import Collecting
-from service.controllers.orphans.diff import Changes, Look, changes, names
+from service.controllers.orphans.diff import Changes, OrphanLook, changes, names
 from service.controllers.orphans.queue_models import QueueModels
 from service.domain.clock import DAY, Clock
 from service.domain.errors import CloudError, StaleVersion, StewardError
@@ -74,7 +74,7 @@ class GarbageController:
     ) -> None:
         """Remember what a look shows that no record accounts for. Two looks that show the same to
         the same books cost one count."""
-        look, project = Look(inventory, queue, asked), lease.project
+        look, project = OrphanLook(inventory, queue, asked), lease.project
         if stored is None:
             with self._units.reading() as unit:
                 stored = unit.nodes.fingerprint(project)
@@ -108,7 +108,7 @@ class GarbageController:
         held, watch = self._watches.get(lease.project, (None, None))
         return watch if held == lease else None
 
-    def _watch(self, look: Look, size: int, lease: Lease) -> None:
+    def _watch(self, look: OrphanLook, size: int, lease: Lease) -> None:
         before, period = self._watch_of(lease), self._manners.period
         after = watched(before, look.asked, size, look.blind, period)
         self._watches[lease.project] = lease, after
@@ -123,7 +123,7 @@ class GarbageController:
         tell = log.warning if held else log.info
         tell("orphans.frozen", project=project, nodes=nodes, nodes_before=before, held=held)
 
-    def _remember(self, look: Look, lease: Lease) -> bool:
+    def _remember(self, look: OrphanLook, lease: Lease) -> bool:
         """Write down what changed; answers whether another look at the same would change nothing.
 
         The books are read after the look: what we ask the cloud for is in them before that.

@@ -10,7 +10,7 @@ from service.cloud.ports import TpuCloud
 from service.controllers.orphans.diff import Candidate
 from service.domain.clock import HOUR, MINUTE, Clock
 from service.domain.errors import CloudError, CloudNotFound, NotAllowed
-from service.domain.orphans.orphan import Orphan, Shown, is_model_in_doubt, place_in
+from service.domain.orphans.orphan import Orphan, ShownResource, is_model_in_doubt, place_in
 
 QUESTIONS = 20
 """Queued resources that are asked about in one look: a look is not held up by thousands."""
@@ -88,7 +88,7 @@ class QueueModels:
             self._answers[ticket] = _Answer(model, now)
 
 
-def _model_before(shown: Shown, before: Mapping[str, Orphan]) -> str:
+def _model_before(shown: ShownResource, before: Mapping[str, Orphan]) -> str:
     """The model that was known of the same thing at the look before; else what the list shows."""
     known = before.get(shown.path)
     if known is None or known.shown.incarnation != shown.incarnation:

@@ -7,7 +7,7 @@ from functools import partial
 
 from service.domain.clock import HOUR, floor_to
 from service.domain.metering.attribution import Attribution
-from service.domain.metering.ledger import Entry, desired_entries, entries_to_post, unused
+from service.domain.metering.ledger import LedgerEntry, desired_entries, entries_to_post, unused
 from service.domain.metering.line_items import lines_of
 from service.domain.metering.meter import Meter, Usage
 from service.domain.pricing.price_book import PriceBook, reservation_in
@@ -27,7 +27,7 @@ def post(unit: Unit, usage: Usage, book: PriceBook, now: int) -> Usage:
     first_hour = 0 if usage.dirty else floor_to(start, HOUR)  # it may once have begun sooner
     whose = unit.attributions.of(usage.node_id)
     amount = unpriced = 0
-    written: list[Entry] = []
+    written: list[LedgerEntry] = []
     for line in lines_of(usage):
         meter = Meter(line, book, until, whose)
         wanted = desired_entries(meter, start, meter.end)
@@ -73,7 +73,9 @@ def _post_unused(
     return unit.usage.posted(bought, meter.end, meter.unpriced_seconds())
 
 
-def _post_what_they_left(unit: Unit, written: Iterable[Entry], book: PriceBook, now: int) -> None:
+def _post_what_they_left(
+    unit: Unit, written: Iterable[LedgerEntry], book: PriceBook, now: int
+) -> None:
     """What was posted of reservations in hours that were used more, or less, than was known."""
     first: dict[str, int] = {}
     for entry in written:
@@ -93,7 +95,7 @@ def _post_left(unit: Unit, reservation_id: str, hour: int, book: PriceBook, now:
 
 
 def _write(
-    unit: Unit, entries: Sequence[Entry], line: Usage, whose: Sequence[Attribution], now: int
+    unit: Unit, entries: Sequence[LedgerEntry], line: Usage, whose: Sequence[Attribution], now: int
 ) -> None:
     by_beginning = {one.since: one for one in whose}
     unit.ledger.post(entries, line, by_beginning, now)

@@ -9,7 +9,7 @@ from service.controllers.recording.posting import post
 from service.domain.event import Event
 from service.domain.evidence.interruptions import describe_shortened, shorten_to_record
 from service.domain.evidence.observation import (
-    Belief,
+    PolledNode,
     find_return,
     has_stayed_up,
     observe,
@@ -227,7 +227,7 @@ def write_usage(unit: Unit, usage: Usage, book: PriceBook, now: int) -> None:
     post(unit, saved, book, now)
 
 
-def _observation(belief: Belief, poll: Poll, source: str) -> Observation:
+def _observation(belief: PolledNode, poll: Poll, source: str) -> Observation:
     return Observation(
         node_id=belief.node.id,
         cloud_uid=belief.node.cloud_uid,

@@ -11,7 +11,7 @@ from service.domain.money import hours
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class ExactAmount:
     """`$1,234.56` and the digits that follow; together they are the amount, not rounded."""
 
     cents: str
@@ -21,10 +21,10 @@ class Amount:
         return self.cents + self.rest
 
 
-def amount_of(nanos: int, places: int | None = None) -> Amount:
+def amount_of(nanos: int, places: int | None = None) -> ExactAmount:
     """An amount with that many decimals, or as many as it needs."""
     whole, dot, decimals = exact(nanos, places).partition(".")
-    return Amount(f"{whole}{dot}{decimals[:2]}", decimals[2:])
+    return ExactAmount(f"{whole}{dot}{decimals[:2]}", decimals[2:])
 
 
 @dataclass(frozen=True, slots=True)

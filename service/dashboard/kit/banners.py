@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.application.health import STALE_SECONDS, Fleet, HealthService, Late, Sight
+from service.application.health import STALE_SECONDS, FleetHealth, HealthService, Late, ProjectLook
 from service.dashboard.kit.figures import count, duration, moment, money
 
 OVERDUE_SHOWN = 5
@@ -29,7 +29,7 @@ class Alarms:
     left_out: int
 
 
-def notices_of(fleet: Fleet) -> Iterator[str]:
+def notices_of(fleet: FleetHealth) -> Iterator[str]:
     """What makes the picture less than the truth, in sentences."""
     yield from doubts_of(fleet)
     for number, what in (
@@ -44,7 +44,7 @@ def notices_of(fleet: Fleet) -> Iterator[str]:
             )
 
 
-def doubts_of(fleet: Fleet) -> Iterator[str]:
+def doubts_of(fleet: FleetHealth) -> Iterator[str]:
     """Why what is shown of the cloud may not be so, in sentences."""
     if not fleet.sights:
         yield "No project is set, so nothing is polled: set STEWARD_PROJECTS."
@@ -54,7 +54,7 @@ def doubts_of(fleet: Fleet) -> Iterator[str]:
             yield doubt
 
 
-def _doubt(sight: Sight, now: int) -> str:
+def _doubt(sight: ProjectLook, now: int) -> str:
     """Why what is shown of a project may not be so; empty when it is."""
     said = []
     if not sight.looked_at:

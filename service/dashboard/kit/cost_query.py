@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 from service.application.costs.costs import Question
-from service.domain.billing_period import Period
+from service.domain.billing_period import BillingMonth
 from service.domain.clock import rfc3339
 from service.domain.costs.dimensions import condition_of, escaped, only_of, words_of
 from service.domain.errors import Rejected
@@ -32,7 +32,7 @@ DEEPER = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CostsAsked:
     """A question in the words of the address, which are those of the API: the same parameters after
     `/costs` and after `/v1/costs` ask the same."""
 
@@ -75,40 +75,40 @@ class Asked:
         """All filters as they are typed into one field."""
         return ",".join(self.only)
 
-    def during(self, window: str) -> Asked:
+    def during(self, window: str) -> CostsAsked:
         """The same of another time."""
         return replace(self, window=window)
 
-    def by(self, *dimensions: str) -> Asked:
+    def by(self, *dimensions: str) -> CostsAsked:
         """The same, grouped otherwise."""
         return replace(self, aggregate=dimensions)
 
-    def in_steps(self, step: str) -> Asked:
+    def in_steps(self, step: str) -> CostsAsked:
         """The same in other steps."""
         return replace(self, step=step)
 
-    def within(self, window: Window, step: str) -> Asked:
+    def within(self, window: Window, step: str) -> CostsAsked:
         """The same of a shorter time, in shorter steps."""
         return replace(self, window=f"{rfc3339(window.start)},{rfc3339(window.end)}", step=step)
 
-    def into(self, dimension: str, value: str) -> Asked:
+    def into(self, dimension: str, value: str) -> CostsAsked:
         """What that one value is made of: only it counts, one level deeper."""
         only = tuple(dict.fromkeys((*self.only, condition_of(dimension, value))))
         return replace(self, aggregate=(DEEPER.get(dimension, "node"),), only=only)
 
-    def without(self, condition: str) -> Asked:
+    def without(self, condition: str) -> CostsAsked:
         """The same without one of its filters."""
         return replace(self, only=tuple(one for one in self.only if one != condition))
 
 
 def asked_by(
     window: str, aggregate: Iterable[str] | None, step: str, tz: str, conditions: Iterable[str]
-) -> Asked:
+) -> CostsAsked:
     """The question of an address; what is left out is as usual, and a group that is left empty is
     no group."""
-    usual = Asked()
+    usual = CostsAsked()
     only = dict.fromkeys(escaped(word) for word in words_of(conditions))
-    return Asked(
+    return CostsAsked(
         window.strip() or usual.window,
         usual.aggregate if aggregate is None else tuple(dict.fromkeys(words_of(aggregate))),
         step or usual.step,
@@ -117,6 +117,6 @@ def asked_by(
     )
 
 
-def month_window(period: Period) -> str:
+def month_window(period: BillingMonth) -> str:
     """A whole month as a window."""
     return f"{rfc3339(period.start)[:10]},{rfc3339(period.end)[:10]}"

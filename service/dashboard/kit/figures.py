@@ -34,6 +34,16 @@ def moment(seconds: int) -> Moment:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One fact with its name; a moment where it is one, an address where it has a page."""
+
+    name: str
+    text: str
+    at: Moment | None = None
+    href: str = ""
+
+
 def spelled(units: int, places: int) -> str:
     """A whole number of such units as dollars: `123456` with two places is `$1,234.56`."""
     whole, rest = divmod(abs(units), 10**places)

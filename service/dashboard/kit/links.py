@@ -1,7 +1,8 @@
-"""Where the page of a node, a job or a reservation is."""
+"""Where the page of a node, a job or a reservation is, and links that ask a page otherwise."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from urllib.parse import quote
 
 
@@ -18,3 +19,12 @@ def home_of_job(job_id: str) -> str:
 def home_of_reservation(reservation_id: str) -> str:
     """The address of a reservation's page."""
     return f"/reservations/{quote(reservation_id, safe='')}"
+
+
+@dataclass(frozen=True, slots=True)
+class FilterLink:
+    """One way to ask a page otherwise, and whether it is what is asked now."""
+
+    name: str
+    href: str
+    chosen: bool = False

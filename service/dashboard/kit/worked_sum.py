@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from service.application.costs.accruals import Stretch
+from service.application.costs.accruals import Accrual
 from service.application.nodes.cost import CostLine, NodeCost
 from service.dashboard.kit.figures import Moment, exact, exact_places, moment
 from service.dashboard.kit.node_rows import NOT_KNOWN, TIMES
@@ -17,7 +17,7 @@ from service.domain.money import half_even
 LINES_SHOWN = 100
 
 
-class Posted(Protocol):
+class SummedLine(Protocol):
     """A line of the ledger, as far as the sum needs it."""
 
     @property
@@ -53,7 +53,7 @@ class What(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SumPart:
     """One summand. `price` is empty where no single one made it."""
 
     label: str
@@ -63,7 +63,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class LineRow:
+class LedgerLineRow:
     """One line of the ledger in words, and its number."""
 
     number: int
@@ -76,13 +76,13 @@ class LineRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class WorkedSum:
     """The summands by price and the open tail, their total, and the newest lines behind them.
     `named` says that they are of more than chips, and each says of what."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[SumPart, ...]
     total: str
-    lines: tuple[LineRow, ...]
+    lines: tuple[LedgerLineRow, ...]
     earlier: str
     earlier_amount: str
     named: bool
@@ -100,7 +100,7 @@ class _Summand:
     amount: int | None
 
 
-def sum_of(lines: Sequence[Posted], cost: NodeCost, chips: int) -> Sum:
+def sum_of(lines: Sequence[SummedLine], cost: NodeCost, chips: int) -> WorkedSum:
     """What a node cost, explained.
 
     The parts add up to the last nano-dollar, so they are shown with as many decimals as that takes.
@@ -110,7 +110,7 @@ def sum_of(lines: Sequence[Posted], cost: NodeCost, chips: int) -> Sum:
     places = exact_places([cost.cost, *(one.amount or 0 for one in summands)])
     shown, hidden = lines[-LINES_SHOWN:], lines[:-LINES_SHOWN]
     decimals = exact_places(line.amount_nanos for line in lines)
-    return Sum(
+    return WorkedSum(
         parts=tuple(_part(one, chips, places, named=named) for one in summands),
         total=exact(cost.cost, places),
         lines=tuple(row_of_line(one, chips, decimals, named=named) for one in reversed(shown)),
@@ -120,8 +120,8 @@ def sum_of(lines: Sequence[Posted], cost: NodeCost, chips: int) -> Sum:
     )
 
 
-def _summands(lines: Sequence[Posted], cost: NodeCost, chips: int) -> Iterator[_Summand]:
-    by_what: dict[What, list[Posted]] = defaultdict(list)
+def _summands(lines: Sequence[SummedLine], cost: NodeCost, chips: int) -> Iterator[_Summand]:
+    by_what: dict[What, list[SummedLine]] = defaultdict(list)
     for line in lines:
         by_what[what_of(line)].append(line)
     totals = {What(one.what, one.is_vm): one for one in cost.lines}
@@ -138,7 +138,11 @@ def _summands(lines: Sequence[Posted], cost: NodeCost, chips: int) -> Iterator[_
 
 
 def _of_one(
-    what: What, lines: Sequence[Posted], tail: Sequence[Stretch], whole: CostLine, rate: int | None
+    what: What,
+    lines: Sequence[SummedLine],
+    tail: Sequence[Accrual],
+    whole: CostLine,
+    rate: int | None,
 ) -> Iterator[_Summand]:
     """What is posted of one thing by price, and what is not yet; last, at the `rate` of now if that
     makes it, what only a correction will explain."""
@@ -169,8 +173,8 @@ def _by_price(what: What, label: str, parts: Iterable[tuple[int, int, int]]) -> 
         yield _Summand(what, label, quantity, price, amount)
 
 
-def _part(one: _Summand, chips: int, places: int, *, named: bool) -> Part:
-    return Part(
+def _part(one: _Summand, chips: int, places: int, *, named: bool) -> SumPart:
+    return SumPart(
         label=f"{one.what}, {one.label}" if named else one.label,
         quantity=_spelled(one.quantity, chips, is_vm=one.what.is_vm, named=named),
         price="" if one.price is None else exact(one.price),
@@ -183,7 +187,7 @@ def is_named(whats: Set[What]) -> bool:
     return len(whats) > 1 or any(what.is_vm for what in whats)
 
 
-def what_of(line: Posted) -> What:
+def what_of(line: SummedLine) -> What:
     """What a line is of."""
     return What(line.accelerator_type, line.is_vm)
 
@@ -196,7 +200,7 @@ def _spelled(seconds: int, chips: int, *, is_vm: bool = False, named: bool = Fal
     return f"{seconds:,} chip-seconds"
 
 
-def _quantity(line: Posted) -> int:
+def _quantity(line: SummedLine) -> int:
     return line.vm_seconds if line.is_vm else line.chip_seconds
 
 
@@ -205,10 +209,10 @@ def _explains(rate: int | None, quantity: int, amount: int) -> bool:
     return rate is not None and abs(half_even(quantity * rate, HOUR) - amount) <= 1
 
 
-def row_of_line(line: Posted, chips: int, places: int, *, named: bool = False) -> LineRow:
+def row_of_line(line: SummedLine, chips: int, places: int, *, named: bool = False) -> LedgerLineRow:
     """A line whose amount has that many decimals, for a node of so many chips; `named` where not
     all are of the same thing."""
-    return LineRow(
+    return LedgerLineRow(
         number=line.id,
         start=moment(line.charge_start),
         end=moment(line.charge_end),

@@ -8,7 +8,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from service.dashboard.kit.amounts import Rounded, Saving, chip_hours, savings_of
-from service.dashboard.kit.cost_query import Asked
+from service.dashboard.kit.cost_query import CostsAsked
 from service.dashboard.kit.figures import count
 from service.dashboard.kit.links import home_of_node
 from service.dashboard.pages.spend_chart import share
@@ -45,7 +45,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BreakdownRow:
     """One row in words; `share` is of the total, `lines` where its lines of the ledger are."""
 
     what: tuple[Value, ...]
@@ -65,13 +65,13 @@ class Table:
     title: str
     note: str
     heads: tuple[str, ...]
-    rows: tuple[Row, ...]
-    rest: Row | None
-    total: Row
+    rows: tuple[BreakdownRow, ...]
+    rest: BreakdownRow | None
+    total: BreakdownRow
 
 
 @dataclass(slots=True)
-class Sum:
+class GroupCost:
     """Nano-dollars, the same on demand at list price, and chip-seconds."""
 
     cost: int = 0
@@ -92,8 +92,8 @@ def title_of(dimension: str) -> str:
 
 
 def by_group(
-    asked: Asked,
-    sums: Mapping[tuple[str, ...], Sum],
+    asked: CostsAsked,
+    sums: Mapping[tuple[str, ...], GroupCost],
     named: Callable[[Iterable[str]], Mapping[str, Value]],
 ) -> Table:
     """The groups, what costs most first; `named` tells the names and pages of nodes, and of
@@ -114,7 +114,7 @@ def by_group(
     )
 
 
-def by_time(asked: Asked, sums: Mapping[Window, Sum]) -> Table:
+def by_time(asked: CostsAsked, sums: Mapping[Window, GroupCost]) -> Table:
     """The buckets, the latest first."""
     newest = sorted(sums.items(), key=lambda one: -one[0].start)
     step, zone = Granularity(asked.step), zone_of(asked.tz)
@@ -138,7 +138,7 @@ def _table(
     note: str,
     heads: tuple[str, ...],
     cells: Sequence[tuple[tuple[Value, ...], str]],
-    sums: Sequence[Sum],
+    sums: Sequence[GroupCost],
 ) -> Table:
     """A row for each of the cells, the other sums in one row, and the sum of them all."""
     whole, rest = _together(sums), _together(sums[len(cells) :])
@@ -161,14 +161,14 @@ def _table(
     )
 
 
-def _together(sums: Iterable[Sum]) -> Sum:
-    whole = Sum()
+def _together(sums: Iterable[GroupCost]) -> GroupCost:
+    whole = GroupCost()
     for one in sums:
         whole.add(one.cost, one.listed, one.chip_seconds)
     return whole
 
 
-def _lines(asked: Asked, group: Sequence[str], names: Mapping[str, Value]) -> str:
+def _lines(asked: CostsAsked, group: Sequence[str], names: Mapping[str, Value]) -> str:
     """Where the lines of the ledger are that a row is the sum of; empty for more than a node, and
     for what a node did: lines are by the hour, and what it did cuts them."""
     if asked.aggregate != ("node",) or ACTIVITY in asked.to_question().only:
@@ -177,7 +177,7 @@ def _lines(asked: Asked, group: Sequence[str], names: Mapping[str, Value]) -> st
 
 
 def _names(
-    asked: Asked,
+    asked: CostsAsked,
     groups: Sequence[tuple[str, ...]],
     named: Callable[[Iterable[str]], Mapping[str, Value]],
 ) -> Mapping[str, Value]:
@@ -191,7 +191,9 @@ def _named(node_id: str, names: Mapping[str, Value]) -> Value:
     return names.get(node_id) or Value(node_id, home_of_node(node_id))
 
 
-def _values(asked: Asked, group: Sequence[str], names: Mapping[str, Value]) -> tuple[Value, ...]:
+def _values(
+    asked: CostsAsked, group: Sequence[str], names: Mapping[str, Value]
+) -> tuple[Value, ...]:
     if not group:
         return (Value("everything", asked.by("team").page),)
     return tuple(
@@ -217,9 +219,11 @@ def _when(bucket: Window, step: Granularity, zone: ZoneInfo) -> str:
     return f"{then:%B %Y}" if step is Granularity.MONTH else day
 
 
-def _row(what: tuple[Value, ...], one: Sum, total: int, saving: Saving, lines: str = "") -> Row:
+def _row(
+    what: tuple[Value, ...], one: GroupCost, total: int, saving: Saving, lines: str = ""
+) -> BreakdownRow:
     cost, listed, saved = saving
-    return Row(
+    return BreakdownRow(
         what=what,
         cost=cost,
         listed=listed,

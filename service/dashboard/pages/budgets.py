@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.application.budgets.budgets import Detail, Shown
+from service.application.budgets.budgets import BudgetStatus, Detail
 from service.application.services import Services
 from service.dashboard.kit.figures import Moment, count, duration, moment, money
 from service.domain.budgets.alerts import EXCEEDED, Alert
-from service.domain.budgets.budget import Budget, Measure, OnExceeded, Standing
+from service.domain.budgets.budget import Budget, BudgetStanding, Measure, OnExceeded
 
 SHOWN = 100
 """Budgets on the page; the command line lists all."""
@@ -33,7 +33,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class BudgetBar:
     """What is spent, and behind it what is held, in parts of WIDTH; `cap` is where the amount
     is."""
 
@@ -44,7 +44,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class BudgetEvent:
     """Something that happened, and when."""
 
     at: Moment
@@ -69,10 +69,10 @@ class BudgetRow:
     forecast: str
     rest: str
     ends: Moment | None
-    bar: Bar | None
+    bar: BudgetBar | None
     thresholds: str
-    alerts: tuple[Told, ...]
-    refusals: tuple[Told, ...]
+    alerts: tuple[BudgetEvent, ...]
+    refusals: tuple[BudgetEvent, ...]
     trouble: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -101,7 +101,7 @@ def budgets_of(services: Services) -> BudgetsPage:
     )
 
 
-def _fullness(shown: Shown) -> int:
+def _fullness(shown: BudgetStatus) -> int:
     """Millionths of the amount that are spent or held."""
     standing = shown.standing
     if standing is None:
@@ -132,8 +132,12 @@ def _row(detail: Detail, now: int) -> BudgetRow:
             f"{one.percent} %" + (" of the forecast" if one.of is Measure.FORECAST else "")
             for one in budget.thresholds
         ),
-        alerts=tuple(Told(moment(one.fired_at or 0), _name(one)) for one in detail.shown.alerts),
-        refusals=tuple(Told(moment(one.at), one.message) for one in detail.refusals[:REFUSALS]),
+        alerts=tuple(
+            BudgetEvent(moment(one.fired_at or 0), _name(one)) for one in detail.shown.alerts
+        ),
+        refusals=tuple(
+            BudgetEvent(moment(one.at), one.message) for one in detail.refusals[:REFUSALS]
+        ),
         trouble=tuple(
             dict.fromkeys(
                 f"{one.channel}: {one.last_error}" for one in detail.notifications if one.last_error
@@ -143,7 +147,7 @@ def _row(detail: Detail, now: int) -> BudgetRow:
     )
 
 
-def bar_of(budget: Budget, standing: Standing, fired: tuple[Alert, ...]) -> Bar:
+def bar_of(budget: Budget, standing: BudgetStanding, fired: tuple[Alert, ...]) -> BudgetBar:
     """The bar in whole units, so that its parts never come to more than it."""
     held = standing.held.known
     whole = max(budget.amount, standing.spent + held)
@@ -158,7 +162,7 @@ def bar_of(budget: Budget, standing: Standing, fired: tuple[Alert, ...]) -> Bar:
         if one.of is Measure.ACTUAL and one.percent * budget.amount <= 100 * whole
     ]
     spent = standing.spent * WIDTH // whole
-    return Bar(
+    return BudgetBar(
         spent,
         (standing.spent + held) * WIDTH // whole - spent,
         budget.amount * WIDTH // whole,
@@ -179,7 +183,7 @@ def _terms(budget: Budget) -> str:
     )
 
 
-def _verdict(shown: Shown) -> tuple[str, str]:
+def _verdict(shown: BudgetStatus) -> tuple[str, str]:
     """The sign and the words for how it stands."""
     standing, budget = shown.standing, shown.budget
     if standing is None:
@@ -197,20 +201,20 @@ def _verdict(shown: Shown) -> tuple[str, str]:
     return next(((tone, said) for so, tone, said in cases if so), ("up", "in order"))
 
 
-def _held(standing: Standing | None) -> str:
+def _held(standing: BudgetStanding | None) -> str:
     if standing is None:
         return ""
     return ("at least " if standing.held.unpriced else "") + money(standing.held.known)
 
 
-def _left(budget: Budget, standing: Standing | None) -> str:
+def _left(budget: Budget, standing: BudgetStanding | None) -> str:
     if standing is None:
         return ""
     left = money(budget.amount - standing.spent - standing.held.known)
     return ("at most " if standing.held.unpriced else "") + left
 
 
-def _unpriced(standing: Standing) -> str:
+def _unpriced(standing: BudgetStanding) -> str:
     """Which nodes and reservations have no known price; empty where all have one."""
     number = len(standing.held.unpriced)
     if not number:
@@ -220,7 +224,7 @@ def _unpriced(standing: Standing) -> str:
     return f"no price is known for {names}" + (f" and {more} more" if more else "")
 
 
-def _notes(standing: Standing | None) -> tuple[str, ...]:
+def _notes(standing: BudgetStanding | None) -> tuple[str, ...]:
     """What is in none of the figures."""
     if standing is None:
         return ()
@@ -229,7 +233,7 @@ def _notes(standing: Standing | None) -> tuple[str, ...]:
     return tuple(filter(None, (_unpriced(standing), spent)))
 
 
-def _forecast(standing: Standing | None) -> str:
+def _forecast(standing: BudgetStanding | None) -> str:
     if standing is None:
         return ""
     return "no forecast" if standing.forecast is None else money(standing.forecast)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from service.application.placement.capacity import CapacityQuery, CapacityRow
+from service.application.placement.capacity import AttemptQuery, CapacityRow
 from service.application.services import Services
 from service.dashboard.kit.figures import Moment, duration, moment
 from service.store.capacity import Tried
@@ -50,7 +50,7 @@ class TriedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class CapacityPage:
+class CapacitySummary:
     """Everything on the page; `projects` says whether there is more than one to tell apart."""
 
     period: str
@@ -62,7 +62,7 @@ class CapacityPage:
     as_of: Moment
 
 
-def capacity_of(services: Services, period: str) -> CapacityPage:
+def capacity_of(services: Services, period: str) -> CapacitySummary:
     """The page as of now; a period that makes no sense counts as not said.
 
     What is left alone does not depend on the period: a refusal counts for a day at most, and no
@@ -70,11 +70,11 @@ def capacity_of(services: Services, period: str) -> CapacityPage:
     """
     chosen = period if period in PERIODS else DEFAULT_PERIOD
     now = services.health.fleet().as_of
-    rows = services.capacity.report(CapacityQuery(window=chosen))
+    rows = services.capacity.report(AttemptQuery(window=chosen))
     resting = [_resting(row, until, now) for row in rows if (until := row.back_off_until)]
     resting.sort(key=lambda one: (one.until.iso, one.zone, one.what))
     tried = [_tried(row.tried, now) for row in rows]
-    return CapacityPage(
+    return CapacitySummary(
         period=chosen,
         resting=tuple(resting[:SHOWN]),
         resting_left_out=max(0, len(resting) - SHOWN),

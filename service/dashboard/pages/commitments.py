@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from service.application.pricing.commitments import Report, Shown
+from service.application.pricing.commitments import CommitmentReport, CommitmentStatus
 from service.application.services import Services
 from service.dashboard.kit.amounts import chip_hours
 from service.dashboard.kit.cost_query import month_window
@@ -16,7 +16,7 @@ from service.dashboard.kit.node_rows import NOT_KNOWN
 from service.dashboard.pages.spend_chart import share
 from service.domain.billing_period import period_of
 from service.domain.commitments.commitment import CommitmentState
-from service.domain.commitments.standing import Figures, Standing
+from service.domain.commitments.standing import CommitmentStanding, CoverageFigures
 from service.domain.errors import Rejected
 
 SHOWN = 100
@@ -159,7 +159,7 @@ def commitments_of(services: Services, window: str) -> CommitmentsPage:
     )
 
 
-def _place(shown: Shown) -> int:
+def _place(shown: CommitmentStatus) -> int:
     return _ORDER.index(shown.commitment.state(shown.as_of))
 
 
@@ -174,7 +174,9 @@ def _windows(window: str, now: int) -> Iterator[WindowChoice]:
         yield WindowChoice(name, f"/commitments?window={one}", window == one)
 
 
-def row_of(shown: Shown, standing: Standing | None, names: Mapping[str, str]) -> CommitmentRow:
+def row_of(
+    shown: CommitmentStatus, standing: CommitmentStanding | None, names: Mapping[str, str]
+) -> CommitmentRow:
     """A commitment in words."""
     one = shown.commitment
     tone, verdict = _verdict(shown, standing)
@@ -204,7 +206,7 @@ _UNPRICED = (
 )
 
 
-def _verdict(shown: Shown, standing: Standing | None) -> tuple[str, str]:
+def _verdict(shown: CommitmentStatus, standing: CommitmentStanding | None) -> tuple[str, str]:
     """The sign and the words for where it stands."""
     one, now = shown.commitment, shown.as_of
     match one.state(now):
@@ -220,7 +222,7 @@ def _verdict(shown: Shown, standing: Standing | None) -> tuple[str, str]:
             return "still", "withdrawn"
 
 
-def _figures(one: Standing, names: Mapping[str, str]) -> CommitmentFigures:
+def _figures(one: CommitmentStanding, names: Mapping[str, str]) -> CommitmentFigures:
     covered = one.covered
     users = sorted(one.users.items(), key=lambda item: (-item[1].cost, item[0]))
     used_share = share(covered.chip_seconds, one.committed)
@@ -250,7 +252,7 @@ def _figures(one: Standing, names: Mapping[str, str]) -> CommitmentFigures:
     )
 
 
-def _loss(one: Standing) -> str:
+def _loss(one: CommitmentStanding) -> str:
     """A sentence where the fee is more than what was avoided."""
     if one.saving >= 0:
         return ""
@@ -263,11 +265,11 @@ def _loss(one: Standing) -> str:
     )
 
 
-def _by_cost(teams: Mapping[str, Figures]) -> Sequence[tuple[str, Figures]]:
+def _by_cost(teams: Mapping[str, CoverageFigures]) -> Sequence[tuple[str, CoverageFigures]]:
     return sorted(teams.items(), key=lambda item: (-item[1].amortised, item[0]))
 
 
-def _team(name: str, one: Figures) -> TeamRow:
+def _team(name: str, one: CoverageFigures) -> TeamRow:
     return TeamRow(
         name=name,
         charged=money(one.charged),
@@ -278,7 +280,7 @@ def _team(name: str, one: Figures) -> TeamRow:
     )
 
 
-def _sums(report: Report) -> Iterable[str]:
+def _sums(report: CommitmentReport) -> Iterable[str]:
     """What all commitments are worth, in sentences that can be checked by hand."""
     found = report.usage
     if not found.standings:

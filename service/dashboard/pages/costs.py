@@ -10,10 +10,18 @@ from functools import partial
 from service.application.costs.costs import CostReport
 from service.application.services import Services
 from service.dashboard.kit.amounts import Rounded, chip_hours
-from service.dashboard.kit.cost_query import Asked, month_window
+from service.dashboard.kit.cost_query import CostsAsked, month_window
 from service.dashboard.kit.figures import Moment, duration, moment, money
-from service.dashboard.kit.links import home_of_node, home_of_reservation
-from service.dashboard.pages.breakdown import STEPS, Sum, Table, Value, by_group, by_time, title_of
+from service.dashboard.kit.links import FilterLink, home_of_node, home_of_reservation
+from service.dashboard.pages.breakdown import (
+    STEPS,
+    GroupCost,
+    Table,
+    Value,
+    by_group,
+    by_time,
+    title_of,
+)
 from service.dashboard.pages.spend_chart import share
 from service.domain.billing_period import period_of
 from service.domain.costs.dimensions import only_of
@@ -35,16 +43,7 @@ GROUPS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """One way to ask otherwise, and whether it is what is asked now."""
-
-    name: str
-    href: str
-    chosen: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
+class CostsFound:
     """The answer. The table by time is None where it is one stretch. `committed` is the cost after
     commitments in words; empty where none is in its term, or not all usage is asked for."""
 
@@ -68,17 +67,17 @@ class CostsPage:
     """Everything on the page; `found` is None where the question makes no sense, and `problem` says
     why."""
 
-    asked: Asked
+    asked: CostsAsked
     as_of: Moment
-    windows: tuple[Choice, ...]
-    groupings: tuple[Choice, ...]
-    steps: tuple[Choice, ...]
+    windows: tuple[FilterLink, ...]
+    groupings: tuple[FilterLink, ...]
+    steps: tuple[FilterLink, ...]
     filters: tuple[Value, ...]
     problem: str
-    found: Found | None
+    found: CostsFound | None
 
 
-def costs_of(services: Services, asked: Asked) -> CostsPage:
+def costs_of(services: Services, asked: CostsAsked) -> CostsPage:
     """The page as of now."""
     now = services.health.fleet().as_of
     found, problem = None, ""
@@ -93,10 +92,12 @@ def costs_of(services: Services, asked: Asked) -> CostsPage:
         as_of=moment(now),
         windows=tuple(_windows(asked, now)),
         groupings=tuple(
-            Choice(title_of(one), asked.by(one).page, asked.aggregate == (one,)) for one in GROUPS
+            FilterLink(title_of(one), asked.by(one).page, asked.aggregate == (one,))
+            for one in GROUPS
         ),
         steps=tuple(
-            Choice(STEPS[one], asked.in_steps(one).page, asked.step == one) for one in Granularity
+            FilterLink(STEPS[one], asked.in_steps(one).page, asked.step == one)
+            for one in Granularity
         ),
         filters=tuple(Value(_shown(one), asked.without(one).page) for one in asked.only),
         problem=problem,
@@ -104,7 +105,7 @@ def costs_of(services: Services, asked: Asked) -> CostsPage:
     )
 
 
-def _windows(asked: Asked, now: int) -> Iterable[Choice]:
+def _windows(asked: CostsAsked, now: int) -> Iterable[FilterLink]:
     last = period_of(period_of(now).start - 1)
     for window, name in (
         ("today", "today"),
@@ -113,7 +114,7 @@ def _windows(asked: Asked, now: int) -> Iterable[Choice]:
         ("mtd", "month to date"),
         (month_window(last), moment(last.start).date.partition(" ")[2]),
     ):
-        yield Choice(name, asked.during(window).page, asked.window == window)
+        yield FilterLink(name, asked.during(window).page, asked.window == window)
 
 
 def _shown(condition: str) -> str:
@@ -130,9 +131,9 @@ def _why(error: Rejected) -> str:
     return f"{error}{also}."
 
 
-def _found(services: Services, asked: Asked, report: CostReport) -> Found:
-    groups: dict[tuple[str, ...], Sum] = defaultdict(Sum)
-    times: dict[Window, Sum] = defaultdict(Sum)
+def _found(services: Services, asked: CostsAsked, report: CostReport) -> CostsFound:
+    groups: dict[tuple[str, ...], GroupCost] = defaultdict(GroupCost)
+    times: dict[Window, GroupCost] = defaultdict(GroupCost)
     for row in report.rows:
         figures = row.cost, row.list_cost, row.chip_seconds
         groups[row.group].add(*figures)
@@ -140,7 +141,7 @@ def _found(services: Services, asked: Asked, report: CostReport) -> Found:
     saved = report.list_total - report.total
     by = by_group(asked, groups, partial(_named, services))
     total = by.total
-    return Found(
+    return CostsFound(
         start=moment(report.window.start),
         end=moment(report.window.end),
         cost=total.cost,
@@ -193,7 +194,7 @@ def _unpriced(report: CostReport) -> str:
     )
 
 
-def _doubts(asked: Asked, report: CostReport) -> Iterable[str]:
+def _doubts(asked: CostsAsked, report: CostReport) -> Iterable[str]:
     """Why the figures may not be all of it, in sentences."""
     if report.uncertainty:
         yield (f"{money(report.uncertainty)} of it is uncertain: no poll confirms these seconds.")

@@ -11,19 +11,19 @@ from service.application.jobs.cost import AttemptCost, JobCost
 from service.application.jobs.jobs import Whole
 from service.application.jobs.last_lines import LogEnd
 from service.application.services import Services
-from service.dashboard.kit.amounts import Amount, amount_of, places_of
-from service.dashboard.kit.cost_query import Asked
-from service.dashboard.kit.figures import Moment, duration, moment, money
+from service.dashboard.kit.amounts import ExactAmount, amount_of, places_of
+from service.dashboard.kit.cost_query import CostsAsked
+from service.dashboard.kit.figures import Fact, Moment, duration, moment, money
 from service.dashboard.kit.links import home_of_node
 from service.dashboard.kit.visible_text import argv_of, visible, visible_line
 from service.dashboard.pages.jobs import JobRow, row_of
-from service.dashboard.pages.node import Fact, sentence
+from service.dashboard.pages.node import sentence
 from service.domain.clock import DAY, floor_to, rfc3339
 from service.domain.costs.dimensions import condition_of
 from service.domain.jobs.job import Attempt, Job, JobState
 from service.domain.jobs.log import NANOS, LogLine
 from service.domain.jobs.phases import Spent
-from service.domain.jobs.report import Report
+from service.domain.jobs.report import SupervisorReport
 
 WORKERS_OPEN = 16
 """With more workers than that they are shown on demand."""
@@ -61,7 +61,7 @@ class PhaseRow:
     name: str
     means: str
     time: str
-    cost: Amount
+    cost: ExactAmount
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Money:
     of costs of this job alone, `unpriced` how long no price was known, `logs` about what Cloud
     Logging takes besides, empty for nothing."""
 
-    total: Amount
+    total: ExactAmount
     rows: tuple[PhaseRow, ...]
     estimated: bool
     unpriced: str
@@ -96,9 +96,9 @@ class AttemptRow:
     reason: str
     detail: str
     evidence: tuple[str, ...]
-    cost: Amount
+    cost: ExactAmount
     lost: str
-    lost_cost: Amount
+    lost_cost: ExactAmount
     is_lost_known: bool
 
 
@@ -115,7 +115,7 @@ class WorkerRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Workers:
+class JobWorkers:
     """The workers of the latest attempt."""
 
     attempt: int
@@ -124,7 +124,7 @@ class Workers:
 
 
 @dataclass(frozen=True, slots=True)
-class LineRow:
+class LogRow:
     """One line of output; `worker` and `attempt` are empty where the log does not say."""
 
     at: Moment
@@ -138,7 +138,7 @@ class Log:
     """The last lines of output. `error` says why they cannot be read, `notes` why some are
     missing; `several` is whether there is more than one attempt."""
 
-    lines: tuple[LineRow, ...]
+    lines: tuple[LogRow, ...]
     read: Moment | None
     error: str
     notes: tuple[str, ...]
@@ -146,7 +146,7 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
-class JobPage:
+class JobSummary:
     """Everything on the page. `why` says in a sentence what its state means or why it ended,
     `before` why the attempt before this one ended."""
 
@@ -166,13 +166,13 @@ class JobPage:
     labels: tuple[tuple[str, str], ...]
     money: Money
     attempts: tuple[AttemptRow, ...]
-    workers: Workers | None
+    workers: JobWorkers | None
     log: Log
     commands: tuple[str, ...]
     as_of: Moment
 
 
-def job_of(services: Services, job_id: str) -> JobPage:
+def job_of(services: Services, job_id: str) -> JobSummary:
     """The page as of now; raises NotFound."""
     whole = services.jobs.whole(job_id)
     end = services.job_logs.last(job_id)
@@ -181,7 +181,7 @@ def job_of(services: Services, job_id: str) -> JobPage:
         [cost.cost], (one.cost for attempt in whole.attempts for one in attempt.amounts)
     )
     rows = tuple(_attempt(one, cost.as_of, places) for one in whole.attempts)
-    return JobPage(
+    return JobSummary(
         job=row_of(whole.shown),
         why=visible(why(job)),
         before="" if job.ended or not job.reason else visible(sentence(job.detail)),
@@ -269,11 +269,11 @@ def money_of(whole: Whole, places: int) -> Money:
     )
 
 
-def _costs_of(job: Job, cost: JobCost) -> Asked:
+def _costs_of(job: Job, cost: JobCost) -> CostsAsked:
     """All days from its submission until now, whoever pays: only this job, by node."""
     first, last = floor_to(job.created_at, DAY), floor_to(cost.as_of, DAY) + DAY
     window = f"{rfc3339(first)[:10]},{rfc3339(last)[:10]}"
-    return Asked(window=window, aggregate=("node",), only=(condition_of("job", job.id),))
+    return CostsAsked(window=window, aggregate=("node",), only=(condition_of("job", job.id),))
 
 
 def _attempt(found: AttemptCost, now: int, places: int) -> AttemptRow:
@@ -329,7 +329,7 @@ def _named_workers(workers: Sequence[int]) -> str:
     return f"worker{'' if len(workers) == 1 else 's'} {', '.join(named)}{more}"
 
 
-def _workers(attempts: Sequence[Attempt]) -> Workers | None:
+def _workers(attempts: Sequence[Attempt]) -> JobWorkers | None:
     """The workers of the latest attempt that have reported; None where none has."""
     if not attempts:
         return None
@@ -340,10 +340,10 @@ def _workers(attempts: Sequence[Attempt]) -> Workers | None:
         for number, report in reports
         if report.attempt in {"", attempt.id}
     )
-    return Workers(attempt.number, rows, len(rows) <= WORKERS_OPEN) if rows else None
+    return JobWorkers(attempt.number, rows, len(rows) <= WORKERS_OPEN) if rows else None
 
 
-def _worker(number: int, report: Report) -> WorkerRow:
+def _worker(number: int, report: SupervisorReport) -> WorkerRow:
     said = ": ".join(one for one in (report.reason, report.detail or report.task_error) if one)
     return WorkerRow(
         number=number,
@@ -365,8 +365,8 @@ def _log(end: LogEnd, *, several: bool) -> Log:
     )
 
 
-def _line(line: LogLine) -> LineRow:
-    return LineRow(
+def _line(line: LogLine) -> LogRow:
+    return LogRow(
         at=moment(line.at_ns // NANOS),
         attempt="" if line.attempt < 0 else str(line.attempt),
         worker="" if line.worker < 0 else str(line.worker),

@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass, replace
 from urllib.parse import urlencode
 
 from service.application.jobs.cost import JobCost
-from service.application.jobs.jobs import JobFilter, Shown
+from service.application.jobs.jobs import JobFilter, JobStatus
 from service.application.services import Services
 from service.dashboard.kit.banners import doubts_of
 from service.dashboard.kit.figures import Moment, duration, moment, money
+from service.dashboard.kit.links import FilterLink
 from service.dashboard.kit.node_rows import NOT_KNOWN
 from service.dashboard.kit.visible_text import visible
 from service.domain.errors import Rejected
@@ -85,15 +86,6 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """One way to ask otherwise, and whether it is what is asked now."""
-
-    name: str
-    href: str
-    chosen: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class JobRow:
     """One job in words. `image` is the end of `image_name`; `note` says in a sentence why it ended,
     empty while all is well; `tone` is the sign that goes with its state."""
@@ -124,8 +116,8 @@ class JobsPage:
 
     wanted: Wanted
     notices: tuple[str, ...]
-    states: tuple[Choice, ...]
-    filters: tuple[Choice, ...]
+    states: tuple[FilterLink, ...]
+    filters: tuple[FilterLink, ...]
     rows: tuple[JobRow, ...]
     newest: str
     more: str
@@ -151,19 +143,19 @@ def jobs_of(services: Services, wanted: Wanted) -> JobsPage:
     )
 
 
-def _states(wanted: Wanted) -> Iterator[Choice]:
+def _states(wanted: Wanted) -> Iterator[FilterLink]:
     for state in ("", *JobState):
         href = replace(wanted, state=state, after="").href
-        yield Choice(in_words(state) or "all", href, state == wanted.state)
+        yield FilterLink(in_words(state) or "all", href, state == wanted.state)
 
 
-def _filters(wanted: Wanted) -> Iterator[Choice]:
+def _filters(wanted: Wanted) -> Iterator[FilterLink]:
     """What else narrows the list, each with the address without it."""
     for name, title in _FILTERS.items():
         text = getattr(wanted, name)
         if text:
             without = replace(wanted, **{name: "", "after": ""})
-            yield Choice(f"{title}: {visible(text)}", without.href)
+            yield FilterLink(f"{title}: {visible(text)}", without.href)
 
 
 def in_words(state: str) -> str:
@@ -176,7 +168,7 @@ def tone_of_job(state: str) -> str:
     return _TONES.get(state, "unknown")
 
 
-def row_of(shown: Shown) -> JobRow:
+def row_of(shown: JobStatus) -> JobRow:
     """A job as a row, with its age as of when its cost was counted."""
     job, spec, cost = shown.job, shown.job.spec, shown.cost
     until = cost.as_of if job.ended_at is None else job.ended_at
@@ -202,7 +194,7 @@ def row_of(shown: Shown) -> JobRow:
     )
 
 
-def _note(shown: Shown) -> str:
+def _note(shown: JobStatus) -> str:
     """Why it did not succeed, or why its last attempt ended."""
     job = shown.job
     if job.state in {JobState.SUCCEEDED, JobState.CANCELLED}:

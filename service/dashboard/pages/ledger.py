@@ -7,21 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from service.application.services import Services
-from service.dashboard.kit.amounts import Amount, amount_of, places_of
-from service.dashboard.kit.cost_query import Asked
+from service.dashboard.kit.amounts import ExactAmount, amount_of, places_of
+from service.dashboard.kit.cost_query import CostsAsked
 from service.dashboard.kit.figures import Moment, moment
 from service.dashboard.kit.links import home_of_node, home_of_reservation
-from service.dashboard.kit.worked_sum import LineRow, is_named, row_of_line, what_of
+from service.dashboard.kit.worked_sum import LedgerLineRow, is_named, row_of_line, what_of
 from service.domain.catalog.zones import region_of
 from service.domain.costs.dimensions import ACTIVITY, condition_of, label_key
 from service.domain.metering.attribution import Attribution
-from service.store.ledger import Line
+from service.store.ledger import PostedLine
 
 LINES_SHOWN = 1_000
 """More than a month of hours; what is left out is one sum more."""
 
 _BATCH = 1_000
-_OF: Mapping[str, Callable[[Line, Attribution], str]] = {
+_OF: Mapping[str, Callable[[PostedLine, Attribution], str]] = {
     "team": lambda _, whose: whose.team,
     "owner": lambda _, whose: whose.owner,
     "job": lambda _, whose: whose.job,
@@ -35,11 +35,11 @@ _OF: Mapping[str, Callable[[Line, Attribution], str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerRow:
     """One line, and who is charged for it."""
 
-    line: LineRow
-    amount: Amount
+    line: LedgerLineRow
+    amount: ExactAmount
     who: str
 
 
@@ -58,18 +58,18 @@ class LedgerPage:
     end: Moment | None
     filters: str
     named: bool
-    total: Amount
-    posted: Amount
-    rest: Amount | None
-    lines: tuple[Entry, ...]
+    total: ExactAmount
+    posted: ExactAmount
+    rest: ExactAmount | None
+    lines: tuple[LedgerRow, ...]
     earlier: int
-    earlier_amount: Amount
+    earlier_amount: ExactAmount
     costs: str
     json: str
     as_of: Moment
 
 
-def ledger_of(services: Services, node_id: str, asked: Asked | None) -> LedgerPage:
+def ledger_of(services: Services, node_id: str, asked: CostsAsked | None) -> LedgerPage:
     """The lines of a node, or of its part in the answer to a question. Raises NotFound for a node
     that is not there, Rejected where the question makes no sense."""
     node = services.nodes.get(node_id)
@@ -84,7 +84,9 @@ def ledger_of(services: Services, node_id: str, asked: Asked | None) -> LedgerPa
     return _ledger(services, subject, asked, in_all)
 
 
-def unused_ledger_of(services: Services, reservation_id: str, asked: Asked | None) -> LedgerPage:
+def unused_ledger_of(
+    services: Services, reservation_id: str, asked: CostsAsked | None
+) -> LedgerPage:
     """The same of what nobody used of a reservation."""
     shown = services.reservations.get(reservation_id)
     home = home_of_reservation(reservation_id)
@@ -102,14 +104,14 @@ class _Subject:
     name: str
     chips: int
     home: str
-    lines: list[Line]
+    lines: list[PostedLine]
     unused: bool
 
 
 def _ledger(
     services: Services,
     subject: _Subject,
-    asked: Asked | None,
+    asked: CostsAsked | None,
     in_all: Callable[[], tuple[int, int]],
 ) -> LedgerPage:
     """`in_all` tells its cost in all, and as of when."""
@@ -140,7 +142,7 @@ def _ledger(
 class _Frame:
     """What the lines are to come to, and of which time."""
 
-    asked: Asked | None
+    asked: CostsAsked | None
     start: Moment | None
     end: Moment | None
     total: int
@@ -149,7 +151,7 @@ class _Frame:
 
 def _page(
     subject: _Subject,
-    lines: Sequence[Line],
+    lines: Sequence[PostedLine],
     whose: Mapping[int, Attribution],
     frame: _Frame,
 ) -> LedgerPage:
@@ -157,7 +159,7 @@ def _page(
     places = places_of((line.amount_nanos for line in lines), (frame.total,))
     hidden, shown = lines[:-LINES_SHOWN], lines[-LINES_SHOWN:]
     rest, named = frame.total - posted, is_named({what_of(line) for line in lines})
-    asked = frame.asked or Asked()
+    asked = frame.asked or CostsAsked()
     return LedgerPage(
         home=subject.home,
         name=subject.name,
@@ -170,7 +172,7 @@ def _page(
         posted=amount_of(posted, places),
         rest=amount_of(rest, places) if rest else None,
         lines=tuple(
-            Entry(
+            LedgerRow(
                 row_of_line(line, subject.chips, places, named=named),
                 amount_of(line.amount_nanos, places),
                 _who(whose[line.since]),
@@ -185,18 +187,18 @@ def _page(
     )
 
 
-def lines_of(services: Services, node_id: str) -> list[Line]:
+def lines_of(services: Services, node_id: str) -> list[PostedLine]:
     """Every line of a node in the order in which it was posted; raises NotFound."""
     return _every(lambda after: services.nodes.ledger(node_id, after, _BATCH))
 
 
-def unused_lines_of(services: Services, reservation_id: str) -> list[Line]:
+def unused_lines_of(services: Services, reservation_id: str) -> list[PostedLine]:
     """Every line of what nobody used of a reservation; raises NotFound."""
     return _every(lambda after: services.reservations.ledger(reservation_id, after, _BATCH))
 
 
-def _every(read: Callable[[int], Sequence[Line]]) -> list[Line]:
-    found: list[Line] = []
+def _every(read: Callable[[int], Sequence[PostedLine]]) -> list[PostedLine]:
+    found: list[PostedLine] = []
     while batch := read(found[-1].id if found else 0):
         found += batch
     return found
@@ -206,7 +208,7 @@ def _who(whose: Attribution) -> str:
     return ", ".join(name for name in (whose.team, whose.owner) if name) or "no team or owner"
 
 
-def _counts(line: Line, whose: Attribution, only: Mapping[str, Sequence[str]]) -> bool:
+def _counts(line: PostedLine, whose: Attribution, only: Mapping[str, Sequence[str]]) -> bool:
     """Whether a line is what was asked for, as far as lines of one node differ."""
     for name, values in only.items():
         key = label_key(name)

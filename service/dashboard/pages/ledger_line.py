@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from service.application.costs.explanations import Explanation
 from service.application.services import Services
-from service.dashboard.kit.amounts import Amount, amount_of
+from service.dashboard.kit.amounts import ExactAmount, amount_of
 from service.dashboard.kit.figures import Moment, count, exact, moment
 from service.dashboard.kit.links import home_of_node, home_of_reservation
 from service.dashboard.kit.worked_sum import what_of
@@ -17,8 +17,8 @@ from service.dashboard.pages.prices import address_of
 from service.domain.billing_period import period_of
 from service.domain.metering.attribution import ALWAYS
 from service.domain.metering.meter import Usage
-from service.store.ledger import Line
-from service.store.usage_versions import Belief
+from service.store.ledger import PostedLine
+from service.store.usage_versions import UsageVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class LinePage:
     name: str
     number: int
     kind: str
-    amount: Amount
+    amount: ExactAmount
     sum: str
     notes: tuple[str, ...]
     bought: str
@@ -108,7 +108,7 @@ def line_of(services: Services, node_id: str, number: int) -> LinePage:
     )
 
 
-def _subject(services: Services, found: Explanation) -> tuple[str, str, Sequence[Line]]:
+def _subject(services: Services, found: Explanation) -> tuple[str, str, Sequence[PostedLine]]:
     """The page of what it is a line of, the name of that, and all lines of it."""
     its_id = found.line.node_id
     bought = found.reservation
@@ -142,7 +142,7 @@ def _listed(found: Explanation) -> str:
     )
 
 
-def _belief(one: Belief) -> BeliefRow:
+def _belief(one: UsageVersion) -> BeliefRow:
     open_start, open_end = one.start_at < one.start_hi, one.end_lo not in (None, one.end_at)
     return BeliefRow(
         recorded=moment(one.recorded_at),

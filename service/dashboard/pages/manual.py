@@ -39,7 +39,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class RenderedPage:
     """One page as HTML. `name` is the last part of its address."""
 
     name: str
@@ -72,8 +72,8 @@ class Hit:
 class ManualPage:
     """What a visitor sees: a page, the names of the others, and what was found."""
 
-    page: Page
-    others: tuple[Page, ...]
+    page: RenderedPage
+    others: tuple[RenderedPage, ...]
     query: str = ""
     hits: tuple[Hit, ...] = ()
 
@@ -150,7 +150,7 @@ def _excerpt(text: str, words: Sequence[str]) -> str:
 
 
 @cache
-def _pages() -> dict[str, Page]:
+def _pages() -> dict[str, RenderedPage]:
     """All pages, in the order in which the index names them."""
     index = (_MANUAL / f"{_INDEX}.md").read_text()
     files = {_INDEX: _MANUAL / f"{_INDEX}.md"}
@@ -167,7 +167,7 @@ def _name_of(link: str) -> str:
     return _ELSEWHERE.get(link, PurePosixPath(link).stem)
 
 
-def render(name: str, text: str) -> Page:
+def render(name: str, text: str) -> RenderedPage:
     """The page of a Markdown file. Raw HTML is shown as text, so that no page needs a looser policy
     than the others; comments, which only tests read, are left out."""
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
@@ -181,7 +181,7 @@ def render(name: str, text: str) -> Page:
             if child.type == "link_open":
                 child.attrSet("href", _target(str(child.attrGet("href"))))
     html = Markup(markdown.renderer.render(tokens, markdown.options, {}))  # noqa: S704 - our own text, without raw HTML
-    return Page(name, sections[0].title, html, sections)
+    return RenderedPage(name, sections[0].title, html, sections)
 
 
 def _sections(tokens: Sequence[Token]) -> Iterator[Section]:

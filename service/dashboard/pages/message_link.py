@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.application.cleanup.links import Missing, Offer
+from service.application.cleanup.links import LinkOffer, Missing
 from service.dashboard.kit.figures import moment, money
 from service.domain.errors import BudgetExceeded, Conflict, Rejected, StoreUnavailable
 from service.domain.idle.links import Verb
@@ -32,7 +32,7 @@ class LinkPage:
         return HEADERS | later
 
 
-def link_page(found: Offer | Missing) -> LinkPage:
+def link_page(found: LinkOffer | Missing) -> LinkPage:
     """The page of a link that was looked at or used."""
     match found:
         case Missing(retry_after=0):
@@ -46,7 +46,7 @@ def link_page(found: Offer | Missing) -> LinkPage:
                 f"Try again in {seconds} s.",
                 retry_after=seconds,
             )
-        case Offer():
+        case LinkOffer():
             return _page_of(found)
 
 
@@ -56,7 +56,7 @@ def failed_page(error: BudgetExceeded | Conflict | Rejected | StoreUnavailable) 
     return LinkPage(status, "Nothing was changed", f"{error}.", is_alarm=True)
 
 
-def _page_of(offer: Offer) -> LinkPage:
+def _page_of(offer: LinkOffer) -> LinkPage:
     name, rows = offer.node.name, _rows(offer)
     if offer.done:
         sentence = f"Node {name}: {offer.done}."
@@ -83,7 +83,7 @@ def _page_of(offer: Offer) -> LinkPage:
     )
 
 
-def _rows(offer: Offer) -> tuple[tuple[str, str], ...]:
+def _rows(offer: LinkOffer) -> tuple[tuple[str, str], ...]:
     node, cost = offer.node, offer.cost
     hourly = offer.hourly
     spent = money(cost.cost)

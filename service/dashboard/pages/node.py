@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from service.application.jobs.jobs import OnNode
-from service.application.nodes.cost import CostLine, NodeCost, Rate
+from service.application.nodes.cost import BurnRate, CostLine, NodeCost
 from service.application.services import Services
-from service.dashboard.kit.figures import Moment, count, duration, exact, moment, money
+from service.dashboard.kit.figures import Fact, Moment, count, duration, exact, moment, money
 from service.dashboard.kit.links import home_of_job, home_of_reservation
 from service.dashboard.kit.node_rows import NOT_KNOWN, TIMES, NodeRow, hardware_of, row_of
 from service.dashboard.kit.visible_text import visible
-from service.dashboard.kit.worked_sum import Sum, sum_of
+from service.dashboard.kit.worked_sum import WorkedSum, sum_of
 from service.dashboard.pages.idle import idle_sentence
 from service.dashboard.pages.jobs import tone_of_job
 from service.dashboard.pages.queue import Slices, Ticket, slices_of, ticket_of
@@ -26,16 +26,6 @@ _BATCH = 1_000
 EVENTS_SHOWN = 200
 JOBS_SHOWN = 20
 Numbered = TypeVar("Numbered")
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """One fact with its name; a moment where it is one, an address where it has a page."""
-
-    name: str
-    text: str
-    at: Moment | None = None
-    href: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +57,7 @@ class JobOnNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class NodeEvent:
     """One event in words."""
 
     at: Moment
@@ -97,16 +87,16 @@ class Story:
     """Everything on the page of a node."""
 
     node: NodeRow
-    alarm: Told | None
+    alarm: NodeEvent | None
     ticket: Ticket | None
     slices: Slices | None
     facts: tuple[Fact, ...]
     labels: tuple[tuple[str, str], ...]
     cost: CostFigures
-    sum: Sum
+    sum: WorkedSum
     placements: tuple[PlacementRow, ...]
     jobs: tuple[JobOnNode, ...]
-    events: tuple[Told, ...]
+    events: tuple[NodeEvent, ...]
     events_left_out: int
     as_of: Moment
 
@@ -234,7 +224,7 @@ def _cost_of_vm(line: CostLine) -> str:
     return NOT_KNOWN if unknown else money(line.cost)
 
 
-def _rate(rates: Sequence[Rate]) -> str:
+def _rate(rates: Sequence[BurnRate]) -> str:
     """How the price of an hour is made, or of what it is not known; empty once it has ended."""
     unknown = [one.what for one in rates if one.price is None]
     if unknown:
@@ -289,7 +279,7 @@ def whys_of(events: Iterable[Event]) -> Mapping[int, str]:
     return {number: f"{why}." for number, why in found if isinstance(number, int) and why}
 
 
-def _alarm(said: Mapping[str, Any], told: Sequence[tuple[int, Event]]) -> Told | None:
+def _alarm(said: Mapping[str, Any], told: Sequence[tuple[int, Event]]) -> NodeEvent | None:
     """What a human was told last, as long as it may still be so."""
     alarms = [event for _, event in told if event.kind == "alarm"]
     return _told(alarms[-1]) if alarms and said["ended_at"] is None else None
@@ -313,8 +303,8 @@ def _placement(said: Mapping[str, Any], whys: Mapping[int, str], now: int) -> Pl
     )
 
 
-def _told(event: Event) -> Told:
-    return Told(moment(event.at), event.kind, sentence(event.message), event.actor)
+def _told(event: Event) -> NodeEvent:
+    return NodeEvent(moment(event.at), event.kind, sentence(event.message), event.actor)
 
 
 def sentence(message: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from service.application.orphans import OrphanKind, Seen, Sum, summed
+from service.application.orphans import OrphanKind, OrphanSum, SeenOrphan, summed
 from service.application.services import Services
 from service.dashboard.kit.banners import doubts_of
 from service.dashboard.kit.figures import Moment, count, duration, moment, money
@@ -58,7 +58,7 @@ class OrphanRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class OrphanTotals:
     """How many there are, what they cost an hour, and of how many nobody knows that."""
 
     number: int
@@ -72,7 +72,7 @@ class OrphansPage:
     """Everything on the page; `left_out` counts what there is more of."""
 
     notices: tuple[str, ...]
-    found: Found
+    found: OrphanTotals
     rows: tuple[OrphanRow, ...]
     left_out: int
     as_of: Moment
@@ -91,13 +91,15 @@ def orphans_of(services: Services) -> OrphansPage:
     )
 
 
-def found_in(total: Sum) -> Found:
+def found_in(total: OrphanSum) -> OrphanTotals:
     """What they are together, in words."""
     unpriced = count(total.unpriced, "more") if total.unpriced else ""
-    return Found(total.number, money(total.hourly), bool(total.hourly or total.unpriced), unpriced)
+    return OrphanTotals(
+        total.number, money(total.hourly), bool(total.hourly or total.unpriced), unpriced
+    )
 
 
-def _row(seen: Seen, now: int) -> OrphanRow:
+def _row(seen: SeenOrphan, now: int) -> OrphanRow:
     orphan, shown = seen.orphan, seen.orphan.shown
     queue = "queued resource" if shown.queued else ""
     return OrphanRow(
@@ -123,7 +125,7 @@ def _row(seen: Seen, now: int) -> OrphanRow:
     )
 
 
-def _hourly(seen: Seen) -> str:
+def _hourly(seen: SeenOrphan) -> str:
     if seen.hourly is not None:
         return f"{money(seen.hourly)}/h"
     if seen.to_come is not None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.application.costs.costs import Question
-from service.application.health import Fleet
+from service.application.health import FleetHealth
 from service.application.nodes.nodes import Filter
-from service.application.orphans import Sum
+from service.application.orphans import OrphanSum
 from service.application.services import Services
 from service.dashboard.kit.banners import Alarms, alarms_of, notices_of
 from service.dashboard.kit.figures import Moment, count, less, moment, money
 from service.dashboard.kit.node_rows import NodeRow, row_of
 from service.dashboard.kit.series import GROUPINGS
 from service.dashboard.pages.idle import idle_line
-from service.dashboard.pages.orphans import Found, found_in
+from service.dashboard.pages.orphans import OrphanTotals, found_in
 from service.dashboard.pages.spend_chart import WINDOWS, Spending, share, spending_of
 from service.domain.budgets.budget import Period
 from service.domain.costs.forecast import Method
@@ -31,7 +31,7 @@ _ENDED_LOOKED_AT = 50
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class OverviewQuery:
     """What the address says: always something that there is."""
 
     window: str = DEFAULT_WINDOW
@@ -39,7 +39,7 @@ class View:
     after: str = ""
 
     @classmethod
-    def asked(cls, window: str, group: str, after: str) -> View:
+    def asked(cls, window: str, group: str, after: str) -> OverviewQuery:
         """The view that is asked for; what makes no sense counts as not said."""
         return cls(
             window if window in WINDOWS else DEFAULT_WINDOW,
@@ -49,7 +49,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class ForecastFigure:
     """What the month is expected to come to, within which band, and how that was found."""
 
     mid: str
@@ -58,7 +58,7 @@ class Ahead:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class OverviewFigures:
     """The sums, and what they are made of. `saved` is this month's, against list prices."""
 
     burn: str
@@ -69,19 +69,19 @@ class Figures:
     today: str
     saved: str
     saved_share: str
-    forecast: Ahead
+    forecast: ForecastFigure
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
     """Everything on the page. `first_use` is when no node was ever asked for."""
 
-    view: View
+    view: OverviewQuery
     as_of: Moment
     alarms: Alarms
     notices: tuple[str, ...]
-    orphans: Found
-    figures: Figures
+    orphans: OrphanTotals
+    figures: OverviewFigures
     spending: Spending
     nodes: tuple[NodeRow, ...]
     live: int
@@ -90,14 +90,14 @@ class Overview:
     first_use: bool
 
 
-def overview_of(services: Services, view: View) -> Overview:
+def overview_of(services: Services, view: OverviewQuery) -> Overview:
     """The page as of now. All who open it within the same second share it, until something that is
     on it is written."""
     stamp = services.health.stamp()
     return services.pages.of(("overview", view, stamp), lambda: _overview_of(services, view))
 
 
-def _overview_of(services: Services, view: View) -> Overview:
+def _overview_of(services: Services, view: OverviewQuery) -> Overview:
     """The page as of now, from the same answers that the API gives."""
     grouping = GROUPINGS[view.group]
     fleet = services.health.fleet()
@@ -112,8 +112,8 @@ def _overview_of(services: Services, view: View) -> Overview:
         as_of=moment(fleet.as_of),
         alarms=alarms_of(services.health, fleet.as_of),
         notices=tuple(notices_of(fleet)),
-        orphans=found_in(sum(services.orphans.totals().values(), Sum())),
-        figures=Figures(
+        orphans=found_in(sum(services.orphans.totals().values(), OrphanSum())),
+        figures=OverviewFigures(
             burn=money(fleet.burn),
             running=_running(fleet),
             month=money(month.total),
@@ -133,7 +133,7 @@ def _overview_of(services: Services, view: View) -> Overview:
     )
 
 
-def _ahead(services: Services) -> Ahead:
+def _ahead(services: Services) -> ForecastFigure:
     outlook = services.forecasts.outlook({}, Period.MONTH, "UTC")
     found = outlook.forecast
     band = found.total
@@ -143,14 +143,14 @@ def _ahead(services: Services) -> Ahead:
     note += f", as of {moment(found.basis.now).clock}"
     last = outlook.last
     if last is None or last.permille is None:
-        return Ahead(money(band.mid), note, found.said)
+        return ForecastFigure(money(band.mid), note, found.said)
     percent = f"{abs(last.permille) // 10}.{abs(last.permille) % 10} %"
     wrong = f"{percent} too {'low' if last.permille < 0 else 'high'}" if last.permille else "right"
     said = f"{found.said} Last month's, at half time, was {wrong}."
-    return Ahead(money(band.mid), note, said)
+    return ForecastFigure(money(band.mid), note, said)
 
 
-def _running(fleet: Fleet) -> str:
+def _running(fleet: FleetHealth) -> str:
     bought = f", {count(fleet.reserved, 'reservation')}" if fleet.reserved else ""
     if fleet.unused:
         bought += f", {money(fleet.unused)}/h of it unused"

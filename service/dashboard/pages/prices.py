@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 from service.application.pricing.prices import PriceQuery
 from service.application.services import Services
 from service.dashboard.kit.figures import Moment, exact, moment
+from service.dashboard.kit.links import FilterLink
 from service.domain.catalog import catalog
 from service.domain.clock import instant, rfc3339
 from service.domain.errors import Rejected
@@ -54,22 +55,13 @@ class DiscountRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """One generation or machine type to look at, and whether it is the one that is."""
-
-    name: str
-    href: str
-    chosen: bool
-
-
-@dataclass(frozen=True, slots=True)
 class PricesPage:
     """Everything on the page. `now` says that nobody asked for another instant."""
 
     at: Moment
     now: bool
     asked: Mapping[str, str]
-    generations: tuple[Choice, ...]
+    generations: tuple[FilterLink, ...]
     rows: tuple[PriceRow, ...]
     discounts: tuple[DiscountRow, ...]
     json: str
@@ -117,12 +109,12 @@ def _instant(text: str) -> int:
         raise Rejected(f"{text[:80]!r} is no date: {error}", field="at") from None
 
 
-def _choices(asked: Mapping[str, str]) -> Iterable[Choice]:
+def _choices(asked: Mapping[str, str]) -> Iterable[FilterLink]:
     known = ("", *catalog.load().generations)
     asked_too = () if asked["generation"] in known else (asked["generation"],)
     for generation in (*known, *asked_too):
         address = _address("/prices", {**asked, "generation": generation})
-        yield Choice(generation or "all", address, generation == asked["generation"])
+        yield FilterLink(generation or "all", address, generation == asked["generation"])
 
 
 def _anchor(price: Price) -> str:

@@ -46,7 +46,7 @@ class TermRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class ChartLevel:
     """A line in the chart: pixels from the top, and what it says."""
 
     y: float
@@ -66,7 +66,7 @@ class DayRow:
 
 
 @dataclass(frozen=True, slots=True)
-class DayLabel:
+class ChartDay:
     """A day that is named below its column; not where it is narrow, if it is `minor`."""
 
     column: int
@@ -81,9 +81,9 @@ class PlaceRow:
     name: str
     terms: tuple[TermRow, ...]
     picture: Picture | None
-    levels: tuple[Level, ...]
+    levels: tuple[ChartLevel, ...]
     days: tuple[DayRow, ...]
-    labels: tuple[DayLabel, ...]
+    labels: tuple[ChartDay, ...]
     description: str
 
 
@@ -159,14 +159,14 @@ def _percent(ppm: int) -> str:
     return f"{ppm // 10_000}.{ppm // 1_000 % 10} %"
 
 
-def _levels(terms: Sequence[Recommendation], picture: Picture) -> tuple[Level, ...]:
+def _levels(terms: Sequence[Recommendation], picture: Picture) -> tuple[ChartLevel, ...]:
     """A line for each number of chips that is recommended, for one term or for both."""
     years: dict[int, list[int]] = defaultdict(list)
     for one in terms:
         if one.chips:
             years[one.chips].append(one.rates.years)
     return tuple(
-        Level(
+        ChartLevel(
             y=picture.level(chips),
             label=f"{chips:,} for {' or '.join(count(one, 'year') for one in some)}",
             kind="both" if len(some) > 1 else f"for-{some[0]}",
@@ -181,13 +181,13 @@ def _day(start: int, fewest: int, most: int) -> DayRow:
     return DayRow(f"{at:%a} {moment(start).date}", at.isoformat(), f"{fewest:,}", f"{most:,}", said)
 
 
-def _labels(starts: Sequence[int]) -> tuple[DayLabel, ...]:
+def _labels(starts: Sequence[int]) -> tuple[ChartDay, ...]:
     """Some Mondays, evenly."""
     mondays = [number for number, start in enumerate(starts) if _date(start).weekday() == 0]
     mondays = [number for number in mondays if 2 <= number < len(starts) - 2]
     stride = max(1, -(-len(mondays) // _LABELS))
     return tuple(
-        DayLabel(number, f"{_date(starts[number]).day} {_date(starts[number]):%b}", rank % 2 > 0)
+        ChartDay(number, f"{_date(starts[number]).day} {_date(starts[number]):%b}", rank % 2 > 0)
         for rank, number in enumerate(mondays[::stride])
     )
 

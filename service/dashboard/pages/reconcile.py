@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from service.application.reconciliations import Outcome
+from service.application.reconciliations import Reconciliation
 from service.application.services import Services
 from service.dashboard.kit.amounts import chip_hours
 from service.dashboard.kit.figures import Moment, count, duration, moment, money, spelled
 from service.dashboard.pages.node import sentence
 from service.domain.costs.display_rounding import in_units, places_for, unit_for
 from service.domain.money import parse_usd
-from service.domain.reconciliation.bill import Apart, Bill, Tally, why_no_commitments
+from service.domain.reconciliation.bill import Apart, Bill, BillTally, why_no_commitments
 from service.domain.reconciliation.bill_row import CURRENCY, Skip
 from service.domain.reconciliation.commitments import BilledCommitment
 from service.domain.reconciliation.invoice import Invoice
-from service.domain.reconciliation.variance import DISAGREEING, Line, Seen, Verdict
+from service.domain.reconciliation.variance import DISAGREEING, Comparison, Seen, Verdict
 
 SHOWN = 100
 """Comparisons on the page, those that make the most of the variance first."""
@@ -55,7 +55,7 @@ _SEEN = {
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class BillChoice:
     """One bill that can be looked at."""
 
     id: str
@@ -77,7 +77,7 @@ class SumRow:
 
 
 @dataclass(frozen=True, slots=True)
-class LineRow:
+class ComparisonRow:
     """One comparison in words. `node_id` is empty where there is no node to look at."""
 
     hour: Moment
@@ -115,7 +115,7 @@ class InvoiceRow:
 
 
 @dataclass(frozen=True, slots=True)
-class CoveredRow:
+class BilledCoveredRow:
     """A node that a commitment covered. `node_id` is empty where there is no node to look at."""
 
     name: str
@@ -125,7 +125,7 @@ class CoveredRow:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitmentRow:
+class BilledCommitmentRow:
     """A commitment in words; what the bill does not tell is `not known`."""
 
     name: str
@@ -137,12 +137,12 @@ class CommitmentRow:
     utilisation: str
     coverage: str
     saving: str
-    nodes: tuple[CoveredRow, ...]
+    nodes: tuple[BilledCoveredRow, ...]
     left_out: str
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ReconciledBill:
     """The bill that is looked at."""
 
     id: str
@@ -162,13 +162,13 @@ class Found:
     skus: tuple[SumRow, ...]
     projects: tuple[SumRow, ...]
     shown: str
-    lines: tuple[LineRow, ...]
+    lines: tuple[ComparisonRow, ...]
     left_out: int
     credits: str
     joined: tuple[str, ...]
     joined_into: str
     invoices: tuple[InvoiceRow, ...]
-    commitments: tuple[CommitmentRow, ...]
+    commitments: tuple[BilledCommitmentRow, ...]
     commitments_reason: str
     others: str
     """What is not known of commitments, as the bill has rows of other projects; else empty."""
@@ -179,8 +179,8 @@ class ReconcilePage:
     """Everything on the page; `found` is None where no bill was ever sent."""
 
     as_of: Moment
-    choices: tuple[Choice, ...]
-    found: Found | None
+    choices: tuple[BillChoice, ...]
+    found: ReconciledBill | None
 
 
 def reconcile_of(services: Services, bill_id: str = "", verdict: str = "") -> ReconcilePage:
@@ -201,7 +201,7 @@ def reconcile_of(services: Services, bill_id: str = "", verdict: str = "") -> Re
     return ReconcilePage(
         as_of=moment(services.health.fleet().as_of),
         choices=tuple(
-            Choice(one.bill.id, one.bill.name or "unnamed", moment(one.bill.created_at))
+            BillChoice(one.bill.id, one.bill.name or "unnamed", moment(one.bill.created_at))
             for one in outcomes
         ),
         found=_found(
@@ -217,15 +217,15 @@ def reconcile_of(services: Services, bill_id: str = "", verdict: str = "") -> Re
 
 
 def _found(
-    outcome: Outcome,
+    outcome: Reconciliation,
     verdicts: Sequence[Verdict],
-    lines: Sequence[LineRow],
+    lines: Sequence[ComparisonRow],
     shown: str,
-    commitments: tuple[CommitmentRow, ...],
-) -> Found:
+    commitments: tuple[BilledCommitmentRow, ...],
+) -> ReconciledBill:
     bill, total = outcome.bill, outcome.headline.total
     counts, number = bill.counts, sum(outcome.headline.verdicts[one].lines for one in verdicts)
-    return Found(
+    return ReconciledBill(
         id=bill.id,
         name=bill.name or "unnamed",
         start=None if counts.start is None else moment(counts.start),
@@ -276,10 +276,10 @@ def _others(bill: Bill) -> str:
     )
 
 
-def _commitment(one: BilledCommitment, names: Mapping[str, str]) -> CommitmentRow:
+def _commitment(one: BilledCommitment, names: Mapping[str, str]) -> BilledCommitmentRow:
     nodes, term = one.nodes[:COVERED], count(one.term, "year") if one.term else "term not known"
     left, shown = sum(node.nodes for node in one.nodes[COVERED:]), _parts_of_fee(one)
-    return CommitmentRow(
+    return BilledCommitmentRow(
         name=f"{one.generation} in {one.region}, {term}, {one.month}",
         story=_story(one),
         reasons=tuple(map(sentence, one.reasons)),
@@ -290,7 +290,7 @@ def _commitment(one: BilledCommitment, names: Mapping[str, str]) -> CommitmentRo
         coverage=_percent(one.coverage),
         saving=UNKNOWN if one.saving is None else _signed(one.saving),
         nodes=tuple(
-            CoveredRow(
+            BilledCoveredRow(
                 name=node.resource.rstrip("/").rpartition("/")[2]
                 or names.get(node.node_id, "")
                 or (f"{node.nodes:,} other nodes" if node.nodes > 1 else "no resource named"),
@@ -373,7 +373,7 @@ def _invoice(one: Invoice) -> InvoiceRow:
     )
 
 
-def _rows(outcome: Outcome) -> str:
+def _rows(outcome: Reconciliation) -> str:
     bill = outcome.bill
     ignored = bill.counts.other_projects + bill.counts.not_tpu
     return (
@@ -382,7 +382,7 @@ def _rows(outcome: Outcome) -> str:
     )
 
 
-def _sum(key: str, name: str, tally: Tally, tone: str = "") -> SumRow:
+def _sum(key: str, name: str, tally: BillTally, tone: str = "") -> SumRow:
     return SumRow(
         key=key,
         name=name,
@@ -394,7 +394,7 @@ def _sum(key: str, name: str, tally: Tally, tone: str = "") -> SumRow:
     )
 
 
-def _line(line: Line, names: Mapping[str, str]) -> LineRow:
+def _line(line: Comparison, names: Mapping[str, str]) -> ComparisonRow:
     """A comparison; what the bill has no name for is called as we do."""
     words = " ".join(one for one in (line.generation, line.model.replace("_", " ")) if one)
     seconds = line.billed_chip_seconds
@@ -402,7 +402,7 @@ def _line(line: Line, names: Mapping[str, str]) -> LineRow:
     longer = (
         f"; {duration(abs(apart))} of chip time {'more' if apart > 0 else 'less'}" if apart else ""
     )
-    return LineRow(
+    return ComparisonRow(
         hour=moment(line.hour),
         verdict=VERDICTS[line.verdict],
         tone=_TONES[line.verdict],

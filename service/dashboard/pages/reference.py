@@ -67,7 +67,7 @@ class Object:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ProblemEntry:
     """A kind of problem, with the address that says what to do next."""
 
     status: str
@@ -77,7 +77,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class OperationAnswer:
     """A successful answer. `example` is JSON, or empty for other media types."""
 
     status: str
@@ -88,7 +88,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class ApiOperation:
     """One method of one path. `problems` are those that not every operation can answer."""
 
     id: str
@@ -99,18 +99,18 @@ class Operation:
     parameters: tuple[Field, ...]
     body: Object | None
     body_note: str
-    answers: tuple[Answer, ...]
-    problems: tuple[Problem, ...]
+    answers: tuple[OperationAnswer, ...]
+    problems: tuple[ProblemEntry, ...]
     curl: str
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class OperationGroup:
     """The operations of a tag, and the objects that they take and return."""
 
     name: str
     text: Markup
-    operations: tuple[Operation, ...]
+    operations: tuple[ApiOperation, ...]
     objects: tuple[Object, ...]
 
     @property
@@ -134,7 +134,7 @@ class ReferencePage:
     """What a visitor sees: the contents, a group, or what was found."""
 
     reference: Reference
-    group: Group | None = None
+    group: OperationGroup | None = None
     query: str = ""
     hits: tuple[Hit, ...] = ()
 
@@ -155,7 +155,7 @@ class Reference:
         self.groups = tuple(map(self._group, document.get("tags", ())))
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[ProblemEntry, ...]:
         """Every kind of problem, by status."""
         return _by_status(self._problem_of.values())
 
@@ -173,7 +173,7 @@ class Reference:
         return ReferencePage(self, query=asked, hits=hits_in(self.groups, asked))
 
     @cached_property
-    def common(self) -> tuple[Problem, ...]:
+    def common(self) -> tuple[ProblemEntry, ...]:
         """The problems that every operation can answer."""
         answered = [self._problem_keys(one) for one in self._operations()]
         shared = set.intersection(*answered) if answered else set()
@@ -183,7 +183,7 @@ class Reference:
         for methods in self._document.get("paths", {}).values():
             yield from methods.values()
 
-    def _group(self, tag: Mapping[str, str]) -> Group:
+    def _group(self, tag: Mapping[str, str]) -> OperationGroup:
         found = [
             (path, method, operation)
             for path, methods in self._document["paths"].items()
@@ -192,7 +192,7 @@ class Reference:
         ]
         sent = self._reached([operation.get("requestBody") for _, _, operation in found])
         names = sent | self._reached([operation for _, _, operation in found])
-        return Group(
+        return OperationGroup(
             tag["name"],
             markdown(tag.get("description", "")),
             tuple(self._operation(*one) for one in found),
@@ -209,11 +209,11 @@ class Reference:
                 waiting += _references(self._schemas[name])
         return {name for name in found if "properties" in self._schemas[name]}
 
-    def _operation(self, path: str, method: str, operation: Mapping[str, Any]) -> Operation:
+    def _operation(self, path: str, method: str, operation: Mapping[str, Any]) -> ApiOperation:
         body, note = self._body(operation)
         keys = self._problem_keys(operation)
         problems = [one for key, one in self._problem_of.items() if key in keys]
-        return Operation(
+        return ApiOperation(
             id=operation["operationId"],
             method=method.upper(),
             path=path,
@@ -308,14 +308,14 @@ class Reference:
                 self._limits(values) if "$ref" in values else map(_of_each, self._limits(values))
             )
 
-    def _answers(self, operation: Mapping[str, Any]) -> Iterator[Answer]:
+    def _answers(self, operation: Mapping[str, Any]) -> Iterator[OperationAnswer]:
         for status, answer in operation["responses"].items():
             if status >= "400":  # "default" as well
                 continue
             contents = answer.get("content", {})
             schema = contents.get(_JSON, {}).get("schema")
             example = "" if schema is None else _pretty(self._sampler.sample(schema))
-            yield Answer(
+            yield OperationAnswer(
                 status,
                 answer["description"].removeprefix(_UNSAID),
                 tuple(contents),
@@ -395,13 +395,13 @@ def _number(value: float) -> str:
     return str(int(value)) if value == int(value) else str(value)
 
 
-def _by_status(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+def _by_status(problems: Iterable[ProblemEntry]) -> tuple[ProblemEntry, ...]:
     return tuple(sorted(problems, key=lambda one: one.status))
 
 
-def _problem(document: Mapping[str, Any]) -> Problem:
+def _problem(document: Mapping[str, Any]) -> ProblemEntry:
     slug = document["type"].rpartition(":")[2]
-    return Problem(str(document["status"]), slug, document["title"], document["help"])
+    return ProblemEntry(str(document["status"]), slug, document["title"], document["help"])
 
 
 def _references(part: Any) -> Iterator[str]:
@@ -416,7 +416,7 @@ def _references(part: Any) -> Iterator[str]:
             yield from _references(value)
 
 
-def _searched_operation(one: Operation) -> Section:
+def _searched_operation(one: ApiOperation) -> Section:
     fields = [*one.parameters, *(one.body.fields if one.body else ())]
     words = [f"{one.method} {one.path}.", one.text.striptags(), *map(_words, fields)]
     return Section(one.id, one.title, 2, " ".join(filter(None, words)))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.application.pricing.reservations import Shown, Used
+from service.application.pricing.reservations import ReservationStatus, Used
 from service.application.services import Services
-from service.dashboard.kit.amounts import Amount, amount_of, chip_hours, places_of
-from service.dashboard.kit.figures import Moment, count, exact, moment
+from service.dashboard.kit.amounts import ExactAmount, amount_of, chip_hours, places_of
+from service.dashboard.kit.figures import Fact, Moment, count, exact, moment
 from service.dashboard.kit.links import home_of_node
 from service.dashboard.kit.node_rows import TIMES
 from service.dashboard.kit.worked_sum import row_of_line
-from service.dashboard.pages.ledger import Entry, unused_lines_of
+from service.dashboard.pages.ledger import LedgerRow, unused_lines_of
 from service.dashboard.pages.prices import address_of
 from service.dashboard.pages.reservations import ReservationRow, row_of
 from service.dashboard.pages.spend_chart import share
@@ -34,21 +34,11 @@ class UserRow:
     chips: str
     chip_hours: str
     share: str
-    cost: Amount
+    cost: ExactAmount
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
-    """One fact with its name; a moment where it is one."""
-
-    name: str
-    text: str
-    at: Moment | None = None
-    href: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ReservationPage:
+class ReservationSummary:
     """Everything on the page. `used` are the nodes and what nobody used; both come to `total`."""
 
     one: ReservationRow
@@ -56,16 +46,16 @@ class ReservationPage:
     users: tuple[UserRow, ...]
     nobody: UserRow
     total: UserRow
-    lines: tuple[Entry, ...]
+    lines: tuple[LedgerRow, ...]
     earlier: int
-    earlier_amount: Amount
+    earlier_amount: ExactAmount
     facts: tuple[Fact, ...]
     labels: tuple[tuple[str, str], ...]
     json: str
     as_of: Moment
 
 
-def reservation_of(services: Services, reservation_id: str) -> ReservationPage:
+def reservation_of(services: Services, reservation_id: str) -> ReservationSummary:
     """The page as of now; raises NotFound."""
     shown = services.reservations.get(reservation_id)
     one = row_of(shown)
@@ -75,7 +65,7 @@ def reservation_of(services: Services, reservation_id: str) -> ReservationPage:
     decimals = places_of(line.amount_nanos for line in lines)
     places = places_of((each.cost for each in used), (shown.cost, shown.unused))
     whole = shown.chip_seconds
-    return ReservationPage(
+    return ReservationSummary(
         one=one,
         sums=tuple(_sums(shown, len(used))),
         users=tuple(_user(each, whole, places) for each in used),
@@ -98,7 +88,9 @@ def reservation_of(services: Services, reservation_id: str) -> ReservationPage:
             cost=amount_of(shown.cost, places),
         ),
         lines=tuple(
-            Entry(row_of_line(line, 0, decimals), amount_of(line.amount_nanos, decimals), one.whose)
+            LedgerRow(
+                row_of_line(line, 0, decimals), amount_of(line.amount_nanos, decimals), one.whose
+            )
             for line in reversed(newest)
         ),
         earlier=len(hidden),
@@ -123,7 +115,7 @@ def _user(used: Used, whole: int, places: int) -> UserRow:
     )
 
 
-def _sums(shown: Shown, nodes: int) -> Iterator[str]:
+def _sums(shown: ReservationStatus, nodes: int) -> Iterator[str]:
     """What it comes to, in sentences that can be checked by hand."""
     one = shown.reservation
     ahead = "" if shown.whole is None else _product(shown, one.chips * (one.end - one.start))
@@ -141,7 +133,7 @@ def _sums(shown: Shown, nodes: int) -> Iterator[str]:
             yield from _so_far(shown, nodes, "Total, used or not:")
 
 
-def _so_far(shown: Shown, nodes: int, begins: str) -> Iterator[str]:
+def _so_far(shown: ReservationStatus, nodes: int, begins: str) -> Iterator[str]:
     if not shown.chip_seconds:
         return
     yield f"{begins} {_product(shown, shown.chip_seconds)} = {exact(shown.cost)}."
@@ -153,7 +145,7 @@ def _so_far(shown: Shown, nodes: int, begins: str) -> Iterator[str]:
         yield "No node used any of it."
 
 
-def _product(shown: Shown, chip_seconds: int) -> str:
+def _product(shown: ReservationStatus, chip_seconds: int) -> str:
     """The sum as it is made of chips, seconds and the price, where that was one price."""
     one = shown.reservation
     base = f"{count(one.chips, 'chip')} {TIMES} {chip_seconds // one.chips:,} s"
@@ -164,7 +156,7 @@ def _product(shown: Shown, chip_seconds: int) -> str:
     return f"{base} {TIMES} {exact(rate)} a chip-hour \N{DIVISION SIGN} 3,600"
 
 
-def _facts(shown: Shown) -> Iterator[Fact]:
+def _facts(shown: ReservationStatus) -> Iterator[Fact]:
     one, price = shown.reservation, shown.price
     yield Fact("Name at Google", one.name)
     yield Fact("Hardware", f"{count(one.chips, 'chip')} of {one.generation}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.application.pricing.reservations import Shown
+from service.application.pricing.reservations import ReservationStatus
 from service.application.services import Services
 from service.dashboard.kit.figures import Moment, count, duration, exact, moment, money
 from service.dashboard.kit.links import home_of_reservation
@@ -22,7 +22,7 @@ _ORDER = tuple(ReservationState[name] for name in ("RUNNING", "PLANNED", "OVER",
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class ReservationBar:
     """What was paid so far, and the part of it that nodes used, in parts of WIDTH; `now` is where
     the period has come to."""
 
@@ -54,7 +54,7 @@ class ReservationRow:
     unused: str
     unused_share: str
     whole: str
-    bar: Bar | None
+    bar: ReservationBar | None
     bar_words: str
     reason: str
     withdrawn: Moment | None
@@ -80,11 +80,11 @@ def reservations_of(services: Services) -> ReservationsPage:
     )
 
 
-def _place(shown: Shown) -> int:
+def _place(shown: ReservationStatus) -> int:
     return _ORDER.index(shown.reservation.state(shown.as_of))
 
 
-def row_of(shown: Shown) -> ReservationRow:
+def row_of(shown: ReservationStatus) -> ReservationRow:
     """A reservation in words."""
     one = shown.reservation
     tone, verdict = _verdict(shown)
@@ -117,7 +117,7 @@ def row_of(shown: Shown) -> ReservationRow:
     )
 
 
-def bar_of(shown: Shown) -> Bar | None:
+def bar_of(shown: ReservationStatus) -> ReservationBar | None:
     """The bar in whole units, so that what is used is never more than what has gone by."""
     one = shown.reservation
     if one.withdrawn_at is not None:
@@ -126,10 +126,10 @@ def bar_of(shown: Shown) -> Bar | None:
     gone = min(max(shown.as_of - one.start, 0), lasts)
     paid = shown.chip_seconds * WIDTH // (lasts * one.chips)
     used = (shown.chip_seconds - shown.unused_chip_seconds) * WIDTH // (lasts * one.chips)
-    return Bar(paid, min(max(used, 0), paid), gone * WIDTH // lasts)
+    return ReservationBar(paid, min(max(used, 0), paid), gone * WIDTH // lasts)
 
 
-def _bar_words(bar: Bar, shown: Shown) -> str:
+def _bar_words(bar: ReservationBar, shown: ReservationStatus) -> str:
     """What the bar shows, for those who do not see it."""
     gone = f"{share(bar.now, WIDTH) or 'nothing'} of the period has passed"
     if not shown.chip_seconds:
@@ -138,13 +138,13 @@ def _bar_words(bar: Bar, shown: Shown) -> str:
     return f"{gone}; {share(used, shown.chip_seconds) or 'nothing'} of that was used"
 
 
-def _known(shown: Shown, nanos: int) -> str:
+def _known(shown: ReservationStatus, nanos: int) -> str:
     """An amount so far; not nothing where nobody knows the price of any of it."""
     unknown = shown.unpriced_seconds > 0 and shown.chip_seconds == 0
     return NOT_KNOWN if unknown else money(nanos)
 
 
-def _verdict(shown: Shown) -> tuple[str, str]:
+def _verdict(shown: ReservationStatus) -> tuple[str, str]:
     """The sign and the words for how it stands."""
     one, now = shown.reservation, shown.as_of
     match one.state(now):
@@ -159,11 +159,11 @@ def _verdict(shown: Shown) -> tuple[str, str]:
             return "still", "withdrawn"
 
 
-def _overused(shown: Shown) -> bool:
+def _overused(shown: ReservationStatus) -> bool:
     return shown.unused_chip_seconds < 0
 
 
-def _doubts(shown: Shown) -> list[str]:
+def _doubts(shown: ReservationStatus) -> list[str]:
     """What may be wrong with the record or the figures, in sentences."""
     found = []
     if shown.unpriced_seconds:

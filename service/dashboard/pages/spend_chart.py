@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 
 from service.application.costs.costs import CostReport
 from service.dashboard.kit.charts import Picture, draw
-from service.dashboard.kit.cost_query import Asked
+from service.dashboard.kit.cost_query import CostsAsked
 from service.dashboard.kit.figures import moment, money, spelled
 from service.dashboard.kit.series import Grouping, Series, series_of
 from service.domain.clock import DAY
@@ -23,7 +23,7 @@ NOTHING = "\N{EN DASH}"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LegendEntry:
     """One line of the legend; the texture goes by `place`, and `href` to what it is made of."""
 
     name: str
@@ -45,7 +45,7 @@ class DayLabel:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SpendDay:
     """One day of the table: its amounts by series, and their sum; `href` is its own page."""
 
     day: str
@@ -65,8 +65,8 @@ class Spending:
     picture: Picture
     places: tuple[int, ...]
     labels: tuple[DayLabel, ...]
-    legend: tuple[Entry, ...]
-    rows: tuple[Row, ...]
+    legend: tuple[LegendEntry, ...]
+    rows: tuple[SpendDay, ...]
     total: str
     as_of: str
     estimated: bool
@@ -74,7 +74,7 @@ class Spending:
 
 def spending_of(report: CostReport, grouping: Grouping, window: str) -> Spending:
     """The chart for a report of that window by day and that dimension."""
-    asked = Asked(window, (grouping.dimension,), Granularity.DAY)
+    asked = CostsAsked(window, (grouping.dimension,), Granularity.DAY)
     days = [part.start for part in buckets(report.window, Granularity.DAY, zone_of("UTC"))]
     totals: dict[str, int] = defaultdict(int)
     for row in report.rows:
@@ -108,13 +108,13 @@ def _matrix(report: CostReport, days: Sequence[int], layers: Sequence[Series]) -
 
 
 def _legend(
-    layers: Sequence[Series], shown: Sequence[Sequence[int]], places: int, asked: Asked
-) -> tuple[Entry, ...]:
+    layers: Sequence[Series], shown: Sequence[Sequence[int]], places: int, asked: CostsAsked
+) -> tuple[LegendEntry, ...]:
     """Highest layer first, as the eye meets them."""
     columns = [sum(row[n] for row in shown) for n in range(len(layers))]
     total = sum(columns)
     entries = [
-        Entry(
+        LegendEntry(
             layer.name,
             layer.place,
             spelled(units, places),
@@ -126,7 +126,7 @@ def _legend(
     return tuple(reversed(entries))
 
 
-def _made_of(layer: Series, asked: Asked) -> str:
+def _made_of(layer: Series, asked: CostsAsked) -> str:
     """Where a layer is broken down: one value by what is below it, several by themselves."""
     if len(layer.values) > 1:
         return asked.page
@@ -150,11 +150,11 @@ def _rows(
     amounts: Sequence[Sequence[int]],
     shown: Sequence[Sequence[int]],
     layers: Sequence[Series],
-    asked: Asked,
-) -> tuple[Row, ...]:
+    asked: CostsAsked,
+) -> tuple[SpendDay, ...]:
     places = places_for(sum(map(sum, amounts)))
     return tuple(
-        Row(
+        SpendDay(
             day=f"{_day(day):%a} {moment(day).date}",
             iso=_day(day).isoformat(),
             amounts=tuple(

@@ -9,11 +9,11 @@ from functools import cache
 from service.application.costs.statements import Month
 from service.application.pricing.prices import PriceQuery
 from service.application.services import Services
-from service.dashboard.kit.amounts import Amount, amount_of, chip_hours, places_of
-from service.dashboard.kit.cost_query import Asked, month_window
+from service.dashboard.kit.amounts import ExactAmount, amount_of, chip_hours, places_of
+from service.dashboard.kit.cost_query import CostsAsked, month_window
 from service.dashboard.kit.figures import Moment, exact, moment
 from service.dashboard.pages.prices import address_of
-from service.domain.billing_period import GRACE, Period, PeriodState, period_named
+from service.domain.billing_period import GRACE, BillingMonth, PeriodState, period_named
 from service.domain.catalog.zones import region_of
 from service.domain.costs.dimensions import condition_of
 from service.domain.pricing.price_book import CALENDAR, Price
@@ -33,7 +33,7 @@ class MonthRow:
     state: str
     tone: str
     means: str
-    amount: Amount
+    amount: ExactAmount
     chip_hours: str
     vm_hours: str
 
@@ -47,7 +47,7 @@ class StatementsPage:
 
 
 @dataclass(frozen=True, slots=True)
-class LineRow:
+class StatementRow:
     """One line in words; `costs` is where one sees which nodes it is made of."""
 
     who: str
@@ -59,7 +59,7 @@ class LineRow:
     price_address: str
     listed: str
     chip_hours: str
-    amount: Amount
+    amount: ExactAmount
     costs: str
 
 
@@ -70,10 +70,10 @@ class StatementPage:
     month: MonthRow
     start: Moment
     end: Moment
-    own: tuple[LineRow, ...]
-    own_amount: Amount
-    corrections: tuple[LineRow, ...]
-    corrected_amount: Amount
+    own: tuple[StatementRow, ...]
+    own_amount: ExactAmount
+    corrections: tuple[StatementRow, ...]
+    corrected_amount: ExactAmount
     as_of: Moment
 
 
@@ -137,7 +137,9 @@ def _meaning(month: Month) -> str:
             )
 
 
-def _line(line: StatementLine, period: Period, now: int, places: int, in_force: PriceOf) -> LineRow:
+def _line(
+    line: StatementLine, period: BillingMonth, now: int, places: int, in_force: PriceOf
+) -> StatementRow:
     used = period_named(line.corrects) if line.corrects else period
     conditions = (
         ("project", line.project),
@@ -147,12 +149,12 @@ def _line(line: StatementLine, period: Period, now: int, places: int, in_force: 
         ("provisioning_model", line.model),
         ("zone", line.zone),
     )
-    asked = Asked(
+    asked = CostsAsked(
         window=month_window(used),
         aggregate=("node",),
         only=tuple(condition_of(name, value) for name, value in conditions),
     )
-    return LineRow(
+    return StatementRow(
         who=", ".join(name for name in (line.team, line.owner) if name) or "no team or owner",
         what=f"{line.accelerator_type}, {line.model}" + _reservation(line),
         zone=line.zone,
@@ -180,7 +182,7 @@ def _reservation(line: StatementLine) -> str:
             return f", unused of {line.reservation}"
 
 
-def _price_address(line: StatementLine, used: Period, now: int, in_force: PriceOf) -> str:
+def _price_address(line: StatementLine, used: BillingMonth, now: int, in_force: PriceOf) -> str:
     """Where the price of a line stands: as of the last second of the month, or of its first where
     it changed in between; empty where it was another one still. In a reservation it is its own, or
     else what was entered for reserved capacity."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from service.domain.budgets.budget import Budget, Held
+from service.domain.budgets.budget import Budget, HeldAmount
 from service.domain.catalog import catalog
 from service.domain.catalog.zones import region_of
 from service.domain.clock import HOUR, rfc3339
@@ -128,7 +128,7 @@ class Room:
     budget: Budget
     window: Window
     spent: int
-    held: Held
+    held: HeldAmount
     inside: Mapping[str, Sequence[Purchase]] = field(default_factory=dict)
 
     def within(self, node_id: str) -> Sequence[Purchase]:
@@ -143,7 +143,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class WorstRate:
     """The worst price of a wish in nano-dollars an hour, None where one is not known; `unpriced`
     are the places without a price."""
 
@@ -162,7 +162,7 @@ def hold_for(cuts: Sequence[Cut], units: int, seconds: int) -> Hold:
     return Hold("", _worst_of(cuts, units), seconds)
 
 
-def rate_of(spec: NodeSpec, book: PriceBook, now: int) -> Rate:
+def rate_of(spec: NodeSpec, book: PriceBook, now: int) -> WorstRate:
     """The dearest of all that a node may be made of, wherever it may be, at every price that is
     known for the time to come."""
     rates: list[int] = []
@@ -184,7 +184,7 @@ def rate_of(spec: NodeSpec, book: PriceBook, now: int) -> Rate:
                 unpriced[where] = None
             else:
                 rates.append(rate)
-    return Rate(None if unpriced or not rates else max(rates), tuple(unpriced))
+    return WorstRate(None if unpriced or not rates else max(rates), tuple(unpriced))
 
 
 def rate_of_purchase(usage: Usage, book: PriceBook, now: int) -> int | None:
@@ -205,7 +205,7 @@ def _worst_of(cuts: Sequence[Cut], units: int) -> int | None:
     return max(known) if known and len(known) == len(used) else None
 
 
-def refusal(asked: Hold, rate: Rate, rooms: Sequence[Room], now: int) -> BudgetExceeded | None:
+def refusal(asked: Hold, rate: WorstRate, rooms: Sequence[Room], now: int) -> BudgetExceeded | None:
     """Why a node cannot be had, by the budget that has the least room for it; None when it can.
 
     With it, posted + held + this one would be more than an amount, or nobody could tell.
@@ -242,7 +242,7 @@ def _exceeded(room: Room, asked: Hold, wanted: int, left: int) -> BudgetExceeded
     )
 
 
-def _unpriced(room: Room, rate: Rate) -> BudgetExceeded:
+def _unpriced(room: Room, rate: WorstRate) -> BudgetExceeded:
     places = list(rate.unpriced)[:20]
     return BudgetExceeded(
         f"the budget {room.budget.name!r} cannot compute what this node may cost: no price is"

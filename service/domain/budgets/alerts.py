@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from service.domain.budgets.budget import Budget, Measure, OnExceeded, Standing
+from service.domain.budgets.budget import Budget, BudgetStanding, Measure, OnExceeded
 from service.domain.clock import HOUR, rfc3339
 from service.domain.money import dollars
 
@@ -40,7 +40,7 @@ class _Cause:
 
 
 def changes(
-    budget: Budget, standing: Standing, paces: tuple[int, int], known: Mapping[str, Alert]
+    budget: Budget, standing: BudgetStanding, paces: tuple[int, int], known: Mapping[str, Alert]
 ) -> list[tuple[Alert, str]]:
     """The alerts that are not as they were, each with what to tell of it: empty where it is only
     armed anew. `paces` is what was spent in each of PACES.
@@ -88,7 +88,7 @@ def silence(budget: Budget, *, mails: bool) -> str:
     return ""
 
 
-def _causes(budget: Budget, standing: Standing, paces: tuple[int, int]) -> Iterator[_Cause]:
+def _causes(budget: Budget, standing: BudgetStanding, paces: tuple[int, int]) -> Iterator[_Cause]:
     amount = budget.amount
     for one in budget.thresholds:
         value = standing.spent if one.of is Measure.ACTUAL else standing.forecast
@@ -114,7 +114,9 @@ def _causes(budget: Budget, standing: Standing, paces: tuple[int, int]) -> Itera
     )
 
 
-def _burn_rate(budget: Budget, times: int, standing: Standing, paces: tuple[int, int]) -> _Cause:
+def _burn_rate(
+    budget: Budget, times: int, standing: BudgetStanding, paces: tuple[int, int]
+) -> _Cause:
     """The pace of each stretch in shares of the even one, by whole numbers on both sides."""
     length = standing.window.end - standing.window.start
     pairs = [

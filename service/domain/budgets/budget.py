@@ -166,7 +166,7 @@ class Budget:
         return Window(start, whole.end if self.end is None else min(whole.end, self.end))
 
 
-class Held(NamedTuple):
+class HeldAmount(NamedTuple):
     """What the nodes and reservations of a budget may still cost: `known` are nano-dollars,
     `unpriced` the ids of those for which no price is known, and which are in no figure."""
 
@@ -180,7 +180,7 @@ class Held(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class BudgetStanding:
     """How a budget stands: nano-dollars spent in `window` up to `as_of`, what its nodes may still
     cost in it (`held`), and what is expected at its end, as of the last full minute (None where
     nothing forecasts). `unpriced_seconds` were used at a price that is not known, and are not in
@@ -188,7 +188,7 @@ class Standing:
 
     window: Window
     spent: int
-    held: Held
+    held: HeldAmount
     forecast: int | None
     as_of: int
     unpriced_seconds: int = 0
@@ -202,7 +202,7 @@ class Books(Protocol):
         """Nano-dollars that were spent in a window up to now."""
         ...
 
-    def standing(self, budget: Budget) -> Standing | None:
+    def standing(self, budget: Budget) -> BudgetStanding | None:
         """How a budget stands now; None while it does not count."""
         ...
 

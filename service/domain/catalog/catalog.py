@@ -10,7 +10,7 @@ from functools import cache
 
 from service.domain.catalog.accelerators import AcceleratorType, Generation, spelled
 from service.domain.catalog.provisioning import ProvisioningModel
-from service.domain.catalog.zones import Offer
+from service.domain.catalog.zones import ZoneOffer
 from service.domain.errors import NotOffered, Rejected, UnknownAcceleratorType
 from service.domain.reference_tables import rows
 
@@ -30,7 +30,7 @@ class Catalog:
 
     generations: Mapping[str, Generation]
     accelerators: Mapping[str, AcceleratorType]
-    offers: tuple[Offer, ...]
+    offers: tuple[ZoneOffer, ...]
 
     def accelerator(self, name: str) -> AcceleratorType:
         """The type of that name.
@@ -192,7 +192,7 @@ def load() -> Catalog:
         accelerators={
             row["accelerator_type"]: AcceleratorType.of(row) for row in rows("accelerators")
         },
-        offers=tuple(Offer.of(row) for row in rows("zones")),
+        offers=tuple(ZoneOffer.of(row) for row in rows("zones")),
     )
 
 

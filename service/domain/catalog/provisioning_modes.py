@@ -19,7 +19,7 @@ MAX_SLICES = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class ProvisioningTerms:
     """How a wish asks for its hardware; `queued` None leaves that to the service."""
 
     model: ProvisioningModel
@@ -30,7 +30,7 @@ class Terms:
     architecture: Architecture = Architecture.VM
 
 
-def is_queued(terms: Terms) -> bool:
+def is_queued(terms: ProvisioningTerms) -> bool:
     """Whether it goes through a queued resource. Raises Rejected for what no tier allows."""
     if terms.architecture is Architecture.NODE:
         return False  # `service.domain.nodes.legacy` says what else those can be asked for
@@ -48,7 +48,7 @@ def is_queued(terms: Terms) -> bool:
     return bool(terms.queued or needs)
 
 
-def run_limit(terms: Terms) -> tuple[int | None, tuple[str, ...]]:
+def run_limit(terms: ProvisioningTerms) -> tuple[int | None, tuple[str, ...]]:
     """Seconds after READY at which it goes, and what to tell of that. Raises Rejected when it is
     longer than the tier allows."""
     if terms.model is not ProvisioningModel.FLEX_START:
@@ -85,7 +85,7 @@ def gives_up_at(created_at: int, max_wait_seconds: int | None, until: int | None
     return min((end for end in (waited, until) if end is not None), default=None)
 
 
-def _needs_the_queue(terms: Terms) -> str:
+def _needs_the_queue(terms: ProvisioningTerms) -> str:
     """Why it cannot be had directly; empty when it can."""
     if terms.model in QUEUED_ONLY:
         return f"{terms.model} is available"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ZoneOffer:
     """That a zone has a generation, and who says so.
 
     `api`: the Cloud TPU API lists it there. `documented`: Google's documentation does, for any
@@ -28,7 +28,7 @@ class Offer:
         return region_of(self.zone)
 
     @classmethod
-    def of(cls, row: Mapping[str, str]) -> Offer:
+    def of(cls, row: Mapping[str, str]) -> ZoneOffer:
         """The offer that a row of `zones.csv` describes."""
         return cls(
             generation=row["generation"],

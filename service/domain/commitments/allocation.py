@@ -21,7 +21,7 @@ Shares = tuple[tuple[str, int], ...]
 """Commitment ids with the chips that each covers, in the order in which they are served."""
 
 
-class Span(NamedTuple):
+class UsageSpan(NamedTuple):
     """On-demand usage of one price region: `chips` in the whole seconds [start, end). No two spans
     of one `rank` overlap."""
 
@@ -34,7 +34,7 @@ class Span(NamedTuple):
     end: int
 
 
-class Stretch(NamedTuple):
+class CoveredStretch(NamedTuple):
     """Seconds [start, end) of a span in which `shares` cover it, and nothing changes."""
 
     start: int
@@ -42,17 +42,17 @@ class Stretch(NamedTuple):
     shares: Shares
 
 
-Served = Mapping[Rank, Sequence[Stretch]]
+Served = Mapping[Rank, Sequence[CoveredStretch]]
 """What is covered of each usage, by time; nothing where there is no stretch."""
 
 
-def allocate(spans: Iterable[Span], commitments: Iterable[Commitment]) -> Served:
+def allocate(spans: Iterable[UsageSpan], commitments: Iterable[Commitment]) -> Served:
     """Cover the usage by the commitments, which all count.
 
     Costs O(n log n) for n spans while the first commitment covers all usage or there is none, since
     a change touches only the span that changes. Otherwise each change touches all spans that run.
     """
-    pools: dict[tuple[str, str], tuple[list[Span], list[Commitment]]] = defaultdict(
+    pools: dict[tuple[str, str], tuple[list[UsageSpan], list[Commitment]]] = defaultdict(
         lambda: ([], [])
     )
     for one in commitments:
@@ -60,7 +60,7 @@ def allocate(spans: Iterable[Span], commitments: Iterable[Commitment]) -> Served
     for span in spans:
         if (span.region, span.generation) in pools and span.start < span.end:
             pools[span.region, span.generation][0].append(span)
-    served: dict[Rank, list[Stretch]] = {}
+    served: dict[Rank, list[CoveredStretch]] = {}
     for its_spans, its_commitments in pools.values():
         served |= _Sweep().over(its_spans, its_commitments)
     return served
@@ -70,8 +70,8 @@ class _Sweep:
     """The state between two changes of one pool: which spans run, and what covers each."""
 
     def __init__(self) -> None:
-        self._running: dict[Rank, Span] = {}
-        self._in_order: list[Span] = []
+        self._running: dict[Rank, UsageSpan] = {}
+        self._in_order: list[UsageSpan] = []
         """The same by rank."""
         self._chips: Counter[str] = Counter()
         """Chips that run, by project."""
@@ -82,15 +82,15 @@ class _Sweep:
         self._alone: str | None = None
         """The commitment that covers everything; empty where nothing is covered, None where
         neither holds."""
-        self._found: defaultdict[Rank, list[Stretch]] = defaultdict(list)
+        self._found: defaultdict[Rank, list[CoveredStretch]] = defaultdict(list)
 
     def over(
-        self, spans: Iterable[Span], commitments: Iterable[Commitment]
-    ) -> Mapping[Rank, list[Stretch]]:
+        self, spans: Iterable[UsageSpan], commitments: Iterable[Commitment]
+    ) -> Mapping[Rank, list[CoveredStretch]]:
         """Go through all instants at which something changes."""
-        ends: defaultdict[int, list[Span | Commitment]] = defaultdict(list)
-        starts: defaultdict[int, list[Span | Commitment]] = defaultdict(list)
-        every: list[Span | Commitment] = [*spans, *commitments]
+        ends: defaultdict[int, list[UsageSpan | Commitment]] = defaultdict(list)
+        starts: defaultdict[int, list[UsageSpan | Commitment]] = defaultdict(list)
+        every: list[UsageSpan | Commitment] = [*spans, *commitments]
         for one in every:
             starts[one.start].append(one)
             ends[one.end].append(one)
@@ -100,12 +100,12 @@ class _Sweep:
         return self._found
 
     def _change(
-        self, ended: Iterable[Span | Commitment], begun: Iterable[Span | Commitment]
+        self, ended: Iterable[UsageSpan | Commitment], begun: Iterable[UsageSpan | Commitment]
     ) -> set[Rank]:
         """Take in what ends and what begins; answers the usage that did."""
         changed: set[Rank] = set()
         for one in ended:
-            if isinstance(one, Span):
+            if isinstance(one, UsageSpan):
                 del self._running[one.rank]
                 del self._in_order[bisect_left(self._in_order, one)]
                 self._chips[one.project] -= one.chips
@@ -113,7 +113,7 @@ class _Sweep:
             else:
                 self._committed.remove(one)
         for one in begun:
-            if isinstance(one, Span):
+            if isinstance(one, UsageSpan):
                 self._running[one.rank] = one
                 insort(self._in_order, one)
                 self._chips[one.project] += one.chips
@@ -136,7 +136,7 @@ class _Sweep:
         ]
         for rank in others:
             if rank in before:
-                stretch = Stretch(self._since[rank], instant, before.pop(rank))
+                stretch = CoveredStretch(self._since[rank], instant, before.pop(rank))
                 self._found[rank].append(stretch)
             if rank in shares:
                 before[rank], self._since[rank] = shares[rank], instant
@@ -158,7 +158,7 @@ class _Sweep:
         return {span.rank: ((alone, span.chips),) for span in here}
 
 
-def shares_of(spans: Sequence[Span], committed: Iterable[Commitment]) -> Mapping[Rank, Shares]:
+def shares_of(spans: Sequence[UsageSpan], committed: Iterable[Commitment]) -> Mapping[Rank, Shares]:
     """What covers the spans that run at one instant, by rank; both are in their order. Nothing is
     said of a span that is not covered."""
     left = [span.chips for span in spans]

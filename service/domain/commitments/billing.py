@@ -14,10 +14,10 @@ from functools import lru_cache
 
 from service.domain.clock import HOUR, floor_to
 from service.domain.commitments.commitment import Commitment, Term, fee, listed_rate
-from service.domain.commitments.coverage import NOTHING, Covered, Line, Priced
-from service.domain.costs.charge import Charge, CommittedUse, Kind, Resource, Status, tags_of
+from service.domain.commitments.coverage import NOTHING, CoverageLine, Covered, Priced
+from service.domain.costs.charge import Charge, ChargeKind, CommittedUse, Resource, Status, tags_of
 from service.domain.metering.attribution import Attribution
-from service.domain.metering.ledger import Slot, parts_of
+from service.domain.metering.ledger import LedgerSlot, parts_of
 from service.domain.money import half_even
 from service.domain.pricing.price_book import PriceBook
 from service.domain.time_window import Window
@@ -29,7 +29,7 @@ _TYPES: Mapping[Term, str] = {
 }
 
 
-def billed_hours(window: Window, lines: Iterable[Line], now: int) -> Window:
+def billed_hours(window: Window, lines: Iterable[CoverageLine], now: int) -> Window:
     """The whole hours that begin in a window and of which the ledger says all: neither the current
     hour, nor any since the first that is not posted of some usage."""
     until = floor_to(now, HOUR)
@@ -39,7 +39,7 @@ def billed_hours(window: Window, lines: Iterable[Line], now: int) -> Window:
     return Window(first, max(first, min(-floor_to(-window.end, HOUR), last)))
 
 
-def _is_behind(line: Line, until: int) -> bool:
+def _is_behind(line: CoverageLine, until: int) -> bool:
     usage = line.meter.usage
     return usage.posted_until < (until if usage.end is None else min(usage.end, until))
 
@@ -48,7 +48,7 @@ class CommittedBill:
     """Splits charges, and adds up what they were covered with."""
 
     def __init__(
-        self, lines: Iterable[Line], some: Sequence[Priced], book: PriceBook, hours: Window
+        self, lines: Iterable[CoverageLine], some: Sequence[Priced], book: PriceBook, hours: Window
     ) -> None:
         """`hours` are those of `billed_hours`; the lines are known in all of them."""
         self._lines = {line.meter.usage.id: line for line in lines}
@@ -100,17 +100,17 @@ class CommittedBill:
         hour = floor_to(charge.start, HOUR)
         is_first = charge.number == 0 and charge.period is None
         is_billed = self._hours.start <= hour < self._hours.end
-        if not is_first or not is_billed or charge.resource.kind is Kind.MACHINE:
+        if not is_first or not is_billed or charge.resource.kind is ChargeKind.MACHINE:
             return {}
         if charge.usage_id not in self._lines:
             return {}
-        slot = Slot(hour, charge.price_id, charge.since, charge.list_price)
+        slot = LedgerSlot(hour, charge.price_id, charge.since, charge.list_price)
         return self._slots_of(charge.usage_id, hour).get(slot, {})
 
-    def _slots(self, usage_id: str, hour: int) -> Mapping[Slot, Mapping[str, Covered]]:
+    def _slots(self, usage_id: str, hour: int) -> Mapping[LedgerSlot, Mapping[str, Covered]]:
         """What is covered of a usage in an hour, by the slots of its charges."""
         line = self._lines[usage_id]
-        found: defaultdict[Slot, dict[str, Covered]] = defaultdict(dict)
+        found: defaultdict[LedgerSlot, dict[str, Covered]] = defaultdict(dict)
         for slot, cut in parts_of(line.meter, hour, hour + HOUR):
             for its_id, part in line.covered(cut.start, cut.end).items():
                 found[slot][its_id] = found[slot].get(its_id, NOTHING).plus(part)
@@ -175,7 +175,7 @@ def _resource(one: Commitment) -> Resource:
     return Resource(
         path=path_of(one),
         name=one.name,
-        kind=Kind.COMMITMENT,
+        kind=ChargeKind.COMMITMENT,
         project=one.project,
         zone="",
         generation=one.generation,

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from service.domain.clock import DAY, HOUR, floor_to
-from service.domain.commitments.allocation import Rank, Shares, Span, Stretch, allocate
+from service.domain.commitments.allocation import CoveredStretch, Rank, Shares, UsageSpan, allocate
 from service.domain.commitments.commitment import Commitment, rate_of
 from service.domain.metering.line_items import lines_of
 from service.domain.metering.meter import Meter, Usage
@@ -78,10 +78,12 @@ def since_of(start: int) -> int:
     return floor_to(start, DAY)
 
 
-class Line:
+class CoverageLine:
     """The on-demand usage of a node, or of one of its slices, and what covers it."""
 
-    def __init__(self, meter: Meter, stretches: Sequence[Stretch], some: Sequence[Priced]) -> None:
+    def __init__(
+        self, meter: Meter, stretches: Sequence[CoveredStretch], some: Sequence[Priced]
+    ) -> None:
         """`some` are the priced commitments of its region and generation."""
         self.meter = meter
         self._stretches = stretches
@@ -133,7 +135,7 @@ class Line:
             before = until
 
 
-def _days(stretch: Stretch, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+def _days(stretch: CoveredStretch, start: int, end: int) -> Iterator[tuple[int, int, int]]:
     """The parts of a stretch in [start, end), each within one UTC day: (anchor, start, end)."""
     start, end = max(start, stretch.start), min(end, stretch.end)
     edges = [start, *range(floor_to(start, DAY) + DAY, end, DAY), end]
@@ -165,7 +167,7 @@ def rank_of(usage: Usage) -> Rank:
     return usage.node_id, usage.slice, usage.id
 
 
-def cover(meters: Iterable[Meter], some: Sequence[Priced], since: int) -> tuple[Line, ...]:
+def cover(meters: Iterable[Meter], some: Sequence[Priced], since: int) -> tuple[CoverageLine, ...]:
     """The lines of the usage that commitments may cover. The meters are those of all usage with
     seconds from `since` on; figures are right from the first midnight after or at `since` on."""
     of_pool: defaultdict[tuple[str, str], list[Priced]] = defaultdict(list)
@@ -180,7 +182,7 @@ def cover(meters: Iterable[Meter], some: Sequence[Priced], since: int) -> tuple[
     spans = (span for meter in found for span in _spans(meter, since))
     served = allocate(spans, (one.commitment for one in some))
     return tuple(
-        Line(
+        CoverageLine(
             meter,
             served.get(rank_of(meter.usage), ()),
             of_pool[meter.usage.sku.region, meter.usage.sku.generation],
@@ -194,12 +196,12 @@ def tpu_line(usage: Usage) -> Usage:
     return lines_of(usage)[0]
 
 
-def _spans(meter: Meter, since: int) -> Iterator[Span]:
+def _spans(meter: Meter, since: int) -> Iterator[UsageSpan]:
     """The seconds with a known price: what has none is in no figure."""
     usage = meter.usage
     whole = (Window(cut.start, cut.end) for cut in meter.cuts if cut.price is not None)
     for one in _merged(whole):
-        yield Span(
+        yield UsageSpan(
             rank_of(usage),
             usage.project,
             usage.sku.region,

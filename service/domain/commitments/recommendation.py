@@ -45,7 +45,7 @@ CAUTION = (
 )
 
 
-class Span(NamedTuple):
+class ChipSpan(NamedTuple):
     """Chips in use in the whole UTC seconds [start, end)."""
 
     start: int
@@ -54,7 +54,7 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class DailyUse:
     """How many chips were in use on each of some full days that begin at `start`: for each day the
     (chips, seconds) for which so many were in use at once, 0 included, by the number of chips."""
 
@@ -67,7 +67,7 @@ class Course:
         return [(day[0][0], day[-1][0]) for day in self.days]
 
 
-def course_of(spans: Iterable[Span], start: int, days: int, committed: int = 0) -> Course:
+def course_of(spans: Iterable[ChipSpan], start: int, days: int, committed: int = 0) -> DailyUse:
     """The use of some full days, without what `committed` chips take of it."""
     end = start + days * DAY
     changes: dict[int, int] = defaultdict(int)
@@ -81,7 +81,7 @@ def course_of(spans: Iterable[Span], start: int, days: int, committed: int = 0) 
     for left, right in pairwise(edges):
         level += changes.get(left, 0)
         found[(left - start) // DAY][max(0, level - committed)] += right - left
-    return Course(start, tuple(tuple(sorted(day.items())) for day in found))
+    return DailyUse(start, tuple(tuple(sorted(day.items())) for day in found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Recommendation:
         return self.chips * (self.rates.committed or 0) * MONTH_HOURS
 
 
-def recommend(course: Course, rates: Rates, asked: str = "") -> Recommendation:
+def recommend(course: DailyUse, rates: Rates, asked: str = "") -> Recommendation:
     """What to commit to. `asked` says what that is of, such as `v6e us-east5`: together with the
     number of days it is what the draws follow from, so that the same data has the same answer, and
     more use of the same days never a smaller one."""
@@ -167,7 +167,7 @@ class _Weeks:
     """The seconds for which at least so many chips were in use, by week and number of chips: for
     the whole at `whole`, and for the seven days that begin with each day."""
 
-    def __init__(self, course: Course) -> None:
+    def __init__(self, course: DailyUse) -> None:
         self.levels = sorted({level for day in course.days for level, _ in day if level})
         by_day = [self._at_least(dict(day)) for day in course.days]
         self.days = len(by_day)

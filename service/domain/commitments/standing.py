@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from service.domain.commitments.commitment import Commitment, fee
-from service.domain.commitments.coverage import NOTHING, Covered, Line, Priced, total_of
+from service.domain.commitments.coverage import NOTHING, CoverageLine, Covered, Priced, total_of
 from service.domain.time_window import Window
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class CoverageFigures:
     """Usage that commitments may cover: what it was charged, how much of it was eligible and
     covered, what was avoided, and the part of the fees that covers it."""
 
@@ -25,9 +25,9 @@ class Figures:
         """What it costs after commitments: the covered part at their rates, the rest as charged."""
         return self.charged - self.covered.avoided + self.covered.cost
 
-    def plus(self, other: Figures) -> Figures:
+    def plus(self, other: CoverageFigures) -> CoverageFigures:
         """Both together."""
-        return Figures(
+        return CoverageFigures(
             self.charged + other.charged,
             self.eligible + other.eligible,
             self.covered.plus(other.covered),
@@ -35,7 +35,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CommitmentStanding:
     """A commitment in a window. `fee` is paid for `committed` chip-seconds, used or not; `eligible`
     are those of usage that it may cover; `users` is what it covers by (node id, team)."""
 
@@ -73,14 +73,14 @@ class CommitmentUsage:
     commitments in their term without a known rate, which are in no figure."""
 
     window: Window
-    standings: tuple[Standing, ...]
-    users: Mapping[tuple[str, str], Figures]
+    standings: tuple[CommitmentStanding, ...]
+    users: Mapping[tuple[str, str], CoverageFigures]
     unpriced: tuple[Commitment, ...] = ()
 
     @property
-    def total(self) -> Figures:
+    def total(self) -> CoverageFigures:
         """All usage that commitments may cover."""
-        found = Figures()
+        found = CoverageFigures()
         for one in self.users.values():
             found = found.plus(one)
         return found
@@ -100,16 +100,16 @@ class CommitmentUsage:
         """What was avoided less all fees."""
         return sum(one.saving for one in self.standings)
 
-    def by_node(self) -> Mapping[str, Figures]:
+    def by_node(self) -> Mapping[str, CoverageFigures]:
         """The same by node id."""
         return self._by(0)
 
-    def by_team(self) -> Mapping[str, Figures]:
+    def by_team(self) -> Mapping[str, CoverageFigures]:
         """The same by team; empty for usage of no team."""
         return self._by(1)
 
-    def _by(self, which: int) -> Mapping[str, Figures]:
-        found: defaultdict[str, Figures] = defaultdict(Figures)
+    def _by(self, which: int) -> Mapping[str, CoverageFigures]:
+        found: defaultdict[str, CoverageFigures] = defaultdict(CoverageFigures)
         for key, figures in self.users.items():
             found[key[which]] = found[key[which]].plus(figures)
         return found
@@ -117,12 +117,12 @@ class CommitmentUsage:
 
 def usage_in(
     window: Window,
-    lines: Iterable[Line],
+    lines: Iterable[CoverageLine],
     some: Sequence[Priced],
     unpriced: Iterable[Commitment] = (),
 ) -> CommitmentUsage:
     """The figures of a window: the lines are those that `cover` answers for all usage in it."""
-    users: defaultdict[tuple[str, str], Figures] = defaultdict(Figures)
+    users: defaultdict[tuple[str, str], CoverageFigures] = defaultdict(CoverageFigures)
     covers: defaultdict[str, dict[tuple[str, str], Covered]] = defaultdict(dict)
     chips: defaultdict[str, int] = defaultdict(int)
     for line in lines:
@@ -135,7 +135,9 @@ def usage_in(
                 covers[its_id][key] = covers[its_id].get(key, NOTHING).plus(part)
             together = total_of(by_commitment.values())
             charged = line.meter.charge(start, end)
-            users[key] = users[key].plus(Figures(charged, line.eligible(start, end), together))
+            users[key] = users[key].plus(
+                CoverageFigures(charged, line.eligible(start, end), together)
+            )
     standings = tuple(
         _standing(one, window, chips[one.commitment.id], covers[one.commitment.id]) for one in some
     )
@@ -149,14 +151,14 @@ def usage_in(
 
 def _standing(
     one: Priced, window: Window, eligible: int, users: Mapping[tuple[str, str], Covered]
-) -> Standing:
+) -> CommitmentStanding:
     its = one.commitment
     seconds = max(0, min(window.end, its.end) - max(window.start, its.start))
     whole = fee(its, one.rate, window.start, window.end)
-    return Standing(one, whole, its.chips * seconds, eligible, users)
+    return CommitmentStanding(one, whole, its.chips * seconds, eligible, users)
 
 
-def _eligible(line: Line, one: Commitment, window: Window) -> int:
+def _eligible(line: CoverageLine, one: Commitment, window: Window) -> int:
     usage = line.meter.usage
     if (usage.sku.region, usage.sku.generation) != (one.region, one.generation):
         return 0

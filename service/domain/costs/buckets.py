@@ -28,7 +28,7 @@ def _end_of(part: Window) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class HourMove:
     """An hour that counts in the part at `position` (`sign` 1), or does not (-1), other than the
     day does in which it lies."""
 
@@ -49,16 +49,16 @@ class DaysAndHours:
     def __init__(self, edges: Sequence[int]) -> None:
         self._midnights = [floor_to(edge + DAY // 2, DAY) for edge in edges]
         self.start, self.end = self._midnights[0], self._midnights[-1]
-        moves: dict[int, list[Move]] = defaultdict(list)
+        moves: dict[int, list[HourMove]] = defaultdict(list)
         last = len(edges) - 1
         for number, (edge, midnight) in enumerate(zip(edges, self._midnights, strict=True)):
             sign = 1 if edge < midnight else -1
             for hour in range(min(edge, midnight), max(edge, midnight), HOUR):
                 if number < last:
-                    moves[hour].append(Move(number, sign))
+                    moves[hour].append(HourMove(number, sign))
                 if number:
-                    moves[hour].append(Move(number - 1, -sign))
-        self.moves: Mapping[int, Sequence[Move]] = dict(moves)
+                    moves[hour].append(HourMove(number - 1, -sign))
+        self.moves: Mapping[int, Sequence[HourMove]] = dict(moves)
 
     def part_of(self, day: int) -> int:
         """The position of the part in which a day counts that lies in [start, end)."""

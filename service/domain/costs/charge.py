@@ -15,7 +15,7 @@ OURS = ("user", "team", "job")
 """The tags that say who is charged; labels stand beside them."""
 
 
-class Kind(StrEnum):
+class ChargeKind(StrEnum):
     """What can be charged for, as a bill calls it."""
 
     TPU_VM = "TPU VM"
@@ -67,7 +67,7 @@ class Resource:
 
     path: str
     name: str
-    kind: Kind
+    kind: ChargeKind
     project: str
     zone: str
     generation: str

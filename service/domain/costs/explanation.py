@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from service.domain.clock import HOUR, rfc3339
 from service.domain.metering.attribution import Attribution
-from service.domain.metering.ledger import Slot, parts_of
+from service.domain.metering.ledger import LedgerSlot, parts_of
 from service.domain.metering.line_items import lines_of
 from service.domain.metering.meter import Evidence, Meter, Usage
 from service.domain.metering.reservation import Reservation
@@ -19,7 +19,7 @@ NO_PRICE = "its price is unknown: the price book has none for it"
 
 
 @dataclass(frozen=True, slots=True)
-class Charge:
+class LineCharge:
     """What a line charges: `seconds` are chip-seconds, or those of the one virtual machine where
     `is_vm`; `price` is nano-dollars for a chip, or the machine, and an hour; `amount` nano-dollars.
     """
@@ -37,7 +37,7 @@ class Charge:
         return f"{dollars(self.price)} {per} / 3,600 = {dollars(self.amount)}"
 
 
-def sum_of(charge: Charge, chips: int) -> str:
+def sum_of(charge: LineCharge, chips: int) -> str:
     """Chips x seconds x price, as it would be checked on paper."""
     quantity = _quantity(charge.seconds, chips, is_vm=charge.is_vm)
     whole = "only the whole interval is rounded, so that its lines sum to it exactly"
@@ -57,7 +57,7 @@ def _quantity(seconds: int, chips: int, *, is_vm: bool) -> str:
     return f"{seconds:,} chip-seconds"
 
 
-def unused_sum_of(charge: Charge, chips: int, seconds: int) -> str:
+def unused_sum_of(charge: LineCharge, chips: int, seconds: int) -> str:
     """The same of a line that says what nobody used of `chips` that were reserved for so long."""
     reserved = chips * seconds
     used = reserved - charge.seconds
@@ -80,7 +80,7 @@ def unused_sum_of(charge: Charge, chips: int, seconds: int) -> str:
     )
 
 
-def _rounded(charge: Charge, whole: str) -> str:
+def _rounded(charge: LineCharge, whole: str) -> str:
     alone = half_even(charge.seconds * charge.price, HOUR)
     if alone == charge.amount or charge.is_adjustment:
         return ""
@@ -88,7 +88,7 @@ def _rounded(charge: Charge, whole: str) -> str:
 
 
 def stretches_of(
-    slot: Slot,
+    slot: LedgerSlot,
     period: Window,
     usage: Usage,
     book: PriceBook,

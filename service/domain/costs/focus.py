@@ -18,7 +18,7 @@ from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.catalog.regions import region_name
 from service.domain.clock import DAY, rfc3339
 from service.domain.costs import focus_sku
-from service.domain.costs.charge import Charge, Kind, Resource, Status
+from service.domain.costs.charge import Charge, ChargeKind, Resource, Status
 from service.domain.money import half_even, usd
 from service.domain.pricing.price_book import Price
 
@@ -216,11 +216,11 @@ def _rest(otherwise: Mapping[str, str]) -> str:
 _REST = {
     kind: _rest(otherwise)
     for kind, otherwise in {
-        Kind.TPU_VM: {},
-        Kind.TPU_NODE: {},
-        Kind.MACHINE: _OF_MACHINES,
-        Kind.RESERVATION: _OF_UNUSED,
-        Kind.COMMITMENT: _OF_UNUSED,
+        ChargeKind.TPU_VM: {},
+        ChargeKind.TPU_NODE: {},
+        ChargeKind.MACHINE: _OF_MACHINES,
+        ChargeKind.RESERVATION: _OF_UNUSED,
+        ChargeKind.COMMITMENT: _OF_UNUSED,
     }.items()
 }
 _REST_OF_FEE = _rest(_OF_FEE)
@@ -252,7 +252,7 @@ def _money(charge: Charge) -> Row:
     quantity = half_even(charge.quantity * 10**QUANTITY_PLACES, 3_600)
     billed, paid = usd(charge.amount), _price(charge.unit_price)
     effective = billed if charge.effective is None else usd(charge.effective)
-    is_consumed = charge.resource.kind not in (Kind.RESERVATION, Kind.COMMITMENT)
+    is_consumed = charge.resource.kind not in (ChargeKind.RESERVATION, ChargeKind.COMMITMENT)
     is_committed = charge.resource.commitment or charge.resource.committed
     contracted = _cost(charge.unit_price, quantity, charge.amount)
     if charge.list_price is None or charge.list_amount is None:
@@ -297,7 +297,7 @@ def _decimal(value: int, places: int) -> str:
 
 
 @lru_cache(_KEPT)
-def _sku(price: Price, kind: Kind) -> str:
+def _sku(price: Price, kind: ChargeKind) -> str:
     return _cells(*focus_sku.of(price, kind))
 
 
@@ -308,7 +308,7 @@ def _unknown_sku(resource: Resource, price_id: str) -> str:
 
 @lru_cache(_KEPT)
 def _resource(of: Resource) -> str:
-    is_node = of.kind in (Kind.TPU_VM, Kind.TPU_NODE)
+    is_node = of.kind in (ChargeKind.TPU_VM, ChargeKind.TPU_NODE)
     return _cells(
         of.path,
         of.name,
@@ -324,7 +324,7 @@ def _resource(of: Resource) -> str:
         _status(of),
         *_commitment(of),
         of.accelerator_type if is_node else "",
-        of.accelerator_type if of.kind is Kind.MACHINE else "",
+        of.accelerator_type if of.kind is ChargeKind.MACHINE else "",
         of.model,
     )
 
@@ -338,7 +338,7 @@ def _commitment(of: Resource) -> Row:
     if not of.commitment:
         return ("",) * 6
     name = of.commitment.rpartition("/")[2]
-    status = "Unused" if of.kind is Kind.RESERVATION else "Used"
+    status = "Unused" if of.kind is ChargeKind.RESERVATION else "Used"
     return of.commitment, name, *_COMMITMENT, status, _ALWAYS["PricingUnit"]
 
 
@@ -346,15 +346,15 @@ def _status(of: Resource) -> str:
     """Whether what was reserved was used; empty where nothing was."""
     if not of.reservation:
         return ""
-    return "Unused" if of.kind is Kind.RESERVATION else "Used"
+    return "Unused" if of.kind is ChargeKind.RESERVATION else "Used"
 
 
 @lru_cache(_KEPT)
 def _description(of: Resource, *, adjusted: bool) -> str:
     how = of.model.replace("_", " ")
-    if of.kind is Kind.RESERVATION:
+    if of.kind is ChargeKind.RESERVATION:
         how = f"{how} and not used"
-    if of.kind is Kind.COMMITMENT:
+    if of.kind is ChargeKind.COMMITMENT:
         return _shared_cell(_of_commitment(of))
     about = f"{of.accelerator_type}, {how}, in {of.zone}"
     if of.committed is not None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from service.domain.clock import rfc3339
-from service.domain.costs.charge import Kind, Resource, flat_json
+from service.domain.costs.charge import ChargeKind, Resource, flat_json
 from service.domain.pricing.price_book import DEVICE_HOUR, Price, series_of
 from service.domain.pricing.sellable import row_of, without_reservation
 
@@ -31,7 +31,7 @@ def sku_of(price: Price) -> str:
     return f"{ours}/device" if price.unit == DEVICE_HOUR else ours
 
 
-def of(price: Price, kind: Kind) -> Cells:
+def of(price: Price, kind: ChargeKind) -> Cells:
     """The cells of what was paid for a resource of that kind.
 
     What is paid for a reservation is paid at the price of the list: which reservation it was stands
@@ -57,9 +57,11 @@ def of_unknown(resource: Resource, price_id: str) -> Cells:
     return sku, meter, f"{sku}/{price_id}", flat_json(details)
 
 
-def _what(kind: Kind) -> str:
-    return "x_MachineType" if kind is Kind.MACHINE else "x_Generation"
+def _what(kind: ChargeKind) -> str:
+    return "x_MachineType" if kind is ChargeKind.MACHINE else "x_Generation"
 
 
-def _meter(generation: str, kind: Kind) -> str:
-    return f"Time of {generation}" if kind is Kind.MACHINE else f"Chip time of TPU {generation}"
+def _meter(generation: str, kind: ChargeKind) -> str:
+    return (
+        f"Time of {generation}" if kind is ChargeKind.MACHINE else f"Chip time of TPU {generation}"
+    )

@@ -58,7 +58,7 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class DayAhead:
     """One calendar day that is not over, and how many of its seconds are left within the period.
     Monday is 0."""
 
@@ -68,7 +68,7 @@ class Ahead:
 
 
 @dataclass(frozen=True)
-class History:
+class CostHistory:
     """What the last days cost, the oldest first, today left out.
 
     `starts` are the first instants of the days, and of today; `weekdays` are those of the days.
@@ -101,7 +101,7 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningNode:
     """A node that runs and may go before its TTL, or before the period's end where it has none:
     nano-dollars from now on, if it goes at the end of today, of the next day, and so on."""
 
@@ -112,7 +112,7 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Basis:
+class ForecastBasis:
     """What a forecast stands on, in nano-dollars as of `now`.
 
     `committed` is what all that runs will cost until its TTL or the period's end; `running` are the
@@ -125,9 +125,9 @@ class Basis:
     spent: int
     committed: int
     unpriced: int
-    history: History
-    ahead: tuple[Ahead, ...]
-    running: tuple[Running, ...] = ()
+    history: CostHistory
+    ahead: tuple[DayAhead, ...]
+    running: tuple[RunningNode, ...] = ()
     names: frozenset[str] = field(default_factory=frozenset)
 
     @property
@@ -146,7 +146,7 @@ class Forecast:
     """What the period will have cost by its end (`total`): what is spent, what runs now (`running`;
     the nodes of it without a TTL are `endless`), and what is launched from now on."""
 
-    basis: Basis
+    basis: ForecastBasis
     method: Method
     launches: Band
     running: Band
@@ -199,7 +199,7 @@ class Snapshot:
         return half_even(1_000 * (self.band.mid - self.actual), self.actual)
 
 
-def forecast(basis: Basis) -> Forecast:
+def forecast(basis: ForecastBasis) -> Forecast:
     """What the period will have cost. The same basis always gives the same answer."""
     if basis.history.days >= ENOUGH:
         return _by_habits(basis)
@@ -212,7 +212,7 @@ def forecast(basis: Basis) -> Forecast:
     return Forecast(basis, Method.RUN_RATE, *bands)
 
 
-def _run_rate(basis: Basis) -> int:
+def _run_rate(basis: ForecastBasis) -> int:
     """Nano-dollars until the period's end, at the pace since the first day on which anything
     cost."""
     history = basis.history
@@ -237,7 +237,7 @@ class _Part(NamedTuple):
         return Band(mid * mid // (mid + below) if mid else 0, mid, high)
 
 
-def _by_habits(basis: Basis) -> Forecast:
+def _by_habits(basis: ForecastBasis) -> Forecast:
     history, today = basis.history, len(basis.history.weekdays)
     lives = Lives(history.nodes, basis.names, max(0, today - NODE_DAYS - 1), today)
     with_ttl, endless = (_running(basis, lives, has_ttl) for has_ttl in (True, False))
@@ -272,7 +272,7 @@ def _launches(views: tuple[int, int, int], days: int) -> int:
     return half_even((by_node + by_day) * days + 2 * pace * by_week, 2 * (days + pace))
 
 
-def _running(basis: Basis, lives: Lives, has_ttl: bool) -> _Part:
+def _running(basis: ForecastBasis, lives: Lives, has_ttl: bool) -> _Part:
     """What runs and may go. Nodes of one kind that were launched on one day go together, as those
     of a sweep do: that leaves more doubt than if each went for itself."""
     mean, together = 0, defaultdict[tuple[str, int], int](int)
@@ -300,7 +300,7 @@ class _Days(NamedTuple):
         return half_even(self.whole * week, self.week) if self.week else 0
 
 
-def _days(basis: Basis, lives: Lives) -> _Days:
+def _days(basis: ForecastBasis, lives: Lives) -> _Days:
     history, new, whole, week = basis.history, 0, 0, 0
     weekdays = history.weekdays[history.first :]
     for kind, costs in history.levels.items():

@@ -24,7 +24,7 @@ from service.domain.pricing.billing_rules import is_billable
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
+class PolledNode:
     """A node after a poll, and the usage that the poll opened, closed or found running (or None).
 
     `happened_at` is the instant of the change, if it is known exactly.
@@ -36,10 +36,10 @@ class Belief:
     happened_at: int | None = None
 
 
-def observe(node: Node, sight: CloudNode, running: Usage | None, poll: Poll) -> Belief:
+def observe(node: Node, sight: CloudNode, running: Usage | None, poll: Poll) -> PolledNode:
     """The record after the cloud has shown `sight`; `running` is the open usage."""
     if _lags(node, sight):
-        return Belief(node, running)
+        return PolledNode(node, running)
     usage = _usage_after(node, sight, running, poll)
     after = replace(
         node.moved(sight.state, poll.now),
@@ -57,7 +57,7 @@ def observe(node: Node, sight: CloudNode, running: Usage | None, poll: Poll) -> 
     if instant is not None and after.state != node.state:
         after = replace(after, state_since=instant)
     told = _events(node, after, sight, poll.now)
-    return Belief(after, usage, told, happened_at=instant)
+    return PolledNode(after, usage, told, happened_at=instant)
 
 
 _GRANTED = frozenset(

@@ -28,7 +28,7 @@ class Activity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class ActivitySlot:
     """What rollups say of [start, end): whether anything was at work, and whether every worker was
     seen at rest."""
 
@@ -39,16 +39,16 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class ActivityCost:
     """Billed seconds, chip-seconds and nano-dollars."""
 
     seconds: int = 0
     chip_seconds: int = 0
     cost: int = 0
 
-    def plus(self, meter: Meter, start: int, end: int) -> Amount:
+    def plus(self, meter: Meter, start: int, end: int) -> ActivityCost:
         """The sum with what a meter charges for [start, end)."""
-        return Amount(
+        return ActivityCost(
             self.seconds + end - start,
             self.chip_seconds + meter.chip_seconds(start, end),
             self.cost + meter.charge(start, end),
@@ -56,7 +56,7 @@ class Amount:
 
 
 def marks(
-    slots: Sequence[Slot], ready_at: int | None, warm_at: int
+    slots: Sequence[ActivitySlot], ready_at: int | None, warm_at: int
 ) -> Sequence[tuple[int, Activity]]:
     """From when on a node did what, in order: the first mark is the beginning of time. Slots are in
     order and apart; between them nothing is known, but for the time before the warm-up was over."""
@@ -75,7 +75,7 @@ def marks(
     return tuple(_merged(found))
 
 
-def _of(slot: Slot) -> Activity:
+def _of(slot: ActivitySlot) -> Activity:
     if slot.is_busy:
         return Activity.BUSY
     return Activity.IDLE if slot.is_at_rest else Activity.UNKNOWN
@@ -93,10 +93,10 @@ def _merged(found: Sequence[tuple[int, Activity]]) -> Iterator[tuple[int, Activi
 
 def amounts(
     meters: Sequence[Meter], found: Sequence[tuple[int, Activity]]
-) -> Mapping[Activity, Amount]:
+) -> Mapping[Activity, ActivityCost]:
     """What the meters of a node charge, by what it did. The four come to what the ledger charges,
     to the nano-dollar."""
-    totals = dict.fromkeys(Activity, Amount())
+    totals = dict.fromkeys(Activity, ActivityCost())
     for meter in meters:
         first, last = meter.usage.start, meter.end
         for (at, activity), (until, _) in pairwise([*found, (FOREVER, Activity.UNKNOWN)]):

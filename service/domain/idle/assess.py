@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from service.domain.idle.cleanup import Watched
-from service.domain.idle.course import Course, Moved, State, advance, due_at
+from service.domain.idle.course import IdleCourse, Moved, State, advance, due_at
 from service.domain.idle.policy import Action, Applied, with_waste
 from service.domain.idle.proof import (
     REPORT_AGE,
-    Evidence,
+    ActivityEvidence,
     Family,
+    IdleVerdict,
     JobActivity,
     Signals,
-    Verdict,
     judge,
     shown_at_work,
 )
@@ -111,7 +111,7 @@ class Assessed:
 
     subject: Subject
     watched: Watched
-    verdict: Verdict
+    verdict: IdleVerdict
     moved: Moved
     held_by: tuple[Holder, ...] = ()
     is_told: bool = True
@@ -139,7 +139,7 @@ class Assessed:
         return self.moved.course.state in (State.CANDIDATE, State.NOTIFIED)
 
 
-def _told_by(verdict: Verdict | None) -> tuple[object, ...]:
+def _told_by(verdict: IdleVerdict | None) -> tuple[object, ...]:
     """What a verdict says, without how well that is covered: this changes with each look."""
     if verdict is None:
         return ()
@@ -159,10 +159,12 @@ def signals_of(node: Node, watched: Watched | None) -> Signals:
     return watched.signals
 
 
-def evidence_of(subject: Subject, families: Mapping[Kind, Family], times: Times) -> Evidence:
+def evidence_of(
+    subject: Subject, families: Mapping[Kind, Family], times: Times
+) -> ActivityEvidence:
     """All that is known of the activity of a node."""
     node, signals = subject.node, subject.signals
-    return Evidence(
+    return ActivityEvidence(
         workers=node.spec.hosts,
         counts_from=counts_from(node, times),
         tracks=signals.tracks,
@@ -213,7 +215,7 @@ def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: T
 
 def verdict_on(
     subject: Subject, families: Mapping[Kind, Family], now: int, times: Times
-) -> Verdict:
+) -> IdleVerdict:
     """What is proved of the activity of a node at `now`."""
     if subject.job is None and not subject.heartbeat_until:
         at_work = shown_at_work(subject.signals.tracks, now - times.telemetry)
@@ -240,13 +242,13 @@ def has_fresh_reports(subject: Subject, now: int, period: int) -> bool:
     return all(host.at >= signals.asked_at - REPORT_AGE for host in signals.hosts.values())
 
 
-def _course_of(subject: Subject, now: int) -> Course:
+def _course_of(subject: Subject, now: int) -> IdleCourse:
     """The course so far; a new one for an incarnation that was not checked yet."""
     node, watched = subject.node, subject.watched
     if watched is not None and watched.course.incarnation == node.attempt:
         return watched.course
     version = 0 if watched is None else watched.course.version
-    return Course(node.id, node.attempt, State.WARMING, now, version=version)
+    return IdleCourse(node.id, node.attempt, State.WARMING, now, version=version)
 
 
 def is_kept(subject: Subject, now: int) -> bool:
@@ -254,7 +256,7 @@ def is_kept(subject: Subject, now: int) -> bool:
     return subject.keep is not None and subject.keep.holds(now)
 
 
-def _was_kept_unseen(subject: Subject, course: Course, now: int) -> bool:
+def _was_kept_unseen(subject: Subject, course: IdleCourse, now: int) -> bool:
     """Whether a keep came and went after the notice and nobody looked meanwhile: that notice counts
     no more, as if the keep had been seen."""
     until = None if subject.keep is None else subject.keep.until
@@ -263,7 +265,7 @@ def _was_kept_unseen(subject: Subject, course: Course, now: int) -> bool:
     return course.notified_at < until <= now
 
 
-def holders(subject: Subject, verdict: Verdict, now: int) -> list[Holder]:
+def holders(subject: Subject, verdict: IdleVerdict, now: int) -> list[Holder]:
     """What keeps an idle node from its end; see `service.domain.lifecycle.precedence`."""
     is_wasteful = verdict.waste is not None and verdict.waste in subject.applied.rule.also
     is_untold = not subject.can_tell and subject.applied.action.rank >= Action.STOP.rank
@@ -293,6 +295,6 @@ def begun(assessed: Assessed, now: int, *, is_deletion: bool) -> Watched:
     again."""
     state = State.DELETING if is_deletion else State.WARMING
     course = assessed.watched.course
-    fresh = Course(course.node_id, course.incarnation, state, now, version=course.version)
+    fresh = IdleCourse(course.node_id, course.incarnation, state, now, version=course.version)
     kept = replace(course, state=state, since=now) if is_deletion else fresh
     return replace(assessed.watched, course=kept, due_at=None)

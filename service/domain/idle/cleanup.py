@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from service.domain.errors import Conflict, Rejected
-from service.domain.idle.course import Course
+from service.domain.idle.course import IdleCourse
 from service.domain.idle.policy import Action
-from service.domain.idle.proof import Signals, Verdict
+from service.domain.idle.proof import IdleVerdict, Signals
 from service.domain.idle.rails import Breaker, Rail, Waiting
 from service.domain.idle.readings import FamilyRead
 from service.domain.idle.signal import Kind
@@ -24,7 +24,7 @@ REFRESH_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class RailHold:
     """A rail that holds: why, since when, and until when if that is known."""
 
     rail: Rail
@@ -46,7 +46,7 @@ class Cleanup:
     breaker: Breaker = field(default_factory=Breaker)
     families: Mapping[Kind, FamilyRead] = field(default_factory=dict)
     mass_since: int | None = None
-    holds: tuple[Held, ...] = ()
+    holds: tuple[RailHold, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     version: int = 0
 
@@ -85,7 +85,7 @@ ALARMING = frozenset({Rail.MASS, Rail.BREAKER, Rail.INVENTORY, Rail.CLOCK})
 pause and the pace are not."""
 
 
-def new_alarms(before: Cleanup, after: Cleanup) -> tuple[Held, ...]:
+def new_alarms(before: Cleanup, after: Cleanup) -> tuple[RailHold, ...]:
     """The rails that began to hold with a round and of which people are told: once, however long
     they hold."""
     known = {held.rail for held in before.holds}
@@ -97,10 +97,10 @@ class Watched:
     """A node on its course: what is known of it, what that proved at `judged_at`, and when it
     would be stopped or deleted; None where it would not."""
 
-    course: Course
+    course: IdleCourse
     project: str
     signals: Signals = field(default_factory=Signals)
-    verdict: Verdict | None = None
+    verdict: IdleVerdict | None = None
     judged_at: int = 0
     due_at: int | None = None
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from service.domain.clock import DAY, HOUR
 from service.domain.idle.policy import Action, Applied, with_waste
-from service.domain.idle.proof import Blocker, Verdict
+from service.domain.idle.proof import Blocker, IdleVerdict
 from service.domain.idle.signal import Level
 
 BLIND_SECONDS = 2 * HOUR
@@ -35,7 +35,7 @@ class Tell(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class IdleCourse:
     """How far one incarnation of a node has come. Instants are whole UTC seconds.
 
     `since` is when the present state began. `told` is the action that the newest message announced,
@@ -63,14 +63,14 @@ class Moved:
     """The course after one look, what has to be told, and whether its time is over: `is_due` asks
     the rails, and what they allow is stopped or deleted."""
 
-    course: Course
+    course: IdleCourse
     tell: Tell | None = None
     is_due: bool = False
 
 
 def advance(  # noqa: PLR0913 - one look: the course, and all that was found
-    before: Course,
-    verdict: Verdict,
+    before: IdleCourse,
+    verdict: IdleVerdict,
     applied: Applied,
     now: int,
     delay: int,
@@ -101,7 +101,7 @@ def advance(  # noqa: PLR0913 - one look: the course, and all that was found
     return _idle(course, applied, now, is_told=is_told, is_kept=is_kept)
 
 
-def _idle(course: Course, applied: Applied, now: int, *, is_told: bool, is_kept: bool) -> Moved:
+def _idle(course: IdleCourse, applied: Applied, now: int, *, is_told: bool, is_kept: bool) -> Moved:
     """The course of a node that is proved to be idle. A message that announced less than what would
     be done now does not count, neither does one that went to nobody, nor one whose end the policy
     took back since: recipients are told again, and have the whole grace."""
@@ -126,7 +126,7 @@ def _idle(course: Course, applied: Applied, now: int, *, is_told: bool, is_kept:
     return Moved(course, is_due=_is_due(course, applied, now))
 
 
-def is_idle(verdict: Verdict, applied: Applied, until: int) -> bool:
+def is_idle(verdict: IdleVerdict, applied: Applied, until: int) -> bool:
     """Whether the node was at rest for long enough, and nothing blocks its deletion. The host of a
     crash loop is busy with the loop, so it does not block: people are told, and whether it is ended
     is for the policy to say."""
@@ -136,19 +136,19 @@ def is_idle(verdict: Verdict, applied: Applied, until: int) -> bool:
     return not blockers and since is not None and until - since >= applied.rule.idle_after_seconds
 
 
-def _rest_since(verdict: Verdict) -> int | None:
+def _rest_since(verdict: IdleVerdict) -> int | None:
     """Since when the node is at rest; its host as well, unless what looks like work holds it."""
     return verdict.proved_since if verdict.waste is None else verdict.since
 
 
-def _has_worked_since(course: Course, verdict: Verdict) -> bool:
+def _has_worked_since(course: IdleCourse, verdict: IdleVerdict) -> bool:
     """Whether the node worked after the notice and nobody looked meanwhile: the notice was about
     the rest before, and its people have not heard of this one."""
     since = _rest_since(verdict)
     return course.notified_at is not None and since is not None and since > course.notified_at
 
 
-def due_at(course: Course, applied: Applied) -> int | None:
+def due_at(course: IdleCourse, applied: Applied) -> int | None:
     """When the grace is over, if nothing freezes it any more; None where nothing will be done, or
     nobody was told that it would be."""
     if course.notified_at is None or course.told is None:
@@ -159,12 +159,12 @@ def due_at(course: Course, applied: Applied) -> int | None:
     return at + course.frozen_seconds
 
 
-def _is_due(course: Course, applied: Applied, now: int) -> bool:
+def _is_due(course: IdleCourse, applied: Applied, now: int) -> bool:
     at = due_at(course, applied)
     return at is not None and now >= at
 
 
-def _frozen(course: Course, applied: Applied, now: int) -> Moved:
+def _frozen(course: IdleCourse, applied: Applied, now: int) -> Moved:
     frozen_at = course.frozen_at if course.frozen_at is not None else now
     told_at = course.blind_told_at
     is_long = now - frozen_at >= BLIND_SECONDS and (told_at is None or now - told_at >= DAY)
@@ -173,7 +173,7 @@ def _frozen(course: Course, applied: Applied, now: int) -> Moved:
     return Moved(_in_state(course, State.UNKNOWN, now), Tell.BLIND if tells else None)
 
 
-def _thawed(course: Course, now: int) -> Course:
+def _thawed(course: IdleCourse, now: int) -> IdleCourse:
     if course.frozen_at is None:
         return course
     frozen = now - course.frozen_at if course.notified_at is not None else 0
@@ -182,13 +182,13 @@ def _thawed(course: Course, now: int) -> Course:
     )
 
 
-def _without_notice(course: Course) -> Course:
+def _without_notice(course: IdleCourse) -> IdleCourse:
     """The course whose notice counts no more; the links of its message still work."""
     return replace(course, told=None, promised_at=None, frozen_seconds=0)
 
 
-def _reset(course: Course, state: State, now: int) -> Course:
-    return Course(
+def _reset(course: IdleCourse, state: State, now: int) -> IdleCourse:
+    return IdleCourse(
         course.node_id,
         course.incarnation,
         state,
@@ -197,5 +197,5 @@ def _reset(course: Course, state: State, now: int) -> Course:
     )
 
 
-def _in_state(course: Course, state: State, now: int) -> Course:
+def _in_state(course: IdleCourse, state: State, now: int) -> IdleCourse:
     return course if course.state is state else replace(course, state=state, since=now)

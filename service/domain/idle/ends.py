@@ -30,7 +30,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class EndOutlook:
     """What is known of a node: how the cleanup of its project stands, the newest look at its
     idleness, the job that it was made for and that runs on it (empty for none), and the exceeded
     budgets that delete it, by name, each with when."""
@@ -43,7 +43,7 @@ class Outlook:
     budgets: Mapping[str, int] = field(default_factory=dict)
 
 
-def ends_of(outlook: Outlook, now: int) -> tuple[End, ...]:
+def ends_of(outlook: EndOutlook, now: int) -> tuple[End, ...]:
     """All that may end a node, the strongest first. None of a node that is being deleted."""
     node = outlook.node
     if node.ended or node.asked is Asked.ABSENT:
@@ -64,7 +64,7 @@ def _google(node: Node) -> End | None:
     return None if at is None else End(Ender.GOOGLE, "Google ends a flex-start node", at)
 
 
-def _job_end(outlook: Outlook, keep: Keep | None, now: int) -> End | None:
+def _job_end(outlook: EndOutlook, keep: Keep | None, now: int) -> End | None:
     node = outlook.node
     if waits_for_job_end(node):
         held_by = _held_by(Ender.JOB_END, keep, now, is_paused=False)
@@ -74,7 +74,7 @@ def _job_end(outlook: Outlook, keep: Keep | None, now: int) -> End | None:
     return None
 
 
-def _budget(outlook: Outlook) -> End | None:
+def _budget(outlook: EndOutlook) -> End | None:
     """The budget that deletes the node first, whatever holds."""
     if not outlook.budgets:
         return None
@@ -82,7 +82,7 @@ def _budget(outlook: Outlook) -> End | None:
     return End(Ender.BUDGET, f"the budget {name!r} is exceeded", at)
 
 
-def _ttl(outlook: Outlook, keep: Keep | None, now: int) -> End | None:
+def _ttl(outlook: EndOutlook, keep: Keep | None, now: int) -> End | None:
     node = outlook.node
     over_at = node.deletes_at
     if over_at is None:
@@ -100,7 +100,7 @@ def _ttl_at(over_at: int, keep: Keep | None) -> int | None:
     return None if keep.until is None else max(over_at, keep.until)
 
 
-def _idle(outlook: Outlook, now: int) -> End | None:
+def _idle(outlook: EndOutlook, now: int) -> End | None:
     subject, watched = outlook.subject, outlook.watched
     if subject is None or watched is None or watched.verdict is None:
         return None

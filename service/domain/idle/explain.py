@@ -13,7 +13,7 @@ from service.domain.clock import rfc3339
 from service.domain.idle.assess import Subject, Times, evidence_of
 from service.domain.idle.proof import (
     UNREAD,
-    Evidence,
+    ActivityEvidence,
     Family,
     coverage_of,
     heartbeat_activity,
@@ -77,7 +77,7 @@ def explain_signals(
     return (*_measured(evidence, span), *_claimed(evidence, span))
 
 
-def _measured(evidence: Evidence, span: _Span) -> Iterator[SignalState]:
+def _measured(evidence: ActivityEvidence, span: _Span) -> Iterator[SignalState]:
     failed = [
         kind for kind in MONITORED if evidence.families.get(kind, Family.FAILED) is Family.FAILED
     ]
@@ -87,7 +87,7 @@ def _measured(evidence: Evidence, span: _Span) -> Iterator[SignalState]:
             yield _state_of(evidence, worker, kind, span)
 
 
-def _state_of(evidence: Evidence, worker: int, kind: Kind, span: _Span) -> SignalState:
+def _state_of(evidence: ActivityEvidence, worker: int, kind: Kind, span: _Span) -> SignalState:
     track = evidence.tracks.get((worker, kind))
     unknown = _unknown(evidence, worker, kind, span)
     if track is None:
@@ -104,7 +104,7 @@ def _state_of(evidence: Evidence, worker: int, kind: Kind, span: _Span) -> Signa
     )
 
 
-def _unknown(evidence: Evidence, worker: int, kind: Kind, span: _Span) -> str:
+def _unknown(evidence: ActivityEvidence, worker: int, kind: Kind, span: _Span) -> str:
     """Why nothing is known by a signal; empty where something is."""
     track = evidence.tracks.get((worker, kind))
     trouble = trouble_of(evidence, kind, track, span.seen_by)
@@ -119,7 +119,7 @@ def _unknown(evidence: Evidence, worker: int, kind: Kind, span: _Span) -> str:
     return holder or HELD if track.level is Level.UNKNOWN else ""
 
 
-def _unreported(evidence: Evidence, track: Track, now: int) -> str:
+def _unreported(evidence: ActivityEvidence, track: Track, now: int) -> str:
     """Why the newest report says nothing of now; empty where it does."""
     if is_unread(evidence, now):
         return UNREAD
@@ -132,7 +132,7 @@ def _shown(track: Track) -> str:
     return f"at rest since {rfc3339(track.at_rest[0][0])}" if track.at_rest else "at rest"
 
 
-def _claimed(evidence: Evidence, span: _Span) -> Iterator[SignalState]:
+def _claimed(evidence: ActivityEvidence, span: _Span) -> Iterator[SignalState]:
     job = evidence.job
     if job is not None:
         at, said = job_activity(job, span.now)

@@ -29,7 +29,7 @@ class Verb(StrEnum):
     DELETE = "delete"
 
 
-class Refusal(StrEnum):
+class LinkRefusal(StrEnum):
     """Why a link does nothing any more."""
 
     USED = "this link was used before"
@@ -88,15 +88,15 @@ def refusal(
     ended: bool,
     now: int,
     ending: bool = False,
-) -> Refusal | None:
+) -> LinkRefusal | None:
     """Why the link does nothing; None where it works. The node is given as it is now: `ending`
     says that its deletion was asked for, `ended` that it is over."""
     checks = (
-        (link.used_at is not None, Refusal.USED),
-        (now >= link.expires_at, Refusal.EXPIRED),
-        (ended, Refusal.ENDED),
-        (ending, Refusal.ENDING),
-        (incarnation != link.incarnation, Refusal.ANOTHER),
-        (notified_at != link.notified_at, Refusal.SINCE_BUSY),
+        (link.used_at is not None, LinkRefusal.USED),
+        (now >= link.expires_at, LinkRefusal.EXPIRED),
+        (ended, LinkRefusal.ENDED),
+        (ending, LinkRefusal.ENDING),
+        (incarnation != link.incarnation, LinkRefusal.ANOTHER),
+        (notified_at != link.notified_at, LinkRefusal.SINCE_BUSY),
     )
     return next((why for holds, why in checks if holds), None)

@@ -17,7 +17,7 @@ from service.domain.idle.rails import Rail
 
 
 @dataclass(frozen=True, slots=True)
-class Basis:
+class PlanBasis:
     """What was known of one node: the version of its row, since when its course is in its state,
     the version of its policy, and what the evidence proves, in words that do not change with the
     time of day."""
@@ -31,7 +31,7 @@ class Basis:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PlanEntry:
     """A node that is stopped or deleted when the plan is applied: why, when the daemon would do it
     by itself (a whole UTC second, None for never), and what it costs an hour in nano-dollars; None
     where no price is known."""
@@ -42,17 +42,17 @@ class Entry:
     reason: str
     due_at: int | None
     hourly: int | None
-    basis: Basis
+    basis: PlanBasis
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CleanupPlan:
     """The plan of one project at one instant. `held_by` are the rails that keep the daemon from
     beginning it by itself, `paused` the version of the pause; 0 for none."""
 
     project: str
     as_of: int
-    entries: tuple[Entry, ...]
+    entries: tuple[PlanEntry, ...]
     held_by: tuple[Rail, ...] = ()
     paused: int = 0
 
@@ -75,11 +75,11 @@ class Plan:
         """Nano-dollars an hour that all of it costs, as far as prices are known."""
         return sum(entry.hourly or 0 for entry in self.entries)
 
-    def _sorted(self) -> list[Entry]:
+    def _sorted(self) -> list[PlanEntry]:
         return sorted(self.entries, key=lambda entry: entry.node_id)
 
 
-def check_fresh(plan_id: str, before: Plan | None, now: Plan) -> None:
+def check_fresh(plan_id: str, before: CleanupPlan | None, now: CleanupPlan) -> None:
     """Raise Conflict, with what has changed, where the plan of that id is not the plan of now.
     `before` is the plan of that id; None where nobody knows it."""
     if plan_id == now.id:
@@ -92,7 +92,7 @@ def check_fresh(plan_id: str, before: Plan | None, now: Plan) -> None:
     )
 
 
-def differences(before: Plan, after: Plan) -> Iterator[str]:
+def differences(before: CleanupPlan, after: CleanupPlan) -> Iterator[str]:
     """What is otherwise than it was, a sentence each."""
     was, is_now = _by_node(before.entries), _by_node(after.entries)
     for node_id in sorted(was.keys() - is_now.keys()):
@@ -111,7 +111,7 @@ def differences(before: Plan, after: Plan) -> Iterator[str]:
         yield "the pause was changed"
 
 
-def _by_node(entries: Sequence[Entry]) -> Mapping[str, Entry]:
+def _by_node(entries: Sequence[PlanEntry]) -> Mapping[str, PlanEntry]:
     return {entry.node_id: entry for entry in entries}
 
 
@@ -125,7 +125,7 @@ _CALLED = {
 }
 
 
-def _changes(before: Basis, after: Basis) -> list[str]:
+def _changes(before: PlanBasis, after: PlanBasis) -> list[str]:
     old, new = asdict(before), asdict(after)
     return list(dict.fromkeys(_CALLED[name] for name in old if old[name] != new[name]))
 

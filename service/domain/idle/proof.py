@@ -90,7 +90,7 @@ class Signals:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ActivityEvidence:
     """All that is known of the activity of one incarnation of a node.
 
     `counts_from` is READY and the warm-up; before it nothing is idle. `hosts` are the newest
@@ -124,7 +124,7 @@ class Blocker(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class IdleVerdict:
     """What the evidence proves.
 
     With QUIET, `since` is when the devices came to rest, and `proved_since` from when on the hosts
@@ -162,7 +162,7 @@ class _Proof:
     has_stopped: bool = False
 
 
-def judge(evidence: Evidence, idle_after: int, now: int, delay: int) -> Verdict:
+def judge(evidence: ActivityEvidence, idle_after: int, now: int, delay: int) -> IdleVerdict:
     """The verdict on one node. Activity counts at once; rest counts until `now - delay` only, as
     the newest seconds of telemetry are still to come, and of a node that only its reports show no
     further than they reach. A metric that has stopped by now has stopped, however far that is."""
@@ -174,7 +174,7 @@ def judge(evidence: Evidence, idle_after: int, now: int, delay: int) -> Verdict:
     return earlier if earlier.level is Level.QUIET else verdict
 
 
-def _reported_until(evidence: Evidence, now: int) -> int | None:
+def _reported_until(evidence: ActivityEvidence, now: int) -> int | None:
     """How far the reports of all workers reach; None where one is missing or too old."""
     ends = [host.at for host in evidence.hosts.values()]
     if len(ends) < evidence.workers or not ends:
@@ -182,10 +182,12 @@ def _reported_until(evidence: Evidence, now: int) -> int | None:
     return min(ends) if min(ends) >= now - evidence.report_seconds else None
 
 
-def _judge(evidence: Evidence, idle_after: int, now: int, until: int, seen_by: int) -> Verdict:
+def _judge(
+    evidence: ActivityEvidence, idle_after: int, now: int, until: int, seen_by: int
+) -> IdleVerdict:
     activity = sorted(_activity(evidence, now))
     if activity and activity[-1][0] > until:
-        return Verdict(Level.ACTIVE, activity[-1][1])
+        return IdleVerdict(Level.ACTIVE, activity[-1][1])
     since = max(evidence.counts_from, activity[-1][0] if activity else 0)
     window = max(since, until - idle_after)
     tracks = _by_worker(evidence)
@@ -200,10 +202,10 @@ def _judge(evidence: Evidence, idle_after: int, now: int, until: int, seen_by: i
     if lacking:
         is_dark = unread or not proofs or any(proof.has_stopped for proof in proofs)
         is_seen = not is_dark and _reported_until(evidence, now) is not None
-        return Verdict(
+        return IdleVerdict(
             Level.UNKNOWN, lacking[0], lacking=lacking, blockers=blockers, is_seen=is_seen
         )
-    return Verdict(
+    return IdleVerdict(
         Level.QUIET,
         "every device is at rest",
         since=since,
@@ -215,7 +217,7 @@ def _judge(evidence: Evidence, idle_after: int, now: int, until: int, seen_by: i
     )
 
 
-def is_unread(evidence: Evidence, now: int) -> bool:
+def is_unread(evidence: ActivityEvidence, now: int) -> bool:
     """Whether the reports of workers were asked for in vain for as long as a signal may stop."""
     since = evidence.unread_since
     return since is not None and now - since >= STALE_SECONDS
@@ -234,7 +236,7 @@ _WORK_KINDS = frozenset((*DEVICE_KINDS, *CHIPS_KINDS)) - {Kind.DEVICE}
 """The signals that show work. A device that is held may be at rest."""
 
 
-def _activity(evidence: Evidence, now: int) -> Iterator[tuple[int, str]]:
+def _activity(evidence: ActivityEvidence, now: int) -> Iterator[tuple[int, str]]:
     """Until when each source of activity shows work, and in words."""
     shown = _newest_work(evidence.tracks)
     if shown is not None:
@@ -263,13 +265,13 @@ def _work_of(worker: int, kind: Kind) -> str:
     return f"worker {worker} is at work, as its {kind} shows"
 
 
-def shown_at_work(tracks: Mapping[tuple[int, Kind], Track], until: int) -> Verdict | None:
+def shown_at_work(tracks: Mapping[tuple[int, Kind], Track], until: int) -> IdleVerdict | None:
     """What `judge` answers for a node without heartbeat and job whose tracks show work after
     `until`; None where they show none. Most nodes of a fleet need nothing more."""
     newest = _newest_work(tracks)
     if newest is None or newest[0] <= until:
         return None
-    return Verdict(Level.ACTIVE, _work_of(*newest[1:]))
+    return IdleVerdict(Level.ACTIVE, _work_of(*newest[1:]))
 
 
 def heartbeat_activity(until: int, now: int) -> tuple[int, str]:
@@ -284,7 +286,7 @@ def job_activity(job: JobActivity, now: int) -> tuple[int, str]:
     return job.progress_at, f"job {job.job_id} makes progress"
 
 
-def _by_worker(evidence: Evidence) -> Mapping[int, Mapping[Kind, Track]]:
+def _by_worker(evidence: ActivityEvidence) -> Mapping[int, Mapping[Kind, Track]]:
     tracks: dict[int, dict[Kind, Track]] = {}
     for (worker, kind), track in evidence.tracks.items():
         tracks.setdefault(worker, {})[kind] = track
@@ -292,7 +294,7 @@ def _by_worker(evidence: Evidence) -> Mapping[int, Mapping[Kind, Track]]:
 
 
 def _prove(
-    evidence: Evidence,
+    evidence: ActivityEvidence,
     worker: int,
     tracks: Mapping[Kind, Track],
     window: tuple[int, int],
@@ -357,7 +359,7 @@ def _coverage_of_missing(
 
 
 def _troubles(
-    evidence: Evidence, tracks: Mapping[Kind, Track], until: int
+    evidence: ActivityEvidence, tracks: Mapping[Kind, Track], until: int
 ) -> Iterator[tuple[Kind, str]]:
     """The signals of a worker that count and cannot be relied on, and why."""
     for kind in _KINDS:
@@ -365,7 +367,7 @@ def _troubles(
             yield kind, why
 
 
-def trouble_of(evidence: Evidence, kind: Kind, track: Track | None, until: int) -> str:
+def trouble_of(evidence: ActivityEvidence, kind: Kind, track: Track | None, until: int) -> str:
     """Why a signal of a worker cannot be relied on; empty where it can. A metric that the project
     does not have counts neither way. Reports are read where they are needed only: one that the
     newest read found too old has stopped, for as long as no newer one is read."""
@@ -379,7 +381,7 @@ def trouble_of(evidence: Evidence, kind: Kind, track: Track | None, until: int) 
     return "has stopped" if is_old and family is Family.PRESENT else ""
 
 
-def _never_started(evidence: Evidence, worker: int) -> bool:
+def _never_started(evidence: ActivityEvidence, worker: int) -> bool:
     """Whether the metrics show a worker whose accelerator never ran: no duty cycle, though other
     workers of the project have one (reference/cloud-tpu-api.md section 5). Duty cycles go by the
     ids of instances: of a worker whose id is not known, none can be found. A device that any signal
@@ -394,19 +396,19 @@ def _never_started(evidence: Evidence, worker: int) -> bool:
     return is_measured and is_named and is_reported and is_missing and not was_used
 
 
-def _is_of_job(evidence: Evidence, worker: int) -> bool:
+def _is_of_job(evidence: ActivityEvidence, worker: int) -> bool:
     """Whether the job of the node is what holds the device of a worker: it is judged by its
     progress, and without any it is one that hangs."""
     host = evidence.hosts.get(worker)
     return evidence.job is not None and host is not None and bool(host.holder)
 
 
-def _holder(evidence: Evidence, worker: int, name: str) -> str:
+def _holder(evidence: ActivityEvidence, worker: int, name: str) -> str:
     host = evidence.hosts.get(worker)
     return f"; {host.holder}" if name == "device" and host is not None and host.holder else ""
 
 
-def _blockers(evidence: Evidence, busy_until: int, until: int) -> Iterator[Blocker]:
+def _blockers(evidence: ActivityEvidence, busy_until: int, until: int) -> Iterator[Blocker]:
     if busy_until > until - STALE_SECONDS:
         yield Blocker.HOST_BUSY
     if any(host.sessions for host in evidence.hosts.values()):
@@ -415,7 +417,7 @@ def _blockers(evidence: Evidence, busy_until: int, until: int) -> Iterator[Block
         yield Blocker.QUEUED_JOB
 
 
-def _waste(evidence: Evidence) -> Waste | None:
+def _waste(evidence: ActivityEvidence) -> Waste | None:
     """Whether something that looks like work holds the node at rest."""
     failures = evidence.job.failures if evidence.job is not None else 0
     if max(failures, *_restarts(evidence.hosts.values())) >= CRASHES:

@@ -137,7 +137,7 @@ def is_mass(candidates: int, live: int) -> bool:
     return candidates > MASS_NODES and 2 * candidates > live
 
 
-class Sight(NamedTuple):
+class NodeSight(NamedTuple):
     """What one look showed of one node: whether its level is known, and until when it was at work
     the last time (a whole UTC second; None for never)."""
 
@@ -170,7 +170,7 @@ class Breaker:
 
 
 def looked(
-    breaker: Breaker, before: Mapping[str, Sight], after: Mapping[str, Sight], now: int
+    breaker: Breaker, before: Mapping[str, NodeSight], after: Mapping[str, NodeSight], now: int
 ) -> Breaker:
     """The breaker after one look at all nodes of a project.
 
@@ -209,7 +209,7 @@ def looked(
     return replace(breaker, fresh_since=since)
 
 
-def _is_fresh(lost: Mapping[str, int], after: Mapping[str, Sight], now: int) -> bool:
+def _is_fresh(lost: Mapping[str, int], after: Mapping[str, NodeSight], now: int) -> bool:
     """Whether nine in ten are known again, of those that are known and those that were lost; of
     fewer than ten, all but one. Nodes that are lost for hours count no more, unless they are as
     many as open a breaker."""
@@ -219,7 +219,7 @@ def _is_fresh(lost: Mapping[str, int], after: Mapping[str, Sight], now: int) -> 
     return most and (recent <= 1 or 100 * seen >= CLOSING_PERCENT * (seen + recent))
 
 
-def _fell_at_once(before: Mapping[str, Sight], after: Mapping[str, Sight]) -> int:
+def _fell_at_once(before: Mapping[str, NodeSight], after: Mapping[str, NodeSight]) -> int:
     """The largest number of nodes that went from work to rest at one instant of telemetry."""
     ends: dict[int, int] = {}
     for node, sight in after.items():

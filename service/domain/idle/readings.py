@@ -33,7 +33,7 @@ class Measured(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Workers:
+class WorkerNames:
     """How the cloud calls the workers of our nodes. `parts` has the node and the number of its
     first worker by Google's id of the node or slice, `instances` the node and the worker by the id
     of its instance, as its supervisor reports it, `up_since` when each node came up."""
@@ -68,7 +68,7 @@ class Measurements:
 
 def with_samples(
     tracks: Mapping[str, Tracks],
-    workers: Workers,
+    workers: WorkerNames,
     samples: Iterable[tuple[Kind, Iterable[Measured]]],
     oldest: int,
 ) -> Measurements:

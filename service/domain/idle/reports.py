@@ -31,7 +31,7 @@ MOST_READS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReportRead:
     """What one read of a node brought: the reports by worker, over all slices. It is complete where
     the cloud answered for every slice, and no worker's report is dated in the future."""
 
@@ -141,7 +141,7 @@ def _waits_for_report(subject: Subject, until: int) -> bool:
 
 
 def with_answers(
-    subjects: Sequence[Subject], answers: Iterable[Answer], now: int, times: Times
+    subjects: Sequence[Subject], answers: Iterable[ReportRead], now: int, times: Times
 ) -> Reported:
     """The nodes after reads; an answer of an earlier incarnation changes nothing."""
     by_node = {answer.node_id: answer for answer in sorted(answers, key=_by_time)}
@@ -158,12 +158,12 @@ def with_answers(
     return Reported(_without_contested(subjects, after) if readings else after, readings)
 
 
-def _by_time(answer: Answer) -> int:
+def _by_time(answer: ReportRead) -> int:
     return answer.asked_at
 
 
 def _with_answer(
-    subject: Subject, answer: Answer, oldest: int, now: int
+    subject: Subject, answer: ReportRead, oldest: int, now: int
 ) -> tuple[Signals, Sequence[Reading]]:
     """The signals of a node after one answer, and the readings in it."""
     before = subject.signals

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from service.domain.clock import HOUR
-from service.domain.idle.activity import Slot
+from service.domain.idle.activity import ActivitySlot
 from service.domain.idle.proof import COVERAGE_PERCENT
 from service.domain.idle.signal import (
     CHIPS_KINDS,
@@ -34,7 +34,7 @@ LONGEST_LATE = 6 * HOUR
 
 
 @dataclass(frozen=True, slots=True)
-class Hour:
+class ActivityHour:
     """One hour of an incarnation of a node from `start`, a whole UTC second: a letter for each
     slot, and the highest value of each signal over all workers in it; None where there was none."""
 
@@ -81,7 +81,7 @@ class Lately:
         return min((*self.busy, *self.values), default=None)
 
 
-def with_lately(hour: Hour, lately: Lately) -> Hour:
+def with_lately(hour: ActivityHour, lately: Lately) -> ActivityHour:
     """The hour with all of it that came to be known since; the same hour where that is nothing."""
     first, end = hour.start, hour.start + HOUR
     busy = [start for start in lately.busy if first <= start < end]
@@ -99,12 +99,12 @@ def with_lately(hour: Hour, lately: Lately) -> Hour:
             before = known[slot]
             if before is None or value > before:
                 known[slot] = value
-    return Hour(hour.node_id, hour.incarnation, first, "".join(levels), values)
+    return ActivityHour(hour.node_id, hour.incarnation, first, "".join(levels), values)
 
 
 def with_rest(
-    hour: Hour, tracks: Mapping[tuple[int, Kind], Track], workers: int, until: int
-) -> Hour:
+    hour: ActivityHour, tracks: Mapping[tuple[int, Kind], Track], workers: int, until: int
+) -> ActivityHour:
     """The hour with the slots that ended by `until` and in which every worker is proved at rest."""
     if UNKNOWN not in hour.levels:
         return hour
@@ -124,7 +124,7 @@ def with_rest(
         if levels[slot] == UNKNOWN and start + SLOT_SECONDS <= until:
             rest = all(_rests(signals, start) for signals in resting)
             levels[slot] = IDLE if rest else UNKNOWN
-    return Hour(hour.node_id, hour.incarnation, hour.start, "".join(levels), hour.values)
+    return ActivityHour(hour.node_id, hour.incarnation, hour.start, "".join(levels), hour.values)
 
 
 def hours_since(first: int | None, now: int) -> range:
@@ -135,13 +135,13 @@ def hours_since(first: int | None, now: int) -> range:
     return range(start // HOUR * HOUR, now + 1, HOUR)
 
 
-def slots_of(hours: Iterable[Hour]) -> Iterator[Slot]:
+def slots_of(hours: Iterable[ActivityHour]) -> Iterator[ActivitySlot]:
     """What the hours say, in order; slots of which nothing is known are left out."""
     for hour in hours:
         for number, level in enumerate(hour.levels):
             if level != UNKNOWN:
                 start = hour.start + number * SLOT_SECONDS
-                yield Slot(start, start + SLOT_SECONDS, level == BUSY, level == IDLE)
+                yield ActivitySlot(start, start + SLOT_SECONDS, level == BUSY, level == IDLE)
 
 
 def _slots(start: int, end: int) -> range:

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from service.domain.idle.assess import Assessed, Times, counts_from
-from service.domain.idle.cleanup import Cleanup, Held, Watched
+from service.domain.idle.cleanup import Cleanup, RailHold, Watched
 from service.domain.idle.policy import Action
-from service.domain.idle.proof import Verdict
+from service.domain.idle.proof import IdleVerdict
 from service.domain.idle.rails import (
     CLOCK_SECONDS,
     MASS_SECONDS,
     MISSING_NODES,
     Begun,
     Due,
+    NodeSight,
     Rail,
-    Sight,
     Waiting,
     is_mass,
     looked,
@@ -31,7 +31,7 @@ BOOT_SECONDS = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class RoundFacts:
     """What a round knows of its project besides the nodes. `held_since` is since when daemons have
     held its lease without a gap, `drift` by how many seconds the agreed clock left the monotonic
     one since the round before, `begun` whom the daemon began to end lately. `has_read` is
@@ -62,7 +62,7 @@ def decide(
     before: Cleanup,
     nodes: Sequence[Assessed],
     earlier: Mapping[str, Watched],
-    facts: Facts,
+    facts: RoundFacts,
     times: Times,
 ) -> Round:
     """Who is ended now. `earlier` are the courses as the round before left them. What is due and
@@ -91,7 +91,7 @@ def decide(
     return Round(replace(cleanup, waiting=allowed.waits), goes)
 
 
-def _is_fresh(one: Assessed, facts: Facts) -> bool:
+def _is_fresh(one: Assessed, facts: RoundFacts) -> bool:
     """Whether what shows a node was read just now: its reports, and Monitoring too where not every
     worker reports, as without a supervisor."""
     subject = one.subject
@@ -99,7 +99,7 @@ def _is_fresh(one: Assessed, facts: Facts) -> bool:
     return one.is_fresh and (is_reported or facts.is_read)
 
 
-def _before(nodes: Sequence[Assessed], earlier: Mapping[str, Watched]) -> Mapping[str, Sight]:
+def _before(nodes: Sequence[Assessed], earlier: Mapping[str, Watched]) -> Mapping[str, NodeSight]:
     """What the round before showed of the nodes as they are now. One that was made again or started
     since has not gone dark: nobody has seen it yet."""
     found = {}
@@ -112,19 +112,21 @@ def _before(nodes: Sequence[Assessed], earlier: Mapping[str, Watched]) -> Mappin
     return found
 
 
-def _sight(one: Assessed, times: Times) -> Sight:
+def _sight(one: Assessed, times: Times) -> NodeSight:
     """What a look showed of a node. Its first minutes are no work: nodes that were made together
     come to rest together."""
     booted = counts_from(one.subject.node, times) - times.warmup + BOOT_SECONDS
     return sight_of(one.verdict, one.watched, booted)
 
 
-def sight_of(verdict: Verdict | None, watched: Watched | None = None, since: int = 0) -> Sight:
+def sight_of(
+    verdict: IdleVerdict | None, watched: Watched | None = None, since: int = 0
+) -> NodeSight:
     """What a verdict showed of a node, for the breaker: its work from `since` on."""
     if verdict is None:
-        return Sight(is_known=False)
+        return NodeSight(is_known=False)
     worked_at = None if watched is None else _worked_at(watched, since)
-    return Sight(_is_known(verdict), worked_at, verdict.level is Level.QUIET)
+    return NodeSight(_is_known(verdict), worked_at, verdict.level is Level.QUIET)
 
 
 def _worked_at(watched: Watched, since: int) -> int | None:
@@ -143,7 +145,7 @@ def _due(one: Assessed) -> Due:
 
 
 def _mass_since(
-    before: Cleanup, nodes: Sequence[Assessed], earlier: Mapping[str, Watched], facts: Facts
+    before: Cleanup, nodes: Sequence[Assessed], earlier: Mapping[str, Watched], facts: RoundFacts
 ) -> int | None:
     """Since when more than half of the nodes are candidates, with every signal fresh; None where
     they are not. A signal that is lost begins the hour anew; a node that was never known does not,
@@ -163,19 +165,19 @@ def _was_known(watched: Watched | None) -> bool:
     return watched is not None and watched.verdict is not None and _is_known(watched.verdict)
 
 
-def _is_known(verdict: Verdict) -> bool:
+def _is_known(verdict: IdleVerdict) -> bool:
     """Whether its signals come: a node whose reports show a device that is held is not dark."""
     return verdict.level is not Level.UNKNOWN or verdict.is_seen
 
 
-def _holds(cleanup: Cleanup, facts: Facts, times: Times) -> Sequence[Held]:
+def _holds(cleanup: Cleanup, facts: RoundFacts, times: Times) -> Sequence[RailHold]:
     """Every rail that holds now, with since when: as long as it holds, that stays."""
     now, found = facts.now, []
     known = {one.rail: one for one in cleanup.holds}
 
     def hold(rail: Rail, reason: str, since: int | None = None, until: int | None = None) -> None:
         first = known[rail].since if rail in known else now
-        found.append(Held(rail, reason, since if since is not None else first, until))
+        found.append(RailHold(rail, reason, since if since is not None else first, until))
 
     if cleanup.paused_at is not None:
         hold(Rail.PAUSE, f"{cleanup.paused_by}: {cleanup.pause_reason}", cleanup.paused_at)
@@ -201,17 +203,19 @@ def _holds(cleanup: Cleanup, facts: Facts, times: Times) -> Sequence[Held]:
     return found
 
 
-def _hold_for_clock(before: Held | None, facts: Facts, times: Times, found: list[Held]) -> None:
+def _hold_for_clock(
+    before: RailHold | None, facts: RoundFacts, times: Times, found: list[RailHold]
+) -> None:
     """A clock that jumped says nothing of how long a node was at rest: nothing is ended until the
     time for a start has gone by since."""
     if abs(facts.drift) > CLOCK_SECONDS:
         reason = f"the clock jumped by {round(facts.drift)} s"
-        found.append(Held(Rail.CLOCK, reason, facts.now, facts.now + times.start))
+        found.append(RailHold(Rail.CLOCK, reason, facts.now, facts.now + times.start))
     elif before is not None and before.until is not None and facts.now < before.until:
         found.append(before)
 
 
-def _held_line(line: Sequence[Due], holds: Sequence[Held]) -> tuple[Waiting, ...]:
+def _held_line(line: Sequence[Due], holds: Sequence[RailHold]) -> tuple[Waiting, ...]:
     """All that is due waits for the rail that holds longest, the dearest first."""
     unknown = [one for one in holds if one.until is None]
     last = unknown[0] if unknown else max(holds, key=lambda one: one.until or 0)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from service.domain.idle.assess import Subject
-from service.domain.idle.readings import Workers
+from service.domain.idle.readings import WorkerNames
 from service.domain.idle.signal import CPU_KINDS, DEVICE_KINDS, MONITORED, NETWORK_KINDS
 from service.domain.nodes.slices import numbers, part
 
 
-def workers_of(subjects: Iterable[Subject]) -> Workers:
+def workers_of(subjects: Iterable[Subject]) -> WorkerNames:
     """The workers of nodes by the ids under which metrics know them."""
     parts: dict[str, tuple[str, int]] = {}
     instances: dict[str, tuple[str, int]] = {}
@@ -25,7 +25,7 @@ def workers_of(subjects: Iterable[Subject]) -> Workers:
                 parts[uid] = (node.id, index * hosts)
         for worker, instance in subject.signals.instances.items():
             instances[instance] = (node.id, worker)
-    return Workers(parts, instances, up_since)
+    return WorkerNames(parts, instances, up_since)
 
 
 def is_covered(subject: Subject, since: int) -> bool:

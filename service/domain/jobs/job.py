@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from service.domain.catalog.images import Framework
-from service.domain.jobs.report import Report
+from service.domain.jobs.report import SupervisorReport
 
 
 class JobState(StrEnum):
@@ -220,7 +220,7 @@ class Phase(StrEnum):
     ENDED = "ended"
 
 
-class Action(StrEnum):
+class TaskAction(StrEnum):
     """What the task in the metadata tells the supervisors to do."""
 
     PULL = "pull"
@@ -255,13 +255,13 @@ class Attempt:
     phase_since: int = 0
     placement: int = 0
     ready_at: int | None = None
-    action: Action = Action.PULL
+    action: TaskAction = TaskAction.PULL
     generation: int = 1
     written_at: int | None = None
     echoed: bool = False
     read_at: int | None = None
     answered_at: int | None = None
-    reports: Mapping[str, Report] = field(default_factory=dict)
+    reports: Mapping[str, SupervisorReport] = field(default_factory=dict)
     stop_reason: Reason = Reason.UNDECIDED
     reason: Reason = Reason.UNDECIDED
     detail: str = ""
@@ -277,7 +277,7 @@ class Attempt:
         return self.phase is Phase.ENDED
 
     @property
-    def own_reports(self) -> list[Report]:
+    def own_reports(self) -> list[SupervisorReport]:
         """The reports about this attempt: a worker of a node that is used again may not have said
         anything since the attempt before."""
         return [one for one in self.reports.values() if one.attempt == self.id]
@@ -288,7 +288,7 @@ class Attempt:
             self, phase=phase, phase_since=self.phase_since if phase is self.phase else now
         )
 
-    def told(self, action: Action) -> Attempt:
+    def told(self, action: TaskAction) -> Attempt:
         """The same attempt with a new task to write; unchanged if the task says so already."""
         if action is self.action:
             return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from service.domain.jobs.report import Report
+from service.domain.jobs.report import SupervisorReport
 
 NANOS = 1_000_000_000
 OVERLAP_SECONDS = 15
@@ -103,7 +103,7 @@ def deliver(cursor: LogCursor, found: Sequence[LogLine], limit: int, *, more: bo
     return LogPage(shown, LogCursor(horizon, newest, kept, delivered), more or bool(left))
 
 
-def is_complete(cursor: LogCursor, reports: Iterable[Report]) -> bool:
+def is_complete(cursor: LogCursor, reports: Iterable[SupervisorReport]) -> bool:
     """Whether the reader has every line that the workers shipped, by their last reports.
 
     False where that cannot be known: a worker vanished before it said how much it had shipped.
@@ -158,7 +158,7 @@ ENTRY_BYTES = 1_100
 """What an entry is billed beyond its text: 273 bytes were billed as 1.4 kB (J7)."""
 
 
-def estimated_cost(reports: Iterable[Report]) -> int:
+def estimated_cost(reports: Iterable[SupervisorReport]) -> int:
     """About how many nano-dollars Cloud Logging takes for the output, without the free share."""
     billed = sum(one.shipped_bytes + ENTRY_BYTES * (one.shipped_lines or 0) for one in reports)
     return billed * NANOS_PER_GIB // 2**30

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from service.domain.jobs.job import Action, Attempt, Job, JobState, Phase, Reason
-from service.domain.jobs.outcome import Facts, Verdict, ended_well, succeeded, verdict
-from service.domain.jobs.report import Report, WorkerState
+from service.domain.jobs.job import Attempt, Job, JobState, Phase, Reason, TaskAction
+from service.domain.jobs.outcome import AttemptVerdict, NodeFacts, ended_well, succeeded, verdict
+from service.domain.jobs.report import SupervisorReport, WorkerState
 from service.domain.jobs.task import needs_barrier, workers_of
 from service.domain.nodes.node import LOST, Asked, Node, NodeState
 from service.domain.nodes.placement import Outcome
@@ -28,7 +28,7 @@ SILENT_SECONDS = 900
 once a minute, and Google may lose some of what is written."""
 
 
-class Step(StrEnum):
+class AttemptStep(StrEnum):
     """The one thing to do with an attempt now."""
 
     WAIT = "wait"
@@ -47,20 +47,20 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class AttemptDecision:
     """A step; `phase` is the one to go to, `verdict` why it ends or is stopped."""
 
-    step: Step
+    step: AttemptStep
     phase: Phase | None = None
-    verdict: Verdict | None = None
+    verdict: AttemptVerdict | None = None
 
 
-WAIT = Decision(Step.WAIT)
+WAIT = AttemptDecision(AttemptStep.WAIT)
 
 
-def reports_of(job: Job, attempt: Attempt, node: Node) -> dict[int, Report | None]:
+def reports_of(job: Job, attempt: Attempt, node: Node) -> dict[int, SupervisorReport | None]:
     """The reports about this attempt, by the number of each worker that takes part."""
-    found: dict[int, Report | None] = {}
+    found: dict[int, SupervisorReport | None] = {}
     for number in workers_of(job, node):
         report = attempt.reports.get(str(number))
         about = report is not None and report.attempt == attempt.id
@@ -69,8 +69,8 @@ def reports_of(job: Job, attempt: Attempt, node: Node) -> dict[int, Report | Non
 
 
 def decide(  # noqa: PLR0911 - a table of the cases
-    job: Job, attempt: Attempt, node: Node, facts: Facts, now: int
-) -> Decision:
+    job: Job, attempt: Attempt, node: Node, facts: NodeFacts, now: int
+) -> AttemptDecision:
     """The next step of an attempt that has not ended.
 
     It keeps no memory of its own: a lost, late or doubled tick leads to the same answer.
@@ -89,51 +89,59 @@ def decide(  # noqa: PLR0911 - a table of the cases
     if attempt.phase is Phase.STOPPING:
         return _while_stopping(job, attempt, node, reports, now)
     if _is_lost(attempt, node) or _has_failed(reports) or _is_silent(attempt, reports):
-        return Decision(Step.CLASSIFY, Phase.CLASSIFYING)
+        return AttemptDecision(AttemptStep.CLASSIFY, Phase.CLASSIFYING)
     if (stop := _must_stop(job, reports, now)) is not None:
-        return Decision(Step.STOP, Phase.STOPPING, stop)
+        return AttemptDecision(AttemptStep.STOP, Phase.STOPPING, stop)
     return _onward(job, attempt, node, reports)
 
 
-def _before_ready(job: Job, attempt: Attempt, node: Node, facts: Facts) -> Decision:
+def _before_ready(job: Job, attempt: Attempt, node: Node, facts: NodeFacts) -> AttemptDecision:
     if attempt.phase is Phase.STOPPING:
-        return _end(Verdict(attempt.stop_reason, attempt.detail)) if node.ended else WAIT
+        return _end(AttemptVerdict(attempt.stop_reason, attempt.detail)) if node.ended else WAIT
     if job.cancel_requested_at is not None:
-        found = Verdict(Reason.CANCELLED, "cancelled before the node was READY")
+        found = AttemptVerdict(Reason.CANCELLED, "cancelled before the node was READY")
         return _give_up(found, job, node)
     if node.ended or node.asked is Asked.STOPPED:
         return _give_up(_without_node(node, facts), job, node)
     if node.asked is Asked.ABSENT:
         return WAIT if node.gave_up else _give_up(_without_node(node, facts), job, node)
-    return Decision(Step.BEGIN, Phase.PULLING) if node.state == NodeState.READY else WAIT
+    return (
+        AttemptDecision(AttemptStep.BEGIN, Phase.PULLING) if node.state == NodeState.READY else WAIT
+    )
 
 
-def _give_up(found: Verdict, job: Job, node: Node) -> Decision:
+def _give_up(found: AttemptVerdict, job: Job, node: Node) -> AttemptDecision:
     """End the attempt, once its container can no longer start.
 
     The create of a node of the job's own carries the task. While that create may be under way, the
     node can still come up and run the container, so the attempt ends with the node.
     """
     may_still_run = job.own_node and node.attempt > 0 and not node.ended
-    return Decision(Step.STOP, Phase.STOPPING, found) if may_still_run else _end(found)
+    return (
+        AttemptDecision(AttemptStep.STOP, Phase.STOPPING, found) if may_still_run else _end(found)
+    )
 
 
-def _without_node(node: Node, facts: Facts) -> Verdict:
+def _without_node(node: Node, facts: NodeFacts) -> AttemptVerdict:
     if node.ready_at is None and node.state == NodeState.FAILED:
-        return Verdict(Reason.NODE_NOT_GRANTED, node.last_error or "the node was not granted")
+        return AttemptVerdict(
+            Reason.NODE_NOT_GRANTED, node.last_error or "the node was not granted"
+        )
     is_gone = node.state in LOST or facts.placement in (Outcome.VANISHED, Outcome.PREEMPTED)
     if is_gone or node.asked is Asked.PRESENT:
-        return Verdict(Reason.NODE_GONE, "the node was lost before the container started")
+        return AttemptVerdict(Reason.NODE_GONE, "the node was lost before the container started")
     why = f": {node.delete_reason}" if node.delete_reason else ""
-    return Verdict(Reason.NODE_DELETED, f"the node was deleted before the job started{why}")
+    return AttemptVerdict(Reason.NODE_DELETED, f"the node was deleted before the job started{why}")
 
 
-def _refused(attempt: Attempt) -> Verdict | None:
+def _refused(attempt: Attempt) -> AttemptVerdict | None:
     """A worker whose image has no python3 or no docker says so, whatever the task is."""
     for number, report in sorted(attempt.reports.items()):
         if report.state is WorkerState.UNAVAILABLE:
             what = report.detail or _REMEDIES.get(report.reason, report.reason)
-            return Verdict(Reason.NO_SUPERVISOR, f"worker {number} cannot run containers: {what}")
+            return AttemptVerdict(
+                Reason.NO_SUPERVISOR, f"worker {number} cannot run containers: {what}"
+            )
     return None
 
 
@@ -146,13 +154,15 @@ _REMEDIES: Mapping[str, str] = {
 }
 
 
-def _hindered(attempt: Attempt, reports: Mapping[int, Report | None], now: int) -> Verdict | None:
+def _hindered(
+    attempt: Attempt, reports: Mapping[int, SupervisorReport | None], now: int
+) -> AttemptVerdict | None:
     """The supervisor runs the caller's script before the first job, and waits for its end."""
     if now - (attempt.ready_at or now) < SCRIPT_SECONDS:
         return None
     for number, report in sorted(reports.items()):
         if report is not None and report.runs_startup_script:
-            return Verdict(
+            return AttemptVerdict(
                 Reason.STARTUP_SCRIPT_RUNNING,
                 f"the startup script of worker {number} has not ended within"
                 f" {SCRIPT_SECONDS // 60} minutes; have it end, and start what lasts with nohup"
@@ -170,14 +180,14 @@ def _is_lost(attempt: Attempt, node: Node) -> bool:
     )
 
 
-def _has_failed(reports: Mapping[int, Report | None]) -> bool:
+def _has_failed(reports: Mapping[int, SupervisorReport | None]) -> bool:
     return any(
         one is not None and one.state is WorkerState.EXITED and not ended_well(one)
         for one in reports.values()
     )
 
 
-def _is_silent(attempt: Attempt, reports: Mapping[int, Report | None]) -> bool:
+def _is_silent(attempt: Attempt, reports: Mapping[int, SupervisorReport | None]) -> bool:
     """Whether the cloud has answered, and a worker had written nothing new for too long by then."""
     since = attempt.ready_at or attempt.claimed_at
     heard = attempt.answered_at or since
@@ -187,13 +197,15 @@ def _is_silent(attempt: Attempt, reports: Mapping[int, Report | None]) -> bool:
     )
 
 
-def _must_stop(job: Job, reports: Mapping[int, Report | None], now: int) -> Verdict | None:
+def _must_stop(
+    job: Job, reports: Mapping[int, SupervisorReport | None], now: int
+) -> AttemptVerdict | None:
     if job.cancel_requested_at is not None:
-        return Verdict(Reason.CANCELLED, "cancelled by its caller")
+        return AttemptVerdict(Reason.CANCELLED, "cancelled by its caller")
     starts = [one.started_at for one in reports.values() if one is not None and one.started_at]
     limit = job.spec.max_duration_seconds
     if starts and now - min(starts) >= limit + OVERRUN_SECONDS:
-        return Verdict(Reason.TIMED_OUT, f"it ran for longer than {limit} seconds")
+        return AttemptVerdict(Reason.TIMED_OUT, f"it ran for longer than {limit} seconds")
     return None
 
 
@@ -205,9 +217,9 @@ def is_over(job: Job, attempt: Attempt, node: Node) -> bool:
 
 
 def _while_stopping(
-    job: Job, attempt: Attempt, node: Node, reports: Mapping[int, Report | None], now: int
-) -> Decision:
-    stopped = Verdict(attempt.stop_reason, attempt.detail)
+    job: Job, attempt: Attempt, node: Node, reports: Mapping[int, SupervisorReport | None], now: int
+) -> AttemptDecision:
+    stopped = AttemptVerdict(attempt.stop_reason, attempt.detail)
     answered = all(
         one is not None and (one.is_final or _is_idle_after(attempt, one))
         for one in reports.values()
@@ -218,22 +230,22 @@ def _while_stopping(
     return WAIT
 
 
-def _is_idle_after(attempt: Attempt, report: Report) -> bool:
+def _is_idle_after(attempt: Attempt, report: SupervisorReport) -> bool:
     return report.state is WorkerState.IDLE and report.generation >= attempt.generation
 
 
 def _onward(
-    job: Job, attempt: Attempt, node: Node, reports: Mapping[int, Report | None]
-) -> Decision:
+    job: Job, attempt: Attempt, node: Node, reports: Mapping[int, SupervisorReport | None]
+) -> AttemptDecision:
     states = [None if one is None else one.state for one in reports.values()]
     pulled = all(
         one is not None and one.state in _PULLED and one.generation == attempt.generation
         for one in reports.values()
     )
-    if attempt.action is Action.PULL and (pulled or not needs_barrier(job, node)):
-        return Decision(Step.START, Phase.STARTING)
+    if attempt.action is TaskAction.PULL and (pulled or not needs_barrier(job, node)):
+        return AttemptDecision(AttemptStep.START, Phase.STARTING)
     phase = _phase(attempt, states)
-    return WAIT if phase is attempt.phase else Decision(Step.PROGRESS, phase)
+    return WAIT if phase is attempt.phase else AttemptDecision(AttemptStep.PROGRESS, phase)
 
 
 _PULLED = frozenset({WorkerState.PULLED})
@@ -244,13 +256,13 @@ def _phase(attempt: Attempt, states: list[WorkerState | None]) -> Phase:
     """RUNNING once every worker's container has started, never back from there."""
     if attempt.phase is Phase.RUNNING or all(one in _RAN for one in states):
         return Phase.RUNNING
-    started = attempt.action is Action.RUN and WorkerState.PULLING not in states
+    started = attempt.action is TaskAction.RUN and WorkerState.PULLING not in states
     has_begun = any(one is not None and one is not WorkerState.IDLE for one in states)
     return Phase.STARTING if started and has_begun else Phase.PULLING
 
 
-def _end(found: Verdict) -> Decision:
-    return Decision(Step.END, Phase.ENDED, found)
+def _end(found: AttemptVerdict) -> AttemptDecision:
+    return AttemptDecision(AttemptStep.END, Phase.ENDED, found)
 
 
 SHOWN: Mapping[Phase, JobState] = {

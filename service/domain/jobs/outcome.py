@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from service.domain.clock import rfc3339
 from service.domain.jobs.job import Attempt, Reason
-from service.domain.jobs.report import Report, WorkerState
+from service.domain.jobs.report import SupervisorReport, WorkerState
 from service.domain.nodes.node import LOST, Asked, Node, NodeState
 from service.domain.nodes.placement import Outcome
 
@@ -45,7 +45,7 @@ _REPORTED: Mapping[str, Reason] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class NodeFacts:
     """What else is known of the node since the attempt claimed it.
 
     `states` are those that it was seen in, `placement` is how the placement ended that the attempt
@@ -60,7 +60,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AttemptVerdict:
     """Why an attempt ended, in a sentence, with the evidence."""
 
     reason: Reason
@@ -68,7 +68,7 @@ class Verdict:
     evidence: tuple[str, ...] = ()
 
 
-def succeeded(reports: Sequence[Report | None]) -> Verdict | None:
+def succeeded(reports: Sequence[SupervisorReport | None]) -> AttemptVerdict | None:
     """COMPLETED when every program ended by itself with 0, or after it had said it was done.
 
     A program that is told to end saves its state and exits with 0, in the middle of its work. So
@@ -78,7 +78,7 @@ def succeeded(reports: Sequence[Report | None]) -> Verdict | None:
         return None
     ended = [one for one in reports if one is not None]
     if all(map(ended_well, ended)):
-        return Verdict(Reason.COMPLETED, "every worker ended with exit code 0")
+        return AttemptVerdict(Reason.COMPLETED, "every worker ended with exit code 0")
     done_at = min((one.done_at for one in ended if one.done_at is not None), default=None)
     stopped = [one for one in ended if not ended_well(one)]
     if done_at is None or not all(_ended_after(done_at, one) for one in stopped):
@@ -86,19 +86,19 @@ def succeeded(reports: Sequence[Report | None]) -> Verdict | None:
     said = f"the program said at {rfc3339(done_at)} that it was done"
     failed = sum(one.exit_code != 0 for one in ended)
     if not failed:
-        return Verdict(Reason.COMPLETED, f"{said}, and every worker ended with exit code 0")
-    return Verdict(
+        return AttemptVerdict(Reason.COMPLETED, f"{said}, and every worker ended with exit code 0")
+    return AttemptVerdict(
         Reason.COMPLETED_THEN_ABORTED,
         f"{said}; {failed} of {len(ended)} workers ended with another code after that",
     )
 
 
-def ended_well(report: Report) -> bool:
+def ended_well(report: SupervisorReport) -> bool:
     """Whether the program ended with exit code 0, and nobody had told it to end."""
     return report.exit_code == 0 and report.reason == "COMPLETED"
 
 
-def _ended_after(done_at: int, report: Report) -> bool:
+def _ended_after(done_at: int, report: SupervisorReport) -> bool:
     return (
         report.exit_code is not None
         and report.reason in _ENDED_OR_STOPPED
@@ -113,10 +113,10 @@ _ENDED_OR_STOPPED = frozenset({"COMPLETED", "STOPPED", "PREEMPTION_NOTICE", "TIM
 def verdict(  # noqa: C901, PLR0911 - a table of the cases
     attempt: Attempt,
     node: Node,
-    facts: Facts,
-    reports: Mapping[int, Report | None],
+    facts: NodeFacts,
+    reports: Mapping[int, SupervisorReport | None],
     now: int,
-) -> Verdict | None:
+) -> AttemptVerdict | None:
     """Why the attempt ended; None while better evidence may still come.
 
     `reports` are those of this attempt, by the worker's number; None for a worker without one.
@@ -141,29 +141,31 @@ def verdict(  # noqa: C901, PLR0911 - a table of the cases
         waited = f"no sign of lost hardware within {CLASSIFY_SECONDS // 60} minutes"
         return _program_failed(reports, waited)
     why = f"; {attempt.detail}" if attempt.detail else ""
-    return Verdict(
+    return AttemptVerdict(
         Reason.SUPERVISOR_SILENT if node.state == NodeState.READY else Reason.UNKNOWN,
         f"the workers stopped reporting, and the node is {node.state}{why}",
     )
 
 
 def _lost_hardware(
-    attempt: Attempt, node: Node, facts: Facts, known: Sequence[Report]
-) -> Verdict | None:
+    attempt: Attempt, node: Node, facts: NodeFacts, known: Sequence[SupervisorReport]
+) -> AttemptVerdict | None:
     preempted = tuple(_signs_of_preemption(node, facts, known))
     if preempted:
-        return Verdict(Reason.PREEMPTED, preempted[0], preempted)
+        return AttemptVerdict(Reason.PREEMPTED, preempted[0], preempted)
     lost = tuple(_signs_of_host_loss(node, facts, known))
     if lost:
-        return Verdict(Reason.HOST_LOST, lost[0], lost)
+        return AttemptVerdict(Reason.HOST_LOST, lost[0], lost)
     is_gone = node.ended or (attempt.placement and node.attempt != attempt.placement)
     if facts.placement is Outcome.VANISHED or (is_gone and node.asked is Asked.PRESENT):
         sign = "the node was deleted outside this service"
-        return Verdict(Reason.NODE_GONE, sign, (sign,))
+        return AttemptVerdict(Reason.NODE_GONE, sign, (sign,))
     return None
 
 
-def _signs_of_preemption(node: Node, facts: Facts, known: Sequence[Report]) -> Iterator[str]:
+def _signs_of_preemption(
+    node: Node, facts: NodeFacts, known: Sequence[SupervisorReport]
+) -> Iterator[str]:
     if facts.placement is Outcome.PREEMPTED or node.state in LOST:
         yield f"Google shows the node as {node.state if node.state in LOST else 'PREEMPTED'}"
     elif facts.states & LOST:
@@ -177,7 +179,9 @@ def _signs_of_preemption(node: Node, facts: Facts, known: Sequence[Report]) -> I
         yield f"{len(noticed)} workers had the notice of a preemption from {rfc3339(min(noticed))}"
 
 
-def _signs_of_host_loss(node: Node, facts: Facts, known: Sequence[Report]) -> Iterator[str]:
+def _signs_of_host_loss(
+    node: Node, facts: NodeFacts, known: Sequence[SupervisorReport]
+) -> Iterator[str]:
     seen = sorted((facts.states | {node.state}) & _HOST_STATES)
     if seen:
         yield f"Google showed the node as {' and '.join(seen)}"
@@ -189,31 +193,33 @@ def _signs_of_host_loss(node: Node, facts: Facts, known: Sequence[Report]) -> It
         yield f"workers had the notice of {' and '.join(events)}"
 
 
-def _ended_by_caller(node: Node) -> Verdict | None:
+def _ended_by_caller(node: Node) -> AttemptVerdict | None:
     if node.asked is Asked.PRESENT:
         return None
     what = "deleted" if node.asked is Asked.ABSENT else "stopped"
     why = f": {node.delete_reason}" if node.delete_reason else ""
-    return Verdict(Reason.NODE_DELETED, f"the node was {what} through this service{why}")
+    return AttemptVerdict(Reason.NODE_DELETED, f"the node was {what} through this service{why}")
 
 
-def _named_by_supervisor(reports: Mapping[int, Report | None]) -> Verdict | None:
+def _named_by_supervisor(reports: Mapping[int, SupervisorReport | None]) -> AttemptVerdict | None:
     for number, report in sorted(reports.items()):
         if report is not None and report.state is WorkerState.EXITED and report.reason in _REPORTED:
             said = report.detail or report.reason.lower().replace("_", " ")
-            return Verdict(_REPORTED[report.reason], f"worker {number}: {said}")
+            return AttemptVerdict(_REPORTED[report.reason], f"worker {number}: {said}")
     return None
 
 
-def _refused_by_cloud(attempt: Attempt, node: Node, facts: Facts) -> Verdict | None:
+def _refused_by_cloud(attempt: Attempt, node: Node, facts: NodeFacts) -> AttemptVerdict | None:
     """METADATA_REFUSED when the cloud refused the task and the node was READY a minute later."""
     if attempt.stop_reason is not Reason.METADATA_REFUSED or node.state != NodeState.READY:
         return None
     proven = facts.looked_at >= attempt.phase_since + PROOF_SECONDS
-    return Verdict(Reason.METADATA_REFUSED, attempt.detail) if proven else None
+    return AttemptVerdict(Reason.METADATA_REFUSED, attempt.detail) if proven else None
 
 
-def _every_machine_lived_on(node: Node, facts: Facts, reports: Mapping[int, Report | None]) -> bool:
+def _every_machine_lived_on(
+    node: Node, facts: NodeFacts, reports: Mapping[int, SupervisorReport | None]
+) -> bool:
     """Whether each machine was alive, and the node READY, a minute after the first exit."""
     ends = [one.ended_at for one in reports.values() if one is not None and one.ended_at]
     if not ends:
@@ -228,7 +234,7 @@ def _every_machine_lived_on(node: Node, facts: Facts, reports: Mapping[int, Repo
     )
 
 
-def _program_failed(reports: Mapping[int, Report | None], because: str) -> Verdict:
+def _program_failed(reports: Mapping[int, SupervisorReport | None], because: str) -> AttemptVerdict:
     """The worker that failed first by itself is named: the others were stopped because of it, and
     their clocks may differ."""
     failed = [
@@ -237,14 +243,16 @@ def _program_failed(reports: Mapping[int, Report | None], because: str) -> Verdi
         if one is not None and one.exit_code
     ]
     if not failed:
-        return Verdict(Reason.UNKNOWN, f"no worker reported an exit code; {because}", (because,))
+        return AttemptVerdict(
+            Reason.UNKNOWN, f"no worker reported an exit code; {because}", (because,)
+        )
     *_, number, code = min(failed, key=lambda one: one[:3])
-    return Verdict(
+    return AttemptVerdict(
         Reason.PROGRAM_FAILED, f"worker {number} ended first, with exit code {code}", (because,)
     )
 
 
-def exit_codes_of(reports: Mapping[int, Report | None]) -> dict[str, int | None]:
+def exit_codes_of(reports: Mapping[int, SupervisorReport | None]) -> dict[str, int | None]:
     """The exit code of each worker, by its number; None where none was reported."""
     return {
         str(number): None if report is None else report.exit_code

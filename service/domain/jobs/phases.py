@@ -12,7 +12,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from service.domain.jobs.job import Attempt, Reason
-from service.domain.jobs.report import Report
+from service.domain.jobs.report import SupervisorReport
 from service.domain.metering.attribution import ALWAYS
 from service.domain.metering.meter import Meter
 
@@ -39,7 +39,7 @@ class Spent(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class PhasePeriod:
     """Seconds [start, end) of one kind."""
 
     spent: Spent
@@ -48,7 +48,7 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class PhaseCost:
     """What one phase of an attempt cost: billed seconds, chip-seconds, nano-dollars."""
 
     spent: Spent
@@ -58,7 +58,7 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class AttemptSeconds:
     """The seconds [start, end) of one node that one attempt answers for."""
 
     attempt: Attempt
@@ -66,7 +66,7 @@ class Claim:
     end: int
 
 
-def claims(attempts: Sequence[Attempt], node_id: str, *, own_node: bool) -> list[Claim]:
+def claims(attempts: Sequence[Attempt], node_id: str, *, own_node: bool) -> list[AttemptSeconds]:
     """The claims of a job on one node, without gap or overlap.
 
     A node of the job's own is the job's from its first second to its last: each attempt answers for
@@ -80,29 +80,33 @@ def claims(attempts: Sequence[Attempt], node_id: str, *, own_node: bool) -> list
         following = here[position + 1].claimed_at if position + 1 < len(here) else FOREVER
         start = ALWAYS if own_node and position == 0 else attempt.claimed_at
         released = FOREVER if attempt.released_at is None else attempt.released_at
-        found.append(Claim(attempt, start, following if own_node else min(released, following)))
+        found.append(
+            AttemptSeconds(attempt, start, following if own_node else min(released, following))
+        )
     return found
 
 
-def periods(claim: Claim, *, saves: bool = False) -> tuple[Period, ...]:
+def periods(claim: AttemptSeconds, *, saves: bool = False) -> tuple[PhasePeriod, ...]:
     """The whole claim by phase. `saves` is whether the job has a directory for its checkpoints."""
     attempt = claim.attempt
     reports = [one for one in attempt.reports.values() if one.attempt == attempt.id]
     pull, pulled, started, ended = _edges(reports)
     cuts = [claim.start, *_clipped((pull, pulled, started, ended), claim)]
     boot, pulling, init = (
-        Period(spent, left, right)
+        PhasePeriod(spent, left, right)
         for spent, (left, right) in zip(
             (Spent.BOOT, Spent.PULL, Spent.INIT), pairwise(cuts[:4]), strict=True
         )
     )
     running = _running(attempt, cuts[3], cuts[4], saves=saves)
-    rest = Period(Spent.UNATTRIBUTED, cuts[4], claim.end)
+    rest = PhasePeriod(Spent.UNATTRIBUTED, cuts[4], claim.end)
     every = (boot, pulling, init, *running, rest)
     return tuple(one for one in every if one.start < one.end)
 
 
-def _edges(reports: Sequence[Report]) -> tuple[int | None, int | None, int | None, int | None]:
+def _edges(
+    reports: Sequence[SupervisorReport],
+) -> tuple[int | None, int | None, int | None, int | None]:
     """Begin of the first pull, end of the last, start of the last container, end of the last."""
     pulls = [one.pull_started_at for one in reports if one.pull_started_at is not None]
     return (
@@ -113,13 +117,13 @@ def _edges(reports: Sequence[Report]) -> tuple[int | None, int | None, int | Non
     )
 
 
-def _last(reports: Sequence[Report], name: str) -> int | None:
+def _last(reports: Sequence[SupervisorReport], name: str) -> int | None:
     """The latest, once every worker has reported one."""
     found = [getattr(one, name) for one in reports]
     return None if not found or None in found else max(found)
 
 
-def _clipped(instants: Iterable[int | None], claim: Claim) -> Iterator[int]:
+def _clipped(instants: Iterable[int | None], claim: AttemptSeconds) -> Iterator[int]:
     """The instants within the claim and in their order; what is not known is the claim's end: the
     phase before it goes on."""
     least = claim.start
@@ -128,7 +132,7 @@ def _clipped(instants: Iterable[int | None], claim: Claim) -> Iterator[int]:
         yield least
 
 
-def _running(attempt: Attempt, start: int, end: int, *, saves: bool) -> list[Period]:
+def _running(attempt: Attempt, start: int, end: int, *, saves: bool) -> list[PhasePeriod]:
     """The time in which the containers ran: recovery first, what was lost last."""
     reports = attempt.own_reports
     caught_up = [one.caught_up_at for one in reports if one.caught_up_at is not None]
@@ -139,9 +143,9 @@ def _running(attempt: Attempt, start: int, end: int, *, saves: bool) -> list[Per
         kept = min(max(start, *marks), end) if marks else start
     again = min(again, kept)
     return [
-        Period(Spent.RECOVERY, start, again),
-        Period(Spent.RUNNING, again, kept),
-        Period(Spent.LOST, kept, end),
+        PhasePeriod(Spent.RECOVERY, start, again),
+        PhasePeriod(Spent.RUNNING, again, kept),
+        PhasePeriod(Spent.LOST, kept, end),
     ]
 
 
@@ -158,7 +162,7 @@ def _is_progress_known(attempt: Attempt, *, saves: bool) -> bool:
     )
 
 
-def lost_seconds(attempt: Attempt, found: Sequence[Amount], *, saves: bool) -> int | None:
+def lost_seconds(attempt: Attempt, found: Sequence[PhaseCost], *, saves: bool) -> int | None:
     """Billed seconds that an attempt ran after its last checkpoint, in vain; None where that is not
     known. `found` are the amounts of the attempt, `saves` as in `periods`."""
     has_run = any(one.spent in (Spent.RUNNING, Spent.RECOVERY) for one in found)
@@ -177,12 +181,12 @@ _COMPLETE = frozenset({Reason.COMPLETED, Reason.COMPLETED_THEN_ABORTED})
 
 
 def amounts(
-    claim: Claim,
+    claim: AttemptSeconds,
     meters: Sequence[Meter],
     job_id: str,
     *,
     saves: bool = False,
-) -> tuple[Amount, ...]:
+) -> tuple[PhaseCost, ...]:
     """What each phase of a claim cost, by the meters of its node. Their sum is what the ledger
     charges to the job for the claim, to the nano-dollar. `saves` as in `periods`."""
     found = []
@@ -194,11 +198,11 @@ def amounts(
                 chip_seconds += meter.chip_seconds(start, end)
                 cost += meter.charge(start, end)
         if seconds:
-            found.append(Amount(period.spent, seconds, chip_seconds, cost))
+            found.append(PhaseCost(period.spent, seconds, chip_seconds, cost))
     return tuple(found)
 
 
-def _charged(meter: Meter, period: Period, job_id: str) -> Iterator[tuple[int, int]]:
+def _charged(meter: Meter, period: PhasePeriod, job_id: str) -> Iterator[tuple[int, int]]:
     """The billed seconds of a period that are the job's."""
     for start, end, whose in meter.pieces(period.start, period.end):
         if whose.job == job_id:
@@ -211,7 +215,7 @@ def seconds_without_charge(meters: Sequence[Meter], job_id: str, start: int, end
     charged = sorted(
         (left, right)
         for meter in meters
-        for left, right in _charged(meter, Period(Spent.UNATTRIBUTED, start, end), job_id)
+        for left, right in _charged(meter, PhasePeriod(Spent.UNATTRIBUTED, start, end), job_id)
     )
     waited, until = 0, start
     for left, right in charged:

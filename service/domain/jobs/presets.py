@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from service.domain.catalog.frameworks import ENVIRONMENT, TENSORFLOW_PJRT
 from service.domain.catalog.images import Framework
 from service.domain.jobs.job import Attempt, Job, Workers
-from service.domain.jobs.report import Report
+from service.domain.jobs.report import SupervisorReport
 from service.domain.nodes.node import Node
 from service.domain.nodes.recipes import devices_expected
 
@@ -65,7 +65,9 @@ LAUNCHERS: Mapping[str, tuple[Framework, str]] = {
 """The programs that start training, each with its framework and what to mind."""
 
 
-def device_warnings(job: Job, node: Node, reports: Mapping[int, Report | None]) -> tuple[str, ...]:
+def device_warnings(
+    job: Job, node: Node, reports: Mapping[int, SupervisorReport | None]
+) -> tuple[str, ...]:
     """What to mind where a program sees other devices than the node has, a sentence for a worker.
 
     `reports` are those of the workers that take part. A program that runs on the first worker

@@ -33,7 +33,7 @@ FINAL = frozenset({WorkerState.EXITED, WorkerState.UNAVAILABLE})
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SupervisorReport:
     """One document of a supervisor. Instants are whole UTC seconds by the worker's clock.
 
     `seq` grows with every report of a worker, `boot` names the start of its machine. `generation`
@@ -92,7 +92,7 @@ class Report:
         return self.state in FINAL
 
 
-def parse(text: str, now: int) -> Report | None:
+def parse(text: str, now: int) -> SupervisorReport | None:
     """Read a report; None for anything that a supervisor does not write. Never an exception: any
     process on the worker can write this text."""
     if len(text) > MAX_BYTES:
@@ -109,9 +109,11 @@ def parse(text: str, now: int) -> Report | None:
     return _report(document, WorkerState(state), seq, now)
 
 
-def _report(document: Mapping[str, Any], state: WorkerState, seq: int, now: int) -> Report:
+def _report(
+    document: Mapping[str, Any], state: WorkerState, seq: int, now: int
+) -> SupervisorReport:
     logs, script = claims.mapping(document, "logs"), claims.mapping(document, "startup_script")
-    return Report(
+    return SupervisorReport(
         seq=seq,
         boot=claims.text(document, "boot", 80),
         generation=claims.whole(document, "generation") or 0,
@@ -149,13 +151,13 @@ def _report(document: Mapping[str, Any], state: WorkerState, seq: int, now: int)
     )
 
 
-def is_newer(report: Report, before: Report | None) -> bool:
+def is_newer(report: SupervisorReport, before: SupervisorReport | None) -> bool:
     """Whether a report says more than the one that is known: a higher `seq`. The supervisor keeps
     `seq` on disk, so it grows over reboots as well."""
     return before is None or report.seq > before.seq
 
 
-def is_current(report: Report, before: Report | None) -> bool:
+def is_current(report: SupervisorReport, before: SupervisorReport | None) -> bool:
     """Whether a report is the newest one that is known, or newer: what it shows of the worker
     counts. An older one is what guest attributes show late, or of the boot before."""
     is_same = before is not None and (report.boot, report.seq) == (before.boot, before.seq)

@@ -19,7 +19,7 @@ from service.domain.jobs.presets import LAUNCHERS, batch_warnings
 from service.domain.nodes.connection import connection_to
 from service.domain.nodes.node import Asked, Node, NodeState
 from service.domain.nodes.recipes import devices_expected
-from service.domain.nodes.request import Wish
+from service.domain.nodes.request import RequestedNode
 
 FUSE_SECONDS = 1_800
 """A node made for a job outlives `max_duration_seconds` by at most this, whatever happens to us."""
@@ -50,7 +50,7 @@ class Submission:
     team: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     node: str = ""
-    node_request: Wish | None = None
+    node_request: RequestedNode | None = None
 
 
 def checked(submission: Submission) -> Submission:
@@ -171,7 +171,7 @@ def _check_framework(spec: JobSpec) -> None:
         )
 
 
-def _node_request(submission: Submission, wanted: Wish) -> Wish:
+def _node_request(submission: Submission, wanted: RequestedNode) -> RequestedNode:
     """The request for the node of a job: the job's owner, a fuse, and no second life of its own."""
     spec = submission.spec
     if wanted.architecture is Architecture.NODE:

@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 
 from service.domain.jobs.follow import Follow, follow, is_infrastructure
 from service.domain.jobs.job import (
-    Action,
     Attempt,
     Job,
     JobState,
     Phase,
     Reason,
+    TaskAction,
     attempt_id,
 )
-from service.domain.jobs.next import SHOWN, Decision, Step, reports_of
-from service.domain.jobs.outcome import Verdict, exit_codes_of
+from service.domain.jobs.next import SHOWN, AttemptDecision, AttemptStep, reports_of
+from service.domain.jobs.outcome import AttemptVerdict, exit_codes_of
 from service.domain.jobs.presets import device_warnings
-from service.domain.jobs.report import Report, WorkerState, is_newer
+from service.domain.jobs.report import SupervisorReport, WorkerState, is_newer
 from service.domain.jobs.task import needs_barrier
 from service.domain.nodes.node import Asked, Node, NodeState
 
@@ -29,7 +29,7 @@ _UNANSWERED_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class JobTransition:
     """A job and its attempt after a step. `follow` is set when the attempt ended."""
 
     job: Job
@@ -64,7 +64,7 @@ def new_attempt(job: Job, node: Node, *, generation: int, now: int) -> Attempt:
         node_id=node.id,
         claimed_at=now,
         phase_since=now,
-        action=Action.PULL if needs_barrier(job, node) else Action.RUN,
+        action=TaskAction.PULL if needs_barrier(job, node) else TaskAction.RUN,
         generation=generation,
     )
 
@@ -75,7 +75,9 @@ def travels_in_create(job: Job, attempt: Attempt, node: Node) -> bool:
     return job.own_node and node.spec.slices == 1 and attempt.generation == 1
 
 
-def accepted(attempt: Attempt, found: Mapping[int, Report], reached: int | None = None) -> Attempt:
+def accepted(
+    attempt: Attempt, found: Mapping[int, SupervisorReport], reached: int | None = None
+) -> Attempt:
     """The attempt with the reports that are newer than those it has; unchanged when nothing is new.
     `reached` is the highest step of the attempts before it."""
     newer = {
@@ -86,7 +88,9 @@ def accepted(attempt: Attempt, found: Mapping[int, Report], reached: int | None 
     return replace(attempt, reports={**attempt.reports, **newer}) if newer else attempt
 
 
-def _with_catch_up(report: Report, before: Report | None, reached: int | None) -> Report:
+def _with_catch_up(
+    report: SupervisorReport, before: SupervisorReport | None, reached: int | None
+) -> SupervisorReport:
     """The report with the time at which its attempt was first seen to have come to `reached`."""
     if before is not None and before.attempt == report.attempt and before.caught_up_at is not None:
         return replace(report, caught_up_at=before.caught_up_at)
@@ -94,7 +98,7 @@ def _with_catch_up(report: Report, before: Report | None, reached: int | None) -
     return replace(report, caught_up_at=report.step_at) if has_caught_up else report
 
 
-def _is_of_the_stub(report: Report) -> bool:
+def _is_of_the_stub(report: SupervisorReport) -> bool:
     """Whether a startup script that could not start the supervisor wrote it: it knows no `seq`."""
     return report.seq == 0 and report.state is WorkerState.UNAVAILABLE
 
@@ -107,18 +111,20 @@ def has_echoed(job: Job, attempt: Attempt, node: Node) -> bool:
     )
 
 
-def applied(job: Job, attempt: Attempt, node: Node, decision: Decision, now: int) -> Changed:
+def applied(
+    job: Job, attempt: Attempt, node: Node, decision: AttemptDecision, now: int
+) -> JobTransition:
     """The job and its attempt after the step."""
     job = replace(job, warnings=_warnings(job, attempt, node))
     job, attempt = _explained(job, attempt, node, now)
-    if decision.step is Step.WAIT or decision.phase is None:
-        return Changed(job, attempt)
-    if decision.step is Step.END:
+    if decision.step is AttemptStep.WAIT or decision.phase is None:
+        return JobTransition(job, attempt)
+    if decision.step is AttemptStep.END:
         assert decision.verdict is not None
         return _ended(job, attempt, node, decision.verdict, now)
     attempt = attempt.in_phase(decision.phase, now)
     match decision.step:
-        case Step.BEGIN:
+        case AttemptStep.BEGIN:
             written = now if travels_in_create(job, attempt, node) else None
             attempt = replace(
                 attempt,
@@ -127,20 +133,20 @@ def applied(job: Job, attempt: Attempt, node: Node, decision: Decision, now: int
                 ready_at=now,
                 written_at=written,
             )
-        case Step.START:
-            attempt = attempt.told(Action.RUN)
-        case Step.STOP:
+        case AttemptStep.START:
+            attempt = attempt.told(TaskAction.RUN)
+        case AttemptStep.STOP:
             assert decision.verdict is not None
             attempt = replace(
-                attempt.told(Action.STOP),
+                attempt.told(TaskAction.STOP),
                 stop_reason=decision.verdict.reason,
                 detail=decision.verdict.detail,
             )
-        case Step.CLASSIFY:
-            attempt = attempt.told(Action.STOP)
-        case Step.PROGRESS:
+        case AttemptStep.CLASSIFY:
+            attempt = attempt.told(TaskAction.STOP)
+        case AttemptStep.PROGRESS:
             pass
-    return Changed(job.in_state(SHOWN[decision.phase], now), attempt)
+    return JobTransition(job.in_state(SHOWN[decision.phase], now), attempt)
 
 
 def _explained(job: Job, attempt: Attempt, node: Node, now: int) -> tuple[Job, Attempt]:
@@ -174,7 +180,7 @@ _NOT_WRITTEN = "the task could not be written to the metadata of the node: "
 _BEFORE_THE_RUN = frozenset({Phase.PULLING, Phase.STARTING})
 
 
-def delivered(changed: Changed, delivery: Delivery, now: int) -> Changed:
+def delivered(changed: JobTransition, delivery: Delivery, now: int) -> JobTransition:
     """The job and its attempt after the newest task was handed to the cloud.
 
     An error is kept as their `detail` until the task is written. What the cloud refuses twice in
@@ -192,17 +198,19 @@ def delivered(changed: Changed, delivery: Delivery, now: int) -> Changed:
         if detail or job.detail.startswith(_NOT_WRITTEN):
             job = replace(job, detail=detail)
         if repeated:
-            attempt = attempt.in_phase(Phase.CLASSIFYING, now).told(Action.STOP)
+            attempt = attempt.in_phase(Phase.CLASSIFYING, now).told(TaskAction.STOP)
             attempt = replace(attempt, stop_reason=Reason.METADATA_REFUSED)
             job = job.in_state(SHOWN[attempt.phase], now)
     return replace(changed, job=job, attempt=attempt)
 
 
-def _ended(job: Job, attempt: Attempt, node: Node, verdict: Verdict, now: int) -> Changed:
+def _ended(
+    job: Job, attempt: Attempt, node: Node, verdict: AttemptVerdict, now: int
+) -> JobTransition:
     reports = reports_of(job, attempt, node)
     codes = exit_codes_of(reports) if attempt.placement else {}
     attempt = replace(
-        attempt.in_phase(Phase.ENDED, now).told(Action.RELEASE),
+        attempt.in_phase(Phase.ENDED, now).told(TaskAction.RELEASE),
         reason=verdict.reason,
         detail=verdict.detail,
         evidence=verdict.evidence,
@@ -212,7 +220,9 @@ def _ended(job: Job, attempt: Attempt, node: Node, verdict: Verdict, now: int) -
     what = follow(job, attempt, node)
     job = replace(job, exit_codes=codes)
     if not what.again:
-        return Changed(job.closed(what.state, attempt.reason, what.detail, now), attempt, what)
+        return JobTransition(
+            job.closed(what.state, attempt.reason, what.detail, now), attempt, what
+        )
     lost = is_infrastructure(job, attempt.reason)
     job = replace(
         job.in_state(what.state, now),
@@ -222,7 +232,7 @@ def _ended(job: Job, attempt: Attempt, node: Node, verdict: Verdict, now: int) -
         failures=job.failures + (not lost),
         next_try_at=now,
     )
-    return Changed(job, attempt, what)
+    return JobTransition(job, attempt, what)
 
 
 def _warnings(job: Job, attempt: Attempt, node: Node) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from service.domain.nodes.node import Asked, Node
 NOTICE = "notice that its time to live is over"
 
 
-class Turn(StrEnum):
+class ExpiryStep(StrEnum):
     """What is done about the end of a node now."""
 
     HOLD = "hold"
@@ -33,7 +33,7 @@ class Expiry:
     """What is done now. `reason` is that of the strongest ender that applies, `also` has those of
     the others; `held_by` is what holds the end back."""
 
-    turn: Turn
+    turn: ExpiryStep
     reason: str
     also: tuple[str, ...] = ()
     held_by: tuple[Holder, ...] = ()
@@ -58,7 +58,7 @@ def expiry_of(node: Node, over: str, now: int, *, is_paused: bool) -> Expiry | N
     if node.asked is Asked.ABSENT:
         return None
     if over and node.ready_at is None:
-        return Expiry(Turn.END, over)
+        return Expiry(ExpiryStep.END, over)
     reasons: dict[Ender, str] = {}
     if waits_for_job_end(node):
         reasons[Ender.JOB_END] = node.ends_after_keep
@@ -69,9 +69,9 @@ def expiry_of(node: Node, over: str, now: int, *, is_paused: bool) -> Expiry | N
     decision = decide(reasons, _holders(node, now, is_paused=is_paused))
     if decision.ender is None:
         held_by = sorted({one for holders in decision.held.values() for one in holders})
-        return Expiry(Turn.HOLD, *_told(reasons, min(reasons)), tuple(held_by))
+        return Expiry(ExpiryStep.HOLD, *_told(reasons, min(reasons)), tuple(held_by))
     needs_notice = decision.ender is Ender.TTL and _was_kept(node)
-    turn = Turn.NOTICE if needs_notice else Turn.END
+    turn = ExpiryStep.NOTICE if needs_notice else ExpiryStep.END
     return Expiry(turn, *_told(reasons, decision.ender))
 
 

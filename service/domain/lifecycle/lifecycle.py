@@ -8,7 +8,7 @@ from service.domain.errors import CloudError
 from service.domain.lifecycle import queueing, reimaging
 from service.domain.lifecycle.absence import Absence
 from service.domain.lifecycle.in_flight import may_still_appear
-from service.domain.lifecycle.step import Look, Step
+from service.domain.lifecycle.step import Look, NodeStep
 from service.domain.nodes.deletion import wanted_since
 from service.domain.nodes.keep import keep_of_node
 from service.domain.nodes.node import LOST, Asked, CloudNode, Node, NodeState
@@ -28,70 +28,70 @@ that very moment."""
 HELD_SECONDS = 60
 """How often a node is looked at whose end is held back without a date."""
 
-_BY_ABSENCE = frozenset({Step.NEXT, Step.CLOSE, Step.VANISH})
+_BY_ABSENCE = frozenset({NodeStep.NEXT, NodeStep.CLOSE, NodeStep.VANISH})
 """What can be said only of that which is certainly gone."""
 
 
-def next_step(node: Node, look: Look, now: int) -> Step:
+def next_step(node: Node, look: Look, now: int) -> NodeStep:
     """Say the one thing to do, given what was asked for and what the cloud shows.
 
     It keeps no memory of its own: a lost, late or doubled tick can only lead to the same answer.
     """
     step = _step(node, look, now)
-    return Step.MISS if step in _BY_ABSENCE and look.absence is not Absence.CERTAIN else step
+    return NodeStep.MISS if step in _BY_ABSENCE and look.absence is not Absence.CERTAIN else step
 
 
 def _step(  # noqa: PLR0911 - a table of the cases
     node: Node, look: Look, now: int
-) -> Step:
+) -> NodeStep:
     if node.sent_at is None:
-        return Step.CLOSE if node.asked is Asked.ABSENT else Step.PLACE
+        return NodeStep.CLOSE if node.asked is Asked.ABSENT else NodeStep.PLACE
     if node.spec.queued:
         return queueing.next_step(node, look, now)
     if look.sight is None:
         return _when_absent(node, look.operation, now)
     if not is_ours(node, look.sight):
         step = _when_absent(node, look.operation, now)
-        return Step.CONFLICT if step is Step.SEND else step
+        return NodeStep.CONFLICT if step is NodeStep.SEND else step
     if node.asked is Asked.ABSENT:
-        return Step.WAIT if look.sight.state == NodeState.DELETING else Step.DELETE
+        return NodeStep.WAIT if look.sight.state == NodeState.DELETING else NodeStep.DELETE
     return _when_present(node, look.sight, look.operation, now)
 
 
-def _when_absent(node: Node, operation: Operation | None, now: int) -> Step:
+def _when_absent(node: Node, operation: Operation | None, now: int) -> NodeStep:
     wanted = node.asked is not Asked.ABSENT
     if wanted and not node.operation and not node.cloud_uid:
-        return Step.SEND
+        return NodeStep.SEND
     if may_still_appear(node, operation, now):
-        return Step.WAIT
+        return NodeStep.WAIT
     if not wanted:
-        return Step.CLOSE
+        return NodeStep.CLOSE
     came_up = node.up_since is not None or _create_succeeded(operation)
-    return Step.VANISH if came_up and not node.replacing else Step.NEXT
+    return NodeStep.VANISH if came_up and not node.replacing else NodeStep.NEXT
 
 
-def _when_present(node: Node, sight: CloudNode, operation: Operation | None, now: int) -> Step:
+def _when_present(node: Node, sight: CloudNode, operation: Operation | None, now: int) -> NodeStep:
     if sight.state == NodeState.DELETING:
-        return Step.WAIT
+        return NodeStep.WAIT
     ready = sight.state == NodeState.READY
     failed = _failed_for_good(operation, now) and not ready  # READY, it may be at work all the same
     if sight.state in LOST or node.replacing or failed:
-        return Step.REPLACE
+        return NodeStep.REPLACE
     if not ready and sight.state != NodeState.STOPPED:
-        return Step.WAIT
+        return NodeStep.WAIT
     if ready is (node.asked is Asked.PRESENT):
         return _when_as_asked(node, sight, operation)
-    return Step.STOP if ready else Step.START
+    return NodeStep.STOP if ready else NodeStep.START
 
 
-def _when_as_asked(node: Node, sight: CloudNode, operation: Operation | None) -> Step:
+def _when_as_asked(node: Node, sight: CloudNode, operation: Operation | None) -> NodeStep:
     """It is READY, or it is stopped, as it should be. What is READY may be a reimage in its way."""
     if node.asked is Asked.PRESENT and node.spec.reimage_from:
         if reimaging.is_under_way(operation):
-            return Step.WAIT
+            return NodeStep.WAIT
         if reimaging.is_due(node, sight, operation):
-            return Step.REIMAGE
-    return Step.SETTLE
+            return NodeStep.REIMAGE
+    return NodeStep.SETTLE
 
 
 def _create_succeeded(operation: Operation | None) -> bool:

@@ -48,7 +48,7 @@ waits for its own grace alone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class EndDecision:
     """Who ends the node now, None for nobody; who else would; and what holds whom back."""
 
     ender: Ender | None
@@ -56,13 +56,13 @@ class Decision:
     held: Mapping[Ender, frozenset[Holder]]
 
 
-def decide(enders: Iterable[Ender], holders: Iterable[Holder]) -> Decision:
+def decide(enders: Iterable[Ender], holders: Iterable[Holder]) -> EndDecision:
     """The strongest ender that nothing holds back."""
     holding = frozenset(holders)
     held = {one: HELD_BY[one] & holding for one in sorted(set(enders))}
     free = [one for one in held if not held[one]]
     ender = free[0] if free else None
-    return Decision(
+    return EndDecision(
         ender,
         tuple(one for one in held if one is not ender),
         {one: by for one, by in held.items() if by},

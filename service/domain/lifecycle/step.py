@@ -11,7 +11,7 @@ from service.domain.nodes.operation import Operation
 from service.domain.nodes.queued_resource import QueuedResource
 
 
-class Step(StrEnum):
+class NodeStep(StrEnum):
     """The one thing to do with a node now."""
 
     PLACE = "place"

@@ -12,7 +12,7 @@ from service.domain.metering.meter import Meter
 from service.domain.pricing.price_book import Cut
 
 
-class Slot(NamedTuple):
+class LedgerSlot(NamedTuple):
     """What one entry of the ledger speaks of: an hour (its first second), the price paid in it, who
     is charged (the instant from which on it is they) and the on-demand list price, in nano-dollars
     per chip-hour."""
@@ -24,7 +24,7 @@ class Slot(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """An immutable line of the ledger: an amount for part of a usage at one price.
 
     A second entry for the same slot (`number` 1 and up) is an adjustment of the first, whose id it
@@ -34,7 +34,7 @@ class Entry:
     """
 
     usage_id: str
-    slot: Slot
+    slot: LedgerSlot
     number: int
     charge_start: int
     charge_end: int
@@ -53,7 +53,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Posted:
+class PostedSlot:
     """What the ledger says of one slot so far; `first_id` is its first entry."""
 
     count: int
@@ -67,12 +67,12 @@ class Posted:
     vm_seconds: int = 0
 
 
-def desired_entries(meter: Meter, start: int, end: int) -> dict[Slot, Entry]:
+def desired_entries(meter: Meter, start: int, end: int) -> dict[LedgerSlot, LedgerEntry]:
     """What the ledger should say of [start, end), by slot."""
-    wanted: dict[Slot, Entry] = {}
+    wanted: dict[LedgerSlot, LedgerEntry] = {}
     for slot, part in parts_of(meter, start, end):
         assert part.price is not None
-        entry = Entry(
+        entry = LedgerEntry(
             usage_id=meter.usage.id,
             slot=slot,
             number=0,
@@ -89,12 +89,12 @@ def desired_entries(meter: Meter, start: int, end: int) -> dict[Slot, Entry]:
 
 
 def unused(
-    wanted: Mapping[Slot, Entry], used: Mapping[tuple[int, str], tuple[int, int]]
-) -> dict[Slot, Entry]:
+    wanted: Mapping[LedgerSlot, LedgerEntry], used: Mapping[tuple[int, str], tuple[int, int]]
+) -> dict[LedgerSlot, LedgerEntry]:
     """What is left of the entries of a reservation once what nodes are charged for it is taken off:
     `used` is (nano-dollars, chip-seconds) by hour and price. All of it together is the whole.
     """
-    left: dict[Slot, Entry] = {}
+    left: dict[LedgerSlot, LedgerEntry] = {}
     for slot, entry in wanted.items():
         amount, chip_seconds = used.get((slot.hour, slot.price_id), (0, 0))
         found = replace(
@@ -108,7 +108,7 @@ def unused(
     return left
 
 
-def parts_of(meter: Meter, start: int, end: int) -> Iterator[tuple[Slot, Cut]]:
+def parts_of(meter: Meter, start: int, end: int) -> Iterator[tuple[LedgerSlot, Cut]]:
     """The priced parts of [start, end), each within one UTC hour, at one price, for one who is
     charged."""
     for left, right, whose in meter.pieces(start, end):
@@ -118,7 +118,7 @@ def parts_of(meter: Meter, start: int, end: int) -> Iterator[tuple[Slot, Cut]]:
                 continue
             listed = None if cut.listed is None else cut.listed.per_chip_hour
             for hour, first, last in _hours(a, b):
-                slot = Slot(hour, cut.price.id, whose.since, listed)
+                slot = LedgerSlot(hour, cut.price.id, whose.since, listed)
                 yield slot, replace(cut, start=first, end=last)
 
 
@@ -129,7 +129,7 @@ def _hours(start: int, end: int) -> Iterator[tuple[int, int, int]]:
         yield floor_to(first, HOUR), first, last
 
 
-def _together(first: Entry, second: Entry) -> Entry:
+def _together(first: LedgerEntry, second: LedgerEntry) -> LedgerEntry:
     """One entry for two parts of a slot: a price that was in force, was not, and is again. Its
     period is that of both and of what lies between them, which is another entry's."""
     return replace(
@@ -147,8 +147,8 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 
 def entries_to_post(
-    usage_id: str, wanted: Mapping[Slot, Entry], posted: Mapping[Slot, Posted]
-) -> Iterator[Entry]:
+    usage_id: str, wanted: Mapping[LedgerSlot, LedgerEntry], posted: Mapping[LedgerSlot, PostedSlot]
+) -> Iterator[LedgerEntry]:
     """The entries that bring the ledger from what it says to what it should say.
 
     Running twice yields nothing the second time; what ten missed ticks did not post, the eleventh
@@ -162,11 +162,13 @@ def entries_to_post(
             yield from _adjustment(usage_id, slot, want, have)
 
 
-def _order(slot: Slot) -> tuple[int, str, int, int]:
+def _order(slot: LedgerSlot) -> tuple[int, str, int, int]:
     return slot.hour, slot.price_id, slot.since, slot.list_price or 0
 
 
-def _adjustment(usage_id: str, slot: Slot, want: Entry | None, have: Posted) -> Iterator[Entry]:
+def _adjustment(
+    usage_id: str, slot: LedgerSlot, want: LedgerEntry | None, have: PostedSlot
+) -> Iterator[LedgerEntry]:
     amount = (want.amount if want else 0) - have.amount
     chip_seconds = (want.chip_seconds if want else 0) - have.chip_seconds
     vm_seconds = (want.vm_seconds if want else 0) - have.vm_seconds
@@ -175,7 +177,7 @@ def _adjustment(usage_id: str, slot: Slot, want: Entry | None, have: Posted) -> 
     listed = None if wanted is None or before is None else wanted - before
     if amount == chip_seconds == vm_seconds == 0 and not listed:
         return
-    yield Entry(
+    yield LedgerEntry(
         usage_id=usage_id,
         slot=slot,
         number=have.count,

@@ -10,7 +10,7 @@ from service.domain.catalog.accelerators import AcceleratorType
 from service.domain.catalog.catalog import Catalog
 from service.domain.errors import NotOffered, Rejected
 from service.domain.nodes.node import Hardware, NodeSpec
-from service.domain.nodes.request import Understood, Wish, candidates, hardware, understood
+from service.domain.nodes.request import RequestedNode, Understood, candidates, hardware, understood
 
 Rate = Callable[[AcceleratorType, str], int | None]
 """Nano-dollars an hour for a whole node of that type in that zone; None where nobody knows."""
@@ -25,7 +25,7 @@ class _Place:
     rate: int | None
 
 
-def settled(wish: Wish, catalog: Catalog, rate: Rate) -> Understood:
+def settled(wish: RequestedNode, catalog: Catalog, rate: Rate) -> Understood:
     """The spec that a wish means, of one type or of several.
 
     The zones of one type are tried in the caller's order where he named them, else the cheapest
@@ -43,7 +43,7 @@ def settled(wish: Wish, catalog: Catalog, rate: Rate) -> Understood:
     return replace(meant, spec=spec, warnings=(*meant.warnings, *_unpriced(wish, places[0])))
 
 
-def _any_of(wish: Wish, catalog: Catalog, rate: Rate) -> Understood:
+def _any_of(wish: RequestedNode, catalog: Catalog, rate: Rate) -> Understood:
     """What cannot be is left out with a warning; refused is only what leaves nothing."""
     _check_words(wish)
     types = [catalog.accelerator(name) for name in dict.fromkeys(wish.accelerator_types)]
@@ -75,7 +75,7 @@ def _any_of(wish: Wish, catalog: Catalog, rate: Rate) -> Understood:
     )
 
 
-def _only(wish: Wish, accelerator: AcceleratorType, catalog: Catalog) -> Understood:
+def _only(wish: RequestedNode, accelerator: AcceleratorType, catalog: Catalog) -> Understood:
     """The same wish for one of its types alone, in those of the named zones that have it."""
     offered = catalog.zones_for(accelerator, wish.provisioning_model)
     named = [zone for zone in wish.zones if zone in offered] or wish.zones
@@ -101,7 +101,7 @@ def _hardware(meant: Understood, zones: tuple[str, ...]) -> Hardware:
     return replace(meant.spec.hardware, zones=zones)
 
 
-def _check_words(wish: Wish) -> None:
+def _check_words(wish: RequestedNode) -> None:
     if wish.accelerator_type is not None:
         raise Rejected(
             "give accelerator_type or accelerator_types, not both", field="accelerator_types"
@@ -113,7 +113,7 @@ def _check_words(wish: Wish) -> None:
         )
 
 
-def _check_zones(wish: Wish, types: Sequence[AcceleratorType], catalog: Catalog) -> None:
+def _check_zones(wish: RequestedNode, types: Sequence[AcceleratorType], catalog: Catalog) -> None:
     """A zone that was named and has none of the types is a slip, not something to leave out."""
     model = wish.provisioning_model
     offered = dict.fromkeys(zone for one in types for zone in catalog.zones_for(one, model))
@@ -146,7 +146,7 @@ def _common(name: str, errors: Sequence[Rejected]) -> object:
     return [one for one in first if all(one in other for other in lists)] or first
 
 
-def _unpriced(wish: Wish, place: _Place) -> tuple[str, ...]:
+def _unpriced(wish: RequestedNode, place: _Place) -> tuple[str, ...]:
     if place.rate is not None:
         return ()
     model, name = wish.provisioning_model, place.accelerator.name

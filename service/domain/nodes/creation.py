@@ -5,10 +5,10 @@ from __future__ import annotations
 from service.domain.event import Event
 from service.domain.ids import cloud_id_for, new_id
 from service.domain.nodes.node import Node, NodeSpec
-from service.domain.nodes.request import Understood, Wish
+from service.domain.nodes.request import RequestedNode, Understood
 
 
-def requested(wanted: Wish, spec: NodeSpec, now: int) -> Node:
+def requested(wanted: RequestedNode, spec: NodeSpec, now: int) -> Node:
     """The record of a node that is wished for: nothing was sent yet."""
     node_id = new_id()
     name = wanted.name or f"{spec.generation}-{node_id[-8:]}"

@@ -33,7 +33,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class HardwareKey:
     """What runs out together: hardware of one type, bought in one way, in one zone."""
 
     zone: str
@@ -66,9 +66,9 @@ class Placement:
     scope: str = ""
 
     @property
-    def key(self) -> Key:
+    def key(self) -> HardwareKey:
         """What was tried."""
-        return Key(self.zone, self.accelerator_type, self.generation, self.model)
+        return HardwareKey(self.zone, self.accelerator_type, self.generation, self.model)
 
 
 def outcome_of(error: CloudError) -> Outcome:

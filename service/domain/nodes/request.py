@@ -29,7 +29,7 @@ MAX_SCRIPT_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RequestedNode:
     """A caller's words. What is None or empty is left to the service to choose."""
 
     project: str = ""
@@ -88,7 +88,7 @@ class _Runtime:
     why: str
 
 
-def hardware(wish: Wish, catalog: Catalog) -> AcceleratorType:
+def hardware(wish: RequestedNode, catalog: Catalog) -> AcceleratorType:
     """The accelerator type that is meant, by its name or by generation and size."""
     by_size = wish.generation is not None or wish.chips is not None or wish.topology is not None
     if wish.accelerator_type is not None:
@@ -107,7 +107,9 @@ def hardware(wish: Wish, catalog: Catalog) -> AcceleratorType:
     return catalog.choose(wish.generation, chips=wish.chips, topology=wish.topology)
 
 
-def candidates(wish: Wish, accelerator: AcceleratorType, catalog: Catalog) -> tuple[str, ...]:
+def candidates(
+    wish: RequestedNode, accelerator: AcceleratorType, catalog: Catalog
+) -> tuple[str, ...]:
     """The zones in which it may be made."""
     return catalog.candidates(
         accelerator,
@@ -118,7 +120,9 @@ def candidates(wish: Wish, accelerator: AcceleratorType, catalog: Catalog) -> tu
     )
 
 
-def understood(wish: Wish, accelerator: AcceleratorType, zones: tuple[str, ...]) -> Understood:
+def understood(
+    wish: RequestedNode, accelerator: AcceleratorType, zones: tuple[str, ...]
+) -> Understood:
     """The spec, once the zones are in their order. Raises Rejected where the wish cannot be."""
     if wish.architecture is Architecture.NODE:
         legacy.check(_said(wish), accelerator, wish.provisioning_model)
@@ -169,8 +173,8 @@ def understood(wish: Wish, accelerator: AcceleratorType, zones: tuple[str, ...])
     return Understood(spec, warnings, (runtime.why,))
 
 
-def _terms(wish: Wish) -> provisioning_modes.Terms:
-    return provisioning_modes.Terms(
+def _terms(wish: RequestedNode) -> provisioning_modes.ProvisioningTerms:
+    return provisioning_modes.ProvisioningTerms(
         model=wish.provisioning_model,
         queued=wish.queued,
         slices=wish.slices,
@@ -180,14 +184,14 @@ def _terms(wish: Wish) -> provisioning_modes.Terms:
     )
 
 
-def _said(wish: Wish) -> set[str]:
+def _said(wish: RequestedNode) -> set[str]:
     """The names of the fields that the wish fills with something else than nothing."""
-    plain = Wish()
+    plain = RequestedNode()
     values = {one.name: getattr(wish, one.name) for one in fields(wish)}
     return {name for name, value in values.items() if value and value != getattr(plain, name)}
 
 
-def _check_topology(wish: Wish, accelerator: AcceleratorType) -> None:
+def _check_topology(wish: RequestedNode, accelerator: AcceleratorType) -> None:
     if wish.topology is not None and wish.topology.strip().lower() != accelerator.topology:
         raise Rejected(
             f"{accelerator.name} is made as {accelerator.topology} only by this version",
@@ -196,7 +200,7 @@ def _check_topology(wish: Wish, accelerator: AcceleratorType) -> None:
         )
 
 
-def _check_script(wish: Wish) -> None:
+def _check_script(wish: RequestedNode) -> None:
     values = {"startup_script": wish.startup_script, **wish.metadata}
     for name, value in values.items():
         if len(value.encode()) > MAX_SCRIPT_BYTES:
@@ -212,7 +216,7 @@ def _check_script(wish: Wish) -> None:
         )
 
 
-def _runtime(wish: Wish, accelerator: AcceleratorType) -> _Runtime:
+def _runtime(wish: RequestedNode, accelerator: AcceleratorType) -> _Runtime:
     named = wish.runtime_version
     if named is not None:
         if wish.framework is not None:
@@ -226,7 +230,7 @@ def _runtime(wish: Wish, accelerator: AcceleratorType) -> _Runtime:
     return _Runtime(version, found.warnings, why)
 
 
-def _beside(wish: Wish, runtime_version: str) -> list[str]:
+def _beside(wish: RequestedNode, runtime_version: str) -> list[str]:
     """What the user has to bring along to a legacy TPU Node."""
     if wish.architecture is Architecture.VM:
         return []

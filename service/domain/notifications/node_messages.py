@@ -10,10 +10,10 @@ from functools import lru_cache
 
 from service.domain.clock import HOUR, rfc3339
 from service.domain.errors import Rejected
-from service.domain.idle.cleanup import Held
+from service.domain.idle.cleanup import RailHold
 from service.domain.idle.links import Verb
 from service.domain.idle.policy import Action, Applied, Recipient
-from service.domain.idle.proof import Signals, Verdict
+from service.domain.idle.proof import IdleVerdict, Signals
 from service.domain.idle.rails import Rail
 from service.domain.money import half_even, usd
 from service.domain.nodes.keep import LABEL
@@ -33,7 +33,7 @@ MAX_SIGNALS = 16
 MAX_SUBJECT = 150
 
 
-class Kind(StrEnum):
+class MessageKind(StrEnum):
     """What a message tells; the `kind` of its body."""
 
     IDLE = "node.idle"
@@ -47,7 +47,7 @@ class Kind(StrEnum):
 class Message:
     """What is told at `at`, before it is known to whom."""
 
-    kind: Kind
+    kind: MessageKind
     about_kind: About
     about_id: str
     at: int
@@ -56,19 +56,19 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class IdleLook:
     """What one look at a node showed, and the policy that holds for it. `hourly` is what the node
     costs an hour in nano-dollars; None where a price is not known."""
 
     node: Node
     applied: Applied
-    verdict: Verdict
+    verdict: IdleVerdict
     signals: Signals
     hourly: int | None
 
 
 def idle_message(
-    look: Look,
+    look: IdleLook,
     now: int,
     idle_since: int,
     acts_at: int | None,
@@ -96,10 +96,10 @@ def idle_message(
         "links": dict(links or {}),
         **_looked(look),
     }
-    return _of_node(Kind.IDLE, look.node, now, subject, facts)
+    return _of_node(MessageKind.IDLE, look.node, now, subject, facts)
 
 
-def unknown_message(look: Look, now: int, unknown_since: int) -> Message:
+def unknown_message(look: IdleLook, now: int, unknown_since: int) -> Message:
     """Says that nothing proves a node idle or busy, and which signals are lacking."""
     facts: dict[str, object] = {
         "message": f"since {rfc3339(unknown_since)} no signal proves that node"
@@ -109,7 +109,7 @@ def unknown_message(look: Look, now: int, unknown_since: int) -> Message:
         **_looked(look),
     }
     subject = f"it is unknown whether {look.node.name} is idle or busy"
-    return _of_node(Kind.UNKNOWN, look.node, now, subject, facts)
+    return _of_node(MessageKind.UNKNOWN, look.node, now, subject, facts)
 
 
 def ttl_message(node: Node, now: int, over_at: int, acts_at: int, hourly: int | None) -> Message:
@@ -124,7 +124,7 @@ def ttl_message(node: Node, now: int, over_at: int, acts_at: int, hourly: int | 
         "links": {},
     }
     subject = f"{node.name} will be deleted at {rfc3339(acts_at)}"
-    return _of_node(Kind.TTL, node, now, subject, facts)
+    return _of_node(MessageKind.TTL, node, now, subject, facts)
 
 
 def keep_message(node: Node, now: int, reason: str, hourly: int | None) -> Message:
@@ -137,10 +137,10 @@ def keep_message(node: Node, now: int, reason: str, hourly: int | None) -> Messa
         "links": {},
     }
     subject = f"the date until which {node.name} is kept cannot be read"
-    return _of_node(Kind.KEEP, node, now, subject, facts)
+    return _of_node(MessageKind.KEEP, node, now, subject, facts)
 
 
-def held_message(project: str, held: Held, waiting: Sequence[int | None], now: int) -> Message:
+def held_message(project: str, held: RailHold, waiting: Sequence[int | None], now: int) -> Message:
     """Says which rail holds the cleanup of a project, until when, and what that costs. `waiting`
     has the nano-dollars an hour of each node that waits; None where no price is known."""
     known = [hourly for hourly in waiting if hourly is not None]
@@ -161,11 +161,11 @@ def held_message(project: str, held: Held, waiting: Sequence[int | None], now: i
         "links": {},
     }
     subject = _subject(f"the cleanup of {project} is on hold: {held.rail}")
-    return Message(Kind.HELD, About.PROJECT, project, now, subject, facts)
+    return Message(MessageKind.HELD, About.PROJECT, project, now, subject, facts)
 
 
 def _of_node(
-    kind: Kind, node: Node, now: int, subject: str, facts: Mapping[str, object]
+    kind: MessageKind, node: Node, now: int, subject: str, facts: Mapping[str, object]
 ) -> Message:
     name = shlex.quote(plain(node.name))
     commands = {
@@ -195,7 +195,7 @@ def _node(node: Node) -> Mapping[str, object]:
     }
 
 
-def _looked(look: Look) -> Mapping[str, object]:
+def _looked(look: IdleLook) -> Mapping[str, object]:
     rule, applied = look.applied.rule, look.applied
     tracks = sorted(look.signals.tracks.items())[:MAX_SIGNALS]
     return {

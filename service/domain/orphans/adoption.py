@@ -17,7 +17,7 @@ from service.domain.ids import LABEL_KEY_RULE, RESERVED_LABEL_PREFIX, check_name
 from service.domain.metering.meter import Evidence, Usage
 from service.domain.metering.usage import opened
 from service.domain.nodes.node import Node, NodeSpec, NodeState
-from service.domain.orphans.orphan import Orphan, Shown, orphan_id
+from service.domain.orphans.orphan import Orphan, ShownResource, orphan_id
 
 _LONGEST_NAME = 49
 
@@ -94,7 +94,7 @@ def _check(orphan: Orphan) -> None:
         )
 
 
-def _queue_refused(shown: Shown) -> Rejected:
+def _queue_refused(shown: ShownResource) -> Rejected:
     """A record of its nodes could not end it either: see the refusal of such a node."""
     said = "a queued resource cannot be adopted"
     places = [replace(shown.place, cloud_id=name) for name in shown.nodes]
@@ -110,7 +110,7 @@ def _queue_refused(shown: Shown) -> Rejected:
     )
 
 
-def _spec(shown: Shown, accelerator: AcceleratorType) -> NodeSpec:
+def _spec(shown: ShownResource, accelerator: AcceleratorType) -> NodeSpec:
     model = ProvisioningModel(shown.provisioning_model)
     image = next((one for one in images() if one.name == shown.runtime_version), None)
     return NodeSpec(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from service.domain.orphans.orphan import Shown
+from service.domain.orphans.orphan import ShownResource
 
 WINDOW_SECONDS = 900
 """How long something is watched before it is believed: an orphan, a daemon that just began, and a
@@ -50,7 +50,7 @@ class Watch:
         return bool(self.most) and 2 * self.sizes[-1][0] <= self.most
 
 
-def is_hidden(shown: Shown, blind: Blind) -> bool:
+def is_hidden(shown: ShownResource, blind: Blind) -> bool:
     """Whether its absence from a look says nothing."""
     return not blind.isdisjoint(((shown.queued, shown.place.zone), (shown.queued, EVERYWHERE)))
 

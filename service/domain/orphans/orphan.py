@@ -70,7 +70,7 @@ class OrphanVerdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownResource:
     """What the cloud shows of one node or of one queued resource, which then has no uid and no
     runtime version but the ids of its `nodes`. Times are whole UTC seconds."""
 
@@ -131,7 +131,7 @@ class Orphan:
 
     kind: OrphanKind
     certain: bool
-    shown: Shown
+    shown: ShownResource
     first_seen: int
     since: int
     last_seen: int
@@ -188,9 +188,9 @@ def place_in(path: str) -> Place | None:
     return Place(found[1], found[2], found[4])
 
 
-def node_shown(place: Place, sight: CloudNode) -> Shown:
+def node_shown(place: Place, sight: CloudNode) -> ShownResource:
     """What is kept of a node that was seen there."""
-    return Shown(
+    return ShownResource(
         place=place,
         queued=False,
         state=sight.state,
@@ -204,9 +204,9 @@ def node_shown(place: Place, sight: CloudNode) -> Shown:
     )
 
 
-def queue_shown(place: Place, entry: QueuedResource) -> Shown:
+def queue_shown(place: Place, entry: QueuedResource) -> ShownResource:
     """What is kept of a queued resource that was seen there."""
-    return Shown(
+    return ShownResource(
         place=place,
         queued=True,
         state=entry.state,
@@ -218,19 +218,19 @@ def queue_shown(place: Place, entry: QueuedResource) -> Shown:
     )
 
 
-def is_model_in_doubt(shown: Shown) -> bool:
+def is_model_in_doubt(shown: ShownResource) -> bool:
     """Whether it may be flex-start: lists do not tell that from on demand."""
     if shown.queued:
         return not shown.provisioning_model
     return bool(shown.ticket) and shown.provisioning_model == ProvisioningModel.ON_DEMAND
 
 
-def is_billed(shown: Shown) -> bool:
+def is_billed(shown: ShownResource) -> bool:
     """Whether it costs money now: a queued resource never does, its nodes do."""
     return not shown.queued and is_billable(shown.state)
 
 
-def hourly_cost(shown: Shown, book: PriceBook, now: int) -> int | None:
+def hourly_cost(shown: ShownResource, book: PriceBook, now: int) -> int | None:
     """Nano-dollars an hour; None where it is not billed, or at a price that nobody knows."""
     accelerator = shown.accelerator
     if accelerator is None or not is_billed(shown):
@@ -239,7 +239,7 @@ def hourly_cost(shown: Shown, book: PriceBook, now: int) -> int | None:
     return hourly(accelerator.chips, price)
 
 
-def hourly_cost_to_come(shown: Shown, book: PriceBook, now: int) -> int | None:
+def hourly_cost_to_come(shown: ShownResource, book: PriceBook, now: int) -> int | None:
     """Nano-dollars an hour that the nodes of a queued resource which waits will cost once it is
     granted, at the prices of now; None where it does not wait, or nobody knows a price."""
     accelerator = shown.accelerator

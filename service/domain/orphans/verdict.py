@@ -16,7 +16,7 @@ from service.domain.nodes.node import LOST, NodeState, Place
 from service.domain.nodes.ownership import LABEL_ID, LABEL_INSTALL
 from service.domain.nodes.queued_resource import QueueState
 from service.domain.orphans.fleet_watch import WINDOW_SECONDS, Watch, is_hidden
-from service.domain.orphans.orphan import Orphan, OrphanKind, OrphanVerdict, Shown
+from service.domain.orphans.orphan import Orphan, OrphanKind, OrphanVerdict, ShownResource
 
 LOOKS = 2
 """Looks at least a period apart in which an orphan has to be seen before it may go."""
@@ -25,7 +25,7 @@ _MOST_DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class KnownAttempt:
     """One attempt as the books have it. `present` says that it is the one which its record is at
     now; one that is not is over: its record has ended, or has gone on to another. `uids` are those
     by which its node, or each of its slices, was known when it ended: empty where none was seen, or
@@ -40,7 +40,7 @@ class Attempt:
     uids: tuple[str, ...] = ()
     called_gone_at: int | None = None
 
-    def made(self, shown: Shown) -> bool:
+    def made(self, shown: ShownResource) -> bool:
         """Whether this is what that attempt asked the cloud for, going by its name."""
         place = shown.place
         if place.zone != self.zone:
@@ -50,7 +50,7 @@ class Attempt:
         base, number = _numbered(place.cloud_id)
         return base == self.cloud_id and number < self.slices
 
-    def knows(self, shown: Shown) -> bool:
+    def knows(self, shown: ShownResource) -> bool:
         """Whether what bears a name of this attempt may be what it made, going by the uid; Google
         gives none to a queued resource."""
         number = _numbered(shown.place.cloud_id)[1] if self.slices > 1 else 0
@@ -92,7 +92,7 @@ def _numbered(cloud_id: str) -> tuple[str, int]:
 
 
 def classify(
-    shown: Shown, attempts: Iterable[Attempt], install: str, *, manned: bool
+    shown: ShownResource, attempts: Iterable[KnownAttempt], install: str, *, manned: bool
 ) -> Finding | None:
     """Whose it is; None where a live record accounts for it.
 
@@ -112,7 +112,7 @@ def classify(
     return Finding(OrphanKind.OURS, _came_back(ours, shown))
 
 
-def _came_back(ours: Iterable[Attempt], shown: Shown) -> str:
+def _came_back(ours: Iterable[KnownAttempt], shown: ShownResource) -> str:
     """Why what lives is not taken for garbage; empty unless it was called gone by mistake."""
     when = max((one.called_gone_at for one in ours if one.called_gone_at is not None), default=None)
     if when is None:
@@ -123,7 +123,7 @@ def _came_back(ours: Iterable[Attempt], shown: Shown) -> str:
     )
 
 
-def _remedy(shown: Shown, *, stranger: bool = False) -> str:
+def _remedy(shown: ShownResource, *, stranger: bool = False) -> str:
     """What a human can do about it. Only what `service.domain.orphans.adoption` takes can be
     adopted."""
     if shown.adoptable:
@@ -144,7 +144,9 @@ def _is_spent(state: str, *, manned: bool) -> bool:
     return state in (QueueState.FAILED, QueueState.SUSPENDED)
 
 
-def seen(before: Orphan | None, shown: Shown, finding: Finding, asked: int, period: int) -> Orphan:
+def seen(
+    before: Orphan | None, shown: ShownResource, finding: Finding, asked: int, period: int
+) -> Orphan:
     """What to remember once a look that was asked for at `asked` has shown it; `before` itself
     where nothing is worth writing down."""
     new = _first_judged(
@@ -239,7 +241,7 @@ def allowance(live: int) -> int:
     return max(1, live // 10)
 
 
-class Move(StrEnum):
+class OrphanMove(StrEnum):
     """The one thing to do about an orphan that was just asked for by name."""
 
     GONE = "gone"
@@ -262,38 +264,38 @@ class Move(StrEnum):
 
 def next_move(
     orphan: Orphan,
-    found: Shown | None,
+    found: ShownResource | None,
     finding: Finding | None,
     allowed: OrphanVerdict,
     *,
     occupied: bool,
-) -> Move:
+) -> OrphanMove:
     """What to do, given what the cloud shows just now, whose that is, and the verdict of now.
 
     `occupied` says of a queued resource that a node of it is READY: somebody may be at work there,
     and the end of the queued resource would be the end of the node.
     """
     if found is None:
-        return Move.GONE
+        return OrphanMove.GONE
     if finding is None:
-        return Move.KNOWN
+        return OrphanMove.KNOWN
     if not orphan.to_be_deleted:
-        return Move.FOUND
+        return OrphanMove.FOUND
     if not _is_still_meant(orphan, found, finding):
-        return Move.RELEASE
+        return OrphanMove.RELEASE
     busy = found.state == NodeState.DELETING or occupied
-    return Move.WAIT if busy else _delete_or_release(orphan, finding, allowed)
+    return OrphanMove.WAIT if busy else _delete_or_release(orphan, finding, allowed)
 
 
-def _is_still_meant(orphan: Orphan, found: Shown, finding: Finding) -> bool:
+def _is_still_meant(orphan: Orphan, found: ShownResource, finding: Finding) -> bool:
     """Whether what is there is what was to be deleted: the same incarnation (S6), with our label
     still on it unless its full name was repeated (S5)."""
     confirmed = finding.kind is not OrphanKind.STRANGER or orphan.confirmed
     return found.incarnation == orphan.shown.incarnation and confirmed
 
 
-def _delete_or_release(orphan: Orphan, finding: Finding, allowed: OrphanVerdict) -> Move:
+def _delete_or_release(orphan: Orphan, finding: Finding, allowed: OrphanVerdict) -> OrphanMove:
     """Whoever asked for it bears that; what goes by itself has to be just as it was judged."""
     judged = (finding.kind, finding.certain) == (orphan.kind, orphan.certain)
     as_judged = judged and allowed is OrphanVerdict.COLLECT
-    return Move.DELETE if as_judged or not orphan.by_itself else Move.RELEASE
+    return OrphanMove.DELETE if as_judged or not orphan.by_itself else OrphanMove.RELEASE

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from service.domain.clock import MINUTE, rfc3339
 from service.domain.errors import CloudError
 from service.domain.nodes.node import Node, NodeSpec
-from service.domain.nodes.placement import Key, Outcome, Placement
+from service.domain.nodes.placement import HardwareKey, Outcome, Placement
 from service.domain.placement.cooldown import Cooldown, find_cooldowns, was_short_lived
 
-NOT_BARRED: Mapping[Key, Cooldown] = {}
+NOT_BARRED: Mapping[HardwareKey, Cooldown] = {}
 
 RECHECK_SECONDS = 1_800
 """Longest time between two tries of a node that waits: a quota may have been raised meanwhile."""
@@ -21,20 +21,20 @@ SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PlacementChoice:
     """The candidate that is tried at `at` (whole UTC seconds): now, or when its cooldown ends.
 
     `candidates` is the number of all candidates. `passed` are the earlier ones that are in
     cooldown, with their cooldowns; if none is free, all of them.
     """
 
-    key: Key
+    key: HardwareKey
     at: int
     candidates: int
-    passed: tuple[tuple[Key, Cooldown], ...] = ()
+    passed: tuple[tuple[HardwareKey, Cooldown], ...] = ()
 
 
-def candidates(spec: NodeSpec, tried: Iterable[Placement] = ()) -> tuple[Key, ...]:
+def candidates(spec: NodeSpec, tried: Iterable[Placement] = ()) -> tuple[HardwareKey, ...]:
     """The types and zones in which a node may be created, in the order in which they are tried.
 
     Candidates that Google has refused this node are left out: the answer would be the same.
@@ -42,7 +42,7 @@ def candidates(spec: NodeSpec, tried: Iterable[Placement] = ()) -> tuple[Key, ..
     refused = {one.key for one in tried if one.outcome is Outcome.REFUSED}
     model = str(spec.provisioning_model)
     keys = (
-        Key(zone, each.accelerator_type, each.generation, model)
+        HardwareKey(zone, each.accelerator_type, each.generation, model)
         for each in spec.possible
         for zone in each.zones
     )
@@ -67,13 +67,13 @@ def relevant_attempts(node: Node, history: Iterable[Placement]) -> list[Placemen
 
 
 def choose(
-    keys: Sequence[Key],
+    keys: Sequence[HardwareKey],
     history: Iterable[Placement],
     now: int,
-    barred: Mapping[Key, Cooldown] = NOT_BARRED,
+    barred: Mapping[HardwareKey, Cooldown] = NOT_BARRED,
     *,
     node_id: str = "",
-) -> Choice:
+) -> PlacementChoice:
     """The first candidate without a cooldown; else the one whose cooldown ends first.
 
     There always is a choice: a node is given up after its `max_wait_seconds` or after refusals, not
@@ -83,20 +83,22 @@ def choose(
     cooldowns = cooldowns_with_quota(keys, history, now, barred, node_id=node_id)
     for rank, key in enumerate(keys):
         if key not in cooldowns:
-            return Choice(key, now, len(keys), tuple((one, cooldowns[one]) for one in keys[:rank]))
+            return PlacementChoice(
+                key, now, len(keys), tuple((one, cooldowns[one]) for one in keys[:rank])
+            )
     soonest = min(keys, key=lambda key: cooldowns[key].until)
     others = tuple((key, cooldowns[key]) for key in keys)
-    return Choice(soonest, cooldowns[soonest].until, len(keys), others)
+    return PlacementChoice(soonest, cooldowns[soonest].until, len(keys), others)
 
 
 def cooldowns_with_quota(
-    keys: Sequence[Key],
+    keys: Sequence[HardwareKey],
     history: Iterable[Placement],
     now: int,
-    barred: Mapping[Key, Cooldown] = NOT_BARRED,
+    barred: Mapping[HardwareKey, Cooldown] = NOT_BARRED,
     *,
     node_id: str = "",
-) -> dict[Key, Cooldown]:
+) -> dict[HardwareKey, Cooldown]:
     """The cooldowns of keys by earlier attempts or by a quota, whichever end later.
 
     Keys without a cooldown are left out.
@@ -108,7 +110,7 @@ def cooldowns_with_quota(
     return cooldowns
 
 
-def with_hardware(spec: NodeSpec, key: Key) -> NodeSpec:
+def with_hardware(spec: NodeSpec, key: HardwareKey) -> NodeSpec:
     """The same request with the hardware of `key`."""
     for one in spec.alternatives:
         if one.accelerator_type == key.accelerator_type:
@@ -125,12 +127,12 @@ def next_look_at(node: Node, at: int) -> int:
     return min(end for end in (at, patience, spec.valid_until) if end is not None)
 
 
-def describe_candidate(key: Key, spec: NodeSpec) -> str:
+def describe_candidate(key: HardwareKey, spec: NodeSpec) -> str:
     """`v6e-8 in us-east5-a`; the zone alone if the request has one type."""
     return f"{key.accelerator_type} in {key.zone}" if spec.alternatives else key.zone
 
 
-def explain_choice(choice: Choice, spec: NodeSpec, now: int) -> str:
+def explain_choice(choice: PlacementChoice, spec: NodeSpec, now: int) -> str:
     """The reason for a choice as the end of a sentence; empty if there is one candidate."""
     if choice.candidates == 1:
         return ""
@@ -143,19 +145,21 @@ def explain_choice(choice: Choice, spec: NodeSpec, now: int) -> str:
     return ": " + "; ".join(said)
 
 
-def describe_passed(passed: Sequence[tuple[Key, Cooldown]], spec: NodeSpec, now: int) -> list[str]:
+def describe_passed(
+    passed: Sequence[tuple[HardwareKey, Cooldown]], spec: NodeSpec, now: int
+) -> list[str]:
     """One clause for each candidate in cooldown, SHOWN at most."""
     said = [_clause(key, rest, spec, now) for key, rest in passed[:SHOWN]]
     more = len(passed) - SHOWN
     return [*said, f"{more} more are in cooldown"] if more > 0 else said
 
 
-def _clause(key: Key, rest: Cooldown, spec: NodeSpec, now: int) -> str:
+def _clause(key: HardwareKey, rest: Cooldown, spec: NodeSpec, now: int) -> str:
     said = f"{describe_candidate(key, spec)} {describe_cooldown(rest, key, now)}"
     return said if rest.probing else f"{said}; cooldown until {rfc3339(rest.until)}"
 
 
-def describe_cooldown(rest: Cooldown, key: Key, now: int) -> str:
+def describe_cooldown(rest: Cooldown, key: HardwareKey, now: int) -> str:
     """The reason of a cooldown as the end of a clause about a place."""
     if rest.said:
         return rest.said
@@ -180,7 +184,7 @@ def _ago(seconds: int) -> str:
     return f"{seconds // MINUTE} min ago"
 
 
-def describe_next_try(choice: Choice, spec: NodeSpec) -> str:
+def describe_next_try(choice: PlacementChoice, spec: NodeSpec) -> str:
     """`next: v6e-8 in us-east5-a at 2026-...`."""
     return f"next: {describe_candidate(choice.key, spec)} at {rfc3339(choice.at)}"
 

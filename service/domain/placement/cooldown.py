@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from service.domain.catalog.zones import region_of
 from service.domain.clock import HOUR
-from service.domain.nodes.placement import Key, Outcome, Placement
+from service.domain.nodes.placement import HardwareKey, Outcome, Placement
 
 WINDOW_SECONDS = 6 * HOUR
 """Older attempts do not count."""
@@ -92,13 +92,13 @@ class _Block:
 
 
 def find_cooldowns(
-    keys: Iterable[Key], history: Iterable[Placement], now: int, node_id: str = ""
-) -> Mapping[Key, Cooldown]:
+    keys: Iterable[HardwareKey], history: Iterable[Placement], now: int, node_id: str = ""
+) -> Mapping[HardwareKey, Cooldown]:
     """The cooldowns of these keys for a node, or for a new node if `node_id` is empty.
 
     Keys without a cooldown are left out. The order of the history does not matter.
     """
-    of_key: defaultdict[Key, list[Placement]] = defaultdict(list)
+    of_key: defaultdict[HardwareKey, list[Placement]] = defaultdict(list)
     of_place: defaultdict[tuple[str, str, str], list[Placement]] = defaultdict(list)
     of_zone: defaultdict[tuple[str, str], list[Placement]] = defaultdict(list)
     for one in history:
@@ -106,7 +106,7 @@ def find_cooldowns(
         of_zone[one.zone, one.model].append(one)
         for place in (one.zone, region_of(one.zone)):
             of_place[place, one.generation, one.model].append(one)
-    found: dict[Key, Cooldown] = {}
+    found: dict[HardwareKey, Cooldown] = {}
     for key in dict.fromkeys(keys):
         places = (key.zone, region_of(key.zone))
         blocks = (
@@ -121,7 +121,7 @@ def find_cooldowns(
 
 
 def _hardware_blocks(
-    key: Key, attempts: Sequence[Placement], now: int, node_id: str
+    key: HardwareKey, attempts: Sequence[Placement], now: int, node_id: str
 ) -> tuple[_Block, ...]:
     """Stockouts, short lives and unknown failures. None counts after a node was READY there.
 

@@ -66,7 +66,7 @@ class LimitStanding(StrEnum):
     """More than it allows was granted later."""
 
 
-class Fit(StrEnum):
+class QuotaFit(StrEnum):
     """Whether something fits under a limit."""
 
     YES = "yes"
@@ -75,14 +75,14 @@ class Fit(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class HardwareAmount:
     """Hardware in both units that a limit may be counted in."""
 
     chips: int = 0
     cores: int = 0
 
-    def __add__(self, other: Amount) -> Amount:
-        return Amount(self.chips + other.chips, self.cores + other.cores)
+    def __add__(self, other: HardwareAmount) -> HardwareAmount:
+        return HardwareAmount(self.chips + other.chips, self.cores + other.cores)
 
     @property
     def least(self) -> int:
@@ -100,14 +100,14 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class QuotaClaim:
     """Hardware in one zone that is wanted, or that is held."""
 
     zone: str
     generation: str
     tier: Tier
     size: Size
-    amount: Amount
+    amount: HardwareAmount
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Limit:
         """When it is old."""
         return self.observed_at + FRESH_SECONDS
 
-    def covers(self, claim: Claim) -> bool:
+    def covers(self, claim: QuotaClaim) -> bool:
         """Whether that counts against it."""
         return (
             self.place in (claim.zone, region_of(claim.zone))
@@ -154,22 +154,22 @@ class Holding:
     for it began that came up, None where none did. `dead` says that it will never work again, and
     holds its quota until it is deleted."""
 
-    claim: Claim
+    claim: QuotaClaim
     used: bool
     granted_at: int | None = None
     dead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class QuotaTally:
     """A limit with what counts against it, as far as is known: what works, and what only holds.
     `dead` is the part of `held` that will never work again."""
 
     limit: Limit
     standing: LimitStanding
-    used: Amount
-    held: Amount
-    dead: Amount = Amount()
+    used: HardwareAmount
+    held: HardwareAmount
+    dead: HardwareAmount = HardwareAmount()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +181,9 @@ class Stock:
     place: str
     generation: str
     tier: Tier
-    used: Amount
-    held: Amount
-    dead: Amount = Amount()
+    used: HardwareAmount
+    held: HardwareAmount
+    dead: HardwareAmount = HardwareAmount()
 
 
 def tier_of(model: str) -> Tier:
@@ -202,12 +202,12 @@ def tier_of(model: str) -> Tier:
             return Tier.ON_DEMAND
 
 
-def claim_of(zone: str, accelerator: AcceleratorType, model: str, chips: int) -> Claim:
+def claim_of(zone: str, accelerator: AcceleratorType, model: str, chips: int) -> QuotaClaim:
     """So many chips of that type, of one node or of several."""
     cores = chips * accelerator.cores // accelerator.chips
     size = Size.SINGLE if accelerator.single_host else Size.POD
-    amount = Amount(chips, cores)
-    return Claim(zone, accelerator.generation, tier_of(model), size, amount)
+    amount = HardwareAmount(chips, cores)
+    return QuotaClaim(zone, accelerator.generation, tier_of(model), size, amount)
 
 
 def learned(spec: NodeSpec, zone: str, error: CloudError, now: int) -> Limit | None:
@@ -236,23 +236,25 @@ def learned(spec: NodeSpec, zone: str, error: CloudError, now: int) -> Limit | N
     )
 
 
-def fits(need: Amount, allowed: int, taken: Amount) -> Fit:
+def fits(need: HardwareAmount, allowed: int, taken: HardwareAmount) -> QuotaFit:
     """Whether `need` fits beside what is taken. NEVER is certain in every unit, YES too."""
     if need.least > allowed:
-        return Fit.NEVER
-    return Fit.NOT_NOW if (need + taken).most > allowed else Fit.YES
+        return QuotaFit.NEVER
+    return QuotaFit.NOT_NOW if (need + taken).most > allowed else QuotaFit.YES
 
 
-def tally(limit: Limit, holdings: Sequence[Holding], granted: Iterable[Holding], now: int) -> Tally:
+def tally(
+    limit: Limit, holdings: Sequence[Holding], granted: Iterable[Holding], now: int
+) -> QuotaTally:
     """The limit with what counts against it. `holdings` are what the project has, `granted` what
     came up since the limit was said, also where it is gone by now."""
     counted = [one for one in holdings if limit.covers(one.claim)]
     used, held, dead = _amounts(counted)
     later = [one for one in granted if limit.covers(one.claim) and _is_later(one, limit)]
     if _contradicted(limit, used, counted, later):
-        return Tally(limit, LimitStanding.CONTRADICTED, used, held, dead)
+        return QuotaTally(limit, LimitStanding.CONTRADICTED, used, held, dead)
     standing = LimitStanding.FRESH if now < limit.believed_until else LimitStanding.OLD
-    return Tally(limit, standing, used, held, dead)
+    return QuotaTally(limit, standing, used, held, dead)
 
 
 def stocks(project: str, holdings: Iterable[Holding], limits: Sequence[Limit]) -> Sequence[Stock]:
@@ -272,20 +274,22 @@ def stocks(project: str, holdings: Iterable[Holding], limits: Sequence[Limit]) -
     ]
 
 
-def _amounts(holdings: Sequence[Holding]) -> tuple[Amount, Amount, Amount]:
+def _amounts(holdings: Sequence[Holding]) -> tuple[HardwareAmount, HardwareAmount, HardwareAmount]:
     """What is used, what is held, and the part of that which is dead."""
-    used = sum((one.claim.amount for one in holdings if one.used), Amount())
-    held = sum((one.claim.amount for one in holdings if not one.used), Amount())
-    dead = sum((one.claim.amount for one in holdings if one.dead and not one.used), Amount())
+    used = sum((one.claim.amount for one in holdings if one.used), HardwareAmount())
+    held = sum((one.claim.amount for one in holdings if not one.used), HardwareAmount())
+    dead = sum(
+        (one.claim.amount for one in holdings if one.dead and not one.used), HardwareAmount()
+    )
     return used, held, dead
 
 
-def _is_limited(claim: Claim, region: str, limits: Iterable[Limit]) -> bool:
+def _is_limited(claim: QuotaClaim, region: str, limits: Iterable[Limit]) -> bool:
     return any(limit.place == region and limit.covers(claim) for limit in limits)
 
 
 def _contradicted(
-    limit: Limit, used: Amount, counted: Iterable[Holding], later: Iterable[Holding]
+    limit: Limit, used: HardwareAmount, counted: Iterable[Holding], later: Iterable[Holding]
 ) -> bool:
     """Whether more than it allows was granted after it was said: at once, or by and by.
 

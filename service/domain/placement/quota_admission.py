@@ -13,16 +13,16 @@ from service.domain.catalog import catalog
 from service.domain.clock import rfc3339
 from service.domain.errors import QuotaTooSmall
 from service.domain.nodes.node import NodeSpec
-from service.domain.nodes.placement import Key, Outcome
+from service.domain.nodes.placement import HardwareKey, Outcome
 from service.domain.placement.choice import candidates, describe_candidate
 from service.domain.placement.cooldown import Cooldown
 from service.domain.placement.quota import (
-    Amount,
-    Claim,
-    Fit,
+    HardwareAmount,
     Limit,
     LimitStanding,
-    Tally,
+    QuotaClaim,
+    QuotaFit,
+    QuotaTally,
     claim_of,
     fits,
 )
@@ -34,7 +34,7 @@ TOLD = 20
 """Limits that a refusal lists."""
 
 
-def claims(spec: NodeSpec) -> Mapping[Key, Claim]:
+def claims(spec: NodeSpec) -> Mapping[HardwareKey, QuotaClaim]:
     """What the node would count for in each place where it may be made."""
     chips = {one.accelerator_type: one.chips for one in spec.possible}
     known = catalog.load().accelerators
@@ -45,7 +45,7 @@ def claims(spec: NodeSpec) -> Mapping[Key, Claim]:
     }
 
 
-def claims_of(keys: Iterable[Key]) -> Mapping[Key, Claim]:
+def claims_of(keys: Iterable[HardwareKey]) -> Mapping[HardwareKey, QuotaClaim]:
     """What one node of each would count for; without types that the catalogue does not know."""
     known = catalog.load().accelerators
     return {
@@ -55,15 +55,17 @@ def claims_of(keys: Iterable[Key]) -> Mapping[Key, Claim]:
     }
 
 
-def concerned(limits: Iterable[Limit], wanted: Iterable[Claim]) -> list[Limit]:
+def concerned(limits: Iterable[Limit], wanted: Iterable[QuotaClaim]) -> list[Limit]:
     """The limits that say anything to these claims."""
     wanted = list(wanted)
     return [limit for limit in limits if any(map(limit.covers, wanted))]
 
 
-def barred(wanted: Mapping[Key, Claim], tallies: Iterable[Tally]) -> dict[Key, Cooldown]:
+def barred(
+    wanted: Mapping[HardwareKey, QuotaClaim], tallies: Iterable[QuotaTally]
+) -> dict[HardwareKey, Cooldown]:
     """Where it can never fit under a limit that is believed, why, and until when that is."""
-    found: dict[Key, Cooldown] = {}
+    found: dict[HardwareKey, Cooldown] = {}
     for limit, amount, keys in _grouped(wanted, tallies):
         said = f"may not have {amount} ({_worded(limit)})"
         rest = Cooldown(
@@ -75,7 +77,9 @@ def barred(wanted: Mapping[Key, Claim], tallies: Iterable[Tally]) -> dict[Key, C
     return found
 
 
-def admitted(spec: NodeSpec, tallies: Sequence[Tally], known: Iterable[Limit]) -> tuple[str, ...]:
+def admitted(
+    spec: NodeSpec, tallies: Sequence[QuotaTally], known: Iterable[Limit]
+) -> tuple[str, ...]:
     """What to warn of before a node is asked for. Raises QuotaTooSmall where no place is left, with
     the zones that none of the `known` limits is too small for."""
     wanted = claims(spec)
@@ -102,13 +106,15 @@ def elsewhere(spec: NodeSpec, limits: Iterable[Limit]) -> list[str]:
     return list(found)
 
 
-_Group = tuple[Limit, Amount, Sequence[Key]]
+_Group = tuple[Limit, HardwareAmount, Sequence[HardwareKey]]
 """A limit, what is wanted of it, and all the places where that is so."""
 
 
-def _grouped(wanted: Mapping[Key, Claim], tallies: Iterable[Tally]) -> list[_Group]:
+def _grouped(
+    wanted: Mapping[HardwareKey, QuotaClaim], tallies: Iterable[QuotaTally]
+) -> list[_Group]:
     """What can never fit, by the limit that is believed and by how much is wanted."""
-    found: defaultdict[tuple[Limit, Amount], list[Key]] = defaultdict(list)
+    found: defaultdict[tuple[Limit, HardwareAmount], list[HardwareKey]] = defaultdict(list)
     for tally in tallies:
         for key, claim in wanted.items():
             if tally.limit.covers(claim) and _is_barred(tally, claim):
@@ -116,28 +122,28 @@ def _grouped(wanted: Mapping[Key, Claim], tallies: Iterable[Tally]) -> list[_Gro
     return [(limit, amount, keys) for (limit, amount), keys in found.items()]
 
 
-def _never(claim: Claim, limit: Limit) -> bool:
-    return fits(claim.amount, limit.allowed, Amount()) is Fit.NEVER
+def _never(claim: QuotaClaim, limit: Limit) -> bool:
+    return fits(claim.amount, limit.allowed, HardwareAmount()) is QuotaFit.NEVER
 
 
-def _is_barred(tally: Tally, claim: Claim) -> bool:
+def _is_barred(tally: QuotaTally, claim: QuotaClaim) -> bool:
     return tally.standing is LimitStanding.FRESH and _never(claim, tally.limit)
 
 
-def _is_doubtful(tally: Tally, wanted: Mapping[Key, Claim]) -> bool:
+def _is_doubtful(tally: QuotaTally, wanted: Mapping[HardwareKey, QuotaClaim]) -> bool:
     """Whether a place that is left may have to wait, or was refused by what is no longer sure."""
     return any(_doubted(tally, claim) for claim in wanted.values())
 
 
-def _doubted(tally: Tally, claim: Claim) -> bool:
+def _doubted(tally: QuotaTally, claim: QuotaClaim) -> bool:
     if not tally.limit.covers(claim):
         return False
     if tally.standing is LimitStanding.FRESH:
-        return fits(claim.amount, tally.limit.allowed, tally.used + tally.held) is Fit.NOT_NOW
+        return fits(claim.amount, tally.limit.allowed, tally.used + tally.held) is QuotaFit.NOT_NOW
     return _never(claim, tally.limit)
 
 
-def _doubt(tally: Tally, wanted: Mapping[Key, Claim], spec: NodeSpec) -> str:
+def _doubt(tally: QuotaTally, wanted: Mapping[HardwareKey, QuotaClaim], spec: NodeSpec) -> str:
     limit = tally.limit
     keys = [key for key, claim in wanted.items() if _doubted(tally, claim)]
     need = max((wanted[key].amount for key in keys), key=lambda amount: amount.most)
@@ -157,7 +163,9 @@ def _doubt(tally: Tally, wanted: Mapping[Key, Claim], spec: NodeSpec) -> str:
             return f"{said}; more was granted since, so it is tried with {need} anyway"
 
 
-def _left_out(limit: Limit, amount: Amount, keys: Sequence[Key], spec: NodeSpec) -> str:
+def _left_out(
+    limit: Limit, amount: HardwareAmount, keys: Sequence[HardwareKey], spec: NodeSpec
+) -> str:
     until = rfc3339(limit.believed_until)
     return (
         f"not tried in {_places(keys, spec)} until {until}: it takes {amount}, and {_worded(limit)}"
@@ -183,7 +191,7 @@ def _refusal(spec: NodeSpec, groups: Sequence[_Group], others: list[str]) -> Quo
     )
 
 
-def _fact(limit: Limit, amount: Amount, keys: Sequence[Key]) -> dict[str, object]:
+def _fact(limit: Limit, amount: HardwareAmount, keys: Sequence[HardwareKey]) -> dict[str, object]:
     return {
         "id": limit.id,
         "limit": limit.name,
@@ -203,7 +211,7 @@ def _worded(limit: Limit) -> str:
     return f"Google's limit{name} is {limit.allowed:,} in {limit.place}"
 
 
-def _places(keys: Sequence[Key], spec: NodeSpec) -> str:
+def _places(keys: Sequence[HardwareKey], spec: NodeSpec) -> str:
     shown = ", ".join(describe_candidate(key, spec) for key in keys[:SHOWN])
     more = len(keys) - SHOWN
     return f"{shown} and {more} more" if more > 0 else shown

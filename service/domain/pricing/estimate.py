@@ -17,7 +17,7 @@ FAR = 10 * 366 * DAY
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class PriceOffer:
     """One zone and model with its price. `hourly` is nano-dollars an hour for all the chips at this
     second's `price`, `cost` nano-dollars for the duration at the prices that are in force in it;
     None where no price is known, which is not free.
@@ -93,7 +93,7 @@ def offers(
     now: int,
     seconds: int,
     project: str = "",
-) -> list[Offer]:
+) -> list[PriceOffer]:
     """The (zone, model) places with what they would cost, cheapest first, then those that do not
     last, the unpriced last. What is reserved is looked for in the reservations of `project`."""
     found = []
@@ -105,15 +105,15 @@ def offers(
     return sorted(found, key=lambda one: _rank(one, seconds))
 
 
-def _offer(zone: str, model: str, chips: int, ahead: tuple[Cut, ...], seconds: int) -> Offer:
+def _offer(zone: str, model: str, chips: int, ahead: tuple[Cut, ...], seconds: int) -> PriceOffer:
     price, end = ahead[0].price, ahead[0].start + seconds
     used = tuple(usable([replace(cut, end=min(cut.end, end)) for cut in ahead if cut.start < end]))
     lasting = sum(cut.end - cut.start for cut in used)
     rate, cost = hourly(chips, price), cost_of(chips, used)
-    return Offer(zone, model, price, rate, cost, lasting, chips, ahead, used)
+    return PriceOffer(zone, model, price, rate, cost, lasting, chips, ahead, used)
 
 
-def _rank(one: Offer, seconds: int) -> tuple[bool, bool, int, bool, int, str, str]:
+def _rank(one: PriceOffer, seconds: int) -> tuple[bool, bool, int, bool, int, str, str]:
     cost, rate = one.cost, one.hourly
     shorter = one.seconds < seconds
     return cost is None, shorter, cost or 0, rate is None, rate or 0, one.zone, one.model

@@ -10,12 +10,12 @@ from service.domain.catalog.accelerators import AcceleratorType, Generation
 from service.domain.clock import HOUR
 from service.domain.errors import Rejected
 from service.domain.money import usd
-from service.domain.pricing.estimate import Offer
+from service.domain.pricing.estimate import PriceOffer
 
 TERA = 10**12
 PERCENT = 100
 
-Cheapest = Callable[[AcceleratorType, int], Sequence[Offer]]
+Cheapest = Callable[[AcceleratorType, int], Sequence[PriceOffer]]
 """For each provisioning model the cheapest offer of a type for so many seconds."""
 
 
@@ -50,7 +50,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class SizedType:
     """A type that is large enough. `seconds` is for how long it would run; None where nothing was
     said of it. `in_time` is None where there is no deadline."""
 
@@ -69,8 +69,8 @@ class Option:
     would do. `within` says whether it stays within the spend: None where there is no limit, or
     where nobody knows."""
 
-    fit: Fit
-    offer: Offer
+    fit: SizedType
+    offer: PriceOffer
     cost: int | None
     lasts: int | None
     within: bool | None
@@ -128,7 +128,7 @@ def plan(
     return sorted(found, key=_rank)
 
 
-def measure(need: Need, one: AcceleratorType, generation: Generation) -> Fit:
+def measure(need: Need, one: AcceleratorType, generation: Generation) -> SizedType:
     """What a type has, and how long it would take."""
     peak = one.chips * generation.bf16_tflops * TERA
     seconds = need.seconds
@@ -138,10 +138,10 @@ def measure(need: Need, one: AcceleratorType, generation: Generation) -> Fit:
         seconds = need.available
     in_time = None if need.available is None else (seconds or 0) <= need.available
     memory = one.chips * generation.hbm_gib
-    return Fit(one, memory, peak, seconds, in_time, _batch(need, one.chips))
+    return SizedType(one, memory, peak, seconds, in_time, _batch(need, one.chips))
 
 
-def is_large_enough(need: Need, fit: Fit) -> bool:
+def is_large_enough(need: Need, fit: SizedType) -> bool:
     """Whether it has the chips, the memory and the speed."""
     return (
         fit.accelerator.chips >= need.chips
@@ -150,7 +150,7 @@ def is_large_enough(need: Need, fit: Fit) -> bool:
     )
 
 
-def chosen(fitting: Iterable[Fit]) -> Iterator[Fit]:
+def chosen(fitting: Iterable[SizedType]) -> Iterator[SizedType]:
     """Of each generation the smallest and the next larger, and the smallest that is in time."""
     for _, group in groupby(sorted(fitting, key=_size), lambda fit: fit.accelerator.generation):
         fits = list(group)
@@ -159,14 +159,14 @@ def chosen(fitting: Iterable[Fit]) -> Iterator[Fit]:
         yield from fits[first : first + 1] if first > 1 else ()
 
 
-def fastest(fitting: Iterable[Fit]) -> list[Fit]:
+def fastest(fitting: Iterable[SizedType]) -> list[SizedType]:
     """All that take the least time."""
     fits = sorted(fitting, key=_size)
     least = min(fit.seconds or 0 for fit in fits)
     return [fit for fit in fits if fit.seconds == least]
 
 
-def option(need: Need, fit: Fit, offer: Offer) -> Option:
+def option(need: Need, fit: SizedType, offer: PriceOffer) -> Option:
     """What a fit costs by that offer, and whether that is within what may be spent."""
     cost = None if fit.seconds is None else offer.cost
     lasts = None if need.spend is None else offer.lasts(need.spend)
@@ -188,7 +188,7 @@ def _batch(need: Need, chips: int) -> Batch | None:
     return Batch(ceil(need.global_batch, at_once), need.global_batch % at_once == 0)
 
 
-def _size(fit: Fit) -> tuple[str, int, str]:
+def _size(fit: SizedType) -> tuple[str, int, str]:
     return fit.accelerator.generation, fit.accelerator.chips, fit.accelerator.name
 
 
@@ -199,7 +199,7 @@ def _rank(one: Option) -> tuple[bool, bool, int, int, str, str]:
     return price is None, not one.is_all_right, price or 0, chips, name, one.offer.model
 
 
-def _too_much(need: Need, measured: Sequence[Fit]) -> Rejected:
+def _too_much(need: Need, measured: Sequence[SizedType]) -> Rejected:
     """No type is large enough: the one that has the most of what it lacks comes closest."""
     if not measured:
         return Rejected("the Cloud TPU API has no such hardware there", field="generation")
@@ -214,7 +214,7 @@ def _too_much(need: Need, measured: Sequence[Fit]) -> Rejected:
     )
 
 
-def _share(need: Need, fit: Fit) -> int:
+def _share(need: Need, fit: SizedType) -> int:
     """Parts of a million of what is needed, of that of which it has the least."""
     pairs = (
         (fit.accelerator.chips, need.chips),
@@ -233,7 +233,7 @@ def _wanted(need: Need) -> str:
     return " and ".join(filter(None, parts))
 
 
-def _has(fit: Fit) -> str:
+def _has(fit: SizedType) -> str:
     parts = f"{fit.accelerator.chips} chips", f"{fit.hbm_gib} GiB", f"{fit.flops_per_second} FLOP/s"
     return ", ".join(parts)
 

@@ -38,7 +38,7 @@ _REGION = re.compile(r"[a-z]+-[a-z]+[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Tier:
+class PriceTier:
     """A unit price from an amount of usage on: `units` and billionths of them, of a currency."""
 
     starts_at: str
@@ -61,7 +61,7 @@ class SkuFacts:
     usage_type: str
     regions: tuple[str, ...]
     unit: str
-    tiers: tuple[Tier, ...]
+    tiers: tuple[PriceTier, ...]
     effective_at: int | None
 
 
@@ -86,7 +86,7 @@ class Unread:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SkusRead:
     """What came of a list of SKUs: prices, what is sold in another way, what is not understood."""
 
     quotes: tuple[Quote, ...]
@@ -151,7 +151,7 @@ def is_about_tpus(group: str, description: str) -> bool:
     return group == "TPU" or _TPU.search(description) is not None
 
 
-def read(found: Iterable[SkuFacts]) -> Reading:
+def read(found: Iterable[SkuFacts]) -> SkusRead:
     """The prices that the SKUs give, one for each region; nothing is guessed."""
     quotes: list[Quote] = []
     look_alikes: list[Unread] = []
@@ -166,7 +166,7 @@ def read(found: Iterable[SkuFacts]) -> Reading:
         except _NotUnderstood as error:
             refused.append(Unread(facts.id, facts.description, str(error)))
     agreed, contradicted = _agreed(quotes)
-    return Reading(tuple(agreed), tuple(look_alikes), (*refused, *contradicted))
+    return SkusRead(tuple(agreed), tuple(look_alikes), (*refused, *contradicted))
 
 
 def _quotes(facts: SkuFacts) -> list[Quote]:

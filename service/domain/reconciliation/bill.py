@@ -10,11 +10,11 @@ from typing import TypeVar
 from service.domain.clock import HOUR, floor_to, rfc3339
 from service.domain.money import MAX_NANOS, dollars, half_even, usd
 from service.domain.reconciliation.bill_file import Read, Shape
-from service.domain.reconciliation.bill_row import REGULAR, BillRow, Skip, Span, refused
+from service.domain.reconciliation.bill_row import REGULAR, BillRow, RowSpan, Skip, refused
 from service.domain.reconciliation.bill_sku import COMMITMENT
 from service.domain.reconciliation.commitments import DISCOUNTS, BilledCommitment
-from service.domain.reconciliation.invoice import Invoice, Key, Sum, reason_of
-from service.domain.reconciliation.variance import Line, Share, Verdict
+from service.domain.reconciliation.invoice import Invoice, InvoiceKey, RowSum, reason_of
+from service.domain.reconciliation.variance import Comparison, InvoiceShare, Verdict
 
 K = TypeVar("K")
 
@@ -51,7 +51,7 @@ class Apart:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ComparisonGroup:
     """Comparisons that share a verdict, a project and a SKU. Amounts in nano-dollars; `more` is
     what the bill says more than the ledger, `less` what it says less, which is negative.
     `credit_kinds` are the credits by Google's `credits.type`, `explained` the comparisons in which
@@ -98,7 +98,7 @@ class Bill:
     counts: Counts = field(default_factory=Counts)
     duplicates: int = 0
     apart: Mapping[str, Apart] = field(default_factory=dict)
-    groups: tuple[Group, ...] = ()
+    groups: tuple[ComparisonGroup, ...] = ()
     finished_at: int | None = None
     periods: tuple[str, ...] = ()
     """The invoice months that it has rows of, whose rows a later file joins; see `period_of`."""
@@ -134,7 +134,7 @@ def why_no_commitments(bill: Bill) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class BillTally:
     """Several groups together, in the same words. `matched` is what is billed and matched."""
 
     lines: int = 0
@@ -186,10 +186,10 @@ class Tally:
 class Headline:
     """The outcome. What is pending is in `verdicts` and in none of the other sums."""
 
-    total: Tally
-    verdicts: Mapping[Verdict, Tally]
-    projects: Mapping[str, Tally]
-    skus: Mapping[tuple[str, str, str], Tally]
+    total: BillTally
+    verdicts: Mapping[Verdict, BillTally]
+    projects: Mapping[str, BillTally]
+    skus: Mapping[tuple[str, str, str], BillTally]
     """By SKU id, generation and model; the id is empty for what is not on the bill."""
 
 
@@ -201,7 +201,7 @@ class Counter:
         self._start: int | None = None
         self._end: int | None = None
         self._newest: int | None = None
-        self._noted: Span | None = None  # of the row before: it says nothing new
+        self._noted: RowSpan | None = None  # of the row before: it says nothing new
         self._nanos = self._seconds = 0
         self._periods: set[str] = set()
 
@@ -303,21 +303,21 @@ class Compared:
         self._shares: dict[tuple[str, str, str, Verdict], list[int]] = {}
 
     @property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[ComparisonGroup, ...]:
         """What has passed so far, by verdict, project and SKU."""
         return tuple(
             _group(key, sums, self._kinds[key]) for key, sums in sorted(self._sums.items())
         )
 
     @property
-    def invoices(self) -> dict[tuple[Key, str], Sum]:
+    def invoices(self) -> dict[tuple[InvoiceKey, str], RowSum]:
         """What has passed so far, by invoice and verdict."""
         return {
-            (Key(*invoice), verdict.value): Sum(*sums)
+            (InvoiceKey(*invoice), verdict.value): RowSum(*sums)
             for (*invoice, verdict), sums in self._shares.items()
         }
 
-    def passing(self, lines: Iterable[Line]) -> Iterator[Line]:
+    def passing(self, lines: Iterable[Comparison]) -> Iterator[Comparison]:
         """The same comparisons."""
         for line in lines:
             key = line.verdict, line.project, line.sku_id, line.generation, line.model
@@ -331,7 +331,7 @@ class Compared:
                 self._share(line.verdict, share)
             yield line
 
-    def _share(self, verdict: Verdict, one: Share) -> None:
+    def _share(self, verdict: Verdict, one: InvoiceShare) -> None:
         key = one.account, one.invoice, one.currency, verdict
         if (sums := self._shares.get(key)) is None:
             sums = self._shares[key] = [0] * 5
@@ -344,14 +344,14 @@ class Compared:
 
 def _group(
     key: tuple[Verdict, str, str, str, str], sums: Sequence[int], kinds: Mapping[str, int]
-) -> Group:
+) -> ComparisonGroup:
     lines, billed, credits_, charged, more, less, explained = sums
     amounts = lines, billed, credits_, charged, more, less
-    return Group(*key, *amounts, dict(sorted(kinds.items())), explained)
+    return ComparisonGroup(*key, *amounts, dict(sorted(kinds.items())), explained)
 
 
-def _add_line(sums: list[int], line: Line) -> None:
-    """Add a comparison to the sums of `Group`, in their order."""
+def _add_line(sums: list[int], line: Comparison) -> None:
+    """Add a comparison to the sums of `ComparisonGroup`, in their order."""
     sums[0] += 1
     sums[1] += line.billed
     sums[2] += line.credits
@@ -369,17 +369,17 @@ def _merged(several: Iterable[Mapping[str, int]]) -> Mapping[str, int]:
     return dict(sorted(found.items()))
 
 
-def set_apart(sums: Mapping[tuple[Key, str], Sum]) -> Mapping[str, Apart]:
+def set_apart(sums: Mapping[tuple[InvoiceKey, str], RowSum]) -> Mapping[str, Apart]:
     """What is of ours and compared with nothing, by what it is, all invoices together."""
-    of: dict[str, dict[str, Sum]] = defaultdict(dict)
+    of: dict[str, dict[str, RowSum]] = defaultdict(dict)
     for (key, what), some in sums.items():
         if what not in set(Skip):
-            of[what][key.currency] = of[what].get(key.currency, Sum()) + some
+            of[what][key.currency] = of[what].get(key.currency, RowSum()) + some
     return {what: _apart(what, of[what]) for what in sorted(of)}
 
 
-def _apart(what: str, by_currency: Mapping[str, Sum]) -> Apart:
-    whole = sum(by_currency.values(), Sum())
+def _apart(what: str, by_currency: Mapping[str, RowSum]) -> Apart:
+    whole = sum(by_currency.values(), RowSum())
     local = {
         currency: usd(some.local_cost + some.local_credits)
         for currency, some in sorted(by_currency.items())
@@ -401,7 +401,7 @@ def in_chunks(hours: Iterable[tuple[int, int]], limit: int) -> Iterator[tuple[in
         yield start, end
 
 
-def headline(groups: Sequence[Group]) -> Headline:
+def headline(groups: Sequence[ComparisonGroup]) -> Headline:
     """All groups together, and each way in which people look at them."""
     settled = [one for one in groups if one.verdict is not Verdict.PENDING]
     return Headline(
@@ -412,16 +412,16 @@ def headline(groups: Sequence[Group]) -> Headline:
     )
 
 
-def _by(pairs: Iterable[tuple[K, Group]]) -> dict[K, Tally]:
-    found: dict[K, list[Group]] = defaultdict(list)
+def _by(pairs: Iterable[tuple[K, ComparisonGroup]]) -> dict[K, BillTally]:
+    found: dict[K, list[ComparisonGroup]] = defaultdict(list)
     for key, group in pairs:
         found[key].append(group)
     return {key: _tally(some) for key, some in sorted(found.items(), key=lambda one: str(one[0]))}
 
 
-def _tally(groups: Iterable[Group]) -> Tally:
+def _tally(groups: Iterable[ComparisonGroup]) -> BillTally:
     some = list(groups)
-    return Tally(
+    return BillTally(
         lines=sum(one.lines for one in some),
         billed=sum(one.billed for one in some),
         credits=sum(one.credits for one in some),

@@ -22,8 +22,8 @@ from service.domain.reconciliation.bill_row import (
     Amounts,
     BillRow,
     Cells,
+    RowSpan,
     Skip,
-    Span,
     read_amounts,
     read_row,
     read_span,
@@ -162,7 +162,7 @@ class Read:
     """
 
     number: int
-    span: Span
+    span: RowSpan
     row: BillRow | Skip
     amounts: Amounts
     digest: bytes
@@ -401,7 +401,7 @@ def _digest(cells: Cells) -> bytes:
     return hashlib.blake2b(whole, digest_size=16).digest()
 
 
-def _digest_of_sum(span: Span, row: Skip, amounts: Amounts) -> bytes:
+def _digest_of_sum(span: RowSpan, row: Skip, amounts: Amounts) -> bytes:
     invoice = amounts.account, amounts.invoice, amounts.currency, amounts.is_converted
     return _digest_of(row.value, *invoice, span.exported_at, floor_to(span.start, HOUR))
 

@@ -126,7 +126,7 @@ class BillRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class RowSpan:
     """When a row, ours or not, says something was used, and when it was written."""
 
     start: int
@@ -134,13 +134,13 @@ class Span:
     exported_at: int | None
 
 
-def read_span(cells: Cells, number: int) -> Span:
+def read_span(cells: Cells, number: int) -> RowSpan:
     """The row's window. Raises Rejected, naming the row, where it ends before it starts."""
     return _remembered(_span, cells, _INSTANTS) or _checked_span(cells, number)
 
 
 @lru_cache(8_192, typed=True)
-def _span(*values: object) -> Span | None:
+def _span(*values: object) -> RowSpan | None:
     """The window that rows of one hour and batch share; None if it is refused."""
     try:
         return _checked_span(dict(zip(_INSTANTS, values, strict=True)), 0)
@@ -148,7 +148,7 @@ def _span(*values: object) -> Span | None:
         return None
 
 
-def _checked_span(cells: Cells, number: int) -> Span:
+def _checked_span(cells: Cells, number: int) -> RowSpan:
     """The window, read instant by instant. Raises Rejected for the first that cannot be read."""
     start = _instant(cells, "usage_start_time", number)
     end = _instant(cells, "usage_end_time", number)
@@ -157,7 +157,7 @@ def _checked_span(cells: Cells, number: int) -> Span:
             number, f"its usage ends at {text(cells, 'usage_end_time')}, before it starts"
         )
     exported = _instant(cells, "export_time", number) if text(cells, "export_time") else None
-    return Span(start, end, exported)
+    return RowSpan(start, end, exported)
 
 
 def read_amounts(cells: Cells, number: int) -> Amounts:
@@ -269,7 +269,7 @@ def _month(said: str) -> str | None:
 
 
 def read_row(
-    cells: Cells, number: int, span: Span, projects: Collection[str], amounts: Amounts
+    cells: Cells, number: int, span: RowSpan, projects: Collection[str], amounts: Amounts
 ) -> BillRow | Skip:
     """The row, or why it is none of ours. Raises Rejected, naming the row, for what cannot be."""
     project, is_regular, sku = _remembered(_sold, cells, _SOLD) or _sold_by(cells)
@@ -427,7 +427,7 @@ def _at_list(cells: Cells, amounts: Amounts, number: int) -> int | None:
     return None if rate is None else _converted(text(cells, "cost_at_list"), rate, number)
 
 
-def _check_within_an_hour(span: Span, number: int) -> None:
+def _check_within_an_hour(span: RowSpan, number: int) -> None:
     if span.end > floor_to(span.start, HOUR) + HOUR:
         raise refused(
             number,

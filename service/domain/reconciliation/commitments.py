@@ -56,7 +56,7 @@ class Sold:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class BilledUsage:
     """On-demand usage of one resource and hour, with its corrections. `discount` is the credits by
     which it is covered, negative; `at_list` and `chip_seconds` are None where no row says.
     `is_priced` says whether its amounts are known in dollars."""
@@ -214,7 +214,7 @@ class CommitmentCounter:
         region = said if is_loose else _region(sold) or said
         return _Place(sold.month, sold.account, sold.generation, region)
 
-    def add(self, usages: Iterable[Usage]) -> None:
+    def add(self, usages: Iterable[BilledUsage]) -> None:
         """Count these."""
         for usage in usages:
             place = self._place(usage.sold)
@@ -261,7 +261,7 @@ def _region(sold: Sold) -> str:
     return sold.region or sold.zone.rpartition("-")[0] or region_named(place_of(sold.description))
 
 
-def _cover(covered: _Covered, usage: Usage) -> None:
+def _cover(covered: _Covered, usage: BilledUsage) -> None:
     """Count what of the usage is covered: the part of its cost that its credits take off, and the
     whole of it where it was sold under another consumption model. What takes usage of an earlier
     invoice back has a negative cost and a positive credit, and counts less than nothing."""

@@ -28,7 +28,7 @@ _ELSE = "a cost type that is no use of a node"
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Key:
+class InvoiceKey:
     """One invoice: who is billed, its month (`2026-11`) and its currency. The first two are empty
     where the rows do not say."""
 
@@ -38,7 +38,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class RowSum:
     """Rows together: nano-dollars, and billionths of the currency of the invoice. What has no
     conversion rate has no dollars."""
 
@@ -48,8 +48,8 @@ class Sum:
     local_cost: int = 0
     local_credits: int = 0
 
-    def __add__(self, other: Sum) -> Sum:
-        return Sum(
+    def __add__(self, other: RowSum) -> RowSum:
+        return RowSum(
             self.rows + other.rows,
             self.cost + other.cost,
             self.credits + other.credits,
@@ -59,7 +59,7 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class InvoicePart:
     """The rows of an invoice that one thing became of: a verdict, or why they were set apart.
 
     Nano-dollars; the amounts in the currency of the invoice are decimals with nine places, as the
@@ -83,14 +83,14 @@ class Invoice:
     account: str
     month: str
     currency: str
-    total: Part
-    parts: tuple[Part, ...]
+    total: InvoicePart
+    parts: tuple[InvoicePart, ...]
 
 
 def invoices(
-    compared: Mapping[tuple[Key, str], Sum],
-    apart: Mapping[tuple[Key, str], Sum],
-    totals: Mapping[Key, Sum],
+    compared: Mapping[tuple[InvoiceKey, str], RowSum],
+    apart: Mapping[tuple[InvoiceKey, str], RowSum],
+    totals: Mapping[InvoiceKey, RowSum],
 ) -> tuple[Invoice, ...]:
     """Each invoice with what became of its rows: what was compared, by verdict, and what was set
     apart, by its reason. `totals` are of all rows, added up in another way.
@@ -100,11 +100,11 @@ def invoices(
     """
     parts = dict(compared) | dict(apart)
     assert len(parts) == len(compared) + len(apart), "a row is compared and set apart"
-    of: dict[Key, dict[str, Sum]] = {key: {} for key in totals}
+    of: dict[InvoiceKey, dict[str, RowSum]] = {key: {} for key in totals}
     for (key, name), some in parts.items():
         of.setdefault(key, {})[name] = some
     for key, named in of.items():
-        found = sum(named.values(), Sum())
+        found = sum(named.values(), RowSum())
         assert found == totals.get(key), (
             f"{key}: its parts are {found}, and it is {totals.get(key)}"
         )
@@ -129,8 +129,8 @@ def reason_of(kind: str) -> str:
     return REASONS.get(kind, _ELSE)
 
 
-def _part(name: str, reason: str, some: Sum) -> Part:
-    return Part(
+def _part(name: str, reason: str, some: RowSum) -> InvoicePart:
+    return InvoicePart(
         name,
         reason,
         some.rows,

@@ -14,17 +14,17 @@ from service.domain.metering.reservation import Reservation
 from service.domain.money import dollars, half_even, usd
 from service.domain.pricing.price_book import RESERVED
 from service.domain.reconciliation.bill_row import UNSPECIFIED
-from service.domain.reconciliation.reservations import Hour, together
+from service.domain.reconciliation.reservations import BilledHour, together
 from service.domain.reconciliation.variance import (
     PENDING_SECONDS,
     Billed,
     Charged,
+    Comparison,
     Difference,
-    Line,
+    InventorySight,
     Pair,
     Rules,
     Seen,
-    Sight,
     Verdict,
 )
 
@@ -52,9 +52,9 @@ def reconcile(
     billed: Iterable[Billed],
     charged: Iterable[Charged],
     rules: Rules,
-    sights: Mapping[str, Sight],
+    sights: Mapping[str, InventorySight],
     reservations: Sequence[Reservation] = (),
-) -> list[Line]:
+) -> list[Comparison]:
     """The comparisons of some hours, in an order that does not depend on that of the rows.
 
     `sights` tell by node id, and by the bill's name for what is no node of ours, what the inventory
@@ -74,7 +74,7 @@ def _entry(one: Charged) -> tuple[int, str, str, str, str]:
     return one.hour, one.node_id, one.generation, one.model, one.reservation_id
 
 
-def _hours(billed: Sequence[Billed], charged: Sequence[Charged]) -> Iterator[Hour]:
+def _hours(billed: Sequence[Billed], charged: Sequence[Charged]) -> Iterator[BilledHour]:
     """Both sides hour by hour; those of a node by SKU where both name the same ones."""
     theirs: dict[tuple[int, str], list[Billed]] = defaultdict(list)
     ours: dict[tuple[int, str], list[Charged]] = defaultdict(list)
@@ -94,7 +94,7 @@ def _hours(billed: Sequence[Billed], charged: Sequence[Charged]) -> Iterator[Hou
     for key in sorted(theirs.keys() | ours.keys()):
         nodes[key[0]].extend(_by_sku(theirs.get(key, []), ours.get(key, [])))
     for hour in sorted(strangers.keys() | unused.keys() | nodes.keys()):
-        yield Hour(hour, strangers[hour], nodes[hour], unused[hour])
+        yield BilledHour(hour, strangers[hour], nodes[hour], unused[hour])
 
 
 def _by_sku(billed: Sequence[Billed], charged: Sequence[Charged]) -> Iterator[Pair]:
@@ -113,7 +113,7 @@ def _kind(one: Billed | Charged) -> tuple[str, str]:
     return one.generation, _SHARED.get(one.model, one.model)
 
 
-def _compared(pair: Pair, rules: Rules, sights: Mapping[str, Sight]) -> Line:
+def _compared(pair: Pair, rules: Rules, sights: Mapping[str, InventorySight]) -> Comparison:
     first: Billed | Charged = pair.billed[0] if pair.billed else pair.charged[0]
     theirs, ours, cost, amount = pair.billed, pair.charged, pair.cost, pair.amount
     used = _total([one.chip_seconds for one in theirs])
@@ -124,7 +124,7 @@ def _compared(pair: Pair, rules: Rules, sights: Mapping[str, Sight]) -> Line:
     sight = _sight(pair, sights.get(first.node_id or _resource(theirs)))
     verdict = _verdict(pair, difference, cost - amount, rules)
     of_credits = _of_credits(pair, difference)
-    return Line(
+    return Comparison(
         verdict=verdict,
         project=first.project,
         resource=_resource(theirs),
@@ -153,11 +153,11 @@ def _compared(pair: Pair, rules: Rules, sights: Mapping[str, Sight]) -> Line:
     )
 
 
-def _sight(pair: Pair, of_inventory: Sight | None) -> Sight:
+def _sight(pair: Pair, of_inventory: InventorySight | None) -> InventorySight:
     """Who saw it: of a reservation there is nothing to be seen, only what was written down."""
     if not pair.bought:
-        return of_inventory or Sight(Seen.NEVER, "")
-    return Sight(Seen.RECORDED, "; ".join(map(_written, pair.bought)))
+        return of_inventory or InventorySight(Seen.NEVER, "")
+    return InventorySight(Seen.RECORDED, "; ".join(map(_written, pair.bought)))
 
 
 def _written(one: Reservation) -> str:
@@ -259,7 +259,7 @@ def _is_nothing(pair: Pair) -> bool:
     return pair.is_exact(pair.cost) and not any(used) and not pair.no_rate
 
 
-def _reason(pair: Pair, verdict: Verdict, difference: Difference, sight: Sight) -> str:
+def _reason(pair: Pair, verdict: Verdict, difference: Difference, sight: InventorySight) -> str:
     """Why, in words that say where to look next."""
     match verdict:
         case Verdict.MATCHED:
@@ -278,7 +278,7 @@ def _reason(pair: Pair, verdict: Verdict, difference: Difference, sight: Sight) 
             return young + _disagreement(pair, difference) + known
 
 
-def _leak(row: Billed, sight: Sight) -> str:
+def _leak(row: Billed, sight: InventorySight) -> str:
     if row.no_rate:
         return f"created outside of this service; {_without_rate(row.no_rate)}"
     if row.model == RESERVED:

@@ -26,7 +26,7 @@ _ZONE = re.compile(r"(?:.*/)?(?:zones|locations)/([^/]+)/")
 
 
 @dataclass(frozen=True, slots=True)
-class Hour:
+class BilledHour:
     """An hour of a bill and of the ledger: `strangers` are rows that name no node of ours, `nodes`
     both sides of each node, `unused` what of reservations no node used."""
 
@@ -42,7 +42,7 @@ def reservation_named(resource: str) -> str:
     return found[1] if found else ""
 
 
-def together(hour: Hour, reservations: Sequence[Reservation]) -> Iterator[Pair]:
+def together(hour: BilledHour, reservations: Sequence[Reservation]) -> Iterator[Pair]:
     """What is compared in an hour: each row of the bill and of the ledger is in exactly one pair.
 
     A node whose own rows say what we say stays by itself, as do nodes and reservations of which the

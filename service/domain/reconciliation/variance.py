@@ -77,7 +77,7 @@ class Seen(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class InvoiceShare:
     """What of a comparison is on one invoice: that of an account, a month (`2026-11`, empty where
     the rows do not say) and a currency. Nano-dollars, and billionths of that currency."""
 
@@ -115,7 +115,7 @@ class Billed:
     credit_kinds: Mapping[str, int] = field(default_factory=dict)
     """The credits by Google's `credits.type`."""
 
-    shares: Sequence[Share] = ()
+    shares: Sequence[InvoiceShare] = ()
     """The same rows by invoice, without those that are set apart."""
 
     no_rate: str = ""
@@ -146,7 +146,7 @@ class Charged:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class InventorySight:
     """What the inventory says of a resource, and in which words."""
 
     seen: Seen
@@ -163,7 +163,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Comparison:
     """One comparison. `variance` is the bill less the ledger, of which `by_seconds` is due to the
     seconds, at our price, and the rest to the price; None where the bill does not say.
     `reservation` is by name what was bought, or by several names what cannot be told apart, where
@@ -195,7 +195,7 @@ class Line:
     is_explained: bool = False
     """Whether the ledger agrees with the cost, or with what is left of it after the credits."""
 
-    shares: Sequence[Share] = ()
+    shares: Sequence[InvoiceShare] = ()
     """What of it is on which invoice; not kept with it."""
 
     @property

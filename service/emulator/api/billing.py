@@ -14,7 +14,7 @@ from service.emulator.clock import stamp
 from service.emulator.errors import ApiError, Code, not_found
 from service.emulator.names import malformed
 from service.emulator.telemetry import skus
-from service.emulator.telemetry.chip_prices import Step
+from service.emulator.telemetry.chip_prices import PriceStep
 from service.emulator.telemetry.messages import Billing
 from service.emulator.telemetry.requests import moment
 from service.emulator.telemetry.skus import Sku
@@ -65,7 +65,7 @@ def list_skus(call: Call) -> NodeMessage:
     return Billing.ListSkusResponse(skus=messages, next_page_token=token)
 
 
-def in_force(steps: Sequence[Step], start: float, end: float) -> Sequence[Step]:
+def in_force(steps: Sequence[PriceStep], start: float, end: float) -> Sequence[PriceStep]:
     """Give the prices of a span of time, the one in force at its start first."""
     begun = [step for step in steps if step.at <= start]
     later = [step for step in steps if start < step.at < end]
@@ -108,7 +108,7 @@ def _page(
 
 
 @lru_cache(maxsize=4 * MAX_SIZE)  # it is asked for again and again, and what is answered is a copy
-def _sku(sku: Sku, steps: tuple[Step, ...], currency: str) -> NodeMessage:
+def _sku(sku: Sku, steps: tuple[PriceStep, ...], currency: str) -> NodeMessage:
     several = len(sku.regions) > 1
     return Billing.Sku(
         name=f"services/{sku.service}/skus/{sku.id}",
@@ -130,7 +130,7 @@ def _sku(sku: Sku, steps: tuple[Step, ...], currency: str) -> NodeMessage:
     )
 
 
-def _pricing(sku: Sku, step: Step, currency: str) -> NodeMessage:
+def _pricing(sku: Sku, step: PriceStep, currency: str) -> NodeMessage:
     unit, base, base_name, factor = UNITS[sku.unit]
     return Billing.PricingInfo(
         effective_time=stamp(step.at),

@@ -36,7 +36,7 @@ class Call:
     """The fields of the response that its caller wants; empty for all."""
 
 
-class Stream(Protocol):
+class CallStream(Protocol):
     """A call that goes on: it hands out what is new, None for nothing, until it is closed."""
 
     def take(self) -> Message | None: ...
@@ -58,7 +58,7 @@ class Method:
     """The field that the JSON body fills; `*` for the whole request, empty for no body."""
     steady: bool = False
     """Its answer stays the same until something happens, however much time passes."""
-    stream: Callable[[World, NodeMessage], Stream] | None = None
+    stream: Callable[[World, NodeMessage], CallStream] | None = None
     """What goes on after the answer to a first request that was found good; only over gRPC."""
 
 

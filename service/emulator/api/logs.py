@@ -18,7 +18,7 @@ from service.emulator.telemetry import log_query
 from service.emulator.telemetry.log_write import OWNER, Draft, draft, store
 from service.emulator.telemetry.messages import Logging
 from service.emulator.wire import NodeMessage
-from service.emulator.world.log_buffer import Entry
+from service.emulator.world.log_buffer import BufferedLog
 from service.emulator.world.world import World
 
 DEFAULT_SIZE, MAX_SIZE = 50, 1000
@@ -93,7 +93,7 @@ class Tail:
         self._wanted = _wanted(request.resource_names, request.filter)
         # Entries may come in a thread of their own; a deque minds nobody.
         # A caller who does not listen loses the oldest.
-        self._waiting: deque[Entry] = deque(maxlen=MAX_WAITING)
+        self._waiting: deque[BufferedLog] = deque(maxlen=MAX_WAITING)
         self._stop = world.logs.listen(self._waiting.append)
 
     def take(self) -> NodeMessage | None:
@@ -106,14 +106,14 @@ class Tail:
         self._stop()
 
 
-def message_of(entry: Entry) -> NodeMessage:
+def message_of(entry: BufferedLog) -> NodeMessage:
     """Give an entry as its client wrote it, or make the message of what the world wrote."""
     if entry.message is not None:
         return entry.message
     return json_format.ParseDict(entry.plain, Logging.LogEntry())
 
 
-def _wanted(resource_names: Iterable[str], text: str) -> Callable[[Entry], bool]:
+def _wanted(resource_names: Iterable[str], text: str) -> Callable[[BufferedLog], bool]:
     owners, holds = _owners(resource_names), log_query.read(text)
     return lambda entry: _owner(entry) in owners and holds(entry)
 
@@ -129,11 +129,11 @@ def _owners(resource_names: Iterable[str]) -> set[str]:
     return {match[1] for match in matches.values() if match is not None}
 
 
-def _owner(entry: Entry) -> str:
+def _owner(entry: BufferedLog) -> str:
     return entry.log.partition("/logs/")[0]
 
 
-def _place(entry: Entry, backwards: bool) -> str:
+def _place(entry: BufferedLog, backwards: bool) -> str:
     """Spell where an entry stands, so that it sorts as a text."""
     at, insert_id = entry.place
     return f"{END_OF_TIME - at if backwards else at:021d}/{insert_id}/{entry.log}"

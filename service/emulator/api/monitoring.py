@@ -17,7 +17,7 @@ from service.emulator.telemetry.metrics import Metric, by_type
 from service.emulator.telemetry.rendering import descriptor, time_series
 from service.emulator.telemetry.requests import aggregations, window
 from service.emulator.telemetry.selection import Selection, facts_of
-from service.emulator.telemetry.series import Series, Window
+from service.emulator.telemetry.series import Series, SeriesWindow
 from service.emulator.wire import NodeMessage, copied
 
 MAX_RESULTS = 100_000
@@ -80,7 +80,7 @@ def get_metric_descriptor(call: Call) -> NodeMessage:
 
 
 def _selected(
-    call: Call, project: str, metric: Metric, selection: Selection, asked: Window
+    call: Call, project: str, metric: Metric, selection: Selection, asked: SeriesWindow
 ) -> Iterator[Series]:
     if call.effects.emptied:
         return
@@ -90,7 +90,7 @@ def _selected(
 
 
 def _lines(
-    found: Iterable[Series], metric: Metric, steps: tuple[Aggregation, ...], asked: Window
+    found: Iterable[Series], metric: Metric, steps: tuple[Aggregation, ...], asked: SeriesWindow
 ) -> Iterator[Keyed]:
     """Align and reduce; without a reducer each series waits until its page comes."""
     if all(step.reducer == "REDUCE_NONE" for step in steps):
@@ -105,7 +105,9 @@ def _lines(
         yield json.dumps([each.resource, each.metric]), partial(_as_it_is, each)
 
 
-def _line(each: Series, metric: Metric, steps: tuple[Aggregation, ...], asked: Window) -> Line:
+def _line(
+    each: Series, metric: Metric, steps: tuple[Aggregation, ...], asked: SeriesWindow
+) -> Line:
     line = Line(each.metric, each.resource, each.points(asked), metric.kind, metric.value)
     for step in steps:
         line = alignment.aligned(line, step, asked)

@@ -23,7 +23,7 @@ MAX_SIZE = 10**9
 
 
 @dataclass(frozen=True)
-class Image:
+class RegistryImage:
     """What a configuration may say of one image."""
 
     status: str = "ok"
@@ -36,7 +36,7 @@ class Image:
 class Registry:
     """What a configuration may say of registries: images by `host/repository:tag`."""
 
-    images: Mapping[str, Image] = field(default_factory=dict)
+    images: Mapping[str, RegistryImage] = field(default_factory=dict)
     down: bool = False
 
 
@@ -51,17 +51,19 @@ class Manifest:
     delay_seconds: float = 0.0
 
 
-def image_of(registry: Registry, name: str, tag: str) -> Image:
+def image_of(registry: Registry, name: str, tag: str) -> RegistryImage:
     """What is known of an image: by the configuration, else by the parts of its name and tag."""
     configured = registry.images.get(f"{name}:{tag}", registry.images.get(name))
     if configured is not None:
         return configured
     parts = set(re.split(r"[/:._-]", f"{name}:{tag}"))
     if "noimage" in parts:
-        return Image("missing")
+        return RegistryImage("missing")
     if "denied" in parts:
-        return Image("denied")
-    return Image(platforms=next((only for part, only in PARTS.items() if part in parts), BOTH))
+        return RegistryImage("denied")
+    return RegistryImage(
+        platforms=next((only for part, only in PARTS.items() if part in parts), BOTH)
+    )
 
 
 class Shelf:
@@ -105,9 +107,9 @@ def patched_registry(registry: Registry, patch: object) -> Registry:
     return registry
 
 
-def _image(raw: object) -> Image:
+def _image(raw: object) -> RegistryImage:
     order = mapping(raw, "an image")
-    known_only(order, [each.name for each in fields(Image)], "image")
+    known_only(order, [each.name for each in fields(RegistryImage)], "image")
     status = order.get("status", "ok")
     if status not in STATUSES:
         raise refusal(f"status must be one of {', '.join(STATUSES)}")
@@ -115,7 +117,7 @@ def _image(raw: object) -> Image:
     if not platforms or not all(map(PLATFORM.fullmatch, platforms)):
         raise refusal("platforms must be a list such as ['linux/arm64']")
     seconds = number(order.get("seconds", 0), "seconds", 0, MAX_SECONDS)
-    return Image(str(status), seconds, platforms)
+    return RegistryImage(str(status), seconds, platforms)
 
 
 def _index(name: str, platforms: tuple[str, ...]) -> bytes:

@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Step:
+class ScenarioStep:
     """`count` nodes at most are taken of those that match; 0 takes all of them."""
 
     action: str
@@ -68,7 +68,7 @@ class Step:
 @dataclass(frozen=True)
 class Scenario:
     config: Mapping[str, object]
-    steps: tuple[Step, ...]
+    steps: tuple[ScenarioStep, ...]
 
 
 def read(path: Path) -> Scenario:
@@ -105,7 +105,7 @@ def play(world: World, scenario: Scenario) -> None:
 @dataclass
 class _Playing:
     world: World
-    step: Step
+    step: ScenarioStep
     random: Random
     played: int = 0
 
@@ -175,7 +175,7 @@ def _fits(record: NodeRecord, match: Mapping[str, object]) -> bool:
     )
 
 
-def _step(raw: object, number: int) -> Step:
+def _step(raw: object, number: int) -> ScenarioStep:
     where = f"step {number}"
     if not isinstance(raw, Mapping):
         raise refusal(f"{where} must be a table")
@@ -186,9 +186,9 @@ def _step(raw: object, number: int) -> Step:
     order = raw[action] if isinstance(raw[action], Mapping) else {}
     match = order.get("match", {})
     if action == "fault":
-        return Step(action, order, {}, 0, **_when(raw, where))
+        return ScenarioStep(action, order, {}, 0, **_when(raw, where))
     _check_match(match, where)
-    return Step(
+    return ScenarioStep(
         action,
         {key: value for key, value in order.items() if key not in SELECTION},
         match,

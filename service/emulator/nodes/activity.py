@@ -48,7 +48,7 @@ _at = attrgetter("at")
 
 
 @dataclass(frozen=True, order=True)
-class Step:
+class ActivityStep:
     """From `at` on the quantity has this value; of two at one moment the later told counts."""
 
     at: float
@@ -57,7 +57,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ActivityRun:
     """The time from a boot until the machine is gone, None while it is up.
 
     `floor` is where the previous run ended: what was told before that died with it.
@@ -81,7 +81,7 @@ class Interruption:
 class Course:
     """How one quantity went during one run: steps in time order, unknown before the first."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[ActivityStep, ...]
 
     def at(self, moment: float) -> float | None:
         index = bisect_right(self.steps, moment, key=_at)
@@ -117,13 +117,13 @@ class Course:
 class Activity:
     """Everything told about one node, and when its machines were up."""
 
-    runs: list[Run] = field(default_factory=list)
+    runs: list[ActivityRun] = field(default_factory=list)
     interruptions: list[Interruption] = field(default_factory=list)
     since: float = 0.0
     """What happened before is forgotten."""
     observers: list[Callable[[float], None]] = field(default_factory=list)
     """Told the moment from which on something is so."""
-    _told: dict[str, dict[Scope, list[Step]]] = field(default_factory=dict)
+    _told: dict[str, dict[Scope, list[ActivityStep]]] = field(default_factory=dict)
     _order: count[int] = field(default_factory=count)
     _courses: dict[tuple[str, Scope, float], Course] = field(default_factory=dict)
 
@@ -131,21 +131,21 @@ class Activity:
         self._courses.clear()
         for key, value in changes.items():
             steps = self._told.setdefault(key, {}).setdefault(scope, [])
-            insort(steps, Step(at, next(self._order), float(value)))
+            insort(steps, ActivityStep(at, next(self._order), float(value)))
             if len(steps) > MAX_STEPS:
                 del steps[: MAX_STEPS // 4]
                 self.since = max(self.since, steps[0].at)
         for told in self.observers:
             told(at)
 
-    def course(self, run: Run, key: str, worker: int, chip: int | None = None) -> Course:
+    def course(self, run: ActivityRun, key: str, worker: int, chip: int | None = None) -> Course:
         """Give what counts for a worker, or one of its chips, during a run; the last word wins."""
         place = key, (worker, chip), run.floor
         if place not in self._courses:
             self._courses[place] = self._course(run, key, worker, chip)
         return self._courses[place]
 
-    def _course(self, run: Run, key: str, worker: int, chip: int | None) -> Course:
+    def _course(self, run: ActivityRun, key: str, worker: int, chip: int | None) -> Course:
         told = self._told.get(key, {})
         scopes = {WHOLE, (worker, None), (worker, chip)}
         steps = sorted(step for scope in scopes for step in told.get(scope, ()))
@@ -156,10 +156,10 @@ class Activity:
         """Follow the node: its machines are up while it is READY, and boot anew each time."""
         if before == "READY" and self.runs and self.runs[-1].end is None:
             last = self.runs[-1]
-            self.runs[-1] = Run(last.start, at, last.floor)
+            self.runs[-1] = ActivityRun(last.start, at, last.floor)
         if after == "READY":
             floor = self.runs[-1].end if self.runs else None
-            self.runs.append(Run(at, None, -1.0 if floor is None else floor))
+            self.runs.append(ActivityRun(at, None, -1.0 if floor is None else floor))
 
     def shown(self) -> dict[str, Any]:
         """Show what was told last: of the whole node by key, of its parts under `parts`."""

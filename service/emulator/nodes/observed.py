@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from service.emulator.nodes.activity import Course, Run, chips_per_worker
+from service.emulator.nodes.activity import ActivityRun, Course, chips_per_worker
 from service.emulator.nodes.nodes import NodeRecord
 
 IDLE_CPU = 2.0
@@ -73,20 +73,20 @@ class Observer:
 
         return None if run is None else last_time(self._network(run), is_busy, moment)
 
-    def _run(self) -> Run | None:
+    def _run(self) -> ActivityRun | None:
         runs = self._record.activity.runs
         return runs[-1] if runs else None
 
-    def _course(self, run: Run, key: str, chip: int | None = None) -> Course:
+    def _course(self, run: ActivityRun, key: str, chip: int | None = None) -> Course:
         return self._record.activity.course(run, key, self._worker, chip)
 
-    def _device(self, run: Run) -> list[Course]:
+    def _device(self, run: ActivityRun) -> list[Course]:
         """What was said of holders, and the work of each chip."""
         chips = range(chips_per_worker(self._record))
         work = [self._course(run, key, chip) for key in WORK for chip in chips]
         return [self._course(run, "held"), *work]
 
-    def _network(self, run: Run) -> list[Course]:
+    def _network(self, run: ActivityRun) -> list[Course]:
         return [self._course(run, key) for key in ("received", "sent")]
 
 

@@ -23,7 +23,7 @@ PULL_FAILURES = {"missing": "IMAGE_NOT_FOUND", "denied": "PULL_DENIED"}
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlayedPlan:
     """All that one worker's container will do; seconds are divided by the world's speed."""
 
     seconds: float = 60.0
@@ -53,12 +53,12 @@ class Plan:
     """Steps between two checkpoints; 0 for none."""
 
 
-def plan_of(task: Task, worker: int, registry: Registry) -> Plan:
+def plan_of(task: Task, worker: int, registry: Registry) -> PlayedPlan:
     """Read the plan of a worker (its number among all of the job), the environment counting most.
 
     A value that is no number from 0 counts as not given.
     """
-    env, plan = task.env, _of_words(task.words, Plan())
+    env, plan = task.env, _of_words(task.words, PlayedPlan())
     plan = replace(
         plan,
         seconds=_number(env, "EMULATOR_DURATION_SECONDS", plan.seconds),
@@ -98,14 +98,14 @@ def _missing(image: str, registry: Registry) -> str:
     return PULL_FAILURES.get(image_of(registry, name, tag).status, "")
 
 
-def _of_words(words: tuple[str, ...], plan: Plan) -> Plan:
+def _of_words(words: tuple[str, ...], plan: PlayedPlan) -> PlayedPlan:
     """Understand `true`, `false`, `sleep 5`, and a shell that is told nothing else but these."""
     if len(words) >= 3 and words[0].rpartition("/")[2] in {"bash", "sh"} and words[1] == "-c":
         return _of_script(words[2], plan)
     return _of_statement(words, replace(plan, seconds=0.0)) or plan
 
 
-def _of_script(script: str, plan: Plan) -> Plan:
+def _of_script(script: str, plan: PlayedPlan) -> PlayedPlan:
     done = replace(plan, seconds=0.0)
     for statement in STATEMENT.split(script.strip()):
         try:
@@ -120,7 +120,7 @@ def _of_script(script: str, plan: Plan) -> Plan:
     return done
 
 
-def _of_statement(words: tuple[str, ...], plan: Plan) -> Plan | None:
+def _of_statement(words: tuple[str, ...], plan: PlayedPlan) -> PlayedPlan | None:
     """What is done once a command is over; None for a command that is not understood."""
     name, number = (*words, "", "")[:2]
     if name in EXIT_CODES:

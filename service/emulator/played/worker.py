@@ -16,12 +16,12 @@ from typing import Any
 from service.emulator.nodes import guest_attributes
 from service.emulator.nodes.nodes import NodeRecord, instance_id
 from service.emulator.played.meter import PlayedMeter
-from service.emulator.played.plan import MAX_LINES, SIGKILL_CODE, Plan, plan_of
+from service.emulator.played.plan import MAX_LINES, SIGKILL_CODE, PlayedPlan, plan_of
 from service.emulator.played.report import MINUTE, Puts, Record, Weight
 from service.emulator.played.task import KEY, Task, TaskError, task_of
 from service.emulator.telemetry import logs
 from service.emulator.timeline import Event
-from service.emulator.world.container_runs import Cause, Run
+from service.emulator.world.container_runs import Cause, ContainerRun
 from service.emulator.world.world import World
 
 NAMESPACE, REPORT = "steward", "report"
@@ -42,13 +42,13 @@ DEATHS = (1, 139, 134)
 
 
 @dataclass(eq=False)
-class Container:
+class PlayedContainer:
     """A container of this boot; `stop_reason` is set once it is told to end."""
 
     task: Task
     record: Record
-    plan: Plan
-    run: Run
+    plan: PlayedPlan
+    run: ContainerRun
     stop_reason: str = ""
     lines: int = 0
 
@@ -71,7 +71,7 @@ class PlayedWorker:
     task: Task | None = None
     offered: Task | None = None
     task_error: str = ""
-    container: Container | None = None
+    container: PlayedContainer | None = None
     preempted_at: int | None = None
     _supervisor: str = ""
     _due: Event | None = None
@@ -228,7 +228,7 @@ class PlayedWorker:
 
     def _run(self, task: Task, record: Record, at: float) -> None:
         plan = self._plan(task)
-        run = Run(
+        run = ContainerRun(
             attempt=task.attempt,
             job=task.labels.get("job", ""),
             node=self.node.name,
@@ -240,7 +240,7 @@ class PlayedWorker:
             start=at,
         )
         self.world.runs.begin(run)
-        container = self.container = Container(task, record, plan, run)
+        container = self.container = PlayedContainer(task, record, plan, run)
         record.state, record.started_at, record.boot = "RUNNING", int(at), self.boot_id
         record.access = "privileged" if task.device_access == "privileged" else "device"
         self._meter.hold(at, task.attempt, hangs=plan.hangs)
@@ -252,7 +252,7 @@ class PlayedWorker:
             real = task.max_duration_seconds * self.world.config.speed
             self._of(container, at, real, "time out", lambda at: self._stop("TIMED_OUT", at))
 
-    def _work(self, container: Container, at: float) -> None:
+    def _work(self, container: PlayedContainer, at: float) -> None:
         """Write output, take steps, and come to an end."""
         plan, run = container.plan, container.run
         self._write_lines(container, at)
@@ -265,17 +265,17 @@ class PlayedWorker:
         seconds = self._left(plan, run.job)
         self._of(container, at, seconds, "exit", lambda at: self._end(container, at, code))
 
-    def _left(self, plan: Plan, job: str) -> float:
+    def _left(self, plan: PlayedPlan, job: str) -> float:
         """How long the container runs: a training goes on from its last checkpoint."""
         done = self.checkpoints.get(job, 0) if plan.steps and plan.checkpoint_every else 0
         return max(plan.steps - done, 0) * plan.step_seconds if plan.steps else plan.seconds
 
-    def _say_done(self, container: Container, at: float) -> None:
+    def _say_done(self, container: PlayedContainer, at: float) -> None:
         container.record.done_at = int(at)
         self._print(container, at, "STEWARD_DONE")
         self._report(at, Weight.DETAIL)
 
-    def _take_steps(self, container: Container, at: float, step: int) -> None:
+    def _take_steps(self, container: PlayedContainer, at: float, step: int) -> None:
         """Write a checkpoint every so many steps."""
         plan, record = container.plan, container.record
         if not plan.checkpoint_every:
@@ -292,7 +292,7 @@ class PlayedWorker:
 
         self._of(container, at, plan.checkpoint_every * plan.step_seconds, "checkpoint", save)
 
-    def _write_lines(self, container: Container, at: float) -> None:
+    def _write_lines(self, container: PlayedContainer, at: float) -> None:
         def write(at: float) -> None:
             container.lines += 1
             self._print(container, at, f"line {container.lines}")
@@ -315,7 +315,7 @@ class PlayedWorker:
         self._of(container, at, seconds, "stop", lambda at: self._end(container, at, code, cause))
 
     def _end(
-        self, container: Container, at: float, code: int, cause: Cause = Cause.PROGRAM
+        self, container: PlayedContainer, at: float, code: int, cause: Cause = Cause.PROGRAM
     ) -> None:
         container.run.close(at, code, "ended", cause)
         self._print(container, at, f"worker {container.run.worker} ends with {code}")
@@ -382,7 +382,7 @@ class PlayedWorker:
             **(self._record or Record("")).shown(),
         }
 
-    def _print(self, container: Container, at: float, text: str) -> None:
+    def _print(self, container: PlayedContainer, at: float, text: str) -> None:
         """Write a line to the emulated Cloud Logging, as the supervisor ships it."""
         task, run = container.task, container.run
         container.record.shipped += len(text) + 1
@@ -430,12 +430,12 @@ class PlayedWorker:
     def _job_number(self, task: Task) -> int:
         return task.first_worker + self.number
 
-    def _plan(self, task: Task) -> Plan:
+    def _plan(self, task: Task) -> PlayedPlan:
         return plan_of(task, self._job_number(task), self.world.config.registry)
 
     def _of(
         self,
-        container: Container,
+        container: PlayedContainer,
         at: float,
         seconds: float,
         what: str,

@@ -7,13 +7,13 @@ import math
 from service.emulator.clock import LAST_MOMENT, is_moment, stamp
 from service.emulator.errors import ApiError, invalid_argument
 from service.emulator.wire import NodeMessage
-from service.emulator.world.queue import Window
+from service.emulator.world.queue import ValidWindow
 
 # What google.protobuf.Duration may hold; JSON has no words for the rest.
 LONGEST_SECONDS = 315_576_000_000
 
 
-def window_of(policy: NodeMessage, now: float) -> Window:
+def window_of(policy: NodeMessage, now: float) -> ValidWindow:
     """Read a policy; what is over already is refused."""
     window = _window(policy, now)
     if window.end <= now:
@@ -43,26 +43,26 @@ def fix(policy: NodeMessage, now: float) -> None:
             getattr(policy, moment).CopyFrom(stamp(min(now + seconds, LAST_MOMENT)))
 
 
-def _window(policy: NodeMessage, now: float) -> Window:
+def _window(policy: NodeMessage, now: float) -> ValidWindow:
     which = policy.WhichOneof("start_timing_constraints")
     if which is None:
-        return Window()
+        return ValidWindow()
     value = getattr(policy, which)
     if which == "valid_interval":
         return _interval(value)
     field = f"QueueingPolicy.{_camel(which)}"
     relative = which.endswith("_duration")
     moment = now + seconds_of(value, field) if relative else _moment(value, field)
-    return Window(end=moment) if which.startswith("valid_until") else Window(start=moment)
+    return ValidWindow(end=moment) if which.startswith("valid_until") else ValidWindow(start=moment)
 
 
-def _interval(interval: NodeMessage) -> Window:
+def _interval(interval: NodeMessage) -> ValidWindow:
     start, end = -math.inf, math.inf
     if interval.HasField("start_time"):
         start = _moment(interval.start_time, "QueueingPolicy.ValidInterval.StartTime")
     if interval.HasField("end_time"):
         end = _moment(interval.end_time, "QueueingPolicy.ValidInterval.EndTime")
-    return Window(start, end)
+    return ValidWindow(start, end)
 
 
 def _moment(stamp: NodeMessage, field: str) -> float:

@@ -10,7 +10,7 @@ import grpc.aio
 from google.protobuf.message import Message
 from grpc_status import rpc_status
 
-from service.emulator.api.dispatch import Method, Stream, answer_bytes
+from service.emulator.api.dispatch import CallStream, Method, answer_bytes
 from service.emulator.api.field_masks import HEADER
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError
@@ -33,7 +33,7 @@ STREAM_SECONDS = 0.1
 Context = grpc.aio.ServicerContext[bytes, Message]
 Behaviour = Callable[[bytes, Context], Awaitable[Message]]
 Streaming = Callable[[AsyncIterator[bytes], Context], AsyncIterator[Message]]
-OpenStream = Callable[[World, Message], Stream]
+OpenStream = Callable[[World, Message], CallStream]
 
 
 def build_server(world: World) -> grpc.aio.Server:

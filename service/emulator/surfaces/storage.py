@@ -45,7 +45,7 @@ ELSEWHERE = "US-CENTRAL1"
 MAX_PAGE = 1000
 
 
-class Refusal(Exception):
+class StorageRefusal(Exception):
     """An error as Cloud Storage words it."""
 
     def __init__(self, status: int, reason: str, text: str) -> None:
@@ -79,7 +79,7 @@ class Ask:
             return chosen_fields(kind, self.param("fields"))
         except UnknownField as unknown:
             text = f"Invalid field selection {str(unknown)[:200]}"
-            raise Refusal(400, "invalidParameter", text) from None
+            raise StorageRefusal(400, "invalidParameter", text) from None
 
     def told(self, shown: dict[str, Any]) -> Response:
         return json_response(select(shown, self.chosen(shown["kind"])))
@@ -93,9 +93,9 @@ class Ask:
     def require(self, permission: str) -> None:
         """Raise Refusal unless the bucket is there and the caller has a permission."""
         if self.settings.missing:
-            raise Refusal(404, "notFound", "The specified bucket does not exist.")
+            raise StorageRefusal(404, "notFound", "The specified bucket does not exist.")
         if not self.may(permission):
-            raise Refusal(
+            raise StorageRefusal(
                 403,
                 "forbidden",
                 f"The caller does not have {permission} access to the Google Cloud Storage bucket."
@@ -119,10 +119,10 @@ async def answer_storage(world: World, request: Request, region: str) -> Respons
     try:
         body = await read_body(request)
         return _answer(world, request, body, region)
-    except Refusal as refusal:
+    except StorageRefusal as refusal:
         return _refused(refusal)
     except ApiError as error:
-        return _refused(Refusal(error.http_status, "invalid", error.message))
+        return _refused(StorageRefusal(error.http_status, "invalid", error.message))
     except ClientDisconnect:
         return Response(status_code=CLIENT_GONE)
 
@@ -130,7 +130,7 @@ async def answer_storage(world: World, request: Request, region: str) -> Respons
 def _answer(world: World, request: Request, body: bytes, region: str) -> Response:
     found = PATH.fullmatch(_raw_path(request))
     if found is None:
-        raise Refusal(404, "notFound", "Not Found")
+        raise StorageRefusal(404, "notFound", "Not Found")
     ask = Ask(
         world,
         request,
@@ -141,7 +141,7 @@ def _answer(world: World, request: Request, body: bytes, region: str) -> Respons
         world.settle(),
     )
     if NAME.fullmatch(ask.bucket) is None:
-        raise Refusal(400, "invalid", f"Invalid bucket name: '{ask.bucket}'")
+        raise StorageRefusal(400, "invalid", f"Invalid bucket name: '{ask.bucket}'")
     verb = "GET" if request.method == "HEAD" else request.method
     where = f"{verb} {found['kind'] or ''}/{found['part'] or 'b'}{'/…' if ask.name else ''}"
     if where == "POST upload/o":
@@ -156,7 +156,9 @@ def _answer(world: World, request: Request, body: bytes, region: str) -> Respons
         "DELETE /o/…": _delete,
     }
     if where not in acts:
-        raise Refusal(404, "notFound", f"The emulator does not know {where.partition(' ')[0]} here")
+        raise StorageRefusal(
+            404, "notFound", f"The emulator does not know {where.partition(' ')[0]} here"
+        )
     return acts[where](ask)
 
 
@@ -180,9 +182,9 @@ def _bucket(ask: Ask) -> Response:
 
 def _permissions(ask: Ask) -> Response:
     if ask.name != "testPermissions":
-        raise Refusal(404, "notFound", "Not Found")
+        raise StorageRefusal(404, "notFound", "Not Found")
     if ask.settings.missing:
-        raise Refusal(404, "notFound", "The specified bucket does not exist.")
+        raise StorageRefusal(404, "notFound", "The specified bucket does not exist.")
     asked = ask.request.query_params.getlist("permissions")
     told: dict[str, Any] = {"kind": "storage#testIamPermissionsResponse"}
     held = [each for each in asked if ask.may(each)]
@@ -224,7 +226,7 @@ def _upload(ask: Ask, body: bytes) -> Response:
     ask.chosen("storage#object")
     name, content, content_type = _upload_parts(ask, body)
     if not 0 < len(name.encode()) <= MAX_OBJECT_NAME:
-        raise Refusal(400, "required", "Required parameter: name")
+        raise StorageRefusal(400, "required", "Required parameter: name")
     expected = ask.param("ifGenerationMatch")
     if ask.world.storage.get(ask.bucket, name) is not None and expected != "0":
         # To overwrite is to delete.
@@ -240,9 +242,9 @@ def _upload(ask: Ask, body: bytes) -> Response:
         )
     except PreconditionFailed:
         text = "At least one of the pre-conditions you specified did not hold."
-        raise Refusal(412, "conditionNotMet", text) from None
+        raise StorageRefusal(412, "conditionNotMet", text) from None
     except Full:
-        raise Refusal(429, "rateLimitExceeded", "The emulator's storage is full.") from None
+        raise StorageRefusal(429, "rateLimitExceeded", "The emulator's storage is full.") from None
     return ask.told(_shown(ask, made))
 
 
@@ -258,7 +260,7 @@ def _upload_parts(ask: Ask, body: bytes) -> tuple[str, bytes, str]:
             return ask.param("name") or str(name), content, content_type
         case other:
             text = f"The emulator knows uploadType media and multipart, not {other!r}."
-            raise Refusal(400, "invalid", text)
+            raise StorageRefusal(400, "invalid", text)
 
 
 def _both_parts(body: bytes, content_type: str) -> tuple[object, bytes, str]:
@@ -267,7 +269,7 @@ def _both_parts(body: bytes, content_type: str) -> tuple[object, bytes, str]:
     parts = body.split(f"--{boundary[1]}".encode())[1:-1] if boundary else []
     split = [re.split(rb"\r?\n\r?\n", part, maxsplit=1) for part in parts]
     if len(split) != 2 or any(len(each) != 2 for each in split):
-        raise Refusal(400, "invalid", "Malformed multipart body.")
+        raise StorageRefusal(400, "invalid", "Malformed multipart body.")
     (_, about), (head, content) = split
     kind = re.search(rb"(?im)^content-type:[ \t]*([^\r\n]+)", head)
     told = kind[1].decode(errors="replace") if kind else "application/octet-stream"
@@ -282,8 +284,8 @@ def _existing(ask: Ask) -> StoredObject:
     return found
 
 
-def _no_object(ask: Ask) -> Refusal:
-    return Refusal(404, "notFound", f"No such object: {ask.bucket}/{ask.name}")
+def _no_object(ask: Ask) -> StorageRefusal:
+    return StorageRefusal(404, "notFound", f"No such object: {ask.bucket}/{ask.name}")
 
 
 def _media(found: StoredObject) -> Response:
@@ -323,7 +325,7 @@ def _after(ask: Ask) -> str:
     try:
         return base64.urlsafe_b64decode(token).decode()
     except ValueError:
-        raise Refusal(400, "invalid", f"Invalid page token: {token}") from None
+        raise StorageRefusal(400, "invalid", f"Invalid page token: {token}") from None
 
 
 def _raw_path(request: Request) -> str:
@@ -332,7 +334,7 @@ def _raw_path(request: Request) -> str:
     return raw.partition(b"?")[0].decode(errors="replace")
 
 
-def _refused(refusal: Refusal) -> Response:
+def _refused(refusal: StorageRefusal) -> Response:
     text = str(refusal)
     error = {
         "code": refusal.status,
@@ -349,4 +351,4 @@ def unauthenticated() -> Response:
         "Request is missing required authentication credential. Expected OAuth 2 access token,"
         " login cookie or other valid authentication credential.",
     )
-    return _refused(Refusal(error.http_status, "required", error.message))
+    return _refused(StorageRefusal(error.http_status, "required", error.message))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import quantiles, stdev
 
 from service.emulator.errors import ApiError, Code
-from service.emulator.telemetry.series import Labels, Point, Window
+from service.emulator.telemetry.series import Labels, Point, SeriesWindow
 
 Gather = Callable[[Sequence[float]], float]
 MIN_PERIOD, MAX_PERIOD = 60, 104 * 7 * 86_400
@@ -100,7 +100,7 @@ def check(asked: Aggregation, kind: str, value: str) -> None:
         )
 
 
-def aligned(line: Line, asked: Aggregation, window: Window) -> Line:
+def aligned(line: Line, asked: Aggregation, window: SeriesWindow) -> Line:
     """Give one point to each period, counted back from the window's end, that has points."""
     if asked.is_raw:
         return line

@@ -32,7 +32,7 @@ ENDINGS = {
 
 
 @dataclass(frozen=True)
-class Event:
+class AuditEvent:
     """What happens to the machines of a node, in the words of Compute Engine and of the metric."""
 
     method: str
@@ -41,20 +41,20 @@ class Event:
     reason: str
 
 
-PREEMPTION = Event(
+PREEMPTION = AuditEvent(
     "compute.instances.preempted", "Instance was preempted.", "PreemptionEvent", "Eviction"
 )
 EVENTS = {
     "PREEMPTED": PREEMPTION,
     # A preemptible machine that reached its last hour is preempted like any other.
     "TERMINATED": PREEMPTION,
-    "REPAIRING": Event(
+    "REPAIRING": AuditEvent(
         "compute.instances.terminateOnHostMaintenance",
         "Instance was terminated during Compute Engine maintenance.",
         "MaintenanceEvent",
         "HW/SW Maintenance",
     ),
-    "RESTARTING": Event(
+    "RESTARTING": AuditEvent(
         "compute.instances.hostError",
         "Instance was terminated by Compute Engine due to a host error.",
         "TerminationEvent",
@@ -139,7 +139,9 @@ def _terminated(world: World, record: NodeRecord, after: str, at: float) -> None
     logs.put(world, record, sender, {"protoPayload": audit}, at, "INFO")
 
 
-def _instance_event(world: World, record: NodeRecord, worker: int, event: Event, at: float) -> None:
+def _instance_event(
+    world: World, record: NodeRecord, worker: int, event: AuditEvent, at: float
+) -> None:
     """Write one of the many entries that a slice of many machines leaves when it is lost."""
     place, name = record.place, Worker(record, worker).name
     audit = {

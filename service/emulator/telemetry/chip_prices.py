@@ -37,7 +37,7 @@ AMERICAS = "us-central1,us-east1,us-west1"
 
 
 @dataclass(frozen=True)
-class Step:
+class PriceStep:
     """A price in USD from a moment (unix seconds) on."""
 
     at: float
@@ -50,8 +50,8 @@ class Rate:
 
     generation: str
     regions: tuple[str, ...]
-    on_demand: Step
-    spot: tuple[Step, ...]
+    on_demand: PriceStep
+    spot: tuple[PriceStep, ...]
 
     @property
     def place(self) -> str:
@@ -132,15 +132,15 @@ def rates() -> Iterator[Rate]:
         yield Rate(generation, tuple(regions.split(",")), on_demand, tuple(spot))
 
 
-def legacy_rates() -> Iterator[tuple[str, tuple[str, ...], tuple[Step, ...]]]:
+def legacy_rates() -> Iterator[tuple[str, tuple[str, ...], tuple[PriceStep, ...]]]:
     """Give each device's description with its regions and prices."""
     for line in LEGACY.strip().splitlines():
         description, regions, prices = line.split("|")
         yield description, tuple(regions.split(",")), tuple(_steps(prices.split()))
 
 
-def _steps(words: list[str]) -> list[Step]:
+def _steps(words: list[str]) -> list[PriceStep]:
     return [
-        Step(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp(), usd)
+        PriceStep(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp(), usd)
         for day, usd in zip(words[::2], words[1::2], strict=True)
     ]

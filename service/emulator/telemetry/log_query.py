@@ -11,7 +11,7 @@ from service.emulator.errors import ApiError, Code
 from service.emulator.telemetry.filters import Term, Tree, parse, terms, weigh
 from service.emulator.telemetry.patterns import search
 from service.emulator.telemetry.tokens import FilterError
-from service.emulator.world.log_buffer import Entry, nanoseconds
+from service.emulator.world.log_buffer import BufferedLog, nanoseconds
 
 SEVERITIES = {
     "DEFAULT": 0,
@@ -38,7 +38,7 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">=": lambda value, wanted: bool(value >= wanted),
     "<=": lambda value, wanted: bool(value <= wanted),
 }
-Holds = Callable[[Entry], bool]
+Holds = Callable[[BufferedLog], bool]
 
 
 def read(text: str) -> Holds:
@@ -51,7 +51,7 @@ def read(text: str) -> Holds:
     return lambda entry: _holds(tree, tests, entry)
 
 
-def _holds(tree: Tree, tests: Mapping[int, Holds], entry: Entry) -> bool:
+def _holds(tree: Tree, tests: Mapping[int, Holds], entry: BufferedLog) -> bool:
     return bool(weigh(tree, lambda term: tests[id(term)](entry)))
 
 
@@ -96,7 +96,7 @@ def _severity_test(term: Term) -> Holds:
 def _value_test(path: tuple[str, ...], term: Term) -> Holds:
     one = _one_value(term)
 
-    def holds(entry: Entry) -> bool:
+    def holds(entry: BufferedLog) -> bool:
         values = list(_look_up(entry.plain, path))
         if not values and path[0] not in LOOSE:
             values = [""]

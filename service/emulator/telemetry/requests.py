@@ -10,7 +10,7 @@ from service.emulator.telemetry import alignment
 from service.emulator.telemetry.alignment import Aggregation
 from service.emulator.telemetry.metrics import Metric
 from service.emulator.telemetry.selection import field_name
-from service.emulator.telemetry.series import Window
+from service.emulator.telemetry.series import SeriesWindow
 from service.emulator.wire import NodeMessage
 
 GROUPS = ("metric.labels.", "resource.labels.", "metadata.")
@@ -19,7 +19,7 @@ WHOLE_GROUPS = {"project", "resource.type", "metric.type"}
 SHORT_GROUP = re.compile(r"(metric|resource)\.(?!type$|labels$)(\w+)")
 
 
-def window(interval: NodeMessage, now: float) -> Window:
+def window(interval: NodeMessage, now: float) -> SeriesWindow:
     """Read an interval, whose start is its end where it is not given; raises ApiError."""
     if not interval.HasField("end_time"):
         raise _refused("interval.endTime", "", "the end time is required.")
@@ -29,7 +29,7 @@ def window(interval: NodeMessage, now: float) -> Window:
         start = moment("interval.startTime", interval.start_time)
     if start > end:
         raise _refused("interval.startTime", f"{start:.0f}", "it is later than the end time.")
-    return Window(start, end, now)
+    return SeriesWindow(start, end, now)
 
 
 def aggregations(request: NodeMessage, metric: Metric) -> tuple[Aggregation, ...]:

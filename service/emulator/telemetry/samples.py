@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from service.emulator.nodes.activity import Course, Run, chips_per_worker
+from service.emulator.nodes.activity import ActivityRun, Course, chips_per_worker
 from service.emulator.nodes.nodes import NodeRecord
 
 PERIOD = 60
@@ -24,7 +24,7 @@ class Spot:
     """One chip, core or host during one run, which a series follows."""
 
     record: NodeRecord
-    run: Run
+    run: ActivityRun
     worker: int
     part: int | None = None
     parts: int = 1

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from service.emulator.config.telemetry_settings import Telemetry
-from service.emulator.nodes.activity import Interruption, Run, chips_per_worker
+from service.emulator.nodes.activity import ActivityRun, Interruption, chips_per_worker
 from service.emulator.nodes.nodes import NodeRecord, instance_id
 from service.emulator.nodes.worker import Worker
 from service.emulator.telemetry.metrics import (
@@ -41,7 +41,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Window:
+class SeriesWindow:
     """The points asked for: after `start` up to `end`, as they could be seen at `now`."""
 
     start: float
@@ -58,14 +58,14 @@ class Series:
 
     metric: Labels
     resource: Labels
-    points: Callable[[Window], list[Point]]
+    points: Callable[[SeriesWindow], list[Point]]
 
     @property
     def key(self) -> str:
         return json.dumps([self.resource, self.metric])
 
 
-def of_metric(world: World, project: str, metric: Metric, window: Window) -> Iterator[Series]:
+def of_metric(world: World, project: str, metric: Metric, window: SeriesWindow) -> Iterator[Series]:
     """Go through every series that a metric may have in a window, each time in one order."""
     ever = sorted((*world.past, *world.nodes.values()), key=lambda each: each.message.id)
     for record in ever:
@@ -73,7 +73,7 @@ def of_metric(world: World, project: str, metric: Metric, window: Window) -> Ite
             yield from _of_node(world, record, metric, _runs(record, window))
 
 
-def _runs(record: NodeRecord, window: Window) -> list[Run]:
+def _runs(record: NodeRecord, window: SeriesWindow) -> list[ActivityRun]:
     """Give the runs in which machines of a node were up at any time of a window, or in the minute
     before it: what took them away counts at the end of its minute."""
     return [
@@ -89,7 +89,9 @@ def _measured(metric: Metric, record: NodeRecord) -> bool:
     return not (legacy and metric.resource in {GCE_WORKER, GCE_INSTANCE})
 
 
-def _of_node(world: World, record: NodeRecord, metric: Metric, runs: list[Run]) -> Iterator[Series]:
+def _of_node(
+    world: World, record: NodeRecord, metric: Metric, runs: list[ActivityRun]
+) -> Iterator[Series]:
     if not runs:
         return
     missing = world.config.telemetry.missing
@@ -171,10 +173,10 @@ class _Sampled:
             world, f"{metric.path}{sorted(resource.items())}{sorted(labels.items())}"
         )
 
-    def points(self, window: Window) -> list[Point]:
+    def points(self, window: SeriesWindow) -> list[Point]:
         return [point for spot in reversed(self._spots) for point in self._run(spot, window)]
 
-    def _run(self, spot: Spot, window: Window) -> Iterator[Point]:
+    def _run(self, spot: Spot, window: SeriesWindow) -> Iterator[Point]:
         sample = None
         for at in self._moments(spot, window):
             if not self._dice.shows(at, window.now):
@@ -185,7 +187,7 @@ class _Sampled:
                 start = at - PERIOD if self._metric.kind == "DELTA" else at
                 yield Point(at, start, value)
 
-    def _moments(self, spot: Spot, window: Window) -> Iterator[float]:
+    def _moments(self, spot: Spot, window: SeriesWindow) -> Iterator[float]:
         """Step back through the window, at this worker's own second of the minute."""
         run, since = spot.run, spot.record.activity.since
         phase = instance_id(spot.record, spot.worker) % PERIOD
@@ -245,7 +247,7 @@ class _Counted:
     moments: list[int]
     dice: _Dice
 
-    def points(self, window: Window) -> list[Point]:
+    def points(self, window: SeriesWindow) -> list[Point]:
         ends = sorted({float(at) for at in self.moments if window.holds(at)}, reverse=True)
         return [
             Point(at, at, self.moments.count(int(at)))

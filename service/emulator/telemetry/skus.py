@@ -13,8 +13,8 @@ from service.emulator.config.telemetry_settings import Prices
 from service.emulator.telemetry.chip_prices import (
     CITIES,
     FLEX_START,
+    PriceStep,
     Rate,
-    Step,
     legacy_rates,
     rates,
 )
@@ -77,7 +77,7 @@ class Sku:
     group: str
     unit: str
     regions: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[PriceStep, ...]
     generation: str = ""
 
     @cached_property
@@ -105,11 +105,11 @@ def _by_id() -> tuple[Sku, ...]:
 def _changed(sku: Sku, prices: Prices) -> Sku:
     absurd = prices.listed.get(sku.id, prices.listed.get(sku.description))
     if absurd is not None:
-        return replace(sku, steps=(Step(sku.steps[-1].at, absurd),))
+        return replace(sku, steps=(PriceStep(sku.steps[-1].at, absurd),))
     if not sku.is_spot or not prices.spot_price_changes:
         return sku
     later = [
-        Step(change.at, change.usd)
+        PriceStep(change.at, change.usd)
         for change in prices.spot_price_changes
         if change.generation == sku.generation and change.region in sku.regions
     ]
@@ -132,7 +132,7 @@ def _look_alikes(rate: Rate, family: str) -> Iterator[Sku]:
     short = family if rate.generation == "v7" else _capital(rate.generation)
     shares = OLD_COMMITMENTS if rate.generation == "v4" else COMMITMENTS
     if rate.generation in FLEX_START:
-        steps = (Step(rate.on_demand.at, FLEX_START[rate.generation]),)
+        steps = (PriceStep(rate.on_demand.at, FLEX_START[rate.generation]),)
         yield _tpu(rate, f"DWS Defined Duration {short} running in {rate.place}", "OnDemand", steps)
     for term, share in shares.items():
         text = f"Commitment v1: {family} running in {rate.place} for {term}"
@@ -145,7 +145,7 @@ def _look_alikes(rate: Rate, family: str) -> Iterator[Sku]:
     yield _tpu(rate, text, "OnDemand", (rate.on_demand,))
 
 
-def _tpu(rate: Rate, description: str, usage_type: str, steps: tuple[Step, ...]) -> Sku:
+def _tpu(rate: Rate, description: str, usage_type: str, steps: tuple[PriceStep, ...]) -> Sku:
     return Sku(COMPUTE, description, usage_type, "TPU", "h", rate.regions, steps, rate.generation)
 
 
@@ -157,7 +157,7 @@ def _legacy() -> Iterator[Sku]:
 
 def _others() -> Iterator[Sku]:
     for (text, group, unit, usd), (region, city) in product(OTHER_GOODS, CITIES.items()):
-        price = (Step(SINCE_2020, usd),)
+        price = (PriceStep(SINCE_2020, usd),)
         regions = (region,)
         yield Sku(COMPUTE, f"{text} {city}", "OnDemand", group, unit, regions, price)
         if group in {"CPU", "RAM"}:
@@ -166,8 +166,8 @@ def _others() -> Iterator[Sku]:
             yield Sku(COMPUTE, text_of_spot, "Preemptible", group, unit, regions, spot)
 
 
-def _share(step: Step, share: str) -> Step:
-    return Step(step.at, str((Decimal(step.usd) * Decimal(share)).normalize()))
+def _share(step: PriceStep, share: str) -> PriceStep:
+    return PriceStep(step.at, str((Decimal(step.usd) * Decimal(share)).normalize()))
 
 
 def _capital(generation: str) -> str:

@@ -10,10 +10,10 @@ from service.emulator.nodes.worker import Worker
 from service.emulator.wire import NodeMessage
 from service.emulator.workers import tokens, tpu_env
 from service.emulator.workers.notices import maintenance_event, upcoming_maintenance
-from service.emulator.workers.tree import Directory, Entry, Keys, Leaf, Lines, Refusal, constant
+from service.emulator.workers.tree import Directory, Entry, Keys, Leaf, Lines, TreeRefusal, constant
 
 RUNTIME_PROJECT = "cloud-tpu-v2-images"
-GUESTS_DISABLED = Refusal(403, "Guest attributes endpoint access is disabled.\n")
+GUESTS_DISABLED = TreeRefusal(403, "Guest attributes endpoint access is disabled.\n")
 
 
 def tree(worker: Worker, now: float, speed: float) -> Directory:

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 from service.emulator.nodes.nodes import NodeRecord
 from service.emulator.wire import Node
-from service.emulator.workers.tree import Json, Refusal
+from service.emulator.workers.tree import Json, TreeRefusal
 from service.emulator.world.maintenance import starts_by_hand
 
 # Google documents that `maintenance-event` changes a minute before maintenance begins.
 NOTICE_SECONDS = 60
 # Google documents the text; in the field it comes with a 503.
-NO_NOTICE = Refusal(
+NO_NOTICE = TreeRefusal(
     503,
     '{ "error": "no notifications have been received yet, try again later" }',
     "application/json",
@@ -25,7 +25,7 @@ def maintenance_event(record: NodeRecord, now: float, speed: float) -> str:
     return "TERMINATE_ON_HOST_MAINTENANCE" if soon or _under_way(record) else "NONE"
 
 
-def upcoming_maintenance(record: NodeRecord, now: float) -> dict[str, Json] | Refusal:
+def upcoming_maintenance(record: NodeRecord, now: float) -> dict[str, Json] | TreeRefusal:
     """Describe the window, in the spelling that Compute Engine's metadata servers are seen to use.
 
     Both `type`, which Compute Engine writes, and `maintenance_type`, which Cloud TPU documents.

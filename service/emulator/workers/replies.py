@@ -13,7 +13,7 @@ from service.emulator.workers.tree import (
     Leaf,
     Lines,
     Query,
-    Refusal,
+    TreeRefusal,
     as_json,
     as_lines,
     written,
@@ -68,7 +68,7 @@ def find(tree: Directory, path: str) -> Entry | None:
 
 def _told(leaf: Leaf, query: Query) -> Reply:
     value = leaf.value(query)
-    if isinstance(value, Refusal):
+    if isinstance(value, TreeRefusal):
         return Reply(value.status, value.text, value.content_type)
     content = written(as_json(leaf, query))
     if isinstance(value, dict) or _wants_json(query, default=query.get("recursive") == "true"):
@@ -116,7 +116,7 @@ def _moved(path: str, query: Query) -> Reply:
 
 
 def _is_refused(entry: Entry) -> bool:
-    return isinstance(entry, Leaf) and entry.recursive and isinstance(entry.value({}), Refusal)
+    return isinstance(entry, Leaf) and entry.recursive and isinstance(entry.value({}), TreeRefusal)
 
 
 def _etag(content: str) -> str:

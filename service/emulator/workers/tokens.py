@@ -7,7 +7,7 @@ import hashlib
 import json
 
 from service.emulator.nodes.worker import Worker
-from service.emulator.workers.tree import Json, Query, Refusal
+from service.emulator.workers.tree import Json, Query, TreeRefusal
 
 LIFE_SECONDS = 3600
 # Compute Engine hands out the same token until five minutes before its end.
@@ -25,11 +25,11 @@ def access(worker: Worker, query: Query, now: float) -> dict[str, Json]:
     }
 
 
-def identity(worker: Worker, query: Query, now: float) -> str | Refusal:
+def identity(worker: Worker, query: Query, now: float) -> str | TreeRefusal:
     """Give an OpenID token for an audience; its signature is no signature."""
     audience = query.get("audience", "")
     if not audience:
-        return Refusal(400, "non-empty audience parameter required\n")
+        return TreeRefusal(400, "non-empty audience parameter required\n")
     email = str(worker.node.service_account.email)
     subject = str(int(hashlib.sha256(email.encode()).hexdigest()[:16], 16))
     claims: dict[str, Json] = {

@@ -24,7 +24,7 @@ class Keys(StrEnum):
 
 
 @dataclass(frozen=True)
-class Refusal:
+class TreeRefusal:
     """What stands in place of a value that cannot be had."""
 
     status: int
@@ -39,7 +39,7 @@ class Lines:
     items: tuple[str, ...]
 
 
-Value = str | int | Lines | list[str] | dict[str, Json] | Refusal
+Value = str | int | Lines | list[str] | dict[str, Json] | TreeRefusal
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def written(content: Json) -> str:
 def _shown(directory: Directory, query: Query) -> Iterator[tuple[str, Entry]]:
     for name, each in sorted(directory.entries.items()):
         if isinstance(each, Directory) or (
-            each.recursive and not isinstance(each.value(query), Refusal)
+            each.recursive and not isinstance(each.value(query), TreeRefusal)
         ):
             yield name, each
 

@@ -31,7 +31,7 @@ class Transition:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BillEntry:
     """Whole seconds from READY to leaving READY; `end` is None while it lasts."""
 
     name: str
@@ -44,10 +44,10 @@ class Entry:
     chips: int
     rule: str = READY_RULE
 
-    def closed(self, now: int) -> Entry:
+    def closed(self, now: int) -> BillEntry:
         return replace(self, end=max(now, self.start)) if self.end is None else self
 
-    def clipped(self, start: float, end: float) -> Entry | None:
+    def clipped(self, start: float, end: float) -> BillEntry | None:
         """Keep the whole seconds inside the window, or None if it has no part in it."""
         assert self.end is not None
         low, high = max(self.start, math.ceil(start)), min(self.end, math.ceil(end))
@@ -64,7 +64,7 @@ class Bill:
     """Entries outlive their nodes."""
 
     def __init__(self) -> None:
-        self._entries: list[Entry] = []
+        self._entries: list[BillEntry] = []
         self._open: dict[int, int] = {}
 
     def observe(self, transition: Transition) -> None:
@@ -102,8 +102,8 @@ class Bill:
                 self._entries[index] = replace(entry, rule=FREE_RULE)
 
 
-def _opened(transition: Transition) -> Entry:
-    return Entry(
+def _opened(transition: Transition) -> BillEntry:
+    return BillEntry(
         name=transition.name,
         uid=transition.uid,
         accelerator_type=transition.accelerator_type,

@@ -31,7 +31,7 @@ class Cause(StrEnum):
 
 
 @dataclass(eq=False)
-class Run:
+class ContainerRun:
     """One container from its start to its end, in unix seconds; `end` is None while it runs."""
 
     attempt: str
@@ -65,16 +65,16 @@ class Runs:
     """
 
     def __init__(self) -> None:
-        self._runs: deque[Run] = deque(maxlen=MAX_RUNS)
-        self.observers: list[Callable[[Run], None]] = []
+        self._runs: deque[ContainerRun] = deque(maxlen=MAX_RUNS)
+        self.observers: list[Callable[[ContainerRun], None]] = []
         self.pulled: dict[str, dict[int, float]] = defaultdict(dict)
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: ContainerRun) -> None:
         self._runs.append(run)
         for observer in self.observers:
             observer(run)
 
-    def __iter__(self) -> Iterator[Run]:
+    def __iter__(self) -> Iterator[ContainerRun]:
         return iter(self._runs)
 
     def __len__(self) -> int:

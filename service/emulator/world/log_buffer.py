@@ -14,7 +14,7 @@ NANOS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BufferedLog:
     """One entry in the JSON form of `google.logging.v2.LogEntry`, at nanoseconds since 1970."""
 
     at: int
@@ -40,14 +40,16 @@ class LogBuffer:
     """Entries in the order in which they came; one that says what is there already is dropped."""
 
     def __init__(self) -> None:
-        self._entries: dict[tuple[str, int, str], Entry] = {}
-        self._listeners: list[Callable[[Entry], None]] = []
+        self._entries: dict[tuple[str, int, str], BufferedLog] = {}
+        self._listeners: list[Callable[[BufferedLog], None]] = []
         self._numbers = count(1)
 
-    def add(self, plain: dict[str, Any], at: int, limit: int, message: Any = None) -> Entry | None:
+    def add(
+        self, plain: dict[str, Any], at: int, limit: int, message: Any = None
+    ) -> BufferedLog | None:
         """Take an entry in, with an id if it has none; None for one that was there already."""
         plain.setdefault("insertId", f"{next(self._numbers):013x}")
-        entry = Entry(at, plain, message)
+        entry = BufferedLog(at, plain, message)
         key = (entry.log, *entry.place)
         if key in self._entries:
             return None
@@ -58,13 +60,13 @@ class LogBuffer:
             listener(entry)
         return entry
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[BufferedLog]:
         return iter(self._entries.values())
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def listen(self, listener: Callable[[Entry], None]) -> Callable[[], None]:
+    def listen(self, listener: Callable[[BufferedLog], None]) -> Callable[[], None]:
         """Tell a listener of every new entry until the function that is given back is called."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)

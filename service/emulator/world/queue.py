@@ -45,7 +45,7 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class Window:
+class ValidWindow:
     """When provisioning may begin, in seconds since 1970."""
 
     start: float = -math.inf
@@ -84,7 +84,7 @@ class QueuedRecord:
     provisioning_model: str
     slices: tuple[Slice, ...]
     created: float
-    window: Window
+    window: ValidWindow
     terms: Terms
     doom: ApiError | None = None
     """What is wrong with the request itself, and is found only after it was taken."""

@@ -14,9 +14,9 @@ from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import Rejected
 from service.domain.idle.course import State
-from service.domain.idle.links import LIFE_SECONDS, Refusal, Verb, hash_of
+from service.domain.idle.links import LIFE_SECONDS, LinkRefusal, Verb, hash_of
 from service.domain.idle.policy import Action
-from service.domain.idle.proof import Verdict
+from service.domain.idle.proof import IdleVerdict
 from service.domain.idle.signal import Level
 from service.domain.ids import new_id
 from service.domain.jobs.job import Attempt, Job, JobSpec, attempt_id
@@ -74,7 +74,7 @@ def test_a_keep_link_keeps_for_four_hours_and_works_once(units, links, clock):
     clock.pass_(60)
     for asked in (links.use, links.show):
         again = asked(token)
-        assert (again.refusal, again.done) == (Refusal.USED, "")
+        assert (again.refusal, again.done) == (LinkRefusal.USED, "")
     assert node_of(units, node) == after
 
 
@@ -102,8 +102,8 @@ def test_a_delete_link_asks_for_the_end_and_says_why(units, links):
     assert (after.delete_requested_at, after.delete_reason) == (NOON, BECAUSE)
     assert after.next_try_at == NOON
     assert story_of(units, node) == [("a link in a message", f"deletion requested: {BECAUSE}")]
-    assert links.use(tokens[Verb.DELETE]).refusal is Refusal.USED
-    assert links.use(tokens[Verb.KEEP]).refusal is Refusal.ENDING
+    assert links.use(tokens[Verb.DELETE]).refusal is LinkRefusal.USED
+    assert links.use(tokens[Verb.KEEP]).refusal is LinkRefusal.ENDING
     assert node_of(units, node) == after
 
 
@@ -111,7 +111,7 @@ def test_a_delete_link_leaves_its_evidence_in_the_history(units, links):
     node = told_of(units)
     with units() as unit:
         watched = unit.idle_courses.get(node.id)
-        verdict = Verdict(Level.QUIET, "every device is at rest", since=NOON - HOUR)
+        verdict = IdleVerdict(Level.QUIET, "every device is at rest", since=NOON - HOUR)
         unit.idle_courses.save([replace(watched, verdict=verdict, judged_at=NOON - 60)])
     links.use(tokens_of(units, node)[Verb.DELETE])
     with units.reading() as unit:
@@ -155,10 +155,10 @@ def test_a_delete_link_ends_a_keep_and_says_so(units, links):
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"attempt": 3}, Refusal.ANOTHER),
-        ({"asked": Asked.ABSENT}, Refusal.ENDING),
-        ({"state": NodeState.DELETED, "ended_at": NOON}, Refusal.ENDED),
-        ({"state": NodeState.FAILED, "ended_at": NOON}, Refusal.ENDED),
+        ({"attempt": 3}, LinkRefusal.ANOTHER),
+        ({"asked": Asked.ABSENT}, LinkRefusal.ENDING),
+        ({"state": NodeState.DELETED, "ended_at": NOON}, LinkRefusal.ENDED),
+        ({"state": NodeState.FAILED, "ended_at": NOON}, LinkRefusal.ENDED),
     ],
 )
 def test_a_link_does_nothing_to_a_node_that_is_another_by_now(units, links, verb, changed, why):
@@ -177,7 +177,7 @@ def test_a_link_does_nothing_once_the_node_was_at_work(units, links, at):
     node = told_of(units)
     token = tokens_of(units, node)[Verb.DELETE]
     notified(units, node, at)
-    assert links.use(token).refusal is Refusal.SINCE_BUSY
+    assert links.use(token).refusal is LinkRefusal.SINCE_BUSY
     assert node_of(units, node).asked is Asked.PRESENT
 
 
@@ -193,7 +193,7 @@ def test_a_job_that_came_after_the_message_is_not_ended_by_its_link(
         unit.jobs.add(job, None)
         unit.jobs.add_attempt(Attempt(attempt_id(job.id, 1), job.id, 1, "lab", node.id, claimed_at))
     assert links.show(token).job_id == job.id
-    assert links.use(token).refusal is (Refusal.SINCE_BUSY if refused else None)
+    assert links.use(token).refusal is (LinkRefusal.SINCE_BUSY if refused else None)
     assert (node_of(units, node).asked is Asked.ABSENT) is not refused
 
 
@@ -204,7 +204,7 @@ def test_a_link_expires_and_says_so_afterwards(units, links, clock):
     assert links.show(tokens[Verb.KEEP]).refusal is None
     clock.pass_(1)
     tokens_of(units, node, at=clock.now, now=clock.now)
-    assert links.use(tokens[Verb.KEEP]).refusal is Refusal.EXPIRED
+    assert links.use(tokens[Verb.KEEP]).refusal is LinkRefusal.EXPIRED
     assert node_of(units, node).kept_until is None
 
 
@@ -238,7 +238,9 @@ def test_of_many_who_use_a_link_at_once_one_does(units, links, verb):
         offers = list(pool.map(use, range(6)))
     assert sum(bool(offer.done) for offer in offers) == 1
     refused = {offer.refusal for offer in offers if not offer.done}
-    assert refused <= {Refusal.USED, Refusal.ENDING}, "the node may be read after it was written"
+    assert refused <= {LinkRefusal.USED, LinkRefusal.ENDING}, (
+        "the node may be read after it was written"
+    )
     assert len(story_of(units, node)) == 1
     assert node_of(units, node).version == 1
 

@@ -9,7 +9,7 @@ import pytest
 from service.application.costs.activities import Activities
 from service.domain.clock import HOUR
 from service.domain.idle.activity import Activity
-from service.domain.idle.rollup import Hour
+from service.domain.idle.rollup import ActivityHour
 from tests import factories
 from tests.hands import NOON
 
@@ -21,8 +21,8 @@ def usage(units):
     """A node that was READY ten minutes before an hour ended, worked at once, and is idle since."""
     node = factories.node()
     hours = [
-        Hour(node.id, 1, NOON, "..........B."),
-        Hour(node.id, 1, NOON + HOUR, "IIIIIIIIIIII"),
+        ActivityHour(node.id, 1, NOON, "..........B."),
+        ActivityHour(node.id, 1, NOON + HOUR, "IIIIIIIIIIII"),
     ]
     with units() as unit:
         unit.nodes.add(node)

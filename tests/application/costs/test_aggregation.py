@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.application.costs.activities import Activities
-from service.application.costs.aggregation import Tally
+from service.application.costs.aggregation import CostTally
 from service.domain.clock import DAY, HOUR
 from service.domain.costs.dimensions import DIMENSIONS
 from service.domain.idle.activity import Activity
-from service.domain.idle.rollup import Hour, slots_of
+from service.domain.idle.rollup import ActivityHour, slots_of
 from service.domain.metering.meter import Evidence, Meter
 from service.domain.time_window import Granularity, Window, buckets
 from tests import factories
@@ -37,9 +37,9 @@ LABELS = st.sampled_from([{}, {"run": "1"}, {"run": "2", "draft": "yes"}])
 def test_any_grouping_and_any_calendar_come_to_the_whole(used, book, names, zone, hours):
     """Busy, idle, starting and unknown seconds among them, however the slots lie."""
     parts = list(buckets(WEEK, Granularity.DAY, ZoneInfo(zone)))
-    known = [Hour("n", 1, NOON + hour * HOUR, levels) for hour, levels in sorted(hours)]
+    known = [ActivityHour("n", 1, NOON + hour * HOUR, levels) for hour, levels in sorted(hours)]
     slots = {usage.node_id: list(slots_of(known)) for usage, _, _ in used}
-    tally = Tally(tuple(names), {}, parts, Activities(slots, 1_800))
+    tally = CostTally(tuple(names), {}, parts, Activities(slots, 1_800))
     meters = []
     for usage, whose, labels in used:
         meter = Meter(usage, book, NOW, [replace(one, labels=labels) for one in whose])
@@ -54,7 +54,9 @@ def test_any_grouping_and_any_calendar_come_to_the_whole(used, book, names, zone
 def test_each_second_counts_as_what_the_node_did():
     """Starting until it works or its warm-up is over; what no slot covers is unknown."""
     usage = factories.usage(start=NOON + 30, end=NOON + 2 * HOUR, chips=1)
-    slots = slots_of([Hour("n", 1, NOON, "..BBIIIIIII."), Hour("n", 2, NOON, "....B.......")])
+    slots = slots_of(
+        [ActivityHour("n", 1, NOON, "..BBIIIIIII."), ActivityHour("n", 2, NOON, "....B.......")]
+    )
     activities = Activities({usage.node_id: sorted(slots, key=lambda slot: slot.start)}, 1_800)
     found = list(activities.cut(usage, usage.start, NOON + 2 * HOUR))
     assert found == [
@@ -77,7 +79,7 @@ def test_what_each_value_comes_to_alone_sums_to_all_of_them(used, book):
     teams = {one.team for _, whose in used for one in whose}
 
     def total(only):
-        tally = Tally((), only, [WEEK])
+        tally = CostTally((), only, [WEEK])
         for usage, whose in used:
             tally.add_usage(Meter(usage, book, NOW, whose), since=usage.start)
         return sum(row.cost for row in tally.rows())
@@ -115,7 +117,7 @@ def test_what_is_uncertain_or_has_no_price_is_so_once_however_time_and_people_ar
     uncertain = unpriced = 0
     for left, right in pairwise(edges):
         for team in teams:
-            tally = Tally((), {"team": [team]}, [Window(left, right)])
+            tally = CostTally((), {"team": [team]}, [Window(left, right)])
             for meter in meters:
                 tally.add_usage(meter, since=meter.usage.posted_until)
                 tally.add_doubts(meter, posted_only=True)
@@ -130,7 +132,7 @@ def test_what_is_uncertain_or_has_no_price_is_so_once_however_time_and_people_ar
 @given(doubtful(), ATTRIBUTIONS, BOOKS)
 def test_what_is_not_posted_by_itself_is_told_from_the_seconds_that_are_added(usage, whose, book):
     meter = Meter(usage, book, NOW, whose)
-    tally = Tally((), {}, [WEEK])
+    tally = CostTally((), {}, [WEEK])
     tally.add_usage(meter, since=usage.start)
     tally.add_doubts(meter, posted_only=False)
     assert tally.uncertainty == meter.uncertainty()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.application.costs.aggregation import Tally
+from service.application.costs.aggregation import CostTally
 from service.application.costs.costs import CostService, Question
 from service.controllers.recording.posting import post
 from service.domain.clock import DAY, HOUR
@@ -56,7 +56,7 @@ def lived_through(units, nodes):
 def metered(units, usages, question, tz):
     """The rows as they come of the usage itself, whatever the ledger says."""
     window = parse_window(question.window, ZoneInfo(tz), NOW)
-    tally = Tally(question.aggregate, {}, list(buckets(window, question.step, ZoneInfo(tz))))
+    tally = CostTally(question.aggregate, {}, list(buckets(window, question.step, ZoneInfo(tz))))
     for usage in usages:
         with units.reading() as unit:
             meter = Meter(usage, BOOK, NOW, unit.attributions.of(usage.node_id))
@@ -90,6 +90,8 @@ def test_nothing_that_is_posted_is_metered_anew_where_days_begin_on_a_full_hour(
     lived_through(units, [((0, HOUR), {})])
     clock.now = NOW
     metered = []
-    monkeypatch.setattr(Tally, "add_usage", lambda _, meter, since: metered.append((meter, since)))
+    monkeypatch.setattr(
+        CostTally, "add_usage", lambda _, meter, since: metered.append((meter, since))
+    )
     CostService(units, Shelf(BOOK), clock).report(Question("12d", ("team",), tz=tz))
     assert len(metered) == metered_anew

@@ -8,7 +8,7 @@ from typing import Any
 import requests
 
 from service.cloud.google.channel import connect, tpu_client
-from service.cloud.google.retries import PATIENT, Patience
+from service.cloud.google.retries import PATIENT, Allowances
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.rate_limit import Pace
 from service.emulator.app import Emulator
@@ -40,7 +40,7 @@ class Cloud:
         """All that is pending happens now."""
         self.tell("settle")
 
-    def tpus(self, patience: Patience = PATIENT) -> GoogleTpus:
+    def tpus(self, patience: Allowances = PATIENT) -> GoogleTpus:
         """Our adapter, over a channel of its own."""
         channel = connect(self.emulator.grpc_address)
         return GoogleTpus(tpu_client(channel), Pace(lambda: 0.0, burst=1_000), patience)

@@ -15,7 +15,7 @@ from service.cloud.google.tpus import GoogleTpus
 from service.cloud.ports import LogCursor, Order
 from service.cloud.rate_limit import Pace, ReadPace
 from service.domain.errors import RateLimited
-from service.domain.jobs.report import Report, WorkerState, parse
+from service.domain.jobs.report import SupervisorReport, WorkerState, parse
 from service.domain.nodes.metadata import merged
 from service.emulator.app import build_world
 from service.emulator.surfaces import control
@@ -61,7 +61,7 @@ class House:
         self.tpus.update_metadata(PLACE, merged(there, {"steward-task": task}))
         self.wait(5)
 
-    def report(self) -> Report:
+    def report(self) -> SupervisorReport:
         (worker,) = self.tpus.guest_attributes(PLACE, "steward")
         found = parse(worker["report"], int(self.now))
         assert found is not None

@@ -19,7 +19,7 @@ from service.domain.clock import parse_rfc3339
 from service.domain.errors import CloudUnavailable, NotAllowed, RateLimited
 from service.domain.pricing.price_book import PriceBook, Sku
 from service.domain.pricing.shipped_prices import embedded_prices
-from service.domain.pricing.skus import SERVICES, Reading, SkuFacts, Tier, read
+from service.domain.pricing.skus import SERVICES, PriceTier, SkuFacts, SkusRead, read
 from service.emulator.app import Emulator, running
 from tests.hands import NOON
 
@@ -46,7 +46,7 @@ def set_prices(emulator: Emulator, **prices: Any) -> None:
     requests.patch(url, json={"prices": prices}, timeout=10).raise_for_status()
 
 
-def quoted(reading: Reading) -> dict[Sku, int]:
+def quoted(reading: SkusRead) -> dict[Sku, int]:
     return {quote.sku: quote.nanos for quote in reading.quotes}
 
 
@@ -211,7 +211,7 @@ def test_the_last_of_the_listed_prices_counts() -> None:
         "OnDemand",
         ("us-east5",),
         "h",
-        (Tier("0", "USD", 2, 5),),
+        (PriceTier("0", "USD", 2, 5),),
         20,
     )
 

@@ -19,7 +19,7 @@ from service.domain.errors import CloudUnavailable
 from service.domain.idle.assess import Times
 from service.domain.idle.cleanup import Watched
 from service.domain.idle.policy import Action
-from service.domain.idle.rollup import Hour
+from service.domain.idle.rollup import ActivityHour
 from service.domain.idle.signal import Kind
 from service.domain.lease import Lease
 from service.domain.nodes.node import IdlePolicy, Node, NodeState, Place
@@ -255,7 +255,7 @@ class IdleLab:
         assert found is not None
         return found
 
-    def hour(self, node: Node) -> Hour:
+    def hour(self, node: Node) -> ActivityHour:
         """Its hour from NOON as it is stored now."""
         with self.units.reading() as unit:
             (found,) = unit.idle_rollups.of([node.id], NOON, NOON + 3_600)[node.id]

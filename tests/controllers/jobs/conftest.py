@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from service.application.jobs.jobs import JobService, Shown
+from service.application.jobs.jobs import JobService, JobStatus
 from service.application.nodes.requests import NodeRequests
 from service.controllers.jobs.jobs import JobsController
 from service.domain.jobs.job import Attempt, Job, JobSpec
@@ -59,7 +59,7 @@ class JobLab(Lab):
         for _ in range(0, seconds, 5):
             self.tick()
 
-    def shown(self, job: Job) -> Shown:
+    def shown(self, job: Job) -> JobStatus:
         """The job as callers see it now."""
         return self.jobs.get(job.id)
 

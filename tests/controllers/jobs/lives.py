@@ -36,18 +36,18 @@ from service.domain.errors import CloudError, ImageNotFound
 from service.domain.jobs import next as next_step
 from service.domain.jobs import outcome
 from service.domain.jobs.image import ImageFacts
-from service.domain.jobs.job import Action, Attempt, Job, JobSpec, Phase, Reason, Retries
+from service.domain.jobs.job import Attempt, Job, JobSpec, Phase, Reason, Retries, TaskAction
 from service.domain.jobs.submission import Submission
 from service.domain.jobs.task import KEY
 from service.domain.lease import Lease
 from service.domain.nodes.node import Node, NodeState
-from service.domain.nodes.request import Wish
+from service.domain.nodes.request import RequestedNode
 from service.emulator.api.methods import RPCS
 from service.emulator.app import attach_observers
 from service.emulator.surfaces import control
 from service.emulator.surfaces.channel import LocalChannel
 from service.emulator.world.bill import Transition
-from service.emulator.world.container_runs import Run
+from service.emulator.world.container_runs import ContainerRun
 from service.emulator.world.world import World
 from service.store import tables
 from service.store.engine import make_engine, reading
@@ -262,7 +262,7 @@ class House:
         with self.units.reading() as unit:
             return unit.jobs.attempts(self.jobs[number].id)
 
-    def runs(self, number: int = 0) -> list[Run]:
+    def runs(self, number: int = 0) -> list[ContainerRun]:
         """Its containers, as they really ran."""
         return [run for run in self.world.runs if run.job == self.jobs[number].id]
 
@@ -392,7 +392,7 @@ class Stage:
     job: int
     number: int
     phase: Phase
-    action: Action
+    action: TaskAction
     written: bool
     echoed: bool
     holds: bool
@@ -484,9 +484,9 @@ SLOW = {"EMULATOR_PULL_SECONDS": 1_200}
 """So long that nothing starts, however often daemons die until the job is stopped."""
 
 
-def _wish(**changes: Any) -> Wish:
+def _wish(**changes: Any) -> RequestedNode:
     base = {"project": PROJECT, "accelerator_type": ONE_HOST, "zone": "us-west4-a"}
-    return Wish(**{**base, **changes})
+    return RequestedNode(**{**base, **changes})
 
 
 def _after(

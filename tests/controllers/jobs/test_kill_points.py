@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 from structlog.testing import capture_logs
 
 from service.cloud.ports import Registry, TpuCloud
-from service.domain.jobs.job import Action, JobState, Phase
+from service.domain.jobs.job import JobState, Phase, TaskAction
 from tests.controllers.jobs.crossings import (
     COMMIT,
     Crossing,
@@ -90,7 +90,7 @@ def test_the_lives_pass_every_state_of_the_table():
     assert set().union(*(life.states for life in lives)) == set(JobState)
     stages = set[Stage]().union(*(life.stages for life in lives))
     assert {stage.phase for stage in stages} == set(Phase)
-    assert {stage.action for stage in stages} == set(Action)
+    assert {stage.action for stage in stages} == set(TaskAction)
 
 
 def test_the_lives_make_every_call_that_a_job_can_lead_to():

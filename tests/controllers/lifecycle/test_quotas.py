@@ -9,10 +9,10 @@ import pytest
 from service.application.nodes.nodes import Filter
 from service.application.placement.quotas import QuotaQuery, QuotaService
 from service.domain.errors import CapacityUnavailable, QuotaExceeded, QuotaTooSmall
-from service.domain.idempotency import Key
+from service.domain.idempotency import RequestKey
 from service.domain.nodes.node import NodeState
 from service.domain.nodes.placement import Outcome
-from service.domain.placement.quota import Amount, LimitStanding, Tally
+from service.domain.placement.quota import HardwareAmount, LimitStanding, QuotaTally
 from tests import factories
 from tests.controllers.conftest import Lab
 from tests.hands import NOON
@@ -41,9 +41,9 @@ def quotas(lab: Lab) -> QuotaService:
     return QuotaService(lab.units, lab.clock, [factories.PROJECT])
 
 
-def known(lab: Lab) -> Tally:
+def known(lab: Lab) -> QuotaTally:
     (found,) = quotas(lab).report(QuotaQuery())
-    assert isinstance(found, Tally)
+    assert isinstance(found, QuotaTally)
     return found
 
 
@@ -68,9 +68,9 @@ def test_what_was_refused_once_is_refused_at_once(refused: Lab) -> None:
 
 def test_the_same_key_is_answered_with_the_node_that_was_asked_for_before(lab: Lab) -> None:
     lab.cloud.fail("create", no_quota())
-    first = lab.nodes.request(factories.wish(), key=Key("k", "1"))
+    first = lab.nodes.request(factories.wish(), key=RequestKey("k", "1"))
     lab.tick()
-    again = lab.nodes.request(factories.wish(), key=Key("k", "1"))
+    again = lab.nodes.request(factories.wish(), key=RequestKey("k", "1"))
     assert (again.node.id, again.created) == (first.node.id, False)
 
 
@@ -125,7 +125,7 @@ def test_what_has_no_room_now_is_accepted_with_what_is_used_and_held(lab: Lab) -
     (warning,) = warned(lab)
     assert "may have no quota for 8 chips until other nodes are deleted" in warning
     assert warning.endswith("; used there: 8 chips; held: 8 chips")
-    assert (known(lab).used, known(lab).held) == (Amount(8, 8), Amount(8, 8))
+    assert (known(lab).used, known(lab).held) == (HardwareAmount(8, 8), HardwareAmount(8, 8))
 
 
 def test_after_a_day_it_is_only_warned_of_and_after_a_week_not_even_that(refused: Lab) -> None:

@@ -6,14 +6,14 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from service.dashboard.kit.cost_query import Asked, asked_by
+from service.dashboard.kit.cost_query import CostsAsked, asked_by
 from service.domain.errors import Rejected
 from service.domain.time_window import Granularity, Window
 from tests.dashboard.reading import HOSTILE
 from tests.hands import NOON
 
 
-def _again(address: str) -> Asked:
+def _again(address: str) -> CostsAsked:
     """The question of an address, as the page reads it."""
     named = parse_qs(urlsplit(address).query, keep_blank_values=True)
     return asked_by(
@@ -26,7 +26,7 @@ def _again(address: str) -> Asked:
 
 
 def test_what_is_not_said_is_this_month_by_team() -> None:
-    assert asked_by("", None, "", "", []) == Asked("mtd", ("team",), "all", "UTC", ())
+    assert asked_by("", None, "", "", []) == CostsAsked("mtd", ("team",), "all", "UTC", ())
 
 
 def test_a_group_that_is_left_empty_is_no_group() -> None:
@@ -38,29 +38,29 @@ def test_a_group_that_is_left_empty_is_no_group() -> None:
 )
 @pytest.mark.parametrize("dimension", ["team", "label:run"])
 def test_an_address_asks_what_it_was_made_of(dimension: str, value: str) -> None:
-    asked = Asked("7d", ("zone", "label:run"), "week", "Europe/Berlin").into(dimension, value)
+    asked = CostsAsked("7d", ("zone", "label:run"), "week", "Europe/Berlin").into(dimension, value)
     assert _again(asked.page) == asked
     assert asked.to_question().only == {dimension: [value]}
 
 
 def test_the_api_is_asked_by_the_same_parameters() -> None:
-    asked = Asked(only=("team:vision",))
+    asked = CostsAsked(only=("team:vision",))
     assert urlsplit(asked.at("/v1/costs")).query == urlsplit(asked.page).query
     assert asked.at("/v1/costs", format="csv").endswith("&format=csv")
 
 
 def test_one_level_deeper_is_one_value_broken_down() -> None:
-    asked = Asked(aggregate=("region",)).into("region", "us-west4").into("zone", "us-west4-a")
+    asked = CostsAsked(aggregate=("region",)).into("region", "us-west4").into("zone", "us-west4-a")
     assert asked.aggregate == ("node",)
     assert asked.only == ("region:us-west4", "zone:us-west4-a")
     assert asked.without("region:us-west4").only == ("zone:us-west4-a",)
 
 
 def test_a_shorter_time_is_told_by_its_two_ends() -> None:
-    asked = Asked().within(Window(NOON, NOON + 3_600), Granularity.ALL)
+    asked = CostsAsked().within(Window(NOON, NOON + 3_600), Granularity.ALL)
     assert asked.window == "2026-11-05T12:00:00Z,2026-11-05T13:00:00Z"
 
 
 def test_a_step_that_does_not_exist_is_refused_with_those_that_do() -> None:
     with pytest.raises(Rejected, match="hour, day, week, month, all"):
-        Asked(step="decade").to_question()
+        CostsAsked(step="decade").to_question()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.application.nodes.cost import CostLine, NodeCost, Rate
+from service.application.nodes.cost import BurnRate, CostLine, NodeCost
 from service.dashboard.kit.worked_sum import LINES_SHOWN, sum_of
 from service.domain.money import half_even
 from tests.hands import NOON
@@ -45,11 +45,11 @@ def _cost(cost: int, chip_seconds: int, unpriced_seconds: int = 0) -> NodeCost:
     """What eight chips cost, at the usual rate now."""
     return _of_lines(
         CostLine(TPU, False, cost, None, 0, unpriced_seconds, chip_seconds),  # noqa: FBT003
-        rates=(Rate(TPU, is_vm=False, units=8, price=RATE),),
+        rates=(BurnRate(TPU, is_vm=False, units=8, price=RATE),),
     )
 
 
-def _of_lines(*lines: CostLine, rates: tuple[Rate, ...] = ()) -> NodeCost:
+def _of_lines(*lines: CostLine, rates: tuple[BurnRate, ...] = ()) -> NodeCost:
     return NodeCost(
         cost=sum(one.cost for one in lines),
         list_cost=None,
@@ -110,8 +110,8 @@ def test_a_vm_is_a_line_of_its_own_and_each_says_of_what_it_is() -> None:
         CostLine(TPU, False, 14_400_000_000, None, 5_400, 0, 8 * 5_400),  # noqa: FBT003
         CostLine(VM, True, 569_997_000, None, 5_400, 0, 5_400),  # noqa: FBT003
         rates=(
-            Rate(TPU, is_vm=False, units=8, price=RATE),
-            Rate(VM, is_vm=True, units=1, price=379_998_000),
+            BurnRate(TPU, is_vm=False, units=8, price=RATE),
+            BurnRate(VM, is_vm=True, units=1, price=379_998_000),
         ),
     )
     found = sum_of(posted, cost, 8)

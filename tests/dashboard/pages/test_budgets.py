@@ -8,17 +8,24 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from service.application.budgets.budgets import Shown
+from service.application.budgets.budgets import BudgetStatus
 from service.dashboard.pages import budgets
 from service.dashboard.pages.budgets import WIDTH, bar_of
 from service.domain.budgets.alerts import Alert
-from service.domain.budgets.budget import Budget, Held, OnExceeded, Period, Standing, Threshold
+from service.domain.budgets.budget import (
+    Budget,
+    BudgetStanding,
+    HeldAmount,
+    OnExceeded,
+    Period,
+    Threshold,
+)
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import BudgetExceeded
 from service.domain.money import NANOS
 from service.domain.notifications.notification import Channel, Notification
 from service.domain.time_window import Window
-from service.store.budgets import Refusal
+from service.store.budgets import BudgetRefusal
 from tests import factories
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, text_of
@@ -79,7 +86,7 @@ def test_what_was_not_delivered_is_said(lab: Lab, browser: TestClient) -> None:
 def test_nothing_of_a_name_becomes_markup(lab: Lab, browser: TestClient) -> None:
     budget = put(lab, name=HOSTILE)
     with lab.units() as unit:
-        unit.budgets.refuse(budget.id, Refusal(NOON, HOSTILE))
+        unit.budgets.refuse(budget.id, BudgetRefusal(NOON, HOSTILE))
     assert HOSTILE not in browser.get("/budgets").text
 
 
@@ -117,9 +124,9 @@ def test_one_node_without_a_price_hides_nothing_of_what_is_known(
     assert "Note: 1 h of usage with unknown price is not in the spend." in text
 
 
-def standing(spent: int, held: int | None) -> Standing:
-    known = Held(0, ("n-1",)) if held is None else Held(held * NANOS)
-    return Standing(WINDOW, spent * NANOS, known, None, NOON, unpriced=known.unpriced)
+def standing(spent: int, held: int | None) -> BudgetStanding:
+    known = HeldAmount(0, ("n-1",)) if held is None else HeldAmount(held * NANOS)
+    return BudgetStanding(WINDOW, spent * NANOS, known, None, NOON, unpriced=known.unpriced)
 
 
 @pytest.mark.parametrize(
@@ -180,5 +187,5 @@ def test_a_sign_says_how_it_stands(
     deletes_at: int | None,
     verdict: tuple[str, str],
 ) -> None:
-    shown = Shown(factories.budget(**budget), None if now is None else standing(*now))
+    shown = BudgetStatus(factories.budget(**budget), None if now is None else standing(*now))
     assert budgets._verdict(replace(shown, deletes_at=deletes_at)) == verdict

@@ -11,14 +11,14 @@ from service.dashboard.pages import capacity
 from service.dashboard.pages.capacity import instead_of
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY
-from service.domain.nodes.placement import Key, Outcome
+from service.domain.nodes.placement import HardwareKey, Outcome
 from service.domain.placement.quota import Limit, Size, Tier
 from service.store.capacity import Tried
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, cells_of, text_of
 from tests.hands import NOON
 
-KEY = Key("us-west4-a", "v5litepod-8", "v5e", "spot")
+KEY = HardwareKey("us-west4-a", "v5litepod-8", "v5e", "spot")
 NEVER = Tried("lab", KEY, 0, 0, 0, 0, 0, 0, 0, NOON)
 
 

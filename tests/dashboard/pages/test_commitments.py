@@ -143,7 +143,7 @@ def test_the_same_as_json_is_asked_of_the_same_window(lab: Lab, browser: TestCli
 
 
 def test_every_page_leads_to_the_commitments(browser: TestClient) -> None:
-    assert '<a href="/commitments">Commitments</a>' in browser.get("/").text
+    assert '<a href="/commitments">Commitments</a>' in browser.get("/costs").text
 
 
 # ---- the page of costs

@@ -10,9 +10,9 @@ from fastapi.testclient import TestClient
 from service.application.cleanup.cleanup import Brief
 from service.dashboard.pages.idle import idle_line, idle_sentence
 from service.domain.idle.cleanup import Watched
-from service.domain.idle.course import Course, State
+from service.domain.idle.course import IdleCourse, State
 from service.domain.idle.policy import Action, Policy, Rule, Waste, applied
-from service.domain.idle.proof import Verdict
+from service.domain.idle.proof import IdleVerdict
 from service.domain.idle.rails import Rail, Waiting
 from service.domain.idle.signal import Level
 from service.domain.nodes.keep import Keep
@@ -22,7 +22,7 @@ from tests.dashboard.lab import Lab
 from tests.dashboard.reading import text_of
 from tests.hands import NOON
 
-QUIET = Verdict(Level.QUIET, "every device is at rest", since=NOON - 4_000)
+QUIET = IdleVerdict(Level.QUIET, "every device is at rest", since=NOON - 4_000)
 DUE = NOON + 540
 
 
@@ -30,7 +30,7 @@ def brief(state=State.NOTIFIED, verdict=QUIET, action=Action.DELETE, due_at=DUE,
     rule = applied(
         factories.spec(), "", {"default": Policy("default", Rule(action=action))}, action
     )
-    course = Course("n", 1, state, NOON - 60)
+    course = IdleCourse("n", 1, state, NOON - 60)
     watched = Watched(course, "lab", verdict=verdict, judged_at=NOON, due_at=due_at)
     return Brief(watched, rule, changes.get("keep"), changes.get("waiting"))
 
@@ -57,11 +57,11 @@ def brief(state=State.NOTIFIED, verdict=QUIET, action=Action.DELETE, due_at=DUE,
             "in a crash loop for 1 h 6 min; deleted in 9 min",
         ),
         (
-            brief(State.UNKNOWN, Verdict(Level.UNKNOWN, "cpu of worker 0 has stopped")),
+            brief(State.UNKNOWN, IdleVerdict(Level.UNKNOWN, "cpu of worker 0 has stopped")),
             "unknown whether it is idle",
         ),
         (brief(State.UNKNOWN, None), "unknown whether it is idle"),
-        (brief(State.ACTIVE, Verdict(Level.ACTIVE, "a heartbeat says so")), ""),
+        (brief(State.ACTIVE, IdleVerdict(Level.ACTIVE, "a heartbeat says so")), ""),
         (brief(State.WARMING, None), ""),
     ],
 )
@@ -70,7 +70,7 @@ def test_a_line_says_for_how_long_and_what_comes_of_it(one, said):
 
 
 def test_the_page_of_a_node_says_why_nothing_is_known():
-    blind = brief(State.UNKNOWN, Verdict(Level.UNKNOWN, "cpu of worker 0 has stopped"))
+    blind = brief(State.UNKNOWN, IdleVerdict(Level.UNKNOWN, "cpu of worker 0 has stopped"))
     reason = "unknown whether it is idle: cpu of worker 0 has stopped"
     assert idle_sentence(blind, NOON) == reason
     assert idle_sentence(brief(), NOON) == idle_line(brief(), NOON)
@@ -91,7 +91,7 @@ def idle_node(lab: Lab, name: str, *, incarnation: int = 1) -> str:
         state=NodeState.READY,
         idle=IdlePolicy(after_seconds=1_800, grace_seconds=300, action="delete"),
     )
-    course = Course(node.id, incarnation, State.NOTIFIED, lab.clock(), notified_at=lab.clock())
+    course = IdleCourse(node.id, incarnation, State.NOTIFIED, lab.clock(), notified_at=lab.clock())
     verdict = replace(QUIET, since=lab.clock() - 2_400)
     watched = Watched(course, "lab", verdict=verdict, due_at=lab.clock() + 600)
     with lab.units() as unit:

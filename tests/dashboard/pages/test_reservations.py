@@ -9,10 +9,10 @@ import pytest
 from fastapi.testclient import TestClient
 from httpx2 import Response
 
-from service.application.pricing.reservations import Shown
+from service.application.pricing.reservations import ReservationStatus
 from service.dashboard.kit.node_rows import TIMES
 from service.dashboard.pages import reservation, reservations
-from service.dashboard.pages.reservations import WIDTH, Bar, bar_of, row_of
+from service.dashboard.pages.reservations import WIDTH, ReservationBar, bar_of, row_of
 from service.dashboard.pages.spend_chart import share
 from service.domain.clock import DAY, HOUR
 from service.domain.metering.reservation import Reservation
@@ -279,9 +279,9 @@ def test_what_nobody_wrote_down_has_no_page(lab: Lab, browser: TestClient, tail:
 ONE = Reservation("r", "autumn", "lab", "us-west4-a", "v5e", 10, NOON, NOON + 1_000)
 
 
-def shown(**changes: Any) -> Shown:
+def shown(**changes: Any) -> ReservationStatus:
     """Half a period of ten chips, half of it used."""
-    base = Shown(ONE, factories.price(), 1_000, 500, 2_000, 5_000, 2_500, 0, NOON + 500)
+    base = ReservationStatus(ONE, factories.price(), 1_000, 500, 2_000, 5_000, 2_500, 0, NOON + 500)
     return replace(base, **changes)
 
 
@@ -298,7 +298,7 @@ def shown(**changes: Any) -> Shown:
     ],
 )
 def test_a_bar_never_runs_over(changes: dict[str, Any], bar: tuple[int, int, int]) -> None:
-    assert bar_of(shown(**changes)) == Bar(*bar)
+    assert bar_of(shown(**changes)) == ReservationBar(*bar)
 
 
 @pytest.mark.parametrize(

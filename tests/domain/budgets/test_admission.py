@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.budgets.admission import OVERRUN_SECONDS, Hold, Rate, Room, rate_of, refusal
-from service.domain.budgets.budget import Held, OnExceeded
+from service.domain.budgets.admission import (
+    OVERRUN_SECONDS,
+    Hold,
+    Room,
+    WorstRate,
+    rate_of,
+    refusal,
+)
+from service.domain.budgets.budget import HeldAmount, OnExceeded
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import BudgetExceeded
 from service.domain.metering.meter import Meter
@@ -96,32 +103,34 @@ def test_the_dearest_of_all_that_a_node_may_be_counts():
         factories.price(3 * NANOS, effective_from=NOON + DAY, id="rise"),
     )
     wide = factories.spec(zones=("us-west4-a", "us-east5-a"))
-    assert rate_of(wide, book, NOON) == Rate(8 * 3 * NANOS)
-    assert rate_of(wide, book, NOON + 2 * DAY) == Rate(8 * 3 * NANOS)
+    assert rate_of(wide, book, NOON) == WorstRate(8 * 3 * NANOS)
+    assert rate_of(wide, book, NOON + 2 * DAY) == WorstRate(8 * 3 * NANOS)
     large = Hardware("v5litepod-16", "v5e", 16, 4, "4x4", "r", stoppable=False, zones=(ZONE,))
     either = factories.spec(alternatives=(factories.spec().hardware, large))
-    assert rate_of(either, book, NOON) == Rate(16 * 3 * NANOS)
+    assert rate_of(either, book, NOON) == WorstRate(16 * 3 * NANOS)
 
 
 def test_one_place_without_a_price_leaves_the_worst_case_unknown():
     spec = factories.spec(zones=("us-west4-a", "europe-west4-b"))
-    assert rate_of(spec, factories.book(), NOON) == Rate(None, ("v5litepod-8 in europe-west4-b",))
+    assert rate_of(spec, factories.book(), NOON) == WorstRate(
+        None, ("v5litepod-8 in europe-west4-b",)
+    )
 
 
 def room(left, **changes):
     budget = factories.budget(on_exceeded=OnExceeded.REFUSE, id="b-1", **changes)
-    return Room(budget, MONTH, 10 * NANOS, Held(budget.amount - 10 * NANOS - left))
+    return Room(budget, MONTH, 10 * NANOS, HeldAmount(budget.amount - 10 * NANOS - left))
 
 
 def test_there_is_room_up_to_the_last_nano_dollar():
     asked = hold(ttl=HOUR - OVERRUN_SECONDS)
-    assert refusal(asked, Rate(RATE), [room(RATE)], NOON) is None
-    assert isinstance(refusal(asked, Rate(RATE), [room(RATE - 1)], NOON), BudgetExceeded)
+    assert refusal(asked, WorstRate(RATE), [room(RATE)], NOON) is None
+    assert isinstance(refusal(asked, WorstRate(RATE), [room(RATE - 1)], NOON), BudgetExceeded)
 
 
 def test_a_refusal_says_which_budget_and_what_would_fit():
     rooms = [room(RATE, name="wide"), room(RATE // 2, name="tight")]
-    said = refusal(hold(ttl=2 * HOUR - OVERRUN_SECONDS), Rate(RATE), rooms, NOON)
+    said = refusal(hold(ttl=2 * HOUR - OVERRUN_SECONDS), WorstRate(RATE), rooms, NOON)
     assert said is not None
     assert said.facts == {
         "budget": "tight",
@@ -136,30 +145,30 @@ def test_a_refusal_says_which_budget_and_what_would_fit():
         "longest_ttl_seconds": HOUR // 2 - OVERRUN_SECONDS,
     }
     assert "at most 1740 would fit" in str(said)
-    assert refusal(hold(ttl=1740), Rate(RATE), rooms, NOON) is None
-    assert refusal(hold(ttl=1741), Rate(RATE), rooms, NOON) is not None
+    assert refusal(hold(ttl=1740), WorstRate(RATE), rooms, NOON) is None
+    assert refusal(hold(ttl=1741), WorstRate(RATE), rooms, NOON) is not None
 
 
 @pytest.mark.parametrize(("seconds", "longest"), [(59, 0), (60, 0), (61, 1), (3_600, 3_540)])
 def test_what_would_fit_leaves_time_for_the_deletion(seconds, longest):
     """At a nano-dollar a second."""
-    said = refusal(hold(rate=HOUR, ttl=DAY), Rate(HOUR), [room(seconds)], NOON)
+    said = refusal(hold(rate=HOUR, ttl=DAY), WorstRate(HOUR), [room(seconds)], NOON)
     assert said is not None
     assert said.facts["longest_ttl_seconds"] == longest
     assert ("nothing fits" in str(said)) is not bool(longest)
 
 
 def test_where_nothing_is_left_nothing_fits():
-    said = refusal(hold(ttl=1), Rate(RATE), [room(-5)], NOON)
+    said = refusal(hold(ttl=1), WorstRate(RATE), [room(-5)], NOON)
     assert said is not None
     assert said.facts["longest_ttl_seconds"] == 0
     assert "nothing fits" in str(said)
 
 
 def test_what_nobody_can_tell_is_refused():
-    unpriced = refusal(hold(rate=None), Rate(None, ("v9 in moon",)), [room(NANOS)], NOON)
+    unpriced = refusal(hold(rate=None), WorstRate(None, ("v9 in moon",)), [room(NANOS)], NOON)
     assert unpriced is not None
     assert unpriced.facts["unpriced"] == ["v9 in moon"]
-    blind = replace(room(NANOS), held=Held(0, ("n-1",)))
-    assert "one of its nodes" in str(refusal(hold(), Rate(RATE), [blind], NOON))
-    assert refusal(hold(rate=None), Rate(None), [], NOON) is None
+    blind = replace(room(NANOS), held=HeldAmount(0, ("n-1",)))
+    assert "one of its nodes" in str(refusal(hold(), WorstRate(RATE), [blind], NOON))
+    assert refusal(hold(rate=None), WorstRate(None), [], NOON) is None

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.budgets.alerts import BURN_RATE, EXCEEDED, Alert, changes, deletes_at, silence
-from service.domain.budgets.budget import Held, Measure, OnExceeded, Standing, Threshold
+from service.domain.budgets.budget import BudgetStanding, HeldAmount, Measure, OnExceeded, Threshold
 from service.domain.clock import DAY, HOUR
 from service.domain.money import NANOS
 from service.domain.time_window import Window
@@ -24,7 +24,7 @@ def budget(*thresholds, **changes):
 
 def standing(spent, *, window=WINDOW, forecast=None, now=NOON):
     """Dollars that were spent, and are expected."""
-    return Standing(window, spent * NANOS, Held(0), forecast and forecast * NANOS, now)
+    return BudgetStanding(window, spent * NANOS, HeldAmount(0), forecast and forecast * NANOS, now)
 
 
 def lived(of, *steps, paces=(0, 0)):

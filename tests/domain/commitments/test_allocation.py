@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from service.domain.clock import DAY
 from service.domain.commitments.allocation import (
+    CoveredStretch,
     Rank,
-    Span,
-    Stretch,
+    UsageSpan,
     allocate,
     proportional,
     shares_of,
@@ -27,7 +27,7 @@ ALWAYS = -400 * DAY
 
 
 def span(rank=A, chips=8, start=0, end=100, **changes):
-    return Span(rank, "lab", "us-west4", "v5e", chips, start, end)._replace(**changes)
+    return UsageSpan(rank, "lab", "us-west4", "v5e", chips, start, end)._replace(**changes)
 
 
 def committed(chips=8, **changes):
@@ -56,18 +56,20 @@ def test_chips_are_divided_in_proportion_with_the_largest_remainders_rounded_up(
 
 def test_one_node_is_covered_up_to_the_committed_chips():
     found = allocate([span(chips=16)], [committed(8)])
-    assert found == {A: [Stretch(0, 100, (("c-1", 8),))]}
+    assert found == {A: [CoveredStretch(0, 100, (("c-1", 8),))]}
 
 
 def test_the_earliest_commitment_is_served_first():
     late, early = committed(4, id="c-0", start=10), committed(4, id="c-9", start=0)
     found = allocate([span(chips=6)], [late, early])
-    assert found == {A: [Stretch(0, 10, (("c-9", 4),)), Stretch(10, 100, (("c-9", 4), ("c-0", 2)))]}
+    assert found == {
+        A: [CoveredStretch(0, 10, (("c-9", 4),)), CoveredStretch(10, 100, (("c-9", 4), ("c-0", 2)))]
+    }
 
 
 def test_of_two_that_begin_together_the_first_id_is_served_first():
     found = allocate([span(chips=6)], [committed(4, id="c-2"), committed(4, id="c-1")])
-    assert found[A] == [Stretch(0, 100, (("c-1", 4), ("c-2", 2)))]
+    assert found[A] == [CoveredStretch(0, 100, (("c-1", 4), ("c-2", 2)))]
 
 
 @pytest.mark.parametrize(
@@ -88,18 +90,18 @@ def test_without_a_project_the_whole_account_is_served():
 def test_a_stretch_goes_on_while_its_shares_stay():
     others = [span(B, start=20, end=30), span(C, start=30, end=40)]
     found = allocate([span(), *others], [committed(16)])
-    assert found[A] == [Stretch(0, 100, (("c-1", 8),))]
-    assert found[B] == [Stretch(20, 30, (("c-1", 8),))]
+    assert found[A] == [CoveredStretch(0, 100, (("c-1", 8),))]
+    assert found[B] == [CoveredStretch(20, 30, (("c-1", 8),))]
 
 
 def test_when_more_runs_than_is_committed_all_of_it_shares():
     found = allocate([span(), span(B, start=20, end=30)], [committed(8)])
     assert found[A] == [
-        Stretch(0, 20, (("c-1", 8),)),
-        Stretch(20, 30, (("c-1", 4),)),
-        Stretch(30, 100, (("c-1", 8),)),
+        CoveredStretch(0, 20, (("c-1", 8),)),
+        CoveredStretch(20, 30, (("c-1", 4),)),
+        CoveredStretch(30, 100, (("c-1", 8),)),
     ]
-    assert found[B] == [Stretch(20, 30, (("c-1", 4),))]
+    assert found[B] == [CoveredStretch(20, 30, (("c-1", 4),))]
 
 
 # ---- against a plain count

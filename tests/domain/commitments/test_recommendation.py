@@ -13,10 +13,10 @@ from service.domain.commitments import recommendation as subject
 from service.domain.commitments.recommendation import (
     FEWEST_DAYS,
     MONTH_HOURS,
-    Course,
+    ChipSpan,
+    DailyUse,
     Rates,
     Recommendation,
-    Span,
     course_of,
     hours_a_day,
     recommend,
@@ -28,21 +28,21 @@ LIST, ONE_YEAR, THREE_YEARS = 2_700_000_000, 1_890_000_000, 1_215_000_000
 YEAR = Rates(1, LIST, ONE_YEAR)
 
 
-def spans_of(daily: list[list[tuple[int, int]]]) -> list[Span]:
+def spans_of(daily: list[list[tuple[int, int]]]) -> list[ChipSpan]:
     """Chips from the beginning of each day on, for so many hours: (hours, chips)."""
     return [
-        Span(START + day * DAY, START + day * DAY + hours * HOUR, chips)
+        ChipSpan(START + day * DAY, START + day * DAY + hours * HOUR, chips)
         for day, some in enumerate(daily)
         for hours, chips in some
     ]
 
 
-def every_day(*some: tuple[int, int], days: int = FEWEST_DAYS) -> Course:
+def every_day(*some: tuple[int, int], days: int = FEWEST_DAYS) -> DailyUse:
     """The same on each day."""
     return course_of(spans_of([list(some)] * days), START, days)
 
 
-def used_by_hour(spans: list[Span], days: int = FEWEST_DAYS) -> list[int]:
+def used_by_hour(spans: list[ChipSpan], days: int = FEWEST_DAYS) -> list[int]:
     """The chips in use in each hour; all begin and end on the hour."""
     return [
         sum(span.chips for span in spans if span.start <= hour and hour + HOUR <= span.end)
@@ -84,7 +84,7 @@ def test_the_best_number_is_the_cheapest_of_all(daily, rates):
 @given(_DAYS, st.lists(st.tuples(st.integers(0, WHOLE), st.integers(0, WHOLE)), max_size=4))
 def test_more_use_never_recommends_fewer_chips(daily, more):
     spans = spans_of(daily)
-    added = [Span(START + min(one), START + max(one), 3) for one in more]
+    added = [ChipSpan(START + min(one), START + max(one), 3) for one in more]
     fewer, most = (
         recommend(course_of(some, START, FEWEST_DAYS), YEAR) for some in (spans, spans + added)
     )
@@ -124,7 +124,7 @@ def test_use_below_break_even_recommends_nothing_for_a_year():
 def test_the_break_even_itself_does_not_pay_and_a_second_more_does():
     edge = Rates(1, 24, 12)
     assert recommend(every_day((12, 5)), edge).chips == 0
-    longer = [Span(one.start, one.end + 1, one.chips) for one in spans_of([[(12, 5)]] * 28)]
+    longer = [ChipSpan(one.start, one.end + 1, one.chips) for one in spans_of([[(12, 5)]] * 28)]
     assert recommend(course_of(longer, START, FEWEST_DAYS), edge).chips == 5
 
 
@@ -179,7 +179,9 @@ def test_without_two_prices_that_differ_there_is_a_reason(rates, reason):
 
 
 def test_seconds_at_each_number_of_chips_add_up_to_the_day():
-    course = course_of([Span(START + 10, START + DAY + 7, 3), Span(0, START + 20, 2)], START, 2)
+    course = course_of(
+        [ChipSpan(START + 10, START + DAY + 7, 3), ChipSpan(0, START + 20, 2)], START, 2
+    )
     assert course.days == (((2, 10), (3, DAY - 20), (5, 10)), ((0, DAY - 7), (3, 7)))
     assert course.extremes == [(2, 5), (0, 3)]
 
@@ -204,7 +206,7 @@ def average_instead_of_share(patch):
         flat = tuple(
             ((sum(level * seconds for level, seconds in day) // DAY, DAY),) for day in whole.days
         )
-        return Course(start, flat)
+        return DailyUse(start, flat)
 
     patch.setattr(f"{__name__}.course_of", averaged)
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from service.domain.catalog.catalog import load
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.catalog.regions import region_name
-from service.domain.costs.charge import Kind
+from service.domain.costs.charge import ChargeKind
 from service.domain.costs.focus import Account, Version, columns
 from service.domain.costs.focus_sku import sku_of
 from service.domain.money import NANOS, half_even
@@ -208,7 +208,7 @@ def test_what_is_taken_from_a_reservation_names_it():
 
 
 def test_a_legacy_node_is_told_from_a_vm():
-    assert only(charge(resource=resource(kind=Kind.TPU_NODE)))["ResourceType"] == "TPU Node"
+    assert only(charge(resource=resource(kind=ChargeKind.TPU_NODE)))["ResourceType"] == "TPU Node"
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ def test_a_file_read_back_holds_every_nano_dollar_and_every_chip_second(charges)
     assert sum(Decimal(row["BilledCost"]) for row in rows) * NANOS == sum(
         one.amount for one in charges
     )
-    used = [one for one in charges if one.resource.kind is not Kind.RESERVATION]
+    used = [one for one in charges if one.resource.kind is not ChargeKind.RESERVATION]
     consumed = sum(Decimal(row["ConsumedQuantity"]) for row in rows if row["ConsumedQuantity"])
     assert consumed == sum(one.quantity for one in used)
     places = Decimal(10) ** -12

@@ -14,12 +14,12 @@ from service.domain.clock import DAY, floor_to
 from service.domain.costs.forecast import (
     DAYS,
     NODE_DAYS,
-    Ahead,
     Band,
-    Basis,
-    History,
+    CostHistory,
+    DayAhead,
+    ForecastBasis,
     Method,
-    Running,
+    RunningNode,
     Snapshot,
     forecast,
     middle,
@@ -49,18 +49,18 @@ def history(now, costs=(), today=0):
         number = day + DAYS - NODE_DAYS - 1
         levels[number] += nanos
         nodes += [NodeDay(number, node, "v5e", nanos)] if day >= 0 else []
-    return History(
+    return CostHistory(
         starts, tuple(map(weekday, starts[:-1])), {"v5e": tuple(levels)}, tuple(nodes), today
     )
 
 
 def ahead(now, end=MONTH.end):
     days = range(floor_to(now, DAY), end, DAY)
-    return tuple(Ahead(weekday(day), day + DAY - max(day, now), DAY) for day in days)
+    return tuple(DayAhead(weekday(day), day + DAY - max(day, now), DAY) for day in days)
 
 
 def basis(now=MONTH.start + 14 * DAY, costs=(), **changes):
-    base = Basis(MONTH, now, 0, 0, 0, history(now, costs), ahead(now))
+    base = ForecastBasis(MONTH, now, 0, 0, 0, history(now, costs), ahead(now))
     return replace(base, **changes)
 
 
@@ -233,7 +233,7 @@ def running(node, days, *, has_ttl=False, **changes):
     """A dollar a day, if it goes on for so many days."""
     costs = tuple(DOLLAR * (1 + day) for day in range(days))
     return {
-        "running": (Running(node, "v5e", costs, has_ttl),),
+        "running": (RunningNode(node, "v5e", costs, has_ttl),),
         "names": frozenset({node}),
         "committed": costs[-1],
         **changes,
@@ -292,7 +292,7 @@ def test_nodes_of_one_day_go_together_which_leaves_more_doubt():
     def both(*nodes):
         costs = tuple(DOLLAR * (1 + day) for day in range(16))
         days = [*lived(1, 5), *((NODE_DAYS - age, node, 1) for node, age in nodes)]
-        runs = tuple(Running(node, "v5e", costs) for node, _ in nodes)
+        runs = tuple(RunningNode(node, "v5e", costs) for node, _ in nodes)
         whole = sum(one.costs[-1] for one in runs)
         names = frozenset(node for node, _ in nodes)
         band = forecast(basis(costs=days, running=runs, names=names, committed=whole)).running

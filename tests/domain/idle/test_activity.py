@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.idle.activity import Activity, Slot, amounts, marks
+from service.domain.idle.activity import Activity, ActivitySlot, amounts, marks
 from service.domain.metering.meter import Meter
 from tests import factories
 from tests.hands import NOON
@@ -15,7 +15,7 @@ IDLE, UNKNOWN = Activity.IDLE, Activity.UNKNOWN
 
 
 def slot(start, end, what):
-    return Slot(NOON + start, NOON + end, is_busy=what is BUSY, is_at_rest=what is IDLE)
+    return ActivitySlot(NOON + start, NOON + end, is_busy=what is BUSY, is_at_rest=what is IDLE)
 
 
 def after(found):

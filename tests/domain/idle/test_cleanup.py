@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from service.domain.errors import Conflict, Rejected
-from service.domain.idle.cleanup import Cleanup, Held, new_alarms
+from service.domain.idle.cleanup import Cleanup, RailHold, new_alarms
 from service.domain.idle.rails import Breaker, Rail
 
 NOW = 1_000_000
@@ -41,7 +41,7 @@ def test_a_breaker_is_closed_by_hand_where_it_is_open():
     ],
 )
 def test_people_are_told_of_a_rail_when_it_begins_to_hold(rail, is_told):
-    held = Held(rail, "why", NOW)
+    held = RailHold(rail, "why", NOW)
     free, holding = Cleanup("lab"), Cleanup("lab", holds=(held,))
     assert new_alarms(free, holding) == ((held,) if is_told else ())
     assert new_alarms(holding, holding) == ()
@@ -49,6 +49,6 @@ def test_people_are_told_of_a_rail_when_it_begins_to_hold(rail, is_told):
 
 
 def test_each_rail_that_begins_to_hold_is_told_of():
-    mass, clock = Held(Rail.MASS, "why", NOW), Held(Rail.CLOCK, "why", NOW + 60)
+    mass, clock = RailHold(Rail.MASS, "why", NOW), RailHold(Rail.CLOCK, "why", NOW + 60)
     before, after = Cleanup("lab", holds=(mass,)), Cleanup("lab", holds=(mass, clock))
     assert new_alarms(before, after) == (clock,)

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from service.domain.idle.course import BLIND_SECONDS, Course, State, Tell, advance, due_at
+from service.domain.idle.course import BLIND_SECONDS, IdleCourse, State, Tell, advance, due_at
 from service.domain.idle.policy import SHIPPED, Action, Applied, Rule, Waste, with_waste
-from service.domain.idle.proof import Blocker, Verdict
+from service.domain.idle.proof import Blocker, IdleVerdict
 from service.domain.idle.signal import Level
 
 T, DELAY, AFTER, GRACE = 1_000_000, 240, 3_600, 900
-START = Course("n", 1, State.ACTIVE, T - 100)
-ACTIVE = Verdict(Level.ACTIVE, "works")
-UNKNOWN = Verdict(Level.UNKNOWN, "cpu of worker 0 has stopped")
+START = IdleCourse("n", 1, State.ACTIVE, T - 100)
+ACTIVE = IdleVerdict(Level.ACTIVE, "works")
+UNKNOWN = IdleVerdict(Level.UNKNOWN, "cpu of worker 0 has stopped")
 
 
 def quiet(since, **changes):
-    base = Verdict(Level.QUIET, "at rest", since=since, proved_since=since, coverage=100)
+    base = IdleVerdict(Level.QUIET, "at rest", since=since, proved_since=since, coverage=100)
     return replace(base, **changes)
 
 
@@ -55,7 +55,7 @@ def test_a_node_has_to_be_idle_for_the_whole_time(short, state):
 
 
 def test_work_and_warming_up_reset_the_course():
-    assert move(notified(), ACTIVE).course == Course("n", 1, State.ACTIVE, T)
+    assert move(notified(), ACTIVE).course == IdleCourse("n", 1, State.ACTIVE, T)
     assert move(START, IDLE, is_warm=False).course.state is State.WARMING
     assert move(START, ACTIVE, is_warm=False).course.state is State.ACTIVE
     again = move(move(notified(), ACTIVE, T + 5).course, quiet(T), T + GRACE)

@@ -7,11 +7,11 @@ import pytest
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import HOUR
 from service.domain.idle.assess import Subject
-from service.domain.idle.cleanup import Cleanup, Held, Watched
-from service.domain.idle.course import Course, State
-from service.domain.idle.ends import End, Outlook, ends_of
+from service.domain.idle.cleanup import Cleanup, RailHold, Watched
+from service.domain.idle.course import IdleCourse, State
+from service.domain.idle.ends import End, EndOutlook, ends_of
 from service.domain.idle.policy import Action, applied
-from service.domain.idle.proof import Verdict
+from service.domain.idle.proof import IdleVerdict
 from service.domain.idle.rails import Rail
 from service.domain.idle.signal import Level
 from service.domain.lifecycle.precedence import Ender, Holder
@@ -23,22 +23,22 @@ from tests.hands import NOON
 READY = {"state": NodeState.READY, "ready_at": NOON - HOUR}
 KEPT = {"kept_until": NOON + HOUR, "kept_because": "a demo"}
 PAUSED = Cleanup("lab", paused_at=NOON, paused_by="ada", pause_reason="a demo")
-HELD = Cleanup("lab", holds=(Held(Rail.MASS, "why", NOON),))
+HELD = Cleanup("lab", holds=(RailHold(Rail.MASS, "why", NOON),))
 
 
 def outlook(cleanup=Cleanup("lab"), own_job="", **changes):  # noqa: B008 - frozen
-    return Outlook(factories.sent(**(READY | changes)), cleanup, own_job=own_job)
+    return EndOutlook(factories.sent(**(READY | changes)), cleanup, own_job=own_job)
 
 
 def watched(node, level=Level.QUIET):
-    course = Course(node.id, node.attempt, State.NOTIFIED, NOON, NOON, Action.DELETE)
-    return Watched(course, "lab", verdict=Verdict(level, "why"), due_at=NOON + 900)
+    course = IdleCourse(node.id, node.attempt, State.NOTIFIED, NOON, NOON, Action.DELETE)
+    return Watched(course, "lab", verdict=IdleVerdict(level, "why"), due_at=NOON + 900)
 
 
 def of_idle(action="delete", ceiling=Action.DELETE, cleanup=None, level=Level.QUIET, keep=None):
     node = factories.sent(**READY, idle=IdlePolicy(action=action))
     subject = Subject(node, applied(node.spec, "", {}, ceiling), keep=keep)
-    seen = Outlook(node, cleanup or Cleanup("lab"), subject, watched(node, level))
+    seen = EndOutlook(node, cleanup or Cleanup("lab"), subject, watched(node, level))
     return ends_of(seen, NOON)
 
 
@@ -75,7 +75,7 @@ def test_google_ends_a_flex_start_node_whatever_holds():
 
 
 def test_the_first_budget_ends_a_node_and_nothing_holds_it():
-    found = Outlook(
+    found = EndOutlook(
         factories.sent(**READY, **KEPT, ttl_seconds=HOUR),
         PAUSED,
         budgets={"b": NOON + 9, "a": NOON},

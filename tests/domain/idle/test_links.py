@@ -10,7 +10,7 @@ import pytest
 from service.domain.idle.links import (
     LIFE_SECONDS,
     Link,
-    Refusal,
+    LinkRefusal,
     Verb,
     hash_of,
     make_links,
@@ -24,18 +24,18 @@ AS_IT_WAS: dict[str, Any] = {"incarnation": 2, "notified_at": 900, "ended": Fals
 
 def test_a_link_works_once():
     assert refusal(LINK, **AS_IT_WAS) is None
-    assert refusal(replace(LINK, used_at=950), **AS_IT_WAS) is Refusal.USED
+    assert refusal(replace(LINK, used_at=950), **AS_IT_WAS) is LinkRefusal.USED
 
 
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"now": 2_000}, Refusal.EXPIRED),
-        ({"incarnation": 3}, Refusal.ANOTHER),
-        ({"notified_at": None}, Refusal.SINCE_BUSY),
-        ({"notified_at": 950}, Refusal.SINCE_BUSY),
-        ({"ended": True}, Refusal.ENDED),
-        ({"ended": True, "incarnation": 3, "now": 5_000}, Refusal.EXPIRED),
+        ({"now": 2_000}, LinkRefusal.EXPIRED),
+        ({"incarnation": 3}, LinkRefusal.ANOTHER),
+        ({"notified_at": None}, LinkRefusal.SINCE_BUSY),
+        ({"notified_at": 950}, LinkRefusal.SINCE_BUSY),
+        ({"ended": True}, LinkRefusal.ENDED),
+        ({"ended": True, "incarnation": 3, "now": 5_000}, LinkRefusal.EXPIRED),
     ],
 )
 def test_a_link_is_about_one_verdict_on_one_incarnation(changed, why):
@@ -65,5 +65,5 @@ def test_each_verb_gets_an_address_of_its_own_and_only_its_hash_is_stored():
 
 
 def test_a_node_that_is_being_deleted_is_neither_kept_nor_deleted_again():
-    assert refusal(LINK, **AS_IT_WAS, ending=True) is Refusal.ENDING
-    assert refusal(LINK, **{**AS_IT_WAS, "ended": True}, ending=True) is Refusal.ENDED
+    assert refusal(LINK, **AS_IT_WAS, ending=True) is LinkRefusal.ENDING
+    assert refusal(LINK, **{**AS_IT_WAS, "ended": True}, ending=True) is LinkRefusal.ENDED

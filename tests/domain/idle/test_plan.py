@@ -7,19 +7,19 @@ from dataclasses import replace
 import pytest
 
 from service.domain.errors import Conflict
-from service.domain.idle.plan import Basis, Entry, Plan, check_fresh, differences
+from service.domain.idle.plan import CleanupPlan, PlanBasis, PlanEntry, check_fresh, differences
 from service.domain.idle.policy import Action
 from service.domain.idle.rails import Rail
 
-BASIS = Basis(3, 1, 7, "team:vision", 2, "every device is at rest")
+BASIS = PlanBasis(3, 1, 7, "team:vision", 2, "every device is at rest")
 
 
 def entry(number, **changes):
-    base = Entry(f"n{number}", f"node-{number}", Action.DELETE, "idle", 1_000, 5, BASIS)
+    base = PlanEntry(f"n{number}", f"node-{number}", Action.DELETE, "idle", 1_000, 5, BASIS)
     return replace(base, **changes)
 
 
-PLAN = Plan("lab", 1_000, (entry(1), entry(2)))
+PLAN = CleanupPlan("lab", 1_000, (entry(1), entry(2)))
 
 
 def test_the_same_decision_is_the_same_plan_whenever_it_is_made():

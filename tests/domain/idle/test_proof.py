@@ -9,8 +9,8 @@ import pytest
 from service.domain.idle.policy import Waste
 from service.domain.idle.proof import (
     REPORT_AGE,
+    ActivityEvidence,
     Blocker,
-    Evidence,
     Family,
     Host,
     JobActivity,
@@ -60,7 +60,7 @@ def at_rest(workers=1, kinds=tuple(REST), **changes):
     missing = changes.pop("without", ())
     tracks = {key: found for key, found in tracks.items() if key not in missing}
     named = dict.fromkeys(range(workers), LONG_AGO)
-    return replace(Evidence(workers, LONG_AGO, tracks, PRESENT, named=named), **changes)
+    return replace(ActivityEvidence(workers, LONG_AGO, tracks, PRESENT, named=named), **changes)
 
 
 def verdict(evidence):
@@ -103,7 +103,7 @@ def test_scheduled_chips_count_neither_way(chips, seen_until, family):
     tracks = {(0, Kind.SCHEDULED_CHIPS): scheduled}
     families = {**PRESENT, Kind.SCHEDULED_CHIPS: family}
     assert verdict(at_rest(tracks=tracks, families=families)) == verdict(at_rest())
-    alone = Evidence(1, LONG_AGO, tracks, families)
+    alone = ActivityEvidence(1, LONG_AGO, tracks, families)
     assert verdict(alone).level is Level.UNKNOWN, "they prove no rest"
 
 
@@ -120,9 +120,9 @@ def test_work_that_tracks_show_is_told_in_short_as_the_whole_rule_tells_it(kind,
 
 
 def test_without_any_reading_nothing_is_known():
-    nothing = Evidence(1, LONG_AGO, {}, PRESENT)
+    nothing = ActivityEvidence(1, LONG_AGO, {}, PRESENT)
     assert verdict(nothing).level is Level.UNKNOWN
-    assert verdict(Evidence(0, LONG_AGO, {}, PRESENT)).level is Level.UNKNOWN
+    assert verdict(ActivityEvidence(0, LONG_AGO, {}, PRESENT)).level is Level.UNKNOWN
     assert not is_idle(nothing)
 
 
@@ -312,9 +312,9 @@ def test_a_job_without_progress_and_a_crash_loop_are_waste():
 def test_the_report_of_the_supervisor_is_enough_without_monitoring():
     absent = dict.fromkeys(MONITORED, Family.ABSENT)
     tracks = {key: found for worker in (0, 1) for key, found in reported(worker).items()}
-    alone = Evidence(2, LONG_AGO, tracks, absent, asked_at=NOW)
+    alone = ActivityEvidence(2, LONG_AGO, tracks, absent, asked_at=NOW)
     assert is_idle(alone)
-    one = Evidence(2, LONG_AGO, reported(0), absent, asked_at=NOW)
+    one = ActivityEvidence(2, LONG_AGO, reported(0), absent, asked_at=NOW)
     assert verdict(one).level is Level.UNKNOWN
 
 
@@ -322,7 +322,9 @@ def test_a_device_that_is_held_is_told_by_another_metric_or_not_at_all():
     absent = dict.fromkeys(MONITORED, Family.ABSENT)
     held = track(Kind.DEVICE, (LONG_AGO, NOW - 900), (NOW - 900, NOW, 1.0))
     hosts = {0: Host(NOW, holder="process 7 (jupyter) holds /dev/vfio/0")}
-    alone = Evidence(1, LONG_AGO, {**reported(), (0, Kind.DEVICE): held}, absent, hosts, NOW)
+    alone = ActivityEvidence(
+        1, LONG_AGO, {**reported(), (0, Kind.DEVICE): held}, absent, hosts, NOW
+    )
     found = verdict(alone)
     assert found.level is Level.UNKNOWN
     assert "process 7 (jupyter) holds /dev/vfio/0" in found.lacking[0]
@@ -360,7 +362,7 @@ def seen_by_reports(end, workers=1, **changes):
     """A node that Monitoring does not know, at rest by reports that reach to `end`."""
     tracks = {(w, kind): track(kind, (LONG_AGO, end)) for w in range(workers) for kind in REPORTED}
     hosts = {worker: Host(end) for worker in range(workers)}
-    made = Evidence(workers, LONG_AGO, tracks, ABSENT, hosts, end, report_seconds=780)
+    made = ActivityEvidence(workers, LONG_AGO, tracks, ABSENT, hosts, end, report_seconds=780)
     return replace(made, **changes)
 
 

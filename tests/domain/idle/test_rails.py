@@ -11,8 +11,8 @@ from service.domain.idle.rails import (
     Begun,
     Breaker,
     Due,
+    NodeSight,
     Rail,
-    Sight,
     is_mass,
     looked,
     paced,
@@ -151,7 +151,7 @@ def test_more_than_half_and_more_than_five_are_a_mass(candidates, live, expected
     assert is_mass(candidates, live) is expected
 
 
-KNOWN, LOST = Sight(is_known=True), Sight(is_known=False)
+KNOWN, LOST = NodeSight(is_known=True), NodeSight(is_known=False)
 
 
 def fleet(*sights):
@@ -195,9 +195,9 @@ def test_a_small_fleet_has_no_breaker():
 
 def test_a_fleet_that_comes_to_rest_at_one_instant_opens_the_breaker():
     def fell(at):
-        return Sight(is_known=True, active_until=at, is_quiet=True)
+        return NodeSight(is_known=True, active_until=at, is_quiet=True)
 
-    busy = fleet(*[Sight(is_known=True, active_until=NOW)] * 10)
+    busy = fleet(*[NodeSight(is_known=True, active_until=NOW)] * 10)
     at_once = fleet(*[fell(NOW)] * 4, *[KNOWN] * 6)
     assert looked(Breaker(), busy, at_once, NOW + 60).is_open
     apart = fleet(*[fell(NOW - number) for number in range(10)])

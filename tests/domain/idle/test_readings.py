@@ -10,7 +10,7 @@ from service.cloud.ports import Sample
 from service.domain.idle.proof import Family
 from service.domain.idle.readings import (
     FamilyRead,
-    Workers,
+    WorkerNames,
     families_of,
     family_of,
     is_read_since,
@@ -20,7 +20,7 @@ from service.domain.idle.readings import (
 from service.domain.idle.signal import COUNTED, Kind
 
 NOW = 1_000_000
-WORKERS = Workers(
+WORKERS = WorkerNames(
     parts={"100": ("n", 0), "101": ("n", 4), "200": ("m", 0)},
     instances={"i-7": ("m", 3)},
 )
@@ -68,7 +68,7 @@ def test_a_measurement_changes_the_track_of_its_worker_alone():
     ],
 )
 def test_an_idle_counter_that_began_with_the_boot_shows_no_work(value, up_since, busy):
-    workers = Workers(parts={"100": ("n", 0)}, up_since={"n": up_since})
+    workers = WorkerNames(parts={"100": ("n", 0)}, up_since={"n": up_since})
     sample = by_node("100", end=120, value=float(value))
     found = with_samples({}, workers, [(Kind.TENSORCORE_IDLE, [sample])], 0)
     track = found.tracks["n"][0, Kind.TENSORCORE_IDLE]

@@ -20,7 +20,7 @@ from service.domain.idle.report import (
     readings_of,
 )
 from service.domain.idle.signal import Kind, Level, Reading, level_of, read
-from service.domain.jobs.report import Report, is_current
+from service.domain.jobs.report import SupervisorReport, is_current
 from tests.hands import NOON
 
 AT, FROM = NOON - 10, NOON - 3_600
@@ -220,8 +220,8 @@ def test_what_is_no_document_is_no_activity(text):
     [(8, "b", True), (8, "c", True), (7, "b", True), (7, "a", False), (6, "b", False)],
 )
 def test_a_report_of_before_does_not_count(seq, boot, expected):
-    assert is_current(Report(seq, boot), Report(7, "b")) is expected
-    assert is_current(Report(seq, boot), None)
+    assert is_current(SupervisorReport(seq, boot), SupervisorReport(7, "b")) is expected
+    assert is_current(SupervisorReport(seq, boot), None)
 
 
 anything = st.recursive(

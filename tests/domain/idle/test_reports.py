@@ -9,14 +9,14 @@ import pytest
 
 from service.domain.idle.assess import REPORT_PAUSE, Subject, Times, has_fresh_reports
 from service.domain.idle.cleanup import Watched
-from service.domain.idle.course import Course, State
+from service.domain.idle.course import IdleCourse, State
 from service.domain.idle.policy import Action, Applied, Rule
-from service.domain.idle.proof import Blocker, Host, Signals, Verdict
+from service.domain.idle.proof import Blocker, Host, IdleVerdict, Signals
 from service.domain.idle.report import WorkerActivity, WorkerReport
 from service.domain.idle.reports import (
     MOST_READS,
     MOST_SOON,
-    Answer,
+    ReportRead,
     choose_reads,
     is_candidate,
     pause_of,
@@ -34,8 +34,8 @@ SEEN = {
     for kind in (Kind.DUTY_CYCLE, Kind.CPU, Kind.NETWORK)
 }
 COVERED = Signals(tracks=SEEN, instances={0: "1"})
-QUIET = Verdict(Level.QUIET, "at rest", since=NOON - 3_000, proved_since=NOON - 3_000)
-UNKNOWN = Verdict(Level.UNKNOWN, "no")
+QUIET = IdleVerdict(Level.QUIET, "at rest", since=NOON - 3_000, proved_since=NOON - 3_000)
+UNKNOWN = IdleVerdict(Level.UNKNOWN, "no")
 
 
 APPLIED = Applied(Rule(1_800, 300, Action.DELETE), "node", 0, Action.DELETE, (), (), "")
@@ -50,7 +50,7 @@ def make_subject(node_id="n-1", signals=COVERED, hosts=1, **changes):
 
 
 def make_watched(state=State.QUIET, verdict=QUIET, due_at=None, node_id="n-1", **course):
-    made = Course(node_id, course.pop("incarnation", 1), state, NOON - 60, **course)
+    made = IdleCourse(node_id, course.pop("incarnation", 1), state, NOON - 60, **course)
     return Watched(made, "lab", verdict=verdict, judged_at=NOON - 60, due_at=due_at)
 
 
@@ -160,7 +160,7 @@ def make_answer(activity=REST, instance="7", **changes):
         "asked_at": NOON,
         "workers": workers,
     }
-    return Answer(**usual | changes)
+    return ReportRead(**usual | changes)
 
 
 def after(subject, *answers):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.idle.activity import Slot
-from service.domain.idle.rollup import Hour, Lately, slots_of, with_lately, with_rest
+from service.domain.idle.activity import ActivitySlot
+from service.domain.idle.rollup import ActivityHour, Lately, slots_of, with_lately, with_rest
 from service.domain.idle.signal import Kind, Reading, Track, read
 
 START = 3_600 * 100
-EMPTY = Hour("n", 1, START)
+EMPTY = ActivityHour("n", 1, START)
 
 
 def reading(start, end, value, kind=Kind.DUTY_CYCLE, worker=0):
@@ -96,8 +96,8 @@ def test_the_order_of_readings_does_not_matter(drawn):
 
 
 def test_what_is_not_known_has_no_slot():
-    hour = Hour("n", 1, START, "BI..........")
+    hour = ActivityHour("n", 1, START, "BI..........")
     assert list(slots_of([hour])) == [
-        Slot(START, START + 300, is_busy=True, is_at_rest=False),
-        Slot(START + 300, START + 600, is_busy=False, is_at_rest=True),
+        ActivitySlot(START, START + 300, is_busy=True, is_at_rest=False),
+        ActivitySlot(START + 300, START + 600, is_busy=False, is_at_rest=True),
     ]

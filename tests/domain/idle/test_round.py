@@ -8,11 +8,11 @@ import pytest
 
 from service.domain.idle.assess import Assessed, Subject, Times
 from service.domain.idle.cleanup import Cleanup, Watched
-from service.domain.idle.course import Course, Moved, State
+from service.domain.idle.course import IdleCourse, Moved, State
 from service.domain.idle.policy import Action, Applied, Rule
-from service.domain.idle.proof import Host, Signals, Verdict
+from service.domain.idle.proof import Host, IdleVerdict, Signals
 from service.domain.idle.rails import Breaker, Rail
-from service.domain.idle.round import Facts, decide
+from service.domain.idle.round import RoundFacts, decide
 from service.domain.idle.signal import Kind, Level, Track
 from service.domain.lifecycle.absence import Census
 from service.domain.lifecycle.precedence import Holder
@@ -21,13 +21,13 @@ from tests import factories
 NOW = 1_000_000
 TIMES = Times(warmup=600, telemetry=240, start=900, period=60)
 APPLIED = Applied(Rule(action=Action.DELETE), "node", 0, Action.DELETE, (), (), "")
-QUIET = Verdict(Level.QUIET, "every device is at rest", since=NOW - 9_000)
-FACTS = Facts(NOW, NOW - 10_000, 10, Census(10, 0))
+QUIET = IdleVerdict(Level.QUIET, "every device is at rest", since=NOW - 9_000)
+FACTS = RoundFacts(NOW, NOW - 10_000, 10, Census(10, 0))
 
 
 def node(number, *, is_due=True, verdict=QUIET, hourly=1_000, **changes):
     made = factories.node(id=f"n{number}", owner=f"o{number}", attempt=1, state_since=NOW - 10_000)
-    course = Course(made.id, 1, State.NOTIFIED, NOW - 900)
+    course = IdleCourse(made.id, 1, State.NOTIFIED, NOW - 900)
     watched = Watched(course, "lab", verdict=verdict, judged_at=NOW - 60)
     subject = Subject(made, APPLIED, hourly=hourly)
     one = Assessed(subject, watched, verdict, Moved(course, is_due=is_due))
@@ -35,8 +35,8 @@ def node(number, *, is_due=True, verdict=QUIET, hourly=1_000, **changes):
 
 
 def busy(count, start=100):
-    moved = Moved(Course("b", 1, State.ACTIVE, NOW))
-    work = Verdict(Level.ACTIVE, "at work")
+    moved = Moved(IdleCourse("b", 1, State.ACTIVE, NOW))
+    work = IdleVerdict(Level.ACTIVE, "at work")
     return [node(start + one, verdict=work, moved=moved, is_due=False) for one in range(count)]
 
 
@@ -90,7 +90,7 @@ def test_nothing_goes_before_this_daemon_has_read_every_metric_itself():
     [
         {"held_by": (Holder.KEEP,)},
         {"is_told": False},
-        {"moved": Moved(Course("x", 1, State.QUIET, 0))},
+        {"moved": Moved(IdleCourse("x", 1, State.QUIET, 0))},
     ],
 )
 def test_what_is_held_back_does_not_go(changes):
@@ -153,7 +153,7 @@ def test_the_hour_begins_anew_when_a_signal_is_lost_and_ends_when_fewer_are_idle
     six = [node(number) for number in range(6)]
     first = round_of(six).cleanup
     blind = node(
-        7, verdict=Verdict(Level.UNKNOWN, "?"), is_due=False, moved=Moved(six[0].moved.course)
+        7, verdict=IdleVerdict(Level.UNKNOWN, "?"), is_due=False, moved=Moved(six[0].moved.course)
     )
     known = [*six, node(7)]
     lost = round_of([*six, blind], first, known, now=NOW + 60).cleanup
@@ -163,7 +163,7 @@ def test_the_hour_begins_anew_when_a_signal_is_lost_and_ends_when_fewer_are_idle
 
 def test_a_node_that_nobody_ever_sees_does_not_hold_the_others_for_ever():
     six = [node(number) for number in range(6)]
-    blind = node(7, verdict=Verdict(Level.UNKNOWN, "?"), is_due=False)
+    blind = node(7, verdict=IdleVerdict(Level.UNKNOWN, "?"), is_due=False)
     first = round_of([*six, blind]).cleanup
     then = round_of([*six, blind], first, [*six, blind], now=NOW + 1_800).cleanup
     assert then.mass_since == NOW
@@ -185,7 +185,7 @@ def test_what_waits_for_a_rail_stands_in_line_the_dearest_first():
 
 def test_when_nodes_go_dark_together_the_breaker_opens():
     before = {f"n{one}": node(one).watched for one in range(10)}
-    dark = Verdict(Level.UNKNOWN, "?")
+    dark = IdleVerdict(Level.UNKNOWN, "?")
     looks = [node(one, verdict=dark if one < 4 else QUIET) for one in range(10)]
     found = decide(Cleanup("lab"), looks, before, FACTS, TIMES)
     assert Rail.BREAKER in rails(found)
@@ -196,7 +196,7 @@ def test_when_nodes_go_dark_together_the_breaker_opens():
 @pytest.mark.parametrize("change", [{"attempt": 2}, {"state_since": NOW - 30}])
 def test_nodes_that_were_made_or_started_again_have_not_gone_dark(change):
     fleet = [node(number) for number in range(10)]
-    dark = Verdict(Level.UNKNOWN, "?")
+    dark = IdleVerdict(Level.UNKNOWN, "?")
     again = [node(number, verdict=dark, is_due=False) for number in range(10)]
     anew = [
         replace(one, subject=replace(one.subject, node=replace(one.subject.node, **change)))
@@ -211,7 +211,7 @@ def opens(nodes, earlier):
 
 
 def test_nodes_whose_reports_show_a_device_that_is_held_have_not_gone_dark():
-    held = Verdict(Level.UNKNOWN, "a process holds the device", is_seen=True)
+    held = IdleVerdict(Level.UNKNOWN, "a process holds the device", is_seen=True)
     fleet = [node(number, is_due=False) for number in range(9)]
     works = [node(number, is_due=False, verdict=held) for number in range(9)]
     assert not opens([*works, node(9)], [*fleet, node(9)])
@@ -222,7 +222,7 @@ def test_nodes_whose_reports_show_a_device_that_is_held_have_not_gone_dark():
 
 def test_nodes_that_were_made_together_do_not_come_to_rest_together():
     def made(number, level, ended):
-        one = node(number, is_due=False, verdict=Verdict(level, "?"))
+        one = node(number, is_due=False, verdict=IdleVerdict(level, "?"))
         made_at = replace(one.subject.node, up_since=NOW - 600, state_since=NOW - 600)
         track = Track(NOW - 60, 0.0, Level.QUIET, (), NOW - 600 + ended)
         signals = Signals(tracks={(0, Kind.TENSORCORE_IDLE): track})

@@ -21,7 +21,7 @@ from service.domain.jobs.log import (
     estimated_cost,
     is_complete,
 )
-from service.domain.jobs.report import Report, WorkerState
+from service.domain.jobs.report import SupervisorReport, WorkerState
 from tests.hands import NOON
 
 
@@ -112,7 +112,7 @@ def test_every_line_is_delivered_once_whatever_is_late(arrivals, limit):
 
 
 def told(state, lines):
-    return Report(seq=1, state=state, shipped_bytes=900, shipped_lines=lines)
+    return SupervisorReport(seq=1, state=state, shipped_bytes=900, shipped_lines=lines)
 
 
 @pytest.mark.parametrize(
@@ -142,9 +142,9 @@ def test_what_a_worker_said_of_the_attempt_before_is_not_counted_again():
 
 
 def test_the_cost_of_a_log_is_that_of_its_text_and_of_each_line():
-    gibibyte = Report(seq=1, shipped_bytes=2**30 - 1_100 * 10, shipped_lines=10)
+    gibibyte = SupervisorReport(seq=1, shipped_bytes=2**30 - 1_100 * 10, shipped_lines=10)
     assert estimated_cost([gibibyte]) == 500_000_000
-    assert estimated_cost([told(WorkerState.RUNNING, None), Report(seq=1)]) == 419
+    assert estimated_cost([told(WorkerState.RUNNING, None), SupervisorReport(seq=1)]) == 419
 
 
 @pytest.mark.parametrize(

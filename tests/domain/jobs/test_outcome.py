@@ -7,8 +7,14 @@ from dataclasses import replace
 import pytest
 
 from service.domain.jobs.job import Attempt, Phase
-from service.domain.jobs.outcome import CLASSIFY_SECONDS, PROOF_SECONDS, Facts, succeeded, verdict
-from service.domain.jobs.report import Report, WorkerState
+from service.domain.jobs.outcome import (
+    CLASSIFY_SECONDS,
+    PROOF_SECONDS,
+    NodeFacts,
+    succeeded,
+    verdict,
+)
+from service.domain.jobs.report import SupervisorReport, WorkerState
 from service.domain.nodes.node import Asked, NodeState
 from service.domain.nodes.placement import Outcome
 from tests import factories
@@ -32,13 +38,13 @@ def node(**changes):
 
 
 def exited(code=1, **changes):
-    base = Report(
+    base = SupervisorReport(
         seq=1, attempt="j-1", state=WorkerState.EXITED, reason="COMPLETED", exit_code=code
     )
     return replace(base, **{"ended_at": NOON, "sent_at": NOON, "seen_at": NOON, **changes})
 
 
-NOTHING = Facts()
+NOTHING = NodeFacts()
 
 
 def found(reports, seconds=20, facts=NOTHING, **changes):
@@ -50,22 +56,22 @@ def found(reports, seconds=20, facts=NOTHING, **changes):
 @pytest.mark.parametrize(
     ("facts", "changes", "reason"),
     [
-        (Facts(), {"state": NodeState.PREEMPTED}, "PREEMPTED"),
-        (Facts(), {"state": NodeState.TERMINATED}, "PREEMPTED"),
-        (Facts(placement=Outcome.PREEMPTED), {"state": NodeState.DELETED}, "PREEMPTED"),
-        (Facts(states=frozenset({"PREEMPTED"})), {}, "PREEMPTED"),
-        (Facts(terminated=True), {}, "PREEMPTED"),
-        (Facts(), {"queue_state": "SUSPENDED"}, "PREEMPTED"),
-        (Facts(states=frozenset({"RESTARTING"})), {}, "HOST_LOST"),
-        (Facts(), {"state": NodeState.REPAIRING}, "HOST_LOST"),
+        (NodeFacts(), {"state": NodeState.PREEMPTED}, "PREEMPTED"),
+        (NodeFacts(), {"state": NodeState.TERMINATED}, "PREEMPTED"),
+        (NodeFacts(placement=Outcome.PREEMPTED), {"state": NodeState.DELETED}, "PREEMPTED"),
+        (NodeFacts(states=frozenset({"PREEMPTED"})), {}, "PREEMPTED"),
+        (NodeFacts(terminated=True), {}, "PREEMPTED"),
+        (NodeFacts(), {"queue_state": "SUSPENDED"}, "PREEMPTED"),
+        (NodeFacts(states=frozenset({"RESTARTING"})), {}, "HOST_LOST"),
+        (NodeFacts(), {"state": NodeState.REPAIRING}, "HOST_LOST"),
         (
-            Facts(placement=Outcome.VANISHED),
+            NodeFacts(placement=Outcome.VANISHED),
             {"ended_at": NOON, "state": NodeState.DELETED},
             "NODE_GONE",
         ),
-        (Facts(), {"asked": Asked.ABSENT}, "NODE_DELETED"),
-        (Facts(), {"asked": Asked.STOPPED}, "NODE_DELETED"),
-        (Facts(), {}, None),
+        (NodeFacts(), {"asked": Asked.ABSENT}, "NODE_DELETED"),
+        (NodeFacts(), {"asked": Asked.STOPPED}, "NODE_DELETED"),
+        (NodeFacts(), {}, None),
     ],
 )
 def test_evidence_decides_whatever_the_exit_code_is(code, facts, changes, reason):
@@ -82,11 +88,11 @@ def test_a_worker_that_started_again_is_lost_hardware():
 
 def test_the_program_failed_only_once_every_machine_has_lived_on():
     later = NOON + PROOF_SECONDS
-    alive, seen = exited(1, sent_at=later), Facts(looked_at=later)
+    alive, seen = exited(1, sent_at=later), NodeFacts(looked_at=later)
     assert found([alive, alive], 70, seen) == "PROGRAM_FAILED"
     assert found([alive, exited(1)], 70, seen) is None
     assert found([alive, None], 70, seen) is None
-    assert found([alive, alive], 70, Facts(looked_at=later - 1)) is None
+    assert found([alive, alive], 70, NodeFacts(looked_at=later - 1)) is None
 
 
 def test_classifying_lasts_five_minutes_at_most():

@@ -19,7 +19,7 @@ from service.domain.jobs.phases import (
     seconds_without_charge,
     unpriced_seconds,
 )
-from service.domain.jobs.report import Report, WorkerState
+from service.domain.jobs.report import SupervisorReport, WorkerState
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.meter import Meter
 from tests import factories
@@ -34,7 +34,7 @@ def attempt(number, node_id, claimed_at, **changes):
 
 
 def report(**times):
-    return Report(seq=1, attempt="j-1", state=WorkerState.EXITED, **times)
+    return SupervisorReport(seq=1, attempt="j-1", state=WorkerState.EXITED, **times)
 
 
 @given(

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from service.domain.jobs.job import Job, JobSpec, Phase, Workers
-from service.domain.jobs.next import WAIT, Decision, Step
+from service.domain.jobs.next import WAIT, AttemptDecision, AttemptStep
 from service.domain.jobs.presets import batch_warnings, device_warnings
-from service.domain.jobs.report import Report
+from service.domain.jobs.report import SupervisorReport
 from service.domain.jobs.transition import applied, new_attempt
 from service.domain.nodes.recipes import devices_expected
 from tests import factories
@@ -62,7 +62,9 @@ def test_steps_of_an_epoch_follow_from_examples_and_batch(steps, is_right):
 )
 def test_devices_that_a_program_sees_are_held_against_those_of_the_node(seen, workers, said):
     job = replace(JOB, spec=replace(JOB.spec, workers=workers))
-    found = device_warnings(job, SLICE, {0: Report(seq=1, devices=16), 2: Report(1, devices=seen)})
+    found = device_warnings(
+        job, SLICE, {0: SupervisorReport(seq=1, devices=16), 2: SupervisorReport(1, devices=seen)}
+    )
     assert len(found) == bool(said)
     for warning in found:
         assert warning.startswith(f"worker 2 sees {seen} devices, but the node has 16: ")
@@ -76,10 +78,14 @@ def running(job, *reports):
     return replace(attempt, phase=Phase.RUNNING, placement=1, reports=told)
 
 
-@pytest.mark.parametrize("decision", [WAIT, Decision(Step.PROGRESS, Phase.RUNNING)])
+@pytest.mark.parametrize("decision", [WAIT, AttemptDecision(AttemptStep.PROGRESS, Phase.RUNNING)])
 def test_warnings_of_workers_are_shown_while_the_job_runs_and_only_once(decision):
     job = replace(JOB, warnings=("known",))
-    attempt = running(job, Report(1, devices=4, warnings=("known", "new")), Report(1, devices=16))
+    attempt = running(
+        job,
+        SupervisorReport(1, devices=4, warnings=("known", "new")),
+        SupervisorReport(1, devices=16),
+    )
     found = applied(job, attempt, SLICE, decision, NOON).job
     assert [found.warnings[0], found.warnings[2:]] == ["known", ("new",)]
     assert "worker 0 sees 4 devices" in found.warnings[1]
@@ -90,5 +96,5 @@ def test_a_worker_cannot_fill_the_job_with_warnings():
     job = JOB
     for count in range(0, 2_000, 20):
         told = tuple(f"warning {count + n}" for n in range(20))
-        job = applied(job, running(job, Report(1, warnings=told)), SLICE, WAIT, NOON).job
+        job = applied(job, running(job, SupervisorReport(1, warnings=told)), SLICE, WAIT, NOON).job
     assert len(job.warnings) == 50

@@ -7,7 +7,7 @@ import pytest
 from service.domain.clock import DAY, HOUR
 from service.domain.lifecycle.expiry import (
     NOTICE,
-    Turn,
+    ExpiryStep,
     after_job,
     expiry_of,
     held,
@@ -45,27 +45,32 @@ def decided(now=NOON, *, is_paused=False, **changes):
         (KEPT, True, None, ""),
         ({"ttl_seconds": HOUR, "ready_at": NOON - HOUR + 1}, False, None, ""),
         (LIVES | {"asked": Asked.ABSENT}, False, None, ""),
-        (LIVES, False, Turn.END, OVER),
-        (LIVES | {"asked": Asked.STOPPED}, False, Turn.END, OVER),
-        (LIVES, True, Turn.HOLD, OVER),
-        (LIVES | KEPT, False, Turn.HOLD, OVER),
-        (LIVES | KEPT, True, Turn.HOLD, OVER),
-        (LIVES | UNREADABLE, False, Turn.HOLD, OVER),
-        (LIVES | WAS_KEPT, False, Turn.END, OVER),  # it was over before the time to live was
-        (LIVES | {"kept_until": NOON, "ready_at": NOON - HOUR - 1}, False, Turn.NOTICE, OVER),
-        (LIVES | {"labels": {LABEL: "2026-11-05"}}, False, Turn.END, OVER),
-        (LIVES | {"ends_after_keep": TTL_HELD}, False, Turn.NOTICE, OVER),
-        (LIVES | {"ends_after_keep": TTL_HELD}, True, Turn.HOLD, OVER),
-        (LIVES | {"ends_after_keep": TTL_HELD} | KEPT, False, Turn.HOLD, OVER),
-        (LIVES | TOLD, False, Turn.HOLD, OVER),
-        (LIVES | WAS_TOLD, False, Turn.END, OVER),
-        (LIVES | WAS_TOLD, True, Turn.HOLD, OVER),
-        ({"ends_after_keep": JOB} | KEPT, False, Turn.HOLD, JOB),
-        ({"ends_after_keep": JOB} | WAS_KEPT, False, Turn.END, JOB),
-        ({"ends_after_keep": JOB} | WAS_KEPT, True, Turn.END, JOB),
-        ({"ends_after_keep": JOB} | LIVES, True, Turn.END, JOB),
-        ({"ends_after_keep": JOB} | LIVES | KEPT, False, Turn.HOLD, JOB),
-        ({"max_wait_seconds": 1, "created_at": NOON - HOUR} | KEPT, True, Turn.END, "it was not"),
+        (LIVES, False, ExpiryStep.END, OVER),
+        (LIVES | {"asked": Asked.STOPPED}, False, ExpiryStep.END, OVER),
+        (LIVES, True, ExpiryStep.HOLD, OVER),
+        (LIVES | KEPT, False, ExpiryStep.HOLD, OVER),
+        (LIVES | KEPT, True, ExpiryStep.HOLD, OVER),
+        (LIVES | UNREADABLE, False, ExpiryStep.HOLD, OVER),
+        (LIVES | WAS_KEPT, False, ExpiryStep.END, OVER),  # it was over before the time to live was
+        (LIVES | {"kept_until": NOON, "ready_at": NOON - HOUR - 1}, False, ExpiryStep.NOTICE, OVER),
+        (LIVES | {"labels": {LABEL: "2026-11-05"}}, False, ExpiryStep.END, OVER),
+        (LIVES | {"ends_after_keep": TTL_HELD}, False, ExpiryStep.NOTICE, OVER),
+        (LIVES | {"ends_after_keep": TTL_HELD}, True, ExpiryStep.HOLD, OVER),
+        (LIVES | {"ends_after_keep": TTL_HELD} | KEPT, False, ExpiryStep.HOLD, OVER),
+        (LIVES | TOLD, False, ExpiryStep.HOLD, OVER),
+        (LIVES | WAS_TOLD, False, ExpiryStep.END, OVER),
+        (LIVES | WAS_TOLD, True, ExpiryStep.HOLD, OVER),
+        ({"ends_after_keep": JOB} | KEPT, False, ExpiryStep.HOLD, JOB),
+        ({"ends_after_keep": JOB} | WAS_KEPT, False, ExpiryStep.END, JOB),
+        ({"ends_after_keep": JOB} | WAS_KEPT, True, ExpiryStep.END, JOB),
+        ({"ends_after_keep": JOB} | LIVES, True, ExpiryStep.END, JOB),
+        ({"ends_after_keep": JOB} | LIVES | KEPT, False, ExpiryStep.HOLD, JOB),
+        (
+            {"max_wait_seconds": 1, "created_at": NOON - HOUR} | KEPT,
+            True,
+            ExpiryStep.END,
+            "it was not",
+        ),
     ],
 )
 def test_a_keep_holds_job_ends_and_times_to_live_and_a_pause_the_latter(
@@ -111,11 +116,11 @@ def test_a_time_to_live_that_a_keep_held_back_ends_after_a_notice_of_its_own():
     waits = held(node, expiry, NOON)
     assert (waits.ends_after_keep, waits.next_try_at) == (TTL_HELD, NOON + HOUR)
     late = NOON + DAY  # nobody looked for a day: the notice is as long as ever
-    assert turn_of(waits, late) is Turn.NOTICE
+    assert turn_of(waits, late) is ExpiryStep.NOTICE
     told = on_notice(waits, late, 900)
     assert (told.kept_until, told.next_try_at) == (late + 900, late + 900)
-    assert turn_of(told, late + 899) is Turn.HOLD
-    assert turn_of(told, late + 900) is Turn.END
+    assert turn_of(told, late + 899) is ExpiryStep.HOLD
+    assert turn_of(told, late + 900) is ExpiryStep.END
 
 
 def test_a_pause_alone_leaves_no_mark_and_is_looked_at_again():

@@ -17,7 +17,7 @@ from service.domain.lifecycle.lifecycle import (
     retry_delay,
     wait_delay,
 )
-from service.domain.lifecycle.step import Look, Step
+from service.domain.lifecycle.step import Look, NodeStep
 from service.domain.nodes.deletion import making_room, overdue_since, wanted_since, with_room
 from service.domain.nodes.node import Asked, NodeState
 from service.domain.nodes.ownership import LABEL_ID, LABEL_INSTALL, is_ours, labels_for
@@ -66,13 +66,13 @@ def test_another_incarnation_is_ours_only_where_the_create_was_sent_twice(sent_a
 def test_nothing_is_concluded_while_an_unanswered_create_may_yet_land(stored, operation):
     """It was sent twice: the end of one create says nothing of the other."""
     unsure = {**stored, "unanswered_at": NOON}
-    assert step(ABSENT, unsure, None, operation, now=SOON) is Step.WAIT
-    assert step(ABSENT, unsure, None, operation, now=LATER) is Step.CLOSE
+    assert step(ABSENT, unsure, None, operation, now=SOON) is NodeStep.WAIT
+    assert step(ABSENT, unsure, None, operation, now=LATER) is NodeStep.CLOSE
 
 
 @pytest.mark.parametrize(
     ("asked", "expected"),
-    [(PRESENT, Step.PLACE), (STOPPED, Step.PLACE), (ABSENT, Step.CLOSE)],
+    [(PRESENT, NodeStep.PLACE), (STOPPED, NodeStep.PLACE), (ABSENT, NodeStep.CLOSE)],
 )
 @pytest.mark.parametrize("now", [NOON, SOON, LATER])
 def test_a_wish_of_which_nothing_was_sent_is_placed_or_closed(asked, expected, now):
@@ -83,37 +83,37 @@ def test_a_wish_of_which_nothing_was_sent_is_placed_or_closed(asked, expected, n
     ("stored", "operation", "now", "wanted", "unwanted"),
     [
         # the answer to the create was lost: ask again under the same name, conclude nothing yet
-        (NO_ANSWER, None, SOON, Step.SEND, Step.WAIT),
-        (NO_ANSWER, None, LATER, Step.SEND, Step.CLOSE),
+        (NO_ANSWER, None, SOON, NodeStep.SEND, NodeStep.WAIT),
+        (NO_ANSWER, None, LATER, NodeStep.SEND, NodeStep.CLOSE),
         # every create so far was refused for certain: nothing is there, nothing is on its way
-        (REFUSED, None, NOON, Step.SEND, Step.CLOSE),
-        (REFUSED, None, LATER, Step.SEND, Step.CLOSE),
+        (REFUSED, None, NOON, NodeStep.SEND, NodeStep.CLOSE),
+        (REFUSED, None, LATER, NodeStep.SEND, NodeStep.CLOSE),
         # accepted: its operation decides, however long it takes
-        (ACCEPTED, RUNNING, SOON, Step.WAIT, Step.WAIT),
-        (ACCEPTED, RUNNING, LATER + 10**6, Step.WAIT, Step.WAIT),
-        (ACCEPTED, FAILED, SOON, Step.NEXT, Step.CLOSE),
-        (ACCEPTED, FAILED, LATER, Step.NEXT, Step.CLOSE),
-        (ACCEPTED, DONE, SOON, Step.VANISH, Step.CLOSE),
-        (ACCEPTED, DONE, LATER, Step.VANISH, Step.CLOSE),
+        (ACCEPTED, RUNNING, SOON, NodeStep.WAIT, NodeStep.WAIT),
+        (ACCEPTED, RUNNING, LATER + 10**6, NodeStep.WAIT, NodeStep.WAIT),
+        (ACCEPTED, FAILED, SOON, NodeStep.NEXT, NodeStep.CLOSE),
+        (ACCEPTED, FAILED, LATER, NodeStep.NEXT, NodeStep.CLOSE),
+        (ACCEPTED, DONE, SOON, NodeStep.VANISH, NodeStep.CLOSE),
+        (ACCEPTED, DONE, LATER, NodeStep.VANISH, NodeStep.CLOSE),
         # accepted, but the cloud no longer knows the operation: wait out what is in flight
-        (ACCEPTED, None, SOON, Step.WAIT, Step.WAIT),
-        (ACCEPTED, None, LATER, Step.NEXT, Step.CLOSE),
-        (ACCEPTED | {"sent_at": NOON - 400}, None, SOON, Step.WAIT, Step.WAIT),
+        (ACCEPTED, None, SOON, NodeStep.WAIT, NodeStep.WAIT),
+        (ACCEPTED, None, LATER, NodeStep.NEXT, NodeStep.CLOSE),
+        (ACCEPTED | {"sent_at": NOON - 400}, None, SOON, NodeStep.WAIT, NodeStep.WAIT),
         # it was seen but never up: its create decides, and where that is forgotten it had failed
-        (SEEN, RUNNING, SOON, Step.WAIT, Step.WAIT),
-        (SEEN, FAILED, SOON, Step.NEXT, Step.CLOSE),
-        (SEEN, DONE, SOON, Step.VANISH, Step.CLOSE),
-        (SEEN | {"operation": ""}, None, SOON, Step.NEXT, Step.CLOSE),
+        (SEEN, RUNNING, SOON, NodeStep.WAIT, NodeStep.WAIT),
+        (SEEN, FAILED, SOON, NodeStep.NEXT, NodeStep.CLOSE),
+        (SEEN, DONE, SOON, NodeStep.VANISH, NodeStep.CLOSE),
+        (SEEN | {"operation": ""}, None, SOON, NodeStep.NEXT, NodeStep.CLOSE),
         # it was up, so absence is the end of it
-        (UP, RUNNING, SOON, Step.VANISH, Step.CLOSE),
-        (UP, None, SOON, Step.VANISH, Step.CLOSE),
-        (UP, None, LATER, Step.VANISH, Step.CLOSE),
-        (UP | {"operation": "operation-stop"}, STOPPING, LATER, Step.VANISH, Step.CLOSE),
+        (UP, RUNNING, SOON, NodeStep.VANISH, NodeStep.CLOSE),
+        (UP, None, SOON, NodeStep.VANISH, NodeStep.CLOSE),
+        (UP, None, LATER, NodeStep.VANISH, NodeStep.CLOSE),
+        (UP | {"operation": "operation-stop"}, STOPPING, LATER, NodeStep.VANISH, NodeStep.CLOSE),
         # we made room for another one
-        (UP | {"replacing": True}, DELETING, LATER, Step.NEXT, Step.CLOSE),
-        (SEEN | {"replacing": True}, None, SOON, Step.NEXT, Step.CLOSE),
-        (ACCEPTED | {"replacing": True}, DELETING, SOON, Step.WAIT, Step.WAIT),
-        (ACCEPTED | {"replacing": True}, DELETING, LATER, Step.NEXT, Step.CLOSE),
+        (UP | {"replacing": True}, DELETING, LATER, NodeStep.NEXT, NodeStep.CLOSE),
+        (SEEN | {"replacing": True}, None, SOON, NodeStep.NEXT, NodeStep.CLOSE),
+        (ACCEPTED | {"replacing": True}, DELETING, SOON, NodeStep.WAIT, NodeStep.WAIT),
+        (ACCEPTED | {"replacing": True}, DELETING, LATER, NodeStep.NEXT, NodeStep.CLOSE),
     ],
 )
 def test_absence_means_what_the_record_of_the_create_says(stored, operation, now, wanted, unwanted):
@@ -121,18 +121,18 @@ def test_absence_means_what_the_record_of_the_create_says(stored, operation, now
     assert steps == [wanted, wanted, unwanted]
 
 
-AT_WORK = (Step.WAIT, Step.WAIT, Step.DELETE)
-LOST = (Step.REPLACE, Step.REPLACE, Step.DELETE)
+AT_WORK = (NodeStep.WAIT, NodeStep.WAIT, NodeStep.DELETE)
+LOST = (NodeStep.REPLACE, NodeStep.REPLACE, NodeStep.DELETE)
 BY_STATE = {
     NodeState.REQUESTED: AT_WORK,
     NodeState.QUEUED: AT_WORK,
     NodeState.CREATING: AT_WORK,
-    NodeState.READY: (Step.SETTLE, Step.STOP, Step.DELETE),
+    NodeState.READY: (NodeStep.SETTLE, NodeStep.STOP, NodeStep.DELETE),
     NodeState.RESTARTING: AT_WORK,
     NodeState.REIMAGING: AT_WORK,
-    NodeState.DELETING: (Step.WAIT, Step.WAIT, Step.WAIT),
+    NodeState.DELETING: (NodeStep.WAIT, NodeStep.WAIT, NodeStep.WAIT),
     NodeState.REPAIRING: AT_WORK,
-    NodeState.STOPPED: (Step.START, Step.SETTLE, Step.DELETE),
+    NodeState.STOPPED: (NodeStep.START, NodeStep.SETTLE, NodeStep.DELETE),
     NodeState.STOPPING: AT_WORK,
     NodeState.STARTING: AT_WORK,
     NodeState.PREEMPTED: LOST,
@@ -155,11 +155,11 @@ def test_the_table_of_states_leaves_none_out():
 @pytest.mark.parametrize(
     ("state", "seconds", "expected"),
     [
-        (NodeState.CREATING, 0, Step.WAIT),
-        (NodeState.CREATING, LATE_SECONDS - 1, Step.WAIT),
-        (NodeState.CREATING, LATE_SECONDS, Step.REPLACE),
-        (NodeState.READY, 0, Step.SETTLE),
-        (NodeState.READY, LATE_SECONDS, Step.SETTLE),
+        (NodeState.CREATING, 0, NodeStep.WAIT),
+        (NodeState.CREATING, LATE_SECONDS - 1, NodeStep.WAIT),
+        (NodeState.CREATING, LATE_SECONDS, NodeStep.REPLACE),
+        (NodeState.READY, 0, NodeStep.SETTLE),
+        (NodeState.READY, LATE_SECONDS, NodeStep.SETTLE),
     ],
 )
 def test_what_is_shown_after_its_create_has_failed_may_come_up_in_that_moment(
@@ -183,9 +183,9 @@ def test_presence_is_answered_by_the_state_alone(state, steps, stored, operation
     [(ACCEPTED, FAILED), (SEEN, FAILED), (UP | {"replacing": True}, None)],
 )
 def test_what_failed_or_makes_room_is_replaced_in_whatever_state(state, asked, stored, operation):
-    expected = Step.WAIT if state == NodeState.DELETING else Step.REPLACE
+    expected = NodeStep.WAIT if state == NodeState.DELETING else NodeStep.REPLACE
     if state == NodeState.READY and operation is FAILED:
-        expected = Step.STOP if asked is Asked.STOPPED else Step.SETTLE  # it may be at work
+        expected = NodeStep.STOP if asked is Asked.STOPPED else NodeStep.SETTLE  # it may be at work
     assert step(asked, stored, state, operation) is expected
 
 
@@ -193,11 +193,11 @@ def test_what_failed_or_makes_room_is_replaced_in_whatever_state(state, asked, s
 @pytest.mark.parametrize(
     ("stored", "operation", "now", "wanted", "unwanted"),
     [
-        (UP, None, LATER, Step.VANISH, Step.CLOSE),
-        (NO_ANSWER, None, LATER, Step.CONFLICT, Step.CLOSE),
-        (NO_ANSWER, None, SOON, Step.CONFLICT, Step.WAIT),
-        (ACCEPTED, FAILED, SOON, Step.NEXT, Step.CLOSE),
-        (ACCEPTED, RUNNING, SOON, Step.WAIT, Step.WAIT),
+        (UP, None, LATER, NodeStep.VANISH, NodeStep.CLOSE),
+        (NO_ANSWER, None, LATER, NodeStep.CONFLICT, NodeStep.CLOSE),
+        (NO_ANSWER, None, SOON, NodeStep.CONFLICT, NodeStep.WAIT),
+        (ACCEPTED, FAILED, SOON, NodeStep.NEXT, NodeStep.CLOSE),
+        (ACCEPTED, RUNNING, SOON, NodeStep.WAIT, NodeStep.WAIT),
     ],
 )
 def test_a_stranger_that_bears_the_name_is_never_touched(
@@ -209,7 +209,7 @@ def test_a_stranger_that_bears_the_name_is_never_touched(
         stranger = factories.sight(node, state=state, uid="9999", labels={LABEL_ID: "another"})
         steps.append(next_step(node, Look(stranger, operation), now))
     assert steps == [wanted, wanted, unwanted]
-    assert not {Step.DELETE, Step.REPLACE, Step.START, Step.STOP} & set(steps)
+    assert not {NodeStep.DELETE, NodeStep.REPLACE, NodeStep.START, NodeStep.STOP} & set(steps)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_a_late_or_doubled_tick_comes_to_the_same_answer():
     node = factories.sent(**UP)
     look = Look(factories.sight(node))
     assert {next_step(node, look, now) for now in (NOON, NOON, LATER, LATER + 10**6)} == {
-        Step.SETTLE
+        NodeStep.SETTLE
     }
 
 

@@ -12,7 +12,7 @@ from service.domain.errors import CapacityUnavailable
 from service.domain.lifecycle.in_flight import IN_FLIGHT_SECONDS
 from service.domain.lifecycle.lifecycle import next_step
 from service.domain.lifecycle.queueing import NODES_WITHIN_SECONDS, STUCK_SECONDS, needs_nodes
-from service.domain.lifecycle.step import Look, Step
+from service.domain.lifecycle.step import Look, NodeStep
 from service.domain.nodes.node import Asked, NodeState, Place
 from service.domain.nodes.ownership import LABEL_ID
 from service.domain.nodes.queued_resource import IN_LINE, QueuedResource, QueueState, meaning
@@ -45,28 +45,28 @@ def step(node, state=None, sight=None, operation=None, now=SOON):
 
 
 WANTED = {
-    QueueState.CREATING: Step.QUEUE,
-    QueueState.ACCEPTED: Step.QUEUE,
-    QueueState.WAITING_FOR_RESOURCES: Step.QUEUE,
-    QueueState.PROVISIONING: Step.WAIT,
-    QueueState.ACTIVE: Step.WAIT,  # its node is not there yet
-    QueueState.SUSPENDING: Step.WAIT,
-    QueueState.SUSPENDED: Step.REPLACE,
-    QueueState.FAILED: Step.REPLACE,
-    QueueState.DELETING: Step.WAIT,
-    "STATE_99": Step.WAIT,
+    QueueState.CREATING: NodeStep.QUEUE,
+    QueueState.ACCEPTED: NodeStep.QUEUE,
+    QueueState.WAITING_FOR_RESOURCES: NodeStep.QUEUE,
+    QueueState.PROVISIONING: NodeStep.WAIT,
+    QueueState.ACTIVE: NodeStep.WAIT,  # its node is not there yet
+    QueueState.SUSPENDING: NodeStep.WAIT,
+    QueueState.SUSPENDED: NodeStep.REPLACE,
+    QueueState.FAILED: NodeStep.REPLACE,
+    QueueState.DELETING: NodeStep.WAIT,
+    "STATE_99": NodeStep.WAIT,
 }
 UNWANTED = {
-    QueueState.CREATING: Step.WAIT,
-    QueueState.ACCEPTED: Step.DEQUEUE,
-    QueueState.WAITING_FOR_RESOURCES: Step.DEQUEUE,
-    QueueState.PROVISIONING: Step.WAIT,
-    QueueState.ACTIVE: Step.DEQUEUE,
-    QueueState.SUSPENDING: Step.WAIT,
-    QueueState.SUSPENDED: Step.DEQUEUE,
-    QueueState.FAILED: Step.DEQUEUE,
-    QueueState.DELETING: Step.WAIT,
-    "STATE_99": Step.DEQUEUE,
+    QueueState.CREATING: NodeStep.WAIT,
+    QueueState.ACCEPTED: NodeStep.DEQUEUE,
+    QueueState.WAITING_FOR_RESOURCES: NodeStep.DEQUEUE,
+    QueueState.PROVISIONING: NodeStep.WAIT,
+    QueueState.ACTIVE: NodeStep.DEQUEUE,
+    QueueState.SUSPENDING: NodeStep.WAIT,
+    QueueState.SUSPENDED: NodeStep.DEQUEUE,
+    QueueState.FAILED: NodeStep.DEQUEUE,
+    QueueState.DELETING: NodeStep.WAIT,
+    "STATE_99": NodeStep.DEQUEUE,
 }
 
 
@@ -98,27 +98,27 @@ def test_whoever_leaves_gets_out_of_every_state(state, why):
 )
 def test_what_is_stuck_is_asked_for_again(state):
     node = queued(asked=ABSENT, queue_state=state, queue_since=NOON)
-    assert step(node, state, now=NOON + STUCK_SECONDS - 1) is Step.WAIT
-    assert step(node, state, now=NOON + STUCK_SECONDS) is Step.DEQUEUE
+    assert step(node, state, now=NOON + STUCK_SECONDS - 1) is NodeStep.WAIT
+    assert step(node, state, now=NOON + STUCK_SECONDS) is NodeStep.DEQUEUE
 
 
 def test_a_node_that_bills_while_its_ticket_cannot_be_deleted_is_deleted_itself():
     node = queued(asked=ABSENT, queue_since=NOON)
-    assert step(node, QueueState.PROVISIONING, NodeState.READY) is Step.DELETE
-    assert step(node, QueueState.PROVISIONING, NodeState.CREATING) is Step.WAIT
+    assert step(node, QueueState.PROVISIONING, NodeState.READY) is NodeStep.DELETE
+    assert step(node, QueueState.PROVISIONING, NodeState.CREATING) is NodeStep.WAIT
 
 
 @pytest.mark.parametrize(
     ("sight", "expected"),
     [
-        (NodeState.READY, Step.SETTLE),
-        (NodeState.CREATING, Step.WAIT),
-        (NodeState.REPAIRING, Step.WAIT),
-        (NodeState.DELETING, Step.WAIT),
-        (NodeState.UNKNOWN, Step.WAIT),
-        (NodeState.STOPPED, Step.START),
-        (NodeState.PREEMPTED, Step.REPLACE),
-        (NodeState.TERMINATED, Step.REPLACE),
+        (NodeState.READY, NodeStep.SETTLE),
+        (NodeState.CREATING, NodeStep.WAIT),
+        (NodeState.REPAIRING, NodeStep.WAIT),
+        (NodeState.DELETING, NodeStep.WAIT),
+        (NodeState.UNKNOWN, NodeStep.WAIT),
+        (NodeState.STOPPED, NodeStep.START),
+        (NodeState.PREEMPTED, NodeStep.REPLACE),
+        (NodeState.TERMINATED, NodeStep.REPLACE),
     ],
 )
 def test_once_active_the_node_decides(sight, expected):
@@ -127,35 +127,35 @@ def test_once_active_the_node_decides(sight, expected):
 
 def test_an_active_ticket_without_its_node_is_given_some_time_and_then_replaced():
     node = queued(queue_state=QueueState.ACTIVE, queue_since=NOON)
-    assert step(node, QueueState.ACTIVE, now=NOON + NODES_WITHIN_SECONDS - 1) is Step.WAIT
-    assert step(node, QueueState.ACTIVE, now=NOON + NODES_WITHIN_SECONDS) is Step.REPLACE
+    assert step(node, QueueState.ACTIVE, now=NOON + NODES_WITHIN_SECONDS - 1) is NodeStep.WAIT
+    assert step(node, QueueState.ACTIVE, now=NOON + NODES_WITHIN_SECONDS) is NodeStep.REPLACE
 
 
 def test_an_active_ticket_whose_node_was_up_and_is_gone_is_replaced_at_once():
-    assert step(queued(**WAS_UP), QueueState.ACTIVE) is Step.REPLACE
+    assert step(queued(**WAS_UP), QueueState.ACTIVE) is NodeStep.REPLACE
 
 
 @pytest.mark.parametrize(
     ("stored", "operation", "now", "wanted", "unwanted"),
     [
         # no answer came: the same request is sent again, and nothing is concluded meanwhile
-        ({"operation": "", "unanswered_at": NOON}, None, SOON, Step.SEND, Step.WAIT),
-        ({"operation": "", "unanswered_at": NOON}, None, LATER, Step.SEND, Step.CLOSE),
+        ({"operation": "", "unanswered_at": NOON}, None, SOON, NodeStep.SEND, NodeStep.WAIT),
+        ({"operation": "", "unanswered_at": NOON}, None, LATER, NodeStep.SEND, NodeStep.CLOSE),
         # every create so far was refused for certain: nothing is there, nothing is on its way
-        ({"operation": ""}, None, NOON, Step.SEND, Step.CLOSE),
+        ({"operation": ""}, None, NOON, NodeStep.SEND, NodeStep.CLOSE),
         # accepted, and not shown yet
-        ({}, None, SOON, Step.WAIT, Step.WAIT),
-        ({}, DONE, SOON, Step.WAIT, Step.WAIT),
-        ({}, DONE, LATER, Step.NEXT, Step.CLOSE),
-        ({}, REFUSED, LATER, Step.NEXT, Step.CLOSE),
+        ({}, None, SOON, NodeStep.WAIT, NodeStep.WAIT),
+        ({}, DONE, SOON, NodeStep.WAIT, NodeStep.WAIT),
+        ({}, DONE, LATER, NodeStep.NEXT, NodeStep.CLOSE),
+        ({}, REFUSED, LATER, NodeStep.NEXT, NodeStep.CLOSE),
         # accepted only now, after it had been sent in vain for long
-        (LATE, DONE, SOON, Step.WAIT, Step.WAIT),
-        (LATE, None, SOON, Step.WAIT, Step.WAIT),
-        (LATE, DONE, LATER, Step.NEXT, Step.CLOSE),
+        (LATE, DONE, SOON, NodeStep.WAIT, NodeStep.WAIT),
+        (LATE, None, SOON, NodeStep.WAIT, NodeStep.WAIT),
+        (LATE, DONE, LATER, NodeStep.NEXT, NodeStep.CLOSE),
         # it was seen, so absence is the end of it
-        (SEEN, None, SOON, Step.NEXT, Step.CLOSE),
-        (WAS_UP, None, SOON, Step.VANISH, Step.CLOSE),
-        (WAS_UP | {"replacing": True}, None, SOON, Step.NEXT, Step.CLOSE),
+        (SEEN, None, SOON, NodeStep.NEXT, NodeStep.CLOSE),
+        (WAS_UP, None, SOON, NodeStep.VANISH, NodeStep.CLOSE),
+        (WAS_UP | {"replacing": True}, None, SOON, NodeStep.NEXT, NodeStep.CLOSE),
     ],
 )
 def test_when_neither_ticket_nor_node_is_there_the_record_decides(
@@ -168,10 +168,10 @@ def test_when_neither_ticket_nor_node_is_there_the_record_decides(
 @pytest.mark.parametrize(
     ("sight", "wanted", "unwanted"),
     [
-        (NodeState.READY, Step.SETTLE, Step.DELETE),
-        (NodeState.PREEMPTED, Step.REPLACE, Step.DELETE),
-        (NodeState.DELETING, Step.WAIT, Step.WAIT),
-        (NodeState.REPAIRING, Step.WAIT, Step.DELETE),
+        (NodeState.READY, NodeStep.SETTLE, NodeStep.DELETE),
+        (NodeState.PREEMPTED, NodeStep.REPLACE, NodeStep.DELETE),
+        (NodeState.DELETING, NodeStep.WAIT, NodeStep.WAIT),
+        (NodeState.REPAIRING, NodeStep.WAIT, NodeStep.DELETE),
     ],
 )
 def test_a_node_that_outlives_its_ticket_lives_and_goes_by_itself(sight, wanted, unwanted):
@@ -182,9 +182,9 @@ def test_a_node_that_outlives_its_ticket_lives_and_goes_by_itself(sight, wanted,
 def test_somebody_elses_ticket_under_our_name_is_left_alone():
     node = queued(operation="", unanswered_at=NOON)
     foreign = ticket(node, QueueState.ACTIVE, labels={LABEL_ID: "another"})
-    assert next_step(node, Look(None, None, foreign), SOON) is Step.CONFLICT
+    assert next_step(node, Look(None, None, foreign), SOON) is NodeStep.CONFLICT
     leaving = replace(node, asked=ABSENT, unanswered_at=None)
-    assert next_step(leaving, Look(None, None, foreign), LATER) is Step.CLOSE
+    assert next_step(leaving, Look(None, None, foreign), LATER) is NodeStep.CLOSE
 
 
 def pair(states, **changes):
@@ -203,11 +203,11 @@ def pair(states, **changes):
 @pytest.mark.parametrize(
     ("states", "expected"),
     [
-        ([NodeState.READY, NodeState.READY], Step.SETTLE),
-        ([NodeState.READY, NodeState.CREATING], Step.WAIT),
-        ([NodeState.READY, NodeState.PREEMPTED], Step.REPLACE),
-        ([NodeState.READY, NodeState.REPAIRING], Step.WAIT),
-        ([NodeState.READY, None], Step.WAIT),
+        ([NodeState.READY, NodeState.READY], NodeStep.SETTLE),
+        ([NodeState.READY, NodeState.CREATING], NodeStep.WAIT),
+        ([NodeState.READY, NodeState.PREEMPTED], NodeStep.REPLACE),
+        ([NodeState.READY, NodeState.REPAIRING], NodeStep.WAIT),
+        ([NodeState.READY, None], NodeStep.WAIT),
     ],
 )
 def test_a_group_is_as_good_as_its_worst_slice(states, expected):
@@ -219,7 +219,7 @@ def test_a_group_is_as_good_as_its_worst_slice(states, expected):
 def test_a_group_that_lost_a_slice_is_replaced_whole():
     node, sights = pair([NodeState.READY, None], up_since=NOON)
     look = Look(None, None, ticket(node, QueueState.ACTIVE), sights)
-    assert next_step(node, look, SOON) is Step.REPLACE
+    assert next_step(node, look, SOON) is NodeStep.REPLACE
 
 
 @pytest.mark.parametrize("state", QueueState)

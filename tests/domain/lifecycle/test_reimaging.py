@@ -11,7 +11,7 @@ from service.domain.catalog.provisioning import Architecture
 from service.domain.errors import CapacityUnavailable, Conflict, Rejected, RuntimeMismatch
 from service.domain.lifecycle.lifecycle import next_step
 from service.domain.lifecycle.reimaging import Software, settled, undone, wanted
-from service.domain.lifecycle.step import Look, Step
+from service.domain.lifecycle.step import Look, NodeStep
 from service.domain.nodes.node import Asked, NodeState
 from tests import factories
 from tests.hands import NOON
@@ -112,18 +112,23 @@ FAILED = reimage(done=True, error=CapacityUnavailable("no"))
 @pytest.mark.parametrize(
     ("shown", "state", "operation", "step"),
     [
-        ("2.12.0", NodeState.READY, None, Step.REIMAGE),
-        ("2.12.0", NodeState.READY, factories.operation(done=True, ended_at=NOON), Step.REIMAGE),
-        ("2.12.0", NodeState.READY, reimage(), Step.WAIT),
-        ("2.12.0", NodeState.REIMAGING, reimage(), Step.WAIT),
-        ("2.12.0", NodeState.REIMAGING, None, Step.WAIT),
-        ("2.12.0", NodeState.READY, FAILED, Step.REIMAGE),
-        ("2.16.1", NodeState.READY, reimage(), Step.WAIT),
-        ("2.16.1", NodeState.READY, reimage(done=True, ended_at=NOON), Step.SETTLE),
-        ("2.16.1", NodeState.READY, None, Step.SETTLE),
-        ("spelled otherwise", NodeState.READY, reimage(done=True, ended_at=NOON), Step.SETTLE),
-        ("2.12.0", NodeState.CREATING, None, Step.WAIT),
-        ("2.12.0", NodeState.PREEMPTED, reimage(), Step.REPLACE),
+        ("2.12.0", NodeState.READY, None, NodeStep.REIMAGE),
+        (
+            "2.12.0",
+            NodeState.READY,
+            factories.operation(done=True, ended_at=NOON),
+            NodeStep.REIMAGE,
+        ),
+        ("2.12.0", NodeState.READY, reimage(), NodeStep.WAIT),
+        ("2.12.0", NodeState.REIMAGING, reimage(), NodeStep.WAIT),
+        ("2.12.0", NodeState.REIMAGING, None, NodeStep.WAIT),
+        ("2.12.0", NodeState.READY, FAILED, NodeStep.REIMAGE),
+        ("2.16.1", NodeState.READY, reimage(), NodeStep.WAIT),
+        ("2.16.1", NodeState.READY, reimage(done=True, ended_at=NOON), NodeStep.SETTLE),
+        ("2.16.1", NodeState.READY, None, NodeStep.SETTLE),
+        ("spelled otherwise", NodeState.READY, reimage(done=True, ended_at=NOON), NodeStep.SETTLE),
+        ("2.12.0", NodeState.CREATING, None, NodeStep.WAIT),
+        ("2.12.0", NodeState.PREEMPTED, reimage(), NodeStep.REPLACE),
     ],
 )
 def test_the_step_follows_from_the_wish_and_the_sight(shown, state, operation, step):
@@ -134,16 +139,16 @@ def test_the_step_follows_from_the_wish_and_the_sight(shown, state, operation, s
 
 def test_a_version_that_the_cloud_spells_otherwise_is_no_reason_to_reimage():
     sight = factories.sight(legacy(), runtime_version="2.12")
-    assert next_step(legacy(), Look(sight), NOON) is Step.SETTLE
+    assert next_step(legacy(), Look(sight), NOON) is NodeStep.SETTLE
 
 
 @pytest.mark.parametrize(
     ("asked", "state", "step"),
     [
-        (Asked.STOPPED, NodeState.READY, Step.STOP),
-        (Asked.STOPPED, NodeState.STOPPED, Step.SETTLE),
-        (Asked.ABSENT, NodeState.READY, Step.DELETE),
-        (Asked.PRESENT, NodeState.STOPPED, Step.START),
+        (Asked.STOPPED, NodeState.READY, NodeStep.STOP),
+        (Asked.STOPPED, NodeState.STOPPED, NodeStep.SETTLE),
+        (Asked.ABSENT, NodeState.READY, NodeStep.DELETE),
+        (Asked.PRESENT, NodeState.STOPPED, NodeStep.START),
     ],
 )
 def test_what_was_asked_for_since_goes_first(asked, state, step):

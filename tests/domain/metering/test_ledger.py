@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from service.domain.billing_period import PeriodState, billed_in, period_of
 from service.domain.clock import DAY, HOUR, floor_to
-from service.domain.metering.ledger import Slot, desired_entries
+from service.domain.metering.ledger import LedgerSlot, desired_entries
 from service.domain.metering.meter import Meter, forgiven
 from service.domain.pricing.price_book import PriceBook
 from tests import factories
@@ -85,7 +85,7 @@ def test_a_late_end_is_an_adjustment_that_names_the_slot_it_corrects():
         (NOON + HOUR, 1, -8 * HOUR, -9_600_000_000),
     ]
     assert account.sums() == {
-        Slot(NOON, "test/0", 0, 1_200_000_000): (240_000_000, 8 * 90, 240_000_000)
+        LedgerSlot(NOON, "test/0", 0, 1_200_000_000): (240_000_000, 8 * 90, 240_000_000)
     }
 
 

@@ -10,7 +10,13 @@ from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.errors import NotOffered, Rejected, RuntimeMismatch, UnknownAcceleratorType
 from service.domain.ids import MAX_LABELS
 from service.domain.nodes.node import IdlePolicy
-from service.domain.nodes.request import MAX_SCRIPT_BYTES, Wish, candidates, hardware, understood
+from service.domain.nodes.request import (
+    MAX_SCRIPT_BYTES,
+    RequestedNode,
+    candidates,
+    hardware,
+    understood,
+)
 from tests import factories
 
 CATALOG = load()
@@ -171,7 +177,7 @@ def test_a_refusal_says_what_would_be_granted(changes, fact):
 def test_a_topology_other_than_the_types_own_is_refused_with_the_one_it_is_made_as():
     accelerator = next(one for one in CATALOG.served() if len(one.topologies) > 1)
     other = next(t for t in accelerator.topologies if t != accelerator.topology)
-    wish = Wish(generation=accelerator.generation, topology=other)
+    wish = RequestedNode(generation=accelerator.generation, topology=other)
     with pytest.raises(Rejected) as refused:
         understood(wish, accelerator, ())
     assert refused.value.facts == {"field": "topology", "topology": accelerator.topology}

@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from service.domain.idle.cleanup import Held
+from service.domain.idle.cleanup import RailHold
 from service.domain.idle.links import Verb
 from service.domain.idle.policy import Action, Applied, Format, Recipient, Rule, Waste
-from service.domain.idle.proof import Signals, Verdict
+from service.domain.idle.proof import IdleVerdict, Signals
 from service.domain.idle.rails import Rail
 from service.domain.idle.signal import Kind, Level, Track
 from service.domain.notifications.letters import plain, slack_of, text_of
 from service.domain.notifications.node_messages import (
-    Look,
+    IdleLook,
     held_message,
     idle_message,
     keep_message,
@@ -42,10 +42,10 @@ def look(*, action=Action.DELETE, limits=(), node=None, **changes):
     """What one look at an idle node showed."""
     rule = Rule(3_600, 900, Action.DELETE)
     applied = Applied(rule, "team:vision", 3, action, limits, (), "")
-    verdict = Verdict(Level.QUIET, "every device is at rest", since=SINCE, coverage=97)
+    verdict = IdleVerdict(Level.QUIET, "every device is at rest", since=SINCE, coverage=97)
     signals = Signals({(0, Kind.DUTY_CYCLE): Track(NOON - 240, 0.5, Level.QUIET)})
     node = node or factories.node(name="train", id="n-1", attempt=2)
-    base = Look(node, applied, verdict, signals, hourly=9_600_000_000)
+    base = IdleLook(node, applied, verdict, signals, hourly=9_600_000_000)
     return replace(base, **changes)
 
 
@@ -143,7 +143,7 @@ def test_the_body_names_the_node_and_the_facts_for_programs():
 
 
 def test_a_blind_node_is_told_of_with_the_signal_that_is_lacking():
-    verdict = Verdict(Level.UNKNOWN, "cpu", lacking=("cpu of worker 3 has stopped",))
+    verdict = IdleVerdict(Level.UNKNOWN, "cpu", lacking=("cpu of worker 3 has stopped",))
     text = text_of(body(unknown_message(look(verdict=verdict), NOON, SINCE)))
     assert "Since 2026-11-05T11:00:00Z, no signal proves that node train is idle or busy." in text
     assert "Lacking:  cpu of worker 3 has stopped" in text
@@ -169,7 +169,7 @@ def test_a_node_whose_keep_nobody_can_read_is_told_of_with_how_to_correct_it():
 
 @pytest.mark.parametrize(("rail", "offers"), [(Rail.MASS, True), (Rail.BREAKER, False)])
 def test_a_rail_that_holds_is_told_of_with_what_waits_and_what_to_type(rail, offers):
-    held = Held(rail, "7 of 9 nodes are idle", SINCE, ACTS)
+    held = RailHold(rail, "7 of 9 nodes are idle", SINCE, ACTS)
     message = held_message("lab", held, [9_600_000_000, 400_000_000, None], NOON)
     text = text_of(body(message))
     assert (
@@ -186,7 +186,7 @@ def test_a_rail_that_holds_is_told_of_with_what_waits_and_what_to_type(rail, off
 
 
 def test_a_rail_whose_nodes_have_no_price_and_no_end_says_so():
-    text = text_of(body(held_message("lab", Held(Rail.PAUSE, "a freeze", SINCE), [None], NOON)))
+    text = text_of(body(held_message("lab", RailHold(Rail.PAUSE, "a freeze", SINCE), [None], NOON)))
     assert "1 node waits" in text
     assert "Until:    not known" in text
     assert "Cost:     an unknown price" in text
@@ -201,7 +201,7 @@ def hostile_messages():
         name=HOSTILE, owner=HOSTILE, team=HOSTILE, zone=HOSTILE, project=HOSTILE, id=HOSTILE
     )
     found = look(
-        node=node, limits=(HOSTILE,), verdict=Verdict(Level.QUIET, HOSTILE, lacking=(HOSTILE,))
+        node=node, limits=(HOSTILE,), verdict=IdleVerdict(Level.QUIET, HOSTILE, lacking=(HOSTILE,))
     )
     return [
         idle_message(found, NOON, SINCE, ACTS, LINKS),
@@ -209,7 +209,7 @@ def hostile_messages():
         unknown_message(found, NOON, SINCE),
         ttl_message(node, NOON, SINCE, ACTS, None),
         keep_message(node, NOON, HOSTILE, None),
-        held_message(HOSTILE, Held(Rail.MASS, HOSTILE, SINCE), [None], NOON),
+        held_message(HOSTILE, RailHold(Rail.MASS, HOSTILE, SINCE), [None], NOON),
     ]
 
 

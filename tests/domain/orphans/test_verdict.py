@@ -16,7 +16,7 @@ from service.domain.orphans.orphan import STEWARD, Orphan, OrphanKind, OrphanVer
 from service.domain.orphans.verdict import (
     LOOKS,
     Finding,
-    Move,
+    OrphanMove,
     allowance,
     classify,
     next_move,
@@ -325,29 +325,41 @@ UNSURE = Finding(OrphanKind.OURS, DOUBT)
 @pytest.mark.parametrize(
     ("one", "found", "finding", "allowed", "move"),
     [
-        (orphan(**BY_ITSELF), None, None, OrphanVerdict.COLLECT, Move.GONE),
-        (orphan(), None, None, OrphanVerdict.OBSERVE, Move.GONE),
-        (orphan(**BY_ITSELF), shown(), None, OrphanVerdict.COLLECT, Move.KNOWN),
-        (orphan(**BY_SOMEONE), shown(), None, OrphanVerdict.COLLECT, Move.KNOWN),
-        (orphan(), shown(), OVER, OrphanVerdict.OBSERVE, Move.FOUND),
-        (orphan(**BY_ITSELF), shown(), OVER, OrphanVerdict.COLLECT, Move.DELETE),
-        (orphan(**BY_ITSELF), shown(), OVER, OrphanVerdict.OBSERVE, Move.RELEASE),
-        (orphan(**BY_ITSELF), shown(uid="7002"), OVER, OrphanVerdict.COLLECT, Move.RELEASE),
-        (orphan(**BY_ITSELF), shown(labels={}), NOT_OURS, OrphanVerdict.COLLECT, Move.RELEASE),
-        (orphan(**BY_ITSELF), shown(), LEFT, OrphanVerdict.COLLECT, Move.RELEASE),
-        (orphan(**BY_ITSELF), shown(), UNSURE, OrphanVerdict.COLLECT, Move.RELEASE),
-        (orphan(**BY_SOMEONE), shown(), UNSURE, OrphanVerdict.LEAVE, Move.DELETE),
-        (orphan(**BY_ITSELF), shown(state="DELETING"), OVER, OrphanVerdict.OBSERVE, Move.WAIT),
-        (orphan(**BY_SOMEONE), shown(), OVER, OrphanVerdict.OBSERVE, Move.DELETE),
-        (orphan(**BY_SOMEONE), shown(), LEFT, OrphanVerdict.OBSERVE, Move.DELETE),
-        (orphan(**BY_SOMEONE), shown(uid="7002"), OVER, OrphanVerdict.OBSERVE, Move.RELEASE),
-        (orphan(**BY_SOMEONE), shown(labels={}), NOT_OURS, OrphanVerdict.LEAVE, Move.RELEASE),
+        (orphan(**BY_ITSELF), None, None, OrphanVerdict.COLLECT, OrphanMove.GONE),
+        (orphan(), None, None, OrphanVerdict.OBSERVE, OrphanMove.GONE),
+        (orphan(**BY_ITSELF), shown(), None, OrphanVerdict.COLLECT, OrphanMove.KNOWN),
+        (orphan(**BY_SOMEONE), shown(), None, OrphanVerdict.COLLECT, OrphanMove.KNOWN),
+        (orphan(), shown(), OVER, OrphanVerdict.OBSERVE, OrphanMove.FOUND),
+        (orphan(**BY_ITSELF), shown(), OVER, OrphanVerdict.COLLECT, OrphanMove.DELETE),
+        (orphan(**BY_ITSELF), shown(), OVER, OrphanVerdict.OBSERVE, OrphanMove.RELEASE),
+        (orphan(**BY_ITSELF), shown(uid="7002"), OVER, OrphanVerdict.COLLECT, OrphanMove.RELEASE),
+        (
+            orphan(**BY_ITSELF),
+            shown(labels={}),
+            NOT_OURS,
+            OrphanVerdict.COLLECT,
+            OrphanMove.RELEASE,
+        ),
+        (orphan(**BY_ITSELF), shown(), LEFT, OrphanVerdict.COLLECT, OrphanMove.RELEASE),
+        (orphan(**BY_ITSELF), shown(), UNSURE, OrphanVerdict.COLLECT, OrphanMove.RELEASE),
+        (orphan(**BY_SOMEONE), shown(), UNSURE, OrphanVerdict.LEAVE, OrphanMove.DELETE),
+        (
+            orphan(**BY_ITSELF),
+            shown(state="DELETING"),
+            OVER,
+            OrphanVerdict.OBSERVE,
+            OrphanMove.WAIT,
+        ),
+        (orphan(**BY_SOMEONE), shown(), OVER, OrphanVerdict.OBSERVE, OrphanMove.DELETE),
+        (orphan(**BY_SOMEONE), shown(), LEFT, OrphanVerdict.OBSERVE, OrphanMove.DELETE),
+        (orphan(**BY_SOMEONE), shown(uid="7002"), OVER, OrphanVerdict.OBSERVE, OrphanMove.RELEASE),
+        (orphan(**BY_SOMEONE), shown(labels={}), NOT_OURS, OrphanVerdict.LEAVE, OrphanMove.RELEASE),
         (
             orphan(confirmed=True, **BY_SOMEONE),
             shown(labels={}),
             NOT_OURS,
             OrphanVerdict.LEAVE,
-            Move.DELETE,
+            OrphanMove.DELETE,
         ),
     ],
 )
@@ -357,7 +369,7 @@ def test_what_is_done_follows_from_what_is_there_now(one, found, finding, allowe
 
 def test_a_queued_resource_waits_for_the_node_that_is_at_work():
     one = orphan(shown=shown(**QR), **BY_SOMEONE)
-    assert next_move(one, one.shown, OVER, OrphanVerdict.COLLECT, occupied=True) is Move.WAIT
+    assert next_move(one, one.shown, OVER, OrphanVerdict.COLLECT, occupied=True) is OrphanMove.WAIT
 
 
 @given(
@@ -374,7 +386,7 @@ def test_nothing_that_is_not_ours_is_deleted_unless_its_name_was_repeated(
     for wish in (BY_ITSELF, BY_SOMEONE, {"wanted": ""}):
         asked = replace(one, confirmed=confirmed, **wish)
         move = next_move(asked, one.shown, finding, allowed, occupied=False)
-        if move is Move.DELETE:
+        if move is OrphanMove.DELETE:
             assert asked.to_be_deleted
             assert kind is not OrphanKind.STRANGER or confirmed
             assert asked.asked_by != STEWARD or allowed is OrphanVerdict.COLLECT

@@ -12,7 +12,7 @@ from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import rfc3339
 from service.domain.errors import NotAllowed
 from service.domain.nodes.node import Hardware
-from service.domain.nodes.placement import Key, Outcome, Placement
+from service.domain.nodes.placement import HardwareKey, Outcome, Placement
 from service.domain.placement.choice import (
     SHOWN,
     candidates,
@@ -245,7 +245,7 @@ FAILURES = st.builds(
 @given(st.lists(FAILURES, max_size=12))
 def test_nothing_is_tried_that_should_be_left_alone_while_another_is_free(history):
     resting, choice = find_cooldowns(KEYS, history, NOON), choose(KEYS, history, NOON)
-    free: list[Key] = [key for key in KEYS if key not in resting]
+    free: list[HardwareKey] = [key for key in KEYS if key not in resting]
     assert choice == choose(KEYS, reversed(history), NOON)
     if free:
         assert (choice.key, choice.at) == (free[0], NOON)

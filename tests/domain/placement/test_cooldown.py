@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.nodes.placement import Key, Outcome, Placement
+from service.domain.nodes.placement import HardwareKey, Outcome, Placement
 from service.domain.placement.cooldown import (
     DENIED_SECONDS,
     PROBE_SECONDS,
@@ -22,7 +22,7 @@ from service.domain.placement.cooldown import (
 )
 from tests.hands import NOON
 
-HERE = Key("us-west4-a", "v5litepod-8", "v5e", "spot")
+HERE = HardwareKey("us-west4-a", "v5litepod-8", "v5e", "spot")
 NEXT_DOOR = replace(HERE, zone="us-west4-b")
 ELSEWHERE = replace(HERE, zone="us-east5-a")
 LARGER = replace(HERE, accelerator_type="v5litepod-16")

@@ -13,11 +13,11 @@ from service.domain.catalog import catalog
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import CapacityUnavailable, QuotaExceeded
 from service.domain.placement.quota import (
-    Amount,
-    Fit,
+    HardwareAmount,
     Holding,
     Limit,
     LimitStanding,
+    QuotaFit,
     Size,
     Tier,
     claim_of,
@@ -36,7 +36,9 @@ LIMIT = Limit(
     "lab", "TPUV6E", "us-east5", "v6e", Tier.ON_DEMAND, Size.ANY, allowed=16, observed_at=NOON
 )
 AMOUNTS = st.builds(
-    lambda chips, each: Amount(chips, chips * each), st.integers(0, 4_096), st.sampled_from((1, 2))
+    lambda chips, each: HardwareAmount(chips, chips * each),
+    st.integers(0, 4_096),
+    st.sampled_from((1, 2)),
 )
 
 
@@ -152,11 +154,11 @@ def test_a_limit_of_a_zone_covers_no_other_zone():
 @pytest.mark.parametrize(
     ("name", "amount", "said"),
     [
-        ("v2-8", Amount(4, 8), "4 chips (8 cores)"),
-        ("v4-4096", Amount(2_048, 4_096), "2,048 chips (4,096 cores)"),
-        ("v5p-8", Amount(4, 8), "4 chips (8 cores)"),
-        ("v5litepod-1", Amount(1, 1), "1 chip"),
-        ("v6e-8", Amount(8, 8), "8 chips"),
+        ("v2-8", HardwareAmount(4, 8), "4 chips (8 cores)"),
+        ("v4-4096", HardwareAmount(2_048, 4_096), "2,048 chips (4,096 cores)"),
+        ("v5p-8", HardwareAmount(4, 8), "4 chips (8 cores)"),
+        ("v5litepod-1", HardwareAmount(1, 1), "1 chip"),
+        ("v6e-8", HardwareAmount(8, 8), "8 chips"),
     ],
 )
 def test_an_amount_is_kept_in_chips_and_in_cores(name, amount, said):
@@ -167,16 +169,16 @@ def test_an_amount_is_kept_in_chips_and_in_cores(name, amount, said):
 @pytest.mark.parametrize(
     ("need", "allowed", "taken", "fit"),
     [
-        (Amount(8, 8), 0, Amount(), Fit.NEVER),
-        (Amount(8, 8), 7, Amount(), Fit.NEVER),
-        (Amount(8, 8), 8, Amount(), Fit.YES),
-        (Amount(8, 8), 16, Amount(8, 8), Fit.YES),
-        (Amount(8, 8), 16, Amount(9, 9), Fit.NOT_NOW),
-        (Amount(4, 8), 3, Amount(), Fit.NEVER),
-        (Amount(4, 8), 4, Amount(), Fit.NOT_NOW),
-        (Amount(4, 8), 7, Amount(), Fit.NOT_NOW),
-        (Amount(4, 8), 8, Amount(), Fit.YES),
-        (Amount(4, 8), 15, Amount(4, 8), Fit.NOT_NOW),
+        (HardwareAmount(8, 8), 0, HardwareAmount(), QuotaFit.NEVER),
+        (HardwareAmount(8, 8), 7, HardwareAmount(), QuotaFit.NEVER),
+        (HardwareAmount(8, 8), 8, HardwareAmount(), QuotaFit.YES),
+        (HardwareAmount(8, 8), 16, HardwareAmount(8, 8), QuotaFit.YES),
+        (HardwareAmount(8, 8), 16, HardwareAmount(9, 9), QuotaFit.NOT_NOW),
+        (HardwareAmount(4, 8), 3, HardwareAmount(), QuotaFit.NEVER),
+        (HardwareAmount(4, 8), 4, HardwareAmount(), QuotaFit.NOT_NOW),
+        (HardwareAmount(4, 8), 7, HardwareAmount(), QuotaFit.NOT_NOW),
+        (HardwareAmount(4, 8), 8, HardwareAmount(), QuotaFit.YES),
+        (HardwareAmount(4, 8), 15, HardwareAmount(4, 8), QuotaFit.NOT_NOW),
     ],
 )
 def test_only_what_is_too_much_in_either_unit_can_never_fit(need, allowed, taken, fit):
@@ -185,16 +187,20 @@ def test_only_what_is_too_much_in_either_unit_can_never_fit(need, allowed, taken
 
 @given(AMOUNTS, st.integers(0, 10_000), AMOUNTS, AMOUNTS)
 def test_what_is_taken_never_makes_room_and_never_makes_it_impossible(need, allowed, some, more):
-    ranks = (Fit.YES, Fit.NOT_NOW, Fit.NEVER)
+    ranks = (QuotaFit.YES, QuotaFit.NOT_NOW, QuotaFit.NEVER)
     before, after = fits(need, allowed, some), fits(need, allowed, some + more)
     assert ranks.index(before) <= ranks.index(after)
-    assert (before is Fit.NEVER) == (after is Fit.NEVER) == (min(need.chips, need.cores) > allowed)
+    assert (
+        (before is QuotaFit.NEVER)
+        == (after is QuotaFit.NEVER)
+        == (min(need.chips, need.cores) > allowed)
+    )
 
 
 @given(AMOUNTS, st.integers(0, 10_000), AMOUNTS)
 def test_what_fits_does_so_in_both_units(need, allowed, taken):
     sums = need.chips + taken.chips, need.cores + taken.cores
-    assert (fits(need, allowed, taken) is Fit.YES) == (max(sums) <= allowed)
+    assert (fits(need, allowed, taken) is QuotaFit.YES) == (max(sums) <= allowed)
 
 
 def test_what_works_and_what_only_holds_are_counted_apart_and_others_not_at_all():
@@ -211,7 +217,7 @@ def test_what_works_and_what_only_holds_are_counted_apart_and_others_not_at_all(
         [],
         NOON,
     )
-    assert (found.used, found.held) == (Amount(12, 12), Amount(16, 16))
+    assert (found.used, found.held) == (HardwareAmount(12, 12), HardwareAmount(16, 16))
 
 
 # ---- how long it is believed
@@ -291,4 +297,8 @@ def test_what_is_held_is_listed_unless_a_limit_of_the_whole_region_tells_of_it(
 def test_what_is_held_in_a_region_is_summed_over_its_zones():
     some = [holding(), holding(zone="us-east5-b"), holding(used=False, chips=4)]
     (stock,) = stocks("lab", some, [])
-    assert (stock.project, stock.used, stock.held) == ("lab", Amount(16, 16), Amount(4, 4))
+    assert (stock.project, stock.used, stock.held) == (
+        "lab",
+        HardwareAmount(16, 16),
+        HardwareAmount(4, 4),
+    )

@@ -9,9 +9,16 @@ import pytest
 from service.domain.catalog import catalog
 from service.domain.errors import QuotaTooSmall
 from service.domain.nodes.node import Hardware
-from service.domain.nodes.placement import Key, Outcome
+from service.domain.nodes.placement import HardwareKey, Outcome
 from service.domain.placement.choice import choose, describe_passed
-from service.domain.placement.quota import Amount, Limit, LimitStanding, Size, Tally, Tier
+from service.domain.placement.quota import (
+    HardwareAmount,
+    Limit,
+    LimitStanding,
+    QuotaTally,
+    Size,
+    Tier,
+)
 from service.domain.placement.quota_admission import admitted, barred, claims, concerned, elsewhere
 from tests import factories
 from tests.hands import NOON
@@ -24,7 +31,7 @@ LIMIT = Limit(
 
 def known(allowed=0, standing=LimitStanding.FRESH, used=0, held=0, **changes):
     limit = replace(LIMIT, allowed=allowed, **changes)
-    return Tally(limit, standing, Amount(used, used), Amount(held, held))
+    return QuotaTally(limit, standing, HardwareAmount(used, used), HardwareAmount(held, held))
 
 
 def spec(**changes):
@@ -156,7 +163,9 @@ def test_ten_thousand_limits_make_no_endless_answer():
 
 def test_where_it_is_barred_it_is_left_alone_until_that_is_old():
     wanted = claims(spec())
-    assert set(wanted) == {Key(zone, "v5litepod-8", "v5e", "on_demand") for zone in (WEST, EAST)}
+    assert set(wanted) == {
+        HardwareKey(zone, "v5litepod-8", "v5e", "on_demand") for zone in (WEST, EAST)
+    }
     here = next(iter(wanted))
     later = replace(LIMIT, name="another", observed_at=NOON + 9)
     found = barred(wanted, [known(), known(name="another", observed_at=NOON + 9), known(8)])

@@ -12,9 +12,9 @@ from service.domain.pricing.price_book import Sku
 from service.domain.pricing.skus import (
     CLOUD_TPU,
     COMPUTE_ENGINE,
+    PriceTier,
     Quote,
     SkuFacts,
-    Tier,
     Unread,
     is_about_tpus,
     read,
@@ -32,7 +32,7 @@ def facts(description: str = "TpuV6e running in Columbus", **changes) -> SkuFact
         usage_type="OnDemand",
         regions=("us-east5",),
         unit="h",
-        tiers=(Tier("0", "USD", 2, 700_000_000),),
+        tiers=(PriceTier("0", "USD", 2, 700_000_000),),
         effective_at=SINCE,
     )
     return replace(base, **changes)
@@ -40,7 +40,7 @@ def facts(description: str = "TpuV6e running in Columbus", **changes) -> SkuFact
 
 def legacy(description: str, units: int = 8, nanos: int = 0, **changes) -> SkuFacts:
     """A SKU of the service of TPUs' own, whose usage type is OnDemand whatever it is."""
-    tiers = (Tier("0", "USD", units, nanos),)
+    tiers = (PriceTier("0", "USD", units, nanos),)
     return facts(description, service=CLOUD_TPU, regions=("us-central1",), tiers=tiers, **changes)
 
 
@@ -125,15 +125,15 @@ def test_the_same_chip_sold_in_another_way_is_told_apart_and_counted(description
         (facts(unit="mo"), "'mo', not by the hour"),
         (facts(unit=""), "not by the hour"),
         (facts(tiers=()), "0 tiers"),
-        (facts(tiers=(Tier("0", "USD", 2, 0), Tier("100", "USD", 1, 0))), "2 tiers"),
-        (facts(tiers=(Tier("100", "USD", 2, 0),)), "usage of 100"),
-        (facts(tiers=(Tier("0", "EUR", 2, 0),)), "EUR, not in USD"),
-        (facts(tiers=(Tier("0", "", 2, 0),)), "no currency, not in USD"),
-        (facts(tiers=(Tier("0", "USD", 0, 0),)), "cannot be"),
-        (facts(tiers=(Tier("0", "USD", -1, -500_000_000),)), "cannot be"),
-        (facts(tiers=(Tier("0", "USD", 3, -500_000_000),)), "cannot be"),
-        (facts(tiers=(Tier("0", "USD", 0, 1_000_000_000),)), "cannot be"),
-        (facts(tiers=(Tier("0", "USD", 100_001, 0),)), "more than any chip costs"),
+        (facts(tiers=(PriceTier("0", "USD", 2, 0), PriceTier("100", "USD", 1, 0))), "2 tiers"),
+        (facts(tiers=(PriceTier("100", "USD", 2, 0),)), "usage of 100"),
+        (facts(tiers=(PriceTier("0", "EUR", 2, 0),)), "EUR, not in USD"),
+        (facts(tiers=(PriceTier("0", "", 2, 0),)), "no currency, not in USD"),
+        (facts(tiers=(PriceTier("0", "USD", 0, 0),)), "cannot be"),
+        (facts(tiers=(PriceTier("0", "USD", -1, -500_000_000),)), "cannot be"),
+        (facts(tiers=(PriceTier("0", "USD", 3, -500_000_000),)), "cannot be"),
+        (facts(tiers=(PriceTier("0", "USD", 0, 1_000_000_000),)), "cannot be"),
+        (facts(tiers=(PriceTier("0", "USD", 100_001, 0),)), "more than any chip costs"),
         (facts(regions=()), "names no region"),
         (facts(regions=("us-east5", "global")), "'global' is no region"),
     ],
@@ -187,7 +187,7 @@ def test_two_skus_that_agree_on_a_price_are_one():
         "TpuV4 running in Iowa",
         id="NEW",
         regions=("us-central1",),
-        tiers=(Tier("0", "USD", 3, 220_000_000),),
+        tiers=(PriceTier("0", "USD", 3, 220_000_000),),
         effective_at=SINCE - 1,
     )
     for order in ([old, new], [new, old]):
@@ -196,7 +196,7 @@ def test_two_skus_that_agree_on_a_price_are_one():
 
 
 def test_two_skus_that_differ_in_a_price_give_none_and_name_each_other():
-    other = facts("TpuV6e running in Ohio", id="OTHER", tiers=(Tier("0", "USD", 3, 0),))
+    other = facts("TpuV6e running in Ohio", id="OTHER", tiers=(PriceTier("0", "USD", 3, 0),))
     reading = read([facts(), other, facts("TpuV5e running in Columbus", id="THIRD")])
     assert [quote.sku.generation for quote in reading.quotes] == ["v5e"]
     said = "says another price for v6e on_demand in us-east5"
@@ -208,7 +208,7 @@ def test_two_skus_that_differ_in_a_price_give_none_and_name_each_other():
 
 @given(st.integers(0, 99_999), st.integers(0, 999_999_999))
 def test_a_price_is_kept_to_the_nano_dollar(units, nanos):
-    reading = read([facts(tiers=(Tier("0", "USD", units, nanos),))])
+    reading = read([facts(tiers=(PriceTier("0", "USD", units, nanos),))])
     assert [quote.nanos for quote in reading.quotes] == (
         [units * 1_000_000_000 + nanos] if units or nanos else []
     )

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from service.domain.clock import HOUR
 from service.domain.reconciliation.commitments import (
     MOST_NODES,
+    BilledUsage,
     CommitmentCounter,
     Fee,
     Sold,
-    Usage,
     shares,
 )
 
@@ -31,8 +31,8 @@ def test_the_parts_of_an_amount_add_up_to_it_and_each_is_near_its_share(amount, 
         assert abs(part * whole - amount * weight) <= whole
 
 
-def used(name: str, chips: int, cost: int, discount: int) -> Usage:
-    return Usage(SOLD, ("lab", name, ""), "", cost, discount, cost, chips * HOUR)
+def used(name: str, chips: int, cost: int, discount: int) -> BilledUsage:
+    return BilledUsage(SOLD, ("lab", name, ""), "", cost, discount, cost, chips * HOUR)
 
 
 @given(st.lists(st.tuples(st.integers(1, 64), st.integers(0, 100)), min_size=1, max_size=12))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from service.domain.reconciliation.bill import neighbours, set_apart
-from service.domain.reconciliation.invoice import Key, Sum, invoices
+from service.domain.reconciliation.invoice import InvoiceKey, RowSum, invoices
 
-NOVEMBER, EURO = Key("A", "2026-11", "USD"), Key("A", "2026-11", "EUR")
-USED, TAX = Sum(3, 30, -5, 30, -5), Sum(1, 2, 0, 2, 0)
-NO_RATE = Sum(2, 0, 0, 10**19, -1)
+NOVEMBER, EURO = InvoiceKey("A", "2026-11", "USD"), InvoiceKey("A", "2026-11", "EUR")
+USED, TAX = RowSum(3, 30, -5, 30, -5), RowSum(1, 2, 0, 2, 0)
+NO_RATE = RowSum(2, 0, 0, 10**19, -1)
 
 
 def test_an_invoice_is_the_sum_of_what_was_compared_and_of_what_was_set_apart():

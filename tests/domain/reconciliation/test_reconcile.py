@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.clock import HOUR
-from service.domain.reconciliation.bill import Group, headline, in_chunks
+from service.domain.reconciliation.bill import ComparisonGroup, headline, in_chunks
 from service.domain.reconciliation.reconcile import reconcile
 from service.domain.reconciliation.variance import (
     PENDING_SECONDS,
     Billed,
     Charged,
     Difference,
+    InventorySight,
     Rules,
     Seen,
-    Sight,
     Verdict,
 )
 
@@ -26,7 +26,7 @@ MIDNIGHT = 1_793_491_200
 DOLLAR = 1_000_000_000
 OLD = Rules(newest=MIDNIGHT + 100 * HOUR)
 CENT = replace(OLD, tolerance=DOLLAR // 100)
-RAN = Sight(Seen.OBSERVED, "3 looks saw it READY")
+RAN = InventorySight(Seen.OBSERVED, "3 looks saw it READY")
 
 
 def billed(**changes):
@@ -133,7 +133,7 @@ def test_a_bill_without_a_node_is_a_leak_however_young_it_is():
     line = one([leak], [], young)
     assert (line.verdict, line.seen) == (Verdict.BILL_WITHOUT_NODE, Seen.NEVER)
     assert "no poll ever listed it" in line.reason
-    orphan = one([leak], [], young, {"theirs": Sight(Seen.ORPHAN, "the inventory saw it")})
+    orphan = one([leak], [], young, {"theirs": InventorySight(Seen.ORPHAN, "the inventory saw it")})
     assert (orphan.verdict, orphan.seen) == (Verdict.BILL_WITHOUT_NODE, Seen.ORPHAN)
     assert "the inventory saw it" in orphan.reason
 
@@ -262,7 +262,7 @@ def test_a_bill_that_says_what_the_ledger_says_matches_in_every_hour(ours):
 
 
 def group(verdict, **changes):
-    base = Group(verdict, "lab", "SKU-1", "v5e", "on_demand", 1, 0, 0, 0, 0, 0)
+    base = ComparisonGroup(verdict, "lab", "SKU-1", "v5e", "on_demand", 1, 0, 0, 0, 0, 0)
     return replace(base, **changes)
 
 

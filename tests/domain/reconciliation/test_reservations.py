@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from service.domain.clock import DAY, HOUR
 from service.domain.metering.reservation import Reservation
 from service.domain.reconciliation.reconcile import reconcile
-from service.domain.reconciliation.reservations import Hour, reservation_named, together
+from service.domain.reconciliation.reservations import BilledHour, reservation_named, together
 from service.domain.reconciliation.variance import Billed, Charged, Pair, Rules, Seen, Verdict
 
 MIDNIGHT = 1_793_491_200
@@ -254,7 +254,7 @@ def test_each_row_and_each_entry_is_in_exactly_one_comparison(rows, ours, by_nam
         for node in sorted({one.node_id for one in ours} | by_name)
     ]
     unused = [charged(one, reservation_id=one) for one in ("r-1", "r-2", "r-3")]
-    found = list(together(Hour(MIDNIGHT, rows, nodes, unused), (MARCH, MAY, june)))
+    found = list(together(BilledHour(MIDNIGHT, rows, nodes, unused), (MARCH, MAY, june)))
     theirs = [*rows, *(row for pair in nodes for row in pair.billed)]
     assert sorted(map(repr, (row for pair in found for row in pair.billed))) == sorted(
         map(repr, theirs)

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from service.emulator.artifacts.registry import Image, Registry, Shelf, patched_registry
+from service.emulator.artifacts.registry import Registry, RegistryImage, Shelf, patched_registry
 from service.emulator.errors import ApiError
 
 NAME = "us-docker.pkg.dev/lab/images/trainer"
@@ -91,4 +91,4 @@ def test_the_configuration_says_otherwise():
 )
 def test_a_configuration_that_makes_no_sense_is_refused(patch):
     with pytest.raises(ApiError):
-        patched_registry(Registry(images={"a": Image()}), patch)
+        patched_registry(Registry(images={"a": RegistryImage()}), patch)

@@ -13,7 +13,7 @@ from google.cloud.logging_v2.services.logging_service_v2.transports import (
 
 from service.emulator.errors import ApiError
 from service.emulator.surfaces.channel import LocalChannel
-from service.emulator.world.container_runs import Run
+from service.emulator.world.container_runs import ContainerRun
 from tests.emulator.factories import ClientCloud, Cloud, configured, name_of, node
 
 POD = {"accelerator_type": "v4-32"}
@@ -61,7 +61,7 @@ class Jobs:
         self.cloud = cloud or configured(played_workers="all", **patch)
 
     @property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[ContainerRun]:
         return list(self.cloud.world.runs)
 
     def ready(self, text: str | None = None, node_id: str = "a", **wanted: Any) -> str:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from service.emulator.artifacts.registry import Image, Registry
-from service.emulator.played.plan import Plan, plan_of
+from service.emulator.artifacts.registry import Registry, RegistryImage
+from service.emulator.played.plan import PlayedPlan, plan_of
 from service.emulator.played.task import TaskError, task_of
 from tests.emulator.played.given import task
 
 
-def plan(command=(), worker=0, image="", **env) -> Plan:
+def plan(command=(), worker=0, image="", **env) -> PlayedPlan:
     text = task(command=list(command), env=env)
     told = task_of(text.replace("gcr.io/lab/trainer", image) if image else text)
-    return plan_of(told, worker, Registry({"gcr.io/lab/gone": Image("missing")}))
+    return plan_of(told, worker, Registry({"gcr.io/lab/gone": RegistryImage("missing")}))
 
 
 def test_a_container_runs_for_a_minute_and_ends_well_unless_told_otherwise():
-    assert plan() == Plan()
-    assert (Plan().seconds, Plan().exit_code) == (60.0, 0)
+    assert plan() == PlayedPlan()
+    assert (PlayedPlan().seconds, PlayedPlan().exit_code) == (60.0, 0)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from service.emulator.app import build_world, running
 from service.emulator.workers.docker.containers import Container
 from service.emulator.workers.docker.formats import age
 from service.emulator.workers.docker.images import image_of
-from service.emulator.workers.docker.plan import Plan, plan_of
+from service.emulator.workers.docker.plan import ContainerPlan, plan_of
 from service.emulator.workers.path_shims import python
 from tests.emulator.docker import Docker
 from tests.emulator.factories import Web
@@ -59,7 +59,7 @@ def container(image="emulator/train:v1", command=(), **env):
 def test_a_plan_is_read_off_image_command_and_environment(image, command, env, expected):
     plan = plan_of(container(image, command, **env))
     assert plan == replace(plan, **expected)
-    assert isinstance(plan, Plan)
+    assert isinstance(plan, ContainerPlan)
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf"])

@@ -14,7 +14,7 @@ from service.application.cleanup.keeps import KeepOrder
 from service.application.cleanup.links import Missing
 from service.domain.errors import StewardError
 from service.domain.idle.links import KEEP_SECONDS
-from service.domain.idle.plan import Plan
+from service.domain.idle.plan import CleanupPlan
 from service.emulator.errors import ApiError
 from service.emulator.surfaces import control
 from tests.simulation.invariants import Violation
@@ -94,7 +94,7 @@ class People:
         plan = self._life.cleanup.plan(PROJECT, "ada")
         self._life.agenda.after(self._luck.uniform(1, 1_800), partial(self._apply, plan))
 
-    def _apply(self, shown: Plan) -> None:
+    def _apply(self, shown: CleanupPlan) -> None:
         """Apply what was shown: exactly that is ended, or nothing."""
         with suppress(StewardError):
             done = self._life.cleanup.apply(shown.id, "ada")
@@ -134,5 +134,5 @@ class People:
             self._has_kept(node_id, KEEP_SECONDS)
 
 
-def _nodes_of(plan: Plan) -> set[str]:
+def _nodes_of(plan: CleanupPlan) -> set[str]:
     return {entry.name for entry in plan.entries}

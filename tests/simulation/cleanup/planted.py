@@ -19,8 +19,8 @@ from service.controllers.lifecycle import launch
 from service.domain.idle import assess, course, proof, rails, report
 from service.domain.idle import links as domain_links
 from service.domain.idle import round as rounds
-from service.domain.idle.course import Course, State
-from service.domain.idle.proof import Evidence, Family, Signals, Verdict
+from service.domain.idle.course import IdleCourse, State
+from service.domain.idle.proof import ActivityEvidence, Family, IdleVerdict, Signals
 from service.domain.idle.rails import Allowed, Due, Rail, Waiting
 from service.domain.idle.signal import Kind, Level, Track
 from service.domain.nodes import deletion
@@ -40,7 +40,7 @@ def nothing_is_ever_a_candidate() -> Any:
 
 def everything_is_unknown() -> Any:
     """Nobody knows anything of any node."""
-    return patch.object(assess, "verdict_on", lambda *_: Verdict(Level.UNKNOWN, "who knows"))
+    return patch.object(assess, "verdict_on", lambda *_: IdleVerdict(Level.UNKNOWN, "who knows"))
 
 
 def the_breaker_never_closes() -> Any:
@@ -78,7 +78,7 @@ def held_devices_are_free() -> Any:
     """A process that holds the device is overlooked, as is what it did."""
     real = proof.judge
 
-    def judge(evidence: Any, *more: Any) -> Verdict:
+    def judge(evidence: Any, *more: Any) -> IdleVerdict:
         tracks = {
             key: track._replace(at_rest=((0, track.end),), broken_at=None, level=Level.QUIET)
             for key, track in evidence.tracks.items()
@@ -92,7 +92,7 @@ def what_is_missing_counts_as_zero() -> Any:
     """A signal of which nothing came, or nothing comes any more, is one at rest."""
     real = proof.judge
 
-    def judge(evidence: Evidence, idle_after: int, now: int, delay: int) -> Verdict:
+    def judge(evidence: ActivityEvidence, idle_after: int, now: int, delay: int) -> IdleVerdict:
         nothing = Track(now, 0.0, Level.QUIET, ((0, now),))
         keys = [(worker, kind) for worker in range(evidence.workers) for kind in _NEEDED]
         known = {
@@ -124,7 +124,7 @@ def the_last_reading_stays_true() -> Any:
     """Whatever a signal said last, it says for ever."""
     real = proof.judge
 
-    def judge(evidence: Evidence, idle_after: int, now: int, delay: int) -> Verdict:
+    def judge(evidence: ActivityEvidence, idle_after: int, now: int, delay: int) -> IdleVerdict:
         tracks = {
             key: track._replace(end=now, at_rest=(*track.at_rest, (track.end, now)))
             if track.level is Level.QUIET
@@ -234,10 +234,10 @@ def what_an_earlier_incarnation_did_counts() -> Any:
     return stack
 
 
-def _course_of_any(subject: Any, now: int) -> Course:
+def _course_of_any(subject: Any, now: int) -> IdleCourse:
     if subject.watched is None:
-        return Course(subject.node.id, subject.node.attempt, State.WARMING, now)
-    found: Course = subject.watched.course
+        return IdleCourse(subject.node.id, subject.node.attempt, State.WARMING, now)
+    found: IdleCourse = subject.watched.course
     return replace(found, incarnation=subject.node.attempt)
 
 
@@ -251,7 +251,7 @@ def unknown_for_long_is_at_rest() -> Any:
     real = course.advance
 
     def advance(
-        before: Course, verdict: Verdict, applied: Any, now: int, *more: Any, **how: Any
+        before: IdleCourse, verdict: IdleVerdict, applied: Any, now: int, *more: Any, **how: Any
     ) -> Any:
         frozen, node = before.frozen_at, (before.node_id, before.incarnation)
         if frozen is not None and now - frozen >= 7_200:

@@ -30,7 +30,7 @@ from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.idle.assess import Times
 from service.domain.idle.policy import Action, Policy, Recipient, rule_of
 from service.domain.nodes.node import IdlePolicy
-from service.domain.nodes.request import Wish
+from service.domain.nodes.request import RequestedNode
 from service.emulator.app import build_world
 from service.emulator.surfaces import control
 from service.emulator.surfaces.channel import LocalChannel
@@ -221,7 +221,7 @@ class Run:
             is_dark = is_dark and 4 * (len(self.oracle.unseen) + 1) <= number + 1
             spot = 0.8 if self.is_meddled else 0.3
             is_spot = luck.random() < spot and not is_dark  # made again, it would be seen
-            wish = Wish(
+            wish = RequestedNode(
                 project=PROJECT,
                 name=f"n-{number}",
                 owner=luck.choice(["ada", "ada", "bob", "", ""]),
@@ -249,7 +249,7 @@ class Run:
         own = IdlePolicy(after_seconds=900, grace_seconds=GRACE, action="delete")
         for number in range(THRONG):
             workload = Workload.IDLE if number < THRONG_IDLE else Workload.BUSY
-            wish = Wish(
+            wish = RequestedNode(
                 project=PROJECT,
                 name=f"n-{number}",
                 accelerator_type="v5litepod-1",

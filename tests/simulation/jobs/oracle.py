@@ -15,7 +15,7 @@ from service.domain.nodes.node import ENDED, Asked, Node
 from service.domain.nodes.placement import Outcome
 from service.emulator.nodes.nodes import NodeRecord
 from service.emulator.world.bill import Transition
-from service.emulator.world.container_runs import Cause, Run
+from service.emulator.world.container_runs import Cause, ContainerRun
 from service.emulator.world.world import World
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
@@ -79,7 +79,7 @@ class JobOracle:
 
     # at each moment
 
-    def _started(self, run: Run) -> None:
+    def _started(self, run: ContainerRun) -> None:
         """One container on a worker, one attempt of a job."""
         for other in self.world.runs:
             if other is run or other.end is not None:
@@ -190,7 +190,7 @@ class JobOracle:
         if self.truth.violations:
             raise Violation(self.truth.violations[0])
         self.check_sums(jobs)
-        runs: dict[str, list[Run]] = defaultdict(list)
+        runs: dict[str, list[ContainerRun]] = defaultdict(list)
         for run in self.world.runs:
             runs[run.attempt].append(run)
         with self.units.reading() as unit:
@@ -229,7 +229,9 @@ class JobOracle:
         if job.reason not in allowed:
             raise self._wrong(f"{job.id} ended with {job.reason} before its first attempt")
 
-    def _check_run(self, unit: Unit, job: Job, attempts: Sequence[Attempt], run: Run) -> None:
+    def _check_run(
+        self, unit: Unit, job: Job, attempts: Sequence[Attempt], run: ContainerRun
+    ) -> None:
         """It ran while its job did, once all workers had the image, and at the job's cost."""
         assert job.ended_at is not None
         if run.start > job.ended_at + 1:
@@ -246,7 +248,7 @@ class JobOracle:
                 self._check_payer(unit, job, attempts, run, second)
 
     def _check_payer(
-        self, unit: Unit, job: Job, attempts: Sequence[Attempt], run: Run, second: int
+        self, unit: Unit, job: Job, attempts: Sequence[Attempt], run: ContainerRun, second: int
     ) -> None:
         [attempt] = [one for one in attempts if one.id == run.attempt]
         decided = self.decided[attempt.id].at
@@ -254,10 +256,12 @@ class JobOracle:
         if whose[-1].job != job.id and second < decided:
             raise self._wrong(f"{run.attempt} ran at {second} at the cost of {whose[-1].job!r}")
 
-    def _lasted_until(self, run: Run) -> float:
+    def _lasted_until(self, run: ContainerRun) -> float:
         return self.agenda.now if run.end is None else run.end
 
-    def _check_attempt(self, unit: Unit, job: Job, attempt: Attempt, runs: Sequence[Run]) -> None:
+    def _check_attempt(
+        self, unit: Unit, job: Job, attempt: Attempt, runs: Sequence[ContainerRun]
+    ) -> None:
         self.attempts += 1
         node = unit.nodes.get(attempt.node_id)
         self._check_exit_codes(attempt, runs)
@@ -270,7 +274,7 @@ class JobOracle:
                 f" on {self._moves[node.id]}, decided at {self.decided[attempt.id]}"
             )
 
-    def _check_exit_codes(self, attempt: Attempt, runs: Sequence[Run]) -> None:
+    def _check_exit_codes(self, attempt: Attempt, runs: Sequence[ContainerRun]) -> None:
         real = {str(run.worker): run.exit_code for run in runs}
         for worker, code in attempt.exit_codes.items():
             if code is not None and code != real.get(worker):
@@ -279,7 +283,7 @@ class JobOracle:
                 )
 
     def _is_true(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a table
-        self, job: Job, attempt: Attempt, node: Node, runs: Sequence[Run]
+        self, job: Job, attempt: Attempt, node: Node, runs: Sequence[ContainerRun]
     ) -> bool:
         """Whether the reason of an attempt is what happened to it."""
         reason, workers = attempt.reason, self.hosts.get(attempt.id, 0)
@@ -333,7 +337,7 @@ class JobOracle:
             case _:
                 return False
 
-    def _lost_at(self, attempt: Attempt, runs: Sequence[Run]) -> float | None:
+    def _lost_at(self, attempt: Attempt, runs: Sequence[ContainerRun]) -> float | None:
         """When the world first showed that hardware of the attempt was lost; None for never."""
         away = [
             at
@@ -399,7 +403,7 @@ def _check_claims(
             raise Violation(f"{job.id} pays for {node_id} in {found}, and held it {claims}")
 
 
-def _ended_done(run: Run, env: Mapping[str, str]) -> bool:
+def _ended_done(run: ContainerRun, env: Mapping[str, str]) -> bool:
     """Whether a program ended, by itself or as it was told to, once it had said that it is done."""
     said = env.get("EMULATOR_DONE_SECONDS")
     return said is not None and run.end is not None and run.start + float(said) <= run.end

@@ -17,11 +17,11 @@ from service.controllers.jobs.jobs import JobsController
 from service.domain.jobs import next as next_step
 from service.domain.jobs import outcome, transition
 from service.domain.jobs.job import Attempt, Job, JobState, Reason
-from service.domain.jobs.next import Decision, Step
-from service.domain.jobs.outcome import Verdict
+from service.domain.jobs.next import AttemptDecision, AttemptStep
+from service.domain.jobs.outcome import AttemptVerdict
 from service.domain.jobs.pace import is_delivery_due
-from service.domain.jobs.phases import Claim, claims
-from service.domain.jobs.transition import Changed
+from service.domain.jobs.phases import AttemptSeconds, claims
+from service.domain.jobs.transition import JobTransition
 from service.domain.nodes.node import Node
 from service.emulator.played.worker import PlayedWorker
 from service.store.jobs import Jobs
@@ -33,16 +33,20 @@ Planting = Callable[[], Any]
 
 def nothing_is_ever_started() -> Any:
     """No attempt goes beyond the wait for its node."""
-    return _deciding(lambda found: Decision(Step.WAIT) if found.step is Step.BEGIN else found)
+    return _deciding(
+        lambda found: (
+            AttemptDecision(AttemptStep.WAIT) if found.step is AttemptStep.BEGIN else found
+        )
+    )
 
 
 def every_attempt_is_unknown() -> Any:
     """Nobody finds out why an attempt ended."""
 
-    def unknown(found: Decision) -> Decision:
-        if found.step is not Step.END:
+    def unknown(found: AttemptDecision) -> AttemptDecision:
+        if found.step is not AttemptStep.END:
             return found
-        return replace(found, verdict=Verdict(Reason.UNKNOWN, "who knows"))
+        return replace(found, verdict=AttemptVerdict(Reason.UNKNOWN, "who knows"))
 
     return _deciding(unknown)
 
@@ -107,8 +111,8 @@ def acknowledged_before_the_commit() -> Any:
     save = JobsController._save
 
     def eager(
-        self: JobsController, changed: Changed, before: Attempt, node: Node, lease: Any
-    ) -> Changed:
+        self: JobsController, changed: JobTransition, before: Attempt, node: Node, lease: Any
+    ) -> JobTransition:
         if changed.follow is not None and changed.attempt.placement:
             self._mailbox.deliver(changed.job, changed.attempt, node, lease)
         return save(self, changed, before, node, lease)
@@ -141,8 +145,8 @@ def old_container_not_removed() -> Any:
 def infrastructure_by_default() -> Any:
     """A program that fails is taken for lost hardware."""
 
-    def lost(*_: object) -> Verdict:
-        return Verdict(Reason.PREEMPTED, "it must have been preempted")
+    def lost(*_: object) -> AttemptVerdict:
+        return AttemptVerdict(Reason.PREEMPTED, "it must have been preempted")
 
     return patch.object(outcome, "_program_failed", lost)
 
@@ -150,7 +154,7 @@ def infrastructure_by_default() -> Any:
 def segments_overlap_by_a_second() -> Any:
     """A claim answers for the first second of the next one as well."""
 
-    def longer(*what: Any, **more: Any) -> list[Claim]:
+    def longer(*what: Any, **more: Any) -> list[AttemptSeconds]:
         return [replace(one, end=one.end + 1) for one in claims(*what, **more)]
 
     return patch.object(cost, "claims", longer)
@@ -197,7 +201,7 @@ def two_jobs_on_one_node() -> Any:
     return stack
 
 
-def _deciding(changed: Callable[[Decision], Decision]) -> Any:
+def _deciding(changed: Callable[[AttemptDecision], AttemptDecision]) -> Any:
     decide = next_step.decide
     return patch.object(controller, "decide", lambda *what: changed(decide(*what)))
 

@@ -15,7 +15,7 @@ from service.application.jobs.jobs import JobService
 from service.application.nodes.requests import NodeRequests
 from service.domain.catalog.provisioning import Architecture
 from service.domain.errors import Conflict, QuotaTooSmall, Rejected, StoreUnavailable
-from service.domain.idempotency import Key
+from service.domain.idempotency import RequestKey
 from service.domain.jobs.job import Job
 from service.domain.jobs.submission import Submission
 from service.domain.nodes.node import Node
@@ -62,7 +62,7 @@ class Submitters:
 
     def _submit(self, number: int) -> None:
         luck = Random(f"{self.luck.random()}/{number}")
-        submission, key = self._draw(luck), Key(f"job-{number}", str(number))
+        submission, key = self._draw(luck), RequestKey(f"job-{number}", str(number))
         try:
             shown = self._ask(lambda: self.service.submit(submission, key=key)).shown
             if luck.random() < 0.3:

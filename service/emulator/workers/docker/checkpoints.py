@@ -13,7 +13,7 @@ STEP = re.compile(r"step-(\d+)")
 ACCOUNT = "/computeMetadata/v1/instance/service-accounts/default"
 
 
-class Refused(Exception):
+class CheckpointRefused(Exception):
     """What Cloud Storage refused, in words for the container's log."""
 
 
@@ -44,7 +44,9 @@ def _parts(directory: str) -> tuple[str, str]:
     """Split a directory into its bucket, quoted, and the beginning of its objects' names."""
     match = DIRECTORY.fullmatch(directory)
     if match is None:
-        raise Refused(f"STEWARD_CHECKPOINT_DIR must be gs://BUCKET/DIRECTORY: {directory}")
+        raise CheckpointRefused(
+            f"STEWARD_CHECKPOINT_DIR must be gs://BUCKET/DIRECTORY: {directory}"
+        )
     prefix = (match[2] or "").strip("/")
     return quote(match[1], safe=""), f"{prefix}/" if prefix else ""
 
@@ -55,7 +57,9 @@ def _ask(verb: str, path: str, body: bytes = b"") -> bytes:
         bearer = {"Authorization": f"Bearer {json.loads(token)['access_token']}"}
         status, content = worker.request(verb, path, body, bearer)
     except (OSError, ValueError, KeyError) as error:
-        raise Refused(f"Cloud Storage cannot be reached: {error}") from None
+        raise CheckpointRefused(f"Cloud Storage cannot be reached: {error}") from None
     if status != 200:
-        raise Refused(f"Cloud Storage answered {status}: {content.decode(errors='replace')}")
+        raise CheckpointRefused(
+            f"Cloud Storage answered {status}: {content.decode(errors='replace')}"
+        )
     return content

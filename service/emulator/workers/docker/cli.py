@@ -9,7 +9,7 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from service.emulator.workers.docker import ending, listing
-from service.emulator.workers.docker.containers import Refused, Store
+from service.emulator.workers.docker.containers import ContainerRefused, Store
 from service.emulator.workers.docker.formats import BadTemplate, filled
 from service.emulator.workers.docker.image_commands import (
     inspect_image,
@@ -145,7 +145,7 @@ def _tried(name: str, command: Command, store: Store, args: list[str]) -> int:
     except (Usage, BadTemplate) as error:
         sys.stderr.write(f"{error}\nSee 'docker {name} --help'.\n")
         return 1
-    except (Refused, OSError, ValueError) as error:
+    except (ContainerRefused, OSError, ValueError) as error:
         sys.stderr.write(f"Error response from daemon: {error}\n")
         return 1
 

@@ -21,7 +21,7 @@ LOOK_SECONDS = 0.02
 START_SECONDS = 5.0
 
 
-class Refused(Exception):
+class ContainerRefused(Exception):
     """What the daemon would answer with an error."""
 
 
@@ -90,7 +90,7 @@ class Store:
     def add(self, container: Container) -> None:
         """Write a new container down; raises Refused for a name that cannot be or is taken."""
         if NAME.fullmatch(container.name) is None:
-            raise Refused(
+            raise ContainerRefused(
                 f"Invalid container name ({container.name}), only {NAME.pattern[:-1]} are allowed"
             )
         claim = self.root / "names" / container.name
@@ -98,7 +98,7 @@ class Store:
             with claim.open("x") as file:
                 file.write(container.id)
         except FileExistsError:
-            raise Refused(
+            raise ContainerRefused(
                 f'Conflict. The container name "/{container.name}" is already in use by container'
                 f' "{claim.read_text()}". You have to remove (or rename) that container to be able'
                 " to reuse that name."
@@ -146,7 +146,7 @@ class Store:
         exact = [each for each in everything if reference in {each.id, each.name}]
         prefixed = [each for each in everything if each.id.startswith(reference)]
         if not reference or not (exact or prefixed):
-            raise Refused(f"No such container: {reference}")
+            raise ContainerRefused(f"No such container: {reference}")
         return (exact or prefixed)[0]
 
     def state(self, container: Container) -> State:

@@ -10,7 +10,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from service.emulator.workers.docker import worker
-from service.emulator.workers.docker.containers import LOOK_SECONDS, Container, Refused, Store
+from service.emulator.workers.docker.containers import (
+    LOOK_SECONDS,
+    Container,
+    ContainerRefused,
+    Store,
+)
 from service.emulator.workers.docker.shim import program_of, report
 from service.emulator.workers.options import is_set, known, last, parse, required
 
@@ -64,7 +69,9 @@ def kill(store: Store, args: list[str]) -> int:
     def end(name: str) -> str:
         container = store.find(name)
         if not store.state(container).running:
-            raise Refused(f"cannot kill container: {name}: container {container.id} is not running")
+            raise ContainerRefused(
+                f"cannot kill container: {name}: container {container.id} is not running"
+            )
         if number == signal.SIGKILL:
             _kill(store, container)
         else:
@@ -81,12 +88,12 @@ def remove(store: Store, args: list[str]) -> int:
     def end(name: str) -> str:
         try:
             container = store.find(name)
-        except Refused:
+        except ContainerRefused:
             if is_set(options, "force"):
                 return name
             raise
         if store.state(container).running and not is_set(options, "force"):
-            raise Refused(
+            raise ContainerRefused(
                 f'cannot remove container "/{container.name}": container is running: stop the'
                 " container before removing or force remove"
             )
@@ -103,7 +110,7 @@ def execute(store: Store, args: list[str]) -> int:
     _, words = parse(args, EXEC_OPTIONS)
     container = store.find(required(words, "exec"))
     if not store.state(container).running:
-        raise Refused(f"container {container.id} is not running")
+        raise ContainerRefused(f"container {container.id} is not running")
     return 0
 
 
@@ -113,7 +120,7 @@ def _each(names: list[str], act: Callable[[str], object]) -> int:
     for name in names:
         try:
             sys.stdout.write(f"{act(name)}\n")
-        except Refused as error:
+        except ContainerRefused as error:
             failed = 1
             sys.stderr.write(f"Error response from daemon: {error}\n")
         sys.stdout.flush()
@@ -143,4 +150,4 @@ def _signal_number(text: str) -> int:
     try:
         return signal.Signals[name]
     except KeyError:
-        raise Refused(f"Invalid signal: {text}") from None
+        raise ContainerRefused(f"Invalid signal: {text}") from None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from service.emulator.workers.docker import worker
 from service.emulator.workers.docker.clock import now
-from service.emulator.workers.docker.containers import Refused
+from service.emulator.workers.docker.containers import ContainerRefused
 
 REFERENCE = re.compile(
     r"(?P<name>(?:[A-Za-z0-9.-]+(?::\d+)?/)?[a-z0-9]+(?:[._:/-]+[a-z0-9]+)*?)(?::(?P<tag>\w[\w.-]{0,127}))?"
@@ -30,7 +30,7 @@ SLOW = re.compile(r"(?:^|[/:_.-])slowpull-(\d+(?:\.\d+)?)s(?=$|[/:_.-])")
 
 
 @dataclass(frozen=True)
-class Image:
+class WorkerImage:
     name: str
     tag: str
     digest: str = ""
@@ -58,18 +58,20 @@ class Image:
         return self.name if "/" in self.name else f"library/{self.name}"
 
 
-def image_of(reference: str) -> Image:
+def image_of(reference: str) -> WorkerImage:
     """Read a reference; raises Refused in docker's words."""
     name, colon, tag = reference.partition("@")[0].rpartition(":")
     if not colon or "/" in tag:
         name, tag = reference.partition("@")[0], ""
     remote = name.partition("/")[2] or name  # the host of a registry may have capitals
     if remote != remote.lower():
-        raise Refused(f"invalid reference format: repository name ({name}) must be lowercase")
+        raise ContainerRefused(
+            f"invalid reference format: repository name ({name}) must be lowercase"
+        )
     match = REFERENCE.fullmatch(reference)
     if match is None:
-        raise Refused("invalid reference format")
-    return Image(name, tag or "latest", match["digest"] or "")
+        raise ContainerRefused("invalid reference format")
+    return WorkerImage(name, tag or "latest", match["digest"] or "")
 
 
 class Images:
@@ -77,27 +79,27 @@ class Images:
         self._root = root / "images"
         self._root.mkdir(parents=True, exist_ok=True)
 
-    def all(self) -> list[tuple[Image, float]]:
+    def all(self) -> list[tuple[WorkerImage, float]]:
         """List what is here, with the time at which it came, the newest first."""
         found = [json.loads(path.read_text()) for path in self._root.iterdir()]
         pairs = [(image_of(each["reference"]), float(each["at"])) for each in found]
         return sorted(pairs, key=lambda pair: -pair[1])
 
-    def has(self, image: Image) -> bool:
+    def has(self, image: WorkerImage) -> bool:
         return (self._root / image.id).exists()
 
-    def keep(self, image: Image, repo_digest: str) -> None:
+    def keep(self, image: WorkerImage, repo_digest: str) -> None:
         content = {"reference": image.reference, "at": now(), "repo_digest": repo_digest}
         (self._root / image.id).write_text(json.dumps(content))
 
-    def repo_digest(self, image: Image) -> str:
+    def repo_digest(self, image: WorkerImage) -> str:
         """Name an image that is here by its content."""
         content = json.loads((self._root / image.id).read_text())
         return str(content["repo_digest"])
 
-    def drop(self, image: Image) -> None:
+    def drop(self, image: WorkerImage) -> None:
         if not self.has(image):
-            raise Refused(f"No such image: {image.reference}")
+            raise ContainerRefused(f"No such image: {image.reference}")
         (self._root / image.id).unlink()
 
 
@@ -112,7 +114,7 @@ class Pull:
     """What a tag stands for now, as `sha256:…`; empty for a digest made from its name."""
 
 
-def plan_pull(image: Image, env: Mapping[str, str], told: Mapping[str, object]) -> Pull:
+def plan_pull(image: WorkerImage, env: Mapping[str, str], told: Mapping[str, object]) -> Pull:
     """Decide by the image's name, then the environment, then the emulator's configuration."""
     slow = SLOW.search(f"{image.name}:{image.tag}")
     by_name = next((WORDS[word] for word in image.words if word in WORDS), "")
@@ -126,7 +128,7 @@ def plan_pull(image: Image, env: Mapping[str, str], told: Mapping[str, object]) 
     )
 
 
-def refusal(image: Image, fails: str) -> str:
+def refusal(image: WorkerImage, fails: str) -> str:
     """Say a failure in docker's words."""
     match fails:
         case "denied":
@@ -148,13 +150,13 @@ def refusal(image: Image, fails: str) -> str:
             return fails
 
 
-def pull(images: Images, image: Image, env: Mapping[str, str]) -> list[str]:
+def pull(images: Images, image: WorkerImage, env: Mapping[str, str]) -> list[str]:
     """Let an image come, which takes its time, and give what docker says; raises Refused."""
     known = images.has(image)
     plan = plan_pull(image, env, worker.image(image.name))
     time.sleep(plan.seconds / worker.speed())
     if plan.fails:
-        raise Refused(refusal(image, plan.fails))
+        raise ContainerRefused(refusal(image, plan.fails))
     moved = f"{image.name}@{plan.digest}" if plan.digest and not image.digest else ""
     images.keep(image, moved or image.repo_digest)
     status = "Image is up to date" if known else "Downloaded newer image"

@@ -13,12 +13,12 @@ from typing import Any
 from service.emulator.workers.docker.containers import (
     LOOK_SECONDS,
     Container,
-    Refused,
+    ContainerRefused,
     State,
     Store,
 )
 from service.emulator.workers.docker.formats import filled, fixed_moment, moment_ns, rows_shown
-from service.emulator.workers.docker.log import Entry, Reader
+from service.emulator.workers.docker.log import ContainerLogEntry, Reader
 from service.emulator.workers.docker.shown import PS, document, row
 from service.emulator.workers.options import is_set, known, last, parse, required
 
@@ -95,7 +95,7 @@ def inspect(store: Store, args: list[str]) -> int:
     for name in names:
         try:
             container = store.find(name)
-        except Refused:
+        except ContainerRefused:
             missing.append(name)
         else:
             found.append(document(container, store.state(container)))
@@ -118,10 +118,10 @@ class View:
     tail: int | None = None
     timestamps: bool = False
 
-    def shows(self, entry: Entry) -> bool:
+    def shows(self, entry: ContainerLogEntry) -> bool:
         return self.since <= entry.at and (not self.until or entry.at <= self.until)
 
-    def text(self, entry: Entry) -> bytes:
+    def text(self, entry: ContainerLogEntry) -> bytes:
         """Write an entry as docker does: a timestamp stands before each piece of a long line."""
         stamp = f"{fixed_moment(entry.at)} ".encode() if self.timestamps else b""
         return stamp + entry.text + (b"\n" if entry.whole else b"")
@@ -130,7 +130,7 @@ class View:
 def follow(store: Store, container: Container, view: View, *, forever: bool) -> None:
     """Write a container's log to where it belongs, to its end if that is asked for."""
     reader = Reader(store.directory(container) / "log")
-    found: Iterable[Entry] = reader.entries()
+    found: Iterable[ContainerLogEntry] = reader.entries()
     if view.tail is not None:
         found = deque(filter(view.shows, found), view.tail)
     while True:
@@ -145,7 +145,7 @@ def follow(store: Store, container: Container, view: View, *, forever: bool) -> 
         found = reader.entries()
 
 
-def _write_entries(entries: Iterable[Entry], view: View) -> None:
+def _write_entries(entries: Iterable[ContainerLogEntry], view: View) -> None:
     wrote = False
     for entry in filter(view.shows, entries):
         stream = sys.stderr if entry.stream == "stderr" else sys.stdout
@@ -159,7 +159,7 @@ def _write_entries(entries: Iterable[Entry], view: View) -> None:
 def _filter(text: str) -> tuple[str, str]:
     key, _, value = text.partition("=")
     if key not in FILTERS:
-        raise Refused(f"invalid filter '{key}'")
+        raise ContainerRefused(f"invalid filter '{key}'")
     return key, value
 
 

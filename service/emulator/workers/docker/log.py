@@ -19,7 +19,7 @@ UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 STREAMS = {"o": "stdout", "e": "stderr"}
 
 
-class Entry(NamedTuple):
+class ContainerLogEntry(NamedTuple):
     """One line, or one piece of a long line; all pieces of a line have the time of the first."""
 
     at: int
@@ -53,7 +53,7 @@ def bounds_of(options: Mapping[str, str]) -> Bounds:
 
 
 @dataclass
-class Stream:
+class OutputStream:
     """What one of the two outputs has begun to write."""
 
     letter: str
@@ -100,7 +100,7 @@ class Writer:
     def __post_init__(self) -> None:
         self._file = self.path.open("ab", buffering=0)
         self._stamps = _stamps()
-        self._streams = {letter: Stream(letter) for letter in STREAMS}
+        self._streams = {letter: OutputStream(letter) for letter in STREAMS}
 
     def take(self, letter: str, data: bytes) -> None:
         """Write what was read from an output; nothing read is its end."""
@@ -145,7 +145,7 @@ class Reader:
         self._finished = False
         self._begun = b""
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[ContainerLogEntry]:
         """Give what was written since the last look."""
         while (self._file is not None and not self._finished) or self._open_next():
             # Whether the file has a successor is asked before its end is read.
@@ -158,7 +158,7 @@ class Reader:
         if self._file is not None:
             self._file.close()
 
-    def _read(self) -> Iterator[Entry]:
+    def _read(self) -> Iterator[ContainerLogEntry]:
         assert self._file is not None
         while data := self._file.read(1 << 20):
             *records, self._begun = (self._begun + data).split(b"\n")
@@ -181,10 +181,10 @@ class Reader:
         return False
 
 
-def _entry(record: bytes) -> Entry:
+def _entry(record: bytes) -> ContainerLogEntry:
     head, _, text = record.partition(b" ")
     kind, _, text = text.partition(b" ")
-    return Entry(int(head), STREAMS[chr(kind[0])], text, kind[1:2] == b".")
+    return ContainerLogEntry(int(head), STREAMS[chr(kind[0])], text, kind[1:2] == b".")
 
 
 def _stamps() -> Iterator[int]:

@@ -22,7 +22,7 @@ IDLE_PROGRAMS = {"true", "false", "echo", "sleep"}
 
 
 @dataclass(frozen=True)
-class Plan:
+class ContainerPlan:
     """All that a container will do; seconds are those of the emulated cloud."""
 
     seconds: float = 60.0
@@ -56,7 +56,7 @@ class Plan:
     checkpoint_dir: str = ""
 
 
-def plan_of(container: Container) -> Plan:
+def plan_of(container: Container) -> ContainerPlan:
     """Read a plan, the environment counting most; raises ValueError for one that makes no sense."""
     plan = _of_command(container.command, _of_tag(container.image.partition("@")[0]))
     env = container.env
@@ -94,7 +94,7 @@ def disk_bytes(env: Mapping[str, str]) -> int | None:
     return int(_number(env, DISK, 0.0)) if env.get(DISK) else None
 
 
-def _with_lines(plan: Plan, env: Mapping[str, str]) -> Plan:
+def _with_lines(plan: ContainerPlan, env: Mapping[str, str]) -> ContainerPlan:
     """Spread a number of lines over the time, or write one every so often, or both."""
     every = _number(env, "EMULATOR_LOG_EVERY_SECONDS", 0.0)
     lines = _number(env, "EMULATOR_LOG_LINES", -1.0)
@@ -106,8 +106,8 @@ def _with_lines(plan: Plan, env: Mapping[str, str]) -> Plan:
     return replace(plan, lines=int(min(lines, MAX_LINES)), every=every)
 
 
-def _of_tag(image: str) -> Plan:
-    plan = Plan()
+def _of_tag(image: str) -> ContainerPlan:
+    plan = ContainerPlan()
     parts = image.rpartition(":")[2].split("-")
     for part, following in zip(parts, [*parts[1:], ""], strict=True):
         lasts = LASTS.fullmatch(part)
@@ -122,7 +122,7 @@ def _of_tag(image: str) -> Plan:
     return plan
 
 
-def _of_command(command: list[str], plan: Plan) -> Plan:
+def _of_command(command: list[str], plan: ContainerPlan) -> ContainerPlan:
     if command and command[0].rpartition("/")[2] in IDLE_PROGRAMS:
         return replace(plan, duty_cycle=0.0, tensorcore=0.0, cpu=0.0)
     return plan

@@ -12,7 +12,7 @@ from types import FrameType
 
 from service.emulator.workers.docker import checkpoints, worker
 from service.emulator.workers.docker.containers import Container
-from service.emulator.workers.docker.plan import Plan, plan_of
+from service.emulator.workers.docker.plan import ContainerPlan, plan_of
 from service.emulator.workers.options import is_set
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -56,7 +56,7 @@ def play(container: Container, begun: Callable[[], None]) -> int:
         return 128 + told.number if plan.stop_code is None else plan.stop_code
 
 
-def _acted(container: Container, plan: Plan, speed: float) -> int:
+def _acted(container: Container, plan: ContainerPlan, speed: float) -> int:
     if plan.needs_privileged and not is_set(container.options, "privileged"):
         _say(NO_DEVICE, sys.stderr.fileno())
         return 1
@@ -70,7 +70,7 @@ def _acted(container: Container, plan: Plan, speed: float) -> int:
             _flood(plan, speed)
         else:
             _last(container, plan, speed)
-    except checkpoints.Refused as error:
+    except checkpoints.CheckpointRefused as error:
         _say(str(error), sys.stderr.fileno())
         return 1
     finally:
@@ -81,7 +81,7 @@ def _acted(container: Container, plan: Plan, speed: float) -> int:
     return plan.exit_code
 
 
-def _last(container: Container, plan: Plan, speed: float) -> None:
+def _last(container: Container, plan: ContainerPlan, speed: float) -> None:
     began = time.monotonic()
     what = container.image.rpartition("/")[2]
     for number in range(1, plan.lines + 1):
@@ -90,7 +90,7 @@ def _last(container: Container, plan: Plan, speed: float) -> None:
     _sleep_until(began + plan.seconds / speed)
 
 
-def _train(plan: Plan, speed: float, number: str) -> None:
+def _train(plan: ContainerPlan, speed: float, number: str) -> None:
     """Go on after the newest checkpoint; worker 0 of the job writes the checkpoints of all.
 
     Raises Refused of `checkpoints`.
@@ -110,7 +110,7 @@ def _train(plan: Plan, speed: float, number: str) -> None:
     _say("STEWARD_DONE")
 
 
-def _flood(plan: Plan, speed: float) -> None:
+def _flood(plan: ContainerPlan, speed: float) -> None:
     began = time.monotonic()
     written = 0
     while (gone := time.monotonic() - began) < plan.seconds / speed:

@@ -15,7 +15,7 @@ from service.emulator.workers.docker.clock import now
 from service.emulator.workers.docker.containers import (
     LOOK_SECONDS,
     Container,
-    Refused,
+    ContainerRefused,
     State,
     Store,
     put_state,
@@ -69,7 +69,7 @@ def run(store: Store, args: list[str]) -> int:
     except Misuse as error:
         sys.stderr.write(f"{error}\nSee 'docker run --help'.\n")
         return DAEMON_ERROR
-    except (Refused, OSError, ValueError) as error:
+    except (ContainerRefused, OSError, ValueError) as error:
         sys.stderr.write(f"docker: {_daemon(error)}.\nSee 'docker run --help'.\n")
         return DAEMON_ERROR
     if "restart" in options and last(options, "restart") != "no":
@@ -120,13 +120,13 @@ def _env(options: Options, caller: Mapping[str, str]) -> dict[str, str]:
         try:
             text = Path(file).read_text()
         except OSError as error:
-            raise Refused(f"open {file}: {str(error.strerror).lower()}") from None
+            raise ContainerRefused(f"open {file}: {str(error.strerror).lower()}") from None
         lines = [line for line in text.splitlines() if line and not line.startswith("#")] + lines
     env: dict[str, str] = {}
     for line in lines:
         key, given, value = line.partition("=")
         if not key or "\0" in line:
-            raise Refused(f"invalid environment variable: {line}")
+            raise ContainerRefused(f"invalid environment variable: {line}")
         if given:
             env[key] = value
         elif key in caller:

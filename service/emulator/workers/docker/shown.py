@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from service.emulator.workers.docker.clock import now
-from service.emulator.workers.docker.containers import Container, Refused, State
+from service.emulator.workers.docker.containers import Container, ContainerRefused, State
 from service.emulator.workers.docker.formats import age, moment
 from service.emulator.workers.docker.images import image_of
 from service.emulator.workers.docker.log import SIZE, UNITS
@@ -28,7 +28,7 @@ def check_options(options: Options) -> None:
     for device in options.get("device", []):
         path, ours = Path(device.partition(":")[0]), os.environ.get("EMULATOR_DEVICES", "")
         if ours and path.is_relative_to(ours) and not path.exists():
-            raise Refused(
+            raise ContainerRefused(
                 f'error gathering device information while adding custom device "{path}": no such'
                 " file or directory"
             )
@@ -148,7 +148,7 @@ def _mount_asked(text: str) -> dict[str, Any]:
     }
     target = given.get("target") or given.get("destination") or given.get("dst") or ""
     if not target:
-        raise Refused(f'invalid argument "{text}" for "--mount" flag: target is required')
+        raise ContainerRefused(f'invalid argument "{text}" for "--mount" flag: target is required')
     return {
         "Type": given.get("type", "volume"),
         "Source": given.get("source") or given.get("src") or "",
@@ -164,7 +164,7 @@ def _ulimit(text: str) -> dict[str, Any]:
     try:
         return {"Name": name, "Hard": int(hard or soft), "Soft": int(soft)}
     except ValueError:
-        raise Refused(
+        raise ContainerRefused(
             f'invalid argument "{text}" for "--ulimit" flag: invalid ulimit argument: {text}'
         ) from None
 
@@ -173,7 +173,9 @@ def _bytes(text: str) -> int:
     """Read a size; raises Refused."""
     size = SIZE.fullmatch(text)
     if size is None:
-        raise Refused(f'invalid argument "{text}" for "--shm-size" flag: invalid size: \'{text}\'')
+        raise ContainerRefused(
+            f'invalid argument "{text}" for "--shm-size" flag: invalid size: \'{text}\''
+        )
     return int(size[1]) * UNITS[size[2].lower()]
 
 
