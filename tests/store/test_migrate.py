@@ -10,20 +10,17 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, event, text
 from sqlalchemy.exc import DBAPIError
 
-from service.domain.budgets.budget import Scope
 from service.domain.clock import DAY
 from service.domain.commitments.commitment import Commitment, Term
 from service.domain.errors import StoreUnavailable
 from service.domain.event import Event
-from service.domain.idempotency import RequestKey
 from service.domain.metering.reservation import Reservation
-from service.domain.nodes.placement import Placement
 from service.domain.nodes.view import FORMAT
 from service.domain.pricing.discounts import Discount
-from service.domain.time_window import Window
 from service.store import migrate as store_migrate
 from service.store.engine import make_engine
 from service.store.migrate import check_migrated, migrate
@@ -301,89 +298,12 @@ def test_replicas_that_start_at_once_migrate_once(empty):
     check_migrated(empty)
 
 
-@pytest.mark.deep
-def test_what_is_known_of_earlier_attempts_is_filled_in(engine, units):
-    node = given.stored(units, attempt=2, up_since=NOON + 100)
-    with units() as unit:
-        for number in (1, 2):
-            unit.placements.add(
-                Placement(node.id, number, "us-west4-a", "spot", f"c-{number}", NOON)
-            )
-    step_down(engine, "0003")
-    migrate(engine)
-    with units.reading() as unit:
-        first, second = unit.placements.of(node.id)
-    for one in (first, second):
-        assert (one.project, one.accelerator_type, one.generation) == ("lab", "v5litepod-8", "v5e")
-    assert (first.ready_at, second.ready_at) == (None, NOON + 100)
-
-
-@pytest.mark.deep
-def test_the_books_of_before_are_kept_and_charged_to_whom_they_were(engine, units):
-    node = given.stored(units, team="vision", owner="ada", labels={"run": "1"})
-    usage = given.ran(units, node)
-    given.posted(units, usage, [given.entry(usage), given.entry(usage, hour=NOON + 3_600)])
-    step_down(engine, "0006")
-    migrate(engine)
-    with units.reading() as unit:
-        (whose,) = unit.attributions.of(node.id)
-        by_node = unit.costs.by_day(0, 2 * NOON, ("node_id", "team"), {})
-        lines = unit.ledger.of(node.id, 0, 10)
-        (kept,) = unit.usage.of(node.id)
-    assert (whose.since, whose.team, whose.owner, whose.labels) == (
-        0,
-        "vision",
-        "ada",
-        {"run": "1"},
-    )
-    assert [(row[1], row[2]) for row in by_node] == [((node.id, "vision"), 19_200_000_000)]
-    assert [(line.period, line.list_nanos) for line in lines] == [(None, None)] * 2
-    assert kept == usage
-    assert labelled(units) == 19_200_000_000
-    with units() as unit:
-        unit.costs.rebuild()
-    with units.reading() as unit:
-        assert unit.costs.by_day(0, 2 * NOON, ("node_id", "team"), {}) == by_node
-    assert labelled(units) == 19_200_000_000
-
-
-def labelled(units):
-    """What budgets are told that was spent under a label."""
-    with units.reading() as unit:
-        found = unit.holds.posted(Scope(label=("run", "1")), Window(0, 2 * NOON))
-        assert unit.holds.posted(Scope(label=("run", "11")), Window(0, 2 * NOON)) == 0
-    return found
-
-
-def test_a_key_of_before_still_leads_to_its_node(engine, units):
-    node = given.stored(units)
-    key = RequestKey("k", "body")
-    with units() as unit:
-        unit.idempotency_keys.add("nodes/ada", key, node.id, NOON)
-        unit.idempotency_keys.add("prices", key, "manual/1", NOON)
-    step_down(engine, "0013")
-    migrate(engine)
-    with units.reading() as unit:
-        assert unit.idempotency_keys.find("nodes/ada", key) == node.id
-        assert unit.idempotency_keys.find("prices", key) is None
-
-
-def test_what_made_room_before_it_was_known_since_when_does_so_since_its_last_state(engine, units):
-    about = {"replacing": True, "state_since": NOON - 60, "sent_at": NOON - 90, "alarmed_at": NOON}
-    making_room = given.stored(units, **about)
-    leaving = given.stored(units, **about, delete_requested_at=NOON - 30)
-    waiting = given.stored(units, **about | {"sent_at": None})
-    step_down(engine, "0017")
-    migrate(engine)
-    with units.reading() as unit:
-        found = [unit.nodes.get(one.id) for one in (making_room, leaving, waiting)]
-    assert [one.replacing_since for one in found] == [NOON - 60, NOON - 60, None]
-    assert [one.alarmed_at for one in found] == [None, NOON, NOON], "told anew of what is new"
-
-
-def step_down(engine, revision):
-    """The database as an older program left it."""
+def test_there_is_one_migration_and_it_is_not_undone(engine):
     config = store_migrate._config()
+    (only,) = ScriptDirectory.from_config(config).walk_revisions()
+    assert only.revision == "0001_initial"
     address = engine.url.render_as_string(hide_password=False).replace("%", "%%")
     config.set_main_option("sqlalchemy.url", address)
-    command.downgrade(config, revision)
+    with pytest.raises(NotImplementedError, match="drop the database"):
+        command.downgrade(config, "base")
+    check_migrated(engine)

@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from alembic import command
-from sqlalchemy import text
 
 from service.domain.clock import DAY
 from service.domain.idle.policy import Format, Recipient
 from service.domain.notifications.notification import About, Channel, Notification
-from service.store import migrate as store_migrate
-from service.store.migrate import migrate
 from tests import factories
 from tests.hands import NOON
 
@@ -85,23 +81,3 @@ def test_a_budget_that_goes_takes_its_own_messages_and_no_others(units):
     with units.reading() as unit:
         left = {one.id for one in unit.notifications.due(NOON, 9)}
     assert left == {About.NODE, About.PROJECT}
-
-
-def test_messages_of_before_are_about_the_budget_that_they_were_about(engine, units):
-    budget = factories.budget()
-    one = message(budget.id, about_kind=About.BUDGET, recipient=None)
-    with units() as unit:
-        unit.budgets.add(budget)
-        unit.notifications.add(one)
-        unit.notifications.add(message())
-    config = store_migrate._config()
-    address = engine.url.render_as_string(hide_password=False).replace("%", "%%")
-    config.set_main_option("sqlalchemy.url", address)
-    command.downgrade(config, "0024")
-    with engine.connect() as connection:
-        told = connection.execute(text("SELECT id, budget_id FROM notifications")).all()
-    assert told == [(one.id, budget.id)]
-    migrate(engine)
-    with units.reading() as unit:
-        assert unit.notifications.of(budget.id, 9) == [one]
-        assert unit.notifications.due(NOON, 9) == [one]

@@ -142,7 +142,7 @@ def test_the_same_as_json_is_asked_of_the_same_window(lab: Lab, browser: TestCli
     assert 'href="/v1/commitments/usage?window=2026-11-05T00:00:00%2B01:00,2026-11-06"' in page.text
 
 
-def test_every_page_leads_to_the_commitments(browser: TestClient) -> None:
+def test_the_pages_of_costs_lead_to_the_commitments(browser: TestClient) -> None:
     assert '<a href="/commitments">Commitments</a>' in browser.get("/costs").text
 
 
