@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from sqlalchemy import Engine
 
 from service.api.app import create_app
-from service.application.budgets.budgets import BudgetService, Reach
+from service.application.budgets.budgets import BudgetService, MessageReach
 from service.application.budgets.shares import BudgetShares
 from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.application.cleanup.daemon import DaemonActs
@@ -62,7 +62,7 @@ from service.controllers.idle.telemetry import TelemetryReader
 from service.controllers.inventory.audit_log import EvidenceController
 from service.controllers.inventory.inventory import InventoryController
 from service.controllers.jobs.jobs import JobsController
-from service.controllers.lifecycle.context import Manners, Tools
+from service.controllers.lifecycle.context import Installation, StepContext
 from service.controllers.lifecycle.lifecycle import LifecycleController
 from service.controllers.lifecycle.steps import Steps
 from service.controllers.metering import MeteringController
@@ -75,7 +75,7 @@ from service.domain.clock import HOUR, Clock, wall_clock
 from service.domain.costs.focus import Account
 from service.domain.database_clock import AgreedClock
 from service.domain.errors import Rejected
-from service.domain.idle.assess import Times
+from service.domain.idle.assess import IdleTimes
 from service.domain.idle.policy import Action
 from service.domain.jobs.log import LogCursor, LogLine, LogPage
 from service.domain.notifications.notification import Channel
@@ -88,7 +88,7 @@ from service.settings import Settings
 from service.store.engine import make_engine
 from service.store.migrate import check_migrated
 from service.store.pricebook import PriceShelf
-from service.store.probe import Probe
+from service.store.probe import DatabaseProbe
 from service.store.unit import Units
 
 
@@ -146,7 +146,7 @@ def services(base: Foundation, timekeeper: Timekeeper | None = None) -> Services
         commitments=CommitmentService(*shared, projects),
         orphans=OrphanService(*shared, projects),
         health=HealthService(*shared, projects),
-        readiness=ReadinessService(Probe(base.settings.database_url), projects, timekeeper),
+        readiness=ReadinessService(DatabaseProbe(base.settings.database_url), projects, timekeeper),
         heartbeats=HeartbeatService(base.units, base.clock),
         keeps=KeepService(*shared),
         links=LinkService(
@@ -160,7 +160,7 @@ def idle_mode(settings: Settings) -> IdleMode:
     """The most that is done with idle nodes, and the times."""
     return IdleMode(
         Action(settings.idle_mode),
-        Times(
+        IdleTimes(
             settings.idle_warmup_seconds,
             settings.idle_telemetry_seconds,
             settings.idle_start_seconds,
@@ -191,8 +191,8 @@ def budgets(base: Foundation, costs: CostService, forecaster: ForecastService) -
     return BudgetService(*shared, costs, expected, _reach(base.settings))
 
 
-def _reach(settings: Settings) -> Reach:
-    return Reach(settings.webhook_allow_private, settings.smtp_url is not None)
+def _reach(settings: Settings) -> MessageReach:
+    return MessageReach(settings.webhook_allow_private, settings.smtp_url is not None)
 
 
 def messengers(settings: Settings) -> dict[Channel, Messenger]:
@@ -331,8 +331,8 @@ def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Control
     """The controllers by their period in seconds."""
     settings = base.settings
     shared = base.units, cloud, base.prices, base.clock
-    manners = Manners(settings.install, settings.lifecycle_seconds)
-    garbage = GarbageController(*shared, Manners(settings.install, settings.inventory_seconds))
+    manners = Installation(settings.install, settings.lifecycle_seconds)
+    garbage = GarbageController(*shared, Installation(settings.install, settings.inventory_seconds))
     books = base.units, base.prices, base.clock
     costs = CostService(*books)
     forecaster = ForecastService(*books, costs)
@@ -348,7 +348,10 @@ def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Control
         (settings.inventory_seconds, InventoryController(*shared, onlookers=(garbage,))),
         (settings.inventory_seconds, garbage),
         (settings.inventory_seconds, late),
-        (settings.lifecycle_seconds, LifecycleController(*shared, Steps(Tools(*shared, manners)))),
+        (
+            settings.lifecycle_seconds,
+            LifecycleController(*shared, Steps(StepContext(*shared, manners))),
+        ),
         (settings.lifecycle_seconds, jobs),
         (settings.metering_seconds, MeteringController(base.units, base.prices, base.clock)),
         (settings.metering_seconds, BudgetController(*books, budgets(base, costs, forecaster))),

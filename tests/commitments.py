@@ -7,7 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from service.domain.commitments.commitment import Commitment, Term
-from service.domain.commitments.coverage import CoverageLine, Priced, cover, since_of, tpu_line
+from service.domain.commitments.coverage import (
+    CoverageLine,
+    PricedCommitment,
+    cover,
+    since_of,
+    tpu_line,
+)
 from service.domain.commitments.standing import CommitmentUsage, usage_in
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.meter import Meter, Usage
@@ -36,9 +42,9 @@ def commitment(**changes: Any) -> Commitment:
     return replace(base, **changes)
 
 
-def priced(*some: Commitment) -> tuple[Priced, ...]:
+def priced(*some: Commitment) -> tuple[PricedCommitment, ...]:
     """Commitments at the rates of their contracts."""
-    return tuple(Priced(one, one.contract or RATE) for one in some)
+    return tuple(PricedCommitment(one, one.contract or RATE) for one in some)
 
 
 def covered(

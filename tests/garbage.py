@@ -9,7 +9,7 @@ from service.cloud.ports import Inventory, Queue, Sighting
 from service.domain.nodes.node import CloudNode, NodeState, Place
 from service.domain.nodes.ownership import LABEL_ID, LABEL_INSTALL
 from service.domain.nodes.queued_resource import QueuedResource
-from service.domain.orphans.fleet_watch import Watch
+from service.domain.orphans.fleet_watch import FleetWatch
 from service.domain.orphans.orphan import Orphan, OrphanKind, ShownResource
 from service.domain.orphans.verdict import KnownAttempt
 from tests.factories import PROJECT, ZONE
@@ -50,9 +50,9 @@ def orphan(**changes: Any) -> Orphan:
     return replace(base, **changes)
 
 
-def watch(**changes: Any) -> Watch:
+def watch(**changes: Any) -> FleetWatch:
     """A daemon that has watched for an hour, and saw nothing strange."""
-    return replace(Watch(NOON - LONG, NOON, sizes=((10, NOON - LONG),)), **changes)
+    return replace(FleetWatch(NOON - LONG, NOON, sizes=((10, NOON - LONG),)), **changes)
 
 
 def cloud_node(cloud_id: str = "run-1", **changes: Any) -> CloudNode:

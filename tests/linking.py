@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from service.domain.clock import HOUR
-from service.domain.idle.cleanup import Watched
+from service.domain.idle.cleanup import WatchedNode
 from service.domain.idle.course import IdleCourse, State
 from service.domain.idle.links import Verb, make_links
 from service.domain.idle.policy import Action
@@ -43,7 +43,7 @@ def notified(units: Units, node: Node, at: int | None) -> None:
         version = 0 if before is None else before.course.version
         told = None if at is None else Action.DELETE
         course = IdleCourse(node.id, node.attempt, state, NOON - HOUR, at, told, version=version)
-        unit.idle_courses.save([Watched(course, node.spec.project)])
+        unit.idle_courses.save([WatchedNode(course, node.spec.project)])
 
 
 def tokens_of(units: Units, node: Node, *, at: int = TOLD, now: int = TOLD) -> dict[Verb, str]:

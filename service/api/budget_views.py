@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from service.api.http.schemas import LABEL, Page, Time, Usd, View, shown, whole
-from service.application.budgets.budgets import BudgetStatus, Detail
+from service.application.budgets.budgets import BudgetHistory, BudgetStatus
 from service.domain.budgets.alerts import Alert
 from service.domain.budgets.budget import MAX_PERCENT, Budget, Measure, OnExceeded, Period, Scope
 from service.domain.clock import rfc3339
@@ -182,7 +182,7 @@ class BudgetDetail(BudgetView):
     notifications: tuple[NotificationView, ...]
 
     @classmethod
-    def of_detail(cls, detail: Detail) -> BudgetDetail:
+    def of_detail(cls, detail: BudgetHistory) -> BudgetDetail:
         """The view of a budget in full."""
         return cls(
             **_settings(detail.shown.budget),

@@ -37,7 +37,7 @@ from service.domain.commitments.commitment import (
     CommitmentState,
     Term,
 )
-from service.domain.commitments.coverage import Covered
+from service.domain.commitments.coverage import CoveredUsage
 from service.domain.commitments.standing import CommitmentStanding, CoverageFigures
 from service.domain.money import NANOS, half_even, parse_usd, usd
 
@@ -353,7 +353,9 @@ def _fraction(part: int, whole_: int) -> str | None:
     return None if not whole_ else usd(half_even(part * NANOS, whole_))
 
 
-def _covered(node_id: str, team: str, part: Covered, names: Mapping[str, str]) -> CoveredNodeView:
+def _covered(
+    node_id: str, team: str, part: CoveredUsage, names: Mapping[str, str]
+) -> CoveredNodeView:
     return CoveredNodeView(
         node_id=node_id,
         name=names.get(node_id, ""),

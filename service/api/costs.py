@@ -15,7 +15,7 @@ from service.api.http.problems import may_answer
 from service.api.http.routing import Router
 from service.api.http.schemas import Body, Line, Time, Usd, View, WindowText, one_line, shown, whole
 from service.application.costs.aggregation import CostRow
-from service.application.costs.costs import CostReport, Question
+from service.application.costs.costs import CostQuestion, CostReport
 from service.domain.clock import rfc3339
 from service.domain.costs.csv_cell import cell
 from service.domain.costs.dimensions import FILTER, GROUPS, only_of, words_of
@@ -60,10 +60,10 @@ class CostQuery(Body):
         " as of when it is.",
     )
 
-    def to_question(self) -> Question:
+    def to_question(self) -> CostQuestion:
         """The same in the words of the application; raises Rejected."""
         aggregate = tuple(dict.fromkeys(words_of(self.aggregate)))
-        return Question(self.window, aggregate, self.step, self.tz, only_of(self.filter))
+        return CostQuestion(self.window, aggregate, self.step, self.tz, only_of(self.filter))
 
 
 class WindowView(View):
@@ -162,7 +162,7 @@ def _row(report: CostReport, row: CostRow) -> dict[str, object]:
     }
 
 
-def _view(report: CostReport, question: Question) -> dict[str, object]:
+def _view(report: CostReport, question: CostQuestion) -> dict[str, object]:
     return {
         "window": {"start": rfc3339(report.window.start), "end": rfc3339(report.window.end)},
         "aggregate": report.aggregate,

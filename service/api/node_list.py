@@ -10,7 +10,7 @@ from typing import Any
 from service.api.http.schemas import LABEL, whole
 from service.api.http.validation_errors import refusal, unknown
 from service.domain.nodes.node import NodeState
-from service.store.node_list import Filter
+from service.store.node_list import NodeFilter
 
 MOST = 100
 """Parameters in one query; more than anyone means, fewer than a database balks at."""
@@ -28,7 +28,7 @@ _FIELDS = {
 _KNOWN = (*_FIELDS, "label", "page_size", "page_token")
 
 
-def read_query(items: Iterable[tuple[str, str]]) -> tuple[Filter, int, str]:
+def read_query(items: Iterable[tuple[str, str]]) -> tuple[NodeFilter, int, str]:
     """The filter, the size of the page and its token; raises what a validation raises."""
     fields: dict[str, Any] = {}
     labels: dict[str, str] = {}
@@ -43,7 +43,7 @@ def read_query(items: Iterable[tuple[str, str]]) -> tuple[Filter, int, str]:
             raise refusal("query", name, "was given twice")
         else:
             single[name] = value
-    only = replace(Filter(labels=labels), **fields)
+    only = replace(NodeFilter(labels=labels), **fields)
     return only, _size(single.get("page_size", "100")), single.get("page_token", "")
 
 

@@ -13,7 +13,7 @@ from service.api.http.routing import Router
 from service.api.http.schemas import Name, Page, PageQuery, Time, View
 from service.application.placement import quotas
 from service.domain.clock import rfc3339
-from service.domain.placement.quota import LimitStanding, QuotaTally, Size, Stock, Tier
+from service.domain.placement.quota import LimitStanding, QuotaStock, QuotaTally, Size, Tier
 
 router = Router(prefix="/v1/catalog", tags=["catalog"])
 
@@ -79,12 +79,12 @@ class QuotaView(View):
     said: str = Field(description="Google's own words.")
 
     @classmethod
-    def any_of(cls, one: QuotaTally | Stock) -> QuotaView:
+    def any_of(cls, one: QuotaTally | QuotaStock) -> QuotaView:
         """The view of a limit, or of what there is without a known one."""
-        return cls.unlimited(one) if isinstance(one, Stock) else cls.of(one)
+        return cls.unlimited(one) if isinstance(one, QuotaStock) else cls.of(one)
 
     @classmethod
-    def unlimited(cls, stock: Stock) -> QuotaView:
+    def unlimited(cls, stock: QuotaStock) -> QuotaView:
         """The view of hardware whose limit nobody knows."""
         return cls(
             id=None,

@@ -11,7 +11,7 @@ from service.api.http.deps import RecommendationsDep
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
 from service.api.http.schemas import Time, Usd, View, shown, whole
-from service.application.pricing.recommendations import Advice, Advised
+from service.application.pricing.recommendations import CommitmentAdvice, CommitmentAdvices
 from service.domain.clock import rfc3339
 from service.domain.commitments.recommendation import (
     CAUTION,
@@ -92,7 +92,7 @@ class CommitmentRecommendationView(View):
     )
 
     @classmethod
-    def of(cls, advice: Advice, one: Recommendation) -> CommitmentRecommendationView:
+    def of(cls, advice: CommitmentAdvice, one: Recommendation) -> CommitmentRecommendationView:
         """The view of a term."""
         rates, break_even = one.rates, one.rates.break_even
         return cls(
@@ -130,7 +130,7 @@ class CommitmentRecommendationsView(View):
     as_of: Time
 
     @classmethod
-    def of(cls, advised: Advised) -> CommitmentRecommendationsView:
+    def of(cls, advised: CommitmentAdvices) -> CommitmentRecommendationsView:
         """The view of all."""
         return cls(
             recommendations=tuple(

@@ -42,7 +42,7 @@ class MonthView(View):
     currency: str = Field(default="USD", examples=["USD"])
 
     @classmethod
-    def of(cls, month: months.Month) -> MonthView:
+    def of(cls, month: months.MonthToDate) -> MonthView:
         """The view of a month."""
         return cls(
             period=month.period.name,

@@ -10,7 +10,7 @@ from service.domain.metering.line_items import lines_of
 from service.domain.metering.meter import Usage
 from service.domain.pricing.estimate import hourly
 from service.domain.pricing.price_book import PriceBook, ReservedPrice
-from service.store.fleet_counts import FleetCount, Overdue
+from service.store.fleet_counts import FleetCount, OverdueDeletion
 from service.store.pricebook import PriceShelf
 from service.store.revisions import Revision
 from service.store.unit import Unit, Units
@@ -61,7 +61,7 @@ class FleetHealth:
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
+class OverviewStamp:
     """All that the first page depends on. Two pages with the same stamp are the same page."""
 
     now: int
@@ -70,11 +70,11 @@ class Stamp:
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
+class LateDeletion:
     """A deletion that does not come to its end. `hourly` is nano-dollars an hour for what is still
     billed of it, 0 where nothing is; None where nobody knows the price."""
 
-    overdue: Overdue
+    overdue: OverdueDeletion
     hourly: int | None
 
 
@@ -134,23 +134,24 @@ class HealthService:
             unused=unused,
         )
 
-    def stamp(self) -> Stamp:
+    def stamp(self) -> OverviewStamp:
         """What second it is, how often everything was written, and who looks at the cloud."""
         with self._units.reading() as unit:
             sights = self._sights(unit)
-            return Stamp(self._clock(), unit.revisions.now(), tuple(sights))
+            return OverviewStamp(self._clock(), unit.revisions.now(), tuple(sights))
 
     def _sights(self, unit: Unit) -> list[ProjectLook]:
         return [ProjectLook(project, *unit.leases.sight(project)) for project in self._projects]
 
-    def overdue(self, limit: int) -> tuple[int, Sequence[Late]]:
+    def overdue(self, limit: int) -> tuple[int, Sequence[LateDeletion]]:
         """How many deletions do not come to their end, and the oldest of them."""
         now = self._clock()
         with self._units.reading() as unit:
             book = self._prices.book(unit)
             number, found = unit.fleet.overdue(limit)
             return number, [
-                Late(one, _hourly(book, unit.usage.running_of(one.node_id), now)) for one in found
+                LateDeletion(one, _hourly(book, unit.usage.running_of(one.node_id), now))
+                for one in found
             ]
 
 

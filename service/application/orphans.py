@@ -23,7 +23,7 @@ from service.domain.orphans.orphan import (
     is_billed,
 )
 from service.domain.orphans.verdict import names_of
-from service.store.orphans import Alike
+from service.store.orphans import LikeOrphans
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
@@ -180,7 +180,7 @@ class OrphanService:
         raise Conflict("it is being changed by others at the same time; retry")
 
 
-def _sum_of(some: Alike, hourly: int | None) -> OrphanSum:
+def _sum_of(some: LikeOrphans, hourly: int | None) -> OrphanSum:
     unpriced = some.number if hourly is None and is_billed(some.shown) else 0
     return OrphanSum(some.number, some.number * (hourly or 0), unpriced)
 

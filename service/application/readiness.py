@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from service.application.timekeeping import Timekeeper
-from service.store.probe import Probe
+from service.store.probe import DatabaseProbe
 
 
 class ReadinessService:
     """Looks whether requests can be answered now; it never calls the cloud."""
 
     def __init__(
-        self, probe: Probe, projects: Sequence[str], timekeeper: Timekeeper | None = None
+        self, probe: DatabaseProbe, projects: Sequence[str], timekeeper: Timekeeper | None = None
     ) -> None:
         self._probe = probe
         self._projects = tuple(projects)

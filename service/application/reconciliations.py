@@ -16,23 +16,23 @@ from service.domain.ids import new_id
 from service.domain.money import NANOS
 from service.domain.reconciliation.bill import (
     Bill,
-    Compared,
-    Counter,
+    ComparisonTotals,
     Headline,
-    Joined,
+    JoinedImport,
+    RowCounter,
     headline,
     in_chunks,
     neighbours,
     set_apart,
     shows_commitments,
 )
-from service.domain.reconciliation.bill_file import Read, Shape, read_bill
+from service.domain.reconciliation.bill_file import BillFileRow, Shape, read_bill
 from service.domain.reconciliation.commitments import BilledCommitment, CommitmentCounter
 from service.domain.reconciliation.invoice import invoices
 from service.domain.reconciliation.reconcile import reconcile
 from service.domain.reconciliation.variance import Billed, Charged, InventorySight, Rules, Verdict
 from service.store.bill_matches import orphan_key
-from service.store.bills import NumberedComparison, Staged
+from service.store.bills import NumberedComparison, StagedUsage
 from service.store.unit import Unit, Units
 
 __all__ = ["DEFAULT_TOLERANCE", "NumberedComparison", "Reconciliation", "ReconciliationService"]
@@ -131,7 +131,7 @@ class ReconciliationService:
         with self._units() as unit:
             unit.bills.add(bill)
         try:
-            counter = Counter()
+            counter = RowCounter()
             self._stage(bill.id, counter.passing(reads))
             bill = self._measured(bill, counter)
             bill = self._located(bill if wish.alone else self._joined(bill))
@@ -220,12 +220,12 @@ class ReconciliationService:
         with self._units.reading() as unit:
             return unit.bills.largest(bill_id, verdicts, limit)
 
-    def _stage(self, bill_id: str, reads: Iterator[Read]) -> None:
+    def _stage(self, bill_id: str, reads: Iterator[BillFileRow]) -> None:
         while batch := list(islice(reads, BATCH)):
             with self._units() as unit:
                 unit.bills.stage(bill_id, batch)
 
-    def _measured(self, bill: Bill, counter: Counter) -> Bill:
+    def _measured(self, bill: Bill, counter: RowCounter) -> Bill:
         """The bill, now that all of its rows are known."""
         counts = counter.counts
         if not counts.rows:
@@ -281,7 +281,7 @@ class ReconciliationService:
             earlier = unit.bills.with_rows_of(months, _of_the_same_kind(bill.shape))
         joined, newest = {one.id: one for one in bill.joined}, bill.counts.newest
         for one in earlier:
-            found = joined.get(one.id, Joined(one.id, one.name, 0, 0))
+            found = joined.get(one.id, JoinedImport(one.id, one.name, 0, 0))
             rows, again = found.rows, found.again
             for digests in self._slices(one, months):
                 with self._units() as unit:
@@ -307,7 +307,7 @@ class ReconciliationService:
 
     def _compare(self, bill: Bill) -> None:
         """Compare some hours at a time, each in a unit of its own, and finish."""
-        compared = Compared()
+        compared = ComparisonTotals()
         counts = bill.counts
         start, end = counts.start or 0, counts.end or 0
         rules = Rules(counts.newest or end, bill.tolerance)
@@ -394,7 +394,7 @@ def _reported(unit: Unit, counter: CommitmentCounter | None) -> tuple[BilledComm
     return counter.report(unit.witnesses.whose_are(counter.resources))
 
 
-def _billed(unit: Unit, staged: Sequence[Staged]) -> list[Billed]:
+def _billed(unit: Unit, staged: Sequence[StagedUsage]) -> list[Billed]:
     """What the bill says, with the nodes that it speaks of."""
     whose = unit.witnesses.whose(staged)
     return [

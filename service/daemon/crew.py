@@ -29,7 +29,7 @@ Act = Callable[[Controller, Lease], None]
 
 
 class TakesTurns(Protocol):
-    """Have turns taken, as `Crew` does."""
+    """Have turns taken, as `WorkerPool` does."""
 
     def offer(self, controller: Controller, lease: Lease) -> bool: ...
 
@@ -57,7 +57,7 @@ class CrewTurn:
         return self.lease.project, self.controller.name
 
 
-class Crew:
+class WorkerPool:
     """Has turns taken by threads that end with the process, whatever they wait for then."""
 
     def __init__(

@@ -11,7 +11,7 @@ import structlog
 
 from service.controllers.base import Controller
 from service.controllers.inventory.inventory import InventoryController
-from service.daemon.crew import Act, Crew, TakesTurns
+from service.daemon.crew import Act, TakesTurns, WorkerPool
 from service.daemon.first_looks import FirstLooks
 from service.daemon.leaseholder import LEASE_SECONDS, Leaseholder
 from service.daemon.timers import SchedulerTimers, Timers
@@ -37,7 +37,7 @@ class Drive:
     """What a daemon is driven by: in a process, by threads and by timers."""
 
     timers: Timers = field(default_factory=SchedulerTimers)
-    workers: Callable[[Act], TakesTurns] = Crew
+    workers: Callable[[Act], TakesTurns] = WorkerPool
     first_looks: FirstLooks = field(default_factory=FirstLooks)
     holder: str = ""
     """The name under which it holds leases; of the machine, where it is empty."""

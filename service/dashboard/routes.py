@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 
-from service.application.cleanup.links import LinkOffer, Missing
+from service.application.cleanup.links import LinkOffer, UnknownLink
 from service.application.services import Services
 from service.dashboard.kit.cost_query import CostsAsked, asked_by
 from service.dashboard.kit.navigation import navigation
@@ -28,7 +28,7 @@ from service.dashboard.pages.capacity import PERIODS, capacity_of
 from service.dashboard.pages.commitments import DEFAULT, commitments_of
 from service.dashboard.pages.costs import CostsPage, costs_of
 from service.dashboard.pages.job import job_of
-from service.dashboard.pages.jobs import Wanted, jobs_of
+from service.dashboard.pages.jobs import JobsAsked, jobs_of
 from service.dashboard.pages.ledger import ledger_of, unused_ledger_of
 from service.dashboard.pages.ledger_line import line_of
 from service.dashboard.pages.manual import manual_page, problem_address, search_manual
@@ -167,7 +167,7 @@ def jobs(  # noqa: PLR0913, PLR0917 - each is a parameter of the address
     """The jobs that match, the newest first, with how far each is and what it cost."""
 
     def context(services: Services) -> dict[str, Any]:
-        wanted = Wanted.asked(
+        wanted = JobsAsked.asked(
             state, after, team=team, owner=owner, node_id=node_id, project=project
         )
         return {"page": jobs_of(services, wanted)}
@@ -403,7 +403,7 @@ def use_link(request: Request, token: str) -> Response:
     return _linked(request, lambda services: services.links.use(token))
 
 
-def _linked(request: Request, ask: Callable[[Services], LinkOffer | Missing]) -> Response:
+def _linked(request: Request, ask: Callable[[Services], LinkOffer | UnknownLink]) -> Response:
     try:
         page = link_page(ask(request.app.state.services))
     except (BudgetExceeded, Conflict, Rejected, StoreUnavailable) as error:

@@ -13,7 +13,7 @@ from service.domain.clock import rfc3339
 from service.domain.nodes.node import NodeState
 from service.domain.reconciliation.reservations import reservation_named
 from service.domain.reconciliation.variance import Charged, InventorySight, Seen
-from service.store.bills import Staged
+from service.store.bills import StagedUsage
 from service.store.tables import ledger, nodes, observations, orphans, placements, usage
 
 _CHUNK = 500
@@ -24,13 +24,13 @@ of a reservation is unused, but that says of which; and no accelerator is called
 """
 
 
-class Witnesses:
+class BillMatches:
     """The ledger and the inventory, asked about what a bill names."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def whose(self, staged: Sequence[Staged]) -> Mapping[tuple[str, str, str], str]:
+    def whose(self, staged: Sequence[StagedUsage]) -> Mapping[tuple[str, str, str], str]:
         """The node behind each (project, resource, label) that is one of ours.
 
         By our label where the bill shows it, else by the cloud's name, which no two attempts of

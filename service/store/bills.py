@@ -29,24 +29,24 @@ from service.domain.errors import NotFound
 from service.domain.money import NANOS
 from service.domain.pricing.price_book import RESERVED
 from service.domain.reconciliation.bill import (
-    Apart,
+    ApartRows,
     Bill,
     ComparisonGroup,
     Counts,
-    Joined,
+    JoinedImport,
     hour_of,
     period_of,
 )
-from service.domain.reconciliation.bill_file import Read, Shape
-from service.domain.reconciliation.bill_row import REGULAR, Amounts, Skip
+from service.domain.reconciliation.bill_file import BillFileRow, Shape
+from service.domain.reconciliation.bill_row import REGULAR, Amounts, SkipReason
 from service.domain.reconciliation.bill_sku import COMMITMENT
 from service.domain.reconciliation.commitments import (
     DISCOUNTS,
     OFFSET,
     BilledCommitment,
     BilledUsage,
+    CommitmentKey,
     Fee,
-    Sold,
 )
 from service.domain.reconciliation.invoice import NO_RATE, Invoice, InvoiceKey, RowSum
 from service.domain.reconciliation.variance import (
@@ -71,7 +71,7 @@ _KEYS = (
 )
 _OF_USAGE = (*_KEYS, "account", "period", "zone", "region", "consumption_model", "converted")
 _OF_INVOICE = ("account", "period", "currency")
-_OTHERS = (Skip.OTHER_PROJECT.value, Skip.NOT_TPU.value)
+_OTHERS = (SkipReason.OTHER_PROJECT.value, SkipReason.NOT_TPU.value)
 _SUMMED = ("rows", "cost", "credits", "local_cost", "local_credits")
 """What is added up of rows that are none of ours."""
 
@@ -93,11 +93,11 @@ _OF_BILL = (
 )
 _DOCUMENTS: Mapping[str, Any] = {
     "counts": Counts,
-    "apart": dict[str, Apart],
+    "apart": dict[str, ApartRows],
     "groups": tuple[ComparisonGroup, ...],
     "periods": tuple[str, ...],
     "invoices": tuple[Invoice, ...],
-    "joined": tuple[Joined, ...],
+    "joined": tuple[JoinedImport, ...],
     "commitments": tuple[BilledCommitment, ...] | None,
 }
 
@@ -111,7 +111,7 @@ class NumberedComparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedUsage:
     """Rows of one resource, SKU and hour added up; `label` is the node that the resource's own
     label names, if it has one, and `zone` is where something reserved is, if its rows say so."""
 
@@ -212,14 +212,14 @@ class Bills:
         )
         return [_bill(row) for row in self._connection.execute(statement).mappings()]
 
-    def stage(self, bill_id: str, reads: Iterable[Read]) -> None:
+    def stage(self, bill_id: str, reads: Iterable[BillFileRow]) -> None:
         """Take rows in. A row that is there already is the same row where that is provable, and is
-        not added; else it is one more of its kind (`Read`)."""
+        not added; else it is one more of its kind (`BillFileRow`)."""
         columns = bill_rows.c
         ours: dict[bool, list[dict[str, object]]] = {True: [], False: []}
         others: dict[bytes, dict[str, Any]] = {}
         for read in reads:
-            if not isinstance(read.row, Skip):
+            if not isinstance(read.row, SkipReason):
                 ours[read.is_provable].append(_staged(bill_id, read))
             elif (before := others.get(read.digest)) is None:
                 others[read.digest] = _staged(bill_id, read)
@@ -374,7 +374,7 @@ class Bills:
         )
         return [(row[0], row[1]) for row in self._connection.execute(statement)]
 
-    def summed(self, bill_id: str, start: int, end: int) -> Sequence[Staged]:
+    def summed(self, bill_id: str, start: int, end: int) -> Sequence[StagedUsage]:
         """The usage of the hours in [start, end), corrections added up with what they correct."""
         columns = bill_rows.c
         statement = (
@@ -399,7 +399,7 @@ class Bills:
         statement = select(bill_rows).where(
             columns.bill_id == bill_id, columns.kind == COMMITMENT, columns.generation != ""
         )
-        found: dict[Sold, Fee] = {}
+        found: dict[CommitmentKey, Fee] = {}
         for row in self._connection.execute(statement).mappings():
             fee = _fee(row)
             before = found.get(fee.sold)
@@ -485,10 +485,10 @@ def _month(period: str) -> str:
     return "" if period.startswith("~") else period
 
 
-def _summed(key: tuple[Any, ...], rows: Sequence[_Found]) -> Staged:
+def _summed(key: tuple[Any, ...], rows: Sequence[_Found]) -> StagedUsage:
     """Rows of one resource, SKU and hour."""
     project, resource, label, sku_id, description, generation, model, hour, place = key
-    return Staged(
+    return StagedUsage(
         project,
         resource,
         label,
@@ -509,8 +509,8 @@ def _summed(key: tuple[Any, ...], rows: Sequence[_Found]) -> Staged:
     )
 
 
-def _sold(row: _Found) -> Sold:
-    return Sold(
+def _sold(row: _Found) -> CommitmentKey:
+    return CommitmentKey(
         account=row["account"],
         month=row["period"].removeprefix("~"),
         generation=row["generation"],
@@ -592,7 +592,7 @@ def _add(values: dict[str, Any], amounts: Amounts) -> None:
     values["local_credits"] += amounts.local_credits
 
 
-def _staged(bill_id: str, read: Read) -> dict[str, object]:
+def _staged(bill_id: str, read: BillFileRow) -> dict[str, object]:
     row, amounts, hour = read.row, read.amounts, hour_of(read)
     said: dict[str, object] = {
         "bill_id": bill_id,
@@ -610,7 +610,7 @@ def _staged(bill_id: str, read: Read) -> dict[str, object]:
         "local_cost": amounts.local_cost,
         "local_credits": amounts.local_credits,
     }
-    if isinstance(row, Skip):
+    if isinstance(row, SkipReason):
         return said | _OF_NOBODY | {"kind": row.value}
     return said | {
         "kind": row.kind,

@@ -34,7 +34,7 @@ Group = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class AttemptCounts:
     """The attempts at one kind of hardware in one zone, and what became of them.
 
     `ready` of them came up, after `seconds_to_ready` in the middle one; of these `preempted` were
@@ -61,7 +61,7 @@ class Capacity:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def tried(self, window: Window, only: Mapping[str, str]) -> Sequence[Tried]:
+    def tried(self, window: Window, only: Mapping[str, str]) -> Sequence[AttemptCounts]:
         """The attempts that began in the window, by zone, type, model and project.
 
         `only` maps columns of the placements to the value that counts.
@@ -129,7 +129,7 @@ def _number(of: ColumnElement[bool]) -> ColumnElement[int]:
     return cast(func.sum(case((of, 1), else_=0)), BigInteger)
 
 
-def _read(row: Any, seconds_to_ready: int | None, seconds_lived: int | None) -> Tried:
+def _read(row: Any, seconds_to_ready: int | None, seconds_lived: int | None) -> AttemptCounts:
     project, *key = row[: len(_KEY)]
-    tried = Tried(project, HardwareKey(*key), *row[len(_KEY) :])
+    tried = AttemptCounts(project, HardwareKey(*key), *row[len(_KEY) :])
     return replace(tried, seconds_to_ready=seconds_to_ready, seconds_lived=seconds_lived)

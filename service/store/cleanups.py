@@ -11,10 +11,10 @@ from sqlalchemy.exc import IntegrityError
 
 from service.domain.clock import DAY
 from service.domain.errors import Conflict, StaleVersion
-from service.domain.idle.cleanup import Cleanup, Ended, RailHold
+from service.domain.idle.cleanup import Cleanup, EndRecord, RailHold
 from service.domain.idle.plan import CleanupPlan
 from service.domain.idle.policy import Action
-from service.domain.idle.rails import Begun, Breaker, Waiting, share_of
+from service.domain.idle.rails import BegunEnd, Breaker, Waiting, share_of
 from service.domain.idle.readings import FamilyRead
 from service.domain.idle.signal import Kind
 from service.store.json_columns import dumps, loads
@@ -29,7 +29,7 @@ _DOCUMENTS: dict[str, Any] = {
     "holds": tuple[RailHold, ...],
     "waiting": tuple[Waiting, ...],
 }
-_ENDED = [cleanup_history.c[one.name] for one in fields(Ended)]
+_ENDED = [cleanup_history.c[one.name] for one in fields(EndRecord)]
 
 
 class Cleanups:
@@ -87,9 +87,9 @@ class Cleanups:
         text = self._connection.execute(statement).scalar_one_or_none()
         return None if text is None else loads(text, CleanupPlan)
 
-    def end(self, ended: Ended) -> None:
+    def end(self, ended: EndRecord) -> None:
         """Write down what is ended. Raises Conflict where this incarnation was deleted before."""
-        row = {one.name: getattr(ended, one.name) for one in fields(Ended)}
+        row = {one.name: getattr(ended, one.name) for one in fields(EndRecord)}
         row["evidence"] = dumps(ended.evidence)
         try:
             with self._connection.begin_nested():
@@ -97,7 +97,7 @@ class Cleanups:
         except IntegrityError as error:
             raise Conflict(f"node {ended.name} is being deleted already") from error
 
-    def begun(self, project: str, actor: str, since: int) -> Sequence[Begun]:
+    def begun(self, project: str, actor: str, since: int) -> Sequence[BegunEnd]:
         """The nodes of a project that somebody began to end from `since` on, in order."""
         statement = (
             select(cleanup_history.c.at, nodes.c.id, nodes.c.owner, nodes.c.team)
@@ -106,11 +106,13 @@ class Cleanups:
             .where(cleanup_history.c.at >= since)
             .order_by(cleanup_history.c.at, cleanup_history.c.id)
         )
-        return [Begun(at, share_of(*whose)) for at, *whose in self._connection.execute(statement)]
+        return [
+            BegunEnd(at, share_of(*whose)) for at, *whose in self._connection.execute(statement)
+        ]
 
     def history(
         self, projects: Sequence[str], before: int, limit: int
-    ) -> Sequence[tuple[int, Ended]]:
+    ) -> Sequence[tuple[int, EndRecord]]:
         """What was ended in projects, numbered below `before` (0: all), the newest first."""
         statement = (
             select(cleanup_history.c.id, *_ENDED)
@@ -123,7 +125,7 @@ class Cleanups:
         rows = self._connection.execute(statement).mappings()
         return [(row["id"], _ended(row)) for row in rows]
 
-    def of_node(self, node_id: str) -> Sequence[Ended]:
+    def of_node(self, node_id: str) -> Sequence[EndRecord]:
         """How a node was ended for idleness, the newest first."""
         statement = (
             select(*_ENDED)
@@ -137,10 +139,10 @@ def _stale(project: str) -> StaleVersion:
     return StaleVersion(f"the cleanup of project {project} was changed by someone else just now")
 
 
-def _ended(row: RowMapping) -> Ended:
-    return Ended(
+def _ended(row: RowMapping) -> EndRecord:
+    return EndRecord(
         **{
-            **{one.name: row[one.name] for one in fields(Ended)},
+            **{one.name: row[one.name] for one in fields(EndRecord)},
             "action": Action(row["action"]),
             "evidence": loads(row["evidence"], dict[str, object]),
         }

@@ -48,7 +48,7 @@ class RunningCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Overdue:
+class OverdueDeletion:
     """A node whose deletion was asked for at `asked_at` and has not come to its end, so that a
     human was told; `replacing` where it goes so that another can be made. Whole UTC seconds."""
 
@@ -77,7 +77,7 @@ class FleetCounts:
         )
         return [FleetCount(*row) for row in self._connection.execute(statement)]
 
-    def overdue(self, limit: int) -> tuple[int, Sequence[Overdue]]:
+    def overdue(self, limit: int) -> tuple[int, Sequence[OverdueDeletion]]:
         """How many deletions are overdue, and the oldest of them."""
         columns = (nodes.c.id, nodes.c.name, nodes.c.state, nodes.c.zone)
         statement = (
@@ -90,7 +90,7 @@ class FleetCounts:
             .limit(limit)
         )
         rows = self._connection.execute(statement).all()
-        return (rows[0][0] if rows else 0), [Overdue(*row[1:]) for row in rows]
+        return (rows[0][0] if rows else 0), [OverdueDeletion(*row[1:]) for row in rows]
 
     def overdue_number(self) -> int:
         """How many deletions are overdue."""

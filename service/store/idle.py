@@ -13,12 +13,12 @@ from sqlalchemy.exc import IntegrityError
 
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import StaleVersion
-from service.domain.idle.cleanup import Watched
+from service.domain.idle.cleanup import WatchedNode
 from service.domain.idle.course import IdleCourse, State
 from service.domain.idle.policy import Action
 from service.domain.idle.proof import Host, IdleVerdict, Signals
 from service.domain.idle.rollup import ActivityHour
-from service.domain.idle.signal import Kind, Track
+from service.domain.idle.signal import Kind, SignalTrack
 from service.store.json_columns import dumps, loads
 from service.store.tables import idle_courses, idle_rollups, nodes
 
@@ -45,7 +45,7 @@ _SAVE = (
 class _Stored:
     """`Signals` as a document: JSON has no pairs for keys."""
 
-    tracks: dict[str, Track]
+    tracks: dict[str, SignalTrack]
     hosts: dict[int, Host]
     asked_at: int | None
     instances: dict[int, str]
@@ -59,11 +59,13 @@ class IdleCourses:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def of_project(self, project: str, known: Mapping[str, Watched]) -> Mapping[str, Watched]:
+    def of_project(
+        self, project: str, known: Mapping[str, WatchedNode]
+    ) -> Mapping[str, WatchedNode]:
         """The courses of all live nodes of a project, by node. Those that are `known` in their
         present version are not read again."""
         rows = self._connection.execute(_VERSIONS, {"project": project}).all()
-        found: dict[str, Watched] = {}
+        found: dict[str, WatchedNode] = {}
         changed: list[str] = []
         for node_id, version in rows:
             before = known.get(node_id)
@@ -73,22 +75,22 @@ class IdleCourses:
                 changed.append(node_id)
         return found | self.many(changed)
 
-    def many(self, ids: Iterable[str]) -> dict[str, Watched]:
+    def many(self, ids: Iterable[str]) -> dict[str, WatchedNode]:
         """The courses of several nodes, of those that were looked at."""
-        wanted, found = list(ids), dict[str, Watched]()
+        wanted, found = list(ids), dict[str, WatchedNode]()
         for first in range(0, len(wanted), 500):
             some = idle_courses.c.node_id.in_(wanted[first : first + 500])
             for row in self._connection.execute(select(*idle_courses.c).where(some)).mappings():
                 found[row["node_id"]] = _read(row)
         return found
 
-    def get(self, node_id: str) -> Watched | None:
+    def get(self, node_id: str) -> WatchedNode | None:
         """The course of a node, also after its end; None for one that was never looked at."""
         statement = select(*idle_courses.c).where(idle_courses.c.node_id == node_id)
         row = self._connection.execute(statement).mappings().one_or_none()
         return None if row is None else _read(row)
 
-    def save(self, watched: Iterable[Watched]) -> Sequence[Watched]:
+    def save(self, watched: Iterable[WatchedNode]) -> Sequence[WatchedNode]:
         """Write courses over the versions that were read, 0 for new ones; answers them with their
         new versions. Raises StaleVersion when someone else wrote any of them since."""
         before = list(watched)
@@ -116,7 +118,7 @@ def _stale() -> StaleVersion:
     return StaleVersion("the course of a node was changed by someone else just now")
 
 
-def _row(one: Watched) -> dict[str, Any]:
+def _row(one: WatchedNode) -> dict[str, Any]:
     course, signals = one.course, one.signals
     tracks = {f"{worker}:{kind}": track for (worker, kind), track in signals.tracks.items()}
     stored = _Stored(
@@ -137,11 +139,11 @@ def _row(one: Watched) -> dict[str, Any]:
     }
 
 
-def _read(row: RowMapping) -> Watched:
+def _read(row: RowMapping) -> WatchedNode:
     course = {name: row[name] for name in _COURSE}
     told = course["told"]
     stored = loads(row["signals"], _Stored)
-    return Watched(
+    return WatchedNode(
         IdleCourse(
             **{
                 **course,

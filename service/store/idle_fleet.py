@@ -6,14 +6,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from service.domain.clock import HOUR
-from service.domain.idle.assess import Subject, signals_of
-from service.domain.idle.cleanup import DAEMON, Cleanup, Watched
+from service.domain.idle.assess import IdleSubject, signals_of
+from service.domain.idle.cleanup import DAEMON, Cleanup, WatchedNode
 from service.domain.idle.heartbeat import Heartbeat
-from service.domain.idle.policy import MAX_SECONDS, Action, Applied, Policy, applied
+from service.domain.idle.policy import MAX_SECONDS, Action, AppliedRule, Policy, applied
 from service.domain.idle.progress import activity_of
-from service.domain.idle.rails import Begun
+from service.domain.idle.rails import BegunEnd
 from service.domain.jobs.job import Attempt, Job
-from service.domain.lifecycle.absence import Census
+from service.domain.lifecycle.absence import FleetCensus
 from service.domain.nodes.keep import keep_of_node
 from service.domain.nodes.node import Asked, IdlePolicy, Node, NodeState
 from service.domain.nodes.stop_rules import obstacles
@@ -31,11 +31,11 @@ class IdleFleet:
     found them."""
 
     cleanup: Cleanup
-    subjects: tuple[Subject, ...]
-    courses: Mapping[str, Watched]
-    census: Census
+    subjects: tuple[IdleSubject, ...]
+    courses: Mapping[str, WatchedNode]
+    census: FleetCensus
     held_since: int
-    begun: tuple[Begun, ...]
+    begun: tuple[BegunEnd, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class _Around:
     """What is read once for all nodes of a project."""
 
     policies: Mapping[str, Policy]
-    courses: Mapping[str, Watched]
+    courses: Mapping[str, WatchedNode]
     claims: Mapping[str, tuple[Job, Attempt]]
     waiting: Mapping[str, str]
     beats: Mapping[str, Heartbeat]
@@ -51,13 +51,13 @@ class _Around:
     untried: Collection[tuple[str, int]]
     ceiling: Action
     now: int
-    rules: dict[tuple[IdlePolicy | None, str, tuple[str, ...]], Applied] = field(
+    rules: dict[tuple[IdlePolicy | None, str, tuple[str, ...]], AppliedRule] = field(
         default_factory=dict
     )
     """What holds for nodes that say the same, belong to the same team, and can or cannot be
     stopped. A fleet has few of them."""
 
-    def applied(self, node: Node) -> Applied:
+    def applied(self, node: Node) -> AppliedRule:
         """The rule that holds for a node of the project."""
         spec = node.spec
         place = spec.idle, node.team, obstacles(spec)
@@ -74,7 +74,7 @@ class KnownFleet:
     since, never by what was decided."""
 
     nodes: Mapping[str, Node] = field(default_factory=dict)
-    courses: Mapping[str, Watched] = field(default_factory=dict)
+    courses: Mapping[str, WatchedNode] = field(default_factory=dict)
 
 
 def read_fleet(
@@ -103,7 +103,7 @@ def read_fleet(
     )
 
 
-def _with_newest(stored: Watched, known: Watched | None) -> Watched:
+def _with_newest(stored: WatchedNode, known: WatchedNode | None) -> WatchedNode:
     """A course as it is stored, with the newer signals that are known of that incarnation."""
     if known is None or known is stored:
         return stored
@@ -113,7 +113,7 @@ def _with_newest(stored: Watched, known: Watched | None) -> Watched:
 
 def read_subject(
     unit: Unit, node: Node, prices: PriceShelf, ceiling: Action, now: int
-) -> Subject | None:
+) -> IdleSubject | None:
     """What a round over the project of a node knows of this node; None unless it is READY and is
     to stay."""
     if node.state != NodeState.READY or node.asked is not Asked.PRESENT:
@@ -126,7 +126,7 @@ def read_subject(
 def _around(
     unit: Unit,
     project: str,
-    courses: Mapping[str, Watched],
+    courses: Mapping[str, WatchedNode],
     prices: PriceShelf,
     ceiling: Action,
     now: int,
@@ -155,11 +155,11 @@ def _rates(unit: Unit, project: str, book: PriceBook, now: int) -> Mapping[str, 
     return rates
 
 
-def _subject(node: Node, around: _Around) -> Subject:
+def _subject(node: Node, around: _Around) -> IdleSubject:
     watched, claim = around.courses.get(node.id), around.claims.get(node.id)
     beat = around.beats.get(node.id)
     holds = around.applied(node)
-    return Subject(
+    return IdleSubject(
         node=node,
         applied=holds,
         watched=watched,

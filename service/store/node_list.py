@@ -47,7 +47,7 @@ _OLDER = _NEWEST.where(nodes.c.id < bindparam("before"))
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class NodeFilter:
     """Which nodes are asked for: those that match every field that is set, any value of each."""
 
     project: Sequence[str] = ()
@@ -61,7 +61,7 @@ class Filter:
     live: bool = False
 
 
-ANY = Filter()
+ANY = NodeFilter()
 """Every node."""
 
 _ID_AT = 7
@@ -83,14 +83,14 @@ class NodeListPage:
         return loads(self.nodes, list[dict[str, Any]])
 
 
-class Listing:
+class NodeList:
     """Reads nodes for those who ask; `service.store.nodes` reads them for those who act."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def page(
-        self, only: Filter, size: int, token: str, shelf: PriceShelf, now: int
+        self, only: NodeFilter, size: int, token: str, shelf: PriceShelf, now: int
     ) -> NodeListPage:
         """The newest nodes before `token`. Raises Rejected when the token is none of ours."""
         if token and not _ID.fullmatch(token):
@@ -269,7 +269,7 @@ def _tails(text: str) -> Iterable[tuple[int, int]]:
     return loads(text, dict[str, tuple[int, int]]).values()
 
 
-def _narrowed(statement: Select[Any], only: Filter) -> Select[Any]:
+def _narrowed(statement: Select[Any], only: NodeFilter) -> Select[Any]:
     for name in ("project", "state", "team", "owner", "zone", "generation", "name"):
         values = getattr(only, name)
         if values:

@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 from service.domain.errors import Conflict, NotFound, StaleVersion
-from service.domain.lifecycle.absence import Census
+from service.domain.lifecycle.absence import FleetCensus
 from service.domain.metering.attribution import Attribution, first_of
 from service.domain.metering.meter import Usage
 from service.domain.nodes.node import Asked, Endpoint, Node, NodeSpec, NodeState, Slice
@@ -277,7 +277,7 @@ class Nodes:
                 .values(misses=0, missed_at=None, version=nodes.c.version + 1)
             )
 
-    def census(self, project: str) -> Census:
+    def census(self, project: str) -> FleetCensus:
         """How many nodes should be in the cloud, and how many of them are missed."""
         present = nodes.c.asked != Asked.ABSENT
         statement = select(func.count(), func.count(nodes.c.missed_at)).where(
@@ -286,7 +286,7 @@ class Nodes:
             nodes.c.sent_at.is_not(None),
             present,
         )
-        return Census(*self._connection.execute(statement).one())
+        return FleetCensus(*self._connection.execute(statement).one())
 
     def posted(self, usage: Usage, nanos: int, unpriced_seconds: int) -> None:
         """Add to what the ledger says of a node and to what it had to leave out, and keep where its

@@ -57,7 +57,7 @@ _SAVE = update(orphans).where(
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class LikeOrphans:
     """How many orphans of a kind cost the same as what is shown of one of them."""
 
     kind: OrphanKind
@@ -133,7 +133,7 @@ class Orphans:
         """All that are there and were not adopted."""
         return self._read(_PRESENT.where(orphans.c.project.in_(projects)))
 
-    def alike(self, projects: Sequence[str]) -> Sequence[Alike]:
+    def alike(self, projects: Sequence[str]) -> Sequence[LikeOrphans]:
         """The same as `present`, counted by kind and by what they cost."""
         statement = select(orphans.c.kind, orphans.c.shown).where(
             *_IS_PRESENT, orphans.c.project.in_(projects)
@@ -142,7 +142,7 @@ class Orphans:
         for kind, document in self._connection.execute(statement):
             found[kind, _costs(document)].append(document)
         return [
-            Alike(OrphanKind(kind), loads(documents[0], ShownResource), len(documents))
+            LikeOrphans(OrphanKind(kind), loads(documents[0], ShownResource), len(documents))
             for (kind, _), documents in found.items()
         ]
 

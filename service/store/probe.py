@@ -24,7 +24,7 @@ _LARGEST = 2**31 - 1
 _TOUCH = "UPDATE alembic_version SET version_num = version_num"
 
 
-class Probe:
+class DatabaseProbe:
     """Reads and writes what costs next to nothing.
 
     Its one connection is not from the pool that requests use up. On SQLite each look opens the file

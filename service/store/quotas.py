@@ -18,11 +18,11 @@ from service.domain.nodes.node import LOST, NodeState
 from service.domain.nodes.queued_resource import QueueState
 from service.domain.orphans.orphan import ADOPTED, ShownResource
 from service.domain.placement.quota import (
-    Holding,
     Limit,
+    QuotaHolding,
+    QuotaStock,
     QuotaTally,
     Size,
-    Stock,
     Tier,
     claim_of,
     stocks,
@@ -88,17 +88,17 @@ class Quotas:
         granted = self._granted(project, min(limit.observed_at for limit in limits))
         return [tally(limit, held, granted, now) for limit in limits]
 
-    def stocks(self, project: str, limits: Sequence[Limit]) -> Sequence[Stock]:
+    def stocks(self, project: str, limits: Sequence[Limit]) -> Sequence[QuotaStock]:
         """What the project has where these limits of it say nothing."""
         return stocks(project, self._held(project), limits)
 
-    def _held(self, project: str) -> list[Holding]:
+    def _held(self, project: str) -> list[QuotaHolding]:
         return [*self._live(project), *self._orphaned(project)]
 
-    def _live(self, project: str) -> list[Holding]:
+    def _live(self, project: str) -> list[QuotaHolding]:
         """What our own nodes hold, alike ones together: all that was sent and has not ended."""
         return [
-            Holding(
+            QuotaHolding(
                 claim_of(row.zone, found, row.model, row.chips * row.number),
                 row.state in _AT_WORK,
                 row.granted,
@@ -108,16 +108,16 @@ class Quotas:
             if (found := _type_of(row.accelerator_type, row.generation, row.chips)) is not None
         ]
 
-    def _granted(self, project: str, since: int) -> list[Holding]:
+    def _granted(self, project: str, since: int) -> list[QuotaHolding]:
         """What came up of attempts that began later, one for each type in each zone."""
         known = catalog.load().accelerators
         return [
-            Holding(claim_of(zone, found, model, found.chips), used=True, granted_at=began)
+            QuotaHolding(claim_of(zone, found, model, found.chips), used=True, granted_at=began)
             for zone, name, model, began in self._connection.execute(_granted(project, since))
             if (found := known.get(name)) is not None
         ]
 
-    def _orphaned(self, project: str) -> list[Holding]:
+    def _orphaned(self, project: str) -> list[QuotaHolding]:
         """What those hold that no record of ours accounts for.
 
         The model of a queued resource is known where the books once had it, and it counts only
@@ -131,7 +131,7 @@ class Quotas:
         queued = [one for one in found if one.queued and one.place.queue_path not in members]
         models = self._models(project, [one.place.cloud_id for one in queued])
         return [
-            Holding(
+            QuotaHolding(
                 claim_of(one.place.zone, accelerator, model, chips),
                 one.state in _AT_WORK,
                 dead=one.state in _DEAD,

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine
 
 from service.domain.lease import Lease
 from service.store.attributions import Attributions
-from service.store.bill_matches import Witnesses
+from service.store.bill_matches import BillMatches
 from service.store.bills import Bills
 from service.store.budgets import Budgets
 from service.store.capacity import Capacity
@@ -32,7 +32,7 @@ from service.store.jobs import Jobs
 from service.store.leases import Leases
 from service.store.ledger import Ledger
 from service.store.links import Heartbeats, Links
-from service.store.node_list import Listing
+from service.store.node_list import NodeList
 from service.store.nodes import Nodes
 from service.store.notifications import Alerts, Notifications
 from service.store.observations import Observations
@@ -45,11 +45,11 @@ from service.store.reservations import Reservations
 from service.store.revisions import Revisions
 from service.store.statements import Statements
 from service.store.usage import Usages
-from service.store.usage_versions import Beliefs
+from service.store.usage_versions import UsageVersions
 from service.store.writer_turns import turns_of
 
 
-class Last(IntEnum):
+class LastWrites(IntEnum):
     """What is written at the end of a transaction, in this order, before the rollups."""
 
     NODES = 1
@@ -81,9 +81,9 @@ class Unit:
     capacity = _Repository(Capacity)
     attributions = _Repository(Attributions)
     fleet = _Repository(FleetCounts)
-    listing = _Repository(Listing)
+    listing = _Repository(NodeList)
     observations = _Repository(Observations)
-    beliefs = _Repository(Beliefs)
+    beliefs = _Repository(UsageVersions)
     ledger = _Repository(Ledger)
     charges = _Repository(Charges)
     costs = _Repository(Costs)
@@ -99,7 +99,7 @@ class Unit:
     orphans = _Repository(Orphans)
     quotas = _Repository(Quotas)
     bills = _Repository(Bills)
-    witnesses = _Repository(Witnesses)
+    witnesses = _Repository(BillMatches)
     budgets = _Repository(Budgets)
     holds = _Repository(Holds)
     alerts = _Repository(Alerts)
@@ -131,7 +131,7 @@ class Unit:
         """How often each topic was written."""
         return Revisions(self._connection, writes=self._writes)
 
-    def at_the_end(self, rank: Last, of: str, work: Callable[[], None]) -> None:
+    def at_the_end(self, rank: LastWrites, of: str, work: Callable[[], None]) -> None:
         """Do `work` at the end of the transaction, sorted by rank and then by `of`. Every
         transaction writes shared rows in this order, so none waits for another in a circle."""
         self._last.append((rank, of, work))

@@ -39,7 +39,7 @@ class UsageVersion:
 _COLUMNS = [beliefs.c[name] for name in UsageVersion.__dataclass_fields__]
 
 
-class Beliefs:
+class UsageVersions:
     """Versions by usage; only added to."""
 
     def __init__(self, connection: Connection) -> None:

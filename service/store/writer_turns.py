@@ -12,7 +12,7 @@ from service.domain.errors import StoreUnavailable
 LONGEST_SECONDS = 30
 
 
-class Turns:
+class WriterTurns:
     """Lets writers write in the order in which they came. SQLite lets anybody begin who asks at the
     right moment, so one of many may wait for ever."""
 
@@ -53,11 +53,11 @@ class Turns:
             self._bell.notify_all()
 
 
-_turns: dict[str, Turns] = {}
+_turns: dict[str, WriterTurns] = {}
 _lock = threading.Lock()
 
 
-def turns_of(address: str) -> Turns:
+def turns_of(address: str) -> WriterTurns:
     """The turns of a database; the same ones for everybody in this process."""
     with _lock:
-        return _turns.setdefault(address, Turns())
+        return _turns.setdefault(address, WriterTurns())

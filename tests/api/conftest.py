@@ -46,7 +46,7 @@ from service.application.services import Services
 from service.domain.costs.focus import Account
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
-from service.store.probe import Probe
+from service.store.probe import DatabaseProbe
 from service.store.unit import Units
 from tests import factories
 from tests.api.answers import operation_of
@@ -68,15 +68,15 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def probe(engine: Engine) -> Iterator[Probe]:
+def probe(engine: Engine) -> Iterator[DatabaseProbe]:
     """What tries the database."""
-    made = Probe(engine.url.render_as_string(hide_password=False))
+    made = DatabaseProbe(engine.url.render_as_string(hide_password=False))
     yield made
     made.close()
 
 
 @pytest.fixture
-def services(units: Units, clock: HandClock, probe: Probe) -> Services:
+def services(units: Units, clock: HandClock, probe: DatabaseProbe) -> Services:
     """What the API is built on."""
     shared = units, PriceShelf(), clock
     projects = [factories.PROJECT]

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from service.application.budgets.budgets import BudgetService, Reach
+from service.application.budgets.budgets import BudgetService, MessageReach
 from service.application.costs.costs import CostService
 from service.domain.budgets.admission import OVERRUN_SECONDS
-from service.domain.budgets.budget import Who
+from service.domain.budgets.budget import Payer
 from service.domain.clock import HOUR
 from service.store.pricebook import PriceShelf
 from tests import factories
@@ -231,7 +231,9 @@ def test_a_change_that_makes_no_sense_changes_nothing(client, put, changes, stat
 
 def test_a_private_webhook_that_was_allowed_once_is_in_no_other_changes_way(client, units, clock):
     shared = units, PriceShelf(), clock
-    allowing = BudgetService(*shared, CostService(*shared), reach=Reach(private_webhooks=True))
+    allowing = BudgetService(
+        *shared, CostService(*shared), reach=MessageReach(private_webhooks=True)
+    )
     private = "http://127.0.0.1:8000/x"
     made = allowing.create(factories.budget(webhook=private, secret="geheim-geheim-geheim"))
     path = f"/v1/budgets/{made.shown.budget.id}"
@@ -289,7 +291,7 @@ def test_what_is_left_for_somebody_is_said_of_each_of_his_budgets(services, put,
     put(name="wide", scope=..., amount="1000", on_exceeded="notify")
     put()
     ask(ttl_seconds=5 * HOUR)
-    ada = Who(factories.PROJECT, "vision", "ada", "", {})
+    ada = Payer(factories.PROJECT, "vision", "ada", "", {})
     mine, wide = services.budgets.shares(ada)
     assert (mine.budget.name, mine.left) == ("vision monthly", 51_840_000_000)
     assert mine.window.start < NOON < mine.window.end
@@ -300,4 +302,4 @@ def test_what_is_left_for_somebody_is_said_of_each_of_his_budgets(services, put,
 
 def test_where_no_budget_covers_somebody_there_is_no_share(services, put):
     put()
-    assert services.budgets.shares(Who(factories.PROJECT, "speech", "ada", "", {})) == []
+    assert services.budgets.shares(Payer(factories.PROJECT, "speech", "ada", "", {})) == []

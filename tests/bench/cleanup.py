@@ -19,7 +19,7 @@ from service.cloud.ports import Sample
 from service.controllers.idle.idle import IdleController, IdleManners
 from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.telemetry import TelemetryReader, at_once
-from service.domain.idle.assess import Times
+from service.domain.idle.assess import IdleTimes
 from service.domain.idle.policy import Action
 from service.domain.idle.signal import MONITORED, Kind
 from service.domain.nodes.node import IdlePolicy, NodeState, Place
@@ -113,14 +113,14 @@ def _measure(kind: str) -> list[Figure]:
         units, telemetry = Units(engine), MinuteTelemetry()
         _fill(units)
         cloud: Any = NamingCloud()
-        reports = ReportReader(cloud, clock, Times(), at_once)
+        reports = ReportReader(cloud, clock, IdleTimes(), at_once)
         controller = IdleController(
             units,
             PriceShelf(),
             clock,
             TelemetryReader(telemetry, clock, 300, at_once),
             DaemonActs(),
-            IdleManners(Times(), Action.DELETE, lambda: float(clock()), reports),
+            IdleManners(IdleTimes(), Action.DELETE, lambda: float(clock()), reports),
         )
         with units() as unit:
             lease = unit.leases.take("lab", "bench", 36_000)

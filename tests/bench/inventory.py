@@ -17,7 +17,7 @@ from service.cloud.google.channel import connect, tpu_client
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.rate_limit import Pace
 from service.controllers.inventory.inventory import InventoryController
-from service.controllers.lifecycle.context import Manners, Tools
+from service.controllers.lifecycle.context import Installation, StepContext
 from service.controllers.lifecycle.lifecycle import LifecycleController
 from service.controllers.lifecycle.steps import Steps
 from service.controllers.orphans.orphans import GarbageController
@@ -84,9 +84,11 @@ class _House:
                 unit.nodes.add(node)
         assert lease is not None
         self._lease = lease
-        self._garbage = GarbageController(*shared, Manners("bench", 15))
+        self._garbage = GarbageController(*shared, Installation("bench", 15))
         self._inventory = InventoryController(*shared, onlookers=(self._garbage,))
-        self._lifecycle = LifecycleController(*shared, Steps(Tools(*shared, Manners("bench", 5))))
+        self._lifecycle = LifecycleController(
+            *shared, Steps(StepContext(*shared, Installation("bench", 5)))
+        )
         self.inventory()  # the first look writes everything down
         with engine.begin() as connection:
             connection.execute(update(nodes).values(next_try_at=None))

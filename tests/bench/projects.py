@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from service.application.nodes.nodes import NodeService
 from service.controllers.base import Controller
 from service.controllers.inventory.inventory import InventoryController
-from service.controllers.lifecycle.context import Manners, Tools
+from service.controllers.lifecycle.context import Installation, StepContext
 from service.controllers.lifecycle.lifecycle import LifecycleController
 from service.controllers.lifecycle.steps import Steps
 from service.controllers.metering import MeteringController
@@ -145,8 +145,10 @@ def _daemon(
 ) -> Daemon:
     prices = PriceShelf()
     shared = units, clouds, prices, wall_clock
-    garbage = GarbageController(*shared, Manners("bench", INVENTORY))
-    lifecycle = LifecycleController(*shared, Steps(Tools(*shared, Manners("bench", LIFECYCLE))))
+    garbage = GarbageController(*shared, Installation("bench", INVENTORY))
+    lifecycle = LifecycleController(
+        *shared, Steps(StepContext(*shared, Installation("bench", LIFECYCLE)))
+    )
     controllers: dict[int, Sequence[Controller]] = {
         LIFECYCLE: [lifecycle],
         INVENTORY: [InventoryController(*shared, onlookers=(garbage,)), garbage],

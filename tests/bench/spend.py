@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy import Engine, insert, text
 
-from service.application.costs.costs import CostReport, CostService, Question
+from service.application.costs.costs import CostQuestion, CostReport, CostService
 from service.domain.clock import DAY, HOUR, rfc3339
 from service.domain.money import half_even
 from service.domain.time_window import Granularity, midnight
@@ -62,7 +62,7 @@ def measure() -> list[Figure]:
         units = Units(engine)
         rebuilt = wall(1, lambda: _rebuild(units))
         service = CostService(units, PriceShelf(), lambda: START + 365 * DAY)
-        question = Question(window=YEAR, aggregate=("team",))
+        question = CostQuestion(window=YEAR, aggregate=("team",))
         report = service.report(question)
         wrong = _off(report, _by_day(truth, UTC))
         asked = wall(5, lambda: service.report(question))
@@ -70,7 +70,7 @@ def measure() -> list[Figure]:
         elsewhere = [
             _elsewhere(service, truth, name, floor) for name in ("Europe/Berlin", FARTHEST)
         ]
-        month = Question(window=MONTH, aggregate=("node",), step=Granularity.ALL)
+        month = CostQuestion(window=MONTH, aggregate=("node",), step=Granularity.ALL)
         nodes = service.report(month)
         by_node = wall(5, lambda: service.report(month))
         node_floor = wall(5, lambda: _plain_by_node(engine))
@@ -107,7 +107,7 @@ def _elsewhere(
 ) -> list[Figure]:
     """The same question by the calendar of another place; `floor` is the plain SQL's by UTC days,
     in seconds."""
-    question = Question(window=YEAR, aggregate=("team",), tz=name)
+    question = CostQuestion(window=YEAR, aggregate=("team",), tz=name)
     wrong = _off(service.report(question), _by_day(truth, ZoneInfo(name)))
     asked = wall(3, lambda: service.report(question))
     seconds, times = PROMISED[name]

@@ -14,7 +14,7 @@ from service.controllers.budgets.budgets import BudgetController
 from service.controllers.budgets.notifications import DeliveryController
 from service.controllers.metering import MeteringController
 from service.controllers.recording.posting import post
-from service.domain.budgets.admission import OVERRUN_SECONDS, Room
+from service.domain.budgets.admission import OVERRUN_SECONDS, BudgetRoom
 from service.domain.budgets.budget import Budget, OnExceeded
 from service.domain.idle.policy import Recipient
 from service.domain.nodes.node import Node, NodeState
@@ -94,7 +94,7 @@ class Purse:
                 post(unit, closed, book, now)
             unit.nodes.save(replace(unit.nodes.get(node.id), state=state, **ended))
 
-    def room(self, budget: Budget) -> Room:
+    def room(self, budget: Budget) -> BudgetRoom:
         """What is spent and set aside, as admission sees it."""
         with self.units.reading() as unit:
             return rooms_of(unit, [budget], self.prices.book(unit), self.clock())[0]

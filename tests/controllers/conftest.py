@@ -13,7 +13,7 @@ from service.application.nodes.nodes import NodeService
 from service.application.pricing.prices import PriceService
 from service.controllers.inventory.audit_log import EvidenceController
 from service.controllers.inventory.inventory import InventoryController
-from service.controllers.lifecycle.context import Manners, Tools
+from service.controllers.lifecycle.context import Installation, StepContext
 from service.controllers.lifecycle.lifecycle import LifecycleController
 from service.controllers.lifecycle.steps import Steps
 from service.controllers.metering import MeteringController
@@ -56,7 +56,7 @@ class Lab:
                 self.lease = held
         self.inventory = InventoryController(*shared)
         self.lifecycle = LifecycleController(
-            *shared, Steps(Tools(*shared, Manners(install="test", period=5)))
+            *shared, Steps(StepContext(*shared, Installation(install="test", period=5)))
         )
         self.lifecycle.workers = 1
         self.metering = MeteringController(self.units, prices, self.clock)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from service.application.costs.costs import Question
+from service.application.costs.costs import CostQuestion
 from service.domain.billing_period import GRACE, period_of
 from service.domain.clock import DAY, HOUR
 from service.domain.idle.rollup import ActivityHour
@@ -111,15 +111,15 @@ def test_costs_from_the_rollup_and_from_usage_are_the_same_to_the_nano_dollar(la
     lab.nodes.delete(first.id)
     lab.tick(7)
     lab.tick(5 * HOUR)
-    by_rollup = lab.costs.report(Question(window="7d", aggregate=("team",)))
-    by_usage = lab.costs.report(Question(window="7d", aggregate=("team", "node")))
-    hourly = lab.costs.report(Question(window="7d", step=Granularity.HOUR, aggregate=("team",)))
+    by_rollup = lab.costs.report(CostQuestion(window="7d", aggregate=("team",)))
+    by_usage = lab.costs.report(CostQuestion(window="7d", aggregate=("team", "node")))
+    hourly = lab.costs.report(CostQuestion(window="7d", step=Granularity.HOUR, aggregate=("team",)))
     assert by_rollup.total == by_usage.total == hourly.total > 0
     assert by_rollup.chip_seconds == by_usage.chip_seconds
     assert by_rollup.total == sum(row.cost for row in by_rollup.rows)
     with lab.units() as unit:
         unit.costs.rebuild()
-    assert lab.costs.report(Question(window="7d", aggregate=("team",))) == by_rollup
+    assert lab.costs.report(CostQuestion(window="7d", aggregate=("team",))) == by_rollup
 
 
 def test_an_empty_ledger_that_is_written_from_the_last_beliefs_is_the_same(lab: Lab) -> None:
@@ -154,11 +154,11 @@ def test_active_idle_and_unknown_seconds_come_to_the_whole(lab: Lab) -> None:
     lab.clock.pass_(71)
     with lab.units() as unit:
         unit.idle_rollups.save([ActivityHour(node.id, 1, NOON, "BBIIII......")])
-    by_activity = lab.costs.report(Question(window="24h", aggregate=("activity",)))
+    by_activity = lab.costs.report(CostQuestion(window="24h", aggregate=("activity",)))
     assert sum(row.cost for row in by_activity.rows) == by_activity.total == lab.cost(node)
     seconds = {
         row.group[0]: row.chip_seconds // node.spec.chips
-        for row in lab.costs.report(Question(window="24h", aggregate=("activity",))).rows
+        for row in lab.costs.report(CostQuestion(window="24h", aggregate=("activity",))).rows
     }
     ready_at = lab.node(node).ready_at
     assert ready_at is not None
@@ -168,7 +168,7 @@ def test_active_idle_and_unknown_seconds_come_to_the_whole(lab: Lab) -> None:
         "idle": 1_200,
         "unknown": until - (NOON + 1_800),
     }
-    idle = lab.costs.report(Question(window="24h", only={"activity": ["idle"]}))
+    idle = lab.costs.report(CostQuestion(window="24h", only={"activity": ["idle"]}))
     assert idle.total == sum(row.cost for row in by_activity.rows if row.group == ("idle",))
 
 
@@ -176,7 +176,9 @@ def test_every_time_zone_comes_to_the_same_total(lab: Lab) -> None:
     lab.up()
     lab.tick(3 * DAY + 1_234)
     totals = {
-        lab.costs.report(Question(window="2026-11-01T00:00:00Z,2026-11-20T00:00:00Z", tz=tz)).total
+        lab.costs.report(
+            CostQuestion(window="2026-11-01T00:00:00Z,2026-11-20T00:00:00Z", tz=tz)
+        ).total
         for tz in ("UTC", "Europe/Berlin", "Asia/Kolkata", "America/New_York", "Pacific/Apia")
     }
     assert len(totals) == 1
@@ -185,7 +187,7 @@ def test_every_time_zone_comes_to_the_same_total(lab: Lab) -> None:
 def test_another_team_is_charged_from_the_second_on_in_which_that_was_said(lab: Lab) -> None:
     node = lab.up(team="vision", labels={"run": "1"})
     lab.tick(HOUR)
-    before = lab.costs.report(Question(aggregate=("team", "label:run"))).rows
+    before = lab.costs.report(CostQuestion(aggregate=("team", "label:run"))).rows
     lab.nodes.reattribute(node.id, Reattribution(team="nlp", labels={"run": "2"}))
     now = lab.clock()
     lab.tick(HOUR)
@@ -193,13 +195,13 @@ def test_another_team_is_charged_from_the_second_on_in_which_that_was_said(lab: 
     lab.nodes.delete(node.id)
     lab.tick()
     lab.tick()
-    report = lab.costs.report(Question(aggregate=("team", "label:run")))
+    report = lab.costs.report(CostQuestion(aggregate=("team", "label:run")))
     assert [(row.group, row.cost) for row in before] == [(("vision", "1"), before[0].cost)]
     charged = {row.group: row.cost for row in report.rows}
     assert charged["vision", "1"] == before[0].cost, "the past is as it was"
     assert report.total == lab.cost(node) == lab.posted(node)
     assert set(charged) == {("vision", "1"), ("nlp", "2")}
-    again = lab.costs.report(Question(aggregate=("team", "label:run"), step=Granularity.HOUR))
+    again = lab.costs.report(CostQuestion(aggregate=("team", "label:run"), step=Granularity.HOUR))
     sums: dict[tuple[str, ...], int] = {}
     for row in again.rows:
         sums[row.group] = sums.get(row.group, 0) + row.cost

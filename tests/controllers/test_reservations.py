@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from service.application.budgets.budgets import BudgetService
-from service.application.costs.costs import CostService, Question
+from service.application.costs.costs import CostQuestion, CostService
 from service.application.costs.forecasts import ForecastService
 from service.application.health import HealthService
 from service.application.pricing.reservations import ReservationService
@@ -151,12 +151,12 @@ def test_a_running_node_and_a_running_reservation_are_the_whole_at_every_second(
     buyer.runs()
     for _ in range(8):
         lab.clock.pass_(1_111)
-        total = lab.costs.report(Question(EVER, step=Granularity.ALL)).total
-        by_usage = lab.costs.report(Question(EVER, step=Granularity.HOUR)).total
+        total = lab.costs.report(CostQuestion(EVER, step=Granularity.ALL)).total
+        by_usage = lab.costs.report(CostQuestion(EVER, step=Granularity.HOUR)).total
         assert total == by_usage
         assert abs(total - 64 * CALENDAR * (lab.clock() - NOON) / HOUR) <= 1
         buyer.meter()
-        assert lab.costs.report(Question(EVER, step=Granularity.ALL)).total == total
+        assert lab.costs.report(CostQuestion(EVER, step=Granularity.ALL)).total == total
 
 
 def test_the_hour_waits_for_what_ran_in_it(buyer, lab):
@@ -182,8 +182,8 @@ def test_of_an_hour_that_is_not_known_to_its_end_nothing_is_posted(buyer, lab):
     with lab.units(lab.lease) as unit:
         post_unused(unit, unit.usage.purchase(one.id), PriceShelf().book(unit), lab.clock())
     assert buyer.lines(one) == []
-    total = lab.costs.report(Question(EVER, step=Granularity.ALL)).total
-    assert total == lab.costs.report(Question(EVER, step=Granularity.HOUR)).total
+    total = lab.costs.report(CostQuestion(EVER, step=Granularity.ALL)).total
+    assert total == lab.costs.report(CostQuestion(EVER, step=Granularity.HOUR)).total
     assert total == half_even(16 * CALENDAR * (HOUR + 1), HOUR)
 
 
@@ -291,7 +291,7 @@ def test_it_ends_to_the_second_and_nothing_is_charged_after(buyer, lab):
     buyer.meter()
     assert sum(buyer.ledger(one).values()) == 64 * CALENDAR * 49 // 2
     assert buyer.reservations.get(one.id).cost == 64 * CALENDAR * 49 // 2
-    assert not lab.costs.report(Question(EVER)).estimated
+    assert not lab.costs.report(CostQuestion(EVER)).estimated
 
 
 def test_before_it_begins_it_costs_nothing(buyer, lab):
@@ -299,7 +299,7 @@ def test_before_it_begins_it_costs_nothing(buyer, lab):
     lab.clock.pass_(HOUR)
     buyer.meter()
     assert (buyer.lines(one), buyer.reservations.get(one.id).cost) == ([], 0)
-    assert lab.costs.report(Question(EVER)).total == 0
+    assert lab.costs.report(CostQuestion(EVER)).total == 0
 
 
 def test_two_that_are_named_are_kept_apart(buyer, lab):
@@ -316,7 +316,7 @@ def test_costs_tell_who_used_it_from_who_bought_it_and_did_not(buyer, lab):
     node, _ = buyer.runs(team="vision")
     lab.clock.pass_(2 * HOUR + 100)
     buyer.meter()
-    question = Question(EVER, ("team", "node"), Granularity.ALL)
+    question = CostQuestion(EVER, ("team", "node"), Granularity.ALL)
     rows = {row.group: row for row in lab.costs.report(question).rows}
     assert set(rows) == {("vision", node.id), ("infra", one.id)}
     assert rows["infra", one.id].list_cost == rows["infra", one.id].cost, "it has saved nothing"
@@ -441,7 +441,7 @@ def test_the_fleet_burns_what_was_bought_whether_it_is_used_or_not(buyer, lab):
 def test_what_is_over_is_in_the_costs_before_it_is_posted(buyer, lab):
     lab.clock.pass_(3 * DAY)
     one = buyer.record()
-    assert lab.costs.report(Question(EVER)).total == 64 * CALENDAR * 48
+    assert lab.costs.report(CostQuestion(EVER)).total == 64 * CALENDAR * 48
     buyer.meter()
-    assert lab.costs.report(Question(EVER)).total == 64 * CALENDAR * 48
+    assert lab.costs.report(CostQuestion(EVER)).total == 64 * CALENDAR * 48
     assert sum(buyer.ledger(one).values()) == 64 * CALENDAR * 48

@@ -53,7 +53,7 @@ from service.domain.orphans.orphan import Orphan
 from service.domain.pricing.driver_vm import UserVm
 from service.domain.pricing.price_book import Sku
 from service.store.pricebook import PriceShelf
-from service.store.probe import Probe
+from service.store.probe import DatabaseProbe
 from service.store.unit import Units
 from tests import factories
 from tests.fake_jobs import NoLogs
@@ -118,7 +118,7 @@ class Lab:
             commitments=CommitmentService(*shared, projects),
             orphans=OrphanService(*shared, projects),
             health=HealthService(*shared, projects),
-            readiness=ReadinessService(Probe("postgresql:///nowhere"), projects),
+            readiness=ReadinessService(DatabaseProbe("postgresql:///nowhere"), projects),
             heartbeats=HeartbeatService(units, clock),
             keeps=KeepService(*shared),
             links=LinkService(*shared, NodeService(*shared, projects)),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from service.application.costs.costs import CostService, Question
+from service.application.costs.costs import CostQuestion, CostService
 from service.application.costs.forecasts import ForecastService
 from service.application.services import Services
 from service.controllers.metering import MeteringController
@@ -34,10 +34,10 @@ from tests.hands import HandClock
 pytestmark = pytest.mark.deep
 
 QUESTIONS = (
-    Question("7d", ("team",)),
-    Question("mtd", ("node",), Granularity.ALL, "Europe/Berlin"),
-    Question("30d", ("generation",), only={"team": ("vision",)}),
-    Question("24h", (), Granularity.HOUR, only={"label:run": ("1",)}),
+    CostQuestion("7d", ("team",)),
+    CostQuestion("mtd", ("node",), Granularity.ALL, "Europe/Berlin"),
+    CostQuestion("30d", ("generation",), only={"team": ("vision",)}),
+    CostQuestion("24h", (), Granularity.HOUR, only={"label:run": ("1",)}),
 )
 
 

@@ -11,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 from httpx2 import Response
 
-from service.application.costs.costs import Question
+from service.application.costs.costs import CostQuestion
 from service.application.costs.forecasts import month_before, month_of
 from service.dashboard.kit.figures import exact, money
 from service.dashboard.pages.overview import NODES
@@ -36,8 +36,8 @@ def test_the_figures_are_those_of_the_services(lab: Lab, browser: TestClient) ->
     lab.lives_a_month()
     said = text_of(browser.get("/"))
     fleet = lab.services.health.fleet()
-    month = lab.services.costs.report(Question(window="mtd"))
-    today = lab.services.costs.report(Question(window="today"))
+    month = lab.services.costs.report(CostQuestion(window="mtd"))
+    today = lab.services.costs.report(CostQuestion(window="today"))
     assert f"Burning now {money(fleet.burn)} /h 3 nodes READY" in said
     assert f"Month to date {money(month.total)} since 1 Nov 2026, as of 12:12:57 UTC" in said
     assert f"Today {money(today.total)} since 00:00 UTC" in said
@@ -51,7 +51,7 @@ def test_every_cent_of_the_table_adds_up_to_the_total(
     lab: Lab, browser: TestClient, window: str, group: str
 ) -> None:
     lab.lives_a_month()
-    report = lab.services.costs.report(Question(window=window, aggregate=(group,)))
+    report = lab.services.costs.report(CostQuestion(window=window, aggregate=(group,)))
     page = browser.get("/", params={"window": window, "group": group})
     head, *days, foot = cells_of(page.text)
     assert head[:2] == ["Day (UTC)", "Total"]

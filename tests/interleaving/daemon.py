@@ -14,7 +14,7 @@ from service.cloud.google.tpus import GoogleTpus
 from service.cloud.rate_limit import Pace
 from service.controllers.inventory.audit_log import EvidenceController
 from service.controllers.inventory.inventory import InventoryController
-from service.controllers.lifecycle.context import Manners, Tools
+from service.controllers.lifecycle.context import Installation, StepContext
 from service.controllers.lifecycle.lifecycle import LifecycleController
 from service.controllers.lifecycle.steps import Steps
 from service.controllers.metering import MeteringController
@@ -93,9 +93,9 @@ class Daemon:
         self.units = FencedUnits(life.ground, life.stage, life.oracle.watch)
         self.clock = life.clock
         shared = self.units, self.cloud, PriceShelf(), life.clock
-        garbage = GarbageController(*shared, Manners("ilv", 15))
+        garbage = GarbageController(*shared, Installation("ilv", 15))
         inventory = InventoryController(*shared, onlookers=(garbage,))
-        steps = Steps(Tools(*shared, Manners("ilv", 5)))
+        steps = Steps(StepContext(*shared, Installation("ilv", 5)))
         self._lifecycle = LifecycleController(*shared, steps)
         self._lifecycle.workers = 1
         metering = MeteringController(self.units, PriceShelf(), life.clock)

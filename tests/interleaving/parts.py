@@ -14,7 +14,7 @@ from service.application.budgets.budgets import BudgetService
 from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.application.cleanup.daemon import DaemonActs
 from service.application.cleanup.keeps import KeepOrder, KeepService
-from service.application.cleanup.links import LinkService, Missing
+from service.application.cleanup.links import LinkService, UnknownLink
 from service.application.costs.costs import CostService
 from service.application.jobs.jobs import JobService
 from service.application.nodes.requests import NodeRequests
@@ -27,7 +27,7 @@ from service.controllers.idle.telemetry import TelemetryReader, at_once
 from service.controllers.jobs.jobs import JobsController
 from service.domain.budgets.budget import Budget, OnExceeded, Period, Scope, Threshold
 from service.domain.errors import StewardError
-from service.domain.idle.assess import Times
+from service.domain.idle.assess import IdleTimes
 from service.domain.idle.plan import CleanupPlan
 from service.domain.idle.policy import Action, Policy, Recipient, Rule
 from service.domain.jobs.image import ImageFacts
@@ -209,7 +209,7 @@ class Jobs(Part):
             self._cancelled.add(job.id)
 
 
-TIMES = Times(warmup=60, telemetry=150, start=60, period=60)
+TIMES = IdleTimes(warmup=60, telemetry=150, start=60, period=60)
 DELAY = 45
 IDLE_AFTER, GRACE = 300, 60
 PUBLIC_URL = "http://127.0.0.1:8080"
@@ -346,7 +346,7 @@ class Cleanup(Part):
 
     def _use(self, token: str) -> None:
         offer = self._links.use(token)
-        if not isinstance(offer, Missing) and offer.refusal is None:
+        if not isinstance(offer, UnknownLink) and offer.refusal is None:
             self._used[token] += 1
 
 

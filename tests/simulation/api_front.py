@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from service.application.nodes.nodes import NodeService, Requested
+from service.application.nodes.nodes import CreatedNode, NodeService
 from service.domain.clock import Clock
 from service.domain.errors import BudgetExceeded
 from service.domain.idempotency import RequestKey
@@ -102,7 +102,7 @@ class ApiFront:
     calm: bool = False
     prices: PriceShelf = field(default_factory=PriceShelf)
 
-    def request(self, wanted: RequestedNode, *, key: RequestKey) -> Requested:
+    def request(self, wanted: RequestedNode, *, key: RequestKey) -> CreatedNode:
         """Ask for a node; raises BudgetExceeded."""
         while True:
             try:

@@ -19,7 +19,7 @@ from service.cloud.rate_limit import Pace as Rate
 from service.controllers.base import Controller
 from service.controllers.inventory.audit_log import EvidenceController
 from service.controllers.inventory.inventory import InventoryController
-from service.controllers.lifecycle.context import Manners, Tools
+from service.controllers.lifecycle.context import Installation, StepContext
 from service.controllers.lifecycle.lifecycle import LifecycleController
 from service.controllers.lifecycle.steps import Steps
 from service.controllers.metering import MeteringController
@@ -177,7 +177,7 @@ class Month:
         history = GoogleHistory(logging_client(channel), ONCE)
         prices = PriceShelf()
         shared = self.units, cloud, prices, self.agenda.seconds
-        steps = Steps(Tools(*shared, Manners("sim", self.pace.looks)))
+        steps = Steps(StepContext(*shared, Installation("sim", self.pace.looks)))
         lifecycle = LifecycleController(*shared, steps)
         lifecycle.workers = 1
         return (

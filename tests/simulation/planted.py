@@ -13,13 +13,13 @@ from google.api_core.exceptions import GoogleAPIError
 
 from service.cloud.google import pages
 from service.cloud.ports import Order
-from service.controllers.inventory.interruptions import Recall
+from service.controllers.inventory.interruptions import InterruptionSearch
 from service.controllers.lifecycle import launch as placing_controller
 from service.controllers.lifecycle import lifecycle as lifecycle_controller
 from service.controllers.lifecycle import observe as eyes_controller
-from service.controllers.lifecycle.launch import Placing
-from service.controllers.lifecycle.observe import Eyes
-from service.controllers.lifecycle.teardown import Ending
+from service.controllers.lifecycle.launch import LaunchSteps
+from service.controllers.lifecycle.observe import NodeObserver
+from service.controllers.lifecycle.teardown import TeardownSteps
 from service.controllers.orphans import deletion
 from service.controllers.orphans import orphans as garbage_controller
 from service.domain.database_clock import AgreedClock
@@ -31,7 +31,7 @@ from service.domain.lease import Lease
 from service.domain.lifecycle import in_flight, queueing
 from service.domain.lifecycle.absence import Absence
 from service.domain.lifecycle.lifecycle import next_step
-from service.domain.lifecycle.step import Look, NodeStep
+from service.domain.lifecycle.step import NodeLook, NodeStep
 from service.domain.metering.ledger import LedgerEntry
 from service.domain.metering.meter import Usage
 from service.domain.nodes.node import Asked, Node
@@ -54,14 +54,14 @@ Planting = Callable[[], Any]
 
 def sent_again_under_a_new_name() -> Any:
     """The name of an attempt is not kept: what has no answer is asked for anew."""
-    return patch.object(Placing, "send", Placing.place)
+    return patch.object(LaunchSteps, "send", LaunchSteps.place)
 
 
 def called_deleted_when_accepted() -> Any:
     """A deletion counts as done as soon as Google takes the order."""
-    delete = Ending.delete
+    delete = TeardownSteps.delete
 
-    def early(self: Ending, node: Node, look: Look, lease: Lease) -> None:
+    def early(self: TeardownSteps, node: Node, look: NodeLook, lease: Lease) -> None:
         delete(self, node, look, lease)
         self.close(
             self._tools.save(node, lease, lambda unit, _: unit.nodes.get(node.id)),
@@ -69,21 +69,21 @@ def called_deleted_when_accepted() -> Any:
             vanished=False,
         )
 
-    return patch.object(Ending, "delete", early)
+    return patch.object(TeardownSteps, "delete", early)
 
 
 def list_trusted_without_a_get() -> Any:
     """What a list does not show does not exist."""
 
-    look = Eyes.look
+    look = NodeObserver.look
 
-    def shown(self: Eyes, node: Node) -> Look:
+    def shown(self: NodeObserver, node: Node) -> NodeLook:
         if node.sent_at is None or node.spec.queued:
             return look(self, node)
         found = self._cloud.inventory(node.spec.project).sightings().get(node.place.path)
-        return Look(None if found is None else found.decode(), None)
+        return NodeLook(None if found is None else found.decode(), None)
 
-    return patch.object(Eyes, "look", shown)
+    return patch.object(NodeObserver, "look", shown)
 
 
 def one_answer_believed() -> Any:
@@ -94,7 +94,7 @@ def one_answer_believed() -> Any:
 def deletion_given_up() -> Any:
     """After a minute of trying, a node counts as deleted."""
 
-    def step(node: Node, look: Look, now: int) -> NodeStep:
+    def step(node: Node, look: NodeLook, now: int) -> NodeStep:
         asked = node.delete_requested_at
         if node.asked is Asked.ABSENT and asked is not None and now - asked > 60:
             return NodeStep.CLOSE
@@ -115,9 +115,9 @@ def unanswered_create_forgotten() -> Any:
 
 def asked_before_it_was_written_down() -> Any:
     """The cloud is asked first, and the intent written when it has answered."""
-    place = Placing.place
+    place = LaunchSteps.place
 
-    def eager(self: Placing, node: Node, lease: Lease) -> None:
+    def eager(self: LaunchSteps, node: Node, lease: Lease) -> None:
         with self._tools.units() as unit:
             now = self._tools.clock()
             choice = placing_controller.choice_of(unit, node, now)
@@ -134,7 +134,7 @@ def asked_before_it_was_written_down() -> Any:
         self._tools.cloud.create(Order(wanted.place, wanted.spec, labels))
         place(self, node, lease)
 
-    return patch.object(Placing, "place", eager)
+    return patch.object(LaunchSteps, "place", eager)
 
 
 def end_taken_as_exact() -> Any:
@@ -152,10 +152,10 @@ def end_taken_as_exact() -> Any:
 def name_taken_read_as_failure() -> Any:
     """That the name is taken counts as a refusal, though it was taken by ourselves."""
 
-    def refused(self: Placing, node: Node, lease: Lease) -> None:
+    def refused(self: LaunchSteps, node: Node, lease: Lease) -> None:
         self._give_way(node, lease, CloudUnavailable("the name is taken"))
 
-    return patch.object(Placing, "_adopt", refused)
+    return patch.object(LaunchSteps, "_adopt", refused)
 
 
 def unreachable_ignored() -> Any:
@@ -185,17 +185,17 @@ def partial_pages_trusted() -> Iterator[None]:
 
 def _lists_trusted(wrongly: Callable[[Any], bool]) -> Any:
     """Look at plain nodes through the list where it is `wrongly` taken for the truth."""
-    look = Eyes.look
+    look = NodeObserver.look
 
-    def shown(self: Eyes, node: Node) -> Look:
+    def shown(self: NodeObserver, node: Node) -> NodeLook:
         found = look(self, node)
         if node.spec.queued or found.sight is None:
             return found
         inventory = self._cloud.inventory(node.spec.project)
         there = node.place.path in inventory.sightings()
-        return found if there or not wrongly(inventory) else Look(None, found.operation)
+        return found if there or not wrongly(inventory) else NodeLook(None, found.operation)
 
-    return patch.object(Eyes, "look", shown)
+    return patch.object(NodeObserver, "look", shown)
 
 
 def ledger_update_lost() -> Any:
@@ -211,7 +211,7 @@ def ledger_update_lost() -> Any:
 def ticket_forgotten() -> Any:
     """Once its node is gone, a node counts as gone, whatever is in the queue."""
 
-    def step(node: Node, look: Look, now: int) -> NodeStep:
+    def step(node: Node, look: NodeLook, now: int) -> NodeStep:
         if (
             node.asked is Asked.ABSENT
             and not look.present
@@ -226,22 +226,22 @@ def ticket_forgotten() -> Any:
 
 def ticket_gone_taken_for_all_gone() -> Any:
     """Once its queued resource is gone, so are its nodes."""
-    look = Eyes.look
+    look = NodeObserver.look
 
-    def blind(self: Eyes, node: Node) -> Look:
+    def blind(self: NodeObserver, node: Node) -> NodeLook:
         found = look(self, node)
         if not node.spec.queued or found.queue is not None:
             return found
-        return Look(None, found.operation, None, tuple(None for _ in found.slices))
+        return NodeLook(None, found.operation, None, tuple(None for _ in found.slices))
 
-    return patch.object(Eyes, "look", blind)
+    return patch.object(NodeObserver, "look", blind)
 
 
 def deletion_of_a_ticket_believed() -> Any:
     """A delete of a queued resource that was accepted cannot fail any more."""
     leave = queueing._leave
 
-    def once(node: Node, look: Look, queue: Any, now: int) -> NodeStep:
+    def once(node: Node, look: NodeLook, queue: Any, now: int) -> NodeStep:
         step = leave(node, look, queue, now)
         return NodeStep.WAIT if node.tries and step is NodeStep.DEQUEUE else step
 
@@ -265,7 +265,7 @@ def group_billed_as_its_first_slice() -> Any:
 
 def what_came_back_is_not_asked_about() -> Any:
     """What is READY after a time without a look has been so all the time."""
-    return patch.object(Recall, "recall", lambda *_: True)
+    return patch.object(InterruptionSearch, "recall", lambda *_: True)
 
 
 def strangers_swept() -> Any:

@@ -13,7 +13,7 @@ from unittest.mock import patch
 from sqlalchemy import and_, func, select
 
 from service.application.budgets import admission
-from service.application.nodes.nodes import NodeService, Requested
+from service.application.nodes.nodes import CreatedNode, NodeService
 from service.cloud.google import flex
 from service.controllers.budgets import budgets as budget_controller
 from service.controllers.budgets.budgets import BudgetController
@@ -27,7 +27,7 @@ from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import CloudError
 from service.domain.ids import new_id
 from service.domain.lifecycle import lifecycle, queueing
-from service.domain.lifecycle.step import Look, NodeStep
+from service.domain.lifecycle.step import NodeLook, NodeStep
 from service.domain.nodes.node import Asked, Node
 from service.domain.nodes.queued_resource import QueueState
 from service.domain.time_window import Window
@@ -45,7 +45,7 @@ def held_in_another_transaction() -> Any:
     class LooksGood(Exception):
         """Nothing speaks against it."""
 
-    def twice(self: NodeService, *about: Any) -> Requested:
+    def twice(self: NodeService, *about: Any) -> CreatedNode:
         for only_asks in (True, False):
             asking.append(only_asks)
             try:
@@ -235,7 +235,7 @@ def end_of_flex_start_not_noticed() -> Any:
     def patient(node: Node, now: int) -> str:
         return "" if _is_flexible(node) and node.ready_at is not None else out_of_time(node, now)
 
-    def blind(node: Node, look: Look, now: int) -> NodeStep:
+    def blind(node: Node, look: NodeLook, now: int) -> NodeStep:
         gone = look.queue is not None and look.queue.state == QueueState.SUSPENDED
         if gone and _is_flexible(node) and node.asked is not Asked.ABSENT:
             return NodeStep.WAIT

@@ -12,13 +12,13 @@ from service.application.timekeeping import Timekeeper
 from service.controllers.inventory import inventory as inventory_controller
 from service.controllers.inventory.inventory import InventoryController
 from service.controllers.lifecycle import lifecycle as lifecycle_controller
-from service.controllers.lifecycle.launch import Placing
+from service.controllers.lifecycle.launch import LaunchSteps
 from service.controllers.metering import MeteringController
 from service.domain.evidence import observation
 from service.domain.evidence.poll import Poll
 from service.domain.lease import Lease
 from service.domain.lifecycle import lifecycle
-from service.domain.lifecycle.step import Look, NodeStep
+from service.domain.lifecycle.step import NodeLook, NodeStep
 from service.domain.metering.meter import Usage
 from service.domain.nodes.node import Asked, CloudNode, Node
 from service.domain.nodes.operation import Operation
@@ -32,14 +32,14 @@ Planting = Callable[[], Any]
 
 def nothing_is_ever_placed() -> Any:
     """Each node waits for its turn."""
-    return patch.object(Placing, "place", lambda *_: None)
+    return patch.object(LaunchSteps, "place", lambda *_: None)
 
 
 def a_stop_is_never_done() -> Any:
     """What is READY is as it should be, also where it is to be stopped."""
     decide = lifecycle.next_step
 
-    def step(node: Node, look: Look, now: int) -> NodeStep:
+    def step(node: Node, look: NodeLook, now: int) -> NodeStep:
         found = decide(node, look, now)
         return NodeStep.WAIT if found is NodeStep.STOP else found
 
@@ -50,7 +50,7 @@ def a_deletion_is_never_begun() -> Any:
     """What is READY stays."""
     decide = lifecycle.next_step
 
-    def step(node: Node, look: Look, now: int) -> NodeStep:
+    def step(node: Node, look: NodeLook, now: int) -> NodeStep:
         found = decide(node, look, now)
         return NodeStep.WAIT if found in {NodeStep.DELETE, NodeStep.DEQUEUE} else found
 

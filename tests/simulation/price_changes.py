@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
-from service.application.costs.costs import CostService, Question
+from service.application.costs.costs import CostQuestion, CostService
 from service.application.nodes.nodes import NodeService
 from service.application.pricing.prices import PriceService
 from service.domain.clock import DAY, HOUR, floor_to, rfc3339
@@ -153,13 +153,13 @@ class PriceChanges:
         """What reports say: the same by rollup as by usage."""
         first = min([self.began, *(one.start for one in self.buyer.written)])
         window = f"{rfc3339(floor_to(first, DAY))},2100-01-01T00:00:00Z"
-        by_rollup = self._sums(Question(window, EVERYTHING))
-        by_usage = self._sums(Question(window, EVERYTHING, tz="Asia/Kolkata"))
+        by_rollup = self._sums(CostQuestion(window, EVERYTHING))
+        by_usage = self._sums(CostQuestion(window, EVERYTHING, tz="Asia/Kolkata"))
         if by_rollup != by_usage:
             raise Violation(f"the rollup says {by_rollup}, the usage {by_usage}")
         return by_rollup
 
-    def _sums(self, question: Question) -> tuple[dict[tuple[str, ...], list[int]], int]:
+    def _sums(self, question: CostQuestion) -> tuple[dict[tuple[str, ...], list[int]], int]:
         report = self.costs.report(question)
         sums: dict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0, 0])
         for row in report.rows:

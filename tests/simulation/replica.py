@@ -23,7 +23,7 @@ from service.controllers.base import Controller
 from service.controllers.budgets.forecasts import ForecastsController
 from service.controllers.inventory.audit_log import EvidenceController
 from service.controllers.inventory.inventory import InventoryController
-from service.controllers.lifecycle.context import Manners, Tools
+from service.controllers.lifecycle.context import Installation, StepContext
 from service.controllers.lifecycle.lifecycle import LifecycleController
 from service.controllers.lifecycle.steps import Steps
 from service.controllers.metering import MeteringController
@@ -133,10 +133,10 @@ class Replica:
         cloud: Any = SeamedCloud(real, seams, self.engine, self.commanded)
         units = SeamedUnits(self.engine, seams, self.saved)
         shared = units, cloud, PriceShelf(), clock
-        minding = Manners(INSTALL, self.inventory_seconds)
+        minding = Installation(INSTALL, self.inventory_seconds)
         garbage = GarbageController(*shared, minding)
         inventory = InventoryController(*shared, onlookers=(garbage,))
-        steps = Steps(Tools(*shared, Manners(INSTALL, self.lifecycle_seconds)))
+        steps = Steps(StepContext(*shared, Installation(INSTALL, self.lifecycle_seconds)))
         lifecycle = LifecycleController(*shared, steps)
         lifecycle.workers = 1
         lifecycle.monotonic = steps.records.monotonic = lambda: self.agenda.now

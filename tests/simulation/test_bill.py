@@ -15,7 +15,7 @@ from service.cloud.google.retries import ONCE
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.rate_limit import Pace
 from service.controllers.inventory.inventory import InventoryController
-from service.controllers.lifecycle.context import Manners, Tools
+from service.controllers.lifecycle.context import Installation, StepContext
 from service.controllers.lifecycle.lifecycle import LifecycleController
 from service.controllers.lifecycle.steps import Steps
 from service.controllers.metering import MeteringController
@@ -47,8 +47,10 @@ class Fleet:
         self.stub = tpu_client(channel)
         cloud = GoogleTpus(self.stub, Pace(lambda: self.agenda.now), ONCE)
         shared = self.units, cloud, PriceShelf(), self.agenda.seconds
-        garbage = GarbageController(*shared, Manners("test", 15))
-        lifecycle = LifecycleController(*shared, Steps(Tools(*shared, Manners("test", 5))))
+        garbage = GarbageController(*shared, Installation("test", 15))
+        lifecycle = LifecycleController(
+            *shared, Steps(StepContext(*shared, Installation("test", 5)))
+        )
         lifecycle.workers = 1
         self.controllers = (
             InventoryController(*shared, onlookers=(garbage,)),

@@ -10,7 +10,7 @@ from service.domain.metering.ledger import LedgerEntry, LedgerSlot
 from service.domain.metering.meter import Usage
 from service.domain.nodes.node import Node
 from service.domain.pricing.price_book import PriceBook
-from service.store.node_list import Filter
+from service.store.node_list import NodeFilter
 from service.store.pricebook import PriceShelf
 from service.store.prices import Prices
 from service.store.unit import Units
@@ -80,4 +80,4 @@ class Shelf(PriceShelf):
         return self.last
 
 
-ALL = Filter()
+ALL = NodeFilter()

@@ -7,7 +7,7 @@ from itertools import count
 
 from service.domain.nodes.placement import HardwareKey, Outcome, Placement
 from service.domain.time_window import Window
-from service.store.capacity import Tried
+from service.store.capacity import AttemptCounts
 from tests.hands import NOON
 from tests.store.given import stored
 
@@ -66,7 +66,7 @@ def test_attempts_are_counted_by_what_became_of_them(units):
         attempt(Outcome.PREEMPTED, ready=140, ended=1_140),
         attempt(Outcome.PREEMPTED, ended=30),
     )
-    assert tried(units) == [Tried("lab", HERE, 12, 3, 2, 1, 1, 3, 1, NOON + 9, 120, 1_000)]
+    assert tried(units) == [AttemptCounts("lab", HERE, 12, 3, 2, 1, 1, 3, 1, NOON + 9, 120, 1_000)]
 
 
 def test_the_median_is_the_lower_one_of_two_and_none_where_nothing_came_up(units):

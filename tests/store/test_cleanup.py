@@ -9,17 +9,17 @@ import pytest
 
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import Conflict, NotFound, StaleVersion
-from service.domain.idle.cleanup import Cleanup, Ended, RailHold, Watched
+from service.domain.idle.cleanup import Cleanup, EndRecord, RailHold, WatchedNode
 from service.domain.idle.course import IdleCourse, State
 from service.domain.idle.heartbeat import Heartbeat, HeartbeatToken
 from service.domain.idle.links import Link, Verb
 from service.domain.idle.plan import CleanupPlan, PlanBasis, PlanEntry
 from service.domain.idle.policy import Action, Format, Policy, Recipient, Rule, Waste
 from service.domain.idle.proof import Blocker, Host, IdleVerdict, Signals
-from service.domain.idle.rails import Begun, Breaker, Rail, Waiting, share_of
+from service.domain.idle.rails import BegunEnd, Breaker, Rail, Waiting, share_of
 from service.domain.idle.readings import FamilyRead
 from service.domain.idle.rollup import ActivityHour
-from service.domain.idle.signal import Kind, Level, Track
+from service.domain.idle.signal import Kind, Level, SignalTrack
 from tests import factories
 from tests.hands import NOON
 
@@ -40,7 +40,7 @@ def node(units):
 
 def watched(node, **changes):
     signals = Signals(
-        {(0, Kind.CPU): Track(NOON, 1.5, Level.QUIET, ((NOON - 60, NOON),), NOON - 90)},
+        {(0, Kind.CPU): SignalTrack(NOON, 1.5, Level.QUIET, ((NOON - 60, NOON),), NOON - 90)},
         {0: Host(NOON, "python 7", sessions=1)},
         NOON,
         {0: "987"},
@@ -49,7 +49,7 @@ def watched(node, **changes):
         Level.QUIET, "at rest", since=NOON, blockers=(Blocker.SESSION,), lacking=()
     )
     course = IdleCourse(node.id, 1, State.NOTIFIED, NOON, NOON, Action.STOP, None, 7)
-    return replace(Watched(course, "lab", signals, verdict, NOON, NOON + 900), **changes)
+    return replace(WatchedNode(course, "lab", signals, verdict, NOON, NOON + 900), **changes)
 
 
 def test_a_policy_is_read_as_it_was_written(units):
@@ -168,7 +168,9 @@ def test_a_plan_is_found_by_its_id_until_it_is_old(units):
 
 
 def ended(node, **changes):
-    made = Ended("lab", NOON, node.id, 1, node.name, Action.DELETE, "the cleanup daemon", "idle", 7)
+    made = EndRecord(
+        "lab", NOON, node.id, 1, node.name, Action.DELETE, "the cleanup daemon", "idle", 7
+    )
     return replace(made, **changes)
 
 
@@ -181,7 +183,7 @@ def test_an_incarnation_is_deleted_once(units, node):
             unit.cleanups.end(ended(node, actor="ada"))
         unit.cleanups.end(ended(node, incarnation=2, actor="ada"))
         assert unit.cleanups.begun("lab", "the cleanup daemon", NOON + 1) == [
-            Begun(NOON + 60, share_of(node.id, node.owner, node.team))
+            BegunEnd(NOON + 60, share_of(node.id, node.owner, node.team))
         ]
         assert unit.cleanups.of_node(node.id)[1].evidence == {"signals": [1, None]}
         numbered = unit.cleanups.history(["lab"], 0, 2)

@@ -24,7 +24,7 @@ from service.domain.nodes.placement import Placement
 from service.domain.pricing.discounts import Discount
 from service.domain.pricing.driver_vm import UserVm
 from service.domain.pricing.price_book import PriceBook
-from service.store.node_list import Filter
+from service.store.node_list import NodeFilter
 from tests import factories
 from tests.hands import NOON
 from tests.store.given import ALL, Shelf, metered, ran, stored
@@ -73,7 +73,7 @@ def test_pages_of_a_filter_are_as_whole(units):
     for number in range(9):
         team = "vision" if number % 2 else "nlp"
         stored(units, id=later_id(number), name=f"n-{number}", team=team)
-    only = Filter(team=["vision"])
+    only = NodeFilter(team=["vision"])
     first, token = names(units, only, size=3)
     second, end = names(units, only, size=3, token=token)
     assert (first, second, end) == (["n-7", "n-5", "n-3"], ["n-1"], "")
@@ -125,23 +125,23 @@ def fleet(units):
 @pytest.mark.parametrize(
     ("only", "found"),
     [
-        (Filter(), "dcba"),
-        (Filter(project=["other"]), "d"),
-        (Filter(state=["READY"]), "b"),
-        (Filter(state=["READY", "DELETED"]), "db"),
-        (Filter(team=["nlp"]), "b"),
-        (Filter(owner=["ada"]), "dca"),
-        (Filter(zone=["us-east1-c"]), "c"),
-        (Filter(generation=["v6e", "v4"]), "c"),
-        (Filter(name=["a", "d", "nobody"]), "da"),
-        (Filter(live=True), "cba"),
-        (Filter(labels={"run": "1"}), "ba"),
-        (Filter(labels={"run": "1", "kind": "big"}), "a"),
-        (Filter(labels={"run": "big"}), ""),
-        (Filter(labels={"nothing": "1"}), ""),
-        (Filter(team=["vision"], live=True, labels={"run": "2"}), "c"),
-        (Filter(state=["no such state"]), ""),
-        (Filter(name=["' OR '1'='1"]), ""),
+        (NodeFilter(), "dcba"),
+        (NodeFilter(project=["other"]), "d"),
+        (NodeFilter(state=["READY"]), "b"),
+        (NodeFilter(state=["READY", "DELETED"]), "db"),
+        (NodeFilter(team=["nlp"]), "b"),
+        (NodeFilter(owner=["ada"]), "dca"),
+        (NodeFilter(zone=["us-east1-c"]), "c"),
+        (NodeFilter(generation=["v6e", "v4"]), "c"),
+        (NodeFilter(name=["a", "d", "nobody"]), "da"),
+        (NodeFilter(live=True), "cba"),
+        (NodeFilter(labels={"run": "1"}), "ba"),
+        (NodeFilter(labels={"run": "1", "kind": "big"}), "a"),
+        (NodeFilter(labels={"run": "big"}), ""),
+        (NodeFilter(labels={"nothing": "1"}), ""),
+        (NodeFilter(team=["vision"], live=True, labels={"run": "2"}), "c"),
+        (NodeFilter(state=["no such state"]), ""),
+        (NodeFilter(name=["' OR '1'='1"]), ""),
     ],
 )
 def test_a_filter_lets_through_what_matches_each_of_its_fields(fleet, only, found):

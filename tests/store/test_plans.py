@@ -9,7 +9,7 @@ from sqlalchemy import event, insert, select, text
 
 from service.domain.ids import new_id
 from service.domain.time_window import Window
-from service.store.node_list import Filter
+from service.store.node_list import NodeFilter
 from service.store.tables import nodes, placements, usage
 from service.store.unit import Units
 from tests.hands import NOON
@@ -101,7 +101,7 @@ OF_THE_LIVING = ("ix_nodes_open", "uq_nodes_live_name")
 CASES = [
     (page(), PRIMARY),
     (page(token=new_id()), PRIMARY),
-    (page(Filter(live=True)), (*PRIMARY, *OF_THE_LIVING)),
+    (page(NodeFilter(live=True)), (*PRIMARY, *OF_THE_LIVING)),
     (lambda unit: unit.nodes.due("lab", NOON + 100, 50), ("ix_nodes_next_try_at",)),
     (lambda unit: unit.nodes.open_in("lab"), OF_THE_LIVING),
     (lambda unit: unit.nodes.fingerprint("lab"), OF_THE_LIVING),

@@ -16,7 +16,7 @@ from service.application.reconciliations import Reconciliation, ReconciliationSe
 from service.domain.clock import HOUR
 from service.domain.money import parse_usd
 from service.domain.reconciliation import bill_file, bill_row, reconcile
-from service.domain.reconciliation.bill import Apart
+from service.domain.reconciliation.bill import ApartRows
 from service.domain.reconciliation.variance import Comparison, Difference, Verdict
 from service.store.bills import Bills
 from tests import factories
@@ -152,8 +152,8 @@ def _said(line: Comparison) -> tuple[Verdict, Difference, int]:
     return line.verdict, line.difference, line.variance
 
 
-def _apart(apart: Mapping[str, Apart], kind: str) -> tuple[int, int]:
-    found = apart.get(kind, Apart(0, 0))
+def _apart(apart: Mapping[str, ApartRows], kind: str) -> tuple[int, int]:
+    found = apart.get(kind, ApartRows(0, 0))
     return found.rows, found.cost
 
 

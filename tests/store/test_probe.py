@@ -15,7 +15,7 @@ from service.domain.errors import StoreUnavailable
 from service.store import probe as probing
 from service.store.database_errors import told_apart
 from service.store.engine import make_engine
-from service.store.probe import BUSY_SECONDS, Probe
+from service.store.probe import BUSY_SECONDS, DatabaseProbe
 from service.store.unit import Units
 from tests import factories
 from tests.databases import fresh_database
@@ -42,7 +42,7 @@ def hand():
 
 @pytest.fixture
 def probe(engine, hand):
-    made = Probe(address_of(engine), hand)
+    made = DatabaseProbe(address_of(engine), hand)
     yield made
     made.close()
 
@@ -65,7 +65,7 @@ def refusal(probe):
 
 
 def refusal_of(address):
-    probe = Probe(address)
+    probe = DatabaseProbe(address)
     try:
         return refusal(probe)
     finally:
@@ -139,7 +139,7 @@ def test_a_file_whose_pages_are_overwritten_is_damaged(file):
 
 
 def test_damage_is_seen_though_requests_have_the_file_open(file):
-    engine, probe = make_engine(f"sqlite:///{file}"), Probe(f"sqlite:///{file}")
+    engine, probe = make_engine(f"sqlite:///{file}"), DatabaseProbe(f"sqlite:///{file}")
     with Units(engine).reading() as unit:
         unit.prices.count()
     with file.open("r+b") as damaged:

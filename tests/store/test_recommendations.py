@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.application.pricing.recommendations import Advice, RecommendationService
+from service.application.pricing.recommendations import CommitmentAdvice, RecommendationService
 from service.domain.clock import DAY, HOUR, floor_to
 from service.domain.commitments.recommendation import Recommendation
 from service.domain.metering.meter import Evidence
@@ -47,13 +47,15 @@ def ran(units: Any, start: int, end: int | None, zone: str = "us-west4-a", **sku
         unit.usage.save(replace(usage, sku=replace(usage.sku, **priced)))
 
 
-def advised(service: RecommendationService, **asked: Any) -> dict[tuple[str, str], Advice]:
+def advised(
+    service: RecommendationService, **asked: Any
+) -> dict[tuple[str, str], CommitmentAdvice]:
     """What is told, by generation and region."""
     found = service.recommended(**asked).places
     return {(one.generation, one.region): one for one in found}
 
 
-def one_year(advice: Advice) -> Recommendation:
+def one_year(advice: CommitmentAdvice) -> Recommendation:
     return advice.terms[0]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from service.domain.errors import LeaseLost
 from service.domain.nodes.node import NodeState
-from service.store.unit import Last
+from service.store.unit import LastWrites
 from tests.hands import NOON
 from tests.store import given
 
@@ -59,13 +59,19 @@ def test_what_is_left_for_the_end_is_done_in_one_order_whoever_asked_first(units
         return rank, of, lambda: done.append((rank, of))
 
     with units() as unit:
-        for rank, of in ((Last.RESERVATIONS, "a"), (Last.NODES, "c"), (Last.NODES, "b")):
+        for rank, of in (
+            (LastWrites.RESERVATIONS, "a"),
+            (LastWrites.NODES, "c"),
+            (LastWrites.NODES, "b"),
+        ):
             unit.at_the_end(*work(rank, of))
-        unit.at_the_end(Last.NODES, "a", lambda: unit.at_the_end(*work(Last.RESERVATIONS, "0")))
+        unit.at_the_end(
+            LastWrites.NODES, "a", lambda: unit.at_the_end(*work(LastWrites.RESERVATIONS, "0"))
+        )
         assert done == []
     assert done == [
-        (Last.NODES, "b"),
-        (Last.NODES, "c"),
-        (Last.RESERVATIONS, "0"),
-        (Last.RESERVATIONS, "a"),
+        (LastWrites.NODES, "b"),
+        (LastWrites.NODES, "c"),
+        (LastWrites.RESERVATIONS, "0"),
+        (LastWrites.RESERVATIONS, "a"),
     ]

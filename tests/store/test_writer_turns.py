@@ -8,11 +8,11 @@ import pytest
 
 from service.domain.errors import StoreUnavailable
 from service.store import writer_turns
-from service.store.writer_turns import Turns, turns_of
+from service.store.writer_turns import WriterTurns, turns_of
 
 
 def test_writers_have_their_turn_in_the_order_in_which_they_came_and_who_is_urgent_first():
-    line, seen, threads = Turns(), [], []
+    line, seen, threads = WriterTurns(), [], []
 
     def write(name: str, *, first: bool) -> None:
         with line.taken(first=first):
@@ -32,7 +32,7 @@ def test_writers_have_their_turn_in_the_order_in_which_they_came_and_who_is_urge
 
 def test_who_waits_for_too_long_is_told_so_and_leaves_the_line(monkeypatch):
     monkeypatch.setattr(writer_turns, "LONGEST_SECONDS", 0.01)
-    line = Turns()
+    line = WriterTurns()
     said = "blocked the database for too long"
     with line.taken(), pytest.raises(StoreUnavailable, match=said), line.taken():
         raise AssertionError("two at once")

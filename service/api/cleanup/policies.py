@@ -18,7 +18,7 @@ from service.domain.idle.ends import End
 from service.domain.idle.policy import (
     MAX_SECONDS,
     Action,
-    Applied,
+    AppliedRule,
     Format,
     Policy,
     Recipient,
@@ -176,7 +176,7 @@ class AppliedView(View):
     )
 
     @classmethod
-    def of(cls, applied: Applied) -> AppliedView:
+    def of(cls, applied: AppliedRule) -> AppliedView:
         """The view of a rule that applies."""
         return cls(**_applied(applied))
 
@@ -230,7 +230,7 @@ class NodePolicyView(AppliedView):
         )
 
 
-def _applied(applied: Applied) -> dict[str, Any]:
+def _applied(applied: AppliedRule) -> dict[str, Any]:
     rule = applied.rule
     return {
         "source": applied.source,

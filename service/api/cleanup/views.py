@@ -17,7 +17,7 @@ from service.application.cleanup.coverage import (
 )
 from service.domain.clock import rfc3339
 from service.domain.idle.assess import holders, limits
-from service.domain.idle.cleanup import Cleanup, Ended, RailHold
+from service.domain.idle.cleanup import Cleanup, EndRecord, RailHold
 from service.domain.idle.explain import Claim, SignalState
 from service.domain.idle.plan import CleanupPlan, PlanEntry
 from service.domain.idle.policy import Action, with_waste
@@ -213,7 +213,7 @@ class EndedView(View):
     evidence: dict[str, Any] = Field(description="The verdict, the policy and every signal.")
 
     @classmethod
-    def of(cls, ended: Ended) -> EndedView:
+    def of(cls, ended: EndRecord) -> EndedView:
         """The view of an end."""
         return cls(
             at=rfc3339(ended.at),

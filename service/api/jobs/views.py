@@ -6,7 +6,7 @@ from pydantic import Field
 
 from service.api.http.schemas import Page, Time, Usd, View
 from service.application.jobs.cost import AttemptCost
-from service.application.jobs.jobs import JobStatus, Submitted
+from service.application.jobs.jobs import JobStatus, SubmittedJob
 from service.domain.clock import rfc3339
 from service.domain.jobs.job import Attempt, JobState, Reason
 from service.domain.jobs.phases import PhaseCost, Spent
@@ -113,7 +113,7 @@ class SubmittedView(JobView):
     dry_run: bool = Field(description="Nothing was recorded; the ids are made up.")
 
     @classmethod
-    def of_submitted(cls, found: Submitted, *, dry_run: bool) -> SubmittedView:
+    def of_submitted(cls, found: SubmittedJob, *, dry_run: bool) -> SubmittedView:
         """The answer to a submission."""
         return cls(**JobView.of(found.shown).model_dump(), dry_run=dry_run)
 

@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from service.domain.budgets.admission import (
-    Bought,
+    BudgetRoom,
     Hold,
-    Room,
+    ReservationHold,
     left_beside,
     rate_of,
     rate_of_purchase,
     refusal,
 )
-from service.domain.budgets.budget import Budget, HeldAmount, Who
+from service.domain.budgets.budget import Budget, HeldAmount, Payer
 from service.domain.clock import DAY, Clock
 from service.domain.errors import BudgetExceeded
 from service.domain.jobs.job import Job
@@ -132,8 +132,8 @@ def check_job(unit: Unit, node: Node, job: Job, prices: PriceShelf, now: int) ->
         raise error
 
 
-def _payer_of_job(job: Job) -> Who:
-    return Who(job.project, job.team, job.owner, job.id, job.labels)
+def _payer_of_job(job: Job) -> Payer:
+    return Payer(job.project, job.team, job.owner, job.id, job.labels)
 
 
 def on_asked(unit: Unit, node: Node, asked: Asked, prices: PriceShelf, now: int) -> None:
@@ -165,13 +165,13 @@ def held(
     ]
 
 
-def payer_of(unit: Unit, node: Node) -> Who:
+def payer_of(unit: Unit, node: Node) -> Payer:
     """Who pays for a node now."""
     return _who(node, unit.attributions.of(node.id)[-1])
 
 
-def _who(node: Node, one: Attribution) -> Who:
-    return Who(node.spec.project, one.team, one.owner, one.job, one.labels)
+def _who(node: Node, one: Attribution) -> Payer:
+    return Payer(node.spec.project, one.team, one.owner, one.job, one.labels)
 
 
 def _admit(unit: Unit, node: Node, covering: Sequence[Budget], book: PriceBook, now: int) -> None:
@@ -191,7 +191,7 @@ def _admit(unit: Unit, node: Node, covering: Sequence[Budget], book: PriceBook, 
             raise error
 
 
-def rooms_of(unit: Unit, budgets: Sequence[Budget], book: PriceBook, now: int) -> list[Room]:
+def rooms_of(unit: Unit, budgets: Sequence[Budget], book: PriceBook, now: int) -> list[BudgetRoom]:
     """How much room each of the budgets has, in those that count now; `spent` is what the ledger
     holds, `held` all that may be added to it."""
     counting = _counting(budgets, now)
@@ -209,7 +209,7 @@ def _rooms(
     found: Sequence[tuple[Hold, tuple[bool, ...]]],
     book: PriceBook,
     now: int,
-) -> list[Room]:
+) -> list[BudgetRoom]:
     behind = _left_behind(unit, book, now) if counting else []
     bought = _all_bought(unit, book, now)
     rooms = []
@@ -220,7 +220,7 @@ def _rooms(
             if budget.scope.covers(one.old) > budget.scope.covers(one.new):
                 held = _with(held, one.hold.node_id, one.hold.left(window, one.until))
         posted = unit.holds.posted(budget.scope, window)
-        rooms.append(Room(budget, window, posted, held, own.inside))
+        rooms.append(BudgetRoom(budget, window, posted, held, own.inside))
     return rooms
 
 
@@ -228,15 +228,15 @@ def _rooms(
 class _Purchased:
     """A reservation that is not over: what is set aside for it, and who pays."""
 
-    hold: Bought
-    who: Who
+    hold: ReservationHold
+    who: Payer
 
 
 @dataclass(frozen=True, slots=True)
 class _Own:
     """The reservations of a budget, and its nodes that run in some of them."""
 
-    holds: Sequence[Bought]
+    holds: Sequence[ReservationHold]
     inside: Mapping[str, Sequence[Purchase]]
 
 
@@ -249,8 +249,8 @@ def _all_bought(unit: Unit, book: PriceBook, now: int) -> list[_Purchased]:
         one = by_id.get(usage.node_id)
         if one is not None:
             rate = rate_of_purchase(usage, book, now)
-            hold = Bought(one.id, rate, one.end, usage.posted_until)
-            found.append(_Purchased(hold, Who(one.project, one.team, one.owner, "", one.labels)))
+            hold = ReservationHold(one.id, rate, one.end, usage.posted_until)
+            found.append(_Purchased(hold, Payer(one.project, one.team, one.owner, "", one.labels)))
     return found
 
 
@@ -280,8 +280,8 @@ class _Behind:
 
     hold: Hold
     until: int
-    old: Who
-    new: Who
+    old: Payer
+    new: Payer
 
 
 def _left_behind(unit: Unit, book: PriceBook, now: int) -> list[_Behind]:

@@ -11,7 +11,7 @@ import structlog
 
 from service.application.answers import Answers
 from service.application.budgets.admission import held, rooms_of
-from service.application.costs.costs import CostService, Question
+from service.application.costs.costs import CostQuestion, CostService
 from service.application.retries import tries
 from service.domain.budgets.alerts import EXCEEDED, Alert, deletes_at, silence
 from service.domain.budgets.budget import (
@@ -19,8 +19,8 @@ from service.domain.budgets.budget import (
     BudgetStanding,
     Forecast,
     HeldAmount,
+    Payer,
     Scope,
-    Who,
     check,
 )
 from service.domain.clock import MINUTE, Clock, rfc3339
@@ -33,7 +33,14 @@ from service.store.budgets import BudgetRefusal
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
-__all__ = ["BudgetService", "BudgetShare", "BudgetStatus", "Created", "Detail", "Reach"]
+__all__ = [
+    "BudgetHistory",
+    "BudgetService",
+    "BudgetShare",
+    "BudgetStatus",
+    "CreatedBudget",
+    "MessageReach",
+]
 
 T = TypeVar("T")
 
@@ -70,7 +77,7 @@ class BudgetStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Detail:
+class BudgetHistory:
     """One budget with what it refused and what was told of it last, the latest first."""
 
     shown: BudgetStatus
@@ -79,7 +86,7 @@ class Detail:
 
 
 @dataclass(frozen=True, slots=True)
-class Created:
+class CreatedBudget:
     """A new budget; `created` is False when the same key had asked for it before."""
 
     shown: BudgetStatus
@@ -97,7 +104,7 @@ class BudgetShare:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class MessageReach:
     """Where messages can get to: whether webhooks may lead to private addresses, and whether e-mail
     can be sent."""
 
@@ -115,17 +122,17 @@ class BudgetService:
         clock: Clock,
         costs: CostService,
         forecast: Forecast | None = None,
-        reach: Reach | None = None,
+        reach: MessageReach | None = None,
     ) -> None:
         self._units = units
         self._prices = prices
         self._clock = clock
         self._costs = costs
         self._forecast = forecast
-        self._reach = reach or Reach()
+        self._reach = reach or MessageReach()
         self._holds = Answers(_KEPT_HOLDS)
 
-    def create(self, wanted: Budget, key: RequestKey | None = None) -> Created:
+    def create(self, wanted: Budget, key: RequestKey | None = None) -> CreatedBudget:
         """Set a new budget; its id and the time are given here. With a `key`, the same wish told
         twice is one budget. Raises Rejected where it makes no sense, Conflict where the name is
         taken or there are too many."""
@@ -149,7 +156,7 @@ class BudgetService:
             if known is None:
                 raise
             written, created = known, False
-        return Created(self._show(written), created)
+        return CreatedBudget(self._show(written), created)
 
     def change(
         self, budget_id: str, changes: Mapping[str, Any], *, version: int | None = None
@@ -197,12 +204,12 @@ class BudgetService:
                 for budget, standing in zip(some, standings, strict=True)
             ]
 
-    def details(self, some: Sequence[Budget]) -> Sequence[Detail]:
+    def details(self, some: Sequence[Budget]) -> Sequence[BudgetHistory]:
         """Each of them in full."""
         shown = self.shown(some)
         with self._units.reading() as unit:
             return [
-                Detail(
+                BudgetHistory(
                     one,
                     unit.budgets.refusals(one.budget.id, LATEST),
                     unit.notifications.of(one.budget.id, LATEST),
@@ -210,7 +217,7 @@ class BudgetService:
                 for one in shown
             ]
 
-    def get(self, budget_id: str) -> Detail:
+    def get(self, budget_id: str) -> BudgetHistory:
         """One budget in full; raises NotFound."""
         (found,) = self.details([self._get(budget_id)])
         return found
@@ -279,7 +286,7 @@ class BudgetService:
             log.exception("budget.forecast_failed", budget=budget.name)
             return None
 
-    def shares(self, who: Who) -> Sequence[BudgetShare]:
+    def shares(self, who: Payer) -> Sequence[BudgetShare]:
         """What is left of each budget that somebody spends from and that counts now, by name: they
         count in windows of their own, so the one with the least left need not be the first to say
         no."""
@@ -344,9 +351,9 @@ def _names(unit: Unit, ahead: Sequence[HeldAmount]) -> Mapping[str, str]:
     return nodes | bought
 
 
-def _spent_in(scope: Scope, window: Window) -> Question:
+def _spent_in(scope: Scope, window: Window) -> CostQuestion:
     said = f"{rfc3339(window.start)},{rfc3339(window.end)}"
-    return Question(said, step=Granularity.ALL, only=scope.only)
+    return CostQuestion(said, step=Granularity.ALL, only=scope.only)
 
 
 def _check_version(budget: Budget, version: int | None) -> None:

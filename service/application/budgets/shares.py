@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from service.application.budgets.budgets import BudgetService
 from service.application.pricing.estimates import Caller, OfferShare
 from service.domain.budgets.admission import hold_for
-from service.domain.budgets.budget import Who
+from service.domain.budgets.budget import Payer
 from service.domain.pricing.estimate import PriceOffer
 
 
@@ -20,10 +20,10 @@ class BudgetShares:
     def share(self, caller: Caller, offer: PriceOffer, now: int) -> Sequence[OfferShare]:
         """What an offer would take of each in its present period, the tightest first; nothing of
         one for whose period a price is not known."""
-        who = Who(caller.project, caller.team, caller.owner, "", caller.labels)
+        who = Payer(caller.project, caller.team, caller.owner, "", caller.labels)
         return sorted(self._each(who, offer, now), key=_room)
 
-    def _each(self, who: Who, offer: PriceOffer, now: int) -> Iterator[OfferShare]:
+    def _each(self, who: Payer, offer: PriceOffer, now: int) -> Iterator[OfferShare]:
         hold = hold_for(offer.cuts, offer.chips, offer.seconds)
         for found in self._budgets.shares(who):
             budget, window = found.budget, found.window

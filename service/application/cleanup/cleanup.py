@@ -13,13 +13,13 @@ from service.application.cleanup.ending import EndOrder, begin_end
 from service.application.retries import tries
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
-from service.domain.idle.assess import Assessed, Subject, Times
-from service.domain.idle.cleanup import REFRESH_SECONDS, Cleanup, Ended, Watched
-from service.domain.idle.course import Moved, is_idle
+from service.domain.idle.assess import AssessedNode, IdleSubject, IdleTimes
+from service.domain.idle.cleanup import REFRESH_SECONDS, Cleanup, EndRecord, WatchedNode
+from service.domain.idle.course import CourseChange, is_idle
 from service.domain.idle.explain import SignalState, explain_signals
 from service.domain.idle.plan import CleanupPlan, PlanBasis, PlanEntry, check_fresh
-from service.domain.idle.policy import Action, Applied, applied, with_waste
-from service.domain.idle.proof import Family
+from service.domain.idle.policy import Action, AppliedRule, applied, with_waste
+from service.domain.idle.proof import MetricFamily
 from service.domain.idle.rails import Waiting
 from service.domain.idle.readings import families_of
 from service.domain.idle.signal import MONITORED
@@ -39,7 +39,7 @@ class IdleMode:
     """The settings of the cleanup: the most that is done, and the times."""
 
     ceiling: Action = Action.OBSERVE
-    times: Times = field(default_factory=Times)
+    times: IdleTimes = field(default_factory=IdleTimes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +65,20 @@ class IdleNode:
     the last look found them; as they are now where that is long ago and the node is READY."""
 
     node: Node
-    watched: Watched | None
-    subject: Subject | None
+    watched: WatchedNode | None
+    subject: IdleSubject | None
     cleanup: Cleanup
-    ended: Sequence[Ended]
+    ended: Sequence[EndRecord]
     signals: Sequence[SignalState] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Brief:
+class IdleBrief:
     """What a line about the idleness of a READY node needs; `waiting` is the rail that it waits
     for, `keep` holds now."""
 
-    watched: Watched
-    applied: Applied
+    watched: WatchedNode
+    applied: AppliedRule
     keep: Keep | None
     waiting: Waiting | None
 
@@ -185,7 +185,7 @@ class CleanupService:
             fleets = [self._fleet(unit, one, self.mode.ceiling) for one in self._projects]
         return [coverage_of(fleet, now, times) for fleet in fleets]
 
-    def history(self) -> Sequence[Ended]:
+    def history(self) -> Sequence[EndRecord]:
         """What was ended for idleness, the newest first; at most ten thousand."""
         with self._units.reading() as unit:
             return [one for _, one in unit.cleanups.history(self._projects, 0, MOST_HISTORY)]
@@ -206,7 +206,7 @@ class CleanupService:
             found = IdleNode(node, watched, subject, cleanup, unit.cleanups.of_node(node_id))
         return replace(found, signals=self._signals(found, rule, now))
 
-    def _signals(self, found: IdleNode, rule: Applied, now: int) -> Sequence[SignalState]:
+    def _signals(self, found: IdleNode, rule: AppliedRule, now: int) -> Sequence[SignalState]:
         watched, times = found.watched, self.mode.times
         if watched is None:
             return ()
@@ -214,9 +214,10 @@ class CleanupService:
         if found.subject is None:  # what was known by then is all there is
             known = {kind for _, kind in watched.signals.tracks}
             families = {
-                kind: Family.PRESENT if kind in known else Family.ABSENT for kind in MONITORED
+                kind: MetricFamily.PRESENT if kind in known else MetricFamily.ABSENT
+                for kind in MONITORED
             }
-            subject = Subject(found.node, rule, watched, watched.signals)
+            subject = IdleSubject(found.node, rule, watched, watched.signals)
         else:
             families = dict(families_of(found.cleanup.families, now, times.telemetry, times.period))
             subject = found.subject
@@ -225,7 +226,7 @@ class CleanupService:
         until = None if verdict is None else verdict.until
         return explain_signals(subject, families, times, at, until)
 
-    def briefs(self, node_ids: Iterable[str]) -> Mapping[str, Brief]:
+    def briefs(self, node_ids: Iterable[str]) -> Mapping[str, IdleBrief]:
         """What is known of the idleness of those of the nodes that are READY and were looked at."""
         now, wanted = self._clock(), list(node_ids)
         with self._units.reading() as unit:
@@ -246,13 +247,13 @@ class CleanupService:
             rule = applied(node.spec, node.team, policies, self.mode.ceiling)
             keep = keep_of_node(node)
             held = keep if keep is not None and keep.holds(now) else None
-            found[node_id] = Brief(watched, rule, held, waiting.get(node_id))
+            found[node_id] = IdleBrief(watched, rule, held, waiting.get(node_id))
         return found
 
     def _fleet(self, unit: Unit, project: str, ceiling: Action) -> IdleFleet:
         return read_fleet(unit, project, self._prices, ceiling, self._clock())
 
-    def _plan(self, unit: Unit, project: str) -> tuple[CleanupPlan, dict[str, Assessed]]:
+    def _plan(self, unit: Unit, project: str) -> tuple[CleanupPlan, dict[str, AssessedNode]]:
         """The plan of a project as it is now, and the nodes in it as they were looked at last."""
         now = self._clock()
         fleet = self._fleet(unit, project, Action.DELETE)
@@ -325,7 +326,7 @@ def _names_of_waiting(unit: Unit, rows: Iterable[Cleanup]) -> Mapping[str, str]:
     return {node_id: node.name for node_id, node in unit.nodes.many(ids).items()}
 
 
-def _look(subject: Subject, oldest: int) -> Assessed | None:
+def _look(subject: IdleSubject, oldest: int) -> AssessedNode | None:
     """The last look at a node, where that was lately, and proved it to be idle for as long as its
     policy asks by now."""
     watched = subject.watched
@@ -334,21 +335,21 @@ def _look(subject: Subject, oldest: int) -> Assessed | None:
     if watched.course.incarnation != subject.node.attempt:
         return None
     verdict, until = watched.verdict, watched.verdict.until
-    found = Assessed(subject, watched, verdict, Moved(watched.course))
+    found = AssessedNode(subject, watched, verdict, CourseChange(watched.course))
     rule = with_waste(subject.applied, verdict.waste)
     does_end = rule.action.rank >= Action.STOP.rank
     is_long = until is not None and is_idle(verdict, subject.applied, until)
     return found if found.is_idle and does_end and is_long else None
 
 
-def _is_protected(subject: Subject, now: int) -> bool:
+def _is_protected(subject: IdleSubject, now: int) -> bool:
     """Whether a node is kept, or a job or a heartbeat has come since it was looked at."""
     is_kept = subject.keep is not None and subject.keep.holds(now)
     is_awaited = bool(subject.queued_job)
     return is_kept or is_awaited or _is_busy(subject) or subject.heartbeat_until > now
 
 
-def _is_busy(subject: Subject) -> bool:
+def _is_busy(subject: IdleSubject) -> bool:
     """Whether a job holds the node, other than one that the last look has seen to hang."""
     job, watched = subject.job, subject.watched
     if job is None or watched is None or watched.verdict is None:
@@ -357,7 +358,7 @@ def _is_busy(subject: Subject) -> bool:
     return has_moved or watched.verdict.waste is None
 
 
-def _entry(look: Assessed, ceiling: Action, waits_until: int | None) -> PlanEntry:
+def _entry(look: AssessedNode, ceiling: Action, waits_until: int | None) -> PlanEntry:
     """The entry of a node that the daemon does not end before `waits_until`, as a rail holds it."""
     due_at = look.watched.due_at
     if due_at is not None and waits_until is not None:

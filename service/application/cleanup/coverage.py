@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from service.domain.idle.assess import Subject, Times, report_age
+from service.domain.idle.assess import IdleSubject, IdleTimes, report_age
 from service.domain.idle.cleanup import REFRESH_SECONDS
-from service.domain.idle.proof import STALE_SECONDS, Family
+from service.domain.idle.proof import STALE_SECONDS, MetricFamily
 from service.domain.idle.readings import FamilyRead, family_of, patience_of
 from service.domain.idle.signal import MONITORED, Kind, Level
 from service.domain.idle.workers import is_covered
@@ -23,7 +23,7 @@ class FamilyCoverage:
     the last quarter of an hour."""
 
     kind: Kind
-    family: Family
+    family: MetricFamily
     read: FamilyRead
     nodes: int
 
@@ -56,7 +56,7 @@ class ProjectCoverage:
     families: tuple[FamilyCoverage, ...]
 
 
-def coverage_of(fleet: IdleFleet, now: int, times: Times) -> ProjectCoverage:
+def coverage_of(fleet: IdleFleet, now: int, times: IdleTimes) -> ProjectCoverage:
     """The coverage of one project."""
     since = now - times.telemetry - STALE_SECONDS - REFRESH_SECONDS  # rows are as old as that
     dark = [one for one in fleet.subjects if not is_covered(one, since)]
@@ -92,7 +92,9 @@ def _nodes_with(fleet: IdleFleet, kind: Kind, since: int) -> int:
     )
 
 
-def _reports(subjects: Sequence[Subject], dark: Sequence[Subject], oldest: int) -> ReportCoverage:
+def _reports(
+    subjects: Sequence[IdleSubject], dark: Sequence[IdleSubject], oldest: int
+) -> ReportCoverage:
     mine = [one for one in subjects if one.node.spec.supervisor]
     needed = [one for one in dark if one.node.spec.supervisor]
     ends = [host.at for one in mine for host in one.signals.hosts.values()]
@@ -105,18 +107,18 @@ def _reports(subjects: Sequence[Subject], dark: Sequence[Subject], oldest: int) 
     )
 
 
-def _reports_since(subject: Subject, oldest: int) -> bool:
+def _reports_since(subject: IdleSubject, oldest: int) -> bool:
     """Whether every worker has reported since then."""
     hosts = subject.signals.hosts
     is_complete = len(hosts) >= subject.node.spec.hosts
     return is_complete and all(host.at >= oldest for host in hosts.values())
 
 
-def _is_known(subject: Subject) -> bool:
+def _is_known(subject: IdleSubject) -> bool:
     watched = subject.watched
     verdict = None if watched is None else watched.verdict
     return verdict is not None and verdict.level is not Level.UNKNOWN
 
 
-def _count(subjects: Sequence[Subject]) -> int:
+def _count(subjects: Sequence[IdleSubject]) -> int:
     return sum(map(_is_known, subjects))

@@ -11,11 +11,18 @@ import structlog
 from service.application.cleanup.ending import EndOrder, begin_end
 from service.domain.clock import rfc3339
 from service.domain.event import Event
-from service.domain.idle.assess import SHIPPED_TIMES, UNTOLD, Assessed, Subject, Times, limits
+from service.domain.idle.assess import (
+    SHIPPED_TIMES,
+    UNTOLD,
+    AssessedNode,
+    IdleSubject,
+    IdleTimes,
+    limits,
+)
 from service.domain.idle.cleanup import DAEMON, Cleanup, RailHold
-from service.domain.idle.course import Tell, due_at
+from service.domain.idle.course import Notice, due_at
 from service.domain.idle.links import BYTES, Verb, make_links
-from service.domain.idle.policy import DEFAULT, Action, Applied, Waste
+from service.domain.idle.policy import DEFAULT, Action, AppliedRule, Waste
 from service.domain.idle.proof import IdleVerdict
 from service.domain.ids import new_id
 from service.domain.nodes.keep import LABEL, Keep
@@ -47,18 +54,18 @@ class DaemonActs:
     `times` are those of the settings.
     """
 
-    def __init__(self, public_url: str = "", times: Times = SHIPPED_TIMES) -> None:
+    def __init__(self, public_url: str = "", times: IdleTimes = SHIPPED_TIMES) -> None:
         self._public_url = public_url
         self._times = times
 
-    def tell(self, unit: Unit, assessed: Assessed, now: int) -> None:
+    def tell(self, unit: Unit, assessed: AssessedNode, now: int) -> None:
         """Write an event, and messages to everybody who is to be told."""
         node, tell = assessed.subject.node, assessed.moved.tell
         if tell is None:
             return
-        said = _idle(assessed) if tell is Tell.IDLE else _blind(assessed)
+        said = _idle(assessed) if tell is Notice.IDLE else _blind(assessed)
         unit.events.add(Event(node.id, now, KIND, said, DAEMON))
-        if tell is Tell.IDLE and not assessed.is_told:
+        if tell is Notice.IDLE and not assessed.is_told:
             unit.events.add(Event(node.id, now, ALARM, UNTOLD, DAEMON))
             log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=UNTOLD)
         message = _message(assessed, now, self._links(unit, assessed, now))
@@ -66,17 +73,17 @@ class DaemonActs:
         for one in notifications_of(message, told, now, new_id):
             unit.notifications.add(one)
 
-    def _links(self, unit: Unit, assessed: Assessed, now: int) -> Mapping[Verb, str] | None:
+    def _links(self, unit: Unit, assessed: AssessedNode, now: int) -> Mapping[Verb, str] | None:
         """Links that keep or delete an idle node; None where nobody can reach them."""
         node, notified_at = assessed.subject.node, assessed.moved.course.notified_at
-        if not self._public_url or assessed.moved.tell is not Tell.IDLE or notified_at is None:
+        if not self._public_url or assessed.moved.tell is not Notice.IDLE or notified_at is None:
             return None
         urls, links = make_links(node.id, node.attempt, notified_at, now, _token, self._public_url)
         for link in links:
             unit.links.add(link, now)
         return urls
 
-    def warn_of_keep(self, unit: Unit, subject: Subject, keep: Keep, now: int) -> None:
+    def warn_of_keep(self, unit: Unit, subject: IdleSubject, keep: Keep, now: int) -> None:
         """Say once that nobody can read until when a node is kept, which protects it."""
         node = subject.node
         message = f"the date until which it is kept cannot be read ({keep.reason}); it stays until"
@@ -105,7 +112,7 @@ class DaemonActs:
         for one in notifications_of(message, recipients, now, new_id):
             unit.notifications.add(one)
 
-    def end(self, unit: Unit, assessed: Assessed, cleanup: Cleanup, now: int) -> None:
+    def end(self, unit: Unit, assessed: AssessedNode, cleanup: Cleanup, now: int) -> None:
         """Ask for the stop or deletion of a node. Raises Conflict where something changed since."""
         action = assessed.subject.applied.action
         order = EndOrder(
@@ -131,19 +138,19 @@ def _token() -> str:
     return secrets.token_urlsafe(BYTES)
 
 
-def _message(assessed: Assessed, now: int, links: Mapping[Verb, str] | None) -> Message:
+def _message(assessed: AssessedNode, now: int, links: Mapping[Verb, str] | None) -> Message:
     """What people outside are told: the same as in the event, with the signals."""
     subject, verdict, course = assessed.subject, assessed.verdict, assessed.moved.course
     signals = assessed.watched.signals
     applied = replace(subject.applied, limits=limits(subject))
     since = verdict.since if verdict.since is not None else now
     look = IdleLook(subject.node, applied, verdict, signals, subject.hourly)
-    if assessed.moved.tell is Tell.BLIND:
+    if assessed.moved.tell is Notice.BLIND:
         return unknown_message(look, now, course.frozen_at if course.frozen_at is not None else now)
     return idle_message(look, now, since, due_at(course, applied), links)
 
 
-def _idle(assessed: Assessed) -> str:
+def _idle(assessed: AssessedNode) -> str:
     applied = assessed.subject.applied
     said = reason_of(assessed.verdict)
     at = due_at(assessed.moved.course, applied)
@@ -155,9 +162,9 @@ def _idle(assessed: Assessed) -> str:
     return f"{said}; it will be {verb} at {rfc3339(at)} by {_policy(applied)}"
 
 
-def _policy(applied: Applied) -> str:
+def _policy(applied: AppliedRule) -> str:
     return "its own policy" if applied.is_own else f"the policy of {applied.source}"
 
 
-def _blind(assessed: Assessed) -> str:
+def _blind(assessed: AssessedNode) -> str:
     return f"it is unknown whether it is idle: {assessed.verdict.reason}"

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, replace
 from service.domain.clock import rfc3339
 from service.domain.errors import Conflict, StaleVersion
 from service.domain.event import Event
-from service.domain.idle.assess import Assessed, Times, begun
-from service.domain.idle.cleanup import Cleanup, Ended
-from service.domain.idle.course import Moved
+from service.domain.idle.assess import AssessedNode, IdleTimes, begun
+from service.domain.idle.cleanup import Cleanup, EndRecord
+from service.domain.idle.course import CourseChange
 from service.domain.idle.explain import explain_signals
 from service.domain.idle.policy import SHIPPED, Action, scopes_of
 from service.domain.idle.readings import families_of
@@ -26,12 +26,12 @@ class EndOrder:
     """What is to be ended, by whom and why. `cleanup` is the row of the project that it was decided
     from: a pause or a rail since then makes it stale. `times` are those of the settings."""
 
-    assessed: Assessed
+    assessed: AssessedNode
     action: Action
     actor: str
     reason: str
     cleanup: Cleanup
-    times: Times
+    times: IdleTimes
     plan_id: str = ""
 
 
@@ -47,7 +47,7 @@ def begin_end(unit: Unit, order: EndOrder, now: int) -> Node:
     _check(unit, order, node, now)
     is_deletion = order.action is Action.DELETE
     unit.cleanups.end(
-        Ended(
+        EndRecord(
             project=node.spec.project,
             at=now,
             node_id=node.id,
@@ -79,7 +79,14 @@ def begin_end(unit: Unit, order: EndOrder, now: int) -> Node:
 
 
 def record_end(  # noqa: PLR0913 - who, why, and what it was looked at with
-    unit: Unit, node: Node, actor: str, reason: str, prices: PriceShelf, now: int, *, times: Times
+    unit: Unit,
+    node: Node,
+    actor: str,
+    reason: str,
+    prices: PriceShelf,
+    now: int,
+    *,
+    times: IdleTimes,
 ) -> None:
     """Write down that somebody has a node deleted by a message about its idleness, with what is
     known of it; the deletion itself is for the caller to ask for. Raises Conflict where this
@@ -93,10 +100,10 @@ def record_end(  # noqa: PLR0913 - who, why, and what it was looked at with
     evidence: Mapping[str, object] = {}
     assessed = None
     if subject is not None and watched is not None and watched.verdict is not None:
-        assessed = Assessed(subject, watched, watched.verdict, Moved(watched.course))
+        assessed = AssessedNode(subject, watched, watched.verdict, CourseChange(watched.course))
         evidence = evidence_of(assessed, unit.cleanups.get(node.spec.project), times)
     unit.cleanups.end(
-        Ended(
+        EndRecord(
             project=node.spec.project,
             at=now,
             node_id=node.id,
@@ -138,7 +145,7 @@ def _check(unit: Unit, order: EndOrder, node: Node, now: int) -> None:
         raise Conflict(f"a heartbeat of node {node.name} has just come")
 
 
-def evidence_of(assessed: Assessed, cleanup: Cleanup, times: Times) -> Mapping[str, object]:
+def evidence_of(assessed: AssessedNode, cleanup: Cleanup, times: IdleTimes) -> Mapping[str, object]:
     """What a node is ended for, as a document: the verdict, every signal as the look found it, and
     the policy. Times are RFC 3339 in UTC."""
     verdict, applied = assessed.verdict, assessed.subject.applied

@@ -15,7 +15,7 @@ from service.application.retries import tries
 from service.domain.clock import MINUTE, Clock, rfc3339
 from service.domain.errors import Conflict, StaleVersion
 from service.domain.event import Event
-from service.domain.idle.assess import SHIPPED_TIMES, Times
+from service.domain.idle.assess import SHIPPED_TIMES, IdleTimes
 from service.domain.idle.links import KEEP_SECONDS, Link, LinkRefusal, Verb, hash_of, refusal
 from service.domain.nodes.keep import asked_keep, cloud_ends_at, keep_of
 from service.domain.nodes.node import Asked, Node
@@ -55,14 +55,14 @@ class LinkOffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class UnknownLink:
     """Nobody was given that token. `retry_after` is in how many seconds to ask again; 0 where not
     too many asked for such tokens."""
 
     retry_after: int = 0
 
 
-class Misses:
+class UnknownLinkCounter:
     """Counts the tokens that nobody was given: whoever guesses is slowed down."""
 
     def __init__(self) -> None:
@@ -89,16 +89,16 @@ class LinkService:
         prices: PriceShelf,
         clock: Clock,
         nodes: NodeService,
-        times: Times = SHIPPED_TIMES,
+        times: IdleTimes = SHIPPED_TIMES,
     ) -> None:
         self._units = units
         self._prices = prices
         self._clock = clock
         self._nodes = nodes
         self._times = times
-        self._misses = Misses()
+        self._misses = UnknownLinkCounter()
 
-    def show(self, token: str) -> LinkOffer | Missing:
+    def show(self, token: str) -> LinkOffer | UnknownLink:
         """What a link would do. Changes nothing."""
         with self._units.reading() as unit:
             link = self._find(unit, token)
@@ -106,7 +106,7 @@ class LinkService:
                 return self._offer(unit, link)
         return self._missing()
 
-    def use(self, token: str) -> LinkOffer | Missing:
+    def use(self, token: str) -> LinkOffer | UnknownLink:
         """Do what a link says, in one unit of work. Raises Rejected where the node cannot be kept,
         BudgetExceeded where a budget has no room for that, Conflict where it is changed over and
         over."""
@@ -127,8 +127,8 @@ class LinkService:
     def _find(self, unit: Unit, token: str) -> Link | None:
         return None if len(token) > _LONGEST_TOKEN else unit.links.find(hash_of(token))
 
-    def _missing(self) -> Missing:
-        return Missing(self._misses.count(self._clock()))
+    def _missing(self) -> UnknownLink:
+        return UnknownLink(self._misses.count(self._clock()))
 
     def _offer(self, unit: Unit, link: Link) -> LinkOffer:
         now, node = self._clock(), unit.nodes.get(link.node_id)

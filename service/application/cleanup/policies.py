@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from service.application.budgets import admission
-from service.application.budgets.budgets import Reach
+from service.application.budgets.budgets import MessageReach
 from service.application.cleanup.cleanup import IdleMode
 from service.application.projects import every
 from service.application.retries import tries
@@ -18,7 +18,7 @@ from service.domain.idle.ends import End, EndOutlook, ends_of
 from service.domain.idle.policy import (
     DEFAULT,
     SHIPPED,
-    Applied,
+    AppliedRule,
     Policy,
     Recipient,
     Rule,
@@ -46,7 +46,7 @@ class NodePolicy:
     the owner where that is an e-mail address), and everything that may end it."""
 
     node: Node
-    applied: Applied
+    applied: AppliedRule
     recipients: Sequence[Recipient]
     ends: tuple[End, ...] = ()
 
@@ -77,14 +77,14 @@ class PolicyService:
         clock: Clock,
         projects: Sequence[str],
         mode: IdleMode,
-        reach: Reach | None = None,
+        reach: MessageReach | None = None,
     ) -> None:
         self._units = units
         self._prices = prices
         self._clock = clock
         self._projects = projects
         self._mode = mode
-        self._reach = reach or Reach()
+        self._reach = reach or MessageReach()
 
     def all(self) -> Sequence[Policy]:
         """The default policy, then the others by scope."""

@@ -10,7 +10,7 @@ from service.domain.costs.explanation import LineCharge
 from service.domain.costs.sentences import InWords
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.meter import Meter, Usage
-from service.domain.pricing.price_book import Cut, Price
+from service.domain.pricing.price_book import Price, PriceStretch
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,10 @@ def _of(meter: Meter, usage: Usage) -> Iterator[Accrual]:
         for cut in meter.cuts:
             start, end = max(left, cut.start), min(right, cut.end)
             if start < end:
-                yield _stretch(meter, usage, Cut(start, end, cut.price), whose)
+                yield _stretch(meter, usage, PriceStretch(start, end, cut.price), whose)
 
 
-def _stretch(meter: Meter, usage: Usage, part: Cut, whose: Attribution) -> Accrual:
+def _stretch(meter: Meter, usage: Usage, part: PriceStretch, whose: Attribution) -> Accrual:
     line = meter.usage
     is_vm, units = line.sku.is_vm, line.units
     amount = None if part.price is None else meter.charge(part.start, part.end)
@@ -78,7 +78,7 @@ def _stretch(meter: Meter, usage: Usage, part: Cut, whose: Attribution) -> Accru
     )
 
 
-def _sum(part: Cut, units: int, amount: int | None, *, is_vm: bool) -> str:
+def _sum(part: PriceStretch, units: int, amount: int | None, *, is_vm: bool) -> str:
     seconds = units * (part.end - part.start)
     if part.price is None or amount is None:
         return explanation.unpriced_sum_of(seconds, units, is_vm=is_vm)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from service.application.answers import Answers
 from service.application.costs.activities import Activities
 from service.application.costs.aggregation import Cells, CostRow, CostTally
-from service.application.costs.running import Metered, read_running
+from service.application.costs.running import RunningMeters, read_running
 from service.domain.clock import END_OF_TIME, MINUTE, Clock
 from service.domain.costs.buckets import edges_of
 from service.domain.costs.dimensions import ACTIVITY, check_dimensions
@@ -32,7 +32,7 @@ _MOST_ROWS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CostQuestion:
     """What is asked: a window, what to group by, how long a bucket is, and which rows count.
 
     `only` maps a dimension to the values that count; any of them does.
@@ -101,19 +101,19 @@ class CostService:
         self._reports = Answers(_MOST_REPORTS)
         self._parts = Answers(_MOST_PARTS)
 
-    def report(self, question: Question) -> CostReport:
+    def report(self, question: CostQuestion) -> CostReport:
         """The costs that are asked for. Raises Rejected where the question makes no sense."""
         now = self._clock()
         with self._units.reading() as unit:
             return self.report_in(unit, question, now)
 
-    def reports(self, *questions: Question) -> list[CostReport]:
+    def reports(self, *questions: CostQuestion) -> list[CostReport]:
         """Several at one instant, so that what they have in common is the same in all of them."""
         now = self._clock()
         with self._units.reading() as unit:
             return [self.report_in(unit, question, now) for question in questions]
 
-    def report_in(self, unit: Unit, question: Question, now: int) -> CostReport:
+    def report_in(self, unit: Unit, question: CostQuestion, now: int) -> CostReport:
         """The same at a given instant, in the transaction of a caller who reads more than this. All
         who ask the same in one second get one answer, until the books change."""
         check_dimensions((*question.aggregate, *question.only))
@@ -123,14 +123,14 @@ class CostService:
         at = self._at(unit, now)
         return self._reports.of((at, asked), lambda: self._report(unit, question, at), _is_small)
 
-    def metered(self, unit: Unit, now: int) -> Metered:
+    def metered(self, unit: Unit, now: int) -> RunningMeters:
         """The meters of what is billed at an instant, built once for all who ask at it."""
         return self._metered(unit, self._at(unit, now))
 
     def _at(self, unit: Unit, now: int) -> _At:
         return _At(unit.revisions.now().books, self._prices.book(unit), now)
 
-    def _report(self, unit: Unit, question: Question, at: _At) -> CostReport:
+    def _report(self, unit: Unit, question: CostQuestion, at: _At) -> CostReport:
         asked, window, parts = _buckets(question, at.now)
         edges = edges_of(parts, to_the_end=asked.end >= at.now)
         tally = CostTally(question.aggregate, question.only, parts)
@@ -142,7 +142,7 @@ class CostService:
             self._add(unit, tally, intervals, window, at.now)
         return _told(question, tally, window, at.now)
 
-    def _by_activity(self, unit: Unit, question: Question, now: int) -> CostReport:
+    def _by_activity(self, unit: Unit, question: CostQuestion, now: int) -> CostReport:
         _, window, parts = _buckets(question, now)
         intervals = list(unit.usage.overlapping(window.start, window.end))
         activities = Activities.read(unit, intervals, window.start, window.end, self._warmup)
@@ -153,7 +153,7 @@ class CostService:
     def _posted(
         self,
         unit: Unit,
-        question: Question,
+        question: CostQuestion,
         parts: Sequence[Window],
         edges: Sequence[int],
         at: _At,
@@ -180,7 +180,7 @@ class CostService:
             return names
 
     def _add_the_rest(
-        self, unit: Unit, tally: CostTally, question: Question, window: Window, at: _At
+        self, unit: Unit, tally: CostTally, question: CostQuestion, window: Window, at: _At
     ) -> None:
         """What no rollup knows: the open tails, what has no price, and what is uncertain."""
         for meter in self._metered(unit, at).among(question.only):
@@ -191,26 +191,26 @@ class CostService:
             if meter.usage.start < window.end:
                 tally.add_doubts(meter, posted_only=True)
 
-    def _metered(self, unit: Unit, at: _At) -> Metered:
+    def _metered(self, unit: Unit, at: _At) -> RunningMeters:
         def read() -> tuple[Sequence[Usage], Whose]:
             return read_running(unit, at.now), unit.attributions.running()
 
-        def build() -> Metered:
+        def build() -> RunningMeters:
             lasting = "running", at.fresh, at.now if at.book.purchases else 0
             usages, whose = self._parts.of(lasting, read)
-            return Metered(meters(usages, at.book, at.now, whose), whose)
+            return RunningMeters(meters(usages, at.book, at.now, whose), whose)
 
         return self._parts.of(("metered", at), build)
 
-    def _doubtful(self, unit: Unit, since: int, at: _At) -> Metered:
+    def _doubtful(self, unit: Unit, since: int, at: _At) -> RunningMeters:
         def read() -> tuple[Sequence[Usage], Whose]:
             found = {usage.id: usage for usage in unit.usage.doubtful(since, END_OF_TIME)}
             whose = unit.attributions.of_each([usage.node_id for usage in found.values()])
             return tuple(found.values()), whose
 
-        def build() -> Metered:
+        def build() -> RunningMeters:
             usages, whose = self._parts.of(("doubtful", since, at.fresh), read)
-            return Metered(meters(usages, at.book, at.now, whose), whose)
+            return RunningMeters(meters(usages, at.book, at.now, whose), whose)
 
         return self._parts.of(("doubts", since, at), build)
 
@@ -224,7 +224,7 @@ class CostService:
             tally.add_doubts(meter, posted_only=False)
 
 
-def _buckets(question: Question, now: int) -> tuple[Window, Window, list[Window]]:
+def _buckets(question: CostQuestion, now: int) -> tuple[Window, Window, list[Window]]:
     """The window that is asked for, what of it is over, and that in buckets."""
     zone = zone_of(question.tz)
     asked = parse_window(question.window, zone, now)
@@ -236,7 +236,7 @@ def _is_small(report: CostReport) -> bool:
     return len(report.rows) <= _MOST_ROWS
 
 
-def _told(question: Question, tally: CostTally, window: Window, now: int) -> CostReport:
+def _told(question: CostQuestion, tally: CostTally, window: Window, now: int) -> CostReport:
     rows = tally.rows()
     return CostReport(
         window=window,

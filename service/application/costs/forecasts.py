@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 
 from service.application.answers import Answers
 from service.application.costs.aggregation import CostRow
-from service.application.costs.costs import CostService, Question
-from service.application.costs.running import Metered, read_running
+from service.application.costs.costs import CostQuestion, CostService
+from service.application.costs.running import RunningMeters, read_running
 from service.domain.budgets.budget import Period, calendar
 from service.domain.clock import DAY, MINUTE, Clock, floor_to, rfc3339
 from service.domain.costs.dimensions import value_of
@@ -86,7 +86,7 @@ class _Planned:
     """The meters of what runs up to the ends that are expected, the nodes by id, and whether a
     reservation is written down."""
 
-    meters: Metered
+    meters: RunningMeters
     nodes: Mapping[str, Node]
     bought: bool
 
@@ -173,7 +173,7 @@ class ForecastService:
         """The forecasts of this month to write down: of everything, and of each team."""
         window = month_of(now)
         since = f"{rfc3339(min(window.start, floor_to(now, DAY) - DAYS * DAY))},{rfc3339(now + 1)}"
-        report = self._costs.report(Question(since, (_TEAM,), Granularity.ALL))
+        report = self._costs.report(CostQuestion(since, (_TEAM,), Granularity.ALL))
         teams = [f"{_TEAM}:{row.group[0]}" for row in report.rows]
         found = []
         for scope in ("", *teams):
@@ -219,7 +219,7 @@ class ForecastService:
         whose = unit.attributions.running()
         nodes = unit.nodes.many({usage.node_id for usage in usages})
         planned = [_planned(usage, nodes.get(usage.node_id), at.now, end) for usage in usages]
-        metered = Metered(meters(planned, at.book, end, whose), whose)
+        metered = RunningMeters(meters(planned, at.book, end, whose), whose)
         return _Planned(metered, nodes, bool(unit.reservations.standing()))
 
     def _history(self, unit: Unit, only: Only, zone: ZoneInfo, at: _At) -> CostHistory:
@@ -263,7 +263,7 @@ class ForecastService:
         """What was spent, by the kind last. Reserved usage is left out where reservations are
         recorded: they are paid for until their end, whether or not nodes run in them."""
         asked = f"{rfc3339(window.start)},{rfc3339(window.end)}"
-        question = Question(asked, (*by, *_KIND), step, days.zone.key, days.only)
+        question = CostQuestion(asked, (*by, *_KIND), step, days.zone.key, days.only)
         rows = self._costs.report_in(unit, question, days.now).rows
         left_out = RESERVED if unit.reservations.standing() else None
         return [row for row in rows if row.group[-1] != left_out]
@@ -300,9 +300,9 @@ def _date(instant: int, zone: ZoneInfo) -> date:
     return datetime.fromtimestamp(instant, zone).date()
 
 
-def _spent_in(window: Window, only: Only) -> Question:
+def _spent_in(window: Window, only: Only) -> CostQuestion:
     said = f"{rfc3339(window.start)},{rfc3339(window.end)}"
-    return Question(said, step=Granularity.ALL, only=only)
+    return CostQuestion(said, step=Granularity.ALL, only=only)
 
 
 def _latest(whose: Mapping[str, Sequence[Attribution]], node_id: str) -> Attribution:

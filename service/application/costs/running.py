@@ -25,7 +25,7 @@ def read_running(unit: Unit, now: int) -> tuple[Usage, ...]:
     return (*found.values(), *bought)
 
 
-class Metered:
+class RunningMeters:
     """Meters, and whose each node is; finds those that a filter may let count without a look at
     all others."""
 

@@ -19,7 +19,7 @@ _MOST_LINES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Month:
+class MonthToDate:
     """What is billed in a month so far: nano-dollars, chip-seconds and seconds of users' own
     machines of what is posted."""
 
@@ -34,7 +34,7 @@ class Month:
 class Statement:
     """A month and the lines that it is the sum of."""
 
-    month: Month
+    month: MonthToDate
     lines: Sequence[StatementLine]
 
 
@@ -46,16 +46,16 @@ class StatementService:
         self._clock = clock
         self._answers = Answers(_KEPT)
 
-    def months(self) -> Sequence[Month]:
+    def months(self) -> Sequence[MonthToDate]:
         """Every month since the first charge, the latest first."""
-        now, found = self._clock(), list[Month]()
+        now, found = self._clock(), list[MonthToDate]()
         with self._units.reading() as unit:
             first, fresh = unit.statements.first_hour(), _fresh(unit, now)
             period = period_of(now)
             while first is not None and period.end > first and len(found) < MOST_MONTHS:
                 read = partial(unit.statements.total, period)
                 total = self._answers.of(("total", period, fresh), read)
-                found.append(Month(period, period.state(now), *total))
+                found.append(MonthToDate(period, period.state(now), *total))
                 period = period_of(period.start - 1)
         return found
 
@@ -66,7 +66,7 @@ class StatementService:
             read = partial(unit.statements.lines, period)
             key = "lines", period, _fresh(unit, now)
             lines = self._answers.of(key, read, lambda found: len(found) <= _MOST_LINES)
-        month = Month(
+        month = MonthToDate(
             period,
             period.state(now),
             amount=sum(line.amount for line in lines),

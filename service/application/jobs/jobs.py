@@ -28,12 +28,12 @@ from service.domain.jobs.submission import (
 from service.domain.jobs.task import task_of
 from service.domain.jobs.transition import new_attempt, waiting
 from service.domain.nodes.node import Node
-from service.domain.nodes.request import RequestedNode, Understood
+from service.domain.nodes.request import RequestedNode, ResolvedRequest
 from service.store.jobs import JobFilter
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
-__all__ = ["JobFilter", "JobService", "JobStatus", "OnNode", "Submitted", "Whole"]
+__all__ = ["JobFilter", "JobService", "JobStatus", "JobWithAttempts", "OnNode", "SubmittedJob"]
 
 _LAST = 2**31
 """A generation with as many digits as any: the size of a task must not grow with it."""
@@ -49,7 +49,7 @@ class JobStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class JobWithAttempts:
     """A job and its attempts as of one instant: their phases come to its cost."""
 
     shown: JobStatus
@@ -65,7 +65,7 @@ class OnNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Submitted:
+class SubmittedJob:
     """A job that was submitted; `created` is False when the same key had submitted it before."""
 
     shown: JobStatus
@@ -79,7 +79,7 @@ class _Wanted:
 
     submission: Submission
     request: RequestedNode | None = None
-    meant: Understood | None = None
+    meant: ResolvedRequest | None = None
 
 
 class JobService:
@@ -101,7 +101,7 @@ class JobService:
 
     def submit(
         self, submission: Submission, *, key: RequestKey | None = None, actor: str = ""
-    ) -> Submitted:
+    ) -> SubmittedJob:
         """Record a job; the daemon runs it. With a `key`, the same submission is one job.
 
         Raises Rejected or Conflict with the remedy for what can never run, BudgetExceeded where a
@@ -122,7 +122,7 @@ class JobService:
                 return known
         raise Conflict("the same name or key is being written by others; retry")
 
-    def try_out(self, submission: Submission, *, actor: str = "") -> Submitted:
+    def try_out(self, submission: Submission, *, actor: str = "") -> SubmittedJob:
         """What `submit` would answer, without any trace of it: nothing is written."""
         wanted = self._understood(submission)
 
@@ -154,12 +154,12 @@ class JobService:
             job = unit.jobs.get(job_id)
             return attempt_costs(unit, job, self._prices.book(unit), self._clock())
 
-    def whole(self, job_id: str) -> Whole:
+    def whole(self, job_id: str) -> JobWithAttempts:
         """One job with its attempts, read and charged as of the same instant; raises NotFound."""
         with self._units.reading() as unit:
             job, now = unit.jobs.get(job_id), self._clock()
             attempts = attempt_costs(unit, job, self._prices.book(unit), now)
-            return Whole(self._shown_at(unit, job, now), attempts)
+            return JobWithAttempts(self._shown_at(unit, job, now), attempts)
 
     def on_node(self, node_id: str, limit: int) -> Sequence[OnNode]:
         """The jobs that ran on a node, run on it or wait for it, the newest first."""
@@ -198,24 +198,24 @@ class JobService:
         check_software(meant.spec.runtime_version, meant.spec.generation, submission.spec)
         return _Wanted(submission, request, meant)
 
-    def _known(self, actor: str, key: RequestKey) -> Submitted | None:
+    def _known(self, actor: str, key: RequestKey) -> SubmittedJob | None:
         with self._units.reading() as unit:
             job_id = unit.idempotency_keys.find(_scope(actor), key)
             if job_id is None:
                 return None
             job = unit.jobs.get(job_id)
-            return Submitted(self._shown(unit, job), job.warnings, created=False)
+            return SubmittedJob(self._shown(unit, job), job.warnings, created=False)
 
-    def _write(self, wanted: _Wanted, key: RequestKey | None, actor: str) -> Submitted:
+    def _write(self, wanted: _Wanted, key: RequestKey | None, actor: str) -> SubmittedJob:
         with admission.admitting(self._units, self._clock) as unit:
             return self._written(unit, wanted, key, actor)
 
     def _written(
         self, unit: Unit, wanted: _Wanted, key: RequestKey | None, actor: str
-    ) -> Submitted:
+    ) -> SubmittedJob:
         if key is not None and (known := unit.idempotency_keys.find(_scope(actor), key)):
             job = unit.jobs.get(known)
-            return Submitted(self._shown(unit, job), job.warnings, created=False)
+            return SubmittedJob(self._shown(unit, job), job.warnings, created=False)
         now, job_id = self._clock(), new_id()
 
         def remember(_: object = None) -> None:  # before a budget is asked: it would see both
@@ -228,7 +228,7 @@ class JobService:
             unit.jobs.add(job, None)
         else:
             job = self._with_own_node(unit, wanted, job_id, actor, remember)
-        return Submitted(self._shown(unit, job), job.warnings, created=True)
+        return SubmittedJob(self._shown(unit, job), job.warnings, created=True)
 
     def _on_node(self, unit: Unit, submission: Submission, job_id: str, now: int) -> Job:
         found = _find(unit, submission.node)
@@ -290,7 +290,7 @@ class JobService:
 class _Undo(Exception):
     """Undoes the unit of work of a dry run, and carries what it would have answered."""
 
-    def __init__(self, answer: Submitted) -> None:
+    def __init__(self, answer: SubmittedJob) -> None:
         super().__init__()
         self.answer = answer
 

@@ -24,14 +24,14 @@ from service.domain.metering.attribution import Reattribution, difference, reatt
 from service.domain.nodes.connection import Connection, connection_to
 from service.domain.nodes.keep import asked_keep, unkept
 from service.domain.nodes.node import Asked, Node
-from service.domain.nodes.request import RequestedNode, Understood
+from service.domain.nodes.request import RequestedNode, ResolvedRequest
 from service.domain.nodes.stop_rules import obstacles
 from service.store.ledger import PostedLine
-from service.store.node_list import ANY, Filter, NodeListPage
+from service.store.node_list import ANY, NodeFilter, NodeListPage
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
-__all__ = ["EndRequested", "Filter", "NodeChange", "NodeListPage", "NodeService", "Requested"]
+__all__ = ["CreatedNode", "EndRequested", "NodeChange", "NodeFilter", "NodeListPage", "NodeService"]
 
 QUICK_PAGE = 200
 """Nodes that are read in well under a millisecond."""
@@ -57,7 +57,7 @@ class NodeChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Requested:
+class CreatedNode:
     """A node that was asked for; `created` is False when the same key had asked for it before."""
 
     node: Node
@@ -84,7 +84,7 @@ class NodeService:
 
     def request(
         self, wanted: RequestedNode, *, key: RequestKey | None = None, actor: str = ""
-    ) -> Requested:
+    ) -> CreatedNode:
         """Write down a wish for a node.
 
         With a `key`, the same wish told twice is one node. Raises Rejected (with what would do)
@@ -105,12 +105,12 @@ class NodeService:
                 return known
         raise Conflict("the same name or key is being written by others; retry")
 
-    def is_quick(self, only: Filter, page_size: int, _page_token: str = "") -> bool:
+    def is_quick(self, only: NodeFilter, page_size: int, _page_token: str = "") -> bool:
         """Whether a page is read in less than a millisecond whatever the database holds: some nodes
         in the order of their ids, from a file on this machine."""
         return only == ANY and page_size <= QUICK_PAGE and self._units.is_local
 
-    def page(self, only: Filter, page_size: int, page_token: str) -> NodeListPage:
+    def page(self, only: NodeFilter, page_size: int, page_token: str) -> NodeListPage:
         """Nodes as callers are shown them, newest first, with what they cost as of now."""
         with self._units.reading() as unit:
             return unit.listing.page(only, page_size, page_token, self._prices, self._clock())
@@ -283,30 +283,30 @@ class NodeService:
             intervals, whose = unit.usage.of(node_id), unit.attributions.of(node_id)
         return cost_of(node, intervals, book, now, whose)
 
-    def _known(self, actor: str, key: RequestKey) -> Requested | None:
+    def _known(self, actor: str, key: RequestKey) -> CreatedNode | None:
         """What the key has led to; before anything is checked that may have changed since."""
         with self._units.reading() as unit:
             node_id = unit.idempotency_keys.find(_scope(actor), key)
             return (
-                None if node_id is None else Requested(unit.nodes.get(node_id), (), created=False)
+                None if node_id is None else CreatedNode(unit.nodes.get(node_id), (), created=False)
             )
 
     def _write(
-        self, wanted: RequestedNode, meant: Understood, key: RequestKey | None, actor: str
-    ) -> Requested:
+        self, wanted: RequestedNode, meant: ResolvedRequest, key: RequestKey | None, actor: str
+    ) -> CreatedNode:
         with admission.admitting(self._units, self._clock) as unit:
             now = self._clock()  # it may have waited for its turn, and a budget's period be over
             if key is not None:
                 known = unit.idempotency_keys.find(_scope(actor), key)
                 if known is not None:
-                    return Requested(unit.nodes.get(known), meant.warnings, created=False)
+                    return CreatedNode(unit.nodes.get(known), meant.warnings, created=False)
 
             def remember(node: Node) -> None:  # before a budget is asked: it would see both
                 if key is not None:
                     unit.idempotency_keys.add(_scope(actor), key, node.id, now)
 
             node = self._requests.record(unit, wanted, meant, actor, written=remember)
-        return Requested(node, meant.warnings, created=True)
+        return CreatedNode(node, meant.warnings, created=True)
 
     def _ask(self, node_id: str, asked: Asked, version: int | None, actor: str) -> Node:
         return self._changed(

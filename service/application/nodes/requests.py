@@ -19,7 +19,7 @@ from service.domain.jobs.job import Job
 from service.domain.nodes import alternatives
 from service.domain.nodes.creation import first_events, requested
 from service.domain.nodes.node import Node
-from service.domain.nodes.request import RequestedNode, Understood
+from service.domain.nodes.request import RequestedNode, ResolvedRequest
 from service.domain.pricing import driver_vm
 from service.domain.pricing.estimate import hourly, sku_of
 from service.domain.pricing.price_book import PriceBook
@@ -46,7 +46,7 @@ class NodeRequests:
         self.least_idle = least_idle
         """The shortest idle time in seconds that signals can prove."""
 
-    def understand(self, wanted: RequestedNode) -> tuple[RequestedNode, Understood]:
+    def understand(self, wanted: RequestedNode) -> tuple[RequestedNode, ResolvedRequest]:
         """The request with its project, and the spec that it means. Raises Rejected (with what
         would do) when it cannot be granted."""
         wanted = replace(wanted, project=chosen(wanted.project, self._projects))
@@ -71,7 +71,7 @@ class NodeRequests:
         self,
         unit: Unit,
         wanted: RequestedNode,
-        meant: Understood,
+        meant: ResolvedRequest,
         actor: str,
         job: str = "",
         written: Callable[[Node], None] | None = None,

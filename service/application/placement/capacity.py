@@ -14,7 +14,7 @@ from service.domain.placement.cooldown import Cooldown
 from service.domain.placement.quota import FRESH_SECONDS
 from service.domain.placement.quota_admission import barred, claims_of, concerned
 from service.domain.time_window import parse_window, zone_of
-from service.store.capacity import Tried
+from service.store.capacity import AttemptCounts
 from service.store.unit import Unit, Units
 
 UTC = "UTC"
@@ -37,7 +37,7 @@ class CapacityRow:
     """What became of the attempts at one kind of hardware in one zone, and until when it is left
     alone (whole UTC seconds; None: it is not), with the reason in words."""
 
-    tried: Tried
+    tried: AttemptCounts
     back_off_until: int | None
     reason: str
 
@@ -66,7 +66,7 @@ class CapacityService:
 
 
 def _resting(
-    unit: Unit, found: Sequence[Tried], now: int
+    unit: Unit, found: Sequence[AttemptCounts], now: int
 ) -> dict[tuple[str, HardwareKey], Cooldown]:
     """As it is chosen from when a node of one slice is placed."""
     keys: defaultdict[tuple[str, str], list[HardwareKey]] = defaultdict(list)
@@ -82,7 +82,7 @@ def _resting(
     return resting
 
 
-def _row(tried: Tried, rest: Cooldown | None, now: int) -> CapacityRow:
+def _row(tried: AttemptCounts, rest: Cooldown | None, now: int) -> CapacityRow:
     if rest is None:
         return CapacityRow(tried, None, "")
     return CapacityRow(tried, rest.until, describe_cooldown(rest, tried.key, now))

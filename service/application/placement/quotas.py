@@ -10,7 +10,7 @@ from service.domain.catalog import catalog
 from service.domain.catalog.zones import region_of
 from service.domain.clock import Clock
 from service.domain.nodes.node import NodeSpec
-from service.domain.placement.quota import MEMORY_SECONDS, Limit, QuotaTally, Stock
+from service.domain.placement.quota import MEMORY_SECONDS, Limit, QuotaStock, QuotaTally
 from service.domain.placement.quota_admission import admitted, claims, concerned
 from service.store.unit import Unit, Units
 
@@ -32,7 +32,7 @@ class QuotaService:
         self._clock = clock
         self._projects = tuple(projects)
 
-    def report(self, query: QuotaQuery) -> Sequence[QuotaTally | Stock]:
+    def report(self, query: QuotaQuery) -> Sequence[QuotaTally | QuotaStock]:
         """By project and place: each limit with what counts against it, and what else there is,
         whose limit nobody knows. Raises Rejected for a project or a generation that there is not.
         """
@@ -69,10 +69,10 @@ def warnings(unit: Unit, spec: NodeSpec, now: int) -> tuple[str, ...]:
 
 def _of_project(
     unit: Unit, project: str, known: Iterable[Limit], query: QuotaQuery, now: int
-) -> Sequence[QuotaTally | Stock]:
+) -> Sequence[QuotaTally | QuotaStock]:
     limits = [one for one in known if one.project == project]
     meant = [one for one in limits if _is_asked_for(one.place, one.generation, query)]
-    found: list[QuotaTally | Stock] = [*unit.quotas.tallies(project, meant, now)]
+    found: list[QuotaTally | QuotaStock] = [*unit.quotas.tallies(project, meant, now)]
     found += [
         one
         for one in unit.quotas.stocks(project, limits)
@@ -81,8 +81,8 @@ def _of_project(
     return sorted(found, key=_rank)
 
 
-def _rank(one: QuotaTally | Stock) -> tuple[str, str, str]:
-    what = one if isinstance(one, Stock) else one.limit
+def _rank(one: QuotaTally | QuotaStock) -> tuple[str, str, str]:
+    what = one if isinstance(one, QuotaStock) else one.limit
     return what.place, what.generation, what.tier
 
 

@@ -11,7 +11,7 @@ from service.domain.clock import MINUTE, Clock, floor_to
 from service.domain.commitments.commitment import Commitment, check, fee, listed_rate, rate_of
 from service.domain.commitments.coverage import (
     CoverageLine,
-    Priced,
+    PricedCommitment,
     cover,
     priced,
     since_of,
@@ -152,7 +152,7 @@ class CommitmentService:
 
 
 def read_lines(
-    unit: Unit, some: Sequence[Priced], window: Window, book: PriceBook
+    unit: Unit, some: Sequence[PricedCommitment], window: Window, book: PriceBook
 ) -> tuple[CoverageLine, ...]:
     """The usage that commitments may cover, with what covers it: right from the first second of
     the window on, and known up to its end."""

@@ -21,7 +21,7 @@ WHAT = "a discount"
 
 
 @dataclass(frozen=True, slots=True)
-class Agreed:
+class CreatedDiscount:
     """A discount; `created` is False when the same key had entered it before."""
 
     discount: Discount
@@ -42,7 +42,7 @@ class DiscountService:
         wanted = [one for one in found if at is None or one.is_in_force(at)]
         return sorted(wanted, key=lambda one: (-one.effective_from, one.id))
 
-    def add(self, discount: Discount, key: RequestKey | None = None) -> Agreed:
+    def add(self, discount: Discount, key: RequestKey | None = None) -> CreatedDiscount:
         """Enter a discount; an `effective_from` of 0 is now.
 
         Raises Rejected where it would rewrite the past or ends before it begins, Conflict where
@@ -54,7 +54,7 @@ class DiscountService:
             self._units, "discounts", key, now, lambda unit: _enter(unit, discount, now)
         )
         with self._units.reading() as unit:
-            return Agreed(_named(unit.prices.discounts(), discount_id), created)
+            return CreatedDiscount(_named(unit.prices.discounts(), discount_id), created)
 
     def end(self, discount_id: str, until: int | None) -> Discount:
         """End a discount sooner than it would; None is now. Told again, it stays as it is.

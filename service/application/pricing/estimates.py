@@ -77,7 +77,7 @@ class OfferShare:
         return None if self.room is None else self.room >= 0
 
 
-class Shares(Protocol):
+class BudgetKeeper(Protocol):
     """Whoever keeps the budgets."""
 
     def share(self, caller: Caller, offer: PriceOffer, now: int) -> Sequence[OfferShare]:
@@ -127,7 +127,7 @@ class EstimateService:
         units: Units,
         prices: PriceShelf,
         clock: Clock,
-        shares: Shares | None = None,
+        shares: BudgetKeeper | None = None,
         project: str = "",
     ) -> None:
         """`project` is that of callers who name none, as it is when they ask for a node: its

@@ -43,7 +43,7 @@ class PriceQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Entered:
+class CreatedPrice:
     """A price; `created` is False when the same key had entered it before."""
 
     price: Price
@@ -83,7 +83,7 @@ class PriceService:
         found.sort(key=lambda p: (p.unit == VM_HOUR, p.generation, p.model, p.unit, p.region))
         return [book.paid(price, at) for price in found]
 
-    def add(self, price: Price, key: RequestKey | None = None) -> Entered:
+    def add(self, price: Price, key: RequestKey | None = None) -> CreatedPrice:
         """Enter a price by hand. Raises Rejected where it would rewrite the past, and for a region
         that neither Google has nor the price book knows: no node would ever be charged by it.
         Raises Conflict where another manual price of the same thing begins at the same instant to
@@ -98,7 +98,7 @@ class PriceService:
             self._units, "prices", key, now, lambda unit: self._enter(unit, price, now)
         )
         with self._units.reading() as unit:
-            return Entered(unit.prices.get(price_id), created)
+            return CreatedPrice(unit.prices.get(price_id), created)
 
     def _enter(self, unit: Unit, price: Price, now: int) -> str:
         unit.prices.take_turns()

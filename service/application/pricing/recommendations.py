@@ -12,8 +12,8 @@ from service.domain.commitments.recommendation import (
     MOST_DAYS,
     TERMS,
     ChipSpan,
+    CommitmentRates,
     DailyUse,
-    Rates,
     Recommendation,
     course_of,
     recommend,
@@ -28,7 +28,7 @@ Place = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class CommitmentAdvice:
     """What to commit to of one generation in one region: for each term, of which one is chosen; and
     the use that it follows from."""
 
@@ -39,13 +39,13 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
-class Advised:
+class CommitmentAdvices:
     """All that was used on demand in the full UTC days [start, end), by generation and region."""
 
     as_of: int
     start: int
     end: int
-    places: tuple[Advice, ...]
+    places: tuple[CommitmentAdvice, ...]
 
     @property
     def days(self) -> int:
@@ -62,7 +62,7 @@ class RecommendationService:
         self._clock = clock
         self._answers = Answers(_KEPT)
 
-    def recommended(self, days: int = MOST_DAYS) -> Advised:
+    def recommended(self, days: int = MOST_DAYS) -> CommitmentAdvices:
         """What to commit to, from the last full days, or from all there are where there are fewer.
         What is committed already, by what is recorded, is taken off."""
         now = self._clock()
@@ -84,7 +84,7 @@ def _committed(unit: Unit, now: int) -> Mapping[Place, int]:
 
 def _advised(
     unit: Unit, book: PriceBook, days: int, committed: Mapping[Place, int], now: int
-) -> Advised:
+) -> CommitmentAdvices:
     end, first = floor_to(now, DAY), unit.usage.first_start()
     known = 0 if first is None else max(0, end + floor_to(-first, DAY)) // DAY
     number = min(days, known)
@@ -98,15 +98,15 @@ def _advised(
         for place, spans in sorted(used.items())
     }
     advice = (_advice(book, place, course, now) for place, course in courses.items())
-    return Advised(now, start, end, tuple(advice))
+    return CommitmentAdvices(now, start, end, tuple(advice))
 
 
-def _advice(book: PriceBook, place: Place, course: DailyUse, now: int) -> Advice:
+def _advice(book: PriceBook, place: Place, course: DailyUse, now: int) -> CommitmentAdvice:
     def rate(model: str) -> int | None:
         price = book.at(Sku(place[0], model, place[1]), now)
         return None if price is None else price.per_chip_hour
 
     on_demand = rate(ON_DEMAND)
-    rates = [Rates(years, on_demand, rate(f"cud_{years}y")) for years in TERMS]
+    rates = [CommitmentRates(years, on_demand, rate(f"cud_{years}y")) for years in TERMS]
     asked = " ".join(place)
-    return Advice(*place, course, tuple(recommend(course, one, asked) for one in rates))
+    return CommitmentAdvice(*place, course, tuple(recommend(course, one, asked) for one in rates))

@@ -10,7 +10,7 @@ from service.domain.clock import Clock
 from service.domain.errors import Rejected
 from service.domain.ids import new_id
 from service.domain.metering.attribution import Attribution
-from service.domain.metering.line_items import Unused, meters
+from service.domain.metering.line_items import UnusedReservation, meters
 from service.domain.metering.meter import Meter, Usage
 from service.domain.metering.reservation import Reservation, check, check_countable, usage_of
 from service.domain.pricing.price_book import Price, PriceBook
@@ -45,7 +45,7 @@ class ReservationStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class NodeUse:
     """What a node has used of a reservation so far, in nano-dollars and chip-seconds."""
 
     node_id: str
@@ -125,7 +125,7 @@ class ReservationService:
         with self._units.reading() as unit:
             return {one.id for one in unit.reservations.all() if one.id in wanted}
 
-    def used(self, reservation_id: str) -> Sequence[Used]:
+    def used(self, reservation_id: str) -> Sequence[NodeUse]:
         """The nodes that ran in one, who used the most first; raises NotFound."""
         now = self._clock()
         with self._units.reading() as unit:
@@ -139,7 +139,7 @@ class ReservationService:
             of_node[0] += nanos
             of_node[1] += chip_seconds
         found = (
-            Used(key, nodes[key].name, nodes[key].spec.chips, nanos, chip_seconds)
+            NodeUse(key, nodes[key].name, nodes[key].spec.chips, nanos, chip_seconds)
             for key, (nanos, chip_seconds) in sums.items()
         )
         return sorted(found, key=lambda one: (-one.cost, one.name, one.node_id))
@@ -178,9 +178,9 @@ class ReservationService:
         return found
 
 
-def _unused(unit: Unit, usage: Usage, book: PriceBook, now: int) -> Unused:
+def _unused(unit: Unit, usage: Usage, book: PriceBook, now: int) -> UnusedReservation:
     inside = unit.usage.reserved(usage.start, usage.until(now))
-    return Unused(usage, book, now, (), meters(inside, book, now))
+    return UnusedReservation(usage, book, now, (), meters(inside, book, now))
 
 
 def _is_same(one: Reservation, other: Reservation) -> bool:

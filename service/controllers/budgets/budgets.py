@@ -10,7 +10,7 @@ import structlog
 
 from service.domain.budgets.admission import rate_of
 from service.domain.budgets.alerts import EXCEEDED, PACES, Alert, changes, deletes_at
-from service.domain.budgets.budget import Books, Budget, BudgetStanding, OnExceeded
+from service.domain.budgets.budget import Budget, BudgetBooks, BudgetStanding, OnExceeded
 from service.domain.clock import Clock, rfc3339
 from service.domain.errors import LeaseLost, NotFound, StaleVersion, StoreUnavailable
 from service.domain.event import Event
@@ -41,7 +41,7 @@ class BudgetController:
 
     name = "budgets"
 
-    def __init__(self, units: Units, prices: PriceShelf, clock: Clock, books: Books) -> None:
+    def __init__(self, units: Units, prices: PriceShelf, clock: Clock, books: BudgetBooks) -> None:
         self._units = units
         self._prices = prices
         self._clock = clock

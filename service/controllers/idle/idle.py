@@ -10,13 +10,13 @@ from typing import Protocol
 import structlog
 
 from service.cloud.ports import Sample
-from service.controllers.idle.memory import Collector, Memory
+from service.controllers.idle.memory import Collector, IdleMemory
 from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.rollups import Rollups
 from service.controllers.idle.telemetry import FamilySamples, TelemetryReader
 from service.domain.clock import HOUR, Clock
 from service.domain.errors import Conflict, LeaseLost, StaleVersion, StewardError, StoreUnavailable
-from service.domain.idle.assess import Assessed, Subject, Times, assess
+from service.domain.idle.assess import AssessedNode, IdleSubject, IdleTimes, assess
 from service.domain.idle.cleanup import REFRESH_SECONDS, Cleanup, RailHold, new_alarms
 from service.domain.idle.policy import Action
 from service.domain.idle.readings import (
@@ -26,7 +26,7 @@ from service.domain.idle.readings import (
     newest,
     with_samples,
 )
-from service.domain.idle.rollup import Lately
+from service.domain.idle.rollup import UnwrittenUse
 from service.domain.idle.round import RoundFacts, decide
 from service.domain.idle.signal import Kind, Level
 from service.domain.idle.workers import workers_of
@@ -46,11 +46,11 @@ class IdleActs(Protocol):
     """What comes of a look, within the unit that it is given; see
     `service.application.cleanup.daemon`."""
 
-    def tell(self, unit: Unit, assessed: Assessed, now: int) -> None:
+    def tell(self, unit: Unit, assessed: AssessedNode, now: int) -> None:
         """Put what has to be told of a node into the outbox, for everybody who is to be told."""
         ...
 
-    def warn_of_keep(self, unit: Unit, subject: Subject, keep: Keep, now: int) -> None:
+    def warn_of_keep(self, unit: Unit, subject: IdleSubject, keep: Keep, now: int) -> None:
         """Say once that nobody can read until when a node is kept, which protects it."""
         ...
 
@@ -61,7 +61,7 @@ class IdleActs(Protocol):
         each node that waits; None where no price is known."""
         ...
 
-    def end(self, unit: Unit, assessed: Assessed, cleanup: Cleanup, now: int) -> None:
+    def end(self, unit: Unit, assessed: AssessedNode, cleanup: Cleanup, now: int) -> None:
         """Ask for the stop or deletion of a node. Raises Conflict where something changed since."""
         ...
 
@@ -71,7 +71,7 @@ class IdleManners:
     """How it goes about it: the settings, a clock in seconds that nobody can set, and the reader of
     what workers report; None where nobody reads it."""
 
-    times: Times = field(default_factory=Times)
+    times: IdleTimes = field(default_factory=IdleTimes)
     ceiling: Action = Action.OBSERVE
     monotonic: Callable[[], float] = time.monotonic
     reports: ReportReader | None = None
@@ -102,7 +102,7 @@ class IdleController:
         self._monotonic = manners.monotonic
         self._reports = manners.reports
         self._ticked: dict[str, tuple[int, float]] = {}
-        self._memories: dict[str, Memory] = {}
+        self._memories: dict[str, IdleMemory] = {}
         self._rollups = Rollups(units, manners.times.telemetry)
         self._collector = Collector(manners.monotonic)
 
@@ -111,12 +111,12 @@ class IdleController:
         memory = self._memories.pop(lease.project, None)
         is_fresh = memory is None or memory.epoch != lease.epoch
         if memory is None or is_fresh:
-            memory = Memory(lease.epoch)
+            memory = IdleMemory(lease.epoch)
         with self._collector.away():
             self._look(memory, lease, self._clock(), is_fresh=is_fresh)
         self._memories[lease.project] = memory  # none where the look failed: the next begins anew
 
-    def _look(self, memory: Memory, lease: Lease, now: int, *, is_fresh: bool) -> None:
+    def _look(self, memory: IdleMemory, lease: Lease, now: int, *, is_fresh: bool) -> None:
         mark = self._monotonic()
         with self._units.reading() as unit:
             fleet = read_fleet(unit, lease.project, self._prices, self._ceiling, now, memory.known)
@@ -129,7 +129,7 @@ class IdleController:
         looks = [assess(subject, known, now, self._times) for subject in subjects]
         for one in looks:
             if one.verdict.level is Level.ACTIVE:
-                lately = memory.lately.setdefault(one.subject.node.id, Lately())
+                lately = memory.lately.setdefault(one.subject.node.id, UnwrittenUse())
                 lately.add_work(now - self._times.period, now)
         facts = RoundFacts(
             now,
@@ -158,8 +158,8 @@ class IdleController:
                 self._end(saved[one.subject.node.id], cleanup, lease)
 
     def _add_reports(
-        self, subjects: Sequence[Subject], memory: Memory, project: str, now: int
-    ) -> Sequence[Subject]:
+        self, subjects: Sequence[IdleSubject], memory: IdleMemory, project: str, now: int
+    ) -> Sequence[IdleSubject]:
         """The nodes with what their workers report as well."""
         if self._reports is None:
             return subjects
@@ -174,8 +174,8 @@ class IdleController:
         return (now - before_now) - (mark - before_mark)
 
     def _save(
-        self, looks: Sequence[Assessed], memory: Memory, lease: Lease, now: int
-    ) -> Sequence[Assessed]:
+        self, looks: Sequence[AssessedNode], memory: IdleMemory, lease: Lease, now: int
+    ) -> Sequence[AssessedNode]:
         """Write what was decided with what has to be told, and, in turns, what was measured. What
         somebody else changed meanwhile is left out, and looked at again at the next tick."""
         turn = {one.subject.node.id for one in looks if memory.is_due(one.subject.node.id, now)}
@@ -192,8 +192,10 @@ class IdleController:
         memory.written.update(dict.fromkeys(turn - overtaken, now))
         return [one for one in saved if one.subject.node.id not in overtaken]
 
-    def _write(self, looks: Sequence[Assessed], lease: Lease, now: int) -> Sequence[Assessed]:
-        saved: list[Assessed] = []
+    def _write(
+        self, looks: Sequence[AssessedNode], lease: Lease, now: int
+    ) -> Sequence[AssessedNode]:
+        saved: list[AssessedNode] = []
         for first in range(0, len(looks), CHUNK):
             chunk = looks[first : first + CHUNK]
             try:
@@ -206,7 +208,9 @@ class IdleController:
                         log.info("idle.overtaken", node_id=one.subject.node.id, reason=str(error))
         return saved
 
-    def _save_chunk(self, chunk: Sequence[Assessed], lease: Lease, now: int) -> Sequence[Assessed]:
+    def _save_chunk(
+        self, chunk: Sequence[AssessedNode], lease: Lease, now: int
+    ) -> Sequence[AssessedNode]:
         with self._units(lease) as unit:
             after = unit.idle_courses.save(one.watched for one in chunk)
             for one in chunk:
@@ -222,8 +226,8 @@ class IdleController:
     def _roll_up(
         self,
         turn: Sequence[str],
-        memory: Memory,
-        looks: Sequence[Assessed],
+        memory: IdleMemory,
+        looks: Sequence[AssessedNode],
         lease: Lease,
         now: int,
     ) -> None:
@@ -231,7 +235,7 @@ class IdleController:
         newest = {one.subject.node.id: one for one in looks}
         ones = []
         for node_id in turn:
-            lately = memory.lately.pop(node_id, Lately())
+            lately = memory.lately.pop(node_id, UnwrittenUse())
             if node_id in newest:
                 ones.append((newest[node_id].subject.node, newest[node_id].watched, lately))
             else:
@@ -239,7 +243,7 @@ class IdleController:
         self._rollups.write(ones, lease, now)
         self._rollups.thin(lease, now)
 
-    def _end(self, one: Assessed, cleanup: Cleanup, lease: Lease) -> None:
+    def _end(self, one: AssessedNode, cleanup: Cleanup, lease: Lease) -> None:
         node = one.subject.node
         try:
             with self._units(lease) as unit:
@@ -254,8 +258,8 @@ class IdleController:
 
 
 def _measure(
-    fleet: IdleFleet, read: Sequence[FamilySamples], memory: Memory, now: int, times: Times
-) -> tuple[Mapping[Kind, FamilyRead], Sequence[Subject]]:
+    fleet: IdleFleet, read: Sequence[FamilySamples], memory: IdleMemory, now: int, times: IdleTimes
+) -> tuple[Mapping[Kind, FamilyRead], Sequence[IdleSubject]]:
     """What Monitoring has, and the nodes with what it has shown of them since the tick before."""
     families = dict(fleet.cleanup.families)
     new: list[tuple[Kind, Iterable[Sample]]] = []
@@ -284,7 +288,7 @@ def _measure(
     ]
 
 
-def _rates_of_waiting(cleanup: Cleanup, looks: Sequence[Assessed]) -> Sequence[int | None]:
+def _rates_of_waiting(cleanup: Cleanup, looks: Sequence[AssessedNode]) -> Sequence[int | None]:
     """Nano-dollars an hour of each node that waits; None where no price is known."""
     rates = {one.subject.node.id: one.subject.hourly for one in looks}
     return [rates.get(one.node_id) for one in cleanup.waiting]

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from service.cloud.ports import Sample
-from service.domain.idle.cleanup import REFRESH_SECONDS, Watched
-from service.domain.idle.readings import Measured
-from service.domain.idle.rollup import Lately
+from service.domain.idle.cleanup import REFRESH_SECONDS, WatchedNode
+from service.domain.idle.readings import MeasuredValue
+from service.domain.idle.rollup import UnwrittenUse
 from service.domain.idle.signal import COUNTED, Kind, Reading
 from service.domain.nodes.node import Node
 from service.store.idle_fleet import KnownFleet
@@ -51,7 +51,7 @@ class Collector:
 
 
 @dataclass(slots=True)
-class Memory:
+class IdleMemory:
     """It is for one holder of the lease: whoever takes the lease begins with an empty one.
 
     `written` is when the row of each node was written last, `samples` are those of the newest read
@@ -61,11 +61,11 @@ class Memory:
 
     epoch: int
     nodes: dict[str, Node] = field(default_factory=dict)
-    courses: dict[str, Watched] = field(default_factory=dict)
+    courses: dict[str, WatchedNode] = field(default_factory=dict)
     written: dict[str, int] = field(default_factory=dict)
     samples: dict[Kind, frozenset[Sample]] = field(default_factory=dict)
     deep: set[Kind] = field(default_factory=set)
-    lately: dict[str, Lately] = field(default_factory=dict)
+    lately: dict[str, UnwrittenUse] = field(default_factory=dict)
 
     @property
     def known(self) -> KnownFleet:
@@ -84,7 +84,7 @@ class Memory:
         self.samples[kind] = after = frozenset(samples)
         return after - before
 
-    def offer_again(self, kind: Kind, samples: Iterable[Measured]) -> None:
+    def offer_again(self, kind: Kind, samples: Iterable[MeasuredValue]) -> None:
         """Have the next read bring samples once more, as nobody knows yet whose they are."""
         if strange := frozenset(samples):
             self.samples[kind] -= strange
@@ -94,7 +94,7 @@ class Memory:
         for node_id, some in readings.items():
             lately = self.lately.get(node_id)
             if lately is None:
-                lately = self.lately[node_id] = Lately()
+                lately = self.lately[node_id] = UnwrittenUse()
             for reading in some:
                 lately.add(reading)
 

@@ -13,9 +13,9 @@ from service.cloud.ports import TpuCloud
 from service.controllers.idle.telemetry import Start, on_a_thread
 from service.domain.clock import HOUR, Clock
 from service.domain.errors import CloudError
-from service.domain.idle.assess import Subject, Times
+from service.domain.idle.assess import IdleSubject, IdleTimes
 from service.domain.idle.report import WorkerReport, parse_worker
-from service.domain.idle.reports import Reported, ReportRead, choose_reads, with_answers
+from service.domain.idle.reports import ReportedNodes, ReportRead, choose_reads, with_answers
 from service.domain.jobs.task import NAMESPACE, hosts_of_slice
 from service.domain.nodes.node import Node
 from service.domain.nodes.slices import numbers, place_of
@@ -31,7 +31,7 @@ class ReportReader:
     by its age. The next reads begin once those before are over."""
 
     def __init__(
-        self, cloud: TpuCloud, clock: Clock, times: Times, start: Start = on_a_thread
+        self, cloud: TpuCloud, clock: Clock, times: IdleTimes, start: Start = on_a_thread
     ) -> None:
         self._cloud = cloud
         self._clock = clock
@@ -42,7 +42,7 @@ class ReportReader:
         self._answers: dict[str, list[ReportRead]] = {}
         self._tried: dict[str, int] = {}
 
-    def take(self, project: str, subjects: Sequence[Subject], now: int) -> Reported:
+    def take(self, project: str, subjects: Sequence[IdleSubject], now: int) -> ReportedNodes:
         """The nodes with what was read since the last tick; begins the reads that are due. Called
         outside of any transaction."""
         with self._lock:

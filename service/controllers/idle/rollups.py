@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from service.domain.clock import HOUR
-from service.domain.idle.cleanup import Watched
-from service.domain.idle.rollup import ActivityHour, Lately, hours_since, with_lately, with_rest
+from service.domain.idle.cleanup import WatchedNode
+from service.domain.idle.rollup import (
+    ActivityHour,
+    UnwrittenUse,
+    hours_since,
+    with_lately,
+    with_rest,
+)
 from service.domain.lease import Lease
 from service.domain.nodes.node import Node
 from service.store.unit import Units
@@ -26,7 +32,9 @@ class Rollups:
         self._telemetry = telemetry
         self._thinned_at = 0
 
-    def write(self, ones: Iterable[tuple[Node, Watched, Lately]], lease: Lease, now: int) -> None:
+    def write(
+        self, ones: Iterable[tuple[Node, WatchedNode, UnwrittenUse]], lease: Lease, now: int
+    ) -> None:
         """Bring the hours of nodes up to what came to be known of them."""
         turn = [(*one, hours_since(one[2].first, now)) for one in ones]
         earliest = min((starts[0] for *_, starts in turn), default=now)

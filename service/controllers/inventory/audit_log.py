@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from service.cloud.ports import OperationHistory, TpuCloud
-from service.controllers.recording.operation_log import Records
+from service.controllers.recording.operation_log import OperationLog
 from service.controllers.recording.recording import of_slice, write_usage
 from service.domain.clock import MINUTE, Clock
 from service.domain.errors import CloudError, NotAllowed
@@ -166,7 +166,7 @@ class EvidenceController:
     ) -> None:
         with self._units.reading() as unit:
             found = list(_found(unit, in_doubt, entries))
-        records = Records(self._cloud)
+        records = OperationLog(self._cloud)
         known = [born for one in found if (born := _with_birth(one, records)) is not None]
         for start in range(0, len(known), BATCH):
             with self._units(lease) as unit:
@@ -177,7 +177,7 @@ class EvidenceController:
                     _write(unit, one, book, now)
 
 
-def _with_birth(found: _Found, records: Records) -> _Found | None:
+def _with_birth(found: _Found, records: OperationLog) -> _Found | None:
     """The same with the instant at which the node was created, where that matters; None when the
     cloud cannot say so now: it will be this one's turn again."""
     if not needs_creation_time(found.usage, found.began, found.entry):

@@ -33,7 +33,7 @@ ByPath = Mapping[str, Sequence[Operation]]
 """Operations by the full name of the node that they are on."""
 
 
-class Recall:
+class InterruptionSearch:
     """A node that is READY as it was before need not have been so in between; nor one of which
     somebody saw only that it had gone down in the end."""
 

@@ -11,8 +11,8 @@ from typing import Protocol
 import structlog
 
 from service.cloud.ports import EVERYWHERE, Inventory, Queue, Sighting, TpuCloud
-from service.controllers.inventory.interruptions import Recall
-from service.controllers.recording.operation_log import Records
+from service.controllers.inventory.interruptions import InterruptionSearch
+from service.controllers.recording.operation_log import OperationLog
 from service.controllers.recording.recording import Sights, believe, needs_evidence
 from service.domain.clock import Clock
 from service.domain.errors import NotAllowed
@@ -40,7 +40,7 @@ SOON_SECONDS = 60
 """Within so many seconds the lifecycle looks by itself at a node that is not settled."""
 
 
-class Onlooker(Protocol):
+class InventoryListener(Protocol):
     """Whoever else wants to know what an inventory shows, without another call to the cloud."""
 
     def saw(
@@ -161,14 +161,14 @@ class InventoryController:
         cloud: TpuCloud,
         prices: PriceShelf,
         clock: Clock,
-        onlookers: Sequence[Onlooker] = (),
+        onlookers: Sequence[InventoryListener] = (),
     ) -> None:
         self._units = units
         self._cloud = cloud
         self._prices = prices
         self._clock = clock
         self._onlookers = tuple(onlookers)
-        self._recall = Recall(units, cloud, prices)
+        self._recall = InterruptionSearch(units, cloud, prices)
         self.looked_at: dict[str, int] = {}
         self._agreed: dict[str, tuple[Lease, bytes, Fingerprint]] = {}
         """What both sides were when they agreed, by project."""
@@ -212,7 +212,7 @@ class InventoryController:
         """Write down what differs; answers whether all of it was. What was left out, because
         someone else was faster or bears the name, counts as not looked at."""
         now, before = self._clock(), self._looked_at(lease)
-        poll, records = Poll(now, before, asked_at=asked), Records(self._cloud)
+        poll, records = Poll(now, before, asked_at=asked), OperationLog(self._cloud)
         changed, noted = iter(difference.changed.items()), True
         while batch := dict(islice(changed, BATCH)):
             noted = self._write(batch, records, poll, lease) and noted
@@ -231,7 +231,7 @@ class InventoryController:
             stored = unit.leases.looked_at(lease.project)
         return max(stored, self.looked_at.get(lease.project, 0))
 
-    def _write(self, batch: Batch, records: Records, poll: Poll, lease: Lease) -> bool:
+    def _write(self, batch: Batch, records: OperationLog, poll: Poll, lease: Lease) -> bool:
         with self._units.reading() as unit:
             nodes = unit.nodes.many(batch)
         seen = [
@@ -259,7 +259,7 @@ class InventoryController:
         return len(digests) == len(seen) and not others
 
     def _sights(
-        self, node: Node, shown: Mapping[int, Sighting], records: Records, poll: Poll
+        self, node: Node, shown: Mapping[int, Sighting], records: OperationLog, poll: Poll
     ) -> Sights:
         """What is shown of a node and is really it."""
         sights = {}

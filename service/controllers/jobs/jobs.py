@@ -33,8 +33,8 @@ from service.domain.jobs.pace import (
 )
 from service.domain.jobs.phases import steps_before
 from service.domain.jobs.transition import (
-    Delivery,
     JobTransition,
+    TaskDelivery,
     accepted,
     applied,
     delivered,
@@ -49,7 +49,7 @@ from service.domain.metering.attribution import Attribution
 from service.domain.metering.meter import Evidence
 from service.domain.nodes.node import Asked, Node, NodeState
 from service.domain.nodes.placement import Outcome
-from service.domain.nodes.request import RequestedNode, Understood
+from service.domain.nodes.request import RequestedNode, ResolvedRequest
 from service.store.unit import Unit, Units
 
 log = structlog.get_logger()
@@ -72,12 +72,12 @@ class AdmitsJobs(Protocol):
         """Raise BudgetExceeded where a budget of the job has no room for its worst case."""
         ...
 
-    def understand(self, wanted: RequestedNode) -> tuple[RequestedNode, Understood]:
+    def understand(self, wanted: RequestedNode) -> tuple[RequestedNode, ResolvedRequest]:
         """The request with its project, and the spec that it means."""
         ...
 
     def record(
-        self, unit: Unit, wanted: RequestedNode, meant: Understood, actor: str, job: str = ""
+        self, unit: Unit, wanted: RequestedNode, meant: ResolvedRequest, actor: str, job: str = ""
     ) -> Node:
         """Write the node and set aside what it may cost."""
         ...
@@ -447,7 +447,7 @@ class JobsController:
         metadata was read and says so. An attempt that never began may have come after one whose
         task is still there."""
         is_there = node is not None and node.state == NodeState.READY and not node.ended
-        delivery = Delivery(done=True)
+        delivery = TaskDelivery(done=True)
         if attempt is not None and node is not None and is_there and not job.own_node:
             with self._units.reading() as unit:
                 is_taken = unit.jobs.claimed(node.id) is not None

@@ -16,7 +16,7 @@ from service.domain.errors import CloudError, CloudNotFound, InvalidRequest, Rat
 from service.domain.jobs.job import Attempt, Job
 from service.domain.jobs.report import SupervisorReport, parse
 from service.domain.jobs.task import KEY, NAMESPACE, REPORT, hosts_of_slice, task_of
-from service.domain.jobs.transition import Delivery
+from service.domain.jobs.transition import TaskDelivery
 from service.domain.lease import Lease
 from service.domain.nodes.metadata import merged
 from service.domain.nodes.node import Node
@@ -57,7 +57,7 @@ class Mailbox:
                     found[first + worker] = report
         return None if too_many else (found, answered)
 
-    def deliver(self, job: Job, attempt: Attempt, node: Node, lease: Lease) -> Delivery:
+    def deliver(self, job: Job, attempt: Attempt, node: Node, lease: Lease) -> TaskDelivery:
         """Have the metadata of every slice hold the newest task; answers whether it does, or why
         not.
 
@@ -65,7 +65,7 @@ class Mailbox:
         `gcloud ssh`: so it is read first, only written where it differs, and the caller looks again
         until the workers have answered.
         """
-        delivery = Delivery(done=True)
+        delivery = TaskDelivery(done=True)
         for number, slice_number in self._slices(node):
             place = place_of(node, slice_number)
             task = task_of(job, attempt, node, number)
@@ -77,11 +77,11 @@ class Mailbox:
                     )
                     delivery = replace(delivery, written=True)
             except CloudNotFound:
-                return Delivery(done=False)
+                return TaskDelivery(done=False)
             except CloudError as error:  # such as 409 while an operation is open
                 log.info("jobs.task_not_written", node_id=node.id, reason=str(error))
                 refused = delivery.refused or isinstance(error, InvalidRequest)
-                delivery = Delivery(done=False, error=str(error), refused=refused)
+                delivery = TaskDelivery(done=False, error=str(error), refused=refused)
         return delivery
 
     @staticmethod

@@ -19,7 +19,7 @@ Change = Callable[[Unit, Node], Node]
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
+class Installation:
     """How this installation signs its nodes, and how often (in seconds) it looks at them."""
 
     install: str
@@ -27,14 +27,14 @@ class Manners:
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class StepContext:
     """What the steps are taken with."""
 
     units: Units
     cloud: TpuCloud
     prices: PriceShelf
     clock: Clock
-    manners: Manners
+    manners: Installation
     records: SharedRecords = field(init=False)
     """What the cloud's record says, shared by all the steps of a tick."""
 

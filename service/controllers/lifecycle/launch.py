@@ -7,9 +7,9 @@ from dataclasses import replace
 import structlog
 
 from service.cloud.ports import Operation, Order
-from service.controllers.lifecycle.context import Tools
+from service.controllers.lifecycle.context import StepContext
 from service.controllers.lifecycle.quotas import learn, too_small
-from service.controllers.lifecycle.zone_offers import Offers
+from service.controllers.lifecycle.zone_offers import ZoneOffers
 from service.controllers.recording.operation_log import polls_since
 from service.controllers.recording.recording import end_placement, end_usage
 from service.domain.errors import (
@@ -30,7 +30,7 @@ from service.domain.jobs.transition import travels_in_create
 from service.domain.lease import Lease
 from service.domain.lifecycle.in_flight import is_unsent, may_yet_land, too_old_to_send
 from service.domain.lifecycle.lifecycle import asked_to_wait, deadline, put_off
-from service.domain.lifecycle.step import Look
+from service.domain.lifecycle.step import NodeLook
 from service.domain.nodes.deletion import with_room
 from service.domain.nodes.node import Asked, Node, NodeState, Slice
 from service.domain.nodes.ownership import is_our_ticket, is_ours, labels_for
@@ -58,12 +58,12 @@ REFUSALS = (CapacityUnavailable, QuotaExceeded, NotAllowed, InvalidRequest, Clou
 """Answers to a create by which it is certain that nothing came of it, nor will here."""
 
 
-class Placing:
+class LaunchSteps:
     """The steps that ask for a node, and those that give an attempt up."""
 
-    def __init__(self, tools: Tools) -> None:
+    def __init__(self, tools: StepContext) -> None:
         self._tools = tools
-        self._offers = Offers(tools.cloud, tools.clock)
+        self._offers = ZoneOffers(tools.cloud, tools.clock)
 
     def place(self, node: Node, lease: Lease) -> None:
         """Write the intent, then send it: after a crash in between, the intent is sent again."""
@@ -220,7 +220,7 @@ class Placing:
             node, lease, lambda _, node: replace(node, last_error="", tries=0, next_try_at=now)
         )
 
-    def next(self, node: Node, look: Look, lease: Lease) -> None:
+    def next(self, node: Node, look: NodeLook, lease: Lease) -> None:
         """The cloud shows nothing of this attempt any more: the next one is made, at once where
         nothing speaks against that."""
         error = look.operation.error if look.operation is not None else None

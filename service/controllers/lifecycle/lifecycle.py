@@ -9,7 +9,7 @@ from dataclasses import replace
 import structlog
 
 from service.cloud.ports import TpuCloud
-from service.controllers.lifecycle.observe import Eyes
+from service.controllers.lifecycle.observe import NodeObserver
 from service.controllers.lifecycle.steps import Steps
 from service.controllers.threads import for_so_long, work_on
 from service.domain.clock import Clock, rfc3339
@@ -68,7 +68,7 @@ class LifecycleController:
         self._clock = clock
         self._steps = steps
         self._records = steps.records
-        self._eyes = Eyes(units, cloud, prices, clock, steps.records)
+        self._eyes = NodeObserver(units, cloud, prices, clock, steps.records)
 
     workers = 8
     """Nodes worked on at once; bounded, so that an outage does not become a storm."""

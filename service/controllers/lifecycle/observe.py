@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from service.cloud.ports import TpuCloud
-from service.controllers.recording.operation_log import Records
+from service.controllers.recording.operation_log import OperationLog
 from service.controllers.recording.recording import Lost, Sights, believe, lose, needs_evidence
 from service.domain.clock import Clock
 from service.domain.errors import CloudNotFound
@@ -20,7 +20,7 @@ from service.domain.evidence.poll import Poll
 from service.domain.lease import Lease
 from service.domain.lifecycle.absence import Absence, judge, never_came, was_deleted
 from service.domain.lifecycle.queueing import needs_nodes
-from service.domain.lifecycle.step import Look
+from service.domain.lifecycle.step import NodeLook
 from service.domain.nodes.node import LOST, CloudNode, Node, NodeState, Place
 from service.domain.nodes.operation import Operation
 from service.domain.nodes.ownership import is_our_ticket, is_ours
@@ -35,7 +35,7 @@ _GOING = LOST | {NodeState.DELETING}
 """States in which nothing more is to be told when what is in them is gone."""
 
 
-class Eyes:
+class NodeObserver:
     """What the lifecycle sees with: GET, which is the last word on what is there."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Eyes:
         cloud: TpuCloud,
         prices: PriceShelf,
         clock: Clock,
-        records: Records,
+        records: OperationLog,
     ) -> None:
         self._units = units
         self._cloud = cloud
@@ -52,10 +52,10 @@ class Eyes:
         self._prices = prices
         self._clock = clock
 
-    def look(self, node: Node) -> Look:
+    def look(self, node: Node) -> NodeLook:
         """The node, its queued resource and its slices, and the operation that was started last."""
         if node.sent_at is None:
-            return Look(None)
+            return NodeLook(None)
         queue = _or_none(self._cloud.queued, node.place) if node.spec.queued else None
         sights: tuple[CloudNode | None, ...] = (None,) * len(numbers(node))
         if not node.spec.queued or needs_nodes(node, queue):
@@ -65,10 +65,12 @@ class Eyes:
         records = self._records
         operation = records.create(node) if _is_nameless(node) else records.last(node)
         several = node.spec.slices > 1
-        found = Look(None if several else sights[0], operation, queue, sights if several else ())
+        found = NodeLook(
+            None if several else sights[0], operation, queue, sights if several else ()
+        )
         return self._judged(node, found)
 
-    def _judged(self, node: Node, look: Look) -> Look:
+    def _judged(self, node: Node, look: NodeLook) -> NodeLook:
         """The look, with what to make of that which is not there."""
         paths = list(_lacking(node, look))
         if not paths or never_came(look.operation):
@@ -84,7 +86,7 @@ class Eyes:
             census = unit.nodes.census(node.spec.project)
         return replace(look, absence=judge(node, census, self._clock()), census=census)
 
-    def believe(self, node: Node, look: Look, asked: int, lease: Lease) -> Node:
+    def believe(self, node: Node, look: NodeLook, asked: int, lease: Lease) -> Node:
         """Write down what is new in it; answers the node as it is now."""
         if node.sent_at is None:
             return node
@@ -116,7 +118,7 @@ class Eyes:
                 after = lose(unit, after, gone, book)
             return unit.nodes.save(after)
 
-    def _news(self, node: Node, look: Look, asked: int) -> Sights:
+    def _news(self, node: Node, look: NodeLook, asked: int) -> Sights:
         """What shows otherwise than it is stored, with the circumstances of the look."""
         news = {}
         for number, sight in zip(numbers(node), look.members, strict=True):
@@ -133,7 +135,7 @@ class Eyes:
             news[number] = sight, Poll(self._clock(), one.seen_at, known, asked)
         return news
 
-    def _missing(self, node: Node, look: Look, asked: int) -> Lost:
+    def _missing(self, node: Node, look: NodeLook, asked: int) -> Lost:
         """Nodes of a queued resource that were there and are not, while it is still there itself.
 
         (What is wholly gone is closed by the step that finds it so.)
@@ -148,7 +150,7 @@ class Eyes:
         return lost
 
 
-def _lacking(node: Node, look: Look) -> Iterator[str]:
+def _lacking(node: Node, look: NodeLook) -> Iterator[str]:
     """The full names of what was shown, or must have come to be, and is not there now."""
     if node.spec.queued:
         if look.queue is None and node.queue_state:

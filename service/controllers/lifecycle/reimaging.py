@@ -5,27 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 from service.cloud.ports import Operation
-from service.controllers.lifecycle.context import Tools
-from service.controllers.lifecycle.zone_offers import Offers
+from service.controllers.lifecycle.context import StepContext
+from service.controllers.lifecycle.zone_offers import ZoneOffers
 from service.controllers.recording.recording import end_usage
 from service.domain.errors import InvalidRequest
 from service.domain.event import Event
 from service.domain.evidence.poll import Poll
 from service.domain.lease import Lease
 from service.domain.lifecycle.reimaging import failure, is_over, settled, undone
-from service.domain.lifecycle.step import Look
+from service.domain.lifecycle.step import NodeLook
 from service.domain.nodes.node import Node, NodeState
 from service.store.unit import Unit
 
 
-class Reimaging:
+class ReimageSteps:
     """The step that reimages a node. Errors that say nothing about the wish pass through."""
 
-    def __init__(self, tools: Tools) -> None:
+    def __init__(self, tools: StepContext) -> None:
         self._tools = tools
-        self._offers = Offers(tools.cloud, tools.clock)
+        self._offers = ZoneOffers(tools.cloud, tools.clock)
 
-    def reimage(self, node: Node, look: Look, lease: Lease) -> None:
+    def reimage(self, node: Node, look: NodeLook, lease: Lease) -> None:
         """Ask for it, unless it has failed too often; a refusal may be due to a passing state."""
         failed = failure(look.operation)
         if failed is not None and is_over(node.tries):

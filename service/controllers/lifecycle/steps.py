@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import structlog
 
-from service.controllers.lifecycle.context import Tools
-from service.controllers.lifecycle.launch import Placing
-from service.controllers.lifecycle.reimaging import Reimaging, settle
-from service.controllers.lifecycle.teardown import Ending
+from service.controllers.lifecycle.context import StepContext
+from service.controllers.lifecycle.launch import LaunchSteps
+from service.controllers.lifecycle.reimaging import ReimageSteps, settle
+from service.controllers.lifecycle.teardown import TeardownSteps
 from service.domain.event import Event
 from service.domain.lease import Lease
 from service.domain.lifecycle.absence import Absence, told
 from service.domain.lifecycle.lifecycle import deadline, retry_delay, wait_delay
-from service.domain.lifecycle.step import Look, NodeStep
+from service.domain.lifecycle.step import NodeLook, NodeStep
 from service.domain.nodes.node import Asked, Node, NodeState
 from service.store.unit import Unit
 
@@ -27,15 +27,15 @@ QUEUE_SECONDS = 1_800
 class Steps:
     """Acts on what `service.domain.lifecycle.lifecycle` decided."""
 
-    def __init__(self, tools: Tools) -> None:
+    def __init__(self, tools: StepContext) -> None:
         self._tools = tools
-        self._placing = Placing(tools)
-        self._ending = Ending(tools)
-        self._reimaging = Reimaging(tools)
+        self._placing = LaunchSteps(tools)
+        self._ending = TeardownSteps(tools)
+        self._reimaging = ReimageSteps(tools)
         self.records = tools.records
 
     def take(  # noqa: C901, PLR0912, PLR0915 - a table of the steps
-        self, step: NodeStep, node: Node, look: Look, lease: Lease
+        self, step: NodeStep, node: Node, look: NodeLook, lease: Lease
     ) -> None:
         """Take the step. Errors of the cloud that have no step of their own pass through."""
         match step:
@@ -76,7 +76,7 @@ class Steps:
         later = now + wait_delay(waited, self._tools.manners.period)
         self._tools.save(node, lease, lambda _, node: replace(node, next_try_at=later))
 
-    def _miss(self, node: Node, look: Look, lease: Lease) -> None:
+    def _miss(self, node: Node, look: NodeLook, lease: Lease) -> None:
         """It is not there, and nothing is done for that yet; of very many a human is told."""
         now = self._tools.clock()
         alarming = look.absence is Absence.TOO_MANY and node.alarmed_at is None
@@ -118,7 +118,7 @@ class Steps:
 
         self._tools.save(node, lease, change)
 
-    def _start(self, node: Node, look: Look, lease: Lease) -> None:
+    def _start(self, node: Node, look: NodeLook, lease: Lease) -> None:
         """Capacity is not held while stopped: a start may fail, and is tried again, ever later."""
         operation = self._tools.commanded(lease).start(node.place)
         now = self._tools.clock()

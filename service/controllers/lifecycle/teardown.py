@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from service.cloud.ports import Operation
-from service.controllers.lifecycle.context import Tools
+from service.controllers.lifecycle.context import StepContext
 from service.controllers.lifecycle.quotas import learn
 from service.controllers.recording.operation_log import polls_since
 from service.controllers.recording.recording import complete, end_placement, end_usage, shorten
@@ -16,7 +16,7 @@ from service.domain.evidence.poll import Poll
 from service.domain.lease import Lease
 from service.domain.lifecycle.lifecycle import retry_delay
 from service.domain.lifecycle.loss import befell, by_hand
-from service.domain.lifecycle.step import Look
+from service.domain.lifecycle.step import NodeLook
 from service.domain.nodes.deletion import making_room
 from service.domain.nodes.node import Asked, Node, NodeState
 from service.domain.nodes.ownership import is_ours
@@ -25,16 +25,16 @@ from service.domain.nodes.slices import numbers, place_of
 from service.store.unit import Unit
 
 
-class Ending:
+class TeardownSteps:
     """The steps that stop a node, delete it, make room for another, or close it."""
 
-    def __init__(self, tools: Tools) -> None:
+    def __init__(self, tools: StepContext) -> None:
         self._tools = tools
 
     def stop(self, node: Node, lease: Lease) -> None:
         self._end(node, lease, NodeState.STOPPING, self._tools.commanded(lease).stop(node.place))
 
-    def delete(self, node: Node, look: Look, lease: Lease) -> None:
+    def delete(self, node: Node, look: NodeLook, lease: Lease) -> None:
         """Delete the node, or each of its slices that is there and not yet going."""
         if node.spec.slices == 1:
             self._delete(node, lease)
@@ -115,7 +115,7 @@ class Ending:
 
         self._tools.save(node, lease, change)
 
-    def replace(self, node: Node, look: Look, lease: Lease) -> None:
+    def replace(self, node: Node, look: NodeLook, lease: Lease) -> None:
         """What is there cannot become what was asked for, yet holds its name and its quota.
 
         Whether another is made is the owner's wish where it was lost, and ours where the placement
@@ -186,7 +186,7 @@ def _wherefore(node: Node) -> str:
     return node.delete_reason or "as asked"
 
 
-def _why(node: Node, look: Look) -> tuple[Outcome, str]:
+def _why(node: Node, look: NodeLook) -> tuple[Outcome, str]:
     """How the placement ended whose remains are cleared away, and why."""
     if (error := _error(look)) is not None:
         return outcome_of(error), str(error)
@@ -196,7 +196,7 @@ def _why(node: Node, look: Look) -> tuple[Outcome, str]:
     return Outcome.PREEMPTED, health
 
 
-def _error(look: Look) -> CloudError | None:
+def _error(look: NodeLook) -> CloudError | None:
     """What the cloud itself says went wrong with it."""
     queue, operation = look.queue, look.operation
     if queue is not None and queue.error is not None:

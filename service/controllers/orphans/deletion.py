@@ -9,7 +9,7 @@ import structlog
 
 from service.cloud.ports import TpuCloud
 from service.controllers.commands import commanded
-from service.controllers.lifecycle.context import Manners
+from service.controllers.lifecycle.context import Installation
 from service.domain.clock import Clock
 from service.domain.errors import CloudNotFound, StaleVersion
 from service.domain.event import Event
@@ -18,7 +18,7 @@ from service.domain.lifecycle.lifecycle import retry_delay, wait_delay
 from service.domain.money import dollars, usd
 from service.domain.nodes.node import Place
 from service.domain.nodes.ownership import LABEL_ID
-from service.domain.orphans.fleet_watch import Watch
+from service.domain.orphans.fleet_watch import FleetWatch
 from service.domain.orphans.orphan import (
     Orphan,
     ShownResource,
@@ -27,7 +27,7 @@ from service.domain.orphans.orphan import (
     queue_shown,
 )
 from service.domain.orphans.verdict import (
-    Finding,
+    OrphanFinding,
     OrphanMove,
     classify,
     names_of,
@@ -57,12 +57,12 @@ class ShownOrphan:
         return any(map(is_billable, self.states))
 
 
-class Collecting:
+class OrphanDeletion:
     """No transaction is open while the cloud is asked, and every write is guarded by the orphan's
     version and by the lease."""
 
     def __init__(
-        self, units: Units, cloud: TpuCloud, prices: PriceShelf, clock: Clock, manners: Manners
+        self, units: Units, cloud: TpuCloud, prices: PriceShelf, clock: Clock, manners: Installation
     ) -> None:
         self._units = units
         self._cloud = cloud
@@ -70,7 +70,7 @@ class Collecting:
         self._clock = clock
         self._manners = manners
 
-    def act(self, orphan: Orphan, watch: Watch | None, lease: Lease) -> None:
+    def act(self, orphan: Orphan, watch: FleetWatch | None, lease: Lease) -> None:
         """Take the one step that is right now; see `service.domain.orphans.verdict.next_move`."""
         found = self._look(orphan)
         finding = self._finding(orphan, found, lease)
@@ -96,7 +96,7 @@ class Collecting:
         except CloudNotFound:
             return ""
 
-    def _finding(self, orphan: Orphan, found: ShownOrphan, lease: Lease) -> Finding | None:
+    def _finding(self, orphan: Orphan, found: ShownOrphan, lease: Lease) -> OrphanFinding | None:
         """Whose it is by the books of now. A daemon that lost its lease, or a row that somebody
         changed meanwhile, goes no further."""
         with self._units(lease) as unit:

@@ -24,7 +24,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class OrphanChanges:
     """What a look changes: rows to add, rows to write anew, and rows to drop, of what a record
     accounts for now. `settled` says that another look at the same would change nothing."""
 
@@ -94,7 +94,7 @@ def changes(
     before: Mapping[str, Orphan],
     install: str,
     period: int,
-) -> Changes:
+) -> OrphanChanges:
     """Compare a look with what is remembered. Absence from it alone proves nothing: what is missing
     is only asked for by name."""
     by_name: dict[str, list[KnownAttempt]] = defaultdict(list)
@@ -123,7 +123,7 @@ def changes(
     dropped = [one for one in absent if one.shown.path in shown and not one.is_adopted]
     young = any(map(is_young, now.values()))
     settled = not (young or added or written or missing or dropped)
-    return Changes(added, [*written, *missing], dropped, settled)
+    return OrphanChanges(added, [*written, *missing], dropped, settled)
 
 
 def _is_late(known: Orphan | None, asked: int) -> bool:

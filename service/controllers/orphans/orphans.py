@@ -8,16 +8,16 @@ from dataclasses import replace
 import structlog
 
 from service.cloud.ports import Inventory, Queue, TpuCloud
-from service.controllers.lifecycle.context import Manners
-from service.controllers.orphans.deletion import Collecting
-from service.controllers.orphans.diff import Changes, OrphanLook, changes, names
+from service.controllers.lifecycle.context import Installation
+from service.controllers.orphans.deletion import OrphanDeletion
+from service.controllers.orphans.diff import OrphanChanges, OrphanLook, changes, names
 from service.controllers.orphans.queue_models import QueueModels
 from service.domain.clock import DAY, Clock
 from service.domain.errors import CloudError, StaleVersion, StewardError
 from service.domain.lease import Lease
 from service.domain.lifecycle.lifecycle import retry_delay
 from service.domain.money import usd
-from service.domain.orphans.fleet_watch import Blind, Watch, watched
+from service.domain.orphans.fleet_watch import Blind, FleetWatch, watched
 from service.domain.orphans.orphan import DELETE, STEWARD, Orphan, OrphanVerdict, hourly_cost
 from service.domain.orphans.verdict import allowance, verdict
 from service.store.nodes import Fingerprint
@@ -53,15 +53,15 @@ class GarbageController:
     name = "garbage"
 
     def __init__(
-        self, units: Units, cloud: TpuCloud, prices: PriceShelf, clock: Clock, manners: Manners
+        self, units: Units, cloud: TpuCloud, prices: PriceShelf, clock: Clock, manners: Installation
     ) -> None:
         self._units = units
         self._prices = prices
         self._clock = clock
         self._manners = manners
-        self._collecting = Collecting(units, cloud, prices, clock, manners)
+        self._collecting = OrphanDeletion(units, cloud, prices, clock, manners)
         self._models = QueueModels(cloud, clock)
-        self._watches: dict[str, tuple[Lease, Watch]] = {}
+        self._watches: dict[str, tuple[Lease, FleetWatch]] = {}
         self._agreed: dict[str, tuple[Lease, Sight, int]] = {}
 
     def saw(
@@ -104,7 +104,7 @@ class GarbageController:
                 left -= 1
             self._isolated(orphan, watch, lease)
 
-    def _watch_of(self, lease: Lease) -> Watch | None:
+    def _watch_of(self, lease: Lease) -> FleetWatch | None:
         held, watch = self._watches.get(lease.project, (None, None))
         return watch if held == lease else None
 
@@ -143,7 +143,7 @@ class GarbageController:
         self._alarm([one for one in new if one.first_seen == look.asked])
         return written and found.settled and are_known
 
-    def _write(self, found: Changes, lease: Lease) -> bool:
+    def _write(self, found: OrphanChanges, lease: Lease) -> bool:
         """In batches; answers whether all of it was written. What somebody else wrote meanwhile is
         compared anew at the next look."""
         todo: list[tuple[Callable[[Orphans, Orphan], object], Orphan]] = [
@@ -184,7 +184,7 @@ class GarbageController:
             log.warning("orphans.found", project=new[0].project, more=len(new) - TOLD)
 
     def _judge(
-        self, certain: Sequence[Orphan], watch: Watch | None, most: int, lease: Lease
+        self, certain: Sequence[Orphan], watch: FleetWatch | None, most: int, lease: Lease
     ) -> None:
         """Write down what is thought of each now; at most so many are chosen to go."""
         now, chosen = self._clock(), 0
@@ -197,9 +197,9 @@ class GarbageController:
                 after = replace(after, wanted=DELETE, asked_by=STEWARD, next_try_at=now)
             if after != one:
                 changed.append(after)
-        self._write(Changes((), changed, (), settled=False), lease)
+        self._write(OrphanChanges((), changed, (), settled=False), lease)
 
-    def _isolated(self, orphan: Orphan, watch: Watch | None, lease: Lease) -> None:
+    def _isolated(self, orphan: Orphan, watch: FleetWatch | None, lease: Lease) -> None:
         """A failure is written down and tried again later, ever later but for ever; the others go
         on."""
         try:
@@ -224,4 +224,4 @@ class GarbageController:
             next_try_at=later,
             last_error=reason[:_LONGEST_ERROR],
         )
-        self._write(Changes((), [after], (), settled=False), lease)
+        self._write(OrphanChanges((), [after], (), settled=False), lease)

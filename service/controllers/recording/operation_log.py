@@ -26,7 +26,7 @@ class _Listed:
     at: float
 
 
-class Records:
+class OperationLog:
     """Looks operations up, at most one list a zone; made anew for each tick.
 
     Without an answer there is no evidence, and usage ends between two looks; that stops nothing.
@@ -121,7 +121,7 @@ class Records:
         return by_target
 
 
-class SharedRecords(Records):
+class SharedRecords(OperationLog):
     """Records for the threads of one tick: those that want the list of a zone at once share it.
 
     A list is asked for again when it is old, and for a node of which it says that something was

@@ -11,7 +11,7 @@ from service.domain.metering.ledger import LedgerEntry, desired_entries, entries
 from service.domain.metering.line_items import lines_of
 from service.domain.metering.meter import Meter, Usage
 from service.domain.pricing.price_book import PriceBook, reservation_in
-from service.store.unit import Last, Unit
+from service.store.unit import LastWrites, Unit
 
 
 def post(unit: Unit, usage: Usage, book: PriceBook, now: int) -> Usage:
@@ -39,7 +39,7 @@ def post(unit: Unit, usage: Usage, book: PriceBook, now: int) -> Usage:
         written += entries
     after = unit.usage.posted(usage, usage.until(until), unpriced)
     more = unpriced - usage.unpriced_seconds
-    unit.at_the_end(Last.NODES, usage.node_id, lambda: unit.nodes.posted(after, amount, more))
+    unit.at_the_end(LastWrites.NODES, usage.node_id, lambda: unit.nodes.posted(after, amount, more))
     _post_what_they_left(unit, written, book, now)
     return after
 
@@ -84,7 +84,7 @@ def _post_what_they_left(
             first[bought] = min(entry.slot.hour, first.get(bought, entry.slot.hour))
     for reservation_id, hour in first.items():
         work = partial(_post_left, unit, reservation_id, hour, book, now)
-        unit.at_the_end(Last.RESERVATIONS, reservation_id, work)
+        unit.at_the_end(LastWrites.RESERVATIONS, reservation_id, work)
 
 
 def _post_left(unit: Unit, reservation_id: str, hour: int, book: PriceBook, now: int) -> None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.application.health import STALE_SECONDS, FleetHealth, HealthService, Late, ProjectLook
+from service.application.health import (
+    STALE_SECONDS,
+    FleetHealth,
+    HealthService,
+    LateDeletion,
+    ProjectLook,
+)
 from service.dashboard.kit.figures import count, duration, moment, money
 
 OVERDUE_SHOWN = 5
@@ -76,7 +82,7 @@ def alarms_of(health: HealthService, now: int) -> Alarms:
     return Alarms(named, number - len(named))
 
 
-def _alarm(late: Late, now: int) -> Alarm:
+def _alarm(late: LateDeletion, now: int) -> Alarm:
     one = late.overdue
     what = "its deletion before the next attempt" if one.replacing else "its deletion"
     said = (

@@ -58,7 +58,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class Chart:
     """A chart, ready to be drawn. `axis_width` is in pixels."""
 
     height: int
@@ -130,7 +130,7 @@ def count_labels(values: Sequence[int]) -> tuple[str, ...]:
 def draw(
     amounts: Sequence[Sequence[int]],
     say: Callable[[Sequence[int]], tuple[str, ...]] = tick_labels,
-) -> Picture:
+) -> Chart:
     """The picture of amounts by column and series; `say` makes the labels of the ticks."""
     highest = max((sum(max(0, value) for value in row) for row in amounts), default=0)
     values = ticks_for(highest)
@@ -143,7 +143,7 @@ def draw(
     columns = tuple(
         _column(number, len(amounts), stacked(row, top)) for number, row in enumerate(amounts)
     )
-    return Picture(HEIGHT, ticks, round(max(map(len, labels)) * _LETTER) + 10, columns, top)
+    return Chart(HEIGHT, ticks, round(max(map(len, labels)) * _LETTER) + 10, columns, top)
 
 
 def _column(number: int, of: int, segments: tuple[Segment, ...]) -> Column:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
-from service.application.costs.costs import Question
+from service.application.costs.costs import CostQuestion
 from service.domain.billing_period import BillingMonth
 from service.domain.clock import rfc3339
 from service.domain.costs.dimensions import condition_of, escaped, only_of, words_of
@@ -42,14 +42,14 @@ class CostsAsked:
     tz: str = "UTC"
     only: tuple[str, ...] = ()
 
-    def to_question(self) -> Question:
+    def to_question(self) -> CostQuestion:
         """The same in the words of the application; raises Rejected."""
         if self.step not in set(Granularity):
             raise Rejected(
                 f"{self.step[:80]!r} is not a step; write one of {', '.join(Granularity)}",
                 field="step",
             )
-        return Question(
+        return CostQuestion(
             self.window, self.aggregate, Granularity(self.step), self.tz, only_of(self.only)
         )
 

@@ -42,7 +42,7 @@ class SummedLine(Protocol):
     def amount_nanos(self) -> int: ...
 
 
-class What(NamedTuple):
+class SumSubject(NamedTuple):
     """What something is of: an accelerator type, or the machine type of the user's own VM."""
 
     name: str
@@ -93,7 +93,7 @@ class _Summand:
     """A part before it is spelled: chip-seconds or seconds of a VM, nano-dollars for each and hour,
     nano-dollars in all; None where they are not known."""
 
-    what: What
+    what: SumSubject
     label: str
     quantity: int
     price: int | None
@@ -121,10 +121,10 @@ def sum_of(lines: Sequence[SummedLine], cost: NodeCost, chips: int) -> WorkedSum
 
 
 def _summands(lines: Sequence[SummedLine], cost: NodeCost, chips: int) -> Iterator[_Summand]:
-    by_what: dict[What, list[SummedLine]] = defaultdict(list)
+    by_what: dict[SumSubject, list[SummedLine]] = defaultdict(list)
     for line in lines:
         by_what[what_of(line)].append(line)
-    totals = {What(one.what, one.is_vm): one for one in cost.lines}
+    totals = {SumSubject(one.what, one.is_vm): one for one in cost.lines}
     for what in dict.fromkeys((*totals, *by_what)):
         whole = totals.get(what) or CostLine(
             *what, cost=0, list_cost=0, seconds=0, unpriced_seconds=0
@@ -138,7 +138,7 @@ def _summands(lines: Sequence[SummedLine], cost: NodeCost, chips: int) -> Iterat
 
 
 def _of_one(
-    what: What,
+    what: SumSubject,
     lines: Sequence[SummedLine],
     tail: Sequence[Accrual],
     whole: CostLine,
@@ -162,7 +162,9 @@ def _of_one(
         yield _Summand(what, label, left, rate if _explains(rate, left, rest) else None, rest)
 
 
-def _by_price(what: What, label: str, parts: Iterable[tuple[int, int, int]]) -> Iterator[_Summand]:
+def _by_price(
+    what: SumSubject, label: str, parts: Iterable[tuple[int, int, int]]
+) -> Iterator[_Summand]:
     """(price, quantity, amount) of each part, added up by price."""
     sums: dict[int, list[int]] = {}
     for price, quantity, amount in parts:
@@ -182,14 +184,14 @@ def _part(one: _Summand, chips: int, places: int, *, named: bool) -> SumPart:
     )
 
 
-def is_named(whats: Set[What]) -> bool:
+def is_named(whats: Set[SumSubject]) -> bool:
     """Whether it has to be said of what each line is: not all are of the same chips."""
     return len(whats) > 1 or any(what.is_vm for what in whats)
 
 
-def what_of(line: SummedLine) -> What:
+def what_of(line: SummedLine) -> SumSubject:
     """What a line is of."""
-    return What(line.accelerator_type, line.is_vm)
+    return SumSubject(line.accelerator_type, line.is_vm)
 
 
 def _spelled(seconds: int, chips: int, *, is_vm: bool = False, named: bool = False) -> str:

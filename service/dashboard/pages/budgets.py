@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.application.budgets.budgets import BudgetStatus, Detail
+from service.application.budgets.budgets import BudgetHistory, BudgetStatus
 from service.application.services import Services
 from service.dashboard.kit.figures import Moment, count, duration, moment, money
 from service.domain.budgets.alerts import EXCEEDED, Alert
@@ -24,7 +24,7 @@ WIDTH = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ThresholdMark:
     """A threshold on a bar: where, and what it is."""
 
     at: int
@@ -40,7 +40,7 @@ class BudgetBar:
     spent: int
     held: int
     cap: int
-    marks: tuple[Mark, ...]
+    marks: tuple[ThresholdMark, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _fullness(shown: BudgetStatus) -> int:
     return (standing.spent + standing.held.known) * 1_000_000 // shown.budget.amount
 
 
-def _row(detail: Detail, now: int) -> BudgetRow:
+def _row(detail: BudgetHistory, now: int) -> BudgetRow:
     budget, standing = detail.shown.budget, detail.shown.standing
     tone, verdict = _verdict(detail.shown)
     return BudgetRow(
@@ -153,7 +153,7 @@ def bar_of(budget: Budget, standing: BudgetStanding, fired: tuple[Alert, ...]) -
     whole = max(budget.amount, standing.spent + held)
     kinds = {one.kind for one in fired}
     marks = [
-        Mark(
+        ThresholdMark(
             min(WIDTH, one.percent * budget.amount * WIDTH // (100 * whole)),
             f"{one.percent} %",
             f"{one.of}:{one.percent}" in kinds,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from service.application.placement.capacity import AttemptQuery, CapacityRow
 from service.application.services import Services
 from service.dashboard.kit.figures import Moment, duration, moment
-from service.store.capacity import Tried
+from service.store.capacity import AttemptCounts
 
 PERIODS: Mapping[str, str] = {"24h": "24 hours", "7d": "7 days", "30d": "30 days"}
 DEFAULT_PERIOD = "7d"
@@ -17,7 +17,7 @@ SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Resting:
+class RestingHardware:
     """Hardware that is left alone, until when, and why."""
 
     what: str
@@ -54,7 +54,7 @@ class CapacitySummary:
     """Everything on the page; `projects` says whether there is more than one to tell apart."""
 
     period: str
-    resting: tuple[Resting, ...]
+    resting: tuple[RestingHardware, ...]
     resting_left_out: int
     tried: tuple[TriedRow, ...]
     tried_left_out: int
@@ -85,9 +85,9 @@ def capacity_of(services: Services, period: str) -> CapacitySummary:
     )
 
 
-def _resting(row: CapacityRow, until: int, now: int) -> Resting:
+def _resting(row: CapacityRow, until: int, now: int) -> RestingHardware:
     key = row.tried.key
-    return Resting(
+    return RestingHardware(
         what=key.accelerator_type,
         model=key.model,
         zone=key.zone,
@@ -98,7 +98,7 @@ def _resting(row: CapacityRow, until: int, now: int) -> Resting:
     )
 
 
-def _tried(tried: Tried, now: int) -> TriedRow:
+def _tried(tried: AttemptCounts, now: int) -> TriedRow:
     key = tried.key
     return TriedRow(
         what=key.accelerator_type,
@@ -117,7 +117,7 @@ def _tried(tried: Tried, now: int) -> TriedRow:
     )
 
 
-def instead_of(tried: Tried) -> str:
+def instead_of(tried: AttemptCounts) -> str:
     """What became of those that did not come up, in words."""
     kinds = (
         (tried.stock_outs, "stockout"),
@@ -130,14 +130,14 @@ def instead_of(tried: Tried) -> str:
     return ", ".join(f"{number:,} {what}" for number, what in (*kinds, rest) if number)
 
 
-def _tone(tried: Tried) -> str:
+def _tone(tried: AttemptCounts) -> str:
     if tried.ready:
         return "up"
     refused = tried.stock_outs + tried.quota_refusals + tried.denied + tried.failed
     return "trouble" if refused else "coming"
 
 
-def _preempted(tried: Tried) -> str:
+def _preempted(tried: AttemptCounts) -> str:
     if not tried.preempted:
         return ""
     after = "" if tried.seconds_lived is None else f" after {duration(tried.seconds_lived)}"

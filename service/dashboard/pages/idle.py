@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.application.cleanup.cleanup import Brief
+from service.application.cleanup.cleanup import IdleBrief
 from service.dashboard.kit.figures import duration, moment
 from service.domain.idle.course import State
 from service.domain.idle.policy import Action, Waste
@@ -23,7 +23,7 @@ _RAILS = {
 }
 
 
-def idle_line(brief: Brief, now: int) -> str:
+def idle_line(brief: IdleBrief, now: int) -> str:
     """For how long a node has been at rest, and what follows; empty where it is at work, or warms
     up. Why nothing is known is left to the page of the node."""
     course, verdict = brief.watched.course, brief.watched.verdict
@@ -38,7 +38,7 @@ def idle_line(brief: Brief, now: int) -> str:
     return f"{said}; {after}" if (after := _after(brief, now)) else said
 
 
-def idle_sentence(brief: Brief, now: int) -> str:
+def idle_sentence(brief: IdleBrief, now: int) -> str:
     """The same, with the reason where nothing is known."""
     line, verdict = idle_line(brief, now), brief.watched.verdict
     if brief.watched.course.state is not State.UNKNOWN or verdict is None:
@@ -46,7 +46,7 @@ def idle_sentence(brief: Brief, now: int) -> str:
     return f"{line}: {verdict.reason}"
 
 
-def _after(brief: Brief, now: int) -> str:
+def _after(brief: IdleBrief, now: int) -> str:
     """What comes of a node that is idle for long enough."""
     if brief.keep is not None:
         until = brief.keep.until

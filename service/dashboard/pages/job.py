@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from service.application.jobs.cost import AttemptCost, JobCost
-from service.application.jobs.jobs import Whole
+from service.application.jobs.jobs import JobWithAttempts
 from service.application.jobs.last_lines import LogEnd
 from service.application.services import Services
 from service.dashboard.kit.amounts import ExactAmount, amount_of, places_of
@@ -216,7 +216,7 @@ def why(job: Job) -> str:
     return _MEANINGS.get(job.state, "")
 
 
-def facts_of(whole: Whole) -> Iterator[Fact]:
+def facts_of(whole: JobWithAttempts) -> Iterator[Fact]:
     """What else was asked and is known, the empty things left out."""
     shown, job, spec = whole.shown, whole.shown.job, whole.shown.job.spec
     if shown.node_name:
@@ -244,7 +244,7 @@ def facts_of(whole: Whole) -> Iterator[Fact]:
             yield Fact(name, moment(at).full, moment(at))
 
 
-def money_of(whole: Whole, places: int) -> Money:
+def money_of(whole: JobWithAttempts, places: int) -> Money:
     """What it cost, and the same by phase: the rows come to the total."""
     cost = whole.shown.cost
     seconds: dict[Spent, int] = defaultdict(int)

@@ -40,7 +40,7 @@ _FILTERS = {"team": "team", "owner": "owner", "node_id": "node", "project": "pro
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class JobsAsked:
     """Which jobs the address asks for, in the words of the API; empty is any."""
 
     state: str = ""
@@ -51,7 +51,7 @@ class Wanted:
     after: str = ""
 
     @staticmethod
-    def asked(state: str, after: str, **others: str) -> Wanted:
+    def asked(state: str, after: str, **others: str) -> JobsAsked:
         """What is asked for. Raises Rejected for a state that no job has; a page that nobody gave
         out is the first one."""
         state = state.strip().upper()
@@ -61,7 +61,7 @@ class Wanted:
                 field="state",
             )
         after = after if _TOKEN.fullmatch(after) else ""
-        return Wanted(state, after=after, **{key: text.strip() for key, text in others.items()})
+        return JobsAsked(state, after=after, **{key: text.strip() for key, text in others.items()})
 
     @property
     def href(self) -> str:
@@ -72,7 +72,7 @@ class Wanted:
     @property
     def is_narrowed(self) -> bool:
         """Whether not every job is asked for."""
-        return replace(self, after="") != Wanted()
+        return replace(self, after="") != JobsAsked()
 
     def to_filter(self) -> JobFilter:
         """The same in the words of the application."""
@@ -114,7 +114,7 @@ class JobRow:
 class JobsPage:
     """Everything on the page. `first_use` is when no job was ever submitted."""
 
-    wanted: Wanted
+    wanted: JobsAsked
     notices: tuple[str, ...]
     states: tuple[FilterLink, ...]
     filters: tuple[FilterLink, ...]
@@ -125,7 +125,7 @@ class JobsPage:
     as_of: Moment
 
 
-def jobs_of(services: Services, wanted: Wanted) -> JobsPage:
+def jobs_of(services: Services, wanted: JobsAsked) -> JobsPage:
     """The page as of now."""
     fleet = services.health.fleet()
     found, token = services.jobs.page(wanted.to_filter(), JOBS, wanted.after)
@@ -143,13 +143,13 @@ def jobs_of(services: Services, wanted: Wanted) -> JobsPage:
     )
 
 
-def _states(wanted: Wanted) -> Iterator[FilterLink]:
+def _states(wanted: JobsAsked) -> Iterator[FilterLink]:
     for state in ("", *JobState):
         href = replace(wanted, state=state, after="").href
         yield FilterLink(in_words(state) or "all", href, state == wanted.state)
 
 
-def _filters(wanted: Wanted) -> Iterator[FilterLink]:
+def _filters(wanted: JobsAsked) -> Iterator[FilterLink]:
     """What else narrows the list, each with the address without it."""
     for name, title in _FILTERS.items():
         text = getattr(wanted, name)

@@ -59,7 +59,7 @@ class RenderedPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SearchHit:
     """A section in which every word of a search occurs."""
 
     page: str
@@ -75,7 +75,7 @@ class ManualPage:
     page: RenderedPage
     others: tuple[RenderedPage, ...]
     query: str = ""
-    hits: tuple[Hit, ...] = ()
+    hits: tuple[SearchHit, ...] = ()
 
 
 def manual_page(name: str = _INDEX) -> ManualPage:
@@ -118,7 +118,7 @@ class Searched(Protocol):
         """Its parts, each with an anchor."""
 
 
-def hits_in(pages: Iterable[Searched], query: str) -> tuple[Hit, ...]:
+def hits_in(pages: Iterable[Searched], query: str) -> tuple[SearchHit, ...]:
     """The sections in which every word of the query occurs; those with a match in their heading
     come first. None of them for an empty query."""
     words = query.casefold().split()
@@ -127,11 +127,11 @@ def hits_in(pages: Iterable[Searched], query: str) -> tuple[Hit, ...]:
     return tuple(found)
 
 
-def _hits(page: Searched, words: Sequence[str]) -> Iterator[Hit]:
+def _hits(page: Searched, words: Sequence[str]) -> Iterator[SearchHit]:
     for section in page.sections:
         text = f"{section.title} {section.text}".casefold()
         if all(word in text for word in words):
-            yield Hit(
+            yield SearchHit(
                 page.title,
                 section.title,
                 f"{page.address}#{quote(section.anchor)}",

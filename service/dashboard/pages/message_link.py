@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.application.cleanup.links import LinkOffer, Missing
+from service.application.cleanup.links import LinkOffer, UnknownLink
 from service.dashboard.kit.figures import moment, money
 from service.domain.errors import BudgetExceeded, Conflict, Rejected, StoreUnavailable
 from service.domain.idle.links import Verb
@@ -32,14 +32,14 @@ class LinkPage:
         return HEADERS | later
 
 
-def link_page(found: LinkOffer | Missing) -> LinkPage:
+def link_page(found: LinkOffer | UnknownLink) -> LinkPage:
     """The page of a link that was looked at or used."""
     match found:
-        case Missing(retry_after=0):
+        case UnknownLink(retry_after=0):
             return LinkPage(
                 404, "There is no such link", "Copy the whole address from the message."
             )
-        case Missing(retry_after=seconds):
+        case UnknownLink(retry_after=seconds):
             return LinkPage(
                 429,
                 "Too many unknown links",

@@ -83,7 +83,7 @@ class CostFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class NodeSummary:
     """Everything on the page of a node."""
 
     node: NodeRow
@@ -101,7 +101,7 @@ class Story:
     as_of: Moment
 
 
-def story_of(services: Services, node_id: str) -> Story:
+def story_of(services: Services, node_id: str) -> NodeSummary:
     """The page as of now; raises NotFound."""
     document = services.nodes.shown(node_id)
     lines = list(_every(lambda after: services.nodes.ledger(node_id, after, _BATCH), _line_number))
@@ -111,7 +111,7 @@ def story_of(services: Services, node_id: str) -> Story:
     whys = whys_of(event for _, event in told)
     brief = services.cleanup.briefs([node_id]).get(node_id)
     idle = "" if brief is None else idle_sentence(brief, cost.as_of)
-    return Story(
+    return NodeSummary(
         alarm=_alarm(said, told),
         ticket=ticket_of(said),
         slices=slices_of(said),

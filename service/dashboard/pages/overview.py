@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.application.costs.costs import Question
+from service.application.costs.costs import CostQuestion
 from service.application.health import FleetHealth
-from service.application.nodes.nodes import Filter
+from service.application.nodes.nodes import NodeFilter
 from service.application.orphans import OrphanSum
 from service.application.services import Services
 from service.dashboard.kit.banners import Alarms, alarms_of, notices_of
@@ -102,7 +102,7 @@ def _overview_of(services: Services, view: OverviewQuery) -> Overview:
     grouping = GROUPINGS[view.group]
     fleet = services.health.fleet()
     report, month = services.costs.reports(
-        Question(window=view.window, aggregate=(view.group,)), Question(window="mtd")
+        CostQuestion(window=view.window, aggregate=(view.group,)), CostQuestion(window="mtd")
     )
     spending = spending_of(report, grouping, view.window)
     rows, more = _live(services, view.after, fleet.as_of)
@@ -163,9 +163,9 @@ def _live(services: Services, after: str, now: int) -> tuple[tuple[NodeRow, ...]
     """Live nodes, newest first, and from where to go on; an address nobody gave out is the first
     page."""
     try:
-        page = services.nodes.page(Filter(live=True), NODES, after)
+        page = services.nodes.page(NodeFilter(live=True), NODES, after)
     except Rejected:
-        page = services.nodes.page(Filter(live=True), NODES, "")
+        page = services.nodes.page(NodeFilter(live=True), NODES, "")
     shown = page.read()
     briefs = services.cleanup.briefs(node["id"] for node in shown)
     idle = {node_id: idle_line(brief, now) for node_id, brief in briefs.items()}
@@ -176,7 +176,7 @@ def _live(services: Services, after: str, now: int) -> tuple[tuple[NodeRow, ...]
 def _ended(services: Services, now: int) -> tuple[NodeRow, ...]:
     """Those of the newest nodes that ended last, so that what failed does not just vanish."""
     states = tuple(sorted(map(str, ENDED)))
-    page = services.nodes.page(Filter(state=states), _ENDED_LOOKED_AT, "")
+    page = services.nodes.page(NodeFilter(state=states), _ENDED_LOOKED_AT, "")
     rows = [row_of(node, now) for node in page.read()]
     rows.sort(key=lambda row: row.ended.iso if row.ended else "", reverse=True)
     return tuple(rows[:ENDED_SHOWN])

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from service.application.pricing.recommendations import Advice
+from service.application.pricing.recommendations import CommitmentAdvice
 from service.application.services import Services
-from service.dashboard.kit.charts import Picture, count_labels, draw
+from service.dashboard.kit.charts import Chart, count_labels, draw
 from service.dashboard.kit.figures import Moment, count, exact, moment, money
 from service.dashboard.pages.node import sentence
 from service.domain.clock import DAY
@@ -80,7 +80,7 @@ class PlaceRow:
 
     name: str
     terms: tuple[TermRow, ...]
-    picture: Picture | None
+    picture: Chart | None
     levels: tuple[ChartLevel, ...]
     days: tuple[DayRow, ...]
     labels: tuple[ChartDay, ...]
@@ -114,7 +114,7 @@ def recommended_of(services: Services) -> RecommendedPage:
     )
 
 
-def _place(advice: Advice) -> PlaceRow:
+def _place(advice: CommitmentAdvice) -> PlaceRow:
     extremes, name = advice.course.extremes, f"{advice.generation} in {advice.region}"
     picture = (
         draw([(low, high - low) for low, high in extremes], count_labels) if extremes else None
@@ -159,7 +159,7 @@ def _percent(ppm: int) -> str:
     return f"{ppm // 10_000}.{ppm // 1_000 % 10} %"
 
 
-def _levels(terms: Sequence[Recommendation], picture: Picture) -> tuple[ChartLevel, ...]:
+def _levels(terms: Sequence[Recommendation], picture: Chart) -> tuple[ChartLevel, ...]:
     """A line for each number of chips that is recommended, for one term or for both."""
     years: dict[int, list[int]] = defaultdict(list)
     for one in terms:

@@ -13,8 +13,8 @@ from service.dashboard.kit.figures import Moment, count, duration, moment, money
 from service.dashboard.pages.node import sentence
 from service.domain.costs.display_rounding import in_units, places_for, unit_for
 from service.domain.money import parse_usd
-from service.domain.reconciliation.bill import Apart, Bill, BillTally, why_no_commitments
-from service.domain.reconciliation.bill_row import CURRENCY, Skip
+from service.domain.reconciliation.bill import ApartRows, Bill, BillTally, why_no_commitments
+from service.domain.reconciliation.bill_row import CURRENCY, SkipReason
 from service.domain.reconciliation.commitments import BilledCommitment
 from service.domain.reconciliation.invoice import Invoice
 from service.domain.reconciliation.variance import DISAGREEING, Comparison, Seen, Verdict
@@ -267,7 +267,7 @@ def _found(
 
 def _others(bill: Bill) -> str:
     parts = [part for invoice in bill.invoices for part in invoice.parts]
-    rows = sum(part.rows for part in parts if part.name == Skip.OTHER_PROJECT)
+    rows = sum(part.rows for part in parts if part.name == SkipReason.OTHER_PROJECT)
     if not rows:
         return ""
     return (
@@ -338,7 +338,7 @@ def _percent(said: str | None) -> str:
     return UNKNOWN if said is None else f"{Decimal(said):.1f} %"
 
 
-def _apart(kind: str, one: Apart) -> str:
+def _apart(kind: str, one: ApartRows) -> str:
     """What was set apart, in dollars, or in the currency of rows that have no conversion rate."""
     amount = money(one.cost)
     if one.local and not one.cost:

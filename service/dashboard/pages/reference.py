@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from service.dashboard.kit.sample_values import Sampler, Schema, named
-from service.dashboard.pages.manual import LONGEST_QUERY, Hit, Section, hits_in
+from service.dashboard.pages.manual import LONGEST_QUERY, SearchHit, Section, hits_in
 from service.domain.errors import NotFound
 
 PATH = "/docs"
@@ -37,7 +37,7 @@ _MARKDOWN = MarkdownIt("commonmark", {"html": False})
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TypePiece:
     """Part of the name of a type; `object` is the object that it links to, if it is one."""
 
     text: str
@@ -49,7 +49,7 @@ class Field:
     """A parameter, or a field of an object. `where` is empty for a field."""
 
     name: str
-    type: tuple[Piece, ...]
+    type: tuple[TypePiece, ...]
     is_required: bool
     limits: tuple[str, ...]
     default: str
@@ -83,7 +83,7 @@ class OperationAnswer:
     status: str
     text: str
     media_types: tuple[str, ...]
-    type: tuple[Piece, ...]
+    type: tuple[TypePiece, ...]
     example: str
 
 
@@ -136,7 +136,7 @@ class ReferencePage:
     reference: Reference
     group: OperationGroup | None = None
     query: str = ""
-    hits: tuple[Hit, ...] = ()
+    hits: tuple[SearchHit, ...] = ()
 
 
 class Reference:
@@ -271,25 +271,27 @@ class Reference:
             where,
         )
 
-    def _type(self, schema: Schema) -> Iterator[Piece]:
+    def _type(self, schema: Schema) -> Iterator[TypePiece]:
         if "anyOf" in schema:
             choices = sorted(schema["anyOf"], key=lambda one: one.get("type") == "null")
             for number, choice in enumerate(choices):
                 if number:
-                    yield Piece(" or ")
+                    yield TypePiece(" or ")
                 yield from self._type(choice)
         elif "$ref" in schema:
             target = self._schemas[named(schema)]
             is_object = "properties" in target
-            yield Piece(named(schema), named(schema)) if is_object else Piece(target["type"])
+            yield (
+                TypePiece(named(schema), named(schema)) if is_object else TypePiece(target["type"])
+            )
         elif schema.get("type") == "array":
-            yield Piece("list of ")
+            yield TypePiece("list of ")
             yield from self._type(schema["items"])
         elif isinstance(schema.get("additionalProperties"), Mapping):
-            yield Piece("map of string to ")
+            yield TypePiece("map of string to ")
             yield from self._type(schema["additionalProperties"])
         else:
-            yield Piece(str(schema.get("type", "any")))
+            yield TypePiece(str(schema.get("type", "any")))
 
     def _limits(self, schema: Schema) -> Iterator[str]:
         """What a value has to be, in words."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.application.pricing.reservations import ReservationStatus, Used
+from service.application.pricing.reservations import NodeUse, ReservationStatus
 from service.application.services import Services
 from service.dashboard.kit.amounts import ExactAmount, amount_of, chip_hours, places_of
 from service.dashboard.kit.figures import Fact, Moment, count, exact, moment
@@ -102,7 +102,7 @@ def reservation_of(services: Services, reservation_id: str) -> ReservationSummar
     )
 
 
-def _user(used: Used, whole: int, places: int) -> UserRow:
+def _user(used: NodeUse, whole: int, places: int) -> UserRow:
     href = home_of_node(used.node_id)
     return UserRow(
         name=used.name,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from service.application.costs.costs import CostReport
-from service.dashboard.kit.charts import Picture, draw
+from service.dashboard.kit.charts import Chart, draw
 from service.dashboard.kit.cost_query import CostsAsked
 from service.dashboard.kit.figures import moment, money, spelled
 from service.dashboard.kit.series import Grouping, Series, series_of
@@ -62,7 +62,7 @@ class Spending:
 
     title: str
     description: str
-    picture: Picture
+    picture: Chart
     places: tuple[int, ...]
     labels: tuple[DayLabel, ...]
     legend: tuple[LegendEntry, ...]

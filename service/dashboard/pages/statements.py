@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from service.application.costs.statements import Month
+from service.application.costs.statements import MonthToDate
 from service.application.pricing.prices import PriceQuery
 from service.application.services import Services
 from service.dashboard.kit.amounts import ExactAmount, amount_of, chip_hours, places_of
@@ -110,7 +110,7 @@ def statement_of(services: Services, name: str) -> StatementPage:
     )
 
 
-def _month(month: Month, places: int) -> MonthRow:
+def _month(month: MonthToDate, places: int) -> MonthRow:
     return MonthRow(
         name=month.period.name,
         state=month.state,
@@ -122,7 +122,7 @@ def _month(month: Month, places: int) -> MonthRow:
     )
 
 
-def _meaning(month: Month) -> str:
+def _meaning(month: MonthToDate) -> str:
     """What may still become of its sum, in a sentence."""
     closes = moment(month.period.end + GRACE).full
     match month.state:

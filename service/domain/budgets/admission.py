@@ -17,7 +17,7 @@ from service.domain.money import dollars, usd
 from service.domain.nodes.node import Asked, NodeSpec, NodeState
 from service.domain.pricing.driver_vm import sku_of as vm_sku_of
 from service.domain.pricing.estimate import FAR, sku_of, usable
-from service.domain.pricing.price_book import Cut, PriceBook, Sku
+from service.domain.pricing.price_book import PriceBook, PriceStretch, Sku
 from service.domain.pricing.purchases import Purchase
 from service.domain.time_window import Window
 
@@ -80,7 +80,7 @@ class Hold(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Bought:
+class ReservationHold:
     """What is set aside for a reservation, which is paid to its end whatever runs in it.
 
     `rate` is nano-dollars an hour, None where the price is not known; `unposted_since` is where the
@@ -121,7 +121,7 @@ def _outside(bought: Iterable[Purchase], window: Window) -> Iterator[Window]:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class BudgetRoom:
     """A budget in its present window: what the ledger holds, and what is set aside for its nodes
     and reservations. `inside` are the nodes that run in a reservation of its own."""
 
@@ -156,7 +156,7 @@ def worst(rate: int, seconds: int) -> int:
     return -(-rate * seconds // HOUR)
 
 
-def hold_for(cuts: Sequence[Cut], units: int, seconds: int) -> Hold:
+def hold_for(cuts: Sequence[PriceStretch], units: int, seconds: int) -> Hold:
     """What would be set aside for a node that is to run for so long at one place, at the prices
     that are known for the time to come."""
     return Hold("", _worst_of(cuts, units), seconds)
@@ -197,7 +197,7 @@ def _dearest(sku: Sku, units: int, book: PriceBook, now: int) -> int | None:
     return _worst_of(book.cuts(sku, now, now + FAR), units)
 
 
-def _worst_of(cuts: Sequence[Cut], units: int) -> int | None:
+def _worst_of(cuts: Sequence[PriceStretch], units: int) -> int | None:
     """Nano-dollars an hour at the highest price, for one that rises within the period is the worst
     case; None where one is not known."""
     used = usable(cuts)
@@ -205,7 +205,9 @@ def _worst_of(cuts: Sequence[Cut], units: int) -> int | None:
     return max(known) if known and len(known) == len(used) else None
 
 
-def refusal(asked: Hold, rate: WorstRate, rooms: Sequence[Room], now: int) -> BudgetExceeded | None:
+def refusal(
+    asked: Hold, rate: WorstRate, rooms: Sequence[BudgetRoom], now: int
+) -> BudgetExceeded | None:
     """Why a node cannot be had, by the budget that has the least room for it; None when it can.
 
     With it, posted + held + this one would be more than an amount, or nobody could tell.
@@ -223,7 +225,7 @@ def refusal(asked: Hold, rate: WorstRate, rooms: Sequence[Room], now: int) -> Bu
     return None if tight is None else tight[1]
 
 
-def _exceeded(room: Room, asked: Hold, wanted: int, left: int) -> BudgetExceeded:
+def _exceeded(room: BudgetRoom, asked: Hold, wanted: int, left: int) -> BudgetExceeded:
     budget, rate = room.budget, asked.rate or 1
     longest = max(0, max(0, left) * HOUR // rate - OVERRUN_SECONDS)
     resets = rfc3339(room.window.end)
@@ -242,7 +244,7 @@ def _exceeded(room: Room, asked: Hold, wanted: int, left: int) -> BudgetExceeded
     )
 
 
-def _unpriced(room: Room, rate: WorstRate) -> BudgetExceeded:
+def _unpriced(room: BudgetRoom, rate: WorstRate) -> BudgetExceeded:
     places = list(rate.unpriced)[:20]
     return BudgetExceeded(
         f"the budget {room.budget.name!r} cannot compute what this node may cost: no price is"
@@ -253,7 +255,7 @@ def _unpriced(room: Room, rate: WorstRate) -> BudgetExceeded:
     )
 
 
-def _unknown(room: Room) -> BudgetExceeded:
+def _unknown(room: BudgetRoom) -> BudgetExceeded:
     number = len(room.held.unpriced)
     nodes = "one of its nodes" if number == 1 else f"{number} of its nodes"
     return BudgetExceeded(
@@ -263,7 +265,7 @@ def _unknown(room: Room) -> BudgetExceeded:
     )
 
 
-def _facts(room: Room) -> dict[str, object]:
+def _facts(room: BudgetRoom) -> dict[str, object]:
     budget = room.budget
     return {
         "budget": budget.name,

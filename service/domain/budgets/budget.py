@@ -87,7 +87,7 @@ class Scope:
             said.append(f"label {'='.join(self.label)}")
         return ", ".join(said) or "everything"
 
-    def covers(self, who: Who) -> bool:
+    def covers(self, who: Payer) -> bool:
         """Whether what they spend counts."""
         pairs = (
             (self.project, who.project),
@@ -100,7 +100,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class Payer:
     """Who pays for a node."""
 
     project: str
@@ -195,7 +195,7 @@ class BudgetStanding:
     unpriced: tuple[str, ...] = ()
 
 
-class Books(Protocol):
+class BudgetBooks(Protocol):
     """Answers what was spent, exactly, and how a budget stands."""
 
     def spent(self, scope: Scope, window: Window) -> int:

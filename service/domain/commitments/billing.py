@@ -14,7 +14,12 @@ from functools import lru_cache
 
 from service.domain.clock import HOUR, floor_to
 from service.domain.commitments.commitment import Commitment, Term, fee, listed_rate
-from service.domain.commitments.coverage import NOTHING, CoverageLine, Covered, Priced
+from service.domain.commitments.coverage import (
+    NOTHING,
+    CoverageLine,
+    CoveredUsage,
+    PricedCommitment,
+)
 from service.domain.costs.charge import Charge, ChargeKind, CommittedUse, Resource, Status, tags_of
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.ledger import LedgerSlot, parts_of
@@ -48,7 +53,11 @@ class CommittedBill:
     """Splits charges, and adds up what they were covered with."""
 
     def __init__(
-        self, lines: Iterable[CoverageLine], some: Sequence[Priced], book: PriceBook, hours: Window
+        self,
+        lines: Iterable[CoverageLine],
+        some: Sequence[PricedCommitment],
+        book: PriceBook,
+        hours: Window,
     ) -> None:
         """`hours` are those of `billed_hours`; the lines are known in all of them."""
         self._lines = {line.meter.usage.id: line for line in lines}
@@ -56,7 +65,7 @@ class CommittedBill:
         self._uses = {one.commitment.id: committed_use(one.commitment, Status.USED) for one in some}
         self._book = book
         self._hours = hours
-        self._used: defaultdict[tuple[str, int], Covered] = defaultdict(Covered)
+        self._used: defaultdict[tuple[str, int], CoveredUsage] = defaultdict(CoveredUsage)
         self._slots_of = lru_cache(_KEPT)(self._slots)
 
     def over(self, charges: Iterable[Charge]) -> Iterator[Charge]:
@@ -96,7 +105,7 @@ class CommittedBill:
         if left.quantity or left.amount:
             yield left
 
-    def _covered(self, charge: Charge) -> Mapping[str, Covered]:
+    def _covered(self, charge: Charge) -> Mapping[str, CoveredUsage]:
         hour = floor_to(charge.start, HOUR)
         is_first = charge.number == 0 and charge.period is None
         is_billed = self._hours.start <= hour < self._hours.end
@@ -107,16 +116,16 @@ class CommittedBill:
         slot = LedgerSlot(hour, charge.price_id, charge.since, charge.list_price)
         return self._slots_of(charge.usage_id, hour).get(slot, {})
 
-    def _slots(self, usage_id: str, hour: int) -> Mapping[LedgerSlot, Mapping[str, Covered]]:
+    def _slots(self, usage_id: str, hour: int) -> Mapping[LedgerSlot, Mapping[str, CoveredUsage]]:
         """What is covered of a usage in an hour, by the slots of its charges."""
         line = self._lines[usage_id]
-        found: defaultdict[LedgerSlot, dict[str, Covered]] = defaultdict(dict)
+        found: defaultdict[LedgerSlot, dict[str, CoveredUsage]] = defaultdict(dict)
         for slot, cut in parts_of(line.meter, hour, hour + HOUR):
             for its_id, part in line.covered(cut.start, cut.end).items():
                 found[slot][its_id] = found[slot].get(its_id, NOTHING).plus(part)
         return found
 
-    def _fee(self, one: Priced, hour: int) -> Iterator[Charge]:
+    def _fee(self, one: PricedCommitment, hour: int) -> Iterator[Charge]:
         its = one.commitment
         start, end = max(hour, its.start), min(hour + HOUR, its.end)
         if start >= end:
@@ -130,7 +139,7 @@ class CommittedBill:
             nobodys = replace(paid.resource, committed=committed_use(its, Status.UNUSED))
             yield paid._replace(resource=nobodys, quantity=unused[1], amount=0, effective=unused[0])
 
-    def _charge(self, one: Priced, start: int, end: int) -> Charge:
+    def _charge(self, one: PricedCommitment, start: int, end: int) -> Charge:
         """The fee of [start, end), without quantities; its price is that of the list unless the
         rate is of a contract."""
         its, listed = one.commitment, listed_rate(one.commitment, self._book)

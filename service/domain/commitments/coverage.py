@@ -26,14 +26,14 @@ from service.domain.time_window import Window
 
 
 @dataclass(frozen=True, slots=True)
-class Priced:
+class PricedCommitment:
     """A commitment with its rate in nano-dollars per chip-hour."""
 
     commitment: Commitment
     rate: int
 
 
-class Covered(NamedTuple):
+class CoveredUsage(NamedTuple):
     """What a commitment covers of some usage: `chip_seconds`, what they were charged without it
     (`avoided`), and their part of the fee (`cost`)."""
 
@@ -41,15 +41,15 @@ class Covered(NamedTuple):
     avoided: int = 0
     cost: int = 0
 
-    def plus(self, other: Covered) -> Covered:
+    def plus(self, other: CoveredUsage) -> CoveredUsage:
         """Both together."""
-        return Covered(self[0] + other[0], self[1] + other[1], self[2] + other[2])
+        return CoveredUsage(self[0] + other[0], self[1] + other[1], self[2] + other[2])
 
 
-NOTHING = Covered()
+NOTHING = CoveredUsage()
 
 
-def total_of(parts: Iterable[Covered]) -> Covered:
+def total_of(parts: Iterable[CoveredUsage]) -> CoveredUsage:
     """All of these together."""
     found = NOTHING
     for part in parts:
@@ -59,7 +59,7 @@ def total_of(parts: Iterable[Covered]) -> Covered:
 
 def priced(
     commitments: Iterable[Commitment], book: PriceBook
-) -> tuple[tuple[Priced, ...], tuple[Commitment, ...]]:
+) -> tuple[tuple[PricedCommitment, ...], tuple[Commitment, ...]]:
     """The commitments that stand: those with a known rate, and the others. Without a rate nobody
     knows what covered usage costs, so a commitment without one covers nothing in any figure."""
     known, unknown = [], []
@@ -69,7 +69,7 @@ def priced(
             if rate is None:
                 unknown.append(one)
             else:
-                known.append(Priced(one, rate))
+                known.append(PricedCommitment(one, rate))
     return tuple(known), tuple(unknown)
 
 
@@ -82,7 +82,7 @@ class CoverageLine:
     """The on-demand usage of a node, or of one of its slices, and what covers it."""
 
     def __init__(
-        self, meter: Meter, stretches: Sequence[CoveredStretch], some: Sequence[Priced]
+        self, meter: Meter, stretches: Sequence[CoveredStretch], some: Sequence[PricedCommitment]
     ) -> None:
         """`some` are the priced commitments of its region and generation."""
         self.meter = meter
@@ -104,9 +104,9 @@ class CoverageLine:
             for one in self._served
         )
 
-    def covered(self, start: int, end: int) -> Mapping[str, Covered]:
+    def covered(self, start: int, end: int) -> Mapping[str, CoveredUsage]:
         """What is covered in [start, end), by commitment id."""
-        found: defaultdict[str, Covered] = defaultdict(Covered)
+        found: defaultdict[str, CoveredUsage] = defaultdict(CoveredUsage)
         for number in range(bisect_right(self._ends, start), len(self._stretches)):
             stretch = self._stretches[number]
             if stretch.start >= end:
@@ -118,7 +118,7 @@ class CoverageLine:
 
     def _part(
         self, shares: Shares, anchor: int, start: int, end: int
-    ) -> Iterator[tuple[str, Covered]]:
+    ) -> Iterator[tuple[str, CoveredUsage]]:
         """What is covered in [start, end), by commitment; all of it counted from `anchor` on."""
         charged = [self.meter.charge(anchor, instant) for instant in (start, end)]
         chips, before = self.meter.usage.chips, [0, 0]
@@ -131,7 +131,7 @@ class CoverageLine:
                 for instant in (start, end)
             ]
             avoided = (until[1] - before[1]) - (until[0] - before[0])
-            yield key, Covered(covering * (end - start), avoided, paid[1] - paid[0])
+            yield key, CoveredUsage(covering * (end - start), avoided, paid[1] - paid[0])
             before = until
 
 
@@ -167,10 +167,12 @@ def rank_of(usage: Usage) -> Rank:
     return usage.node_id, usage.slice, usage.id
 
 
-def cover(meters: Iterable[Meter], some: Sequence[Priced], since: int) -> tuple[CoverageLine, ...]:
+def cover(
+    meters: Iterable[Meter], some: Sequence[PricedCommitment], since: int
+) -> tuple[CoverageLine, ...]:
     """The lines of the usage that commitments may cover. The meters are those of all usage with
     seconds from `since` on; figures are right from the first midnight after or at `since` on."""
-    of_pool: defaultdict[tuple[str, str], list[Priced]] = defaultdict(list)
+    of_pool: defaultdict[tuple[str, str], list[PricedCommitment]] = defaultdict(list)
     for one in some:
         of_pool[one.commitment.region, one.commitment.generation].append(one)
     found = [

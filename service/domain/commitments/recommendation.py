@@ -85,7 +85,7 @@ def course_of(spans: Iterable[ChipSpan], start: int, days: int, committed: int =
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class CommitmentRates:
     """What a chip-hour costs: on demand less discounts, and committed for `years`. None where the
     price book has no price."""
 
@@ -112,7 +112,7 @@ class Recommendation:
     term. `reason` says why there are no chips.
     """
 
-    rates: Rates
+    rates: CommitmentRates
     days: int
     chips: int = 0
     best: int = 0
@@ -136,7 +136,7 @@ class Recommendation:
         return self.chips * (self.rates.committed or 0) * MONTH_HOURS
 
 
-def recommend(course: DailyUse, rates: Rates, asked: str = "") -> Recommendation:
+def recommend(course: DailyUse, rates: CommitmentRates, asked: str = "") -> Recommendation:
     """What to commit to. `asked` says what that is of, such as `v6e us-east5`: together with the
     number of days it is what the draws follow from, so that the same data has the same answer, and
     more use of the same days never a smaller one."""
@@ -157,7 +157,7 @@ def too_few(days: int) -> str:
     return f"{known} known; a recommendation needs {FEWEST_DAYS}"
 
 
-def _no_price(rates: Rates) -> str:
+def _no_price(rates: CommitmentRates) -> str:
     if rates.on_demand is None:
         return "the price book has no on-demand price"
     return f"the price book has no price cud_{rates.years}y; enter one with: tpu-steward prices add"
@@ -213,7 +213,7 @@ def _paying(weeks: Sequence[Sequence[int]], seconds: int, on_demand: int, commit
 
 
 def _recommended(
-    weeks: _Weeks, rates: Rates, on_demand: int, committed: int, asked: str
+    weeks: _Weeks, rates: CommitmentRates, on_demand: int, committed: int, asked: str
 ) -> Recommendation:
     seconds, drawn_seconds = weeks.days * DAY, weeks.days // _WEEK_DAYS * _WEEK_DAYS * DAY
 

@@ -7,7 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from service.domain.commitments.commitment import Commitment, fee
-from service.domain.commitments.coverage import NOTHING, CoverageLine, Covered, Priced, total_of
+from service.domain.commitments.coverage import (
+    NOTHING,
+    CoverageLine,
+    CoveredUsage,
+    PricedCommitment,
+    total_of,
+)
 from service.domain.time_window import Window
 
 
@@ -18,7 +24,7 @@ class CoverageFigures:
 
     charged: int = 0
     eligible: int = 0
-    covered: Covered = NOTHING
+    covered: CoveredUsage = NOTHING
 
     @property
     def amortised(self) -> int:
@@ -39,14 +45,14 @@ class CommitmentStanding:
     """A commitment in a window. `fee` is paid for `committed` chip-seconds, used or not; `eligible`
     are those of usage that it may cover; `users` is what it covers by (node id, team)."""
 
-    priced: Priced
+    priced: PricedCommitment
     fee: int
     committed: int
     eligible: int
-    users: Mapping[tuple[str, str], Covered]
+    users: Mapping[tuple[str, str], CoveredUsage]
 
     @property
-    def covered(self) -> Covered:
+    def covered(self) -> CoveredUsage:
         """All that it covers."""
         return total_of(self.users.values())
 
@@ -118,12 +124,12 @@ class CommitmentUsage:
 def usage_in(
     window: Window,
     lines: Iterable[CoverageLine],
-    some: Sequence[Priced],
+    some: Sequence[PricedCommitment],
     unpriced: Iterable[Commitment] = (),
 ) -> CommitmentUsage:
     """The figures of a window: the lines are those that `cover` answers for all usage in it."""
     users: defaultdict[tuple[str, str], CoverageFigures] = defaultdict(CoverageFigures)
-    covers: defaultdict[str, dict[tuple[str, str], Covered]] = defaultdict(dict)
+    covers: defaultdict[str, dict[tuple[str, str], CoveredUsage]] = defaultdict(dict)
     chips: defaultdict[str, int] = defaultdict(int)
     for line in lines:
         for one in some:
@@ -150,7 +156,10 @@ def usage_in(
 
 
 def _standing(
-    one: Priced, window: Window, eligible: int, users: Mapping[tuple[str, str], Covered]
+    one: PricedCommitment,
+    window: Window,
+    eligible: int,
+    users: Mapping[tuple[str, str], CoveredUsage],
 ) -> CommitmentStanding:
     its = one.commitment
     seconds = max(0, min(window.end, its.end) - max(window.start, its.start))

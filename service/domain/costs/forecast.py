@@ -14,7 +14,14 @@ from math import isqrt
 from typing import NamedTuple
 
 from service.domain.clock import DAY
-from service.domain.costs.habits import PPM, Lives, NodeDay, doubt_of_days, mean_and_doubt, usual
+from service.domain.costs.habits import (
+    PPM,
+    NodeDay,
+    NodeLives,
+    doubt_of_days,
+    mean_and_doubt,
+    usual,
+)
 from service.domain.money import half_even
 from service.domain.time_window import Window
 
@@ -239,7 +246,7 @@ class _Part(NamedTuple):
 
 def _by_habits(basis: ForecastBasis) -> Forecast:
     history, today = basis.history, len(basis.history.weekdays)
-    lives = Lives(history.nodes, basis.names, max(0, today - NODE_DAYS - 1), today)
+    lives = NodeLives(history.nodes, basis.names, max(0, today - NODE_DAYS - 1), today)
     with_ttl, endless = (_running(basis, lives, has_ttl) for has_ttl in (True, False))
     days = _days(basis, lives)
     running = _Part(with_ttl.nanos + endless.nanos, with_ttl.doubt + endless.doubt)
@@ -272,7 +279,7 @@ def _launches(views: tuple[int, int, int], days: int) -> int:
     return half_even((by_node + by_day) * days + 2 * pace * by_week, 2 * (days + pace))
 
 
-def _running(basis: ForecastBasis, lives: Lives, has_ttl: bool) -> _Part:
+def _running(basis: ForecastBasis, lives: NodeLives, has_ttl: bool) -> _Part:
     """What runs and may go. Nodes of one kind that were launched on one day go together, as those
     of a sweep do: that leaves more doubt than if each went for itself."""
     mean, together = 0, defaultdict[tuple[str, int], int](int)
@@ -300,7 +307,7 @@ class _Days(NamedTuple):
         return half_even(self.whole * week, self.week) if self.week else 0
 
 
-def _days(basis: ForecastBasis, lives: Lives) -> _Days:
+def _days(basis: ForecastBasis, lives: NodeLives) -> _Days:
     history, new, whole, week = basis.history, 0, 0, 0
     weekdays = history.weekdays[history.first :]
     for kind, costs in history.levels.items():

@@ -49,7 +49,7 @@ class NodeDay(NamedTuple):
     nanos: int
 
 
-class Lives:
+class NodeLives:
     """How many days nodes of each kind live, and how much of what they cost is of young ones."""
 
     def __init__(
@@ -134,7 +134,7 @@ def _born(days: Iterable[NodeDay], first: int) -> dict[str, int]:
     return {node: day - OLDER if day == first else day for node, day in found.items()}
 
 
-class Usual(NamedTuple):
+class UsualDay(NamedTuple):
     """What a day usually costs: one from Monday to Friday, and one of the weekend."""
 
     workday: int
@@ -153,7 +153,7 @@ class Usual(NamedTuple):
 _SATURDAY = 5
 
 
-def usual(costs: Sequence[int], weekdays: Sequence[int]) -> Usual:
+def usual(costs: Sequence[int], weekdays: Sequence[int]) -> UsualDay:
     """What a day usually costs, by past days, the oldest first.
 
     That is the mean of all of them, and goes towards the mean of the last few as far as these
@@ -172,7 +172,7 @@ def usual(costs: Sequence[int], weekdays: Sequence[int]) -> Usual:
     by_chance = _together(off) * 7 * 7 * _SURE
     explained = len(costs) * min(len(costs), _LATELY * 3 // 4) * apart * apart
     trust = 0 if explained <= by_chance else PPM - half_even(PPM * by_chance, explained)
-    return Usual(
+    return UsualDay(
         *(
             one + half_even(trust * (other - one), PPM)
             for one, other in zip(long, lately, strict=True)
@@ -180,7 +180,7 @@ def usual(costs: Sequence[int], weekdays: Sequence[int]) -> Usual:
     )
 
 
-def _mean(costs: Sequence[int], weekdays: Sequence[int], reach: int) -> Usual:
+def _mean(costs: Sequence[int], weekdays: Sequence[int], reach: int) -> UsualDay:
     """The newest day counts `reach` times, each before it once less, and those that are further
     back not at all."""
     sums, weights = [0, 0], [0, 0]
@@ -189,14 +189,14 @@ def _mean(costs: Sequence[int], weekdays: Sequence[int], reach: int) -> Usual:
         sums[place] += weight * nanos
         weights[place] += weight
     if not sum(weights):
-        return Usual(0, 0)
+        return UsualDay(0, 0)
     means = (
         half_even(sums[place], weights[place])
         if weights[place]
         else half_even(sum(sums), sum(weights))
         for place in (0, 1)
     )
-    return Usual(*means)
+    return UsualDay(*means)
 
 
 def doubt_of_days(costs: Sequence[int], weekdays: Sequence[int], seconds: int, day: int) -> int:
@@ -212,7 +212,7 @@ def doubt_of_days(costs: Sequence[int], weekdays: Sequence[int], seconds: int, d
     )
 
 
-def _off(costs: Sequence[int], weekdays: Sequence[int], usually: Usual) -> list[int]:
+def _off(costs: Sequence[int], weekdays: Sequence[int], usually: UsualDay) -> list[int]:
     return [nanos - usually.on(day) for nanos, day in zip(costs, weekdays, strict=True)]
 
 

@@ -10,8 +10,8 @@ from service.domain.lease import Lease
 from service.domain.metering.meter import (
     CLOCK_TOLERANCE,
     Evidence,
+    FirstMinuteWaiver,
     Usage,
-    Waiver,
     forgiven,
     waived,
     waiver_of,
@@ -184,7 +184,7 @@ def correct_earlier(
     assert after.end is not None
     waiver = waiver_of(after.end, after.end, born)
     if is_born_needed and born is None:
-        waiver = Waiver.POSSIBLE
+        waiver = FirstMinuteWaiver.POSSIBLE
     for usage, began in earlier:
         if usage.end is None or usage.free:
             continue

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from service.domain.idle.cleanup import Watched
-from service.domain.idle.course import IdleCourse, Moved, State, advance, due_at
-from service.domain.idle.policy import Action, Applied, with_waste
+from service.domain.idle.cleanup import WatchedNode
+from service.domain.idle.course import CourseChange, IdleCourse, State, advance, due_at
+from service.domain.idle.policy import Action, AppliedRule, with_waste
 from service.domain.idle.proof import (
     REPORT_AGE,
     ActivityEvidence,
-    Family,
     IdleVerdict,
     JobActivity,
+    MetricFamily,
     Signals,
     judge,
     shown_at_work,
 )
-from service.domain.idle.signal import Kind, Level, Track
+from service.domain.idle.signal import Kind, Level, SignalTrack
 from service.domain.lifecycle.precedence import Holder
 from service.domain.nodes.keep import Keep
 from service.domain.nodes.node import Node
@@ -37,7 +37,7 @@ WARMUP_SECONDS = 1_800
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class IdleTimes:
     """The settings that are times, in seconds."""
 
     warmup: int = WARMUP_SECONDS
@@ -58,21 +58,21 @@ class Times:
         return 2 * max(self.period, SOON_SECONDS)
 
 
-SHIPPED_TIMES = Times()
+SHIPPED_TIMES = IdleTimes()
 
 LEAST_IDLE = SHIPPED_TIMES.least
 """The shortest idle time that signals can prove where no setting says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class IdleSubject:
     """A READY node as a look finds it. `hourly` is in nano-dollars, None where no price is known;
     `can_tell` whether anybody can be told of it; `is_untried` whether a message of the newest
     notice still waits for its first try."""
 
     node: Node
-    applied: Applied
-    watched: Watched | None = None
+    applied: AppliedRule
+    watched: WatchedNode | None = None
     signals: Signals = field(default_factory=Signals)
     keep: Keep | None = None
     heartbeat_until: int = 0
@@ -82,13 +82,13 @@ class Subject:
     can_tell: bool = True
     is_untried: bool = False
 
-    def measured(self, tracks: Mapping[tuple[int, Kind], Track]) -> Subject:
+    def measured(self, tracks: Mapping[tuple[int, Kind], SignalTrack]) -> IdleSubject:
         """The node with newer tracks."""
         known = self.signals
         signals = Signals(
             tracks, known.hosts, known.asked_at, known.instances, known.named_at, known.unread_since
         )
-        return Subject(  # `replace` takes three times as long
+        return IdleSubject(  # `replace` takes three times as long
             self.node,
             self.applied,
             self.watched,
@@ -104,15 +104,15 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Assessed:
+class AssessedNode:
     """A node after a look: its course with the verdict, what is to be told, whether its time is
     over, and what holds its end back all the same. `is_fresh` says whether its reports, where it
     has any, were read within one period: nothing ends before."""
 
-    subject: Subject
-    watched: Watched
+    subject: IdleSubject
+    watched: WatchedNode
     verdict: IdleVerdict
-    moved: Moved
+    moved: CourseChange
     held_by: tuple[Holder, ...] = ()
     is_told: bool = True
     is_fresh: bool = True
@@ -146,13 +146,13 @@ def _told_by(verdict: IdleVerdict | None) -> tuple[object, ...]:
     return verdict.level, verdict.since, verdict.blockers, verdict.waste
 
 
-def counts_from(node: Node, times: Times) -> int:
+def counts_from(node: Node, times: IdleTimes) -> int:
     """When idleness begins to count: the warm-up after it became READY, the last time it did."""
     ready_since = max(node.state_since, node.up_since or 0)
     return ready_since + times.warmup
 
 
-def signals_of(node: Node, watched: Watched | None) -> Signals:
+def signals_of(node: Node, watched: WatchedNode | None) -> Signals:
     """What was measured of this incarnation; of an earlier one nothing counts."""
     if watched is None or watched.course.incarnation != node.attempt:
         return Signals()
@@ -160,7 +160,7 @@ def signals_of(node: Node, watched: Watched | None) -> Signals:
 
 
 def evidence_of(
-    subject: Subject, families: Mapping[Kind, Family], times: Times
+    subject: IdleSubject, families: Mapping[Kind, MetricFamily], times: IdleTimes
 ) -> ActivityEvidence:
     """All that is known of the activity of a node."""
     node, signals = subject.node, subject.signals
@@ -182,7 +182,9 @@ def evidence_of(
     )
 
 
-def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: Times) -> Assessed:
+def assess(
+    subject: IdleSubject, families: Mapping[Kind, MetricFamily], now: int, times: IdleTimes
+) -> AssessedNode:
     """The node after a look at `now`."""
     node = subject.node
     verdict = verdict_on(subject, families, now, times)
@@ -200,7 +202,7 @@ def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: T
         is_told=is_told,
         is_kept=is_kept(subject, now) or _was_kept_unseen(subject, course, now),
     )
-    watched = Watched(
+    watched = WatchedNode(
         course=moved.course,
         project=node.spec.project,
         signals=subject.signals,
@@ -210,11 +212,11 @@ def assess(subject: Subject, families: Mapping[Kind, Family], now: int, times: T
     )
     held_by = tuple(holders(subject, verdict, now))
     is_fresh = has_fresh_reports(subject, now, times.period)
-    return Assessed(subject, watched, verdict, moved, held_by, is_told, is_fresh)
+    return AssessedNode(subject, watched, verdict, moved, held_by, is_told, is_fresh)
 
 
 def verdict_on(
-    subject: Subject, families: Mapping[Kind, Family], now: int, times: Times
+    subject: IdleSubject, families: Mapping[Kind, MetricFamily], now: int, times: IdleTimes
 ) -> IdleVerdict:
     """What is proved of the activity of a node at `now`."""
     if subject.job is None and not subject.heartbeat_until:
@@ -225,13 +227,13 @@ def verdict_on(
     return judge(evidence, subject.applied.rule.idle_after_seconds, now, times.telemetry)
 
 
-def report_age(times: Times) -> int:
+def report_age(times: IdleTimes) -> int:
     """How old the newest report of a node may be that is read every five minutes: that long after
     it was written, its successor has been taken."""
     return REPORT_PAUSE + REPORT_AGE + 2 * times.period
 
 
-def has_fresh_reports(subject: Subject, now: int, period: int) -> bool:
+def has_fresh_reports(subject: IdleSubject, now: int, period: int) -> bool:
     """Whether the reports of a node were read within one period, and each was a new one. Of workers
     that never reported, that has to be what the read showed."""
     signals = subject.signals
@@ -242,7 +244,7 @@ def has_fresh_reports(subject: Subject, now: int, period: int) -> bool:
     return all(host.at >= signals.asked_at - REPORT_AGE for host in signals.hosts.values())
 
 
-def _course_of(subject: Subject, now: int) -> IdleCourse:
+def _course_of(subject: IdleSubject, now: int) -> IdleCourse:
     """The course so far; a new one for an incarnation that was not checked yet."""
     node, watched = subject.node, subject.watched
     if watched is not None and watched.course.incarnation == node.attempt:
@@ -251,12 +253,12 @@ def _course_of(subject: Subject, now: int) -> IdleCourse:
     return IdleCourse(node.id, node.attempt, State.WARMING, now, version=version)
 
 
-def is_kept(subject: Subject, now: int) -> bool:
+def is_kept(subject: IdleSubject, now: int) -> bool:
     """Whether somebody keeps the node now."""
     return subject.keep is not None and subject.keep.holds(now)
 
 
-def _was_kept_unseen(subject: Subject, course: IdleCourse, now: int) -> bool:
+def _was_kept_unseen(subject: IdleSubject, course: IdleCourse, now: int) -> bool:
     """Whether a keep came and went after the notice and nobody looked meanwhile: that notice counts
     no more, as if the keep had been seen."""
     until = None if subject.keep is None else subject.keep.until
@@ -265,7 +267,7 @@ def _was_kept_unseen(subject: Subject, course: IdleCourse, now: int) -> bool:
     return course.notified_at < until <= now
 
 
-def holders(subject: Subject, verdict: IdleVerdict, now: int) -> list[Holder]:
+def holders(subject: IdleSubject, verdict: IdleVerdict, now: int) -> list[Holder]:
     """What keeps an idle node from its end; see `service.domain.lifecycle.precedence`."""
     is_wasteful = verdict.waste is not None and verdict.waste in subject.applied.rule.also
     is_untold = not subject.can_tell and subject.applied.action.rank >= Action.STOP.rank
@@ -281,7 +283,7 @@ def holders(subject: Subject, verdict: IdleVerdict, now: int) -> list[Holder]:
     return found
 
 
-def limits(subject: Subject) -> tuple[str, ...]:
+def limits(subject: IdleSubject) -> tuple[str, ...]:
     """Why less is done to a node, once it is idle, than its policy says."""
     applied = subject.applied
     is_untold = not applied.is_own and not subject.can_tell
@@ -290,7 +292,7 @@ def limits(subject: Subject) -> tuple[str, ...]:
     return applied.limits
 
 
-def begun(assessed: Assessed, now: int, *, is_deletion: bool) -> Watched:
+def begun(assessed: AssessedNode, now: int, *, is_deletion: bool) -> WatchedNode:
     """The course once its end was asked for. A node that is stopped begins anew when it is started
     again."""
     state = State.DELETING if is_deletion else State.WARMING

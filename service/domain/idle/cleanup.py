@@ -93,7 +93,7 @@ def new_alarms(before: Cleanup, after: Cleanup) -> tuple[RailHold, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedNode:
     """A node on its course: what is known of it, what that proved at `judged_at`, and when it
     would be stopped or deleted; None where it would not."""
 
@@ -106,7 +106,7 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndRecord:
     """What a daemon or a person began to end: who, when, why, and the evidence for it. `hourly` is
     in nano-dollars, None where no price was known."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from service.domain.clock import DAY, HOUR
-from service.domain.idle.policy import Action, Applied, with_waste
+from service.domain.idle.policy import Action, AppliedRule, with_waste
 from service.domain.idle.proof import Blocker, IdleVerdict
 from service.domain.idle.signal import Level
 
@@ -27,7 +27,7 @@ class State(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-class Tell(StrEnum):
+class Notice(StrEnum):
     """What the recipients are told."""
 
     IDLE = "idle"
@@ -59,56 +59,58 @@ class IdleCourse:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class CourseChange:
     """The course after one look, what has to be told, and whether its time is over: `is_due` asks
     the rails, and what they allow is stopped or deleted."""
 
     course: IdleCourse
-    tell: Tell | None = None
+    tell: Notice | None = None
     is_due: bool = False
 
 
 def advance(  # noqa: PLR0913 - one look: the course, and all that was found
     before: IdleCourse,
     verdict: IdleVerdict,
-    applied: Applied,
+    applied: AppliedRule,
     now: int,
     delay: int,
     *,
     is_warm: bool,
     is_told: bool = True,
     is_kept: bool = False,
-) -> Moved:
+) -> CourseChange:
     """The course after one verdict. `is_told` says whether a message counts as a notice now. A node
     that is kept gets no notice, and one from before counts no more: once the keep is over, its
     people are told, and have the whole grace."""
     if before.state is State.DELETING:
-        return Moved(before)
+        return CourseChange(before)
     applied = with_waste(applied, verdict.waste)
     if is_kept:
         before = _without_notice(before)
     if verdict.level is Level.ACTIVE or not is_warm:
         state = State.ACTIVE if verdict.level is Level.ACTIVE else State.WARMING
-        return Moved(_reset(before, state, now))
+        return CourseChange(_reset(before, state, now))
     if verdict.level is Level.UNKNOWN:
         return _frozen(before, applied, now)
     course = _thawed(before, now)
     until = verdict.until if verdict.until is not None else now - delay
     if not is_idle(verdict, applied, until):
-        return Moved(_reset(course, State.QUIET, now))
+        return CourseChange(_reset(course, State.QUIET, now))
     if _has_worked_since(course, verdict):
         course = _reset(course, State.QUIET, now)
     return _idle(course, applied, now, is_told=is_told, is_kept=is_kept)
 
 
-def _idle(course: IdleCourse, applied: Applied, now: int, *, is_told: bool, is_kept: bool) -> Moved:
+def _idle(
+    course: IdleCourse, applied: AppliedRule, now: int, *, is_told: bool, is_kept: bool
+) -> CourseChange:
     """The course of a node that is proved to be idle. A message that announced less than what would
     be done now does not count, neither does one that went to nobody, nor one whose end the policy
     took back since: recipients are told again, and have the whole grace."""
     if is_kept:
-        return Moved(_in_state(course, State.CANDIDATE, now))
+        return CourseChange(_in_state(course, State.CANDIDATE, now))
     if applied.action is Action.OBSERVE:
-        return Moved(_reset(course, State.CANDIDATE, now))
+        return CourseChange(_reset(course, State.CANDIDATE, now))
     does_end = applied.action.rank >= Action.STOP.rank
     announced = applied.action if is_told else Action.OBSERVE
     if course.told is not None and not does_end:
@@ -121,12 +123,12 @@ def _idle(course: IdleCourse, applied: Applied, now: int, *, is_told: bool, is_k
             frozen_seconds=0,
             promised_at=now + applied.rule.grace_seconds,
         )
-        return Moved(_in_state(told, State.NOTIFIED, now), Tell.IDLE)
+        return CourseChange(_in_state(told, State.NOTIFIED, now), Notice.IDLE)
     course = _in_state(course, State.NOTIFIED, now)
-    return Moved(course, is_due=_is_due(course, applied, now))
+    return CourseChange(course, is_due=_is_due(course, applied, now))
 
 
-def is_idle(verdict: IdleVerdict, applied: Applied, until: int) -> bool:
+def is_idle(verdict: IdleVerdict, applied: AppliedRule, until: int) -> bool:
     """Whether the node was at rest for long enough, and nothing blocks its deletion. The host of a
     crash loop is busy with the loop, so it does not block: people are told, and whether it is ended
     is for the policy to say."""
@@ -148,7 +150,7 @@ def _has_worked_since(course: IdleCourse, verdict: IdleVerdict) -> bool:
     return course.notified_at is not None and since is not None and since > course.notified_at
 
 
-def due_at(course: IdleCourse, applied: Applied) -> int | None:
+def due_at(course: IdleCourse, applied: AppliedRule) -> int | None:
     """When the grace is over, if nothing freezes it any more; None where nothing will be done, or
     nobody was told that it would be."""
     if course.notified_at is None or course.told is None:
@@ -159,18 +161,18 @@ def due_at(course: IdleCourse, applied: Applied) -> int | None:
     return at + course.frozen_seconds
 
 
-def _is_due(course: IdleCourse, applied: Applied, now: int) -> bool:
+def _is_due(course: IdleCourse, applied: AppliedRule, now: int) -> bool:
     at = due_at(course, applied)
     return at is not None and now >= at
 
 
-def _frozen(course: IdleCourse, applied: Applied, now: int) -> Moved:
+def _frozen(course: IdleCourse, applied: AppliedRule, now: int) -> CourseChange:
     frozen_at = course.frozen_at if course.frozen_at is not None else now
     told_at = course.blind_told_at
     is_long = now - frozen_at >= BLIND_SECONDS and (told_at is None or now - told_at >= DAY)
     tells = is_long and applied.action.rank >= Action.NOTIFY.rank
     course = replace(course, frozen_at=frozen_at, blind_told_at=now if tells else told_at)
-    return Moved(_in_state(course, State.UNKNOWN, now), Tell.BLIND if tells else None)
+    return CourseChange(_in_state(course, State.UNKNOWN, now), Notice.BLIND if tells else None)
 
 
 def _thawed(course: IdleCourse, now: int) -> IdleCourse:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from service.domain.idle.assess import Subject, holders
-from service.domain.idle.cleanup import Cleanup, Watched
+from service.domain.idle.assess import IdleSubject, holders
+from service.domain.idle.cleanup import Cleanup, WatchedNode
 from service.domain.idle.course import State
 from service.domain.idle.policy import Action
 from service.domain.lifecycle.expiry import waits_for_job_end
-from service.domain.lifecycle.precedence import HELD_BY, Ender, Holder
+from service.domain.lifecycle.precedence import HELD_BY, EndCause, Holder
 from service.domain.nodes.keep import Keep, cloud_ends_at, goes_at, keep_of_node
 from service.domain.nodes.node import Asked, Node
 
@@ -23,7 +23,7 @@ from service.domain.nodes.node import Asked, Node
 class End:
     """One way in which a node may end. `at` is None where nobody knows when."""
 
-    ender: Ender
+    ender: EndCause
     reason: str
     at: int | None
     held_by: tuple[Holder, ...] = ()
@@ -37,8 +37,8 @@ class EndOutlook:
 
     node: Node
     cleanup: Cleanup
-    subject: Subject | None = None
-    watched: Watched | None = None
+    subject: IdleSubject | None = None
+    watched: WatchedNode | None = None
     own_job: str = ""
     budgets: Mapping[str, int] = field(default_factory=dict)
 
@@ -61,16 +61,16 @@ def ends_of(outlook: EndOutlook, now: int) -> tuple[End, ...]:
 
 def _google(node: Node) -> End | None:
     at = cloud_ends_at(node)
-    return None if at is None else End(Ender.GOOGLE, "Google ends a flex-start node", at)
+    return None if at is None else End(EndCause.GOOGLE, "Google ends a flex-start node", at)
 
 
 def _job_end(outlook: EndOutlook, keep: Keep | None, now: int) -> End | None:
     node = outlook.node
     if waits_for_job_end(node):
-        held_by = _held_by(Ender.JOB_END, keep, now, is_paused=False)
-        return End(Ender.JOB_END, node.ends_after_keep, goes_at(node), held_by)
+        held_by = _held_by(EndCause.JOB_END, keep, now, is_paused=False)
+        return End(EndCause.JOB_END, node.ends_after_keep, goes_at(node), held_by)
     if outlook.own_job:
-        return End(Ender.JOB_END, f"it goes with job {outlook.own_job}", None)
+        return End(EndCause.JOB_END, f"it goes with job {outlook.own_job}", None)
     return None
 
 
@@ -79,7 +79,7 @@ def _budget(outlook: EndOutlook) -> End | None:
     if not outlook.budgets:
         return None
     name, at = min(outlook.budgets.items(), key=lambda one: (one[1], one[0]))
-    return End(Ender.BUDGET, f"the budget {name!r} is exceeded", at)
+    return End(EndCause.BUDGET, f"the budget {name!r} is exceeded", at)
 
 
 def _ttl(outlook: EndOutlook, keep: Keep | None, now: int) -> End | None:
@@ -88,9 +88,9 @@ def _ttl(outlook: EndOutlook, keep: Keep | None, now: int) -> End | None:
     if over_at is None:
         return None
     is_paused = outlook.cleanup.is_paused
-    held_by = _held_by(Ender.TTL, keep, max(over_at, now), is_paused=is_paused)
+    held_by = _held_by(EndCause.TTL, keep, max(over_at, now), is_paused=is_paused)
     at = None if Holder.PAUSE in held_by else _ttl_at(over_at, keep)
-    return End(Ender.TTL, f"its time to live of {node.spec.ttl_seconds} s", at, held_by)
+    return End(EndCause.TTL, f"its time to live of {node.spec.ttl_seconds} s", at, held_by)
 
 
 def _ttl_at(over_at: int, keep: Keep | None) -> int | None:
@@ -115,10 +115,10 @@ def _idle(outlook: EndOutlook, now: int) -> End | None:
     verb = "deletes" if applied.rule.action is Action.DELETE else "stops"
     whose = "its own policy" if applied.is_own else f"the policy of {applied.source}"
     reason = f"{whose} {verb} idle nodes"
-    return End(Ender.IDLE, reason, _idle_at(subject, watched, now), tuple(held_by))
+    return End(EndCause.IDLE, reason, _idle_at(subject, watched, now), tuple(held_by))
 
 
-def _idle_at(subject: Subject, watched: Watched, now: int) -> int | None:
+def _idle_at(subject: IdleSubject, watched: WatchedNode, now: int) -> int | None:
     """When an idle node would go; one that is kept has the whole grace once the keep is over."""
     keep = subject.keep
     is_idle = watched.course.state is State.CANDIDATE
@@ -127,7 +127,7 @@ def _idle_at(subject: Subject, watched: Watched, now: int) -> int | None:
     return None if keep.until is None else keep.until + subject.applied.rule.grace_seconds
 
 
-def _held_by(ender: Ender, keep: Keep | None, at: int, *, is_paused: bool) -> tuple[Holder, ...]:
+def _held_by(ender: EndCause, keep: Keep | None, at: int, *, is_paused: bool) -> tuple[Holder, ...]:
     holding = {
         Holder.KEEP: keep is not None and keep.holds(at),
         Holder.PAUSE: is_paused,

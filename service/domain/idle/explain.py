@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from service.domain.clock import rfc3339
-from service.domain.idle.assess import Subject, Times, evidence_of
+from service.domain.idle.assess import IdleSubject, IdleTimes, evidence_of
 from service.domain.idle.proof import (
     UNREAD,
     ActivityEvidence,
-    Family,
+    MetricFamily,
     coverage_of,
     heartbeat_activity,
     is_unread,
     job_activity,
     trouble_of,
 )
-from service.domain.idle.signal import MONITORED, Kind, Level, Track
+from service.domain.idle.signal import MONITORED, Kind, Level, SignalTrack
 
 OLD = "the newest report is too old; reports are read where they are needed"
 HELD = "a process holds the device"
@@ -63,7 +63,11 @@ class _Span:
 
 
 def explain_signals(
-    subject: Subject, families: Mapping[Kind, Family], times: Times, now: int, until: int | None
+    subject: IdleSubject,
+    families: Mapping[Kind, MetricFamily],
+    times: IdleTimes,
+    now: int,
+    until: int | None,
 ) -> tuple[SignalState, ...]:
     """Every signal of a node as a look at `now` found it: by worker, then the job and heartbeat.
 
@@ -79,11 +83,13 @@ def explain_signals(
 
 def _measured(evidence: ActivityEvidence, span: _Span) -> Iterator[SignalState]:
     failed = [
-        kind for kind in MONITORED if evidence.families.get(kind, Family.FAILED) is Family.FAILED
+        kind
+        for kind in MONITORED
+        if evidence.families.get(kind, MetricFamily.FAILED) is MetricFamily.FAILED
     ]
     unread = {(worker, kind) for worker in range(evidence.workers) for kind in failed}
     for worker, kind in sorted({*evidence.tracks, *unread}):
-        if evidence.families.get(kind) is not Family.ABSENT:
+        if evidence.families.get(kind) is not MetricFamily.ABSENT:
             yield _state_of(evidence, worker, kind, span)
 
 
@@ -119,14 +125,14 @@ def _unknown(evidence: ActivityEvidence, worker: int, kind: Kind, span: _Span) -
     return holder or HELD if track.level is Level.UNKNOWN else ""
 
 
-def _unreported(evidence: ActivityEvidence, track: Track, now: int) -> str:
+def _unreported(evidence: ActivityEvidence, track: SignalTrack, now: int) -> str:
     """Why the newest report says nothing of now; empty where it does."""
     if is_unread(evidence, now):
         return UNREAD
     return OLD if track.end < now - evidence.report_seconds else ""
 
 
-def _shown(track: Track) -> str:
+def _shown(track: SignalTrack) -> str:
     if track.level is Level.ACTIVE:
         return "at work"
     return f"at rest since {rfc3339(track.at_rest[0][0])}" if track.at_rest else "at rest"

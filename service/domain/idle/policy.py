@@ -91,7 +91,7 @@ SHIPPED = Policy(DEFAULT)
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedRule:
     """The rule that holds for one node.
 
     `source` is `node` or the scope that it comes from, `version` that of its row. `action` is what
@@ -158,7 +158,9 @@ def scopes_of(spec: NodeSpec, team: str) -> Sequence[str]:
     return [*([f"team:{team}"] if team else []), f"project:{spec.project}", DEFAULT]
 
 
-def applied(spec: NodeSpec, team: str, policies: Mapping[str, Policy], ceiling: Action) -> Applied:
+def applied(
+    spec: NodeSpec, team: str, policies: Mapping[str, Policy], ceiling: Action
+) -> AppliedRule:
     """The rule that holds for a node: its own, else its team's, its project's, the default.
 
     Recipients are those of the policy that holds, else the nearest that names any: the one who is
@@ -170,7 +172,7 @@ def applied(spec: NodeSpec, team: str, policies: Mapping[str, Policy], ceiling: 
     rule = inherited.rule if spec.idle is None else rule_of(spec.idle)
     told = [policy for policy in known if policy.recipients]
     action, limits = _limited(rule.action, spec, ceiling, is_own=spec.idle is not None)
-    return Applied(
+    return AppliedRule(
         rule=rule,
         source=inherited.scope if spec.idle is None else "node",
         version=inherited.version if spec.idle is None else 0,
@@ -181,7 +183,7 @@ def applied(spec: NodeSpec, team: str, policies: Mapping[str, Policy], ceiling: 
     )
 
 
-def with_waste(found: Applied, waste: Waste | None) -> Applied:
+def with_waste(found: AppliedRule, waste: Waste | None) -> AppliedRule:
     """What holds for a node that looks busy and does no work: people are told of it, and nothing
     else is done unless the rule says `also`."""
     if waste is None or waste in found.rule.also:

@@ -20,7 +20,7 @@ from service.domain.idle.signal import (
     NETWORK_KINDS,
     Kind,
     Level,
-    Track,
+    SignalTrack,
 )
 
 COVERAGE_PERCENT = 90
@@ -39,7 +39,7 @@ CRASHES = 3
 """A container that was restarted so often within `idle_after` is a crash loop."""
 
 
-class Family(StrEnum):
+class MetricFamily(StrEnum):
     """What Cloud Monitoring has of one metric in a project."""
 
     PRESENT = "present"
@@ -81,7 +81,7 @@ class Signals:
     they can tell nothing. `unread_since` is when the first of the newest reads of reports failed;
     None where the newest one succeeded."""
 
-    tracks: Mapping[tuple[int, Kind], Track] = field(default_factory=dict)
+    tracks: Mapping[tuple[int, Kind], SignalTrack] = field(default_factory=dict)
     hosts: Mapping[int, Host] = field(default_factory=dict)
     asked_at: int | None = None
     instances: Mapping[int, str] = field(default_factory=dict)
@@ -103,8 +103,8 @@ class ActivityEvidence:
 
     workers: int
     counts_from: int
-    tracks: Mapping[tuple[int, Kind], Track]
-    families: Mapping[Kind, Family]
+    tracks: Mapping[tuple[int, Kind], SignalTrack]
+    families: Mapping[Kind, MetricFamily]
     hosts: Mapping[int, Host] = field(default_factory=dict)
     asked_at: int | None = None
     named: Mapping[int, int] = field(default_factory=dict)
@@ -247,7 +247,7 @@ def _activity(evidence: ActivityEvidence, now: int) -> Iterator[tuple[int, str]]
         yield job_activity(evidence.job, now)
 
 
-def _newest_work(tracks: Mapping[tuple[int, Kind], Track]) -> tuple[int, int, Kind] | None:
+def _newest_work(tracks: Mapping[tuple[int, Kind], SignalTrack]) -> tuple[int, int, Kind] | None:
     """The end of the newest work that the tracks show, with the worker and the signal; None where
     they show none."""
     newest: tuple[int, int, Kind] | None = None
@@ -265,7 +265,7 @@ def _work_of(worker: int, kind: Kind) -> str:
     return f"worker {worker} is at work, as its {kind} shows"
 
 
-def shown_at_work(tracks: Mapping[tuple[int, Kind], Track], until: int) -> IdleVerdict | None:
+def shown_at_work(tracks: Mapping[tuple[int, Kind], SignalTrack], until: int) -> IdleVerdict | None:
     """What `judge` answers for a node without heartbeat and job whose tracks show work after
     `until`; None where they show none. Most nodes of a fleet need nothing more."""
     newest = _newest_work(tracks)
@@ -286,8 +286,8 @@ def job_activity(job: JobActivity, now: int) -> tuple[int, str]:
     return job.progress_at, f"job {job.job_id} makes progress"
 
 
-def _by_worker(evidence: ActivityEvidence) -> Mapping[int, Mapping[Kind, Track]]:
-    tracks: dict[int, dict[Kind, Track]] = {}
+def _by_worker(evidence: ActivityEvidence) -> Mapping[int, Mapping[Kind, SignalTrack]]:
+    tracks: dict[int, dict[Kind, SignalTrack]] = {}
     for (worker, kind), track in evidence.tracks.items():
         tracks.setdefault(worker, {})[kind] = track
     return tracks
@@ -296,7 +296,7 @@ def _by_worker(evidence: ActivityEvidence) -> Mapping[int, Mapping[Kind, Track]]
 def _prove(
     evidence: ActivityEvidence,
     worker: int,
-    tracks: Mapping[Kind, Track],
+    tracks: Mapping[Kind, SignalTrack],
     window: tuple[int, int],
     seen_by: int,
 ) -> _Proof:
@@ -329,7 +329,7 @@ def _prove(
     return _Proof((*stopped, *lacking), least, busy_until, bool(stopped))
 
 
-def coverage_of(track: Track | None, start: int, until: int) -> int:
+def coverage_of(track: SignalTrack | None, start: int, until: int) -> int:
     """The share of [start, until) that one signal shows at rest, in whole percent, rounded down; of
     an empty span all."""
     if track is None:
@@ -340,7 +340,7 @@ def coverage_of(track: Track | None, start: int, until: int) -> int:
 
 
 def _coverage_of_missing(
-    named_at: int, tracks: Mapping[Kind, Track], window: tuple[int, int]
+    named_at: int, tracks: Mapping[Kind, SignalTrack], window: tuple[int, int]
 ) -> int:
     """The share of a window in which a duty cycle was missing and the host at rest, in percent.
     Before the id of the instance was known nobody could have seen one, so it was not missing."""
@@ -359,7 +359,7 @@ def _coverage_of_missing(
 
 
 def _troubles(
-    evidence: ActivityEvidence, tracks: Mapping[Kind, Track], until: int
+    evidence: ActivityEvidence, tracks: Mapping[Kind, SignalTrack], until: int
 ) -> Iterator[tuple[Kind, str]]:
     """The signals of a worker that count and cannot be relied on, and why."""
     for kind in _KINDS:
@@ -367,18 +367,20 @@ def _troubles(
             yield kind, why
 
 
-def trouble_of(evidence: ActivityEvidence, kind: Kind, track: Track | None, until: int) -> str:
+def trouble_of(
+    evidence: ActivityEvidence, kind: Kind, track: SignalTrack | None, until: int
+) -> str:
     """Why a signal of a worker cannot be relied on; empty where it can. A metric that the project
     does not have counts neither way. Reports are read where they are needed only: one that the
     newest read found too old has stopped, for as long as no newer one is read."""
     if kind not in MONITORED:
         is_old = track is not None and track.end < (evidence.asked_at or 0) - REPORT_AGE
         return "has stopped" if is_old else ""
-    family = evidence.families.get(kind, Family.FAILED)
-    if family is Family.FAILED:
+    family = evidence.families.get(kind, MetricFamily.FAILED)
+    if family is MetricFamily.FAILED:
         return "cannot be read"
     is_old = track is not None and track.end < until - STALE_SECONDS
-    return "has stopped" if is_old and family is Family.PRESENT else ""
+    return "has stopped" if is_old and family is MetricFamily.PRESENT else ""
 
 
 def _never_started(evidence: ActivityEvidence, worker: int) -> bool:
@@ -387,7 +389,7 @@ def _never_started(evidence: ActivityEvidence, worker: int) -> bool:
     ids of instances: of a worker whose id is not known, none can be found. A device that any signal
     has shown at work, or a process has held, was started; and only the worker's own report says
     that none has held it."""
-    is_measured = evidence.families.get(Kind.DUTY_CYCLE) is Family.PRESENT
+    is_measured = evidence.families.get(Kind.DUTY_CYCLE) is MetricFamily.PRESENT
     tracks = [evidence.tracks.get((worker, kind)) for kind in DEVICE_KINDS]
     was_used = any(track is not None and track.broken_at is not None for track in tracks)
     is_named = worker in evidence.named

@@ -48,7 +48,7 @@ class Rail(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueNode:
     """A node whose time is over. `share` is whose place it takes: `owner:`, `team:` or `node:` and
     a name; `hourly` is in nano-dollars, None where no price is known."""
 
@@ -57,7 +57,7 @@ class Due:
     hourly: int | None
 
 
-class Begun(NamedTuple):
+class BegunEnd(NamedTuple):
     """When the daemon began to end a node, and whose place that took."""
 
     at: int
@@ -76,7 +76,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class RailDecision:
     """What goes now, and what waits."""
 
     goes: tuple[str, ...]
@@ -90,7 +90,9 @@ def share_of(node_id: str, owner: str, team: str) -> str:
     return f"team:{team}" if team else f"node:{node_id}"
 
 
-def paced(due: Sequence[Due], live: int, begun: Sequence[Begun], now: int, period: int) -> Allowed:
+def paced(
+    due: Sequence[DueNode], live: int, begun: Sequence[BegunEnd], now: int, period: int
+) -> RailDecision:
     """Who goes in this tick, the dearest first. `begun` are the nodes that this daemon or one
     before it began to end; `period` is how far ticks are apart.
 
@@ -128,7 +130,7 @@ def paced(due: Sequence[Due], live: int, begun: Sequence[Begun], now: int, perio
             freed = [*recent, *(now for _ in goes)][len(recent) + len(goes) - hour + turn]
             until = freed + HOUR * (1 + rounds)
         waits.append(Waiting(one.node_id, rail, len(waits) + 1, until))
-    return Allowed(tuple(goes), tuple(waits))
+    return RailDecision(tuple(goes), tuple(waits))
 
 
 def is_mass(candidates: int, live: int) -> bool:

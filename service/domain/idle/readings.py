@@ -8,14 +8,14 @@ from operator import attrgetter
 from typing import Protocol
 
 from service.domain.clock import DAY
-from service.domain.idle.proof import Family
-from service.domain.idle.signal import COUNTED, MONITORED, Kind, Reading, Track, read
+from service.domain.idle.proof import MetricFamily
+from service.domain.idle.signal import COUNTED, MONITORED, Kind, Reading, SignalTrack, read
 
 ABSENT_SECONDS = DAY
 """A metric without any series for so long is one that the project does not have."""
 
 
-class Measured(Protocol):
+class MeasuredValue(Protocol):
     """A value of one worker; see `service.cloud.ports.Sample`."""
 
     @property
@@ -53,7 +53,7 @@ class FamilyRead:
     error: str = ""
 
 
-Tracks = Mapping[tuple[int, Kind], Track]
+Tracks = Mapping[tuple[int, Kind], SignalTrack]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +63,20 @@ class Measurements:
 
     tracks: Mapping[str, Tracks]
     readings: Mapping[str, Sequence[Reading]]
-    strange: Mapping[Kind, Sequence[Measured]] = field(default_factory=dict)
+    strange: Mapping[Kind, Sequence[MeasuredValue]] = field(default_factory=dict)
 
 
 def with_samples(
     tracks: Mapping[str, Tracks],
     workers: WorkerNames,
-    samples: Iterable[tuple[Kind, Iterable[Measured]]],
+    samples: Iterable[tuple[Kind, Iterable[MeasuredValue]]],
     oldest: int,
 ) -> Measurements:
     """The newer tracks of nodes after measurements; what was at rest before `oldest` is forgotten.
     The order of the samples does not matter, and what is known already changes nothing."""
-    changed: dict[str, dict[tuple[int, Kind], Track]] = {}
+    changed: dict[str, dict[tuple[int, Kind], SignalTrack]] = {}
     readings: dict[str, list[Reading]] = {}
-    strange: dict[Kind, list[Measured]] = {}
+    strange: dict[Kind, list[MeasuredValue]] = {}
     parts, instances = workers.parts, workers.instances
     for kind, some in samples:
         for sample in sorted(some, key=_IN_ORDER):
@@ -124,28 +124,28 @@ def _from_boot(reading: Reading, up_since: int) -> Reading:
     return reading._replace(start=began) if is_of_boot else reading
 
 
-def family_of(read: FamilyRead, now: int, patience: int) -> Family:
+def family_of(read: FamilyRead, now: int, patience: int) -> MetricFamily:
     """What a project has of one metric. FAILED where the newest read failed, or none succeeded for
     longer than `patience`: to know that a metric is absent takes a read that succeeds."""
     if read.error or read.read_at is None or now - read.read_at > patience:
-        return Family.FAILED
+        return MetricFamily.FAILED
     is_there = read.seen_at is not None and now - read.seen_at < ABSENT_SECONDS
-    return Family.PRESENT if is_there else Family.ABSENT
+    return MetricFamily.PRESENT if is_there else MetricFamily.ABSENT
 
 
 def families_of(
     reads: Mapping[Kind, FamilyRead], now: int, telemetry: int, period: int
-) -> Mapping[Kind, Family]:
+) -> Mapping[Kind, MetricFamily]:
     """What a project has of each metric that is read."""
     patience = patience_of(telemetry, period)
     return {kind: family_of(reads.get(kind, FamilyRead()), now, patience) for kind in MONITORED}
 
 
 def is_read_since(
-    reads: Mapping[Kind, FamilyRead], families: Mapping[Kind, Family], since: int
+    reads: Mapping[Kind, FamilyRead], families: Mapping[Kind, MetricFamily], since: int
 ) -> bool:
     """Whether every metric that counts, and that the project has, was read since then."""
-    present = [kind for kind in COUNTED if families.get(kind) is Family.PRESENT]
+    present = [kind for kind in COUNTED if families.get(kind) is MetricFamily.PRESENT]
     return all((reads[kind].read_at or 0) >= since for kind in present)
 
 
@@ -154,6 +154,6 @@ def patience_of(telemetry: int, period: int) -> int:
     return telemetry + 3 * period
 
 
-def newest(samples: Iterable[Measured]) -> int | None:
+def newest(samples: Iterable[MeasuredValue]) -> int | None:
     """The end of the newest one; None for none."""
     return max(map(_END, samples), default=None)

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from service.domain.clock import HOUR
-from service.domain.idle.assess import REPORT_PAUSE, SOON_SECONDS, Subject, Times
+from service.domain.idle.assess import REPORT_PAUSE, SOON_SECONDS, IdleSubject, IdleTimes
 from service.domain.idle.course import State
 from service.domain.idle.proof import REPORT_AGE, STALE_SECONDS, Host, Signals
 from service.domain.idle.report import WorkerReport, readings_of
-from service.domain.idle.signal import Kind, Level, Reading, Track, read
+from service.domain.idle.signal import Kind, Level, Reading, SignalTrack, read
 from service.domain.idle.workers import is_covered
 from service.domain.nodes.node import Node
 
@@ -43,15 +43,15 @@ class ReportRead:
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class ReportedNodes:
     """The nodes with what their workers report, and the new readings by node."""
 
-    subjects: Sequence[Subject]
+    subjects: Sequence[IdleSubject]
     readings: Mapping[str, Sequence[Reading]] = field(default_factory=dict)
 
 
 def choose_reads(
-    subjects: Iterable[Subject], tried: Mapping[str, int], now: int, times: Times
+    subjects: Iterable[IdleSubject], tried: Mapping[str, int], now: int, times: IdleTimes
 ) -> Sequence[Node]:
     """The nodes whose reports are read now, the most urgent first. `tried` is when each was read
     last, whatever came of it."""
@@ -73,7 +73,7 @@ def choose_reads(
     return chosen
 
 
-def pause_of(subject: Subject, now: int, times: Times) -> int | None:
+def pause_of(subject: IdleSubject, now: int, times: IdleTimes) -> int | None:
     """Seconds between two reads of a node that is not about to be ended; None for no read."""
     node = subject.node
     if not node.spec.supervisor:
@@ -92,7 +92,7 @@ def _has_stopped(signals: Signals) -> bool:
     return any(host.at < asked_at - REPORT_AGE for host in signals.hosts.values())
 
 
-def is_candidate(subject: Subject, times: Times) -> bool:
+def is_candidate(subject: IdleSubject, times: IdleTimes) -> bool:
     """Whether a node is at rest for as long as its policy asks, also where something blocks its
     end, or where it was told of and nothing is known of it any more."""
     watched = subject.watched
@@ -107,7 +107,7 @@ def is_candidate(subject: Subject, times: Times) -> bool:
     return rest >= subject.applied.rule.idle_after_seconds
 
 
-def _soon(subjects: Iterable[Subject], now: int, times: Times) -> frozenset[str]:
+def _soon(subjects: Iterable[IdleSubject], now: int, times: IdleTimes) -> frozenset[str]:
     """The nodes that may be ended within two ticks, or told of once a report is new enough."""
     limit = now + 2 * max(times.period, SOON_SECONDS)
     found = [
@@ -120,7 +120,7 @@ def _soon(subjects: Iterable[Subject], now: int, times: Times) -> frozenset[str]
     return frozenset(one.node.id for one in found[:MOST_SOON])
 
 
-def _ends_by(subject: Subject, now: int, limit: int) -> bool:
+def _ends_by(subject: IdleSubject, now: int, limit: int) -> bool:
     watched, keep = subject.watched, subject.keep
     if watched is None or watched.due_at is None or watched.due_at > limit:
         return False
@@ -129,7 +129,7 @@ def _ends_by(subject: Subject, now: int, limit: int) -> bool:
     return is_quiet and not is_kept and watched.course.incarnation == subject.node.attempt
 
 
-def _waits_for_report(subject: Subject, until: int) -> bool:
+def _waits_for_report(subject: IdleSubject, until: int) -> bool:
     """Whether a node is idle for long enough by now, but its newest report reaches less far."""
     watched = subject.watched
     if watched is None or watched.verdict is None or watched.course.state is not State.QUIET:
@@ -141,8 +141,8 @@ def _waits_for_report(subject: Subject, until: int) -> bool:
 
 
 def with_answers(
-    subjects: Sequence[Subject], answers: Iterable[ReportRead], now: int, times: Times
-) -> Reported:
+    subjects: Sequence[IdleSubject], answers: Iterable[ReportRead], now: int, times: IdleTimes
+) -> ReportedNodes:
     """The nodes after reads; an answer of an earlier incarnation changes nothing."""
     by_node = {answer.node_id: answer for answer in sorted(answers, key=_by_time)}
     readings: dict[str, Sequence[Reading]] = {}
@@ -155,7 +155,7 @@ def with_answers(
         oldest = now - subject.applied.rule.idle_after_seconds - times.telemetry - HOUR
         signals, readings[subject.node.id] = _with_answer(subject, answer, oldest, now)
         after.append(replace(subject, signals=signals))
-    return Reported(_without_contested(subjects, after) if readings else after, readings)
+    return ReportedNodes(_without_contested(subjects, after) if readings else after, readings)
 
 
 def _by_time(answer: ReportRead) -> int:
@@ -163,12 +163,12 @@ def _by_time(answer: ReportRead) -> int:
 
 
 def _with_answer(
-    subject: Subject, answer: ReportRead, oldest: int, now: int
+    subject: IdleSubject, answer: ReportRead, oldest: int, now: int
 ) -> tuple[Signals, Sequence[Reading]]:
     """The signals of a node after one answer, and the readings in it."""
     before = subject.signals
     hosts, instances, named_at = dict(before.hosts), dict(before.instances), dict(before.named_at)
-    tracks: dict[tuple[int, Kind], Track] = dict(before.tracks)
+    tracks: dict[tuple[int, Kind], SignalTrack] = dict(before.tracks)
     readings: list[Reading] = []
     for worker, report in answer.workers.items():
         if worker >= subject.node.spec.hosts:
@@ -196,7 +196,9 @@ def _is_newer(host: Host, before: Host | None) -> bool:
     return before is None or host.at >= before.at
 
 
-def _without_contested(before: Sequence[Subject], after: Sequence[Subject]) -> list[Subject]:
+def _without_contested(
+    before: Sequence[IdleSubject], after: Sequence[IdleSubject]
+) -> list[IdleSubject]:
     """The nodes without new ids of instances that another worker has as well: whoever named it
     first keeps it, and of two at once neither has it. A worker cannot take another's metrics."""
     known = {

@@ -18,7 +18,7 @@ from service.domain.idle.signal import (
     Kind,
     Level,
     Reading,
-    Track,
+    SignalTrack,
     level_of,
 )
 
@@ -46,7 +46,7 @@ class ActivityHour:
 
 
 @dataclass(slots=True)
-class Lately:
+class UnwrittenUse:
     """What came to be known of a node since its hours were written: by the start of each slot the
     highest value of each signal, and the slots in which it was at work."""
 
@@ -81,7 +81,7 @@ class Lately:
         return min((*self.busy, *self.values), default=None)
 
 
-def with_lately(hour: ActivityHour, lately: Lately) -> ActivityHour:
+def with_lately(hour: ActivityHour, lately: UnwrittenUse) -> ActivityHour:
     """The hour with all of it that came to be known since; the same hour where that is nothing."""
     first, end = hour.start, hour.start + HOUR
     busy = [start for start in lately.busy if first <= start < end]
@@ -103,7 +103,7 @@ def with_lately(hour: ActivityHour, lately: Lately) -> ActivityHour:
 
 
 def with_rest(
-    hour: ActivityHour, tracks: Mapping[tuple[int, Kind], Track], workers: int, until: int
+    hour: ActivityHour, tracks: Mapping[tuple[int, Kind], SignalTrack], workers: int, until: int
 ) -> ActivityHour:
     """The hour with the slots that ended by `until` and in which every worker is proved at rest."""
     if UNKNOWN not in hour.levels:
@@ -149,7 +149,7 @@ def _slots(start: int, end: int) -> range:
     return range(start - start % SLOT_SECONDS, end, SLOT_SECONDS)
 
 
-def _rests(signals: Iterable[Track], start: int) -> bool:
+def _rests(signals: Iterable[SignalTrack], start: int) -> bool:
     """Whether one device signal of a worker covers nine tenths of the slot at rest."""
     end = start + SLOT_SECONDS
     return any(

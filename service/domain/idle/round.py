@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from service.domain.idle.assess import Assessed, Times, counts_from
-from service.domain.idle.cleanup import Cleanup, RailHold, Watched
+from service.domain.idle.assess import AssessedNode, IdleTimes, counts_from
+from service.domain.idle.cleanup import Cleanup, RailHold, WatchedNode
 from service.domain.idle.policy import Action
 from service.domain.idle.proof import IdleVerdict
 from service.domain.idle.rails import (
     CLOCK_SECONDS,
     MASS_SECONDS,
     MISSING_NODES,
-    Begun,
-    Due,
+    BegunEnd,
+    DueNode,
     NodeSight,
     Rail,
     Waiting,
@@ -24,7 +24,7 @@ from service.domain.idle.rails import (
     share_of,
 )
 from service.domain.idle.signal import DEVICE_KINDS, Level
-from service.domain.lifecycle.absence import Census
+from service.domain.lifecycle.absence import FleetCensus
 
 BOOT_SECONDS = 120
 """After READY: for so long a point may be of the boot."""
@@ -42,29 +42,29 @@ class RoundFacts:
     now: int
     held_since: int
     live: int
-    census: Census
+    census: FleetCensus
     drift: float = 0.0
-    begun: Sequence[Begun] = ()
+    begun: Sequence[BegunEnd] = ()
     has_read: bool = True
     is_read: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class IdleRound:
     """What a round decides: the new row of the project, and the nodes whose end begins now, the
     dearest first. What waits, and why, is in the row."""
 
     cleanup: Cleanup
-    goes: tuple[Assessed, ...]
+    goes: tuple[AssessedNode, ...]
 
 
 def decide(
     before: Cleanup,
-    nodes: Sequence[Assessed],
-    earlier: Mapping[str, Watched],
+    nodes: Sequence[AssessedNode],
+    earlier: Mapping[str, WatchedNode],
     facts: RoundFacts,
-    times: Times,
-) -> Round:
+    times: IdleTimes,
+) -> IdleRound:
     """Who is ended now. `earlier` are the courses as the round before left them. What is due and
     is not freshly seen waits until it is, and takes nobody's turn."""
     now = facts.now
@@ -83,15 +83,15 @@ def decide(
     line = [_due(one) for one in due]
     if holds:
         waits = _held_line(line, holds)
-        return Round(replace(cleanup, waiting=waits), ())
+        return IdleRound(replace(cleanup, waiting=waits), ())
     line = [_due(one) for one in due if _is_fresh(one, facts)]
     allowed = paced(line, facts.live, facts.begun, now, times.period)
     by_node = {one.subject.node.id: one for one in due}
     goes = tuple(by_node[node_id] for node_id in allowed.goes)
-    return Round(replace(cleanup, waiting=allowed.waits), goes)
+    return IdleRound(replace(cleanup, waiting=allowed.waits), goes)
 
 
-def _is_fresh(one: Assessed, facts: RoundFacts) -> bool:
+def _is_fresh(one: AssessedNode, facts: RoundFacts) -> bool:
     """Whether what shows a node was read just now: its reports, and Monitoring too where not every
     worker reports, as without a supervisor."""
     subject = one.subject
@@ -99,7 +99,9 @@ def _is_fresh(one: Assessed, facts: RoundFacts) -> bool:
     return one.is_fresh and (is_reported or facts.is_read)
 
 
-def _before(nodes: Sequence[Assessed], earlier: Mapping[str, Watched]) -> Mapping[str, NodeSight]:
+def _before(
+    nodes: Sequence[AssessedNode], earlier: Mapping[str, WatchedNode]
+) -> Mapping[str, NodeSight]:
     """What the round before showed of the nodes as they are now. One that was made again or started
     since has not gone dark: nobody has seen it yet."""
     found = {}
@@ -112,7 +114,7 @@ def _before(nodes: Sequence[Assessed], earlier: Mapping[str, Watched]) -> Mappin
     return found
 
 
-def _sight(one: Assessed, times: Times) -> NodeSight:
+def _sight(one: AssessedNode, times: IdleTimes) -> NodeSight:
     """What a look showed of a node. Its first minutes are no work: nodes that were made together
     come to rest together."""
     booted = counts_from(one.subject.node, times) - times.warmup + BOOT_SECONDS
@@ -120,7 +122,7 @@ def _sight(one: Assessed, times: Times) -> NodeSight:
 
 
 def sight_of(
-    verdict: IdleVerdict | None, watched: Watched | None = None, since: int = 0
+    verdict: IdleVerdict | None, watched: WatchedNode | None = None, since: int = 0
 ) -> NodeSight:
     """What a verdict showed of a node, for the breaker: its work from `since` on."""
     if verdict is None:
@@ -129,7 +131,7 @@ def sight_of(
     return NodeSight(_is_known(verdict), worked_at, verdict.level is Level.QUIET)
 
 
-def _worked_at(watched: Watched, since: int) -> int | None:
+def _worked_at(watched: WatchedNode, since: int) -> int | None:
     """Until when a device of a node was at work after `since`; None for never."""
     latest = since
     for (_, kind), track in watched.signals.tracks.items():
@@ -139,13 +141,16 @@ def _worked_at(watched: Watched, since: int) -> int | None:
     return latest if latest > since else None
 
 
-def _due(one: Assessed) -> Due:
+def _due(one: AssessedNode) -> DueNode:
     node = one.subject.node
-    return Due(node.id, share_of(node.id, node.owner, node.team), one.subject.hourly)
+    return DueNode(node.id, share_of(node.id, node.owner, node.team), one.subject.hourly)
 
 
 def _mass_since(
-    before: Cleanup, nodes: Sequence[Assessed], earlier: Mapping[str, Watched], facts: RoundFacts
+    before: Cleanup,
+    nodes: Sequence[AssessedNode],
+    earlier: Mapping[str, WatchedNode],
+    facts: RoundFacts,
 ) -> int | None:
     """Since when more than half of the nodes are candidates, with every signal fresh; None where
     they are not. A signal that is lost begins the hour anew; a node that was never known does not,
@@ -161,7 +166,7 @@ def _mass_since(
     return facts.now if is_lost or before.mass_since is None else before.mass_since
 
 
-def _was_known(watched: Watched | None) -> bool:
+def _was_known(watched: WatchedNode | None) -> bool:
     return watched is not None and watched.verdict is not None and _is_known(watched.verdict)
 
 
@@ -170,7 +175,7 @@ def _is_known(verdict: IdleVerdict) -> bool:
     return verdict.level is not Level.UNKNOWN or verdict.is_seen
 
 
-def _holds(cleanup: Cleanup, facts: RoundFacts, times: Times) -> Sequence[RailHold]:
+def _holds(cleanup: Cleanup, facts: RoundFacts, times: IdleTimes) -> Sequence[RailHold]:
     """Every rail that holds now, with since when: as long as it holds, that stays."""
     now, found = facts.now, []
     known = {one.rail: one for one in cleanup.holds}
@@ -204,7 +209,7 @@ def _holds(cleanup: Cleanup, facts: RoundFacts, times: Times) -> Sequence[RailHo
 
 
 def _hold_for_clock(
-    before: RailHold | None, facts: RoundFacts, times: Times, found: list[RailHold]
+    before: RailHold | None, facts: RoundFacts, times: IdleTimes, found: list[RailHold]
 ) -> None:
     """A clock that jumped says nothing of how long a node was at rest: nothing is ended until the
     time for a start has gone by since."""
@@ -215,7 +220,7 @@ def _hold_for_clock(
         found.append(before)
 
 
-def _held_line(line: Sequence[Due], holds: Sequence[RailHold]) -> tuple[Waiting, ...]:
+def _held_line(line: Sequence[DueNode], holds: Sequence[RailHold]) -> tuple[Waiting, ...]:
     """All that is due waits for the rail that holds longest, the dearest first."""
     unknown = [one for one in holds if one.until is None]
     last = unknown[0] if unknown else max(holds, key=lambda one: one.until or 0)

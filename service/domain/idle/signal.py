@@ -87,7 +87,7 @@ class Reading(NamedTuple):
 Span = tuple[int, int]
 
 
-class Track(NamedTuple):
+class SignalTrack(NamedTuple):
     """What is known of one signal of one worker.
 
     `at_rest` are the spans that readings show at rest, in order and apart, none before
@@ -119,14 +119,14 @@ class Track(NamedTuple):
         return seconds
 
 
-def read(before: Track | None, reading: Reading, oldest: int) -> Track:
+def read(before: SignalTrack | None, reading: Reading, oldest: int) -> SignalTrack:
     """The track after one more reading. What was at rest before `oldest` is forgotten.
 
     A late reading is judged by what is known of the time before it. Late work may make work of what
     came after it; then all of that counts as work, until a reading that shows rest by itself.
     """
     if before is None:
-        before = Track(reading.end, reading.value, Level.ACTIVE)
+        before = SignalTrack(reading.end, reading.value, Level.ACTIVE)
     is_newest = reading.end >= before.end
     if is_newest and (track := _as_before(before, reading, oldest)) is not None:
         return track
@@ -145,7 +145,7 @@ def read(before: Track | None, reading: Reading, oldest: int) -> Track:
             between = max(reading.end, between or 0)
         start = max(reading.start, oldest, broken_at or 0)
         at_rest = _joined(before.at_rest, (start, reading.end), oldest)
-        return Track(*newest, at_rest, broken_at, between)
+        return SignalTrack(*newest, at_rest, broken_at, between)
     broken_at = max(reading.end, broken_at or 0)
     was_at_rest = any(first < broken_at for first, _ in before.at_rest)
     if was_at_rest and between is not None and between > broken_at:
@@ -153,10 +153,10 @@ def read(before: Track | None, reading: Reading, oldest: int) -> Track:
         if newest[0] == between:
             newest = (*newest[:2], Level.ACTIVE)
     after = [(max(first, broken_at), last) for first, last in before.at_rest if last > broken_at]
-    return Track(*newest, tuple(after), broken_at, between)
+    return SignalTrack(*newest, tuple(after), broken_at, between)
 
 
-def _as_before(before: Track, reading: Reading, oldest: int) -> Track | None:
+def _as_before(before: SignalTrack, reading: Reading, oldest: int) -> SignalTrack | None:
     """The track where the newest reading shows what those before showed, work or rest, as almost
     always in a fleet; None where that takes a closer look. `read` comes to the same without it."""
     _, kind, start, end, value = reading
@@ -169,13 +169,15 @@ def _as_before(before: Track, reading: Reading, oldest: int) -> Track | None:
         else:
             return None
         worked_at = max(end, before.broken_at or 0)
-        return Track(end, value, level, (), worked_at, before.between_until)
+        return SignalTrack(end, value, level, (), worked_at, before.between_until)
     first, last = before.at_rest[0]
     if len(before.at_rest) > 1 or value > _AT_REST.get(kind, -1.0):
         return None
     if not max(first, oldest, before.broken_at or 0) <= start <= last or not oldest < last <= end:
         return None
-    return Track(end, value, Level.QUIET, ((first, end),), before.broken_at, before.between_until)
+    return SignalTrack(
+        end, value, Level.QUIET, ((first, end),), before.broken_at, before.between_until
+    )
 
 
 _AT_REST: Mapping[Kind, float] = {

@@ -14,13 +14,13 @@ from service.domain.nodes.keep import TTL_HELD, TTL_TOLD, cloud_ends_at, is_on_n
 from service.domain.nodes.node import Asked, IdlePolicy, Node, NodeSpec
 
 
-class Unsaid(Enum):
+class Unset(Enum):
     """What was left out of a change, and so stays as it is; None means something else."""
 
     UNSAID = auto()
 
 
-UNSAID = Unsaid.UNSAID
+UNSAID = Unset.UNSAID
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class TermsChange:
     """What is to be otherwise. `idle` None has the node inherit the policy of its team, its project
     or the default; `ttl_seconds` None has it live until somebody ends it."""
 
-    idle: IdlePolicy | Unsaid | None = UNSAID
-    ttl_seconds: int | Unsaid | None = UNSAID
+    idle: IdlePolicy | Unset | None = UNSAID
+    ttl_seconds: int | Unset | None = UNSAID
 
 
 def check_idle(spec: NodeSpec, least: int) -> None:
@@ -48,9 +48,9 @@ def with_terms(node: Node, change: TermsChange, now: int, least: int) -> Node:
     that is being deleted.
     """
     spec = node.spec
-    if not isinstance(change.idle, Unsaid):
+    if not isinstance(change.idle, Unset):
         spec = replace(spec, idle=change.idle)
-    if not isinstance(change.ttl_seconds, Unsaid):
+    if not isinstance(change.ttl_seconds, Unset):
         spec = replace(spec, ttl_seconds=change.ttl_seconds)
     if spec == node.spec:
         return node

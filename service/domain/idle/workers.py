@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from service.domain.idle.assess import Subject
+from service.domain.idle.assess import IdleSubject
 from service.domain.idle.readings import WorkerNames
 from service.domain.idle.signal import CPU_KINDS, DEVICE_KINDS, MONITORED, NETWORK_KINDS
 from service.domain.nodes.slices import numbers, part
 
 
-def workers_of(subjects: Iterable[Subject]) -> WorkerNames:
+def workers_of(subjects: Iterable[IdleSubject]) -> WorkerNames:
     """The workers of nodes by the ids under which metrics know them."""
     parts: dict[str, tuple[str, int]] = {}
     instances: dict[str, tuple[str, int]] = {}
@@ -28,7 +28,7 @@ def workers_of(subjects: Iterable[Subject]) -> WorkerNames:
     return WorkerNames(parts, instances, up_since)
 
 
-def is_covered(subject: Subject, since: int) -> bool:
+def is_covered(subject: IdleSubject, since: int) -> bool:
     """Whether Monitoring has shown the device, CPU and network of every worker since then, so that
     no report of a supervisor has to be read."""
     tracks = subject.signals.tracks

@@ -38,7 +38,7 @@ class JobTransition:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class TaskDelivery:
     """Whether the metadata of every slice holds the newest task. `written` says that it was written
     just now, so another writer may have dropped it since. `error` says why it does not, in the
     cloud's words, and is empty where the node is gone; `refused` that the same request will never
@@ -180,7 +180,7 @@ _NOT_WRITTEN = "the task could not be written to the metadata of the node: "
 _BEFORE_THE_RUN = frozenset({Phase.PULLING, Phase.STARTING})
 
 
-def delivered(changed: JobTransition, delivery: Delivery, now: int) -> JobTransition:
+def delivered(changed: JobTransition, delivery: TaskDelivery, now: int) -> JobTransition:
     """The job and its attempt after the newest task was handed to the cloud.
 
     An error is kept as their `detail` until the task is written. What the cloud refuses twice in

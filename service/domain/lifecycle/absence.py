@@ -37,7 +37,7 @@ class Absence(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class FleetCensus:
     """How many nodes of a project should be in the cloud, and how many of these are not shown,
     though nobody asked for their end."""
 
@@ -50,7 +50,7 @@ class Census:
         return self.missing > max(_FEW, self.wanted // _SHARE)
 
 
-def judge(node: Node, census: Census, now: int) -> Absence:
+def judge(node: Node, census: FleetCensus, now: int) -> Absence:
     """What to make of it that a GET has just found nothing, where no record says why. Of what is to
     go anyway, no number of others is a reason to doubt."""
     missed_at = node.missed_at
@@ -73,7 +73,7 @@ def never_came(operation: Operation | None) -> bool:
     return operation is not None and operation.verb == "create" and operation.error is not None
 
 
-def told(census: Census, project: str) -> str:
+def told(census: FleetCensus, project: str) -> str:
     """What to tell a human of so many that are missing at once."""
     return (
         f"the cloud shows {census.missing} of the {census.wanted} nodes of project {project}"

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from service.domain.clock import rfc3339
 from service.domain.lifecycle.lifecycle import deadline
-from service.domain.lifecycle.precedence import Ender, Holder, decide
+from service.domain.lifecycle.precedence import EndCause, Holder, decide
 from service.domain.nodes.keep import TTL_HELD, TTL_TOLD, is_on_notice, keep_of_node
 from service.domain.nodes.node import Asked, Node
 
@@ -59,18 +59,18 @@ def expiry_of(node: Node, over: str, now: int, *, is_paused: bool) -> Expiry | N
         return None
     if over and node.ready_at is None:
         return Expiry(ExpiryStep.END, over)
-    reasons: dict[Ender, str] = {}
+    reasons: dict[EndCause, str] = {}
     if waits_for_job_end(node):
-        reasons[Ender.JOB_END] = node.ends_after_keep
+        reasons[EndCause.JOB_END] = node.ends_after_keep
     if over:
-        reasons[Ender.TTL] = over
+        reasons[EndCause.TTL] = over
     if not reasons:
         return None
     decision = decide(reasons, _holders(node, now, is_paused=is_paused))
     if decision.ender is None:
         held_by = sorted({one for holders in decision.held.values() for one in holders})
         return Expiry(ExpiryStep.HOLD, *_told(reasons, min(reasons)), tuple(held_by))
-    needs_notice = decision.ender is Ender.TTL and _was_kept(node)
+    needs_notice = decision.ender is EndCause.TTL and _was_kept(node)
     turn = ExpiryStep.NOTICE if needs_notice else ExpiryStep.END
     return Expiry(turn, *_told(reasons, decision.ender))
 
@@ -83,7 +83,7 @@ def other_reasons(node: Node, over: str) -> str:
     return f" (also: {'; '.join(others)})" if others else ""
 
 
-def _told(reasons: Mapping[Ender, str], first: Ender) -> tuple[str, tuple[str, ...]]:
+def _told(reasons: Mapping[EndCause, str], first: EndCause) -> tuple[str, tuple[str, ...]]:
     others = tuple(reasons[ender] for ender in sorted(reasons) if ender is not first)
     return reasons[first], others
 

@@ -8,7 +8,7 @@ from service.domain.errors import CloudError
 from service.domain.lifecycle import queueing, reimaging
 from service.domain.lifecycle.absence import Absence
 from service.domain.lifecycle.in_flight import may_still_appear
-from service.domain.lifecycle.step import Look, NodeStep
+from service.domain.lifecycle.step import NodeLook, NodeStep
 from service.domain.nodes.deletion import wanted_since
 from service.domain.nodes.keep import keep_of_node
 from service.domain.nodes.node import LOST, Asked, CloudNode, Node, NodeState
@@ -32,7 +32,7 @@ _BY_ABSENCE = frozenset({NodeStep.NEXT, NodeStep.CLOSE, NodeStep.VANISH})
 """What can be said only of that which is certainly gone."""
 
 
-def next_step(node: Node, look: Look, now: int) -> NodeStep:
+def next_step(node: Node, look: NodeLook, now: int) -> NodeStep:
     """Say the one thing to do, given what was asked for and what the cloud shows.
 
     It keeps no memory of its own: a lost, late or doubled tick can only lead to the same answer.
@@ -42,7 +42,7 @@ def next_step(node: Node, look: Look, now: int) -> NodeStep:
 
 
 def _step(  # noqa: PLR0911 - a table of the cases
-    node: Node, look: Look, now: int
+    node: Node, look: NodeLook, now: int
 ) -> NodeStep:
     if node.sent_at is None:
         return NodeStep.CLOSE if node.asked is Asked.ABSENT else NodeStep.PLACE

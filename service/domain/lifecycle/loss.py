@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from service.domain.lifecycle.step import Look
+from service.domain.lifecycle.step import NodeLook
 from service.domain.nodes.node import LOST, CloudNode
 from service.domain.nodes.queued_resource import QueueState
 
@@ -14,7 +14,7 @@ _TOLD = 5
 _SUSPENDED = frozenset({QueueState.SUSPENDING, QueueState.SUSPENDED})
 
 
-def by_hand(look: Look) -> bool:
+def by_hand(look: NodeLook) -> bool:
     """Whether it is somebody's doing, and not Google's, that a queued resource has lost its nodes:
     then nobody wants others in their place."""
     queue = look.queue
@@ -22,7 +22,7 @@ def by_hand(look: Look) -> bool:
     return suspended and all(one.state not in LOST for one in look.present)
 
 
-def befell(look: Look, zone: str) -> str:
+def befell(look: NodeLook, zone: str) -> str:
     """Why what the look shows cannot be used any more: what happened to it, not what it is called
     now; a queued resource may well be ACTIVE while one of its slices is gone."""
     queue = look.queue
@@ -38,7 +38,7 @@ def befell(look: Look, zone: str) -> str:
     return _of_slices(look.slices, zone) if look.slices else _of_one(look, zone)
 
 
-def _of_one(look: Look, zone: str) -> str:
+def _of_one(look: NodeLook, zone: str) -> str:
     sight, operation = look.sight, look.operation
     if sight is None:
         return f"its node is no longer there in {zone}, though its queued resource still is"

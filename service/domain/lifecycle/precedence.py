@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
 
-class Ender(IntEnum):
+class EndCause(IntEnum):
     """Who or what ends a node, the strongest first. The strongest that applies decides and is the
     reason of the deletion."""
 
@@ -33,14 +33,14 @@ class Holder(StrEnum):
     """Nobody can be told of it, or its message waits for its first try."""
 
 
-HELD_BY: Mapping[Ender, frozenset[Holder]] = {
-    Ender.PERSON: frozenset(),
-    Ender.GOOGLE: frozenset(),
-    Ender.JOB_END: frozenset({Holder.KEEP}),
-    Ender.BUDGET: frozenset(),
-    Ender.TTL: frozenset({Holder.KEEP, Holder.PAUSE}),
-    Ender.IDLE: frozenset(Holder),
-    Ender.ORPHAN: frozenset({Holder.KEEP}),
+HELD_BY: Mapping[EndCause, frozenset[Holder]] = {
+    EndCause.PERSON: frozenset(),
+    EndCause.GOOGLE: frozenset(),
+    EndCause.JOB_END: frozenset({Holder.KEEP}),
+    EndCause.BUDGET: frozenset(),
+    EndCause.TTL: frozenset({Holder.KEEP, Holder.PAUSE}),
+    EndCause.IDLE: frozenset(Holder),
+    EndCause.ORPHAN: frozenset({Holder.KEEP}),
 }
 """What holds each back. The orphan collector has rails of its own
 (`service.domain.orphans.verdict`), and to adopt an orphan is to keep it. A cap is a cap: a budget
@@ -51,12 +51,12 @@ waits for its own grace alone."""
 class EndDecision:
     """Who ends the node now, None for nobody; who else would; and what holds whom back."""
 
-    ender: Ender | None
-    others: tuple[Ender, ...]
-    held: Mapping[Ender, frozenset[Holder]]
+    ender: EndCause | None
+    others: tuple[EndCause, ...]
+    held: Mapping[EndCause, frozenset[Holder]]
 
 
-def decide(enders: Iterable[Ender], holders: Iterable[Holder]) -> EndDecision:
+def decide(enders: Iterable[EndCause], holders: Iterable[Holder]) -> EndDecision:
     """The strongest ender that nothing holds back."""
     holding = frozenset(holders)
     held = {one: HELD_BY[one] & holding for one in sorted(set(enders))}

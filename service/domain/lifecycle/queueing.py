@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from service.domain.lifecycle.absence import Absence
 from service.domain.lifecycle.in_flight import is_fresh, may_still_appear
-from service.domain.lifecycle.step import Look, NodeStep
+from service.domain.lifecycle.step import NodeLook, NodeStep
 from service.domain.nodes.node import LOST, Asked, CloudNode, Node, NodeState
 from service.domain.nodes.ownership import is_our_ticket, is_ours
 from service.domain.nodes.queued_resource import IN_LINE, QueuedResource, QueueState
@@ -27,7 +27,7 @@ NODES_WITHIN_SECONDS = 180
 """How long an ACTIVE queued resource may lack a node before that counts as lost."""
 
 
-def next_step(node: Node, look: Look, now: int) -> NodeStep:
+def next_step(node: Node, look: NodeLook, now: int) -> NodeStep:
     """Say the one thing to do with a node that was sent to the queue."""
     queue = look.queue
     if queue is None or not is_our_ticket(node, queue):
@@ -47,7 +47,7 @@ def needs_nodes(node: Node, queue: QueuedResource | None) -> bool:
     return queue is None or queue.state not in IN_LINE or node.was_shown
 
 
-def _when_active(node: Node, look: Look, now: int) -> NodeStep:
+def _when_active(node: Node, look: NodeLook, now: int) -> NodeStep:
     found = look.present
     if any(one.state in LOST for one in found):
         return NodeStep.REPLACE
@@ -62,7 +62,7 @@ def _when_active(node: Node, look: Look, now: int) -> NodeStep:
     return NodeStep.WAIT
 
 
-def _leave(node: Node, look: Look, queue: QueuedResource, now: int) -> NodeStep:
+def _leave(node: Node, look: NodeLook, queue: QueuedResource, now: int) -> NodeStep:
     """Out of the queue, in whatever state it is there."""
     stuck = node.queue_since is not None and now - node.queue_since >= STUCK_SECONDS
     if queue.state == QueueState.DELETING:
@@ -74,7 +74,7 @@ def _leave(node: Node, look: Look, queue: QueuedResource, now: int) -> NodeStep:
     return NodeStep.DEQUEUE if stuck else NodeStep.WAIT
 
 
-def _without_ticket(node: Node, look: Look, now: int) -> NodeStep:
+def _without_ticket(node: Node, look: NodeLook, now: int) -> NodeStep:
     """Nothing of ours is in the queue. What is left of its nodes lives and goes by itself."""
     wanted = node.asked is not Asked.ABSENT
     found = _ours(node, look)
@@ -90,12 +90,12 @@ def _without_ticket(node: Node, look: Look, now: int) -> NodeStep:
     return NodeStep.SETTLE if all(one.state == NodeState.READY for one in found) else NodeStep.WAIT
 
 
-def _lost(look: Look) -> NodeStep:
+def _lost(look: NodeLook) -> NodeStep:
     """What to do where some of it is not there: what is left works on until that is certain."""
     return NodeStep.REPLACE if look.absence is Absence.CERTAIN else NodeStep.MISS
 
 
-def _when_nothing_is_left(node: Node, look: Look, now: int) -> NodeStep:
+def _when_nothing_is_left(node: Node, look: NodeLook, now: int) -> NodeStep:
     wanted = node.asked is not Asked.ABSENT
     if wanted and not node.operation and not node.queue_state and not node.replacing:
         return NodeStep.SEND
@@ -110,5 +110,5 @@ def _not_shown_yet(node: Node, now: int) -> bool:
     return not node.queue_state and is_fresh(node, now)
 
 
-def _ours(node: Node, look: Look) -> tuple[CloudNode, ...]:
+def _ours(node: Node, look: NodeLook) -> tuple[CloudNode, ...]:
     return tuple(one for one in look.present if is_ours(node, one))

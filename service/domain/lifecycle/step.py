@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from service.domain.lifecycle.absence import Absence, Census
+from service.domain.lifecycle.absence import Absence, FleetCensus
 from service.domain.nodes.node import CloudNode
 from service.domain.nodes.operation import Operation
 from service.domain.nodes.queued_resource import QueuedResource
@@ -61,7 +61,7 @@ class NodeStep(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class NodeLook:
     """What was found just now. None of anything: the cloud says that there is none.
 
     `sight` is the node itself, `slices` each slice in its order where it is made of several,
@@ -75,7 +75,7 @@ class Look:
     queue: QueuedResource | None = None
     slices: tuple[CloudNode | None, ...] = ()
     absence: Absence = Absence.CERTAIN
-    census: Census | None = None
+    census: FleetCensus | None = None
 
     @property
     def members(self) -> tuple[CloudNode | None, ...]:

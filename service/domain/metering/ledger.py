@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from service.domain.clock import HOUR, floor_to
 from service.domain.metering.meter import Meter
-from service.domain.pricing.price_book import Cut
+from service.domain.pricing.price_book import PriceStretch
 
 
 class LedgerSlot(NamedTuple):
@@ -108,7 +108,7 @@ def unused(
     return left
 
 
-def parts_of(meter: Meter, start: int, end: int) -> Iterator[tuple[LedgerSlot, Cut]]:
+def parts_of(meter: Meter, start: int, end: int) -> Iterator[tuple[LedgerSlot, PriceStretch]]:
     """The priced parts of [start, end), each within one UTC hour, at one price, for one who is
     charged."""
     for left, right, whose in meter.pieces(start, end):

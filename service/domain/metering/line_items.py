@@ -54,10 +54,10 @@ def meters(
                 within.append(meter)
             yield meter
     for usage in purchases:
-        yield Unused(usage, book, until, whose.get(usage.node_id, ()), within)
+        yield UnusedReservation(usage, book, until, whose.get(usage.node_id, ()), within)
 
 
-class Unused(Meter):
+class UnusedReservation(Meter):
     """What a reservation costs less what is charged to the nodes that ran in it: together they are
     the whole of it, to the nano-dollar, however it is divided.
 

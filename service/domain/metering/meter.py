@@ -12,7 +12,7 @@ from service.domain.metering.attribution import Attribution, pieces
 from service.domain.money import half_even
 from service.domain.nodes.slices import WHOLE
 from service.domain.pricing.billing_rules import free_if_preempted_within
-from service.domain.pricing.price_book import Cut, PriceBook, Sku
+from service.domain.pricing.price_book import PriceBook, PriceStretch, Sku
 
 CLOCK_TOLERANCE = 5
 """Seconds by which the cloud's clock and ours may differ, or a list be stale, without doubt."""
@@ -142,7 +142,7 @@ FIRST_MINUTE = "preempted in its first minute"
 """
 
 
-class Waiver(StrEnum):
+class FirstMinuteWaiver(StrEnum):
     """Whether the rule of the first minute makes the usage of a placement free."""
 
     NONE = "none"
@@ -152,27 +152,29 @@ class Waiver(StrEnum):
     CERTAIN = "certain"
 
 
-def waiver_of(lost_lo: int, lost_hi: int, created_at: int | None) -> Waiver:
+def waiver_of(lost_lo: int, lost_hi: int, created_at: int | None) -> FirstMinuteWaiver:
     """What the rule says of a node that was preempted in [lost_lo, lost_hi]. Nothing is waived
     where nobody knows when the node was created."""
     if created_at is None:
-        return Waiver.NONE
+        return FirstMinuteWaiver.NONE
     free_within = free_if_preempted_within(lost_hi)
     if lost_hi - created_at < free_within:
-        return Waiver.CERTAIN
-    return Waiver.POSSIBLE if lost_lo - created_at < free_within else Waiver.NONE
+        return FirstMinuteWaiver.CERTAIN
+    return (
+        FirstMinuteWaiver.POSSIBLE if lost_lo - created_at < free_within else FirstMinuteWaiver.NONE
+    )
 
 
-def waived(usage: Usage, waiver: Waiver) -> Usage:
+def waived(usage: Usage, waiver: FirstMinuteWaiver) -> Usage:
     """An interval that has ended, after the rule. Its end stays as it is known, so that better
     evidence can still be told from what contradicts it."""
     assert usage.end is not None
     match waiver:
-        case Waiver.CERTAIN:
+        case FirstMinuteWaiver.CERTAIN:
             return replace(usage, free=FIRST_MINUTE, dirty=True)
-        case Waiver.POSSIBLE:
+        case FirstMinuteWaiver.POSSIBLE:
             return replace(usage, start_hi=usage.end)
-        case Waiver.NONE:
+        case FirstMinuteWaiver.NONE:
             return usage
 
 
@@ -183,7 +185,9 @@ def forgiven(usage: Usage, created_at: int | None) -> Usage:
     return waived(usage, waiver_of(usage.end_lo, usage.end, created_at))
 
 
-def waived_with(last: Usage | None, waiver: Waiver, intervals: Iterable[Usage]) -> Iterator[Usage]:
+def waived_with(
+    last: Usage | None, waiver: FirstMinuteWaiver, intervals: Iterable[Usage]
+) -> Iterator[Usage]:
     """The intervals of a placement besides its `last`, as far as the waiver changes them: the rule
     is about the node, so it waives all of its intervals or none."""
     for usage in intervals:
@@ -219,7 +223,7 @@ class Meter:
         self.until = until
         self.end = usage.until(until)
         self._attributions = attributions or (Attribution(usage.node_id),)
-        cuts: tuple[Cut, ...] = ()
+        cuts: tuple[PriceStretch, ...] = ()
         if not usage.free:
             cuts = book.cuts(usage.sku, usage.start, self.end)
         if usage.is_purchase:  # what nobody used has saved nothing
@@ -286,7 +290,7 @@ class Meter:
         """The parts of [start, end) that lie in the usage, by who is charged for them."""
         return pieces(self._attributions, max(start, self.usage.start), min(end, self.end))
 
-    def _rounded(self, until: int, rate: Callable[[Cut], int]) -> int:
+    def _rounded(self, until: int, rate: Callable[[PriceStretch], int]) -> int:
         total = 0
         for cut in self.cuts:
             seconds = min(until, cut.end) - cut.start
@@ -295,12 +299,12 @@ class Meter:
         return half_even(total * self.usage.units, HOUR)
 
 
-def _paid(cut: Cut) -> int:
+def _paid(cut: PriceStretch) -> int:
     """Nano-dollars per chip-hour; what has no price is in no figure."""
     return 0 if cut.price is None else cut.price.per_chip_hour
 
 
-def _listed(cut: Cut) -> int:
+def _listed(cut: PriceStretch) -> int:
     if cut.price is None or cut.listed is None:
         return _paid(cut)
     return cut.listed.per_chip_hour

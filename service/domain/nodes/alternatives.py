@@ -10,7 +10,13 @@ from service.domain.catalog.accelerators import AcceleratorType
 from service.domain.catalog.catalog import Catalog
 from service.domain.errors import NotOffered, Rejected
 from service.domain.nodes.node import Hardware, NodeSpec
-from service.domain.nodes.request import RequestedNode, Understood, candidates, hardware, understood
+from service.domain.nodes.request import (
+    RequestedNode,
+    ResolvedRequest,
+    candidates,
+    hardware,
+    understood,
+)
 
 Rate = Callable[[AcceleratorType, str], int | None]
 """Nano-dollars an hour for a whole node of that type in that zone; None where nobody knows."""
@@ -25,7 +31,7 @@ class _Place:
     rate: int | None
 
 
-def settled(wish: RequestedNode, catalog: Catalog, rate: Rate) -> Understood:
+def settled(wish: RequestedNode, catalog: Catalog, rate: Rate) -> ResolvedRequest:
     """The spec that a wish means, of one type or of several.
 
     The zones of one type are tried in the caller's order where he named them, else the cheapest
@@ -43,12 +49,12 @@ def settled(wish: RequestedNode, catalog: Catalog, rate: Rate) -> Understood:
     return replace(meant, spec=spec, warnings=(*meant.warnings, *_unpriced(wish, places[0])))
 
 
-def _any_of(wish: RequestedNode, catalog: Catalog, rate: Rate) -> Understood:
+def _any_of(wish: RequestedNode, catalog: Catalog, rate: Rate) -> ResolvedRequest:
     """What cannot be is left out with a warning; refused is only what leaves nothing."""
     _check_words(wish)
     types = [catalog.accelerator(name) for name in dict.fromkeys(wish.accelerator_types)]
     _check_zones(wish, types, catalog)
-    possible: dict[str, Understood] = {}
+    possible: dict[str, ResolvedRequest] = {}
     impossible: dict[str, Rejected] = {}
     for accelerator in types:
         try:
@@ -64,7 +70,7 @@ def _any_of(wish: RequestedNode, catalog: Catalog, rate: Rate) -> Understood:
         for zone in possible[accelerator.name].spec.zones
     ]
     places.sort(key=_price)
-    return Understood(
+    return ResolvedRequest(
         _of_all(possible, places),
         (
             *(f"{name} is left out: {error}" for name, error in impossible.items()),
@@ -75,7 +81,7 @@ def _any_of(wish: RequestedNode, catalog: Catalog, rate: Rate) -> Understood:
     )
 
 
-def _only(wish: RequestedNode, accelerator: AcceleratorType, catalog: Catalog) -> Understood:
+def _only(wish: RequestedNode, accelerator: AcceleratorType, catalog: Catalog) -> ResolvedRequest:
     """The same wish for one of its types alone, in those of the named zones that have it."""
     offered = catalog.zones_for(accelerator, wish.provisioning_model)
     named = [zone for zone in wish.zones if zone in offered] or wish.zones
@@ -85,7 +91,7 @@ def _only(wish: RequestedNode, accelerator: AcceleratorType, catalog: Catalog) -
     return understood(narrowed, accelerator, candidates(narrowed, accelerator, catalog))
 
 
-def _of_all(possible: Mapping[str, Understood], places: Sequence[_Place]) -> NodeSpec:
+def _of_all(possible: Mapping[str, ResolvedRequest], places: Sequence[_Place]) -> NodeSpec:
     """The spec of the first place, with all others as its alternatives."""
     first = possible[places[0].accelerator.name].spec
     zones = tuple(dict.fromkeys(place.zone for place in places))
@@ -97,7 +103,7 @@ def _of_all(possible: Mapping[str, Understood], places: Sequence[_Place]) -> Nod
     return replace(first, zones=zones, alternatives=alternatives, cheapest_first=True)
 
 
-def _hardware(meant: Understood, zones: tuple[str, ...]) -> Hardware:
+def _hardware(meant: ResolvedRequest, zones: tuple[str, ...]) -> Hardware:
     return replace(meant.spec.hardware, zones=zones)
 
 

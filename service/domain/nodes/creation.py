@@ -5,7 +5,7 @@ from __future__ import annotations
 from service.domain.event import Event
 from service.domain.ids import cloud_id_for, new_id
 from service.domain.nodes.node import Node, NodeSpec
-from service.domain.nodes.request import RequestedNode, Understood
+from service.domain.nodes.request import RequestedNode, ResolvedRequest
 
 
 def requested(wanted: RequestedNode, spec: NodeSpec, now: int) -> Node:
@@ -28,7 +28,7 @@ def requested(wanted: RequestedNode, spec: NodeSpec, now: int) -> Node:
     )
 
 
-def first_events(node: Node, meant: Understood, actor: str) -> tuple[Event, ...]:
+def first_events(node: Node, meant: ResolvedRequest, actor: str) -> tuple[Event, ...]:
     """How its story begins: what was asked for, and why it gets that runtime version, or each of
     those of its types."""
     spec, now = meant.spec, node.created_at

@@ -70,7 +70,7 @@ class RequestedNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Understood:
+class ResolvedRequest:
     """The spec that a wish means, and what its owner should know about it: what to mind, and for
     each runtime version that may be used, why it is that one."""
 
@@ -122,7 +122,7 @@ def candidates(
 
 def understood(
     wish: RequestedNode, accelerator: AcceleratorType, zones: tuple[str, ...]
-) -> Understood:
+) -> ResolvedRequest:
     """The spec, once the zones are in their order. Raises Rejected where the wish cannot be."""
     if wish.architecture is Architecture.NODE:
         legacy.check(_said(wish), accelerator, wish.provisioning_model)
@@ -170,7 +170,7 @@ def understood(
         supervisor=wish.supervisor and wish.architecture is Architecture.VM,
     )
     warnings = (*runtime.warnings, *_beside(wish, runtime.version), *told)
-    return Understood(spec, warnings, (runtime.why,))
+    return ResolvedRequest(spec, warnings, (runtime.why,))
 
 
 def _terms(wish: RequestedNode) -> provisioning_modes.ProvisioningTerms:

@@ -12,7 +12,7 @@ from service.domain.clock import HOUR, rfc3339
 from service.domain.errors import Rejected
 from service.domain.idle.cleanup import RailHold
 from service.domain.idle.links import Verb
-from service.domain.idle.policy import Action, Applied, Recipient
+from service.domain.idle.policy import Action, AppliedRule, Recipient
 from service.domain.idle.proof import IdleVerdict, Signals
 from service.domain.idle.rails import Rail
 from service.domain.money import half_even, usd
@@ -61,7 +61,7 @@ class IdleLook:
     costs an hour in nano-dollars; None where a price is not known."""
 
     node: Node
-    applied: Applied
+    applied: AppliedRule
     verdict: IdleVerdict
     signals: Signals
     hourly: int | None
@@ -256,7 +256,7 @@ class _Named:
             self.found.append(Recipient(emails=tuple(new)))
 
 
-def recipients_of(applied: Applied, owner: str) -> Sequence[Recipient]:
+def recipients_of(applied: AppliedRule, owner: str) -> Sequence[Recipient]:
     """Who is told of a node: the recipients of the policy, and the owner where that is an e-mail
     address; each webhook and each address once. Empty where nobody can be told."""
     named = _Named()

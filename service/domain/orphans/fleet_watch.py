@@ -25,7 +25,7 @@ EVERYWHERE = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class FleetWatch:
     """What is remembered of the looks at a project under one lease.
 
     `since` is when the first of an unbroken row of them was asked for, `asked` the last. `sizes` is
@@ -55,7 +55,9 @@ def is_hidden(shown: ShownResource, blind: Blind) -> bool:
     return not blind.isdisjoint(((shown.queued, shown.place.zone), (shown.queued, EVERYWHERE)))
 
 
-def watched(before: Watch | None, asked: int, size: int, blind: Blind, period: int) -> Watch:
+def watched(
+    before: FleetWatch | None, asked: int, size: int, blind: Blind, period: int
+) -> FleetWatch:
     """The watch after one more look, which has shown `size` nodes.
 
     After an outage, or when the clock was set, it begins anew: what happened meanwhile is not known
@@ -64,7 +66,7 @@ def watched(before: Watch | None, asked: int, size: int, blind: Blind, period: i
     longest = max(WINDOW_SECONDS // 3, 4 * period)
     if before is None or not 0 <= asked - before.asked <= longest:
         known = () if before is None or not before.sizes else ((before.most, asked),)
-        before = Watch(asked, asked, known)
+        before = FleetWatch(asked, asked, known)
     after = replace(before, asked=asked, blind=blind)
     if any(not queued for queued, _ in blind):
         return after  # it was not complete

@@ -15,7 +15,7 @@ from service.domain.clock import rfc3339
 from service.domain.nodes.node import LOST, NodeState, Place
 from service.domain.nodes.ownership import LABEL_ID, LABEL_INSTALL
 from service.domain.nodes.queued_resource import QueueState
-from service.domain.orphans.fleet_watch import WINDOW_SECONDS, Watch, is_hidden
+from service.domain.orphans.fleet_watch import WINDOW_SECONDS, FleetWatch, is_hidden
 from service.domain.orphans.orphan import Orphan, OrphanKind, OrphanVerdict, ShownResource
 
 LOOKS = 2
@@ -59,7 +59,7 @@ class KnownAttempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class OrphanFinding:
     """Whose something is; `doubt` says why it is only shown, and is empty where the books show it
     as ours and as over."""
 
@@ -93,7 +93,7 @@ def _numbered(cloud_id: str) -> tuple[str, int]:
 
 def classify(
     shown: ShownResource, attempts: Iterable[KnownAttempt], install: str, *, manned: bool
-) -> Finding | None:
+) -> OrphanFinding | None:
     """Whose it is; None where a live record accounts for it.
 
     `manned` says of a queued resource that any of its nodes is, or may be, there.
@@ -102,14 +102,14 @@ def classify(
     if any(one.present for one in made):
         return None
     if shown.labels.get(LABEL_INSTALL) != install:
-        return Finding(OrphanKind.STRANGER, _STRANGER + _remedy(shown, stranger=True))
+        return OrphanFinding(OrphanKind.STRANGER, _STRANGER + _remedy(shown, stranger=True))
     ours = [one for one in made if one.node_id == shown.labels.get(LABEL_ID)]
     if not any(one.knows(shown) for one in ours):
-        return Finding(OrphanKind.OURS, (_ANOTHER if ours else _QUARANTINED) + _remedy(shown))
+        return OrphanFinding(OrphanKind.OURS, (_ANOTHER if ours else _QUARANTINED) + _remedy(shown))
     spent = _is_spent(shown.state, manned=manned) if shown.queued else shown.state in LOST
     if spent:
-        return Finding(OrphanKind.ZOMBIE if shown.queued else OrphanKind.LEFTOVER)
-    return Finding(OrphanKind.OURS, _came_back(ours, shown))
+        return OrphanFinding(OrphanKind.ZOMBIE if shown.queued else OrphanKind.LEFTOVER)
+    return OrphanFinding(OrphanKind.OURS, _came_back(ours, shown))
 
 
 def _came_back(ours: Iterable[KnownAttempt], shown: ShownResource) -> str:
@@ -145,7 +145,7 @@ def _is_spent(state: str, *, manned: bool) -> bool:
 
 
 def seen(
-    before: Orphan | None, shown: ShownResource, finding: Finding, asked: int, period: int
+    before: Orphan | None, shown: ShownResource, finding: OrphanFinding, asked: int, period: int
 ) -> Orphan:
     """What to remember once a look that was asked for at `asked` has shown it; `before` itself
     where nothing is worth writing down."""
@@ -200,7 +200,7 @@ _DELETING = "it is being deleted"
 _OVER = "the node that it was created for has ended, or is on another attempt"
 
 
-def verdict(orphan: Orphan, watch: Watch | None, now: int) -> tuple[OrphanVerdict, str]:
+def verdict(orphan: Orphan, watch: FleetWatch | None, now: int) -> tuple[OrphanVerdict, str]:
     """What becomes of it now by itself, and why; the reason holds no figure that only grows."""
     if orphan.kind is OrphanKind.STRANGER or not orphan.certain:
         return OrphanVerdict.LEAVE, orphan.reason
@@ -218,7 +218,7 @@ def _not_yet(orphan: Orphan, now: int) -> str:
     return ""
 
 
-def _held(orphan: Orphan, watch: Watch | None, now: int) -> str:
+def _held(orphan: Orphan, watch: FleetWatch | None, now: int) -> str:
     """Why nothing may be collected now, whatever it is; empty when nothing speaks against it."""
     if watch is None or now - watch.since <= WINDOW_SECONDS:
         return (
@@ -265,7 +265,7 @@ class OrphanMove(StrEnum):
 def next_move(
     orphan: Orphan,
     found: ShownResource | None,
-    finding: Finding | None,
+    finding: OrphanFinding | None,
     allowed: OrphanVerdict,
     *,
     occupied: bool,
@@ -287,14 +287,16 @@ def next_move(
     return OrphanMove.WAIT if busy else _delete_or_release(orphan, finding, allowed)
 
 
-def _is_still_meant(orphan: Orphan, found: ShownResource, finding: Finding) -> bool:
+def _is_still_meant(orphan: Orphan, found: ShownResource, finding: OrphanFinding) -> bool:
     """Whether what is there is what was to be deleted: the same incarnation (S6), with our label
     still on it unless its full name was repeated (S5)."""
     confirmed = finding.kind is not OrphanKind.STRANGER or orphan.confirmed
     return found.incarnation == orphan.shown.incarnation and confirmed
 
 
-def _delete_or_release(orphan: Orphan, finding: Finding, allowed: OrphanVerdict) -> OrphanMove:
+def _delete_or_release(
+    orphan: Orphan, finding: OrphanFinding, allowed: OrphanVerdict
+) -> OrphanMove:
     """Whoever asked for it bears that; what goes by itself has to be just as it was judged."""
     judged = (finding.kind, finding.certain) == (orphan.kind, orphan.certain)
     as_judged = judged and allowed is OrphanVerdict.COLLECT

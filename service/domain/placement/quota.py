@@ -149,7 +149,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class QuotaHolding:
     """What a project has, or had: `used` where it works now, and `granted_at` when the last attempt
     for it began that came up, None where none did. `dead` says that it will never work again, and
     holds its quota until it is deleted."""
@@ -173,7 +173,7 @@ class QuotaTally:
 
 
 @dataclass(frozen=True, slots=True)
-class Stock:
+class QuotaStock:
     """What a project is known to have of a generation in a region whose limit nobody has named:
     what works, and what only holds. `dead` is the part of `held` that will never work again."""
 
@@ -244,7 +244,7 @@ def fits(need: HardwareAmount, allowed: int, taken: HardwareAmount) -> QuotaFit:
 
 
 def tally(
-    limit: Limit, holdings: Sequence[Holding], granted: Iterable[Holding], now: int
+    limit: Limit, holdings: Sequence[QuotaHolding], granted: Iterable[QuotaHolding], now: int
 ) -> QuotaTally:
     """The limit with what counts against it. `holdings` are what the project has, `granted` what
     came up since the limit was said, also where it is gone by now."""
@@ -257,15 +257,17 @@ def tally(
     return QuotaTally(limit, standing, used, held, dead)
 
 
-def stocks(project: str, holdings: Iterable[Holding], limits: Sequence[Limit]) -> Sequence[Stock]:
+def stocks(
+    project: str, holdings: Iterable[QuotaHolding], limits: Sequence[Limit]
+) -> Sequence[QuotaStock]:
     """What the project has by region, generation and tier, wherever no limit of the whole region is
     known for all of it. A limit of one of its zones says nothing of the others."""
-    found: defaultdict[tuple[str, str, Tier], list[Holding]] = defaultdict(list)
+    found: defaultdict[tuple[str, str, Tier], list[QuotaHolding]] = defaultdict(list)
     for one in holdings:
         claim = one.claim
         found[region_of(claim.zone), claim.generation, claim.tier].append(one)
     return [
-        Stock(
+        QuotaStock(
             *(project, region, generation, tier),
             *_amounts(some),
         )
@@ -274,7 +276,9 @@ def stocks(project: str, holdings: Iterable[Holding], limits: Sequence[Limit]) -
     ]
 
 
-def _amounts(holdings: Sequence[Holding]) -> tuple[HardwareAmount, HardwareAmount, HardwareAmount]:
+def _amounts(
+    holdings: Sequence[QuotaHolding],
+) -> tuple[HardwareAmount, HardwareAmount, HardwareAmount]:
     """What is used, what is held, and the part of that which is dead."""
     used = sum((one.claim.amount for one in holdings if one.used), HardwareAmount())
     held = sum((one.claim.amount for one in holdings if not one.used), HardwareAmount())
@@ -289,7 +293,10 @@ def _is_limited(claim: QuotaClaim, region: str, limits: Iterable[Limit]) -> bool
 
 
 def _contradicted(
-    limit: Limit, used: HardwareAmount, counted: Iterable[Holding], later: Iterable[Holding]
+    limit: Limit,
+    used: HardwareAmount,
+    counted: Iterable[QuotaHolding],
+    later: Iterable[QuotaHolding],
 ) -> bool:
     """Whether more than it allows was granted after it was said: at once, or by and by.
 
@@ -301,5 +308,5 @@ def _contradicted(
     return used.least > limit.allowed and any(_is_later(one, limit) for one in counted if one.used)
 
 
-def _is_later(one: Holding, limit: Limit) -> bool:
+def _is_later(one: QuotaHolding, limit: Limit) -> bool:
     return one.granted_at is not None and one.granted_at > limit.observed_at

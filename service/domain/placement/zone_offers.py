@@ -27,7 +27,7 @@ _CLOSEST = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class OfferedTypes:
     """What one zone listed at `as_of`, for one architecture. An empty list is none at all."""
 
     runtime_versions: Sequence[str]
@@ -40,7 +40,7 @@ class Offered:
         return now - self.as_of < limit
 
 
-def refusal(spec: NodeSpec, zone: str, offered: Offered) -> InvalidRequest | None:
+def refusal(spec: NodeSpec, zone: str, offered: OfferedTypes) -> InvalidRequest | None:
     """Why the zone cannot make such a node, with the nearest names that it has; None if it can."""
     wanted = (
         ("accelerator type", spec.accelerator_type, offered.accelerator_types),

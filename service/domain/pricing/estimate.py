@@ -9,7 +9,14 @@ from service.domain.catalog.accelerators import AcceleratorType
 from service.domain.catalog.zones import region_of
 from service.domain.clock import DAY, HOUR
 from service.domain.money import half_even
-from service.domain.pricing.price_book import RESERVED, Cut, Price, PriceBook, ReservedPrice, Sku
+from service.domain.pricing.price_book import (
+    RESERVED,
+    Price,
+    PriceBook,
+    PriceStretch,
+    ReservedPrice,
+    Sku,
+)
 from service.domain.pricing.purchases import pool_of
 
 FAR = 10 * 366 * DAY
@@ -34,8 +41,8 @@ class PriceOffer:
     cost: int | None
     seconds: int
     chips: int
-    cuts: tuple[Cut, ...]
-    used: tuple[Cut, ...]
+    cuts: tuple[PriceStretch, ...]
+    used: tuple[PriceStretch, ...]
 
     def cost_before(self, end: int) -> int | None:
         """Nano-dollars of the part that lies before an instant; None where a price of it is not
@@ -69,13 +76,13 @@ def hourly(chips: int, price: Price | None) -> int | None:
     return None if price is None else chips * price.per_chip_hour
 
 
-def usable(cuts: Sequence[Cut]) -> Sequence[Cut]:
+def usable(cuts: Sequence[PriceStretch]) -> Sequence[PriceStretch]:
     """Those of the stretches in which something can run: what is reserved runs within its
     reservation only, so that what lies around that is not asked for."""
     return [cut for cut in cuts if isinstance(cut.price, ReservedPrice)] or cuts
 
 
-def cost_of(chips: int, cuts: Sequence[Cut]) -> int | None:
+def cost_of(chips: int, cuts: Sequence[PriceStretch]) -> int | None:
     """Nano-dollars for so many chips in all of the stretches, rounded once; None where the price of
     one is not known."""
     rates = [
@@ -105,7 +112,9 @@ def offers(
     return sorted(found, key=lambda one: _rank(one, seconds))
 
 
-def _offer(zone: str, model: str, chips: int, ahead: tuple[Cut, ...], seconds: int) -> PriceOffer:
+def _offer(
+    zone: str, model: str, chips: int, ahead: tuple[PriceStretch, ...], seconds: int
+) -> PriceOffer:
     price, end = ahead[0].price, ahead[0].start + seconds
     used = tuple(usable([replace(cut, end=min(cut.end, end)) for cut in ahead if cut.start < end]))
     lasting = sum(cut.end - cut.start for cut in used)

@@ -9,7 +9,7 @@ from service.domain.billing_period import PeriodState, period_of
 from service.domain.clock import rfc3339
 from service.domain.errors import Rejected
 from service.domain.pricing.price_book import Price, PriceBook
-from service.domain.pricing.skus import Quote
+from service.domain.pricing.skus import SkuQuote
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def check_not_past(instant: int, now: int, what: str, field: str) -> None:
         )
 
 
-def changes(book: PriceBook, quotes: Iterable[Quote], now: int) -> list[Change]:
+def changes(book: PriceBook, quotes: Iterable[SkuQuote], now: int) -> list[Change]:
     """What has to be added to the book for it to say what the feed says; empty the second time.
 
     A price counts from when the feed says, also where that is over by the time it is read: Google
@@ -71,7 +71,7 @@ def changes(book: PriceBook, quotes: Iterable[Quote], now: int) -> list[Change]:
     return found
 
 
-def _start(book: PriceBook, quote: Quote, now: int) -> int:
+def _start(book: PriceBook, quote: SkuQuote, now: int) -> int:
     since = max(quote.effective_at, open_since(now))
     if since >= now:
         return since
@@ -81,12 +81,12 @@ def _start(book: PriceBook, quote: Quote, now: int) -> int:
     return since if all(one == before for one in later) else now
 
 
-def _stands(before: Price, quote: Quote) -> bool:
+def _stands(before: Price, quote: SkuQuote) -> bool:
     """Whether a price entered by hand goes on: until the feed has one that began after it."""
     return before.is_manual and quote.effective_at <= before.effective_from
 
 
-def _price(quote: Quote, start: int, now: int, again: str = "") -> Price:
+def _price(quote: SkuQuote, start: int, now: int, again: str = "") -> Price:
     sku, listed_at = quote.sku, rfc3339(quote.effective_at)
     return Price(
         id=f"catalog/{quote.sku_id}/{sku.region}/{listed_at}/{quote.nanos}{again}",

@@ -108,7 +108,7 @@ class ReservedPrice(Price):
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class PriceStretch:
     """A stretch of seconds [start, end) at one price; `price` is None where none is known.
 
     `price` is what is paid, with its discount taken off. `listed` is what the same chips cost on
@@ -251,10 +251,10 @@ class PriceBook:
                 return self._series[key][index - 1]
         return None
 
-    def cuts(self, sku: Sku, start: int, end: int) -> tuple[Cut, ...]:
+    def cuts(self, sku: Sku, start: int, end: int) -> tuple[PriceStretch, ...]:
         """[start, end) in stretches of one price each; empty when the stretch is."""
         changes, steady = self._steady_of(sku)
-        found: list[Cut] = []
+        found: list[PriceStretch] = []
         number = bisect_right(changes, start)
         while start < end:
             until = min(end, changes[number]) if number < len(changes) else end
@@ -262,7 +262,7 @@ class PriceBook:
             if found and found[-1].price == price and found[-1].listed == listed:
                 found[-1] = replace(found[-1], end=until)
             else:
-                found.append(Cut(start, until, price, listed))
+                found.append(PriceStretch(start, until, price, listed))
             start, number = until, number + 1
         return tuple(found)
 
@@ -284,7 +284,7 @@ class PriceBook:
         """Since when the price of that instant has been what is paid, without a break."""
         return max((at for at in self._changes(sku) if at <= instant), default=instant)
 
-    def cuts_of(self, price: Price, start: int, end: int) -> tuple[Cut, ...]:
+    def cuts_of(self, price: Price, start: int, end: int) -> tuple[PriceStretch, ...]:
         """[start, end) in stretches of one price each, for whatever `price` is the price of."""
         single, is_vm = price.unit == DEVICE_HOUR, price.unit == VM_HOUR
         sku = Sku(price.generation, price.model, price.region, single, is_vm=is_vm)

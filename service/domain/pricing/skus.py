@@ -66,7 +66,7 @@ class SkuFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Quote:
+class SkuQuote:
     """What the catalogue asks for one SKU of ours: nano-dollars per unit since `effective_at`."""
 
     sku: Sku
@@ -77,7 +77,7 @@ class Quote:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadSku:
     """A SKU about TPUs that gives no price, and why."""
 
     sku_id: str
@@ -89,9 +89,9 @@ class Unread:
 class SkusRead:
     """What came of a list of SKUs: prices, what is sold in another way, what is not understood."""
 
-    quotes: tuple[Quote, ...]
-    look_alikes: tuple[Unread, ...]
-    refused: tuple[Unread, ...]
+    quotes: tuple[SkuQuote, ...]
+    look_alikes: tuple[UnreadSku, ...]
+    refused: tuple[UnreadSku, ...]
 
 
 class _Kind(NamedTuple):
@@ -153,23 +153,23 @@ def is_about_tpus(group: str, description: str) -> bool:
 
 def read(found: Iterable[SkuFacts]) -> SkusRead:
     """The prices that the SKUs give, one for each region; nothing is guessed."""
-    quotes: list[Quote] = []
-    look_alikes: list[Unread] = []
-    refused: list[Unread] = []
+    quotes: list[SkuQuote] = []
+    look_alikes: list[UnreadSku] = []
+    refused: list[UnreadSku] = []
     for facts in found:
         other = next((why for sign, why in _LOOK_ALIKES if sign.fullmatch(facts.description)), None)
         if other is not None:
-            look_alikes.append(Unread(facts.id, facts.description, other))
+            look_alikes.append(UnreadSku(facts.id, facts.description, other))
             continue
         try:
             quotes += _quotes(facts)
         except _NotUnderstood as error:
-            refused.append(Unread(facts.id, facts.description, str(error)))
+            refused.append(UnreadSku(facts.id, facts.description, str(error)))
     agreed, contradicted = _agreed(quotes)
     return SkusRead(tuple(agreed), tuple(look_alikes), (*refused, *contradicted))
 
 
-def _quotes(facts: SkuFacts) -> list[Quote]:
+def _quotes(facts: SkuFacts) -> list[SkuQuote]:
     generation, model, unit = _what(facts)
     if facts.effective_at is None:
         raise _NotUnderstood("it has no start date")
@@ -180,7 +180,7 @@ def _quotes(facts: SkuFacts) -> list[Quote]:
         _per_chip(nanos)  # what it comes to for each chip has to be whole as well
     single = unit == DEVICE_HOUR
     return [
-        Quote(
+        SkuQuote(
             Sku(generation, model, region, single),
             nanos,
             facts.effective_at,
@@ -259,9 +259,9 @@ def _regions(facts: SkuFacts) -> Sequence[str]:
     return sorted(set(facts.regions))
 
 
-def _agreed(quotes: Iterable[Quote]) -> tuple[list[Quote], list[Unread]]:
+def _agreed(quotes: Iterable[SkuQuote]) -> tuple[list[SkuQuote], list[UnreadSku]]:
     """One quote for each SKU of ours; where two differ in their price, none."""
-    by_sku: dict[Sku, list[Quote]] = defaultdict(list)
+    by_sku: dict[Sku, list[SkuQuote]] = defaultdict(list)
     for quote in quotes:
         by_sku[quote.sku].append(quote)
     agreed, contradicted = [], []
@@ -272,5 +272,5 @@ def _agreed(quotes: Iterable[Quote]) -> tuple[list[Quote], list[Unread]]:
         for quote in some:
             others = ", ".join(other.sku_id for other in some if other is not quote)
             why = f"{others} says another price for {sku.generation} {sku.model} in {sku.region}"
-            contradicted.append(Unread(quote.sku_id, quote.description, why))
+            contradicted.append(UnreadSku(quote.sku_id, quote.description, why))
     return agreed, contradicted

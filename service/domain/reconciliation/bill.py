@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from service.domain.clock import HOUR, floor_to, rfc3339
 from service.domain.money import MAX_NANOS, dollars, half_even, usd
-from service.domain.reconciliation.bill_file import Read, Shape
-from service.domain.reconciliation.bill_row import REGULAR, BillRow, RowSpan, Skip, refused
+from service.domain.reconciliation.bill_file import BillFileRow, Shape
+from service.domain.reconciliation.bill_row import REGULAR, BillRow, RowSpan, SkipReason, refused
 from service.domain.reconciliation.bill_sku import COMMITMENT
 from service.domain.reconciliation.commitments import DISCOUNTS, BilledCommitment
 from service.domain.reconciliation.invoice import Invoice, InvoiceKey, RowSum, reason_of
@@ -40,7 +40,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class ApartRows:
     """Rows that are compared with nothing, of one kind: how many, nano-dollars with their credits,
     why, and the same in each currency that they are billed in, as decimals."""
 
@@ -73,7 +73,7 @@ class ComparisonGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinedImport:
     """An earlier import whose rows are part of a later one: how many, and how many of those the
     later file had too."""
 
@@ -97,14 +97,14 @@ class Bill:
     created_at: int
     counts: Counts = field(default_factory=Counts)
     duplicates: int = 0
-    apart: Mapping[str, Apart] = field(default_factory=dict)
+    apart: Mapping[str, ApartRows] = field(default_factory=dict)
     groups: tuple[ComparisonGroup, ...] = ()
     finished_at: int | None = None
     periods: tuple[str, ...] = ()
     """The invoice months that it has rows of, whose rows a later file joins; see `period_of`."""
 
     invoices: tuple[Invoice, ...] = ()
-    joined: tuple[Joined, ...] = ()
+    joined: tuple[JoinedImport, ...] = ()
     joined_into: str = ""
     """The later import that has its rows, with more of the same month; empty if there is none."""
 
@@ -193,11 +193,11 @@ class Headline:
     """By SKU id, generation and model; the id is empty for what is not on the bill."""
 
 
-class Counter:
+class RowCounter:
     """Counts rows while they pass; changed in place, as there may be millions of them."""
 
     def __init__(self) -> None:
-        self._number: dict[object, int] = dict.fromkeys((None, *Skip), 0)
+        self._number: dict[object, int] = dict.fromkeys((None, *SkipReason), 0)
         self._start: int | None = None
         self._end: int | None = None
         self._newest: int | None = None
@@ -211,8 +211,8 @@ class Counter:
         number = self._number
         return Counts(
             rows=sum(number.values()),
-            other_projects=number[Skip.OTHER_PROJECT],
-            not_tpu=number[Skip.NOT_TPU],
+            other_projects=number[SkipReason.OTHER_PROJECT],
+            not_tpu=number[SkipReason.NOT_TPU],
             kept=number[None],
             start=self._start,
             end=self._end,
@@ -224,7 +224,7 @@ class Counter:
         """The invoice months of what has passed so far."""
         return tuple(sorted(self._periods))
 
-    def passing(self, reads: Iterable[Read]) -> Iterator[Read]:
+    def passing(self, reads: Iterable[BillFileRow]) -> Iterator[BillFileRow]:
         """The same rows."""
         for read in reads:
             self._note(read)
@@ -232,7 +232,7 @@ class Counter:
             self._periods.add(period_of(read))
             yield read
 
-    def _weigh(self, read: Read) -> None:
+    def _weigh(self, read: BillFileRow) -> None:
         """Raise Rejected once the rows come to more than a sum of them can hold."""
         row, amounts = read.row, read.amounts
         at_list, seconds = 0, 0
@@ -246,7 +246,7 @@ class Counter:
                 read.number, "with the rows before it, the sum is more than can be stored"
             )
 
-    def _note(self, read: Read) -> None:
+    def _note(self, read: BillFileRow) -> None:
         row, span = read.row, read.span
         is_ours = isinstance(row, BillRow)
         self._number[None if is_ours else row] += 1
@@ -265,7 +265,7 @@ class Counter:
             self._end = hour + HOUR
 
 
-def hour_of(read: Read) -> int | None:
+def hour_of(read: BillFileRow) -> int | None:
     """The first second of the hour in which the row says that something was used, by whomever; None
     for a tax or a fee, which speaks of a whole month and says nothing of its hours."""
     hour = floor_to(read.span.start, HOUR)
@@ -274,7 +274,7 @@ def hour_of(read: Read) -> int | None:
     return None if isinstance(read.row, BillRow) and read.row.kind != REGULAR else hour
 
 
-def period_of(read: Read) -> str:
+def period_of(read: BillFileRow) -> str:
     """The invoice month of a row, `2026-11`; where it names none, `~2026-11` is the UTC month of
     its usage."""
     return read.amounts.invoice or f"~{rfc3339(read.span.start)[:7]}"
@@ -293,7 +293,7 @@ def _moved(period: str, months: int) -> str:
     return f"{mark}{year:04d}-{index + 1:02d}"
 
 
-class Compared:
+class ComparisonTotals:
     """Adds comparisons up while they pass, by what they have in common and by invoice; changed in
     place, as there may be millions of them."""
 
@@ -369,22 +369,22 @@ def _merged(several: Iterable[Mapping[str, int]]) -> Mapping[str, int]:
     return dict(sorted(found.items()))
 
 
-def set_apart(sums: Mapping[tuple[InvoiceKey, str], RowSum]) -> Mapping[str, Apart]:
+def set_apart(sums: Mapping[tuple[InvoiceKey, str], RowSum]) -> Mapping[str, ApartRows]:
     """What is of ours and compared with nothing, by what it is, all invoices together."""
     of: dict[str, dict[str, RowSum]] = defaultdict(dict)
     for (key, what), some in sums.items():
-        if what not in set(Skip):
+        if what not in set(SkipReason):
             of[what][key.currency] = of[what].get(key.currency, RowSum()) + some
     return {what: _apart(what, of[what]) for what in sorted(of)}
 
 
-def _apart(what: str, by_currency: Mapping[str, RowSum]) -> Apart:
+def _apart(what: str, by_currency: Mapping[str, RowSum]) -> ApartRows:
     whole = sum(by_currency.values(), RowSum())
     local = {
         currency: usd(some.local_cost + some.local_credits)
         for currency, some in sorted(by_currency.items())
     }
-    return Apart(whole.rows, whole.cost + whole.credits, reason_of(what), local)
+    return ApartRows(whole.rows, whole.cost + whole.credits, reason_of(what), local)
 
 
 def in_chunks(hours: Iterable[tuple[int, int]], limit: int) -> Iterator[tuple[int, int]]:

@@ -23,7 +23,7 @@ from service.domain.reconciliation.bill_row import (
     BillRow,
     Cells,
     RowSpan,
-    Skip,
+    SkipReason,
     read_amounts,
     read_row,
     read_span,
@@ -143,7 +143,7 @@ _SAME_LISTS = ("labels", "system_labels", "tags", "credits")
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class BillFileRow:
     """One row: its window, what it is to us, what it comes to, and which row of the export it is.
 
     Google's export has no key, and it is append-only: each batch (`export_time`) adds a row for
@@ -163,13 +163,15 @@ class Read:
 
     number: int
     span: RowSpan
-    row: BillRow | Skip
+    row: BillRow | SkipReason
     amounts: Amounts
     digest: bytes
     is_provable: bool
 
 
-def read_bill(chunks: Iterable[bytes], projects: Collection[str]) -> tuple[Shape, Iterator[Read]]:
+def read_bill(
+    chunks: Iterable[bytes], projects: Collection[str]
+) -> tuple[Shape, Iterator[BillFileRow]]:
     """Which export this is, and its rows; nothing of it is held but the row at hand.
 
     Raises Rejected, also while the rows are read: for columns that are missing, all of them named,
@@ -216,7 +218,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
         yield rest
 
 
-def _csv(lines: Iterator[str], projects: Collection[str]) -> tuple[Shape, Iterator[Read]]:
+def _csv(lines: Iterator[str], projects: Collection[str]) -> tuple[Shape, Iterator[BillFileRow]]:
     reader = csv.reader(lines, strict=True)
     try:
         header = [name.strip() for name in next(reader)]
@@ -252,7 +254,7 @@ def _check_columns(names: Collection[str], *, is_focus: bool) -> None:
 
 def _read_csv(
     reader: Iterator[list[str]], names: Sequence[str], projects: Collection[str], *, is_focus: bool
-) -> Iterator[Read]:
+) -> Iterator[BillFileRow]:
     number = 1
     try:
         for values in reader:
@@ -269,7 +271,7 @@ def _read_csv(
 
 def _read_json(
     lines: Iterable[str], projects: Collection[str], *, is_focus: bool
-) -> Iterator[Read]:
+) -> Iterator[BillFileRow]:
     unseen, used = {*_REQUIRED, _RESOURCE[0]}, 0
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -377,15 +379,15 @@ def _sold(details: str, model: str) -> BillSku | None:
     return BillSku(generation, model) if isinstance(generation, str) else None
 
 
-def _read(cells: Cells, number: int, projects: Collection[str]) -> Read:
+def _read(cells: Cells, number: int, projects: Collection[str]) -> BillFileRow:
     span = read_span(cells, number)
     amounts = read_amounts(cells, number)
     row = read_row(cells, number, span, projects, amounts)
-    if isinstance(row, Skip):
-        return Read(number, span, row, amounts, _digest_of_sum(span, row, amounts), False)  # noqa: FBT003
+    if isinstance(row, SkipReason):
+        return BillFileRow(number, span, row, amounts, _digest_of_sum(span, row, amounts), False)  # noqa: FBT003
     named = any(text(cells, name) for name in _RESOURCE)
     provable = named and span.exported_at is not None
-    return Read(number, span, row, amounts, _digest(cells), provable)
+    return BillFileRow(number, span, row, amounts, _digest(cells), provable)
 
 
 def _digest(cells: Cells) -> bytes:
@@ -401,7 +403,7 @@ def _digest(cells: Cells) -> bytes:
     return hashlib.blake2b(whole, digest_size=16).digest()
 
 
-def _digest_of_sum(span: RowSpan, row: Skip, amounts: Amounts) -> bytes:
+def _digest_of_sum(span: RowSpan, row: SkipReason, amounts: Amounts) -> bytes:
     invoice = amounts.account, amounts.invoice, amounts.currency, amounts.is_converted
     return _digest_of(row.value, *invoice, span.exported_at, floor_to(span.start, HOUR))
 

@@ -54,7 +54,7 @@ Cells = Mapping[str, object]
 """A row by the names of the detailed export with underscores: `service_id`, `usage_start_time`."""
 
 
-class Skip(StrEnum):
+class SkipReason(StrEnum):
     """Why a row is none of ours."""
 
     OTHER_PROJECT = "other_project"
@@ -270,13 +270,13 @@ def _month(said: str) -> str | None:
 
 def read_row(
     cells: Cells, number: int, span: RowSpan, projects: Collection[str], amounts: Amounts
-) -> BillRow | Skip:
+) -> BillRow | SkipReason:
     """The row, or why it is none of ours. Raises Rejected, naming the row, for what cannot be."""
     project, is_regular, sku = _remembered(_sold, cells, _SOLD) or _sold_by(cells)
     if project and project not in projects:
-        return Skip.OTHER_PROJECT
+        return SkipReason.OTHER_PROJECT
     if is_regular and sku is None:
-        return Skip.NOT_TPU
+        return SkipReason.NOT_TPU
     kind = _kept(cells, "cost_type", number).lower() or REGULAR
     if sku is not None and not sku.generation and isinstance(told := cells.get("sold"), BillSku):
         sku = told
@@ -284,7 +284,7 @@ def read_row(
         if sku.model == COMMITMENT:
             kind = COMMITMENT
         elif not project:
-            return Skip.OTHER_PROJECT
+            return SkipReason.OTHER_PROJECT
         _check_within_an_hour(span, number)
     return BillRow(
         number=number,

@@ -44,7 +44,7 @@ Who = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Sold:
+class CommitmentKey:
     """What rows are of: who is billed, in which month (`2026-11`), and which TPUs where."""
 
     account: str
@@ -61,7 +61,7 @@ class BilledUsage:
     which it is covered, negative; `at_list` and `chip_seconds` are None where no row says.
     `is_priced` says whether its amounts are known in dollars."""
 
-    sold: Sold
+    sold: CommitmentKey
     who: Who
     model: str
     cost: int
@@ -76,7 +76,7 @@ class Fee:
     """Fees of one commitment and month, with their corrections. `amount` is with all credits but
     `offset`, which is negative; `chip_seconds` are those committed, None where no row says."""
 
-    sold: Sold
+    sold: CommitmentKey
     amount: int
     offset: int
     chip_seconds: int | None
@@ -207,7 +207,7 @@ class CommitmentCounter:
         self._eligible: dict[_Place, int] = defaultdict(int)
         self._unmeasured: dict[_Place, int] = defaultdict(int)
 
-    def _place(self, sold: Sold) -> _Place:
+    def _place(self, sold: CommitmentKey) -> _Place:
         """Where it counts: where a fee names no region but a continent, all of that is one."""
         said = place_of(sold.description)
         is_loose = (sold.generation, said) in self._loose
@@ -256,7 +256,7 @@ class CommitmentCounter:
         return found
 
 
-def _region(sold: Sold) -> str:
+def _region(sold: CommitmentKey) -> str:
     """The region that rows name, by id, by zone, or by its city; empty where they name none."""
     return sold.region or sold.zone.rpartition("-")[0] or region_named(place_of(sold.description))
 

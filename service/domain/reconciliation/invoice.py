@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from service.domain.money import usd
-from service.domain.reconciliation.bill_row import Skip
+from service.domain.reconciliation.bill_row import SkipReason
 from service.domain.reconciliation.bill_sku import COMMITMENT
 from service.domain.reconciliation.variance import Verdict
 
@@ -19,8 +19,8 @@ REASONS: Mapping[str, str] = {
     "adjustment": "a correction by Google that names no use of a node",
     "rounding_error": "what the invoice is rounded by",
     NO_RATE: "in another currency, without a currency_conversion_rate above zero",
-    Skip.OTHER_PROJECT: "not of a project of this service",
-    Skip.NOT_TPU: "no TPU",
+    SkipReason.OTHER_PROJECT: "not of a project of this service",
+    SkipReason.NOT_TPU: "no TPU",
 }
 """Why rows are in none of the comparisons, by what they are."""
 

@@ -19,10 +19,10 @@ from service.domain.reconciliation.variance import (
     PENDING_SECONDS,
     Billed,
     Charged,
+    ComparedPair,
     Comparison,
     Difference,
     InventorySight,
-    Pair,
     Rules,
     Seen,
     Verdict,
@@ -80,7 +80,7 @@ def _hours(billed: Sequence[Billed], charged: Sequence[Charged]) -> Iterator[Bil
     ours: dict[tuple[int, str], list[Charged]] = defaultdict(list)
     strangers: dict[int, list[Billed]] = defaultdict(list)
     unused: dict[int, list[Charged]] = defaultdict(list)
-    nodes: dict[int, list[Pair]] = defaultdict(list)
+    nodes: dict[int, list[ComparedPair]] = defaultdict(list)
     for row in billed:
         if row.node_id:
             theirs[row.hour, row.node_id].append(row)
@@ -97,23 +97,23 @@ def _hours(billed: Sequence[Billed], charged: Sequence[Charged]) -> Iterator[Bil
         yield BilledHour(hour, strangers[hour], nodes[hour], unused[hour])
 
 
-def _by_sku(billed: Sequence[Billed], charged: Sequence[Charged]) -> Iterator[Pair]:
+def _by_sku(billed: Sequence[Billed], charged: Sequence[Charged]) -> Iterator[ComparedPair]:
     kinds = {_kind(one) for one in billed}
     if len(kinds) > 1 and kinds == {_kind(one) for one in charged}:
         for kind in sorted(kinds):
-            yield Pair(
+            yield ComparedPair(
                 [one for one in billed if _kind(one) == kind],
                 [one for one in charged if _kind(one) == kind],
             )
     else:
-        yield Pair(billed, charged)
+        yield ComparedPair(billed, charged)
 
 
 def _kind(one: Billed | Charged) -> tuple[str, str]:
     return one.generation, _SHARED.get(one.model, one.model)
 
 
-def _compared(pair: Pair, rules: Rules, sights: Mapping[str, InventorySight]) -> Comparison:
+def _compared(pair: ComparedPair, rules: Rules, sights: Mapping[str, InventorySight]) -> Comparison:
     first: Billed | Charged = pair.billed[0] if pair.billed else pair.charged[0]
     theirs, ours, cost, amount = pair.billed, pair.charged, pair.cost, pair.amount
     used = _total([one.chip_seconds for one in theirs])
@@ -153,7 +153,7 @@ def _compared(pair: Pair, rules: Rules, sights: Mapping[str, InventorySight]) ->
     )
 
 
-def _sight(pair: Pair, of_inventory: InventorySight | None) -> InventorySight:
+def _sight(pair: ComparedPair, of_inventory: InventorySight | None) -> InventorySight:
     """Who saw it: of a reservation there is nothing to be seen, only what was written down."""
     if not pair.bought:
         return of_inventory or InventorySight(Seen.NEVER, "")
@@ -176,7 +176,7 @@ def _total(some: Sequence[int | None]) -> int | None:
     return sum(known) if known and len(known) == len(some) else None
 
 
-def _difference(pair: Pair, variance: int, used: int | None, counted: int) -> Difference:
+def _difference(pair: ComparedPair, variance: int, used: int | None, counted: int) -> Difference:
     if not pair.is_exact(variance):
         if not pair.billed or not pair.charged:
             return Difference.SECONDS
@@ -188,7 +188,7 @@ def _difference(pair: Pair, variance: int, used: int | None, counted: int) -> Di
     return Difference.NONE if _lists_agree(pair) else Difference.LIST_PRICE
 
 
-def _sku_difference(pair: Pair) -> Difference:
+def _sku_difference(pair: ComparedPair) -> Difference:
     """Whether the SKU sells what we charge for. That of a reserved node is the SKU of on-demand."""
     if not pair.billed or not pair.charged:
         return Difference.NONE
@@ -207,7 +207,7 @@ def _sold(one: Billed | Charged) -> tuple[str, str]:
     return generation, "on_demand" if model == RESERVED else model
 
 
-def _split(pair: Pair, used: int, counted: int) -> Difference:
+def _split(pair: ComparedPair, used: int, counted: int) -> Difference:
     """Which of seconds and price it is: the same price is that at which both amounts agree."""
     if used == counted:
         return Difference.PRICE
@@ -215,7 +215,7 @@ def _split(pair: Pair, used: int, counted: int) -> Difference:
     return Difference.SECONDS if pair.is_exact(pair.cost - at_our_price) else Difference.BOTH
 
 
-def _lists_agree(pair: Pair) -> bool:
+def _lists_agree(pair: ComparedPair) -> bool:
     """Whether both name the same amount at list, where both name one. Ours is that of on-demand; a
     list price of another model is not in the ledger."""
     theirs = _total([one.at_list for one in pair.billed])
@@ -234,7 +234,7 @@ def _by_seconds(cost: int, amount: int, used: int | None, counted: int) -> int |
     return None if used is None else half_even(amount * (used - counted), counted)
 
 
-def _verdict(pair: Pair, difference: Difference, variance: int, rules: Rules) -> Verdict:
+def _verdict(pair: ComparedPair, difference: Difference, variance: int, rules: Rules) -> Verdict:
     """A leak is one however young it is: what comes later only makes it larger."""
     if _is_of_nobody(pair) and not _is_nothing(pair):
         return Verdict.BILL_WITHOUT_NODE
@@ -247,19 +247,21 @@ def _verdict(pair: Pair, difference: Difference, variance: int, rules: Rules) ->
     return Verdict.AMOUNT_DIFFERS if pair.billed else Verdict.NODE_WITHOUT_BILL
 
 
-def _is_of_nobody(pair: Pair) -> bool:
+def _is_of_nobody(pair: ComparedPair) -> bool:
     """Whether it is on the bill, and in none of our records."""
     return bool(pair.billed) and not (pair.billed[0].node_id or pair.bought)
 
 
-def _is_nothing(pair: Pair) -> bool:
+def _is_nothing(pair: ComparedPair) -> bool:
     """Whether a bill says neither an amount nor a use: what is free may well have been used. Where
     a row does not say for how long, its list price does."""
     used = (one.at_list if one.chip_seconds is None else one.chip_seconds for one in pair.billed)
     return pair.is_exact(pair.cost) and not any(used) and not pair.no_rate
 
 
-def _reason(pair: Pair, verdict: Verdict, difference: Difference, sight: InventorySight) -> str:
+def _reason(
+    pair: ComparedPair, verdict: Verdict, difference: Difference, sight: InventorySight
+) -> str:
     """Why, in words that say where to look next."""
     match verdict:
         case Verdict.MATCHED:
@@ -292,7 +294,7 @@ def _without_rate(currency: str) -> str:
     return f"billed in {currency} without a conversion rate, so set apart and not compared"
 
 
-def _is_explained(pair: Pair, difference: Difference) -> bool:
+def _is_explained(pair: ComparedPair, difference: Difference) -> bool:
     """Whether the ledger agrees with the cost, or with what is left of it after the credits."""
     if difference in _OF_SKU:
         return False
@@ -300,7 +302,7 @@ def _is_explained(pair: Pair, difference: Difference) -> bool:
     return pair.is_exact(before) or (pair.credits != 0 and pair.is_exact(after))
 
 
-def _of_credits(pair: Pair, difference: Difference) -> str:
+def _of_credits(pair: ComparedPair, difference: Difference) -> str:
     """What the credits account for; empty where the bill has none."""
     if not pair.credits:
         return ""
@@ -315,7 +317,7 @@ def _of_credits(pair: Pair, difference: Difference) -> str:
     return f"credits explain it: after {named} the bill is what the ledger charges"
 
 
-def _disagreement(pair: Pair, difference: Difference) -> str:
+def _disagreement(pair: ComparedPair, difference: Difference) -> str:
     if pair.no_rate:
         return _without_rate(pair.no_rate)
     if not pair.billed:
@@ -328,7 +330,7 @@ def _disagreement(pair: Pair, difference: Difference) -> str:
     return _WORDS[difference] + (_contracted(pair) if difference is Difference.PRICE else "")
 
 
-def _of_sku(pair: Pair, difference: Difference) -> str:
+def _of_sku(pair: ComparedPair, difference: Difference) -> str:
     """What the SKU of the bill has to do with it; empty where it sells what we charge for."""
     unknown = next((row for row in pair.billed if _is_unknown(row)), None)
     if unknown is not None:
@@ -343,13 +345,13 @@ def _of_sku(pair: Pair, difference: Difference) -> str:
     return ""
 
 
-def _billed_as(pair: Pair) -> str:
+def _billed_as(pair: ComparedPair) -> str:
     theirs, ours = ({_kind(one) for one in side} for side in (pair.billed, pair.charged))
     said = [", ".join(sorted(f"{one[0]} {one[1]}" for one in side)) for side in (theirs, ours)]
     return f"billed as {said[0]}, charged as {said[1]}"
 
 
-def _contracted(pair: Pair) -> str:
+def _contracted(pair: ComparedPair) -> str:
     """A hint where the bill's list price is what we charge: a contract that we do not know of."""
     theirs = _total([one.at_list for one in pair.billed])
     if theirs is None or not pair.is_exact(theirs - pair.amount) or pair.cost > theirs:

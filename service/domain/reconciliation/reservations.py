@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from service.domain.clock import HOUR
 from service.domain.metering.reservation import Reservation
 from service.domain.pricing.price_book import RESERVED
-from service.domain.reconciliation.variance import Billed, Charged, Pair
+from service.domain.reconciliation.variance import Billed, Charged, ComparedPair
 
 Ids = frozenset[str]
 """Of reservations."""
@@ -32,7 +32,7 @@ class BilledHour:
 
     start: int
     strangers: Sequence[Billed]
-    nodes: Sequence[Pair]
+    nodes: Sequence[ComparedPair]
     unused: Sequence[Charged]
 
 
@@ -42,7 +42,7 @@ def reservation_named(resource: str) -> str:
     return found[1] if found else ""
 
 
-def together(hour: BilledHour, reservations: Sequence[Reservation]) -> Iterator[Pair]:
+def together(hour: BilledHour, reservations: Sequence[Reservation]) -> Iterator[ComparedPair]:
     """What is compared in an hour: each row of the bill and of the ledger is in exactly one pair.
 
     A node whose own rows say what we say stays by itself, as do nodes and reservations of which the
@@ -55,10 +55,10 @@ def together(hour: BilledHour, reservations: Sequence[Reservation]) -> Iterator[
     pools = _pools([meant for _, meant in rows if meant], [_taken_from(pair) for pair in loose])
     for row, meant in rows:
         if not meant:
-            yield Pair([row], [])
+            yield ComparedPair([row], [])
     for pool in pools:
         inside = [pair for pair in loose if _taken_from(pair) & pool]
-        yield Pair(
+        yield ComparedPair(
             [
                 *(row for row, meant in rows if meant & pool),
                 *(row for pair in inside for row in pair.billed),
@@ -73,7 +73,7 @@ def together(hour: BilledHour, reservations: Sequence[Reservation]) -> Iterator[
     for one in hour.unused:
         if one.reservation_id not in pooled:
             bought = known.get(one.reservation_id)
-            yield Pair([], [one], [] if bought is None else [bought])
+            yield ComparedPair([], [one], [] if bought is None else [bought])
     for pair in hour.nodes:
         if not (_is_loose(pair) and _taken_from(pair) & pooled):
             yield pair
@@ -115,7 +115,7 @@ def _fits(row: Billed, one: Reservation) -> bool:
     return where and row.generation in ("", one.generation)
 
 
-def _is_loose(pair: Pair) -> bool:
+def _is_loose(pair: ComparedPair) -> bool:
     """Whether a node ran in a reservation, and the bill does not say the same of it by its name."""
     if not _taken_from(pair):
         return False
@@ -123,7 +123,7 @@ def _is_loose(pair: Pair) -> bool:
     return not pair.billed or (as_reserved and not pair.is_exact(pair.cost - pair.amount))
 
 
-def _taken_from(pair: Pair) -> Ids:
+def _taken_from(pair: ComparedPair) -> Ids:
     return frozenset(one.reservation_id for one in pair.charged if one.reservation_id)
 
 

@@ -205,7 +205,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ComparedPair:
     """Both sides of one comparison; either may be empty, and not both. `bought` is what it is of
     where that are reservations, and not one node."""
 

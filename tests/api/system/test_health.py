@@ -19,7 +19,7 @@ from service.application.readiness import ReadinessService
 from service.domain.errors import StoreUnavailable
 from service.domain.nodes.node import NodeState
 from service.store.engine import CONNECTIONS
-from service.store.probe import Probe
+from service.store.probe import DatabaseProbe
 from tests import factories
 from tests.hands import NOON, HandClock
 
@@ -52,7 +52,7 @@ def test_a_service_without_a_daemon_is_ready_and_names_the_projects(client):
 
 
 def test_a_database_that_can_only_be_read_is_not_ready(services, engine):
-    with closing(Probe(f"sqlite:///file:{engine.url.database}?mode=ro&uri=true")) as probe:
+    with closing(DatabaseProbe(f"sqlite:///file:{engine.url.database}?mode=ro&uri=true")) as probe:
         services = replace(services, readiness=ReadinessService(probe, ["lab"]))
         answer = TestClient(create_app(services, None), base_url="http://localhost").get("/readyz")
     assert answer.status_code == 503

@@ -8,7 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from service.application.cleanup.links import MAX_MISSES, LinkService, Misses, Missing
+from service.application.cleanup.links import (
+    MAX_MISSES,
+    LinkService,
+    UnknownLink,
+    UnknownLinkCounter,
+)
 from service.application.nodes.nodes import NodeService
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY, HOUR
@@ -265,13 +270,13 @@ def test_what_somebody_else_wrote_meanwhile_is_not_written_over(units, links, mo
 
 @pytest.mark.parametrize("token", ["", "x" * 43, "x" * 10_000, "\ud800", "%00"])
 def test_a_token_that_nobody_was_given_is_unknown(links, token):
-    assert links.show(token) == Missing()
-    assert links.use(token) == Missing()
+    assert links.show(token) == UnknownLink()
+    assert links.use(token) == UnknownLink()
 
 
 def test_the_hash_of_a_token_is_no_token(units, links):
     token = tokens_of(units, told_of(units))[Verb.KEEP]
-    assert links.show(hash_of(token)) == Missing()
+    assert links.show(hash_of(token)) == UnknownLink()
 
 
 def test_whoever_guesses_is_slowed_down_and_nobody_else(units, links, clock):
@@ -279,18 +284,18 @@ def test_whoever_guesses_is_slowed_down_and_nobody_else(units, links, clock):
     token = tokens_of(units, node)[Verb.KEEP]
     for number in range(MAX_MISSES):
         asked = links.show if number % 2 else links.use
-        assert asked(f"guess-{number}") == Missing()
+        assert asked(f"guess-{number}") == UnknownLink()
         clock.pass_(1)
-    assert links.show("guess") == Missing(retry_after=30)
-    assert links.use("guess") == Missing(retry_after=30)
+    assert links.show("guess") == UnknownLink(retry_after=30)
+    assert links.use("guess") == UnknownLink(retry_after=30)
     assert links.use(token).done
     clock.pass_(30)
-    assert links.show("guess") == Missing()
-    assert links.show("guess") == Missing(retry_after=1)
+    assert links.show("guess") == UnknownLink()
+    assert links.show("guess") == UnknownLink(retry_after=1)
 
 
 def test_a_clock_that_was_set_back_shuts_nobody_out():
-    misses = Misses()
+    misses = UnknownLinkCounter()
     for _ in range(MAX_MISSES):
         assert misses.count(NOON) == 0
     assert misses.count(NOON) == 60

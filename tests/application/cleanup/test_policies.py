@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.application.budgets.budgets import Reach
+from service.application.budgets.budgets import MessageReach
 from service.application.cleanup.cleanup import IdleMode
 from service.application.cleanup.policies import PolicyService
 from service.domain.errors import NotFound, Rejected, StaleVersion
@@ -85,7 +85,7 @@ def test_the_shortest_idle_time_is_what_signals_need_and_is_named(policies):
 
 
 def test_a_private_webhook_is_let_in_where_the_setting_says_so(units, clock):
-    inside = PolicyService(units, Shelf(), clock, [], MODE, Reach(private_webhooks=True))
+    inside = PolicyService(units, Shelf(), clock, [], MODE, MessageReach(private_webhooks=True))
     told = [Recipient("http://10.0.0.1/x", SECRET)]
     assert inside.put("default", RULE, told).recipients == tuple(told)
 

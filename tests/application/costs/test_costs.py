@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from service.application.costs.aggregation import CostTally
-from service.application.costs.costs import CostService, Question
+from service.application.costs.costs import CostQuestion, CostService
 from service.controllers.recording.posting import post
 from service.domain.clock import DAY, HOUR
 from service.domain.metering.attribution import Attribution
@@ -75,7 +75,7 @@ def metered(units, usages, question, tz):
 )
 def test_what_is_posted_is_told_by_any_calendar_of_full_hours(units, nodes, tz, step, window, by):
     usages = lived_through(units, nodes)
-    question = Question(window, by, step, tz)
+    question = CostQuestion(window, by, step, tz)
     report = CostService(units, Shelf(BOOK), lambda: NOW).report(question)
     assert report.rows == metered(units, usages, question, tz)
 
@@ -93,5 +93,5 @@ def test_nothing_that_is_posted_is_metered_anew_where_days_begin_on_a_full_hour(
     monkeypatch.setattr(
         CostTally, "add_usage", lambda _, meter, since: metered.append((meter, since))
     )
-    CostService(units, Shelf(BOOK), clock).report(Question("12d", ("team",), tz=tz))
+    CostService(units, Shelf(BOOK), clock).report(CostQuestion("12d", ("team",), tz=tz))
     assert len(metered) == metered_anew

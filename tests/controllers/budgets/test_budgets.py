@@ -15,7 +15,7 @@ from service.controllers.budgets.budgets import BudgetController
 from service.domain.budgets.budget import Measure, OnExceeded, Period, Scope, Threshold
 from service.domain.clock import DAY, HOUR, rfc3339
 from service.domain.errors import CloudUnavailable
-from service.domain.lifecycle.precedence import Ender
+from service.domain.lifecycle.precedence import EndCause
 from service.domain.metering.attribution import Attribution
 from service.domain.money import NANOS
 from service.domain.nodes.node import Asked, Node, NodeState
@@ -182,7 +182,7 @@ def test_a_node_says_which_budget_deletes_it_and_when(purse, clock):
     policies = PolicyService(purse.units, purse.prices, clock, [], IdleMode())
     _, mine, theirs = exceeded(purse)
     (end,) = policies.with_ends(mine[0].id).ends
-    assert (end.ender, end.at, end.held_by) == (Ender.BUDGET, clock.now + 900, ())
+    assert (end.ender, end.at, end.held_by) == (EndCause.BUDGET, clock.now + 900, ())
     assert end.reason == "the budget 'vision monthly' is exceeded"
     assert policies.with_ends(theirs.id).ends == ()
 

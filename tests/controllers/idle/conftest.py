@@ -16,8 +16,8 @@ from service.controllers.idle.idle import IdleController, IdleManners
 from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.telemetry import Start, TelemetryReader, at_once
 from service.domain.errors import CloudUnavailable
-from service.domain.idle.assess import Times
-from service.domain.idle.cleanup import Watched
+from service.domain.idle.assess import IdleTimes
+from service.domain.idle.cleanup import WatchedNode
 from service.domain.idle.policy import Action
 from service.domain.idle.rollup import ActivityHour
 from service.domain.idle.signal import Kind
@@ -29,7 +29,7 @@ from service.store.unit import Units
 from tests import factories
 from tests.hands import NOON, HandClock
 
-TIMES = Times(warmup=600, telemetry=240, start=900, period=60)
+TIMES = IdleTimes(warmup=600, telemetry=240, start=900, period=60)
 DELETES = IdlePolicy(after_seconds=1_800, grace_seconds=300, action="delete")
 REST = {
     Kind.DUTY_CYCLE: 0.0,
@@ -248,7 +248,7 @@ class IdleLab:
         with self.units.reading() as unit:
             return unit.nodes.get(node_id)
 
-    def course(self, node: Node) -> Watched:
+    def course(self, node: Node) -> WatchedNode:
         """Its course as it is stored now."""
         with self.units.reading() as unit:
             found = unit.idle_courses.get(node.id)

@@ -14,8 +14,8 @@ from service.application.cleanup.coverage import coverage_of
 from service.cloud.ports import Sample
 from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.telemetry import at_once
-from service.domain.idle.assess import Subject
-from service.domain.idle.policy import Action, Applied, Rule
+from service.domain.idle.assess import IdleSubject
+from service.domain.idle.policy import Action, AppliedRule, Rule
 from service.domain.idle.proof import Blocker
 from service.domain.idle.signal import Kind
 from service.domain.nodes.node import IdlePolicy
@@ -362,8 +362,8 @@ def subjects():
         )
         for number in range(20)
     ]
-    applied = Applied(Rule(action=Action.DELETE), "node", 0, Action.DELETE, (), (), "")
-    return [Subject(node, applied) for node in nodes]
+    applied = AppliedRule(Rule(action=Action.DELETE), "node", 0, Action.DELETE, (), (), "")
+    return [IdleSubject(node, applied) for node in nodes]
 
 
 def test_a_project_whose_cloud_is_slow_holds_up_no_other(clock, subjects):
@@ -409,14 +409,14 @@ def test_each_slice_is_read_and_its_workers_are_counted_over_all(clock):
     node = factories.node(
         id="n", cloud_id="qr", attempt=1, supervisor=True, slices=2, hosts=4, chips=16
     )
-    applied = Applied(Rule(action=Action.DELETE), "node", 0, Action.DELETE, (), (), "")
+    applied = AppliedRule(Rule(action=Action.DELETE), "node", 0, Action.DELETE, (), (), "")
     workers: Any = FakeWorkers(clock)
     workers.add("qr-0", 2)
     workers.add("qr-1", 2)
     clock.pass_(300)
     workers.report()
     reader = ReportReader(workers, clock, TIMES, at_once)
-    (found,) = reader.take("lab", [Subject(node, applied)], clock()).subjects
+    (found,) = reader.take("lab", [IdleSubject(node, applied)], clock()).subjects
     assert sorted(found.signals.hosts) == [0, 1, 2, 3]
     assert found.signals.instances[2] == workers.machines["qr-1"][0].instance
     workers.broken.add("qr-1")

@@ -27,7 +27,7 @@ from service.cloud.google.tpus import GoogleTpus
 from service.cloud.rate_limit import Pace, ReportPace
 from service.controllers.inventory.inventory import InventoryController
 from service.controllers.jobs.jobs import JobsController
-from service.controllers.lifecycle.context import Manners, Tools
+from service.controllers.lifecycle.context import Installation, StepContext
 from service.controllers.lifecycle.lifecycle import LifecycleController
 from service.controllers.lifecycle.steps import Steps
 from service.controllers.metering import MeteringController
@@ -164,7 +164,7 @@ class House:
         units = SeamedUnits(*seamed)
         shared = units, cloud, PriceShelf(), clock
         self._inventory = InventoryController(*shared)
-        steps = Steps(Tools(*shared, Manners(install="test", period=TICK)))
+        steps = Steps(StepContext(*shared, Installation(install="test", period=TICK)))
         self._lifecycle = LifecycleController(*shared, steps)
         self._lifecycle.workers = 1
         self._metering = MeteringController(units, PriceShelf(), clock)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.application.nodes.nodes import Filter
+from service.application.nodes.nodes import NodeFilter
 from service.application.placement.quotas import QuotaQuery, QuotaService
 from service.domain.errors import CapacityUnavailable, QuotaExceeded, QuotaTooSmall
 from service.domain.idempotency import RequestKey
@@ -63,7 +63,7 @@ def test_what_was_refused_once_is_refused_at_once(refused: Lab) -> None:
     (fact,) = facts
     assert fact["said"] == str(no_quota())
     assert refused.cloud.count("create") == 1
-    assert len(refused.nodes.page(Filter(), 10, "").read()) == 1, "nothing was written"
+    assert len(refused.nodes.page(NodeFilter(), 10, "").read()) == 1, "nothing was written"
 
 
 def test_the_same_key_is_answered_with_the_node_that_was_asked_for_before(lab: Lab) -> None:

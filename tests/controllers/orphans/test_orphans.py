@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from service.application.orphans import Adopter, OrphanService
 from service.controllers.inventory.inventory import InventoryController
-from service.controllers.lifecycle.context import Manners
+from service.controllers.lifecycle.context import Installation
 from service.controllers.orphans.orphans import GarbageController
 from service.controllers.orphans.queue_models import QUESTIONS, QUIET_SECONDS
 from service.domain.clock import HOUR, rfc3339
@@ -42,7 +42,7 @@ class Yard(Lab):
         super().start_daemon(holder)
         outside: Any = OutsideTransactions(self.cloud, self.engine)
         shared = self.units, outside, PriceShelf(), self.clock
-        self.garbage = GarbageController(*shared, Manners(install="test", period=PERIOD))
+        self.garbage = GarbageController(*shared, Installation(install="test", period=PERIOD))
         self.inventory = InventoryController(*shared, onlookers=(self.garbage,))
         self.orphans = OrphanService(self.units, PriceShelf(), self.clock, [PROJECT])
 

@@ -13,13 +13,13 @@ from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY
 from service.domain.nodes.placement import HardwareKey, Outcome
 from service.domain.placement.quota import Limit, Size, Tier
-from service.store.capacity import Tried
+from service.store.capacity import AttemptCounts
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, cells_of, text_of
 from tests.hands import NOON
 
 KEY = HardwareKey("us-west4-a", "v5litepod-8", "v5e", "spot")
-NEVER = Tried("lab", KEY, 0, 0, 0, 0, 0, 0, 0, NOON)
+NEVER = AttemptCounts("lab", KEY, 0, 0, 0, 0, 0, 0, 0, NOON)
 
 
 def test_before_anything_was_tried_there_is_nothing_to_tell(browser: TestClient) -> None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from fastapi.testclient import TestClient
 
-from service.application.cleanup.cleanup import Brief
+from service.application.cleanup.cleanup import IdleBrief
 from service.dashboard.pages.idle import idle_line, idle_sentence
-from service.domain.idle.cleanup import Watched
+from service.domain.idle.cleanup import WatchedNode
 from service.domain.idle.course import IdleCourse, State
 from service.domain.idle.policy import Action, Policy, Rule, Waste, applied
 from service.domain.idle.proof import IdleVerdict
@@ -31,8 +31,8 @@ def brief(state=State.NOTIFIED, verdict=QUIET, action=Action.DELETE, due_at=DUE,
         factories.spec(), "", {"default": Policy("default", Rule(action=action))}, action
     )
     course = IdleCourse("n", 1, state, NOON - 60)
-    watched = Watched(course, "lab", verdict=verdict, judged_at=NOON, due_at=due_at)
-    return Brief(watched, rule, changes.get("keep"), changes.get("waiting"))
+    watched = WatchedNode(course, "lab", verdict=verdict, judged_at=NOON, due_at=due_at)
+    return IdleBrief(watched, rule, changes.get("keep"), changes.get("waiting"))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def idle_node(lab: Lab, name: str, *, incarnation: int = 1) -> str:
     )
     course = IdleCourse(node.id, incarnation, State.NOTIFIED, lab.clock(), notified_at=lab.clock())
     verdict = replace(QUIET, since=lab.clock() - 2_400)
-    watched = Watched(course, "lab", verdict=verdict, due_at=lab.clock() + 600)
+    watched = WatchedNode(course, "lab", verdict=verdict, due_at=lab.clock() + 600)
     with lab.units() as unit:
         unit.nodes.add(node)
         unit.idle_courses.save([watched])

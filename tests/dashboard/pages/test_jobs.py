@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.api.app import create_app
-from service.application.costs.costs import Question
+from service.application.costs.costs import CostQuestion
 from service.application.jobs import last_lines
 from service.application.jobs.logs import JobLogService
 from service.dashboard.kit.figures import money
@@ -182,7 +182,7 @@ def test_the_costs_of_a_job_alone_are_one_click_away(house: JobHouse, browser: T
     cost = house.jobs.shown(job).cost.cost
     assert cost < house.jobs.cost(node)
     assert f"Cost {money(cost)}" in text_of(costs)
-    report = house.lab.services.costs.report(Question("30d", only={"job": [job.id]}))
+    report = house.lab.services.costs.report(CostQuestion("30d", only={"job": [job.id]}))
     assert report.total == cost
     house.lab.clock.pass_(3_600)
     house.lab.learned(node)

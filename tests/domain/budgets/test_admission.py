@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from service.domain.budgets.admission import (
     OVERRUN_SECONDS,
+    BudgetRoom,
     Hold,
-    Room,
     WorstRate,
     rate_of,
     refusal,
@@ -119,7 +119,7 @@ def test_one_place_without_a_price_leaves_the_worst_case_unknown():
 
 def room(left, **changes):
     budget = factories.budget(on_exceeded=OnExceeded.REFUSE, id="b-1", **changes)
-    return Room(budget, MONTH, 10 * NANOS, HeldAmount(budget.amount - 10 * NANOS - left))
+    return BudgetRoom(budget, MONTH, 10 * NANOS, HeldAmount(budget.amount - 10 * NANOS - left))
 
 
 def test_there_is_room_up_to_the_last_nano_dollar():

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from service.domain.budgets.budget import (
     Measure,
     OnExceeded,
+    Payer,
     Period,
     Scope,
     Threshold,
-    Who,
     calendar,
     check,
     check_currency,
@@ -86,7 +86,7 @@ def test_a_custom_period_is_once():
 
 
 def test_a_scope_covers_those_of_whom_all_is_so_that_it_says():
-    ada = Who("lab", "vision", "ada", "", {"run": "17"})
+    ada = Payer("lab", "vision", "ada", "", {"run": "17"})
     assert Scope().covers(ada)
     assert Scope(team="vision", owner="ada", label=("run", "17")).covers(ada)
     for other in (

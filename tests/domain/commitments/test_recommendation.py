@@ -14,8 +14,8 @@ from service.domain.commitments.recommendation import (
     FEWEST_DAYS,
     MONTH_HOURS,
     ChipSpan,
+    CommitmentRates,
     DailyUse,
-    Rates,
     Recommendation,
     course_of,
     hours_a_day,
@@ -25,7 +25,7 @@ from service.domain.commitments.recommendation import (
 START = 1_790_000_000 // DAY * DAY
 WHOLE = FEWEST_DAYS * DAY
 LIST, ONE_YEAR, THREE_YEARS = 2_700_000_000, 1_890_000_000, 1_215_000_000
-YEAR = Rates(1, LIST, ONE_YEAR)
+YEAR = CommitmentRates(1, LIST, ONE_YEAR)
 
 
 def spans_of(daily: list[list[tuple[int, int]]]) -> list[ChipSpan]:
@@ -50,7 +50,7 @@ def used_by_hour(spans: list[ChipSpan], days: int = FEWEST_DAYS) -> list[int]:
     ]
 
 
-def cost_of(used: list[int], chips: int, rates: Rates) -> int:
+def cost_of(used: list[int], chips: int, rates: CommitmentRates) -> int:
     """What all of the use costs with so many chips committed, added up hour by hour."""
     assert rates.on_demand is not None
     assert rates.committed is not None
@@ -58,7 +58,7 @@ def cost_of(used: list[int], chips: int, rates: Rates) -> int:
     return chips * rates.committed * len(used) + beyond * rates.on_demand
 
 
-def brute_force(used: list[int], rates: Rates) -> int:
+def brute_force(used: list[int], rates: CommitmentRates) -> int:
     """The fewest chips of those that cost the least, of all numbers of them."""
     return min(range(max(used) + 2), key=lambda chips: (cost_of(used, chips, rates), chips))
 
@@ -68,7 +68,7 @@ _DAYS = st.lists(_DAY, min_size=FEWEST_DAYS, max_size=FEWEST_DAYS)
 
 
 @settings(max_examples=25, deadline=None)
-@given(_DAYS, st.sampled_from([YEAR, Rates(3, LIST, THREE_YEARS)]))
+@given(_DAYS, st.sampled_from([YEAR, CommitmentRates(3, LIST, THREE_YEARS)]))
 def test_the_best_number_is_the_cheapest_of_all(daily, rates):
     spans = spans_of(daily)
     found = recommend(course_of(spans, START, FEWEST_DAYS), rates)
@@ -93,7 +93,7 @@ def test_more_use_never_recommends_fewer_chips(daily, more):
 
 
 @settings(max_examples=40, deadline=None)
-@given(_DAYS, st.sampled_from([YEAR, Rates(3, LIST, THREE_YEARS)]))
+@given(_DAYS, st.sampled_from([YEAR, CommitmentRates(3, LIST, THREE_YEARS)]))
 def test_what_is_recommended_pays_in_nine_of_ten_draws(daily, rates):
     found = recommend(course_of(spans_of(daily), START, FEWEST_DAYS), rates)
     assert found.chips <= min(found.best, found.low)
@@ -118,11 +118,11 @@ def test_use_below_break_even_recommends_nothing_for_a_year():
     found = recommend(course, YEAR)
     assert (found.chips, found.best, found.saving) == (0, 0, 0)
     assert found.reason == "no chip was in use for more of the time than breaks even"
-    assert recommend(course, Rates(3, LIST, THREE_YEARS)).chips == 8
+    assert recommend(course, CommitmentRates(3, LIST, THREE_YEARS)).chips == 8
 
 
 def test_the_break_even_itself_does_not_pay_and_a_second_more_does():
-    edge = Rates(1, 24, 12)
+    edge = CommitmentRates(1, 24, 12)
     assert recommend(every_day((12, 5)), edge).chips == 0
     longer = [ChipSpan(one.start, one.end + 1, one.chips) for one in spans_of([[(12, 5)]] * 28)]
     assert recommend(course_of(longer, START, FEWEST_DAYS), edge).chips == 5
@@ -167,9 +167,9 @@ def test_one_day_is_told_as_one():
 @pytest.mark.parametrize(
     ("rates", "reason"),
     [
-        (Rates(1, None, 5), "the price book has no on-demand price"),
-        (Rates(3, 5, None), "the price book has no price cud_3y"),
-        (Rates(1, 5, 5), "committed chips cost no less than what you pay on demand"),
+        (CommitmentRates(1, None, 5), "the price book has no on-demand price"),
+        (CommitmentRates(3, 5, None), "the price book has no price cud_3y"),
+        (CommitmentRates(1, 5, 5), "committed chips cost no less than what you pay on demand"),
     ],
 )
 def test_without_two_prices_that_differ_there_is_a_reason(rates, reason):

@@ -10,9 +10,9 @@ from service.domain.clock import DAY
 from service.domain.costs.habits import (
     OLDER,
     PPM,
-    Lives,
     NodeDay,
-    Usual,
+    NodeLives,
+    UsualDay,
     doubt_of_days,
     mean_and_doubt,
     usual,
@@ -31,13 +31,13 @@ def noise(day):
 
 
 def test_workdays_and_weekends_are_told_apart():
-    assert usual(week_after_week(500, 20), WEEKDAYS) == Usual(500, 20)
-    assert Usual(500, 20).week == 2_540
+    assert usual(week_after_week(500, 20), WEEKDAYS) == UsualDay(500, 20)
+    assert UsualDay(500, 20).week == 2_540
 
 
 def test_a_weekday_that_was_never_seen_costs_what_the_others_do():
-    assert usual([70, 70], [0, 1]) == Usual(70, 70)
-    assert usual([], []) == Usual(0, 0)
+    assert usual([70, 70], [0, 1]) == UsualDay(70, 70)
+    assert usual([], []) == UsualDay(0, 0)
 
 
 def test_a_rush_of_a_week_does_not_make_a_month():
@@ -79,7 +79,7 @@ def days_of(node, first, last, kind="v5e"):
 
 
 def test_where_nothing_is_known_a_node_goes_the_less_the_older_it_is():
-    lives = Lives([], (), 0, 29)
+    lives = NodeLives([], (), 0, 29)
     new, old = lives.lasts("v5e", 0, 2), lives.lasts("v5e", 20, 2)
     assert new == (PPM, 800_000)
     assert old[1] > 980_000
@@ -88,24 +88,24 @@ def test_where_nothing_is_known_a_node_goes_the_less_the_older_it_is():
 def test_the_chances_of_a_node_are_those_of_its_kind():
     short = [one for day in range(1, 28) for one in days_of(f"s-{day}", day, day, "short")]
     long = [one for day in range(1, 4) for one in days_of(f"l-{day}", day, 28, "long")]
-    lives = Lives([*short, *long], {"l-1", "l-2", "l-3"}, 0, 29)
+    lives = NodeLives([*short, *long], {"l-1", "l-2", "l-3"}, 0, 29)
     assert lives.lasts("short", 0, 2)[1] < 200_000
     assert lives.lasts("long", 10, 2)[1] > 900_000
 
 
 def test_a_node_that_ran_on_the_first_day_that_is_known_is_taken_to_be_older():
-    lives = Lives(days_of("old", 0, 28), {"old"}, 0, 29)
+    lives = NodeLives(days_of("old", 0, 28), {"old"}, 0, 29)
     assert (lives.born("old"), lives.born("never seen")) == (-OLDER, 29)
 
 
 def test_launches_are_the_share_of_nodes_that_are_younger_than_the_days_ahead():
     """Nodes of two days, one a day: half of each day's cost is of nodes that are new."""
     rows = [one for day in range(1, 28) for one in days_of(f"n-{day}", day, day + 1)]
-    shares = Lives(rows, (), 0, 29).new_by("v5e", 4)
+    shares = NodeLives(rows, (), 0, 29).new_by("v5e", 4)
     assert shares == sorted(shares)
     assert 240_000 < shares[0] < 270_000
     assert shares[2:] == [PPM, PPM]
-    assert Lives(rows, (), 0, 29).new_by("v6e", 2) == [0, 0]
+    assert NodeLives(rows, (), 0, 29).new_by("v6e", 2) == [0, 0]
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from service.domain.idle.course import BLIND_SECONDS, IdleCourse, State, Tell, advance, due_at
-from service.domain.idle.policy import SHIPPED, Action, Applied, Rule, Waste, with_waste
+from service.domain.idle.course import BLIND_SECONDS, IdleCourse, Notice, State, advance, due_at
+from service.domain.idle.policy import SHIPPED, Action, AppliedRule, Rule, Waste, with_waste
 from service.domain.idle.proof import Blocker, IdleVerdict
 from service.domain.idle.signal import Level
 
@@ -27,7 +27,7 @@ IDLE = quiet(T - DELAY - AFTER)
 
 def policy(action=Action.DELETE, also=()):
     rule = Rule(AFTER, GRACE, action, frozenset(also))
-    return Applied(rule, "default", 1, action, (), SHIPPED.recipients, "")
+    return AppliedRule(rule, "default", 1, action, (), SHIPPED.recipients, "")
 
 
 def move(course, verdict, at=T, applied=None, *, is_warm=True, is_kept=False):
@@ -42,7 +42,7 @@ def notified(at=T, **changes):
 
 def test_an_idle_node_is_told_of_first_and_due_after_its_grace():
     first = move(START, IDLE)
-    assert (first.course.state, first.tell, first.is_due) == (State.NOTIFIED, Tell.IDLE, False)
+    assert (first.course.state, first.tell, first.is_due) == (State.NOTIFIED, Notice.IDLE, False)
     early = move(first.course, IDLE, T + GRACE - 1)
     assert (early.tell, early.is_due) == (None, False)
     assert move(early.course, IDLE, T + GRACE).is_due
@@ -66,7 +66,7 @@ def test_a_rest_that_began_after_the_notice_is_told_of_anew():
     """Nobody looked while the node worked once more: its people were told of another rest."""
     before, later = notified(), T + 3 * AFTER
     again = move(before, quiet(T + AFTER), later)
-    assert (again.tell, again.is_due) == (Tell.IDLE, False)
+    assert (again.tell, again.is_due) == (Notice.IDLE, False)
     assert (again.course.notified_at, again.course.since) == (later, later)
     assert not move(again.course, quiet(T + AFTER), later + GRACE - 1).is_due
     assert move(again.course, quiet(T + AFTER), later + GRACE).is_due
@@ -76,17 +76,17 @@ def test_an_end_that_a_policy_took_back_is_announced_anew():
     softened = move(notified(), IDLE, T + 60, policy(Action.NOTIFY))
     assert (softened.tell, due_at(softened.course, policy(Action.NOTIFY))) == (None, None)
     again = move(softened.course, IDLE, T + 10 * GRACE)
-    assert (again.tell, again.is_due) == (Tell.IDLE, False)
+    assert (again.tell, again.is_due) == (Notice.IDLE, False)
     assert due_at(again.course, policy()) == T + 11 * GRACE
 
 
 @pytest.mark.parametrize("waste", list(Waste))
 def test_waste_that_the_policy_does_not_mean_has_no_end_and_what_follows_it_is_announced(waste):
     wasted = move(START, replace(IDLE, waste=waste))
-    assert wasted.tell is Tell.IDLE
+    assert wasted.tell is Notice.IDLE
     assert due_at(wasted.course, with_waste(policy(), waste)) is None
     after = move(wasted.course, IDLE, T + 10 * GRACE)
-    assert (after.tell, after.is_due) == (Tell.IDLE, False)
+    assert (after.tell, after.is_due) == (Notice.IDLE, False)
     assert due_at(after.course, policy()) == T + 11 * GRACE
 
 
@@ -136,7 +136,7 @@ def test_the_owner_is_told_after_two_hours_without_sight_and_once_a_day_from_the
     for minute in range(0, 3 * 24 * 60, 10):
         moved = move(course, UNKNOWN, T + 60 * minute)
         course = moved.course
-        if moved.tell is Tell.BLIND:
+        if moved.tell is Notice.BLIND:
             told.append(60 * minute)
     assert told == [BLIND_SECONDS, BLIND_SECONDS + 86_400, BLIND_SECONDS + 2 * 86_400]
 
@@ -149,7 +149,7 @@ def test_observing_tells_nobody_and_ends_nothing():
 
 def test_notifying_ends_nothing():
     moved = move(START, IDLE, applied=policy(Action.NOTIFY))
-    assert moved.tell is Tell.IDLE
+    assert moved.tell is Notice.IDLE
     later = move(moved.course, IDLE, T + 10 * GRACE, policy(Action.NOTIFY))
     assert (later.tell, later.is_due) == (None, False)
     assert due_at(later.course, policy(Action.NOTIFY)) is None
@@ -158,7 +158,7 @@ def test_notifying_ends_nothing():
 def test_who_was_told_of_less_is_told_again_and_has_the_whole_grace():
     told = move(START, IDLE, applied=policy(Action.NOTIFY)).course
     moved = move(told, IDLE, T + 10 * GRACE)
-    assert (moved.tell, moved.is_due) == (Tell.IDLE, False)
+    assert (moved.tell, moved.is_due) == (Notice.IDLE, False)
     assert move(moved.course, IDLE, T + 11 * GRACE).is_due
 
 
@@ -180,9 +180,9 @@ def test_waste_is_told_of_and_ended_only_where_the_policy_means_it(waste):
 
 def test_a_host_that_is_busy_with_a_crash_loop_does_not_block():
     looping = replace(IDLE, waste=Waste.CRASH_LOOP, proved_since=T, blockers=(Blocker.HOST_BUSY,))
-    assert move(START, looping, applied=policy(also=[Waste.CRASH_LOOP])).tell is Tell.IDLE
+    assert move(START, looping, applied=policy(also=[Waste.CRASH_LOOP])).tell is Notice.IDLE
     told = move(START, looping)
-    assert (told.course.state, told.tell) == (State.NOTIFIED, Tell.IDLE)
+    assert (told.course.state, told.tell) == (State.NOTIFIED, Notice.IDLE)
     assert not move(told.course, looping, T + 10 * GRACE).is_due
     open_session = replace(looping, blockers=(Blocker.SESSION,))
     kept = move(START, open_session, applied=policy(also=[Waste.CRASH_LOOP]))
@@ -211,7 +211,7 @@ def test_a_kept_node_gets_no_notice_and_the_whole_grace_once_that_is_over():
     still = move(kept.course, quiet(T - 2 * AFTER), T + 3 * GRACE, is_kept=True)
     assert (still.course.since, still.tell) == (T + 10, None)
     free = move(still.course, quiet(T - 2 * AFTER), T + 4 * GRACE)
-    assert (free.course.state, free.tell) == (State.NOTIFIED, Tell.IDLE)
+    assert (free.course.state, free.tell) == (State.NOTIFIED, Notice.IDLE)
     assert due_at(free.course, policy()) == T + 5 * GRACE
 
 
@@ -219,4 +219,4 @@ def test_a_keep_that_ends_before_signals_come_back_has_made_the_notice_void():
     lost = move(notified(), UNKNOWN, T + 60)
     kept = move(lost.course, UNKNOWN, T + 120, is_kept=True)
     back = move(kept.course, quiet(T - 2 * AFTER), T + 3 * GRACE)
-    assert (back.tell, back.is_due) == (Tell.IDLE, False)
+    assert (back.tell, back.is_due) == (Notice.IDLE, False)

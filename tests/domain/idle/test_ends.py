@@ -6,15 +6,15 @@ import pytest
 
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import HOUR
-from service.domain.idle.assess import Subject
-from service.domain.idle.cleanup import Cleanup, RailHold, Watched
+from service.domain.idle.assess import IdleSubject
+from service.domain.idle.cleanup import Cleanup, RailHold, WatchedNode
 from service.domain.idle.course import IdleCourse, State
 from service.domain.idle.ends import End, EndOutlook, ends_of
 from service.domain.idle.policy import Action, applied
 from service.domain.idle.proof import IdleVerdict
 from service.domain.idle.rails import Rail
 from service.domain.idle.signal import Level
-from service.domain.lifecycle.precedence import Ender, Holder
+from service.domain.lifecycle.precedence import EndCause, Holder
 from service.domain.nodes.keep import LABEL, Keep
 from service.domain.nodes.node import Asked, IdlePolicy, NodeState
 from tests import factories
@@ -32,12 +32,12 @@ def outlook(cleanup=Cleanup("lab"), own_job="", **changes):  # noqa: B008 - froz
 
 def watched(node, level=Level.QUIET):
     course = IdleCourse(node.id, node.attempt, State.NOTIFIED, NOON, NOON, Action.DELETE)
-    return Watched(course, "lab", verdict=IdleVerdict(level, "why"), due_at=NOON + 900)
+    return WatchedNode(course, "lab", verdict=IdleVerdict(level, "why"), due_at=NOON + 900)
 
 
 def of_idle(action="delete", ceiling=Action.DELETE, cleanup=None, level=Level.QUIET, keep=None):
     node = factories.sent(**READY, idle=IdlePolicy(action=action))
-    subject = Subject(node, applied(node.spec, "", {}, ceiling), keep=keep)
+    subject = IdleSubject(node, applied(node.spec, "", {}, ceiling), keep=keep)
     seen = EndOutlook(node, cleanup or Cleanup("lab"), subject, watched(node, level))
     return ends_of(seen, NOON)
 
@@ -56,22 +56,22 @@ def of_idle(action="delete", ceiling=Action.DELETE, cleanup=None, level=Level.QU
 )
 def test_a_time_to_live_is_held_by_keep_and_pause_and_by_no_rail(found, at, held_by):
     (end,) = ends_of(found, NOON)
-    assert (end.ender, end.at, end.held_by) == (Ender.TTL, at, held_by)
+    assert (end.ender, end.at, end.held_by) == (EndCause.TTL, at, held_by)
 
 
 def test_the_end_of_a_job_is_held_by_a_keep_alone():
     mark = {"ends_after_keep": "job 7 is SUCCEEDED"}
     (end,) = ends_of(outlook(PAUSED, **KEPT, **mark), NOON)
-    assert end == End(Ender.JOB_END, "job 7 is SUCCEEDED", NOON + HOUR, (Holder.KEEP,))
+    assert end == End(EndCause.JOB_END, "job 7 is SUCCEEDED", NOON + HOUR, (Holder.KEEP,))
     (end,) = ends_of(outlook(own_job="7"), NOON)
-    assert end == End(Ender.JOB_END, "it goes with job 7", None)
+    assert end == End(EndCause.JOB_END, "it goes with job 7", None)
 
 
 def test_google_ends_a_flex_start_node_whatever_holds():
     flex = {"provisioning_model": ProvisioningModel.FLEX_START, "ttl_seconds": 2 * HOUR}
     first, second = ends_of(outlook(PAUSED, **flex), NOON)
-    assert (first.ender, first.at, first.held_by) == (Ender.GOOGLE, NOON + HOUR, ())
-    assert second.ender is Ender.TTL
+    assert (first.ender, first.at, first.held_by) == (EndCause.GOOGLE, NOON + HOUR, ())
+    assert second.ender is EndCause.TTL
 
 
 def test_the_first_budget_ends_a_node_and_nothing_holds_it():
@@ -81,8 +81,8 @@ def test_the_first_budget_ends_a_node_and_nothing_holds_it():
         budgets={"b": NOON + 9, "a": NOON},
     )
     budget, ttl = ends_of(found, NOON)
-    assert budget == End(Ender.BUDGET, "the budget 'a' is exceeded", NOON)
-    assert (ttl.ender, ttl.held_by) == (Ender.TTL, (Holder.KEEP, Holder.PAUSE))
+    assert budget == End(EndCause.BUDGET, "the budget 'a' is exceeded", NOON)
+    assert (ttl.ender, ttl.held_by) == (EndCause.TTL, (Holder.KEEP, Holder.PAUSE))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_the_first_budget_ends_a_node_and_nothing_holds_it():
 )
 def test_idleness_is_held_by_all_of_them(changes, held_by):
     (end,) = of_idle(**changes)
-    assert (end.ender, end.at, end.held_by) == (Ender.IDLE, NOON + 900, held_by)
+    assert (end.ender, end.at, end.held_by) == (EndCause.IDLE, NOON + 900, held_by)
     assert end.reason == "its own policy deletes idle nodes"
 
 
@@ -117,4 +117,4 @@ def test_what_is_being_deleted_has_no_other_end(changes):
 def test_the_strongest_stands_first():
     mark = {"ends_after_keep": "job 7 is SUCCEEDED"}
     found = ends_of(outlook(ttl_seconds=HOUR, **KEPT, **mark), NOON)
-    assert [end.ender for end in found] == [Ender.JOB_END, Ender.TTL]
+    assert [end.ender for end in found] == [EndCause.JOB_END, EndCause.TTL]

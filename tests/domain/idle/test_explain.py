@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from service.domain.idle.assess import Subject, Times
+from service.domain.idle.assess import IdleSubject, IdleTimes
 from service.domain.idle.explain import HELD, OLD, SCHEDULED, Claim, explain_signals
-from service.domain.idle.policy import Action, Applied, Rule
-from service.domain.idle.proof import UNREAD, Family, Host, JobActivity, Signals
+from service.domain.idle.policy import Action, AppliedRule, Rule
+from service.domain.idle.proof import UNREAD, Host, JobActivity, MetricFamily, Signals
 from service.domain.idle.signal import MONITORED, Kind, Level, Reading, read
 from tests import factories
 
 NOW, AFTER = 1_000_000, 3_600
-TIMES = Times(warmup=600, telemetry=240, start=900, period=60)
+TIMES = IdleTimes(warmup=600, telemetry=240, start=900, period=60)
 UNTIL = NOW - TIMES.telemetry
 LONG_AGO = NOW - 4 * AFTER
-PRESENT = dict.fromkeys(MONITORED, Family.PRESENT)
-ABSENT = dict.fromkeys(MONITORED, Family.ABSENT)
+PRESENT = dict.fromkeys(MONITORED, MetricFamily.PRESENT)
+ABSENT = dict.fromkeys(MONITORED, MetricFamily.ABSENT)
 RULE = Rule(idle_after_seconds=AFTER, action=Action.DELETE)
-APPLIED = Applied(RULE, "node", 0, Action.DELETE, (), (), "")
+APPLIED = AppliedRule(RULE, "node", 0, Action.DELETE, (), (), "")
 
 
 def track(kind, *spans):
@@ -34,7 +34,7 @@ def explained(kind=None, spans=(), *, families=PRESENT, until=None, signals=None
     tracks = {} if kind is None else {(0, kind): track(kind, *spans)}
     given = {"hosts": {}, "asked_at": None, "unread_since": None, **(signals or {})}
     node = factories.node(attempt=1, state_since=LONG_AGO - 600, up_since=LONG_AGO - 600)
-    subject = Subject(node, APPLIED, signals=Signals(tracks, **given), **changes)
+    subject = IdleSubject(node, APPLIED, signals=Signals(tracks, **given), **changes)
     found = explain_signals(subject, families, TIMES, NOW, until)
     return {one.signal: one for one in found}
 
@@ -75,9 +75,9 @@ def test_coverage_is_of_the_idle_time_up_to_the_newest_seconds(start, end, until
 @pytest.mark.parametrize(
     ("family", "end", "level", "reason"),
     [
-        (Family.PRESENT, UNTIL - 300, Level.QUIET, "at rest since"),
-        (Family.PRESENT, UNTIL - 301, Level.UNKNOWN, "has stopped"),
-        (Family.FAILED, NOW, Level.UNKNOWN, "cannot be read"),
+        (MetricFamily.PRESENT, UNTIL - 300, Level.QUIET, "at rest since"),
+        (MetricFamily.PRESENT, UNTIL - 301, Level.UNKNOWN, "has stopped"),
+        (MetricFamily.FAILED, NOW, Level.UNKNOWN, "cannot be read"),
     ],
 )
 def test_a_metric_that_stopped_or_cannot_be_read_is_unknown(family, end, level, reason):
@@ -89,7 +89,7 @@ def test_a_metric_that_stopped_or_cannot_be_read_is_unknown(family, end, level, 
 
 
 def test_a_metric_that_cannot_be_read_and_never_was_is_shown_without_a_value():
-    found = explained(families={**PRESENT, Kind.CPU: Family.FAILED})
+    found = explained(families={**PRESENT, Kind.CPU: MetricFamily.FAILED})
     assert set(found) == {Kind.CPU}
     one = found[Kind.CPU]
     assert (one.level, one.reason) == (Level.UNKNOWN, "cannot be read")

@@ -11,13 +11,13 @@ from service.domain.idle.proof import (
     REPORT_AGE,
     ActivityEvidence,
     Blocker,
-    Family,
     Host,
     JobActivity,
+    MetricFamily,
     judge,
     shown_at_work,
 )
-from service.domain.idle.signal import MONITORED, Kind, Level, Reading, Track, read
+from service.domain.idle.signal import MONITORED, Kind, Level, Reading, SignalTrack, read
 
 NOW, DELAY, AFTER = 100_000, 240, 3_600
 UNTIL = NOW - DELAY
@@ -41,7 +41,7 @@ WORK = {
     Kind.NETWORK: 5e6,
     Kind.DEVICE: 1.0,
 }
-PRESENT = dict.fromkeys(MONITORED, Family.PRESENT)
+PRESENT = dict.fromkeys(MONITORED, MetricFamily.PRESENT)
 
 
 def track(kind, *spans, value=None):
@@ -97,7 +97,7 @@ def test_a_node_at_rest_by_every_metric_is_idle():
 
 @pytest.mark.parametrize("chips", [0.0, 4.0])
 @pytest.mark.parametrize("seen_until", [UNTIL - 301, NOW])
-@pytest.mark.parametrize("family", list(Family))
+@pytest.mark.parametrize("family", list(MetricFamily))
 def test_scheduled_chips_count_neither_way(chips, seen_until, family):
     scheduled = track(Kind.SCHEDULED_CHIPS, (LONG_AGO, seen_until, chips))
     tracks = {(0, Kind.SCHEDULED_CHIPS): scheduled}
@@ -163,14 +163,14 @@ def test_a_metric_that_had_data_for_this_node_and_stopped_is_unknown(kind):
 
 @pytest.mark.parametrize("kind", list(REST))
 def test_a_metric_that_cannot_be_read_is_unknown(kind):
-    found = verdict(at_rest(families={**PRESENT, kind: Family.FAILED}))
+    found = verdict(at_rest(families={**PRESENT, kind: MetricFamily.FAILED}))
     assert found.level is Level.UNKNOWN
     assert "cannot be read" in found.lacking[0]
 
 
 @pytest.mark.parametrize("kind", [Kind.DUTY_CYCLE, Kind.TENSORCORE, Kind.TENSORCORE_IDLE])
 def test_a_metric_that_a_project_does_not_have_counts_neither_way(kind):
-    without = at_rest(families={**PRESENT, kind: Family.ABSENT}, without=[(0, kind)])
+    without = at_rest(families={**PRESENT, kind: MetricFamily.ABSENT}, without=[(0, kind)])
     assert is_idle(without)
 
 
@@ -178,9 +178,9 @@ def test_one_device_metric_proves_rest_and_none_does_not():
     device = (Kind.DUTY_CYCLE, Kind.TENSORCORE, Kind.TENSORCORE_IDLE)
     for kind in device:
         others = [(0, other) for other in device if other != kind]
-        families = {**PRESENT, **{other: Family.ABSENT for _, other in others}}
+        families = {**PRESENT, **{other: MetricFamily.ABSENT for _, other in others}}
         assert is_idle(at_rest(without=others, families=families))
-    none = {**PRESENT, **dict.fromkeys(device, Family.ABSENT)}
+    none = {**PRESENT, **dict.fromkeys(device, MetricFamily.ABSENT)}
     found = verdict(at_rest(without=[(0, kind) for kind in device], families=none))
     assert found.level is Level.UNKNOWN
     assert found.lacking[0].startswith("device of worker 0")
@@ -189,7 +189,7 @@ def test_one_device_metric_proves_rest_and_none_does_not():
 def test_chips_alone_prove_no_rest():
     kinds = (Kind.ACTIVE_CHIPS, Kind.UTILIZED_CHIPS, Kind.CPU, Kind.NETWORK)
     device = (Kind.DUTY_CYCLE, Kind.TENSORCORE, Kind.TENSORCORE_IDLE)
-    families = {**PRESENT, **dict.fromkeys(device, Family.ABSENT)}
+    families = {**PRESENT, **dict.fromkeys(device, MetricFamily.ABSENT)}
     assert verdict(at_rest(kinds=kinds, families=families)).level is Level.UNKNOWN
 
 
@@ -198,7 +198,7 @@ def test_an_accelerator_that_never_started_is_at_rest_while_its_host_is_seen():
     assert is_idle(never)
     assert verdict(never_started(without=[(0, Kind.CPU)])).level is Level.UNKNOWN
     assert verdict(replace(never, tracks={})).level is Level.UNKNOWN
-    absent = replace(never, families={**PRESENT, Kind.DUTY_CYCLE: Family.ABSENT})
+    absent = replace(never, families={**PRESENT, Kind.DUTY_CYCLE: MetricFamily.ABSENT})
     assert verdict(absent).level is Level.UNKNOWN
 
 
@@ -310,7 +310,7 @@ def test_a_job_without_progress_and_a_crash_loop_are_waste():
 
 
 def test_the_report_of_the_supervisor_is_enough_without_monitoring():
-    absent = dict.fromkeys(MONITORED, Family.ABSENT)
+    absent = dict.fromkeys(MONITORED, MetricFamily.ABSENT)
     tracks = {key: found for worker in (0, 1) for key, found in reported(worker).items()}
     alone = ActivityEvidence(2, LONG_AGO, tracks, absent, asked_at=NOW)
     assert is_idle(alone)
@@ -319,7 +319,7 @@ def test_the_report_of_the_supervisor_is_enough_without_monitoring():
 
 
 def test_a_device_that_is_held_is_told_by_another_metric_or_not_at_all():
-    absent = dict.fromkeys(MONITORED, Family.ABSENT)
+    absent = dict.fromkeys(MONITORED, MetricFamily.ABSENT)
     held = track(Kind.DEVICE, (LONG_AGO, NOW - 900), (NOW - 900, NOW, 1.0))
     hosts = {0: Host(NOW, holder="process 7 (jupyter) holds /dev/vfio/0")}
     alone = ActivityEvidence(
@@ -349,10 +349,10 @@ def test_a_stale_reading_is_none():
 
 
 def test_a_track_is_what_the_builder_of_these_tests_makes():
-    assert track(Kind.CPU, (0, 60)) == Track(60, 2.0, Level.QUIET, ((0, 60),))
+    assert track(Kind.CPU, (0, 60)) == SignalTrack(60, 2.0, Level.QUIET, ((0, 60),))
 
 
-ABSENT = dict.fromkeys(MONITORED, Family.ABSENT)
+ABSENT = dict.fromkeys(MONITORED, MetricFamily.ABSENT)
 SHORT = 1_200
 """So short that the time between two reports is more than a tenth of it."""
 REPORTED = (Kind.DEVICE, Kind.REPORTED_CPU, Kind.REPORTED_NETWORK)
@@ -421,7 +421,7 @@ def test_a_device_that_is_held_is_not_at_rest_however_long_the_host_is():
     [
         {"hosts": {}},
         {"hosts": {0: Host(NOW - 5_000, "process 7 (python) holds /dev/vfio/0")}},
-        {"families": dict.fromkeys(MONITORED, Family.FAILED)},
+        {"families": dict.fromkeys(MONITORED, MetricFamily.FAILED)},
     ],
 )
 def test_a_node_whose_signals_do_not_come_is_not_seen(changes):

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from service.domain.idle.rails import (
     LOST_SECONDS,
-    Begun,
+    BegunEnd,
     Breaker,
-    Due,
+    DueNode,
     NodeSight,
     Rail,
     is_mass,
@@ -24,13 +24,13 @@ NOW, PERIOD = 1_000_000, 60
 
 def due(*hourly, shares=None):
     return [
-        Due(f"n{number}", (shares or {}).get(number, f"node:n{number}"), price)
+        DueNode(f"n{number}", (shares or {}).get(number, f"node:n{number}"), price)
         for number, price in enumerate(hourly)
     ]
 
 
 def ended(*instants, share="owner:grace"):
-    return [Begun(at, share) for at in instants]
+    return [BegunEnd(at, share) for at in instants]
 
 
 def test_the_dearest_go_first_and_three_at_once_at_most():
@@ -116,7 +116,7 @@ def test_each_that_waits_is_told_when_its_own_turn_can_come():
     st.integers(1, 200),
     st.lists(
         st.builds(
-            Begun,
+            BegunEnd,
             st.integers(NOW - 8_000, NOW) | st.integers(NOW - 90, NOW),
             st.integers(0, 4).map("owner:{}".format),
         ),
@@ -124,7 +124,7 @@ def test_each_that_waits_is_told_when_its_own_turn_can_come():
     ),
 )
 def test_no_rail_is_ever_passed_and_everybody_has_a_place(drawn, live, begun):
-    nodes = [Due(f"n{n}", f"owner:{who}", price) for n, (price, who) in enumerate(drawn)]
+    nodes = [DueNode(f"n{n}", f"owner:{who}", price) for n, (price, who) in enumerate(drawn)]
     found = paced(nodes, live, begun, NOW, PERIOD)
     recent = [one for one in begun if abs(NOW - one.at) < 3_600]
     just = [one for one in begun if NOW - one.at <= 45]

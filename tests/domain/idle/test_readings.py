@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.cloud.ports import Sample
-from service.domain.idle.proof import Family
+from service.domain.idle.proof import MetricFamily
 from service.domain.idle.readings import (
     FamilyRead,
     WorkerNames,
@@ -115,19 +115,19 @@ def test_the_order_of_the_samples_does_not_matter(drawn, random):
 @pytest.mark.parametrize(
     ("seen_at", "read_at", "expected"),
     [
-        (NOW - 100, NOW - 60, Family.PRESENT),
-        (NOW - 86_399, NOW, Family.PRESENT),
-        (NOW - 86_400, NOW, Family.ABSENT),
-        (None, NOW, Family.ABSENT),
-        (None, NOW - 180, Family.ABSENT),
-        (None, NOW - 181, Family.FAILED),
-        (NOW - 200, NOW - 181, Family.FAILED),
-        (None, None, Family.FAILED),
+        (NOW - 100, NOW - 60, MetricFamily.PRESENT),
+        (NOW - 86_399, NOW, MetricFamily.PRESENT),
+        (NOW - 86_400, NOW, MetricFamily.ABSENT),
+        (None, NOW, MetricFamily.ABSENT),
+        (None, NOW - 180, MetricFamily.ABSENT),
+        (None, NOW - 181, MetricFamily.FAILED),
+        (NOW - 200, NOW - 181, MetricFamily.FAILED),
+        (None, None, MetricFamily.FAILED),
     ],
 )
 def test_a_metric_is_absent_only_by_a_read_that_succeeded(seen_at, read_at, expected):
     assert family_of(FamilyRead(seen_at, read_at), NOW, 180) is expected
-    assert family_of(FamilyRead(seen_at, read_at, "no answer"), NOW, 180) is Family.FAILED
+    assert family_of(FamilyRead(seen_at, read_at, "no answer"), NOW, 180) is MetricFamily.FAILED
 
 
 @pytest.mark.parametrize(

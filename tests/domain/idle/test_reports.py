@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from service.domain.idle.assess import REPORT_PAUSE, Subject, Times, has_fresh_reports
-from service.domain.idle.cleanup import Watched
+from service.domain.idle.assess import REPORT_PAUSE, IdleSubject, IdleTimes, has_fresh_reports
+from service.domain.idle.cleanup import WatchedNode
 from service.domain.idle.course import IdleCourse, State
-from service.domain.idle.policy import Action, Applied, Rule
+from service.domain.idle.policy import Action, AppliedRule, Rule
 from service.domain.idle.proof import Blocker, Host, IdleVerdict, Signals
 from service.domain.idle.report import WorkerActivity, WorkerReport
 from service.domain.idle.reports import (
@@ -22,15 +22,15 @@ from service.domain.idle.reports import (
     pause_of,
     with_answers,
 )
-from service.domain.idle.signal import Kind, Level, Track
+from service.domain.idle.signal import Kind, Level, SignalTrack
 from service.domain.nodes.keep import Keep
 from service.domain.nodes.node import NodeState
 from tests import factories
 from tests.hands import NOON
 
-TIMES = Times(warmup=600, telemetry=240, start=900, period=60)
+TIMES = IdleTimes(warmup=600, telemetry=240, start=900, period=60)
 SEEN = {
-    (0, kind): Track(NOON - 60, 0.0, Level.QUIET)
+    (0, kind): SignalTrack(NOON - 60, 0.0, Level.QUIET)
     for kind in (Kind.DUTY_CYCLE, Kind.CPU, Kind.NETWORK)
 }
 COVERED = Signals(tracks=SEEN, instances={0: "1"})
@@ -38,7 +38,7 @@ QUIET = IdleVerdict(Level.QUIET, "at rest", since=NOON - 3_000, proved_since=NOO
 UNKNOWN = IdleVerdict(Level.UNKNOWN, "no")
 
 
-APPLIED = Applied(Rule(1_800, 300, Action.DELETE), "node", 0, Action.DELETE, (), (), "")
+APPLIED = AppliedRule(Rule(1_800, 300, Action.DELETE), "node", 0, Action.DELETE, (), (), "")
 
 
 def make_subject(node_id="n-1", signals=COVERED, hosts=1, **changes):
@@ -46,12 +46,12 @@ def make_subject(node_id="n-1", signals=COVERED, hosts=1, **changes):
         id=node_id, attempt=1, supervisor=True, state=NodeState.READY, up_since=NOON - 9_000
     )
     node = replace(node, spec=replace(node.spec, hosts=hosts, **changes.pop("spec", {})))
-    return Subject(node, APPLIED, signals=signals, **changes)
+    return IdleSubject(node, APPLIED, signals=signals, **changes)
 
 
 def make_watched(state=State.QUIET, verdict=QUIET, due_at=None, node_id="n-1", **course):
     made = IdleCourse(node_id, course.pop("incarnation", 1), state, NOON - 60, **course)
-    return Watched(made, "lab", verdict=verdict, judged_at=NOON - 60, due_at=due_at)
+    return WatchedNode(made, "lab", verdict=verdict, judged_at=NOON - 60, due_at=due_at)
 
 
 def chosen(*subjects, tried=None):

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.idle.activity import ActivitySlot
-from service.domain.idle.rollup import ActivityHour, Lately, slots_of, with_lately, with_rest
-from service.domain.idle.signal import Kind, Reading, Track, read
+from service.domain.idle.rollup import ActivityHour, UnwrittenUse, slots_of, with_lately, with_rest
+from service.domain.idle.signal import Kind, Reading, SignalTrack, read
 
 START = 3_600 * 100
 EMPTY = ActivityHour("n", 1, START)
@@ -18,7 +18,7 @@ def reading(start, end, value, kind=Kind.DUTY_CYCLE, worker=0):
 
 
 def tracks(*readings):
-    found: dict[tuple[int, Kind], Track] = {}
+    found: dict[tuple[int, Kind], SignalTrack] = {}
     for one in readings:
         key = one.worker, one.kind
         found[key] = read(found.get(key), one, 0)
@@ -26,14 +26,14 @@ def tracks(*readings):
 
 
 def with_readings(hour, readings):
-    lately = Lately()
+    lately = UnwrittenUse()
     for one in readings:
         lately.add(one)
     return with_lately(hour, lately)
 
 
 def worked(hour, start, end):
-    lately = Lately()
+    lately = UnwrittenUse()
     lately.add_work(start, end)
     return with_lately(hour, lately)
 

@@ -6,36 +6,36 @@ from dataclasses import replace
 
 import pytest
 
-from service.domain.idle.assess import Assessed, Subject, Times
-from service.domain.idle.cleanup import Cleanup, Watched
-from service.domain.idle.course import IdleCourse, Moved, State
-from service.domain.idle.policy import Action, Applied, Rule
+from service.domain.idle.assess import AssessedNode, IdleSubject, IdleTimes
+from service.domain.idle.cleanup import Cleanup, WatchedNode
+from service.domain.idle.course import CourseChange, IdleCourse, State
+from service.domain.idle.policy import Action, AppliedRule, Rule
 from service.domain.idle.proof import Host, IdleVerdict, Signals
 from service.domain.idle.rails import Breaker, Rail
 from service.domain.idle.round import RoundFacts, decide
-from service.domain.idle.signal import Kind, Level, Track
-from service.domain.lifecycle.absence import Census
+from service.domain.idle.signal import Kind, Level, SignalTrack
+from service.domain.lifecycle.absence import FleetCensus
 from service.domain.lifecycle.precedence import Holder
 from tests import factories
 
 NOW = 1_000_000
-TIMES = Times(warmup=600, telemetry=240, start=900, period=60)
-APPLIED = Applied(Rule(action=Action.DELETE), "node", 0, Action.DELETE, (), (), "")
+TIMES = IdleTimes(warmup=600, telemetry=240, start=900, period=60)
+APPLIED = AppliedRule(Rule(action=Action.DELETE), "node", 0, Action.DELETE, (), (), "")
 QUIET = IdleVerdict(Level.QUIET, "every device is at rest", since=NOW - 9_000)
-FACTS = RoundFacts(NOW, NOW - 10_000, 10, Census(10, 0))
+FACTS = RoundFacts(NOW, NOW - 10_000, 10, FleetCensus(10, 0))
 
 
 def node(number, *, is_due=True, verdict=QUIET, hourly=1_000, **changes):
     made = factories.node(id=f"n{number}", owner=f"o{number}", attempt=1, state_since=NOW - 10_000)
     course = IdleCourse(made.id, 1, State.NOTIFIED, NOW - 900)
-    watched = Watched(course, "lab", verdict=verdict, judged_at=NOW - 60)
-    subject = Subject(made, APPLIED, hourly=hourly)
-    one = Assessed(subject, watched, verdict, Moved(course, is_due=is_due))
+    watched = WatchedNode(course, "lab", verdict=verdict, judged_at=NOW - 60)
+    subject = IdleSubject(made, APPLIED, hourly=hourly)
+    one = AssessedNode(subject, watched, verdict, CourseChange(course, is_due=is_due))
     return replace(one, **changes)
 
 
 def busy(count, start=100):
-    moved = Moved(IdleCourse("b", 1, State.ACTIVE, NOW))
+    moved = CourseChange(IdleCourse("b", 1, State.ACTIVE, NOW))
     work = IdleVerdict(Level.ACTIVE, "at work")
     return [node(start + one, verdict=work, moved=moved, is_due=False) for one in range(count)]
 
@@ -90,7 +90,7 @@ def test_nothing_goes_before_this_daemon_has_read_every_metric_itself():
     [
         {"held_by": (Holder.KEEP,)},
         {"is_told": False},
-        {"moved": Moved(IdleCourse("x", 1, State.QUIET, 0))},
+        {"moved": CourseChange(IdleCourse("x", 1, State.QUIET, 0))},
     ],
 )
 def test_what_is_held_back_does_not_go(changes):
@@ -104,7 +104,7 @@ def test_what_is_held_back_does_not_go(changes):
         (None, {"held_since": NOW - 899}, Rail.START, NOW + 1),
         (None, {"drift": 61.0}, Rail.CLOCK, NOW + 900),
         (None, {"drift": -61.0}, Rail.CLOCK, NOW + 900),
-        (None, {"census": Census(9, 3)}, Rail.INVENTORY, None),
+        (None, {"census": FleetCensus(9, 3)}, Rail.INVENTORY, None),
         (
             Cleanup("lab", breaker=Breaker(opened_at=NOW - 60, reason="why", fresh_since=NOW - 60)),
             {},
@@ -127,8 +127,8 @@ def test_a_rail_holds_everything_and_says_until_when(before, facts, rail, until)
     [
         {"held_since": NOW - 900},
         {"drift": 60.0},
-        {"census": Census(9, 2)},
-        {"census": Census(100, 10)},
+        {"census": FleetCensus(9, 2)},
+        {"census": FleetCensus(100, 10)},
     ],
 )
 def test_what_is_just_in_order_holds_nothing(facts):
@@ -153,7 +153,10 @@ def test_the_hour_begins_anew_when_a_signal_is_lost_and_ends_when_fewer_are_idle
     six = [node(number) for number in range(6)]
     first = round_of(six).cleanup
     blind = node(
-        7, verdict=IdleVerdict(Level.UNKNOWN, "?"), is_due=False, moved=Moved(six[0].moved.course)
+        7,
+        verdict=IdleVerdict(Level.UNKNOWN, "?"),
+        is_due=False,
+        moved=CourseChange(six[0].moved.course),
     )
     known = [*six, node(7)]
     lost = round_of([*six, blind], first, known, now=NOW + 60).cleanup
@@ -224,7 +227,7 @@ def test_nodes_that_were_made_together_do_not_come_to_rest_together():
     def made(number, level, ended):
         one = node(number, is_due=False, verdict=IdleVerdict(level, "?"))
         made_at = replace(one.subject.node, up_since=NOW - 600, state_since=NOW - 600)
-        track = Track(NOW - 60, 0.0, Level.QUIET, (), NOW - 600 + ended)
+        track = SignalTrack(NOW - 60, 0.0, Level.QUIET, (), NOW - 600 + ended)
         signals = Signals(tracks={(0, Kind.TENSORCORE_IDLE): track})
         return replace(
             one,

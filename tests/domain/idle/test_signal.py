@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.idle import signal
-from service.domain.idle.signal import Kind, Level, Reading, Track, level_of, read
+from service.domain.idle.signal import Kind, Level, Reading, SignalTrack, level_of, read
 
 
 def duty(start, end, value):
@@ -122,8 +122,8 @@ between = st.lists(
 @given(between, st.randoms(use_true_random=False))
 def test_no_order_of_readings_shows_more_rest_than_the_order_of_time(pairs, random):
     readings = [duty(60 * minute, 60 * minute + 60, value) for minute, value in pairs]
-    in_order = follow(*sorted(readings)) or Track(0, 0, Level.QUIET)
-    shuffled = follow(*random.sample(readings, len(readings))) or Track(0, 0, Level.QUIET)
+    in_order = follow(*sorted(readings)) or SignalTrack(0, 0, Level.QUIET)
+    shuffled = follow(*random.sample(readings, len(readings))) or SignalTrack(0, 0, Level.QUIET)
     for start in range(0, 780, 60):
         assert shuffled.covered(start, start + 60) <= in_order.covered(start, start + 60)
     assert in_order.level is not Level.ACTIVE or shuffled.level is Level.ACTIVE
@@ -155,7 +155,7 @@ def test_the_short_cut_for_more_of_the_same_changes_no_track(kind, pieces):
 @given(minutes)
 def test_rest_is_what_readings_cover_since_the_last_work(pairs):
     readings = [duty(60 * minute, 60 * minute + 60, value) for minute, value in pairs]
-    track = follow(*readings) or Track(0, 0, Level.QUIET)
+    track = follow(*readings) or SignalTrack(0, 0, Level.QUIET)
     worked = max((minute for minute, value in pairs if value > 5), default=-1)
     expected = sum(60 for minute, _ in pairs if minute > worked)
     assert track.covered(0, 60 * 41) == expected
@@ -178,13 +178,13 @@ def test_rest_is_what_readings_cover_since_the_last_work(pairs):
 )
 def test_work_after_work_is_read_as_all_readings_are(kind, value, level, at_rest, broken_at):
     """A track without any rest takes a short way where the reading shows work, and no other."""
-    before = Track(100, 1.0, Level.QUIET, (), 100)
+    before = SignalTrack(100, 1.0, Level.QUIET, (), 100)
     after = read(before, Reading(0, kind, 100, 160, value), 0)
     assert (after.end, after.value, after.level) == (160, value, level)
     assert (after.at_rest, after.broken_at) == (at_rest, broken_at)
 
 
 def test_work_keeps_what_later_work_has_said():
-    before = Track(100, 80.0, Level.ACTIVE, (), 400, 90)
+    before = SignalTrack(100, 80.0, Level.ACTIVE, (), 400, 90)
     after = read(before, Reading(0, Kind.DUTY_CYCLE, 100, 160, 80.0), 0)
     assert (after.broken_at, after.between_until) == (400, 90)

@@ -8,7 +8,7 @@ from service.domain.errors import CapacityUnavailable
 from service.domain.lifecycle.absence import (
     CONFIRM_SECONDS,
     Absence,
-    Census,
+    FleetCensus,
     judge,
     never_came,
     told,
@@ -19,7 +19,7 @@ from service.domain.nodes.operation import Operation
 from tests import factories
 from tests.hands import NOON
 
-FEW = Census(40, 4)
+FEW = FleetCensus(40, 4)
 LATER = NOON + CONFIRM_SECONDS
 
 
@@ -46,7 +46,7 @@ def test_it_takes_two_lists_and_a_minute(missed_at, misses, now, expected):
     [(1, 1, False), (2, 2, False), (3, 3, True), (30, 3, False), (29, 3, True), (100, 11, True)],
 )
 def test_more_than_two_and_a_tenth_at_once_is_too_many(wanted, missing, too_many):
-    census = Census(wanted, missing)
+    census = FleetCensus(wanted, missing)
     node = factories.node(missed_at=NOON, misses=2)
     expected = Absence.TOO_MANY if too_many else Absence.CERTAIN
     assert judge(node, census, LATER) is expected
@@ -76,6 +76,6 @@ def test_what_never_came_cannot_be_gone():
 
 
 def test_what_a_human_is_told_names_the_number_and_what_to_do():
-    said = told(Census(40, 12), "lab")
+    said = told(FleetCensus(40, 12), "lab")
     assert "12 of the 40 nodes of project lab" in said
     assert "delete those that are really gone" in said

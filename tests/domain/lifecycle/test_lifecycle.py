@@ -17,7 +17,7 @@ from service.domain.lifecycle.lifecycle import (
     retry_delay,
     wait_delay,
 )
-from service.domain.lifecycle.step import Look, NodeStep
+from service.domain.lifecycle.step import NodeLook, NodeStep
 from service.domain.nodes.deletion import making_room, overdue_since, wanted_since, with_room
 from service.domain.nodes.node import Asked, NodeState
 from service.domain.nodes.ownership import LABEL_ID, LABEL_INSTALL, is_ours, labels_for
@@ -50,7 +50,7 @@ UP = {"cloud_uid": "7001", "ready_at": NOON, "up_since": NOON, "operation": ""}
 def step(asked, stored, sight, operation=None, now=SOON):
     node = factories.sent(asked=asked, **stored)
     shown = None if sight is None else factories.sight(node, state=sight)
-    return next_step(node, Look(shown, operation), now)
+    return next_step(node, NodeLook(shown, operation), now)
 
 
 @pytest.mark.parametrize(("sent_again_at", "ours"), [(None, False), (0, False), (7, True)])
@@ -207,7 +207,7 @@ def test_a_stranger_that_bears_the_name_is_never_touched(
     for asked in ALL_ASKED:
         node = factories.sent(asked=asked, **stored)
         stranger = factories.sight(node, state=state, uid="9999", labels={LABEL_ID: "another"})
-        steps.append(next_step(node, Look(stranger, operation), now))
+        steps.append(next_step(node, NodeLook(stranger, operation), now))
     assert steps == [wanted, wanted, unwanted]
     assert not {NodeStep.DELETE, NodeStep.REPLACE, NodeStep.START, NodeStep.STOP} & set(steps)
 
@@ -241,7 +241,7 @@ def test_the_labels_of_a_node_cannot_be_overridden_by_its_caller():
 
 def test_a_late_or_doubled_tick_comes_to_the_same_answer():
     node = factories.sent(**UP)
-    look = Look(factories.sight(node))
+    look = NodeLook(factories.sight(node))
     assert {next_step(node, look, now) for now in (NOON, NOON, LATER, LATER + 10**6)} == {
         NodeStep.SETTLE
     }

@@ -6,7 +6,7 @@ import pytest
 
 from service.domain.errors import CapacityUnavailable
 from service.domain.lifecycle.loss import befell
-from service.domain.lifecycle.step import Look
+from service.domain.lifecycle.step import NodeLook
 from tests import factories
 from tests.factories import ZONE
 from tests.garbage import cloud_node, ticket
@@ -22,42 +22,42 @@ NO_ROOM = CapacityUnavailable("no capacity")
 @pytest.mark.parametrize(
     ("look", "said"),
     [
-        (Look(TAKEN), "it was preempted in us-west4-a"),
-        (Look(OVER), "it was terminated in us-west4-a"),
+        (NodeLook(TAKEN), "it was preempted in us-west4-a"),
+        (NodeLook(OVER), "it was terminated in us-west4-a"),
         (
-            Look(None, queue=ticket(state="SUSPENDED", initiator="SERVICE")),
+            NodeLook(None, queue=ticket(state="SUSPENDED", initiator="SERVICE")),
             f"{SUSPENDED}: Google reclaimed its nodes",
         ),
         (
-            Look(TAKEN, queue=ticket(state="SUSPENDING")),
+            NodeLook(TAKEN, queue=ticket(state="SUSPENDING")),
             f"{SUSPENDED}: Google reclaimed its nodes",
         ),
         (
-            Look(None, queue=ticket(state="SUSPENDED", initiator="USER")),
+            NodeLook(None, queue=ticket(state="SUSPENDED", initiator="USER")),
             f"{SUSPENDED}: it was deleted or reset outside this service",
         ),
         (
-            Look(None, queue=ticket(state="FAILED", error=NO_ROOM)),
+            NodeLook(None, queue=ticket(state="FAILED", error=NO_ROOM)),
             "its queued resource in us-west4-a failed: no capacity",
         ),
         (
-            Look(None, queue=ticket(state="ACTIVE")),
+            NodeLook(None, queue=ticket(state="ACTIVE")),
             "its node is no longer there in us-west4-a, though its queued resource still is",
         ),
         (
-            Look(UP, operation=factories.operation("create", done=True, error=NO_ROOM)),
+            NodeLook(UP, operation=factories.operation("create", done=True, error=NO_ROOM)),
             "it failed in us-west4-a: no capacity",
         ),
         (
-            Look(None, queue=ticket(state="ACTIVE"), slices=(UP, TAKEN)),
+            NodeLook(None, queue=ticket(state="ACTIVE"), slices=(UP, TAKEN)),
             "slice 1 of 2 was preempted in us-west4-a",
         ),
         (
-            Look(None, slices=(TAKEN, None, TAKEN, UP)),
+            NodeLook(None, slices=(TAKEN, None, TAKEN, UP)),
             f"slices 0 and 2 of 4 were preempted, and slice 1 of 4 was {MISSING}",
         ),
         (
-            Look(None, slices=(OVER,) * 8),
+            NodeLook(None, slices=(OVER,) * 8),
             "slices 0, 1, 2, 3, 4 and 3 more of 8 were terminated in us-west4-a",
         ),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.domain.lifecycle.precedence import Ender, Holder, decide
+from service.domain.lifecycle.precedence import EndCause, Holder, decide
 
 KEEP, UNKNOWN, JOB = Holder.KEEP, Holder.UNKNOWN, Holder.BUSY_JOB
 RAILS, PAUSE, MODE = Holder.RAILS, Holder.PAUSE, Holder.MODE
@@ -13,13 +13,13 @@ RAILS, PAUSE, MODE = Holder.RAILS, Holder.PAUSE, Holder.MODE
 @pytest.mark.parametrize(
     ("ender", "held_by"),
     [
-        (Ender.PERSON, set()),
-        (Ender.GOOGLE, set()),
-        (Ender.JOB_END, {KEEP}),
-        (Ender.BUDGET, set()),
-        (Ender.TTL, {KEEP, PAUSE}),
-        (Ender.IDLE, {KEEP, UNKNOWN, JOB, RAILS, PAUSE, MODE, Holder.NOTICE}),
-        (Ender.ORPHAN, {KEEP}),
+        (EndCause.PERSON, set()),
+        (EndCause.GOOGLE, set()),
+        (EndCause.JOB_END, {KEEP}),
+        (EndCause.BUDGET, set()),
+        (EndCause.TTL, {KEEP, PAUSE}),
+        (EndCause.IDLE, {KEEP, UNKNOWN, JOB, RAILS, PAUSE, MODE, Holder.NOTICE}),
+        (EndCause.ORPHAN, {KEEP}),
     ],
 )
 def test_what_holds_each_back(ender, held_by):
@@ -30,10 +30,10 @@ def test_what_holds_each_back(ender, held_by):
 
 
 def test_the_strongest_that_nothing_holds_back_decides_and_the_others_are_shown():
-    found = decide([Ender.IDLE, Ender.BUDGET, Ender.TTL], [])
-    assert (found.ender, found.others) == (Ender.BUDGET, (Ender.TTL, Ender.IDLE))
-    kept = decide([Ender.IDLE, Ender.BUDGET, Ender.TTL], [KEEP])
-    assert kept.ender is Ender.BUDGET, "a cap is a cap"
-    assert decide([Ender.IDLE, Ender.TTL], [KEEP]).ender is None
-    assert decide([Ender.IDLE, Ender.TTL], [RAILS]).ender is Ender.TTL
+    found = decide([EndCause.IDLE, EndCause.BUDGET, EndCause.TTL], [])
+    assert (found.ender, found.others) == (EndCause.BUDGET, (EndCause.TTL, EndCause.IDLE))
+    kept = decide([EndCause.IDLE, EndCause.BUDGET, EndCause.TTL], [KEEP])
+    assert kept.ender is EndCause.BUDGET, "a cap is a cap"
+    assert decide([EndCause.IDLE, EndCause.TTL], [KEEP]).ender is None
+    assert decide([EndCause.IDLE, EndCause.TTL], [RAILS]).ender is EndCause.TTL
     assert decide([], []).ender is None

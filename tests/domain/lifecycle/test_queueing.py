@@ -12,7 +12,7 @@ from service.domain.errors import CapacityUnavailable
 from service.domain.lifecycle.in_flight import IN_FLIGHT_SECONDS
 from service.domain.lifecycle.lifecycle import next_step
 from service.domain.lifecycle.queueing import NODES_WITHIN_SECONDS, STUCK_SECONDS, needs_nodes
-from service.domain.lifecycle.step import Look, NodeStep
+from service.domain.lifecycle.step import NodeLook, NodeStep
 from service.domain.nodes.node import Asked, NodeState, Place
 from service.domain.nodes.ownership import LABEL_ID
 from service.domain.nodes.queued_resource import IN_LINE, QueuedResource, QueueState, meaning
@@ -41,7 +41,7 @@ def ticket(node, state, **changes):
 def step(node, state=None, sight=None, operation=None, now=SOON):
     queue = None if state is None else ticket(node, state)
     shown = None if sight is None else factories.sight(node, state=sight)
-    return next_step(node, Look(shown, operation, queue), now)
+    return next_step(node, NodeLook(shown, operation, queue), now)
 
 
 WANTED = {
@@ -182,9 +182,9 @@ def test_a_node_that_outlives_its_ticket_lives_and_goes_by_itself(sight, wanted,
 def test_somebody_elses_ticket_under_our_name_is_left_alone():
     node = queued(operation="", unanswered_at=NOON)
     foreign = ticket(node, QueueState.ACTIVE, labels={LABEL_ID: "another"})
-    assert next_step(node, Look(None, None, foreign), SOON) is NodeStep.CONFLICT
+    assert next_step(node, NodeLook(None, None, foreign), SOON) is NodeStep.CONFLICT
     leaving = replace(node, asked=ABSENT, unanswered_at=None)
-    assert next_step(leaving, Look(None, None, foreign), LATER) is NodeStep.CLOSE
+    assert next_step(leaving, NodeLook(None, None, foreign), LATER) is NodeStep.CLOSE
 
 
 def pair(states, **changes):
@@ -212,13 +212,13 @@ def pair(states, **changes):
 )
 def test_a_group_is_as_good_as_its_worst_slice(states, expected):
     node, sights = pair(states)
-    look = Look(None, None, ticket(node, QueueState.ACTIVE), sights)
+    look = NodeLook(None, None, ticket(node, QueueState.ACTIVE), sights)
     assert next_step(node, look, SOON) is expected
 
 
 def test_a_group_that_lost_a_slice_is_replaced_whole():
     node, sights = pair([NodeState.READY, None], up_since=NOON)
-    look = Look(None, None, ticket(node, QueueState.ACTIVE), sights)
+    look = NodeLook(None, None, ticket(node, QueueState.ACTIVE), sights)
     assert next_step(node, look, SOON) is NodeStep.REPLACE
 
 

@@ -11,7 +11,7 @@ from service.domain.catalog.provisioning import Architecture
 from service.domain.errors import CapacityUnavailable, Conflict, Rejected, RuntimeMismatch
 from service.domain.lifecycle.lifecycle import next_step
 from service.domain.lifecycle.reimaging import Software, settled, undone, wanted
-from service.domain.lifecycle.step import Look, NodeStep
+from service.domain.lifecycle.step import NodeLook, NodeStep
 from service.domain.nodes.node import Asked, NodeState
 from tests import factories
 from tests.hands import NOON
@@ -134,12 +134,12 @@ FAILED = reimage(done=True, error=CapacityUnavailable("no"))
 def test_the_step_follows_from_the_wish_and_the_sight(shown, state, operation, step):
     node = wanted(legacy(), NEW, NOON)
     sight = factories.sight(node, state=state, runtime_version=shown)
-    assert next_step(node, Look(sight, operation), NOON) is step
+    assert next_step(node, NodeLook(sight, operation), NOON) is step
 
 
 def test_a_version_that_the_cloud_spells_otherwise_is_no_reason_to_reimage():
     sight = factories.sight(legacy(), runtime_version="2.12")
-    assert next_step(legacy(), Look(sight), NOON) is NodeStep.SETTLE
+    assert next_step(legacy(), NodeLook(sight), NOON) is NodeStep.SETTLE
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_version_that_the_cloud_spells_otherwise_is_no_reason_to_reimage():
 def test_what_was_asked_for_since_goes_first(asked, state, step):
     node = replace(wanted(legacy(), NEW, NOON), asked=asked)
     sight = factories.sight(node, state=state, runtime_version="2.12.0")
-    assert next_step(node, Look(sight), NOON) is step
+    assert next_step(node, NodeLook(sight), NOON) is step
 
 
 def test_the_wish_ends_granted_or_given_up():

@@ -10,10 +10,10 @@ import pytest
 
 from service.domain.idle.cleanup import RailHold
 from service.domain.idle.links import Verb
-from service.domain.idle.policy import Action, Applied, Format, Recipient, Rule, Waste
+from service.domain.idle.policy import Action, AppliedRule, Format, Recipient, Rule, Waste
 from service.domain.idle.proof import IdleVerdict, Signals
 from service.domain.idle.rails import Rail
-from service.domain.idle.signal import Kind, Level, Track
+from service.domain.idle.signal import Kind, Level, SignalTrack
 from service.domain.notifications.letters import plain, slack_of, text_of
 from service.domain.notifications.node_messages import (
     IdleLook,
@@ -41,9 +41,9 @@ MAIL = Recipient(emails=("ada@example.com",))
 def look(*, action=Action.DELETE, limits=(), node=None, **changes):
     """What one look at an idle node showed."""
     rule = Rule(3_600, 900, Action.DELETE)
-    applied = Applied(rule, "team:vision", 3, action, limits, (), "")
+    applied = AppliedRule(rule, "team:vision", 3, action, limits, (), "")
     verdict = IdleVerdict(Level.QUIET, "every device is at rest", since=SINCE, coverage=97)
-    signals = Signals({(0, Kind.DUTY_CYCLE): Track(NOON - 240, 0.5, Level.QUIET)})
+    signals = Signals({(0, Kind.DUTY_CYCLE): SignalTrack(NOON - 240, 0.5, Level.QUIET)})
     node = node or factories.node(name="train", id="n-1", attempt=2)
     base = IdleLook(node, applied, verdict, signals, hourly=9_600_000_000)
     return replace(base, **changes)
@@ -260,7 +260,7 @@ def test_a_long_text_is_cut():
 
 
 def applied(*recipients):
-    return Applied(Rule(), "default", 0, Action.NOTIFY, (), recipients, "default")
+    return AppliedRule(Rule(), "default", 0, Action.NOTIFY, (), recipients, "default")
 
 
 @pytest.mark.parametrize(

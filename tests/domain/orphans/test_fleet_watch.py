@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.orphans.fleet_watch import WINDOW_SECONDS, Watch, watched
+from service.domain.orphans.fleet_watch import WINDOW_SECONDS, FleetWatch, watched
 from service.domain.orphans.orphan import OrphanVerdict
 from service.domain.orphans.verdict import verdict
 from tests.garbage import LONG, PERIOD, orphan, watch
@@ -51,7 +51,7 @@ def test_no_freeze_outlives_a_window_of_looks_that_show_the_same(row, size):
     assert around.most == size
 
 
-def slid(*sizes: int, every: int = PERIOD) -> Watch:
+def slid(*sizes: int, every: int = PERIOD) -> FleetWatch:
     """A fleet of ten that was looked at again and again, and has shown these sizes."""
     around, now = watch(), NOON
     for size in sizes:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from service.domain.nodes.node import NodeState
 from service.domain.nodes.ownership import LABEL_ID, LABEL_INSTALL
-from service.domain.orphans.fleet_watch import EVERYWHERE, WINDOW_SECONDS, Watch
+from service.domain.orphans.fleet_watch import EVERYWHERE, WINDOW_SECONDS, FleetWatch
 from service.domain.orphans.orphan import STEWARD, Orphan, OrphanKind, OrphanVerdict
 from service.domain.orphans.verdict import (
     LOOKS,
-    Finding,
+    OrphanFinding,
     OrphanMove,
     allowance,
     classify,
@@ -31,7 +31,7 @@ CERTAIN, DOUBTFUL = True, False
 DOUBT = "it is in doubt"
 THEIRS = {LABEL_ID: ID, LABEL_INSTALL: "another"}
 QR: dict[str, Any] = {"queued": True, "uid": ""}
-OVER = Finding(OrphanKind.OURS)
+OVER = OrphanFinding(OrphanKind.OURS)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ orphans = st.builds(
     next_try_at=st.none() | st.just(NOON),
 )
 watches = st.none() | st.builds(
-    Watch,
+    FleetWatch,
     since=st.integers(NOON - 2_000, NOON),
     asked=st.integers(NOON - 20, NOON),
     sizes=st.lists(st.integers(0, 20), max_size=4, unique=True).map(
@@ -298,11 +298,13 @@ def test_what_was_in_doubt_and_becomes_certain_waits_anew():
 
 
 def test_what_was_certain_and_falls_into_doubt_says_why_and_is_not_written_again():
-    doubt = Finding(OrphanKind.OURS, DOUBT)
+    doubt = OrphanFinding(OrphanKind.OURS, DOUBT)
     after = seen(orphan(), shown(), doubt, NOON, PERIOD)
     assert (after.certain, after.verdict, after.reason) == (False, OrphanVerdict.LEAVE, DOUBT)
     assert seen(after, shown(), doubt, NOON + 15, PERIOD) is after
-    other = seen(after, shown(), Finding(OrphanKind.OURS, "for another reason"), NOON + 15, PERIOD)
+    other = seen(
+        after, shown(), OrphanFinding(OrphanKind.OURS, "for another reason"), NOON + 15, PERIOD
+    )
     assert other.reason == "for another reason"
 
 
@@ -317,9 +319,9 @@ def test_what_is_seen_again_need_not_be_asked_for_by_name():
 
 BY_ITSELF = {"wanted": "delete", "asked_by": STEWARD, "next_try_at": NOON}
 BY_SOMEONE = {"wanted": "delete", "asked_by": "caller", "next_try_at": NOON}
-NOT_OURS = Finding(OrphanKind.STRANGER, DOUBT)
-LEFT = Finding(OrphanKind.LEFTOVER)
-UNSURE = Finding(OrphanKind.OURS, DOUBT)
+NOT_OURS = OrphanFinding(OrphanKind.STRANGER, DOUBT)
+LEFT = OrphanFinding(OrphanKind.LEFTOVER)
+UNSURE = OrphanFinding(OrphanKind.OURS, DOUBT)
 
 
 @pytest.mark.parametrize(
@@ -382,7 +384,7 @@ def test_a_queued_resource_waits_for_the_node_that_is_at_work():
 def test_nothing_that_is_not_ours_is_deleted_unless_its_name_was_repeated(
     one, kind, certain, allowed, confirmed
 ):
-    finding = Finding(kind, "" if certain else DOUBT)
+    finding = OrphanFinding(kind, "" if certain else DOUBT)
     for wish in (BY_ITSELF, BY_SOMEONE, {"wanted": ""}):
         asked = replace(one, confirmed=confirmed, **wish)
         move = next_move(asked, one.shown, finding, allowed, occupied=False)

@@ -14,10 +14,10 @@ from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import CapacityUnavailable, QuotaExceeded
 from service.domain.placement.quota import (
     HardwareAmount,
-    Holding,
     Limit,
     LimitStanding,
     QuotaFit,
+    QuotaHolding,
     Size,
     Tier,
     claim_of,
@@ -48,7 +48,7 @@ def claim(zone="us-east5-a", name="v6e-8", model="on_demand", chips=None):
 
 
 def holding(*, used=True, granted_at=None, **of):
-    return Holding(claim(**of), used, granted_at)
+    return QuotaHolding(claim(**of), used, granted_at)
 
 
 def refused(zone="us-east5-a", name="v6e-8", error=None, **changes):

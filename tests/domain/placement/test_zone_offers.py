@@ -9,7 +9,7 @@ from service.domain.placement.zone_offers import (
     DOUBT_SECONDS,
     KEEP_SECONDS,
     WITHOUT_SECONDS,
-    Offered,
+    OfferedTypes,
     refusal,
 )
 from tests import factories
@@ -24,7 +24,7 @@ VERSIONS = ("v2-alpha-tpuv5", "v2-alpha-tpuv5-lite", "tpu-ubuntu2204-base")
     [(VERSIONS, TYPES), ((), TYPES), (VERSIONS, ()), ((), ())],
 )
 def test_a_zone_that_lists_it_or_lists_nothing_is_asked(versions, types):
-    assert refusal(factories.spec(), "us-west4-a", Offered(versions, types, NOON)) is None
+    assert refusal(factories.spec(), "us-west4-a", OfferedTypes(versions, types, NOON)) is None
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_zone_that_lists_it_or_lists_nothing_is_asked(versions, types):
     ],
 )
 def test_a_zone_that_lacks_it_refuses_with_the_nearest_that_it_has(changes, said, closest):
-    refused = refusal(factories.spec(**changes), "us-west4-a", Offered(VERSIONS, TYPES, NOON))
+    refused = refusal(factories.spec(**changes), "us-west4-a", OfferedTypes(VERSIONS, TYPES, NOON))
     assert isinstance(refused, InvalidRequest)
     assert str(refused).startswith(f"us-west4-a does not list {said}")
     names = refused.facts["closest"]
@@ -62,4 +62,4 @@ def test_a_zone_that_lacks_it_refuses_with_the_nearest_that_it_has(changes, said
     ],
 )
 def test_a_list_is_good_for_an_hour_and_its_lack_for_some_minutes(versions, age, within, fresh):
-    assert Offered(versions, TYPES, NOON).is_fresh(NOON + age, within) is fresh
+    assert OfferedTypes(versions, TYPES, NOON).is_fresh(NOON + age, within) is fresh

@@ -13,7 +13,7 @@ from service.domain.errors import Rejected
 from service.domain.pricing.discounts import Discount
 from service.domain.pricing.feed import changes, check_not_past, check_open, open_since
 from service.domain.pricing.price_book import DEVICE_HOUR, PriceBook, Sku, check_price
-from service.domain.pricing.skus import Quote
+from service.domain.pricing.skus import SkuQuote
 from tests import factories
 from tests.hands import NOON
 
@@ -24,7 +24,9 @@ OCTOBER = parse_rfc3339("2026-10-01T00:00:00Z")
 
 def quote(nanos=1_500_000_000, effective_at=NOON - 30 * DAY, **changed):
     """The price list's word on v5e on demand in us-west4."""
-    return replace(Quote(V5E, nanos, effective_at, "S-1", "TpuV5e running in Las Vegas"), **changed)
+    return replace(
+        SkuQuote(V5E, nanos, effective_at, "S-1", "TpuV5e running in Las Vegas"), **changed
+    )
 
 
 def added(book, *quotes, now=NOON):

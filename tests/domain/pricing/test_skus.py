@@ -13,9 +13,9 @@ from service.domain.pricing.skus import (
     CLOUD_TPU,
     COMPUTE_ENGINE,
     PriceTier,
-    Quote,
     SkuFacts,
-    Unread,
+    SkuQuote,
+    UnreadSku,
     is_about_tpus,
     read,
 )
@@ -44,7 +44,7 @@ def legacy(description: str, units: int = 8, nanos: int = 0, **changes) -> SkuFa
     return facts(description, service=CLOUD_TPU, regions=("us-central1",), tiers=tiers, **changes)
 
 
-def quote_of(one: SkuFacts) -> Quote:
+def quote_of(one: SkuFacts) -> SkuQuote:
     reading = read([one])
     assert (reading.look_alikes, reading.refused) == ((), ())
     (quote,) = reading.quotes
@@ -201,8 +201,8 @@ def test_two_skus_that_differ_in_a_price_give_none_and_name_each_other():
     assert [quote.sku.generation for quote in reading.quotes] == ["v5e"]
     said = "says another price for v6e on_demand in us-east5"
     assert reading.refused == (
-        Unread("AAAA-BBBB-CCCC", "TpuV6e running in Columbus", f"OTHER {said}"),
-        Unread("OTHER", "TpuV6e running in Ohio", f"AAAA-BBBB-CCCC {said}"),
+        UnreadSku("AAAA-BBBB-CCCC", "TpuV6e running in Columbus", f"OTHER {said}"),
+        UnreadSku("OTHER", "TpuV6e running in Ohio", f"AAAA-BBBB-CCCC {said}"),
     )
 
 

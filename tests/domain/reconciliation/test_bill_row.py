@@ -9,7 +9,7 @@ import pytest
 
 from service.domain.errors import Rejected
 from service.domain.reconciliation.bill_file import Shape, read_bill
-from service.domain.reconciliation.bill_row import BillRow, Skip, converted, instant, nanos
+from service.domain.reconciliation.bill_row import BillRow, SkipReason, converted, instant, nanos
 from service.domain.reconciliation.bill_sku import CLOUD_TPU, COMMITMENT, COMPUTE, BillSku, tpu_sku
 from tests.bills import csv_of, detailed_csv, flat, focus_csv, json_lines, row
 
@@ -196,10 +196,10 @@ def test_chip_seconds_come_from_the_first_quantity_that_is_one_of_time(changes, 
 @pytest.mark.parametrize(
     ("changes", "made"),
     [
-        ({"project.id": "theirs"}, Skip.OTHER_PROJECT),
-        ({"project.id": "theirs", "currency": "EUR"}, Skip.OTHER_PROJECT),
-        ({"sku.description": "Nvidia L4 GPU running in Las Vegas"}, Skip.NOT_TPU),
-        ({"service.id": "95FF-2EF5-5EA1"}, Skip.NOT_TPU),
+        ({"project.id": "theirs"}, SkipReason.OTHER_PROJECT),
+        ({"project.id": "theirs", "currency": "EUR"}, SkipReason.OTHER_PROJECT),
+        ({"sku.description": "Nvidia L4 GPU running in Las Vegas"}, SkipReason.NOT_TPU),
+        ({"service.id": "95FF-2EF5-5EA1"}, SkipReason.NOT_TPU),
     ],
 )
 def test_a_row_that_is_none_of_ours_is_passed_over(changes, made):

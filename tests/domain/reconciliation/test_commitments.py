@@ -10,13 +10,15 @@ from service.domain.reconciliation.commitments import (
     MOST_NODES,
     BilledUsage,
     CommitmentCounter,
+    CommitmentKey,
     Fee,
-    Sold,
     shares,
 )
 
-FEE = Sold("", "2026-11", "v6e", "Commitment v1: TpuV6e running in Columbus for 1 Year", "", "")
-SOLD = Sold("", "2026-11", "v6e", "TpuV6e running in Columbus", "us-east5", "us-east5-a")
+FEE = CommitmentKey(
+    "", "2026-11", "v6e", "Commitment v1: TpuV6e running in Columbus for 1 Year", "", ""
+)
+SOLD = CommitmentKey("", "2026-11", "v6e", "TpuV6e running in Columbus", "us-east5", "us-east5-a")
 
 
 @given(

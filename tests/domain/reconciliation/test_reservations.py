@@ -12,7 +12,14 @@ from service.domain.clock import DAY, HOUR
 from service.domain.metering.reservation import Reservation
 from service.domain.reconciliation.reconcile import reconcile
 from service.domain.reconciliation.reservations import BilledHour, reservation_named, together
-from service.domain.reconciliation.variance import Billed, Charged, Pair, Rules, Seen, Verdict
+from service.domain.reconciliation.variance import (
+    Billed,
+    Charged,
+    ComparedPair,
+    Rules,
+    Seen,
+    Verdict,
+)
 
 MIDNIGHT = 1_793_491_200
 HALF = 6_720_000_000
@@ -247,7 +254,7 @@ ENTRIES = st.builds(
 def test_each_row_and_each_entry_is_in_exactly_one_comparison(rows, ours, by_name):
     june = replace(MARCH, id="r-3", name="june", zone="us-east1-c")
     nodes = [
-        Pair(
+        ComparedPair(
             [replace(BY_NODE, node_id=node)] if node in by_name else [],
             [one for one in ours if one.node_id == node],
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from service.domain.idle.assess import Times
+from service.domain.idle.assess import IdleTimes
 from service.domain.idle.cleanup import DAEMON, REFRESH_SECONDS
 from service.domain.idle.rails import share_of
 from service.domain.lease import Lease
@@ -33,7 +33,7 @@ class End:
 class CleanupOracle:
     """Looks at each end when it is asked for, and at what is left at the end of all."""
 
-    def __init__(self, agenda: Agenda, units: Units, fleet: Fleet, times: Times) -> None:
+    def __init__(self, agenda: Agenda, units: Units, fleet: Fleet, times: IdleTimes) -> None:
         self._agenda = agenda
         self._units = units
         self._fleet = fleet

@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from service.application.cleanup.keeps import KeepOrder
-from service.application.cleanup.links import Missing
+from service.application.cleanup.links import UnknownLink
 from service.domain.errors import StewardError
 from service.domain.idle.links import KEEP_SECONDS
 from service.domain.idle.plan import CleanupPlan
@@ -126,7 +126,7 @@ class People:
     def _use(self, node_id: str, token: str) -> None:
         with suppress(StewardError):
             offer: Any = self._life.links.use(token)
-            if isinstance(offer, Missing) or offer.refusal is not None:
+            if isinstance(offer, UnknownLink) or offer.refusal is not None:
                 return
             if token in self._told:
                 raise Violation(f"a link of {node_id} was used twice")

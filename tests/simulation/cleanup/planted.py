@@ -20,9 +20,9 @@ from service.domain.idle import assess, course, proof, rails, report
 from service.domain.idle import links as domain_links
 from service.domain.idle import round as rounds
 from service.domain.idle.course import IdleCourse, State
-from service.domain.idle.proof import ActivityEvidence, Family, IdleVerdict, Signals
-from service.domain.idle.rails import Allowed, Due, Rail, Waiting
-from service.domain.idle.signal import Kind, Level, Track
+from service.domain.idle.proof import ActivityEvidence, IdleVerdict, MetricFamily, Signals
+from service.domain.idle.rails import DueNode, Rail, RailDecision, Waiting
+from service.domain.idle.signal import Kind, Level, SignalTrack
 from service.domain.nodes import deletion
 from service.domain.nodes.keep import Keep
 from service.store import idle_fleet
@@ -51,9 +51,11 @@ def the_breaker_never_closes() -> Any:
 def the_pace_is_zero() -> Any:
     """Everybody waits for a turn that never comes."""
 
-    def paced(due: list[Due], _live: int, _begun: object, now: int, period: int) -> Allowed:
+    def paced(
+        due: list[DueNode], _live: int, _begun: object, now: int, period: int
+    ) -> RailDecision:
         waits = [Waiting(one.node_id, Rail.TICK, 1, now + period) for one in due]
-        return Allowed((), tuple(waits))
+        return RailDecision((), tuple(waits))
 
     return patch.object(rounds, "paced", paced)
 
@@ -93,14 +95,14 @@ def what_is_missing_counts_as_zero() -> Any:
     real = proof.judge
 
     def judge(evidence: ActivityEvidence, idle_after: int, now: int, delay: int) -> IdleVerdict:
-        nothing = Track(now, 0.0, Level.QUIET, ((0, now),))
+        nothing = SignalTrack(now, 0.0, Level.QUIET, ((0, now),))
         keys = [(worker, kind) for worker in range(evidence.workers) for kind in _NEEDED]
         known = {
             key: track._replace(end=now, at_rest=(*track.at_rest, (track.end, now)))
             for key, track in evidence.tracks.items()
         }
         tracks = dict.fromkeys(keys, nothing) | known
-        families = dict.fromkeys(evidence.families, Family.ABSENT)
+        families = dict.fromkeys(evidence.families, MetricFamily.ABSENT)
         missing = replace(evidence, tracks=tracks, families=families)
         return real(missing, idle_after, now, delay)
 

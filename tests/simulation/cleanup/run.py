@@ -27,7 +27,7 @@ from service.controllers.idle.idle import IdleController, IdleManners
 from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.telemetry import TelemetryReader, at_once
 from service.domain.catalog.provisioning import ProvisioningModel
-from service.domain.idle.assess import Times
+from service.domain.idle.assess import IdleTimes
 from service.domain.idle.policy import Action, Policy, Recipient, rule_of
 from service.domain.nodes.node import IdlePolicy
 from service.domain.nodes.request import RequestedNode
@@ -46,7 +46,7 @@ from tests.simulation.process import Process
 from tests.simulation.replica import PROJECT, Replica
 from tests.simulation.run import database, repeatable_ids, steady_deadlines
 
-TIMES = Times(warmup=600, telemetry=150, start=300, period=60)
+TIMES = IdleTimes(warmup=600, telemetry=150, start=300, period=60)
 STORMY_SECONDS = 4_500
 CALM_SECONDS = 8_100
 """Enough for the course of a node, for a start and an open breaker, and for the hour after three
