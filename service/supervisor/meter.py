@@ -163,7 +163,7 @@ def read_counters():
     return parse_cpu((proc / "stat").read_text()), parse_network((proc / "net/dev").read_text())
 
 
-class ActivityMeter:
+class Gauge:
     """What was seen since the meter began, or began anew. Times are UTC seconds."""
 
     def __init__(self, now):
@@ -252,7 +252,7 @@ def main():
         now = time.time()
         try:
             if live.meter is None or live.meter.is_broken(now):
-                live.meter = ActivityMeter(now)
+                live.meter = Gauge(now)
             live.meter.sample(now, live.seen)
             report(live, live.meter.document())
         except Exception:  # noqa: BLE001 - a dead meter helps nobody
