@@ -49,8 +49,8 @@ class MeteringController:
         due: Sequence[Usage] = ()
         try:
             with self._units(lease) as unit:
-                book = self._prices.book(unit)
                 due = unit.usage.to_post(lease.project, now, BATCH)
+                book = self._prices.book(unit)  # a price that comes later waits for what is locked
                 for usage in due:
                     post(unit, usage, book, now)
         except StewardError:

@@ -9,7 +9,7 @@ import structlog
 
 from service.cloud.ports import OperationHistory, TpuCloud
 from service.controllers.recording.operation_log import OperationLog
-from service.controllers.recording.recording import of_slice, write_usage
+from service.controllers.recording.recording import lock_and_price, of_slice, write_usage
 from service.domain.clock import MINUTE, Clock
 from service.domain.errors import CloudError, NotAllowed
 from service.domain.event import Event
@@ -170,9 +170,8 @@ class EvidenceController:
         known = [born for one in found if (born := _with_birth(one, records)) is not None]
         for start in range(0, len(known), BATCH):
             with self._units(lease) as unit:
-                book, now = self._prices.book(unit), self._clock()
-                some = known[start : start + BATCH]
-                unit.usage.lock(one.usage.node_id for one in some)
+                some, now = known[start : start + BATCH], self._clock()
+                book = lock_and_price(unit, (one.usage.node_id for one in some), self._prices)
                 for one in some:
                     _write(unit, one, book, now)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import structlog
 
 from service.cloud.ports import Inventory, TpuCloud
-from service.controllers.recording.recording import write_usage
+from service.controllers.recording.recording import lock_and_price, write_usage
 from service.domain.errors import CloudError, NotAllowed
 from service.domain.evidence.interruptions import (
     describe_interruptions,
@@ -79,8 +79,8 @@ class InterruptionSearch:
 
     def _write(self, lease: Lease, by_path: ByPath, since: int, now: int) -> None:
         with self._units(lease) as unit:
-            book = self._prices.book(unit)
-            unit.usage.lock(usage.node_id for usage in _ran(unit, lease.project, since))
+            ids = [usage.node_id for usage in _ran(unit, lease.project, since)]
+            book = lock_and_price(unit, ids, self._prices)
             ran = list(_ran(unit, lease.project, since))
             nodes = unit.nodes.many({usage.node_id for usage in ran})
             for usage in ran:

@@ -13,7 +13,12 @@ import structlog
 from service.cloud.ports import EVERYWHERE, Inventory, Queue, Sighting, TpuCloud
 from service.controllers.inventory.interruptions import InterruptionSearch
 from service.controllers.recording.operation_log import OperationLog
-from service.controllers.recording.recording import Sights, believe, needs_evidence
+from service.controllers.recording.recording import (
+    Sights,
+    believe,
+    lock_and_price,
+    needs_evidence,
+)
 from service.domain.clock import Clock
 from service.domain.errors import NotAllowed
 from service.domain.evidence.poll import Poll
@@ -243,8 +248,7 @@ class InventoryController:
         others = [one for one in nodes if ours.get(one, 0) < len(batch[one])]
         with self._units(lease) as unit:
             unit.nodes.wake(others, poll.now)  # somebody else has taken the name: ours is gone
-            book = self._prices.book(unit)
-            unit.usage.lock(node.id for node, _ in seen)
+            book = lock_and_price(unit, (node.id for node, _ in seen), self._prices)
             current = unit.nodes.many(node.id for node, _ in seen)
             digests: dict[str, bytes] = {}
             for node, sights in sorted(seen, key=_by_id):

@@ -11,7 +11,7 @@ from service.controllers.lifecycle.context import StepContext
 from service.controllers.lifecycle.quotas import learn, too_small
 from service.controllers.lifecycle.zone_offers import ZoneOffers
 from service.controllers.recording.operation_log import polls_since
-from service.controllers.recording.recording import end_placement, end_usage
+from service.controllers.recording.recording import end_placement, end_usage, lock_and_price
 from service.domain.errors import (
     AlreadyExists,
     CapacityUnavailable,
@@ -123,7 +123,8 @@ class LaunchSteps:
         def change(unit: Unit, node: Node) -> Node:
             """What was sent before may have been READY and be gone again, while nobody looked."""
             known = polls_since(poll, unit.nodes.shown_at(node.id))
-            ended = end_usage(unit, node, known, self._tools.prices.book(unit))
+            book = lock_and_price(unit, [node.id], self._tools.prices)
+            ended = end_usage(unit, node, known, book)
             ended = replace(ended, up_since=None, ready_at=node.ready_at)
             return replace(ended, sent_at=first, unanswered_at=again)
 
@@ -240,7 +241,8 @@ class LaunchSteps:
 
         def change(unit: Unit, node: Node) -> Node:
             known = polls_since(poll, unit.nodes.shown_at(node.id))
-            node = with_room(end_usage(unit, node, known, self._tools.prices.book(unit)))
+            book = lock_and_price(unit, [node.id], self._tools.prices)
+            node = with_room(end_usage(unit, node, known, book))
             scope = scope_of(error, node.zone)
             end_placement(unit, node, outcome, str(error), now, scope)
             learn(unit, node, error, now)

@@ -8,7 +8,14 @@ from typing import TypeVar
 
 from service.cloud.ports import TpuCloud
 from service.controllers.recording.operation_log import OperationLog
-from service.controllers.recording.recording import Lost, Sights, believe, lose, needs_evidence
+from service.controllers.recording.recording import (
+    Lost,
+    Sights,
+    believe,
+    lock_and_price,
+    lose,
+    needs_evidence,
+)
 from service.domain.clock import Clock
 from service.domain.errors import CloudNotFound
 from service.domain.evidence.observation import (
@@ -102,7 +109,7 @@ class NodeObserver:
         if not sights and not lost and queue is None and not found and not again:
             return node
         with self._units(lease) as unit:
-            book = self._prices.book(unit)
+            book = lock_and_price(unit, [node.id], self._prices)
             looked_at = unit.leases.looked_at(node.spec.project)
             after = node.shown() if again else node
             after = replace(after, operation=found) if found else after

@@ -7,7 +7,7 @@ from dataclasses import replace
 from service.cloud.ports import Operation
 from service.controllers.lifecycle.context import StepContext
 from service.controllers.lifecycle.zone_offers import ZoneOffers
-from service.controllers.recording.recording import end_usage
+from service.controllers.recording.recording import end_usage, lock_and_price
 from service.domain.errors import InvalidRequest
 from service.domain.event import Event
 from service.domain.evidence.poll import Poll
@@ -47,7 +47,8 @@ class ReimageSteps:
 
         def change(unit: Unit, node: Node) -> Node:
             poll = Poll(now, max(node.seen_at, operation.created_at), (operation,))
-            node = end_usage(unit, node, lambda _: poll, self._tools.prices.book(unit))
+            book = lock_and_price(unit, [node.id], self._tools.prices)
+            node = end_usage(unit, node, lambda _: poll, book)
             spec = node.spec
             message = f"REIMAGING in {node.zone}: {spec.runtime_version}, was {spec.reimage_from}"
             unit.events.add(Event(node.id, now, "state", message))

@@ -9,7 +9,13 @@ from service.cloud.ports import Operation
 from service.controllers.lifecycle.context import StepContext
 from service.controllers.lifecycle.quotas import learn
 from service.controllers.recording.operation_log import polls_since
-from service.controllers.recording.recording import complete, end_placement, end_usage, shorten
+from service.controllers.recording.recording import (
+    complete,
+    end_placement,
+    end_usage,
+    lock_and_price,
+    shorten,
+)
 from service.domain.errors import CloudError, CloudNotFound
 from service.domain.event import Event
 from service.domain.evidence.poll import Poll
@@ -102,7 +108,8 @@ class TeardownSteps:
 
         def change(unit: Unit, node: Node) -> Node:
             poll = Poll(now, max(node.seen_at, operation.created_at), (operation,))
-            node = end_usage(unit, node, lambda _: poll, self._tools.prices.book(unit))
+            book = lock_and_price(unit, [node.id], self._tools.prices)
+            node = end_usage(unit, node, lambda _: poll, book)
             why = f": {_wherefore(node)}" if state == NodeState.STOPPING else f", was {node.state}"
             if state != node.state:
                 unit.events.add(Event(node.id, now, "state", f"{state} in {node.zone}{why}"))
@@ -154,7 +161,7 @@ class TeardownSteps:
             reason = "it was deleted outside this service"
 
         def change(unit: Unit, node: Node) -> Node:
-            book = self._tools.prices.book(unit)
+            book = lock_and_price(unit, [node.id], self._tools.prices)
             known = polls_since(poll, unit.nodes.shown_at(node.id))
             node = end_usage(unit, node, known, book)
             shorten(unit, node, known, book)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from service.controllers.recording.posting import post
@@ -25,6 +25,7 @@ from service.domain.nodes.slices import WHOLE, folded, numbers, part
 from service.domain.pricing.billing_rules import is_billable
 from service.domain.pricing.price_book import PriceBook
 from service.store.observations import Observation
+from service.store.pricebook import PriceShelf
 from service.store.unit import Unit
 
 Sights = Mapping[int, tuple[CloudNode, Poll]]
@@ -32,6 +33,13 @@ Sights = Mapping[int, tuple[CloudNode, Poll]]
 
 Lost = Mapping[int, tuple[str, Poll]]
 """The state that each slice is now said to be in, of which the cloud says that it is not there."""
+
+
+def lock_and_price(unit: Unit, node_ids: Iterable[str], prices: PriceShelf) -> PriceBook:
+    """Lock the usage of nodes, and answer the prices by which it is posted. In this order: a price
+    that is not in this book finds the usage locked, and has it posted again afterwards."""
+    unit.usage.lock(node_ids)
+    return prices.book(unit)
 
 
 def needs_evidence(node: Node, sight: CloudNode) -> bool:
