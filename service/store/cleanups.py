@@ -38,9 +38,11 @@ class Cleanups:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def get(self, project: str) -> Cleanup:
-        """The row of a project; an empty one, of version 0, before its first tick."""
+    def get(self, project: str, *, held: bool = False) -> Cleanup:
+        """The row of a project; an empty one, of version 0, before its first tick. Where it is
+        `held`, whoever changes it, as a pause does, waits until the commit."""
         statement = select(*cleanups.c).where(cleanups.c.project == project)
+        statement = statement.with_for_update(read=True) if held else statement
         row = self._connection.execute(statement).mappings().one_or_none()
         if row is None:
             return Cleanup(project)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import Connection, RowMapping, insert, select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from service.domain.errors import NotFound, StaleVersion
@@ -24,12 +24,21 @@ _NONE = ""
 """The rule of a scope that inherits again. Its row stays, so that no version ever means two
 policies: a plan names the version that it was made by."""
 
+_HOLD = text("SELECT pg_advisory_xact_lock_shared(hashtext('tpu-steward idle policies'))")
+_TURN = text("SELECT pg_advisory_xact_lock(hashtext('tpu-steward idle policies'))")
+
 
 class IdlePolicies:
     """What is done with idle nodes, by scope."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+
+    def hold(self) -> None:
+        """Let nobody write a policy before this transaction is over: what is read from now on holds
+        until the commit. On SQLite all that write take turns anyway."""
+        if self._connection.dialect.name == "postgresql":
+            self._connection.execute(_HOLD)
 
     def all(self) -> Mapping[str, Policy]:
         """Every policy by its scope."""
@@ -63,6 +72,8 @@ class IdlePolicies:
         self._write(gone, _NONE)
 
     def _write(self, after: Policy, rule: str) -> None:
+        if self._connection.dialect.name == "postgresql":
+            self._connection.execute(_TURN)
         row = {
             "rule": rule,
             "recipients": dumps(after.recipients),

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import pytest
 
+from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.application.cleanup.keeps import KeepOrder, KeepService
 from service.domain.clock import DAY, HOUR
 from service.domain.idle.policy import Policy, Recipient, Rule
 from service.domain.metering.attribution import Reattribution
 from service.domain.nodes.keep import LABEL, TTL_HELD
-from service.domain.nodes.node import NodeState
+from service.domain.nodes.node import Asked, NodeState
 from service.domain.notifications.notification import About
+from service.store.nodes import Nodes
 from service.store.pricebook import PriceShelf
 from tests.hands import NOON
 
@@ -118,6 +121,30 @@ def test_a_pause_holds_a_time_to_live_back_and_needs_no_notice_after(lab):
     lab.tick(60)
     assert (lab.node(node).asked, lab.node(node).delete_reason) == ("absent", OVER)
     assert told(lab, node) == []
+
+
+@pytest.mark.concurrent
+@pytest.mark.deep
+def test_a_pause_is_answered_after_an_end_by_the_clock_that_began_before(lab, monkeypatch):
+    node = lab.up(ttl_seconds=60)
+    with lab.units() as unit:
+        unit.cleanups.save(unit.cleanups.get("lab"))
+    cleanup = CleanupService(lab.units, PriceShelf(), lab.clock, ["lab"], IdleMode())
+    paused: list[Future[object]] = []
+    save = Nodes.save
+
+    def meanwhile(nodes, after):
+        if after.asked is Asked.ABSENT and not paused:
+            paused.append(pool.submit(cleanup.pause, "lab", "ada", "a demo"))
+            assert not wait(paused, timeout=1).done, "it waits for the end to be committed"
+        return save(nodes, after)
+
+    monkeypatch.setattr(Nodes, "save", meanwhile)
+    with ThreadPoolExecutor(1) as pool:
+        lab.tick(60)
+        [one] = paused
+        one.result()
+    assert lab.node(node).delete_reason == OVER
 
 
 def test_neither_keep_nor_pause_has_a_node_wait_that_was_never_ready(lab, keeps):

@@ -125,9 +125,11 @@ def _check(unit: Unit, order: EndOrder, node: Node, now: int) -> None:
     subject = order.assessed.subject
     if node.version != subject.node.version:
         raise StaleVersion(f"node {node.name} was changed by someone else just now")
-    if unit.cleanups.get(node.spec.project).version != order.cleanup.version:
+    # Both are held: a pause or a policy is answered before this is decided, or after the commit.
+    if unit.cleanups.get(node.spec.project, held=True).version != order.cleanup.version:
         raise StaleVersion(f"the cleanup of project {node.spec.project} was changed just now")
     if not subject.applied.is_own:
+        unit.idle_policies.hold()
         scopes = scopes_of(node.spec, node.team)
         policies = unit.idle_policies.all()
         source = next((policies[one] for one in scopes if one in policies), SHIPPED)

@@ -145,7 +145,7 @@ class LifecycleController:
         if not over and not waits_for_job_end(node):
             return node
         with self._units(lease) as unit:
-            is_paused = unit.cleanups.get(node.spec.project).is_paused
+            is_paused = unit.cleanups.get(node.spec.project, held=True).is_paused
             expiry = expiry_of(node, over, now, is_paused=is_paused)
             after = node if expiry is None else self._expired(unit, node, expiry, now)
             return node if after == node else unit.nodes.save(after)
