@@ -9,6 +9,7 @@ from service.cloud.ports import TpuCloud
 from service.controllers.commands import commanded
 from service.controllers.recording.operation_log import SharedRecords
 from service.domain.clock import Clock
+from service.domain.errors import StaleVersion
 from service.domain.lease import Lease
 from service.domain.nodes.node import Node
 from service.store.pricebook import PriceShelf
@@ -44,6 +45,14 @@ class StepContext:
     def commanded(self, lease: Lease) -> TpuCloud:
         """The cloud, for one command that is given now; raises LeaseLost."""
         return commanded(self.cloud, self.units, lease)
+
+    def commanded_unchanged(self, node: Node, lease: Lease) -> TpuCloud:
+        """The same, for a command whose request can be taken back, as a stop by a start: raises
+        StaleVersion where the node was changed since it was read, which may be long ago."""
+        with self.units.reading() as unit:
+            if unit.nodes.get(node.id).version != node.version:
+                raise StaleVersion(f"node {node.id} was changed by someone else just now")
+        return self.commanded(lease)
 
     def save(self, node: Node, lease: Lease, change: Change) -> Node:
         """Make the change and save its result in one unit of work, guarded by the lease."""

@@ -33,7 +33,8 @@ class ReimageSteps:
             return
         try:
             self._offers.check(node)
-            operation = self._tools.commanded(lease).reimage(node.place, node.spec.runtime_version)
+            cloud = self._tools.commanded_unchanged(node, lease)
+            operation = cloud.reimage(node.place, node.spec.runtime_version)
         except InvalidRequest as error:
             if not is_over(node.tries + 1):
                 raise

@@ -38,7 +38,8 @@ class TeardownSteps:
         self._tools = tools
 
     def stop(self, node: Node, lease: Lease) -> None:
-        self._end(node, lease, NodeState.STOPPING, self._tools.commanded(lease).stop(node.place))
+        operation = self._tools.commanded_unchanged(node, lease).stop(node.place)
+        self._end(node, lease, NodeState.STOPPING, operation)
 
     def delete(self, node: Node, look: NodeLook, lease: Lease) -> None:
         """Delete the node, or each of its slices that is there and not yet going."""

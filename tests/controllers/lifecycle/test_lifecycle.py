@@ -16,7 +16,7 @@ from service.domain.errors import (
     QuotaExceeded,
     RateLimited,
 )
-from service.domain.nodes.node import Asked, NodeState
+from service.domain.nodes.node import Asked, CloudNode, NodeState, Place
 from service.domain.nodes.placement import Outcome
 from tests import factories
 from tests.controllers.conftest import Lab
@@ -258,6 +258,23 @@ def test_stop_and_start_again(lab: Lab) -> None:
     lab.cloud.come_up()
     lab.tick(30)
     assert lab.node(node).state == NodeState.READY
+
+
+def test_a_node_that_is_started_while_it_is_looked_at_is_not_stopped(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, get = lab.up(), lab.cloud.get
+    lab.nodes.stop(node.id)
+
+    def meanwhile(place: Place) -> CloudNode:
+        lab.nodes.start(node.id)
+        return get(place)
+
+    monkeypatch.setattr(lab.cloud, "get", meanwhile)
+    lab.lifecycle.tick(lab.lease)
+    lab.tick()
+    assert lab.cloud.count("stop") == 0
+    assert (lab.node(node).asked, lab.node(node).state) == (Asked.PRESENT, NodeState.READY)
 
 
 def test_one_poisoned_node_keeps_no_other_from_its_turn(lab: Lab) -> None:
