@@ -245,11 +245,15 @@ class JobsController:
             self._refuse(job, Reason.NODE_DELETED, detail, lease)
             return
         with self._units(lease) as unit:
+            # Whoever stops or ends the node comes before this, or finds the job on it; and budgets
+            # are locked after the node, as everywhere.
+            unit.nodes.lock(node.id)
             current = unit.nodes.get(node.id)
+            is_free = current.state == NodeState.READY and current.asked is Asked.PRESENT
             holder = unit.jobs.claimed(node.id)
             first, before = unit.jobs.line_before(job)
             job = waiting(job, current, first, before, "" if holder is None else holder.job_id)
-            if holder is not None or before or current.state != NodeState.READY:
+            if holder is not None or before or not is_free:
                 later = claim_again_at(self._clock(), self._period, is_next=not before)
                 unit.jobs.save(replace(job, next_try_at=later))
                 return

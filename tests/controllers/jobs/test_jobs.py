@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +29,7 @@ from service.domain.metering.attribution import Reattribution
 from service.domain.money import NANOS
 from service.domain.nodes.node import NodeState
 from service.domain.nodes.slices import place_of
+from service.store.jobs import Jobs
 from tests import factories
 from tests.fake_jobs import DIGEST, Worker
 from tests.fakes import FakeHistory
@@ -417,6 +419,40 @@ def test_a_job_whose_node_is_stopped_while_it_waits_says_so_too(lab):
     lab.nodes.stop(node.id, force=True)
     lab.ticks(60)
     assert "nodes start" in lab.shown(job).job.detail
+
+
+def test_a_job_waits_for_a_node_whose_stop_was_just_requested(lab):
+    node = lab.up()
+    job = lab.submit(node=node.name)
+    lab.nodes.stop(node.id)
+    for _ in range(2):
+        lab.controller.tick(lab.lease)
+    shown = lab.shown(job).job
+    assert shown.state == "QUEUED"
+    assert "nodes start" in shown.detail
+
+
+@pytest.mark.concurrent
+@pytest.mark.deep
+def test_no_node_is_stopped_while_a_job_claims_it_again(lab, monkeypatch):
+    job, (worker,) = lab.running(retries=Retries(failure=1))
+    node, claim = lab.node_of(job), Jobs.add_attempt
+    stops: list[Future[object]] = []
+
+    def meanwhile(jobs, attempt):
+        claim(jobs, attempt)
+        stops.append(pool.submit(lab.nodes.stop, node.id))
+        wait(stops, timeout=1)
+
+    monkeypatch.setattr(Jobs, "add_attempt", meanwhile)
+    with ThreadPoolExecutor(1) as pool:
+        while not stops:
+            worker.exit(3)
+            lab.tick()
+    [stop] = stops
+    with pytest.raises(Conflict, match=job.id):
+        stop.result()
+    assert lab.attempt(job).number == 2
 
 
 def test_a_job_says_behind_which_job_it_waits(lab):
