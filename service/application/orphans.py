@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from service.application.projects import every
-from service.application.retries import tries
+from service.application.retries import retrying
 from service.domain.clock import Clock
-from service.domain.errors import Conflict, StaleVersion
+from service.domain.errors import Conflict
 from service.domain.event import Event
 from service.domain.nodes.node import Node
 from service.domain.orphans.adoption import Adopter, adopted
@@ -171,13 +171,7 @@ class OrphanService:
         ]
 
     def _again(self, work: Callable[[Unit], T]) -> T:
-        for _ in tries():
-            try:
-                with self._units() as unit:
-                    return work(unit)
-            except StaleVersion:
-                continue
-        raise Conflict("it is being changed by others at the same time; retry")
+        return retrying(self._units, work, "the orphan")
 
 
 def _sum_of(some: LikeOrphans, hourly: int | None) -> OrphanSum:

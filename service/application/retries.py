@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import TypeVar
+
+from service.domain.errors import Conflict, StaleVersion
+from service.store.unit import Unit
+
+T = TypeVar("T")
 
 TRIES = 12
 FIRST_PAUSE, LONGEST_PAUSE = 0.004, 0.1
@@ -22,3 +29,25 @@ def tries() -> Iterator[int]:
             longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (number - 1))
             time.sleep(random.uniform(0, longest))  # noqa: S311 - nobody gains by guessing it
         yield number
+
+
+def retrying(
+    opened: Callable[[], AbstractContextManager[Unit]],
+    work: Callable[[Unit], T],
+    what: str,
+    *,
+    once: bool = False,
+) -> T:
+    """What `work` answers in a unit of work, which is done over while others write first.
+
+    With `once` it is not: a caller who has seen a version is to look at the new one. Raises
+    StaleVersion then, else Conflict where others are first each time; `what` says of what.
+    """
+    for _ in tries():
+        try:
+            with opened() as unit:
+                return work(unit)
+        except StaleVersion:
+            if once:
+                raise
+    raise Conflict(f"{what} is being changed by others at the same time; retry")

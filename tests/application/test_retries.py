@@ -9,11 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from service.application.nodes.nodes import NodeService
-from service.application.retries import LONGEST_PAUSE, TRIES, tries
+from service.application.retries import LONGEST_PAUSE, TRIES, retrying, tries
+from service.domain.errors import Conflict, StaleVersion
+from service.domain.event import Event
 from service.domain.metering.attribution import Reattribution
 from service.store.pricebook import PriceShelf
+from service.store.unit import Unit
 from tests import factories
-from tests.hands import HandClock
+from tests.hands import NOON, HandClock
 
 CALLERS, CHANGES = 10, 50
 
@@ -42,3 +45,34 @@ def test_the_pauses_grow_and_are_short(monkeypatch: pytest.MonkeyPatch):
     assert len(longest) == TRIES - 1
     assert longest[-1] == LONGEST_PAUSE
     assert sum(longest) < 1
+
+
+def test_who_is_always_late_is_told_of_what(units, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    times: list[int] = []
+
+    def late(_: Unit) -> None:
+        times.append(len(times))
+        raise StaleVersion("somebody was first")
+
+    with pytest.raises(Conflict, match="job 7 is being changed by others"):
+        retrying(units, late, "job 7")
+    assert len(times) == TRIES
+    with pytest.raises(StaleVersion, match="somebody was first"):
+        retrying(units, late, "job 7", once=True)
+    assert len(times) == TRIES + 1
+
+
+def test_who_is_late_once_is_done_over_and_leaves_nothing_of_the_first_time(units):
+    events: list[int] = []
+
+    def late_once(unit: Unit) -> str:
+        unit.events.add(Event("n-1", NOON, "state", f"try {len(events)}"))
+        events.append(len(events))
+        if len(events) == 1:
+            raise StaleVersion("somebody was first")
+        return "done"
+
+    assert retrying(units, late_once, "it") == "done"
+    with units.reading() as unit:
+        assert [event.message for _, event in unit.events.of("n-1", 0, 9)] == ["try 1"]

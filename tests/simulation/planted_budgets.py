@@ -40,16 +40,16 @@ from service.store.tables import attributions, nodes
 
 def held_in_another_transaction() -> Any:
     """Whether there is room is found out first, and the node is written down afterwards."""
-    write, place, asking = NodeService._write, admission.place, list[bool]()
+    request, place, asking = NodeService.request, admission.place, list[bool]()
 
     class LooksGood(Exception):
         """Nothing speaks against it."""
 
-    def twice(self: NodeService, *about: Any) -> CreatedNode:
+    def twice(self: NodeService, *about: Any, **more: Any) -> CreatedNode:
         for only_asks in (True, False):
             asking.append(only_asks)
             try:
-                return write(self, *about)
+                return request(self, *about, **more)
             except LooksGood:
                 """Nothing is written yet."""
             finally:
@@ -66,7 +66,7 @@ def held_in_another_transaction() -> Any:
             raise LooksGood
 
     return _all(
-        patch.object(NodeService, "_write", twice), patch.object(admission, "place", placed)
+        patch.object(NodeService, "request", twice), patch.object(admission, "place", placed)
     )
 
 

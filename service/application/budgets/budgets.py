@@ -12,7 +12,7 @@ import structlog
 from service.application.answers import Answers
 from service.application.budgets.admission import held, rooms_of
 from service.application.costs.costs import CostQuestion, CostService
-from service.application.retries import tries
+from service.application.retries import retrying
 from service.domain.budgets.alerts import EXCEEDED, Alert, deletes_at, silence
 from service.domain.budgets.budget import (
     Budget,
@@ -330,14 +330,7 @@ class BudgetService:
         )
 
     def _again(self, work: Callable[[Unit], T], *, once: bool = False) -> T:
-        for _ in tries():
-            try:
-                with self._units() as unit:
-                    return work(unit)
-            except StaleVersion:
-                if once:
-                    raise
-        raise Conflict("it is being changed by others at the same time; retry")
+        return retrying(self._units, work, "the budget", once=once)
 
 
 def _names(unit: Unit, ahead: Sequence[HeldAmount]) -> Mapping[str, str]:

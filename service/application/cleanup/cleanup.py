@@ -10,7 +10,7 @@ import structlog
 from service.application.cleanup.coverage import ProjectCoverage, coverage_of
 from service.application.cleanup.daemon import reason_of
 from service.application.cleanup.ending import EndOrder, begin_end
-from service.application.retries import tries
+from service.application.retries import retrying
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
 from service.domain.idle.assess import AssessedNode, IdleSubject, IdleTimes
@@ -296,15 +296,11 @@ class CleanupService:
 
     def _changed(self, project: str, change: Callable[[Cleanup], Cleanup]) -> Cleanup:
         """Change the row of a project in one unit of work; again when the daemon was first."""
-        for _ in tries():
-            try:
-                with self._units() as unit:
-                    return unit.cleanups.save(change(unit.cleanups.get(project)))
-            except StaleVersion:
-                continue
-        raise Conflict(
-            f"the cleanup of project {project} is being changed by others at the same time; retry"
-        )
+
+        def work(unit: Unit) -> Cleanup:
+            return unit.cleanups.save(change(unit.cleanups.get(project)))
+
+        return retrying(self._units, work, f"the cleanup of project {project}")
 
     def _project(self, project: str) -> str:
         if not project and len(self._projects) == 1:

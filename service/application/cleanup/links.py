@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass, replace
+from functools import partial
 
 from service.application.budgets import admission
 from service.application.cleanup.ending import record_end
 from service.application.cleanup.keeps import write_keep
 from service.application.nodes.cost import NodeCost, cost_of
 from service.application.nodes.nodes import NodeService
-from service.application.retries import tries
+from service.application.retries import retrying
 from service.domain.clock import MINUTE, Clock, rfc3339
-from service.domain.errors import Conflict, StaleVersion
 from service.domain.event import Event
 from service.domain.idle.assess import SHIPPED_TIMES, IdleTimes
 from service.domain.idle.links import KEEP_SECONDS, Link, LinkRefusal, Verb, hash_of, refusal
@@ -110,19 +110,17 @@ class LinkService:
         """Do what a link says, in one unit of work. Raises Rejected where the node cannot be kept,
         BudgetExceeded where a budget has no room for that, Conflict where it is changed over and
         over."""
-        for _ in tries():
-            try:
-                with admission.admitting(self._units, self._clock) as unit:
-                    link = self._find(unit, token)
-                    if link is None:
-                        return self._missing()
-                    # The node before the history: whoever ends it takes them in this order.
-                    unit.nodes.lock(link.node_id)
-                    offer = self._offer(unit, link)
-                    return offer if offer.refusal is not None else self._act(unit, link, offer)
-            except StaleVersion:
-                continue
-        raise Conflict("the node is being changed by others at the same time; retry")
+
+        def work(unit: Unit) -> LinkOffer | UnknownLink:
+            link = self._find(unit, token)
+            if link is None:
+                return self._missing()
+            # The node before the history: whoever ends it takes them in this order.
+            unit.nodes.lock(link.node_id)
+            offer = self._offer(unit, link)
+            return offer if offer.refusal is not None else self._act(unit, link, offer)
+
+        return retrying(partial(admission.admitting, self._units, self._clock), work, "the node")
 
     def _find(self, unit: Unit, token: str) -> Link | None:
         return None if len(token) > _LONGEST_TOKEN else unit.links.find(hash_of(token))

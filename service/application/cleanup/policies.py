@@ -10,7 +10,7 @@ from service.application.budgets import admission
 from service.application.budgets.budgets import MessageReach
 from service.application.cleanup.cleanup import IdleMode
 from service.application.projects import every
-from service.application.retries import tries
+from service.application.retries import retrying
 from service.domain.budgets.alerts import EXCEEDED, deletes_at
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
@@ -184,14 +184,7 @@ class PolicyService:
                 raise Rejected(str(error), field=where) from None
 
     def _again(self, work: Callable[[Unit], T], *, once: bool) -> T:
-        for _ in tries():
-            try:
-                with self._units() as unit:
-                    return work(unit)
-            except StaleVersion:
-                if once:
-                    raise
-        raise Conflict("the policy is being changed by others at the same time; retry")
+        return retrying(self._units, work, "the policy", once=once)
 
 
 def _budgets_that_delete(unit: Unit, node: Node, now: int) -> Mapping[str, int]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from service.application.budgets import admission
+from service.application.idempotency import Remember, known_by, once
 from service.application.jobs.cost import AttemptCost, JobCost, attempt_costs, job_cost
 from service.application.nodes.requests import NodeRequests
 from service.application.projects import chosen
-from service.application.retries import tries
+from service.application.retries import retrying
 from service.domain.clock import Clock
-from service.domain.errors import Conflict, NotFound, StaleVersion
+from service.domain.errors import Conflict, NotFound
 from service.domain.event import Event
 from service.domain.idempotency import RequestKey
 from service.domain.ids import new_id
@@ -107,27 +109,33 @@ class JobService:
         Raises Rejected or Conflict with the remedy for what can never run, BudgetExceeded where a
         budget has no room for its worst case.
         """
-        if key is not None and (known := self._known(actor, key)) is not None:
-            return known
+        scope = _scope(actor)
+        if key is not None and (known := known_by(self._units, scope, key)) is not None:
+            return self._submitted_before(known)
         wanted = self._understood(submission)
-        for _ in tries():
-            try:
-                return self._write(wanted, key, actor)
-            except StaleVersion:
-                continue
-            except Conflict:
-                known = None if key is None else self._known(actor, key)
-                if known is None:
-                    raise
-                return known
-        raise Conflict("the same name or key is being written by others; retry")
+        made: list[SubmittedJob] = []
+
+        def write(unit: Unit, remember: Remember) -> str:
+            job = self._written(unit, wanted, actor, remember)
+            made[:] = [SubmittedJob(self._shown(unit, job), job.warnings, created=True)]
+            return job.id
+
+        opened = partial(admission.admitting, self._units, self._clock)
+        job_id, created = once(self._units, scope, key, self._clock, write, opened=opened)
+        return made[0] if created else self._submitted_before(job_id)
+
+    def _submitted_before(self, job_id: str) -> SubmittedJob:
+        with self._units.reading() as unit:
+            job = unit.jobs.get(job_id)
+            return SubmittedJob(self._shown(unit, job), job.warnings, created=False)
 
     def try_out(self, submission: Submission, *, actor: str = "") -> SubmittedJob:
         """What `submit` would answer, without any trace of it: nothing is written."""
         wanted = self._understood(submission)
 
         def write(unit: Unit) -> None:
-            raise _Undo(self._written(unit, wanted, None, actor))
+            job = self._written(unit, wanted, actor, lambda _: None)
+            raise _Undo(SubmittedJob(self._shown(unit, job), job.warnings, created=True))
 
         try:
             with self._units() as unit:
@@ -172,14 +180,11 @@ class JobService:
     def cancel(self, job_id: str, *, actor: str = "") -> JobStatus:
         """Ask for the end of a job; asking twice is asking once. A job that has ended stays as it
         is. Raises NotFound."""
-        for _ in tries():
-            try:
-                with self._units() as unit:
-                    job = self._cancelled(unit, unit.jobs.get(job_id), actor)
-                    return self._shown(unit, job)
-            except StaleVersion:
-                continue
-        raise Conflict(f"job {job_id} is being changed by others at the same time; retry")
+
+        def work(unit: Unit) -> JobStatus:
+            return self._shown(unit, self._cancelled(unit, unit.jobs.get(job_id), actor))
+
+        return retrying(self._units, work, f"job {job_id}")
 
     def _cancelled(self, unit: Unit, job: Job, actor: str) -> Job:
         if job.ended or job.cancel_requested_at is not None:
@@ -198,37 +203,15 @@ class JobService:
         check_software(meant.spec.runtime_version, meant.spec.generation, submission.spec)
         return _Wanted(submission, request, meant)
 
-    def _known(self, actor: str, key: RequestKey) -> SubmittedJob | None:
-        with self._units.reading() as unit:
-            job_id = unit.idempotency_keys.find(_scope(actor), key)
-            if job_id is None:
-                return None
-            job = unit.jobs.get(job_id)
-            return SubmittedJob(self._shown(unit, job), job.warnings, created=False)
-
-    def _write(self, wanted: _Wanted, key: RequestKey | None, actor: str) -> SubmittedJob:
-        with admission.admitting(self._units, self._clock) as unit:
-            return self._written(unit, wanted, key, actor)
-
-    def _written(
-        self, unit: Unit, wanted: _Wanted, key: RequestKey | None, actor: str
-    ) -> SubmittedJob:
-        if key is not None and (known := unit.idempotency_keys.find(_scope(actor), key)):
-            job = unit.jobs.get(known)
-            return SubmittedJob(self._shown(unit, job), job.warnings, created=False)
+    def _written(self, unit: Unit, wanted: _Wanted, actor: str, remember: Remember) -> Job:
+        """The job, remembered before a budget is asked: it would see both."""
         now, job_id = self._clock(), new_id()
-
-        def remember(_: object = None) -> None:  # before a budget is asked: it would see both
-            if key is not None:
-                unit.idempotency_keys.add(_scope(actor), key, job_id, now)
-
-        if wanted.request is None:
-            remember()
-            job = self._on_node(unit, wanted.submission, job_id, now)
-            unit.jobs.add(job, None)
-        else:
-            job = self._with_own_node(unit, wanted, job_id, actor, remember)
-        return SubmittedJob(self._shown(unit, job), job.warnings, created=True)
+        if wanted.request is not None:
+            return self._with_own_node(unit, wanted, job_id, actor, lambda _: remember(job_id))
+        remember(job_id)
+        job = self._on_node(unit, wanted.submission, job_id, now)
+        unit.jobs.add(job, None)
+        return job
 
     def _on_node(self, unit: Unit, submission: Submission, job_id: str, now: int) -> Job:
         found = _find(unit, submission.node)

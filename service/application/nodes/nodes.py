@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from service.application.budgets import admission
+from service.application.idempotency import Remember, known_by, once
 from service.application.nodes.cost import NodeCost, cost_of
 from service.application.nodes.requests import NodeRequests
-from service.application.retries import tries
+from service.application.retries import retrying
 from service.domain.clock import Clock, rfc3339
 from service.domain.errors import Conflict, Rejected, StaleVersion
 from service.domain.event import Event
@@ -24,7 +26,7 @@ from service.domain.metering.attribution import Reattribution, difference, reatt
 from service.domain.nodes.connection import Connection, connection_to
 from service.domain.nodes.keep import asked_keep, unkept
 from service.domain.nodes.node import Asked, Node
-from service.domain.nodes.request import RequestedNode, ResolvedRequest
+from service.domain.nodes.request import RequestedNode
 from service.domain.nodes.stop_rules import obstacles
 from service.store.ledger import PostedLine
 from service.store.node_list import ANY, NodeFilter, NodeListPage
@@ -90,20 +92,24 @@ class NodeService:
         With a `key`, the same wish told twice is one node. Raises Rejected (with what would do)
         when it cannot be granted, Conflict when the name is taken.
         """
-        if key is not None and (known := self._known(actor, key)) is not None:
-            return known
+        scope = _scope(actor)
+        if key is not None and (known := known_by(self._units, scope, key)) is not None:
+            return CreatedNode(self.get(known), (), created=False)
         wanted, meant = self._requests.understand(wanted)
-        for _ in tries():
-            try:
-                return self._write(wanted, meant, key, actor)
-            except StaleVersion:
-                continue
-            except Conflict:  # perhaps with the very same wish, which was written meanwhile
-                known = None if key is None else self._known(actor, key)
-                if known is None:
-                    raise
-                return known
-        raise Conflict("the same name or key is being written by others; retry")
+
+        made: list[Node] = []
+
+        def write(unit: Unit, remember: Remember) -> str:
+            def written(node: Node) -> None:  # before a budget is asked: it would see both
+                remember(node.id)
+
+            made[:] = [self._requests.record(unit, wanted, meant, actor, written=written)]
+            return made[0].id
+
+        opened = partial(admission.admitting, self._units, self._clock)
+        node_id, created = once(self._units, scope, key, self._clock, write, opened=opened)
+        node = made[0] if created else self.get(node_id)
+        return CreatedNode(node, meant.warnings if created else (), created=created)
 
     def is_quick(self, only: NodeFilter, page_size: int, _page_token: str = "") -> bool:
         """Whether a page is read in less than a millisecond whatever the database holds: some nodes
@@ -283,31 +289,6 @@ class NodeService:
             intervals, whose = unit.usage.of(node_id), unit.attributions.of(node_id)
         return cost_of(node, intervals, book, now, whose)
 
-    def _known(self, actor: str, key: RequestKey) -> CreatedNode | None:
-        """What the key has led to; before anything is checked that may have changed since."""
-        with self._units.reading() as unit:
-            node_id = unit.idempotency_keys.find(_scope(actor), key)
-            return (
-                None if node_id is None else CreatedNode(unit.nodes.get(node_id), (), created=False)
-            )
-
-    def _write(
-        self, wanted: RequestedNode, meant: ResolvedRequest, key: RequestKey | None, actor: str
-    ) -> CreatedNode:
-        with admission.admitting(self._units, self._clock) as unit:
-            now = self._clock()  # it may have waited for its turn, and a budget's period be over
-            if key is not None:
-                known = unit.idempotency_keys.find(_scope(actor), key)
-                if known is not None:
-                    return CreatedNode(unit.nodes.get(known), meant.warnings, created=False)
-
-            def remember(node: Node) -> None:  # before a budget is asked: it would see both
-                if key is not None:
-                    unit.idempotency_keys.add(_scope(actor), key, node.id, now)
-
-            node = self._requests.record(unit, wanted, meant, actor, written=remember)
-        return CreatedNode(node, meant.warnings, created=True)
-
     def _ask(self, node_id: str, asked: Asked, version: int | None, actor: str) -> Node:
         return self._changed(
             node_id, version, lambda unit, node: self._change(unit, node, asked, actor)
@@ -362,17 +343,15 @@ def change_node(
 ) -> T:
     """Change a node in one unit of work; answers what the change does. Where any version does, it
     is done over when overtaken. Raises StaleVersion where `version` is not the present one."""
-    for _ in tries():
-        try:
-            with admission.admitting(units, clock) as unit:
-                unit.nodes.lock(node_id)
-                node = unit.nodes.get(node_id)
-                _check_version(node, version)
-                return change(unit, node)
-        except StaleVersion:
-            if version is not None:
-                raise
-    raise Conflict(f"node {node_id} is being changed by others at the same time; retry")
+
+    def work(unit: Unit) -> T:
+        unit.nodes.lock(node_id)
+        node = unit.nodes.get(node_id)
+        _check_version(node, version)
+        return change(unit, node)
+
+    opened = partial(admission.admitting, units, clock)
+    return retrying(opened, work, f"node {node_id}", once=version is not None)
 
 
 def ended_keep(before: Node, after: Node, now: int) -> tuple[str, ...]:

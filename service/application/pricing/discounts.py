@@ -51,7 +51,8 @@ class DiscountService:
         """
         now = self._clock()
         discount_id, created = once(
-            self._units, "discounts", key, now, lambda unit: _enter(unit, discount, now)
+            *(self._units, "discounts", key, self._clock),
+            lambda unit, _: _enter(unit, discount, now),
         )
         with self._units.reading() as unit:
             return CreatedDiscount(_named(unit.prices.discounts(), discount_id), created)

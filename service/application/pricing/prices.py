@@ -95,7 +95,8 @@ class PriceService:
         """
         now = self._clock()
         price_id, created = once(
-            self._units, "prices", key, now, lambda unit: self._enter(unit, price, now)
+            *(self._units, "prices", key, self._clock),
+            lambda unit, _: self._enter(unit, price, now),
         )
         with self._units.reading() as unit:
             return CreatedPrice(unit.prices.get(price_id), created)
