@@ -172,33 +172,24 @@ class ReconciliationService:
         Raises NotFound, and Conflict where a later file has the rows, or a file is being imported.
         """
         with self._units() as unit:
-            bill = unit.bills.get(bill_id, locked=True)
-            _check_removable(unit, bill)
-            unit.bills.save(replace(bill, periods=()))
-        # No import that begins from now on takes rows of it. One that began before is seen by now.
+            _check_removable(unit, unit.bills.get(bill_id, locked=True))
+            gone = _with_earlier(unit, bill_id)
+            for one in gone:
+                unit.bills.save(replace(one, periods=()))
+        # No import that begins from now on takes their rows. One that began before is seen by now.
         try:
             with self._units() as unit:
                 _check_removable(unit, unit.bills.get(bill_id, locked=True))
         except Conflict:
             with self._units() as unit:
-                marked = unit.bills.get(bill_id, locked=True)
-                if not marked.joined_into:
-                    unit.bills.save(replace(marked, periods=bill.periods))
+                for one in gone:
+                    _unmark(unit, one)
             raise
-        gone = self._with_earlier(bill)
         for one in reversed(gone):
             self._forget_rows(one)
             with self._units() as unit:
                 unit.bills.drop(one.id)
         return gone
-
-    def _with_earlier(self, bill: Bill) -> list[Bill]:
-        """A bill and all whose rows it has, each before the ones that it was made of."""
-        found = [bill]
-        for one in found:
-            with self._units.reading() as unit:
-                found += unit.bills.earlier(one.id)
-        return found
 
     def all(self, limit: int, offset: int = 0) -> Sequence[Reconciliation]:
         """What came of each, the newest first."""
@@ -366,6 +357,29 @@ def _check_removable(unit: Unit, bill: Bill) -> None:
         raise Conflict(
             "a file is being imported, or an import broke off in the last hours; retry later"
         )
+
+
+def _with_earlier(unit: Unit, bill_id: str) -> list[Bill]:
+    """A bill and all whose rows it has, each before the ones that it was made of; all are locked
+    until the commit."""
+    found = [unit.bills.get(bill_id, locked=True)]
+    for bill in found:
+        known = {one.id for one in found}
+        found += [
+            unit.bills.get(one.id, locked=True)
+            for one in unit.bills.earlier(bill)
+            if one.id not in known
+        ]
+    return found
+
+
+def _unmark(unit: Unit, bill: Bill) -> None:
+    """Let later files have the rows of a bill again, but for the months that one has just taken."""
+    marked = unit.bills.get(bill.id, locked=True)
+    is_taken = marked.joined_into != bill.joined_into
+    taken = unit.bills.get(marked.joined_into).periods if is_taken else ()
+    left = tuple(period for period in bill.periods if period not in taken)
+    unit.bills.save(replace(marked, periods=left))
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:

@@ -170,11 +170,13 @@ class Bills:
         statement = select(literal(1)).where(bills.c.finished_at.is_(None)).limit(1)
         return self._connection.execute(statement).first() is not None
 
-    def earlier(self, bill_id: str) -> Sequence[Bill]:
-        """The imports whose rows became part of this one, the oldest first."""
+    def earlier(self, bill: Bill) -> Sequence[Bill]:
+        """The imports whose rows became part of this one, the oldest first: also those of which
+        another one has taken other months since."""
+        named = bills.c.id.in_([one.id for one in bill.joined])
         statement = (
             select(bills)
-            .where(bills.c.joined_into == bill_id)
+            .where(or_(named, bills.c.joined_into == bill.id))
             .order_by(bills.c.created_at, bills.c.id)
         )
         return [_bill(row) for row in self._connection.execute(statement).mappings()]

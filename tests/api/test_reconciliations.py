@@ -223,6 +223,45 @@ def test_a_wrong_file_is_taken_out_with_those_that_it_joined(client, post, units
     assert again["total"] == first["total"]
 
 
+def month(number, day):
+    """A file with an hour of a day in that month of 2026, on the invoice of the month."""
+    times = {
+        f"usage_{name}_time": f"2026-{number:02}-{day:02} {hour:02}:00:00 UTC"
+        for name, hour in (("start", 0), ("end", 1))
+    }
+    return row(**times, **{"invoice.month": f"2026{number:02}"})
+
+
+def test_a_file_of_two_months_that_two_later_ones_joined_goes_with_either(client, post, clock):
+    both = json_lines([month(9, 1), month(10, 20)])
+    ids = []
+    for content in (both, json_lines([month(10, 25)]), json_lines([month(9, 5)])):
+        clock.pass_(60)
+        ids.append(post(content)["id"])
+    removed = client.delete(f"{PATH}/{ids[1]}").json()["removed"]
+    assert [one["id"] for one in removed] == [ids[1], ids[0]]
+    assert not post(both)["known"], "its rows of October are nowhere else"
+
+
+def test_an_import_that_begins_while_files_are_taken_out_joins_none_of_them(
+    client, post, clock, monkeypatch
+):
+    post(json_lines([month(9, 1), month(10, 20)]))
+    clock.pass_(60)
+    later = post(json_lines([month(10, 25)]))
+    files, rows_of = [json_lines([month(9, 5)])], Bills.rows_of
+    imports: list[dict[str, object]] = []
+
+    def meanwhile(bills, *args):
+        if files:
+            imports.append(post(files.pop()))
+        return rows_of(bills, *args)
+
+    monkeypatch.setattr(Bills, "rows_of", meanwhile)
+    assert len(client.delete(f"{PATH}/{later['id']}").json()["removed"]) == 2
+    assert imports[0]["joined"] == []
+
+
 def test_no_file_is_taken_out_while_another_is_imported(client, post, units):
     found = post(json_lines(hours_of()))
     bill = Bill("0" * 36, "", "d", Shape.JSON_LINES, 0, NOON)
