@@ -108,7 +108,8 @@ class ReconciliationService:
         """Hold a billing export against the ledger. The very same file changes nothing. With
         `alone`, earlier files of its months do not join it, and later ones leave it alone.
 
-        Raises Rejected for a file that cannot be one; nothing of it is kept then.
+        Raises Rejected for a file that cannot be one, Conflict where another one of its months was
+        imported meanwhile; nothing of it is kept then.
         """
         digest = hashlib.sha256()
         for chunk in _pieces(file):
@@ -322,6 +323,8 @@ class ReconciliationService:
                 if counter is not None:
                     counter.add(unit.bills.coverable(bill.id, first, last))
         with self._units() as unit:
+            unit.bills.take_turns()
+            _check_all_joined(unit, bill)
             apart, totals = unit.bills.apart(bill.id), unit.bills.totals(bill.id)
             found = invoices(compared.invoices, apart, totals)
             covered = _reported(unit, counter)
@@ -356,6 +359,19 @@ def _check_removable(unit: Unit, bill: Bill) -> None:
     if unit.bills.under_way():
         raise Conflict(
             "a file is being imported, or an import broke off in the last hours; retry later"
+        )
+
+
+def _check_all_joined(unit: Unit, bill: Bill) -> None:
+    """Raise Conflict where another file of the same months was imported meanwhile: neither has the
+    rows of the other."""
+    kinds = _of_the_same_kind(bill.shape)
+    there = () if bill.is_alone else unit.bills.with_rows_of(bill.periods, kinds)
+    missing = {one.id for one in there} - {one.id for one in bill.joined}
+    if missing:
+        raise Conflict(
+            "another file of the same months was imported at the same time; send this file again",
+            reconciliation_ids=sorted(missing),
         )
 
 

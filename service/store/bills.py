@@ -18,6 +18,7 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    text,
     true,
     update,
 )
@@ -58,6 +59,8 @@ from service.domain.reconciliation.variance import (
 )
 from service.store.json_columns import dumps, loads
 from service.store.tables import bill_lines, bill_rows, bills
+
+_TURN = text("SELECT pg_advisory_xact_lock(hashtext('tpu-steward bills'))")
 
 _KEYS = (
     "project",
@@ -157,6 +160,12 @@ class Bills:
         for table in (bill_lines, bill_rows):
             self._connection.execute(delete(table).where(table.c.bill_id == bill_id))
         self._connection.execute(delete(bills).where(bills.c.id == bill_id))
+
+    def take_turns(self) -> None:
+        """Let no other import finish before this transaction is over. On SQLite all that write take
+        turns anyway."""
+        if self._connection.dialect.name == "postgresql":
+            self._connection.execute(_TURN)
 
     def abandoned(self, before: int) -> Sequence[str]:
         """Imports that began before that instant and never came to their end."""

@@ -262,6 +262,25 @@ def test_an_import_that_begins_while_files_are_taken_out_joins_none_of_them(
     assert imports[0]["joined"] == []
 
 
+def test_of_two_files_of_a_month_that_are_imported_at_once_one_has_to_be_sent_again(
+    client, post, monkeypatch
+):
+    file, other = (json_lines([month(10, day)]) for day in (20, 25))
+    others, reach = [other], Bills.reach
+    imports: list[dict[str, object]] = []
+
+    def meanwhile(bills, bill_id):
+        if others:
+            imports.append(post(others.pop()))
+        return reach(bills, bill_id)
+
+    monkeypatch.setattr(Bills, "reach", meanwhile)
+    refused = client.post(PATH, content=file)
+    assert refused.status_code == 409
+    assert "send this file again" in refused.json()["detail"]
+    assert [one["id"] for one in post(file)["joined"]] == [imports[0]["id"]]
+
+
 def test_no_file_is_taken_out_while_another_is_imported(client, post, units):
     found = post(json_lines(hours_of()))
     bill = Bill("0" * 36, "", "d", Shape.JSON_LINES, 0, NOON)
