@@ -7,6 +7,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, delete, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.exc import IntegrityError
 
 from service.domain.clock import DAY
@@ -74,14 +76,17 @@ class Cleanups:
     def show(self, plan: CleanupPlan, made_by: str) -> None:
         """Keep a plan that was shown to somebody, and forget old ones. The same plan made again is
         the same plan."""
+        old = cleanup_plans.c.as_of < plan.as_of - _KEPT_SECONDS
+        self._connection.execute(delete(cleanup_plans).where(old))
+        shown = {"as_of": plan.as_of, "plan": dumps(plan), "made_by": made_by}
+        is_sqlite = self._connection.dialect.name == "sqlite"
+        writing = (sqlite_insert if is_sqlite else postgresql_insert)(cleanup_plans)
         self._connection.execute(
-            delete(cleanup_plans).where(
-                (cleanup_plans.c.as_of < plan.as_of - _KEPT_SECONDS)
-                | (cleanup_plans.c.id == plan.id)
-            )
+            writing.on_conflict_do_update(
+                index_elements=["id"], set_={name: writing.excluded[name] for name in shown}
+            ),
+            {"id": plan.id, "project": plan.project, **shown},
         )
-        row = {"id": plan.id, "project": plan.project, "as_of": plan.as_of, "plan": dumps(plan)}
-        self._connection.execute(insert(cleanup_plans), {**row, "made_by": made_by})
 
     def plan(self, plan_id: str) -> CleanupPlan | None:
         """A plan that was shown lately; None for an id that nobody was shown."""

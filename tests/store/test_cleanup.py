@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 
 import pytest
@@ -165,6 +165,23 @@ def test_a_plan_is_found_by_its_id_until_it_is_old(units):
         assert unit.cleanups.plan(plan.id) == replace(plan, as_of=NOON + 60)
         unit.cleanups.show(replace(plan, entries=(), as_of=NOON + 3 * DAY), "ada")
         assert unit.cleanups.plan(plan.id) is None
+
+
+def test_a_plan_that_two_people_make_at_once_is_one_plan(units):
+    plan = CleanupPlan("lab", NOON, ())
+
+    def show():
+        with units() as unit:
+            unit.cleanups.show(plan, "bob")
+
+    with ThreadPoolExecutor(1) as pool:
+        with units() as unit:
+            unit.cleanups.show(plan, "ada")
+            other = pool.submit(show)
+            wait([other], timeout=0.3)
+        other.result()
+    with units.reading() as unit:
+        assert unit.cleanups.plan(plan.id) == plan
 
 
 def ended(node, **changes):
