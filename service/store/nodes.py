@@ -324,12 +324,15 @@ class Nodes:
         return dumps(tails) if tails else ""
 
     def renew_views(self) -> int:
-        """Make the stored views anew that an older program wrote; answers how many."""
+        """Make the stored views anew that an older program wrote; answers how many. A node that
+        somebody changes meanwhile has the view of that change."""
         outdated: Select[Any] = select(*_COLUMNS).where(nodes.c.view_format != FORMAT)
         stale = [_read(row) for row in self._connection.execute(outdated).mappings()]
         for node in stale:
             self._connection.execute(
-                update(nodes).where(nodes.c.id == node.id).values(**self._view(node))
+                update(nodes)
+                .where(nodes.c.id == node.id, nodes.c.version == node.version)
+                .values(**self._view(node))
             )
         return len(stale)
 

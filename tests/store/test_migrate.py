@@ -19,9 +19,10 @@ from service.domain.commitments.commitment import Commitment, Term
 from service.domain.errors import StoreUnavailable
 from service.domain.event import Event
 from service.domain.metering.reservation import Reservation
-from service.domain.nodes.view import FORMAT
+from service.domain.nodes.view import FORMAT, view_of
 from service.domain.pricing.discounts import Discount
 from service.store import migrate as store_migrate
+from service.store import nodes as store_nodes
 from service.store.engine import make_engine
 from service.store.migrate import check_migrated, migrate
 from service.store.observations import Observation
@@ -263,6 +264,30 @@ def test_stored_views_of_an_older_shape_are_made_anew(engine, units):
         assert '"name":"train"' in shown
         assert '"hourly_cost":"9.600000000"' in shown
         assert unit.nodes.renew_views() == 0
+
+
+def test_a_node_that_is_changed_while_its_view_is_made_anew_is_shown_as_it_is(
+    engine, units, monkeypatch
+):
+    """On SQLite nobody changes anything meanwhile."""
+    if engine.dialect.name == "sqlite":
+        return
+    node = given.stored(units, name="train")
+    changes = [replace(node, state="READY")]
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE nodes SET view_format = 0"))
+
+    def meanwhile(*args):
+        if changes:
+            with units() as unit:
+                unit.nodes.save(changes.pop())
+        return view_of(*args)
+
+    monkeypatch.setattr(store_nodes, "view_of", meanwhile)
+    with units() as unit:
+        unit.nodes.renew_views()
+    with units.reading() as unit:
+        assert '"state":"READY"' in unit.listing.one(node.id, given.Shelf(), NOON).decode()
 
 
 def test_a_migration_may_take_longer_than_any_other_statement(empty):
