@@ -47,6 +47,7 @@ class PricesController:
             return
         reading = read(self._feed.skus())
         with self._units(lease) as unit:
+            unit.prices.take_turns()  # with those who enter prices by hand
             found = changes(self._prices.book(unit), reading.quotes, self._clock())
             _write(unit, found)
         self._read_at = began

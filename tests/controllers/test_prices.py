@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,12 +14,13 @@ from structlog.testing import capture_logs
 from service.controllers.prices import PricesController
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY, HOUR, parse_rfc3339
-from service.domain.errors import CloudUnavailable, LeaseLost
+from service.domain.errors import CloudUnavailable, LeaseLost, Rejected
 from service.domain.money import half_even
 from service.domain.pricing.discounts import Discount
-from service.domain.pricing.price_book import Price, Sku
+from service.domain.pricing.price_book import Price, PriceBook, Sku
 from service.domain.pricing.skus import COMPUTE_ENGINE, PriceTier, SkuFacts
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import HasPrices, PriceShelf
+from tests import factories
 from tests.controllers.conftest import Lab
 from tests.fakes import OutsideTransactions
 from tests.hands import NOON
@@ -122,6 +124,30 @@ def test_a_change_that_is_read_late_is_charged_since_google_charges_it(
     (new,) = entered(lab)
     assert new.effective_from == changed
     assert "2026-11-05T14:00:07Z" in new.source
+
+
+@pytest.mark.concurrent
+@pytest.mark.deep
+def test_a_gap_is_filled_by_the_list_or_by_hand_and_never_by_both(
+    lab: Lab, feed: FakeFeed, prices: PricesController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taiwan = {"description": "TpuV6e running in Taiwan", "regions": ("asia-east1",)}
+    feed.found = [spot(3_000_000_000, NOON - 2 * DAY, usage_type="OnDemand", **taiwan)]
+    manual = factories.price(generation="v6e", region="asia-east1", effective_from=NOON - DAY)
+    wanted, adds, book = [manual], list[Future[object]](), PriceShelf.book
+
+    def meanwhile(shelf: PriceShelf, unit: HasPrices) -> PriceBook:
+        found = book(shelf, unit)
+        if wanted:
+            adds.append(pool.submit(lab.prices.add, wanted.pop()))
+            wait(adds, timeout=1)
+        return found
+
+    monkeypatch.setattr(PriceShelf, "book", meanwhile)
+    with ThreadPoolExecutor(1) as pool:
+        prices.tick(lab.lease)
+    with pytest.raises(Rejected, match="a price is known"):
+        adds[0].result()
 
 
 def test_what_ran_at_no_known_price_is_charged_from_its_first_second_once_one_is_listed(
