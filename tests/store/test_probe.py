@@ -178,8 +178,8 @@ def test_a_full_postgresql_is_a_full_disk_for_requests_too(tmp_path):
 _SMALL = """
 import resource, sys
 from service.domain.errors import StoreUnavailable
-from service.store.probe import Probe
-probe = Probe(sys.argv[1])
+from service.store.probe import DatabaseProbe
+probe = DatabaseProbe(sys.argv[1])
 probe.look([])
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, resource.RLIM_INFINITY))
 try:
