@@ -120,7 +120,7 @@ def test_what_is_promised_is_proved(feature: str, answer: str, proof: str) -> No
     [
         ("architecture/test_promises.py", "test_that_nobody_wrote"),
         ("architecture/test_nowhere.py", "test_every_feature_has_its_row"),
-        ("journeys/house.py", "free_port"),
+        ("ports.py", "free_port"),
     ],
 )
 def test_a_test_that_is_not_there_or_not_collected_proves_nothing(file: str, name: str) -> None:

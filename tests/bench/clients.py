@@ -19,7 +19,7 @@ from service.store.unit import Units
 from tests import factories
 from tests.bench.figure import Figure
 from tests.databases import fresh_database
-from tests.journeys.house import free_port
+from tests.ports import free_port
 
 CALLERS = 200
 SECONDS = 60.0

@@ -142,11 +142,6 @@ def program(*arguments: str, folder: Path, **environment: str) -> subprocess.Pop
     )
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 def node(**overrides: Any) -> dict[str, Any]:
     """A node as the API shows it."""
     return {

@@ -13,8 +13,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.cli.given import free_port, program
+from tests.cli.given import program
 from tests.cli.processes.test_dev import until
+from tests.ports import free_port
 
 PATIENCE = 60
 """Seconds after which the test gives up."""

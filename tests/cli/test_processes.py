@@ -11,7 +11,8 @@ import pytest
 
 from service.store.engine import make_engine
 from service.store.migrate import migrate
-from tests.cli.given import free_port, program, steward
+from tests.cli.given import program, steward
+from tests.ports import free_port
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,16 +16,10 @@ from typing import Any
 
 from service.cli.processes.dev import IDLE_SETTINGS, TELEMETRY_DELAY, idle_environment
 from service.domain.jobs.startup import script_digest
+from tests.ports import free_port
 
 PATIENCE = 60
 """Seconds after which something that should have happened will not."""
-
-
-def free_port() -> int:
-    """A port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class House:
@@ -131,7 +124,8 @@ class House:
                 pass
             time.sleep(0.1)
         raise AssertionError(
-            f"waited {PATIENCE} s for {what} in vain\n{self.logs('daemon')[-3000:]}"
+            f"waited {PATIENCE} s for {what} in vain\n"
+            + "\n".join(f"{name}: {self.logs(name)[-2000:]}" for name in self._processes)
         )
 
     def story(self, node: Any) -> list[str]:

@@ -20,7 +20,8 @@ import pytest
 from service.cli.processes.dev import plan_of
 from service.cli.terminal.address import Address
 from service.settings import Settings
-from tests.cli.given import free_port, program, steward
+from tests.cli.given import program, steward
+from tests.ports import free_port
 
 T = TypeVar("T")
 

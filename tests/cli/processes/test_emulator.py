@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.given import free_port, program
+from tests.cli.given import program
+from tests.ports import free_port
 
 SCENARIO = "[config]\nstrict_runtimes = true\n"
 

@@ -16,8 +16,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.cli.processes.workers import COUNTS
-from tests.cli.given import free_port, program, steward
+from tests.cli.given import program, steward
 from tests.cli.processes.test_dev import until
+from tests.ports import free_port
 
 PATIENCE = 60
 """Seconds after which the test gives up."""

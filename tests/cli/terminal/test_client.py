@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.given import free_port, node, page, steward
+from tests.cli.given import node, page, steward
+from tests.ports import free_port
 
 
 def test_where_nothing_answers_it_is_said_what_to_start():
