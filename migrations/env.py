@@ -19,13 +19,15 @@ def run() -> None:
     """
     address = context.config.get_main_option("sqlalchemy.url") or ""
     engine = make_engine(address, is_patient=True, counts=False)
-    with engine.begin() as connection:
-        if engine.dialect.name == "postgresql":
-            connection.execute(text(LOCK))
-        context.configure(connection, target_metadata=metadata, render_as_batch=True)
-        with context.begin_transaction():
-            context.run_migrations()
-    engine.dispose()
+    try:
+        with engine.begin() as connection:
+            if engine.dialect.name == "postgresql":
+                connection.execute(text(LOCK))
+            context.configure(connection, target_metadata=metadata, render_as_batch=True)
+            with context.begin_transaction():
+                context.run_migrations()
+    finally:
+        engine.dispose()
 
 
 run()
