@@ -117,17 +117,17 @@ class ReconciliationService:
         file.seek(0)
         return self._reconcile(file, BillImport(name, digest.hexdigest(), tolerance, alone))
 
-    def _reconcile(self, file: BinaryIO, wish: BillImport) -> Reconciliation:
+    def _reconcile(self, file: BinaryIO, wanted: BillImport) -> Reconciliation:
         with self._units() as unit:
-            before = unit.bills.same(wish.digest, wish.tolerance, is_alone=wish.alone)
+            before = unit.bills.same(wanted.digest, wanted.tolerance, is_alone=wanted.alone)
             for abandoned in unit.bills.abandoned(self._clock() - _ABANDONED_SECONDS):
                 unit.bills.drop(abandoned)
         if before is not None:
             return replace(self.outcome(before.id), known=True)
         shape, reads = read_bill(_pieces(file), self._projects)
         bill = Bill(
-            *(new_id(), wish.name, wish.digest, shape, wish.tolerance, self._clock()),
-            is_alone=wish.alone,
+            *(new_id(), wanted.name, wanted.digest, shape, wanted.tolerance, self._clock()),
+            is_alone=wanted.alone,
         )
         with self._units() as unit:
             unit.bills.add(bill)
@@ -135,14 +135,14 @@ class ReconciliationService:
             counter = RowCounter()
             self._stage(bill.id, counter.passing(reads))
             bill = self._measured(bill, counter)
-            bill = self._located(bill if wish.alone else self._joined(bill))
+            bill = self._located(bill if wanted.alone else self._joined(bill))
             self._compare(bill)
         except BaseException:
             with self._units() as unit:
                 unit.bills.drop(bill.id)
             raise
         self._leave(bill)
-        if wish.alone:
+        if wanted.alone:
             self._forget_rows(bill)
         return self.outcome(bill.id)
 

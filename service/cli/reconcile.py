@@ -86,6 +86,11 @@ def reconciliations(
         as_json(answer)
         return
     found = answer.value["reconciliations"]
+    if not found:
+        echo(
+            "no bill has been reconciled yet; reconcile one with: tpu-steward costs reconcile FILE"
+        )
+        return
     whole = [one for one in found if not one["joined_into"]]
     table(
         ["ID", "SENT (UTC)", ">ROWS", ">VARIANCE", "FILE"],

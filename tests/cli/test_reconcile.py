@@ -331,6 +331,13 @@ def test_bills_are_listed_without_those_that_joined_a_later_one(api):
     assert len(printed["reconciliations"]) == 2
 
 
+def test_where_no_bill_was_reconciled_the_next_command_is_named(api):
+    api.when("GET", PATH, {"reconciliations": [], "next_page_token": ""})
+    told = steward("costs", "reconciliations")
+    assert "tpu-steward costs reconcile FILE" in told.stdout
+    assert "VARIANCE" not in told.stdout
+
+
 REMOVED = {"removed": [{"id": ID, "name": "wrong.csv"}, {"id": OTHER, "name": ""}]}
 
 

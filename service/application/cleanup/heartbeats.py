@@ -120,7 +120,7 @@ class HeartbeatService:
         if after is before:
             return after
         with self._units() as unit:
-            # Nobody is told that a node stays whose end is being written at this moment.
+            # Whoever ends the node locks it too: this heartbeat comes before that, or is refused.
             unit.nodes.lock(node.id)
             node = unit.nodes.get(node.id)
             _check_alive(node)

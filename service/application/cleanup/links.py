@@ -115,7 +115,7 @@ class LinkService:
             link = self._find(unit, token)
             if link is None:
                 return self._missing()
-            # The node before the history: whoever ends it takes them in this order.
+            # First the node, then the history. All lock them in this order, so none deadlocks.
             unit.nodes.lock(link.node_id)
             offer = self._offer(unit, link)
             return offer if offer.refusal is not None else self._act(unit, link, offer)

@@ -215,7 +215,7 @@ class JobService:
 
     def _on_node(self, unit: Unit, submission: Submission, job_id: str, now: int) -> Job:
         found = _find(unit, submission.node)
-        # No job is taken for a node whose end is being written at this moment.
+        # Whoever ends the node locks it too: this job comes before that, or is refused.
         unit.nodes.lock(found.id)
         node = unit.nodes.get(found.id)
         check_node(node, submission.spec)

@@ -19,8 +19,8 @@ log = structlog.get_logger()
 
 BATCH = 50
 CLAIM_SECONDS = 300
-"""How long nobody else sends what one daemon has taken: longer than any sending takes. The longest
-is a mail to 20 addresses: some 25 commands, for each of which a relay has ten seconds."""
+"""For so many seconds only one daemon sends a message that it has taken. No sending takes longer: a
+mail to 20 addresses needs some 25 commands, and a relay has ten seconds for each."""
 
 _LONGEST_ERROR = 500
 

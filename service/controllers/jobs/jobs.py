@@ -245,8 +245,8 @@ class JobsController:
             self._refuse(job, Reason.NODE_DELETED, detail, lease)
             return
         with self._units(lease) as unit:
-            # Whoever stops or ends the node comes before this, or finds the job on it; and budgets
-            # are locked after the node, as everywhere.
+            # Whoever stops or ends the node locks it too: that comes before this claim, or sees the
+            # job. Budgets are locked after the node, as everywhere.
             unit.nodes.lock(node.id)
             current = unit.nodes.get(node.id)
             is_free = current.state == NodeState.READY and current.asked is Asked.PRESENT

@@ -295,8 +295,8 @@ def _running(basis: ForecastBasis, lives: NodeLives, has_ttl: bool) -> _Part:
 
 
 class _Days(NamedTuple):
-    """The days ahead by what such days usually cost: what is launched on them from now on, what all
-    of them cost, whoever runs on them, and what a week usually costs (nano-dollars)."""
+    """What the days ahead usually cost, in nano-dollars: `new` is what is launched from now on,
+    `whole` is all of it, and `week` is what seven days usually cost."""
 
     new: _Part
     whole: int

@@ -79,42 +79,42 @@ def idle(lab: IdleLab) -> Node:
     return node
 
 
+@pytest.fixture
+def act_while_it_ends(lab, idle, pool, monkeypatch) -> Callable[[Act], Future[object]]:
+    """Has the daemon end the node, and somebody act before that is committed; answers what came of
+    the act."""
+
+    def ended(act: Act) -> Future[object]:
+        others: list[Future[object]] = []
+        end = Cleanups.end
+
+        def meanwhile(cleanups: Cleanups, record: Any) -> None:
+            end(cleanups, record)
+            others.append(pool.submit(act, lab, idle))
+            assert not wait(others, timeout=1).done, "it waits for the end to be committed"
+
+        monkeypatch.setattr(Cleanups, "end", meanwhile)
+        lab.minute()
+        (other,) = others
+        return other
+
+    return ended
+
+
 @pytest.mark.parametrize("act", [beat, submit])
 def test_nobody_is_answered_that_a_node_stays_while_its_end_is_being_written(
-    lab, idle, pool, monkeypatch, act: Act
+    lab, idle, act_while_it_ends, act: Act
 ):
-    others: list[Future[object]] = []
-    end = Cleanups.end
-
-    def meanwhile(cleanups: Cleanups, ended: Any) -> None:
-        end(cleanups, ended)
-        others.append(pool.submit(act, lab, idle))
-        assert not wait(others, timeout=1).done, "it waits for the end to be committed"
-
-    monkeypatch.setattr(Cleanups, "end", meanwhile)
-    lab.minute()
-    (other,) = others
     with pytest.raises(Conflict):
-        other.result()
+        act_while_it_ends(act).result()
     assert lab.node(idle).asked is Asked.ABSENT
 
 
 @pytest.mark.parametrize("act", [pause, spare])
 def test_a_pause_or_a_policy_is_answered_after_an_end_that_began_before(
-    lab, idle, pool, monkeypatch, act: Act
+    lab, idle, act_while_it_ends, act: Act
 ):
-    others: list[Future[object]] = []
-    end = Cleanups.end
-
-    def meanwhile(cleanups: Cleanups, ended: Any) -> None:
-        end(cleanups, ended)
-        others.append(pool.submit(act, lab, idle))
-        assert not wait(others, timeout=1).done, "it waits for the end to be committed"
-
-    monkeypatch.setattr(Cleanups, "end", meanwhile)
-    lab.minute()
-    [other] = others
-    other.result()
+    act_while_it_ends(act).result()
     assert lab.node(idle).asked is Asked.ABSENT
 
 
