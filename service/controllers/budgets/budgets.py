@@ -175,6 +175,7 @@ class BudgetController:
         now = self._clock()
         try:
             with self._units(lease) as unit:
+                unit.nodes.lock(node.id)  # before any budget, as all do who change a node
                 if not _is_as_it_was(unit, budget):
                     return
                 message = f"deletion requested: {reason}"

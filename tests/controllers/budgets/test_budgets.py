@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import event
 
 from service.application.budgets.budgets import BudgetService
 from service.application.cleanup.cleanup import IdleMode
@@ -160,6 +161,26 @@ def test_nodes_are_deleted_after_the_grace_and_not_before(purse, clock):
     with purse.units.reading() as unit:
         kinds = [event.kind for _, event in unit.events.of(mine[0].id, 0, 99)]
     assert kinds[-2:] == ["budget", "asked"]
+
+
+@pytest.mark.concurrent
+def test_a_node_is_locked_before_the_budget_that_deletes_it(purse, engine):
+    """As whoever changes a node does, whose budgets are locked afterwards: in another order the two
+    would wait for each other."""
+    if engine.dialect.name == "sqlite":
+        return  # one writes at a time, and nothing is locked
+    exceeded(purse)
+    statements: list[str] = []
+    event.listen(engine, "begin", lambda _: statements.append("BEGIN"))
+    event.listen(engine, "before_cursor_execute", lambda *about: statements.append(about[2]))
+    purse.tick(900)
+    ends = [at for at, one in enumerate(statements) if one.startswith("UPDATE nodes")]
+    assert len(ends) == 2
+    for end in ends:
+        begun = max(at for at in range(end) if statements[at] == "BEGIN")
+        locks = [one for one in statements[begun:end] if "FOR " in one and "UPDATE" in one]
+        tables = [one.partition("FROM ")[2].split()[0] for one in locks]
+        assert tables.index("nodes") < tables.index("budgets")
 
 
 def test_a_keep_holds_no_budget_back_and_both_the_message_and_the_story_say_so(purse, clock):
