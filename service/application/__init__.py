@@ -1,1 +1,1 @@
-"""What a caller may ask; each public method is one unit of work."""
+"""The services that callers use; each public method is one unit of work."""

@@ -12,11 +12,11 @@ T = TypeVar("T")
 
 
 class Answers:
-    """A bounded store, used by many threads. The key says all that an answer depends on, so no
-    answer in it is ever wrong; the answer that was not asked for the longest goes first."""
+    """A bounded cache, used by many threads. The key contains everything that an answer depends on,
+    so no cached answer is ever wrong. The least recently used answer is dropped first."""
 
     def __init__(self, most: int) -> None:
-        """`most` answers are kept."""
+        """`most` is how many answers are kept."""
         self._most = most
         self._lock = Lock()
         self._kept: OrderedDict[Hashable, Future[Any]] = OrderedDict()
@@ -27,8 +27,12 @@ class Answers:
         make: Callable[[], T],
         is_kept: Callable[[T], bool] = lambda _: True,
     ) -> T:
-        """The answer to a key, made by the first thread that asks; others that ask meanwhile wait
-        for it. What `make` raises is not kept, nor what `is_kept` says is too large."""
+        """The answer for a key. The first thread that asks makes it with `make`; other threads wait
+        for that result.
+
+        An exception of `make` is not kept, nor is an answer for which `is_kept` returns False (too
+        large).
+        """
         mine: Future[Any] = Future()
         with self._lock:
             kept = self._kept.get(key)
@@ -38,34 +42,23 @@ class Answers:
                     self._kept.popitem(last=False)
             else:
                 self._kept.move_to_end(key)
-        return self._made(key, mine, make, is_kept) if kept is None else self._awaited(kept, make)
-
-    def _made(
-        self,
-        key: Hashable,
-        mine: Future[Any],
-        make: Callable[[], T],
-        is_kept: Callable[[T], bool],
-    ) -> T:
+        if kept is not None:
+            if kept.exception() is not None:  # the other thread failed: this one tries for itself
+                return make()
+            found: T = kept.result()
+            return found
         try:
             made = make()
         except BaseException as error:
-            self._drop(key, mine)
+            self._drop_answer(key, mine)
             mine.set_exception(error)
             raise
         mine.set_result(made)
         if not is_kept(made):
-            self._drop(key, mine)
+            self._drop_answer(key, mine)
         return made
 
-    def _drop(self, key: Hashable, mine: Future[Any]) -> None:
+    def _drop_answer(self, key: Hashable, mine: Future[Any]) -> None:
         with self._lock:
             if self._kept.get(key) is mine:
                 del self._kept[key]
-
-    def _awaited(self, kept: Future[Any], make: Callable[[], T]) -> T:
-        """The answer of another thread; where that failed, an attempt of one's own."""
-        if kept.exception() is not None:
-            return make()
-        found: T = kept.result()
-        return found

@@ -1,4 +1,4 @@
-"""What callers may ask of the catalogue: it lists, filters, and resolves runtime versions."""
+"""The catalogue as callers query it: lists, filters, and the resolution of runtime versions."""
 
 from __future__ import annotations
 
@@ -14,34 +14,43 @@ from service.domain.errors import NotOffered
 
 
 def generations() -> tuple[Generation, ...]:
-    """Every generation, also those that the Cloud TPU API does not serve."""
+    """Every generation, including those that the Cloud TPU API does not serve."""
     return tuple(catalog.load().generations.values())
 
 
 def accelerators(
     generation: str | None = None, zone: str | None = None, chips: int | None = None
 ) -> tuple[AcceleratorType, ...]:
-    """The types the API serves, of one generation, in one zone, with so many chips.
+    """The accelerator types that the API serves: of one generation, in one zone, with so many
+    chips.
 
-    Raises Rejected when there is no such generation, NotOffered when the zone has no TPU at all.
+    Raises Rejected for an unknown generation, NotOffered if the zone has no TPU at all.
     """
     known = catalog.load()
     if generation is not None:
         known.generation(generation)
-    there = None if zone is None else {offer.generation for offer in _offers_in(zone)}
+    there = None
+    if zone is not None:
+        offers = [offer for offer in known.offers if offer.api]
+        there = {offer.generation for offer in offers if offer.zone == zone}
+        if not there:
+            raise NotOffered(
+                f"the Cloud TPU API has no TPU in {zone[:80]!r}",
+                offered_in=sorted({offer.zone for offer in offers}),
+            )
     return tuple(
-        one
-        for one in known.served(generation)
-        if (there is None or one.generation in there) and chips in {None, one.chips}
+        accelerator
+        for accelerator in known.served(generation)
+        if (there is None or accelerator.generation in there) and chips in {None, accelerator.chips}
     )
 
 
 def zones(
     generation: str | None = None, region: str | None = None
 ) -> tuple[tuple[str, tuple[ZoneOffer, ...]], ...]:
-    """Each zone with what the API offers there, by name; of one generation, in one region.
+    """Each zone with what the API offers there, by name: of one generation, in one region.
 
-    Raises Rejected when there is no such generation.
+    Raises Rejected for an unknown generation.
     """
     known = catalog.load()
     if generation is not None:
@@ -66,7 +75,7 @@ def runtime_versions(
 ) -> tuple[Image, ...]:
     """The runtime versions of a generation, framework and architecture, best first.
 
-    Raises Rejected when there is no such generation.
+    Raises Rejected for an unknown generation.
     """
     if generation is not None:
         catalog.load().generation(generation)
@@ -83,14 +92,3 @@ def resolve_runtime(
     """The runtime version for an accelerator type and a framework; see `runtimes.resolve`."""
     accelerator = catalog.load().accelerator(accelerator_type)
     return runtimes.resolve(accelerator, framework, version, architecture, zone)
-
-
-def _offers_in(zone: str) -> list[ZoneOffer]:
-    offers = [offer for offer in catalog.load().offers if offer.api]
-    found = [offer for offer in offers if offer.zone == zone]
-    if not found:
-        raise NotOffered(
-            f"the Cloud TPU API has no TPU in {zone[:80]!r}",
-            offered_in=sorted({offer.zone for offer in offers}),
-        )
-    return found

@@ -1,4 +1,4 @@
-"""How the fleet stands."""
+"""The state of the fleet in figures, for gauges and the dashboard."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from dataclasses import dataclass
 
 from service.domain.clock import Clock
 from service.domain.metering.line_items import lines_of
-from service.domain.metering.meter import Usage
 from service.domain.pricing.estimate import hourly
-from service.domain.pricing.price_book import PriceBook, ReservedPrice
+from service.domain.pricing.price_book import ReservedPrice
 from service.store.fleet_counts import FleetCount, OverdueDeletion
 from service.store.pricebook import PriceShelf
 from service.store.revisions import Revision
 from service.store.unit import Unit, Units
 
 STALE_SECONDS = 120
-"""After so long without a look at the cloud, what is shown may no longer be so."""
+"""Seconds without a look at the cloud after which the figures may be out of date."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectLook:
-    """When a project was last looked at as a whole (0: never), and who is in charge of it."""
+    """When a project was last looked at as a whole (0: never), and which daemon holds its lease."""
 
     project: str
     looked_at: int
@@ -31,11 +30,11 @@ class ProjectLook:
 @dataclass(frozen=True, slots=True)
 class FleetHealth:
     """The fleet as of now. `burn` is nano-dollars an hour for what is READY and priced, and for the
-    reservations that are paid whatever runs in them, of which there are `reserved`; `unused` is the
-    part of it that is paid for reserved chips which no node uses; `unpriced` the
-    nodes that are READY with unknown price, `unpriced_vms` such VMs of their users,
-    `unpriced_reserved` such reservations; `overdue` the deletions that do not end; `aside` the
-    intervals of usage that could not be posted to the ledger, and are tried again later."""
+    reservations that are paid whatever runs in them. `reserved` counts these reservations; `unused`
+    is the part of `burn` for reserved chips that no node uses. `unpriced` counts READY nodes with
+    an unknown price, `unpriced_vms` such VMs of their users, `unpriced_reserved` such reservations.
+    `overdue` counts deletions that do not end; `aside` counts the intervals of usage that could not
+    be posted to the ledger and are retried later."""
 
     counts: Sequence[FleetCount]
     ready: int
@@ -53,7 +52,7 @@ class FleetHealth:
 
     @property
     def stale(self) -> bool:
-        """Whether any project has gone unseen for too long, or has nobody in charge."""
+        """Whether any project has been unseen for too long, or has no daemon."""
         return any(
             not sight.holder or self.as_of - sight.looked_at > STALE_SECONDS
             for sight in self.sights
@@ -62,7 +61,7 @@ class FleetHealth:
 
 @dataclass(frozen=True, slots=True)
 class OverviewStamp:
-    """All that the first page depends on. Two pages with the same stamp are the same page."""
+    """Everything that the first page depends on. Pages with equal stamps are equal."""
 
     now: int
     revision: Revision
@@ -71,15 +70,15 @@ class OverviewStamp:
 
 @dataclass(frozen=True, slots=True)
 class LateDeletion:
-    """A deletion that does not come to its end. `hourly` is nano-dollars an hour for what is still
-    billed of it, 0 where nothing is; None where nobody knows the price."""
+    """A deletion that does not end. `hourly` is nano-dollars an hour for the part of the node that
+    is still billed, 0 if nothing is; None if a price is unknown."""
 
     overdue: OverdueDeletion
     hourly: int | None
 
 
 class HealthService:
-    """Answers gauges and the dashboard; none of it calls the cloud."""
+    """Computes the figures from the store, without a call to the cloud."""
 
     def __init__(
         self,
@@ -94,24 +93,24 @@ class HealthService:
         self._projects = tuple(projects)
 
     def fleet(self) -> FleetHealth:
-        """How many nodes are in which state, and what they burn."""
+        """How many nodes are in which state, and what they cost an hour."""
         now = self._clock()
         with self._units.reading() as unit:
             book = self._prices.book(unit)
             counts = unit.fleet.counts()
-            sights = self._sights(unit)
+            sights = self._read_sights(unit)
             running, bought = unit.fleet.running(), unit.usage.purchases(now)
             overdue, aside = unit.fleet.overdue_number(), unit.usage.aside_number()
         burn = bought_rate = used = reserved = 0
         unpriced = unpriced_vms = unpriced_reserved = 0
-        for one in running:
-            price = book.at(one.sku, now)
-            tpus = hourly(one.chips, price)
-            vms = None if one.vm is None else hourly(one.vms, book.at(one.vm, now))
+        for group in running:
+            price = book.at(group.sku, now)
+            tpus = hourly(group.chips, price)
+            vms = None if group.vm is None else hourly(group.vms, book.at(group.vm, now))
             burn += (tpus or 0) + (vms or 0)
             used += (tpus or 0) if isinstance(price, ReservedPrice) else 0
-            unpriced += one.nodes if tpus is None else 0
-            unpriced_vms += one.vms if vms is None else 0
+            unpriced += group.nodes if tpus is None else 0
+            unpriced_vms += group.vms if vms is None else 0
         for usage in bought:
             if usage.start <= now < usage.until(now + 1) and not usage.free:
                 rate = hourly(usage.chips, book.at(usage.sku, now))
@@ -120,8 +119,8 @@ class HealthService:
         unused = max(0, bought_rate - used)
         return FleetHealth(
             counts=counts,
-            ready=sum(one.nodes for one in running),
-            chips=sum(one.chips for one in running),
+            ready=sum(group.nodes for group in running),
+            chips=sum(group.chips for group in running),
             burn=burn + unused,
             reserved=reserved,
             unpriced=unpriced,
@@ -135,27 +134,25 @@ class HealthService:
         )
 
     def stamp(self) -> OverviewStamp:
-        """What second it is, how often everything was written, and who looks at the cloud."""
+        """The current second, the revision of the store, and which daemons look at the cloud."""
         with self._units.reading() as unit:
-            sights = self._sights(unit)
+            sights = self._read_sights(unit)
             return OverviewStamp(self._clock(), unit.revisions.now(), tuple(sights))
 
-    def _sights(self, unit: Unit) -> list[ProjectLook]:
+    def _read_sights(self, unit: Unit) -> list[ProjectLook]:
         return [ProjectLook(project, *unit.leases.sight(project)) for project in self._projects]
 
     def overdue(self, limit: int) -> tuple[int, Sequence[LateDeletion]]:
-        """How many deletions do not come to their end, and the oldest of them."""
+        """The number of overdue deletions, and the oldest of them."""
         now = self._clock()
         with self._units.reading() as unit:
             book = self._prices.book(unit)
             number, found = unit.fleet.overdue(limit)
-            return number, [
-                LateDeletion(one, _hourly(book, unit.usage.running_of(one.node_id), now))
-                for one in found
-            ]
-
-
-def _hourly(book: PriceBook, running: Sequence[Usage], now: int) -> int | None:
-    lines = (line for one in running for line in lines_of(one))
-    rates = [hourly(one.units, book.at(one.sku, now)) for one in lines]
-    return None if None in rates else sum(rate or 0 for rate in rates)
+            late = []
+            for deletion in found:
+                running = unit.usage.running_of(deletion.node_id)
+                lines = [line for usage in running for line in lines_of(usage)]
+                rates = [hourly(line.units, book.at(line.sku, now)) for line in lines]
+                total = None if None in rates else sum(rate or 0 for rate in rates)
+                late.append(LateDeletion(deletion, total))
+            return number, late

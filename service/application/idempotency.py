@@ -1,4 +1,4 @@
-"""What is told twice with the same key is done once."""
+"""Requests with an idempotency key: a repeated request is executed once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.domain.idempotency import RequestKey
 from service.store.unit import Unit, Units
 
 Remember = Callable[[str], None]
-"""Writes down, in the same unit of work, what the key of a request has led to."""
+"""Records the result of the key in the same unit of work."""
 
 
 def once(
@@ -24,18 +24,18 @@ def once(
     *,
     opened: Callable[[], AbstractContextManager[Unit]] | None = None,
 ) -> tuple[str, bool]:
-    """The id of what `write` wrote, and whether it did so just now: with a key that has led to
-    something before, nothing is checked or written again.
+    """The id of what `write` wrote, and whether it was written just now. A key that has a result
+    already skips all checks and writes.
 
-    `write` gets the unit of work, which `opened` opens where it is not an ordinary one, and a
-    function that remembers an id under the key. It may call that as soon as it has the id, and
-    need not. Raises Rejected where the key came with another body before, and whatever `write`
-    does; but what it refuses because the very same was written meanwhile is known by its key.
+    `write` gets the unit of work, which `opened` opens if it is not an ordinary one, and a function
+    that records an id under the key. `write` may call the function as soon as it has the id, and
+    need not. Raises Rejected if the key came with another body before, and whatever `write` raises;
+    a refusal because the same request was written meanwhile is answered from its key.
     """
     for _ in tries():
         try:
             with (opened or units)() as unit:
-                return _in_unit(unit, scope, key, clock, write)
+                return _write_in_unit(unit, scope, key, clock, write)
         except StaleVersion:
             continue
         except (Conflict, Rejected):
@@ -46,7 +46,7 @@ def once(
     raise Conflict("the same name or key is being written by others; retry")
 
 
-def _in_unit(
+def _write_in_unit(
     unit: Unit,
     scope: str,
     key: RequestKey | None,
@@ -56,21 +56,21 @@ def _in_unit(
     now = clock()  # the unit may have waited for its turn
     remembered: list[str] = []
 
-    def remember(made: str) -> None:
+    def remember_result(made: str) -> None:
         if key is not None:
             unit.idempotency_keys.add(scope, key, made, now)
         remembered.append(made)
 
     if key is not None and (known := unit.idempotency_keys.find(scope, key)) is not None:
         return known, False
-    made = write(unit, remember)
+    made = write(unit, remember_result)
     if not remembered:
-        remember(made)
+        remember_result(made)
     return made, True
 
 
 def known_by(units: Units, scope: str, key: RequestKey) -> str | None:
-    """What a key has led to; None for a new one. Raises Rejected where it came with another body
-    before."""
+    """The recorded result of a key; None for a new key. Raises Rejected if the key came with
+    another body before."""
     with units.reading() as unit:
         return unit.idempotency_keys.find(scope, key)

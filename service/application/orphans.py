@@ -1,10 +1,9 @@
-"""What callers may ask of orphans: to see them, to adopt them, to have them deleted."""
+"""Orphans as callers list, adopt and delete them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from service.application.projects import every
 from service.application.retries import retrying
@@ -23,22 +22,19 @@ from service.domain.orphans.orphan import (
     is_billed,
 )
 from service.domain.orphans.verdict import names_of
-from service.store.orphans import LikeOrphans
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
 __all__ = ["Adopter", "OrphanKind", "OrphanService", "OrphanSum", "SeenOrphan"]
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class SeenOrphan:
     """An orphan, when it was last seen, and its cost in nano-dollars an hour.
 
-    `hourly` is None where the orphan is not billed, or its price is not known; `billed` tells these
-    two apart. `to_come` is the future hourly cost of a queued resource that waits; None for all
-    else.
+    `hourly` is None if the orphan is not billed or its price is unknown; `billed` distinguishes
+    these cases. `to_come` is the future hourly cost of a queued resource that waits; None for
+    everything else.
     """
 
     orphan: Orphan
@@ -50,8 +46,8 @@ class SeenOrphan:
 
 @dataclass(frozen=True, slots=True)
 class OrphanSum:
-    """Several orphans: how many there are, what they cost an hour in nano-dollars where that is
-    known, and how many are billed at a price that nobody knows."""
+    """Several orphans: their number, their known cost an hour in nano-dollars, and how many of them
+    are billed at an unknown price."""
 
     number: int = 0
     hourly: int = 0
@@ -66,13 +62,14 @@ class OrphanSum:
 
 
 def summed(some: Sequence[SeenOrphan]) -> OrphanSum:
-    """What they are together."""
-    unpriced = sum(one.billed and one.hourly is None for one in some)
-    return OrphanSum(len(some), sum(one.hourly or 0 for one in some), unpriced)
+    """The orphans added up."""
+    unpriced = sum(orphan.billed and orphan.hourly is None for orphan in some)
+    return OrphanSum(len(some), sum(orphan.hourly or 0 for orphan in some), unpriced)
 
 
 class OrphanService:
-    """None of it calls the cloud: the daemon looks, and it deletes what was asked for here."""
+    """Reads and writes the store only: the daemon looks at the cloud, and deletes what was
+    requested here."""
 
     def __init__(
         self, units: Units, prices: PriceShelf, clock: Clock, projects: Sequence[str]
@@ -83,100 +80,104 @@ class OrphanService:
         self._projects = tuple(projects)
 
     def all(self, project: str = "", kind: OrphanKind | None = None) -> Sequence[SeenOrphan]:
-        """Those that are there, the dearest first. Raises Rejected for a project that is none of
-        this service."""
+        """The orphans that exist now, the most expensive first. Raises Rejected for a project that
+        is not one of this service."""
         projects = every(project, self._projects)
         with self._units.reading() as unit:
-            seen = self._look(unit, unit.orphans.present(projects))
-        wanted = [one for one in seen if kind in (None, one.orphan.kind)]
+            seen = self._with_prices(unit, unit.orphans.present(projects))
+        wanted = [orphan for orphan in seen if kind in (None, orphan.orphan.kind)]
         return sorted(wanted, key=lambda one: (-(one.hourly or 0), one.orphan.shown.path))
 
     def totals(self) -> Mapping[OrphanKind, OrphanSum]:
-        """What there is of each kind, for whoever asks again and again: they are counted, and not
-        read one by one."""
+        """The sums of each kind, for callers who ask again and again: the database counts the
+        orphans, and reads no orphan in full."""
         totals = dict.fromkeys(OrphanKind, OrphanSum())
         with self._units.reading() as unit:
             now, book = self._clock(), self._prices.book(unit)
             for some in unit.orphans.alike(self._projects):
-                totals[some.kind] += _sum_of(some, hourly_cost(some.shown, book, now))
+                hourly = hourly_cost(some.shown, book, now)
+                unpriced = some.number if hourly is None and is_billed(some.shown) else 0
+                totals[some.kind] += OrphanSum(some.number, some.number * (hourly or 0), unpriced)
         return totals
 
     def delete(self, orphan_id: str, *, confirm: str = "", actor: str = "") -> SeenOrphan:
-        """Ask for the end of one; asking twice is asking once.
+        """Request the deletion of an orphan; repeating the request changes nothing.
 
-        Raises Conflict for what is not ours, unless `confirm` repeats its full name.
+        Raises Conflict for an unmanaged resource, unless `confirm` repeats its full name.
         """
-        return self._again(lambda unit: self._delete(unit, orphan_id, confirm, actor))
+
+        def request_deletion(unit: Unit) -> SeenOrphan:
+            orphan = unit.orphans.get(orphan_id, self._projects)
+            self._check_unknown(unit, orphan)
+            asked_already = orphan.to_be_deleted and not orphan.by_itself
+            if orphan.gone_at is None and not asked_already:
+                _check_confirmed(orphan, confirm)
+                changed = replace(orphan, wanted=DELETE, asked_by=actor or "caller", last_error="")
+                confirmed = confirm == orphan.shown.path
+                now = self._clock()
+                orphan = unit.orphans.save(
+                    replace(changed, confirmed=confirmed, next_try_at=now, tries=0)
+                )
+            return self._with_prices(unit, [orphan])[0]
+
+        return retrying(self._units, request_deletion, "the orphan")
 
     def adopt(self, orphan_id: str, adopter: Adopter, *, actor: str = "") -> Node:
-        """Make a record for a node that is there; it is managed and charged like any other from
-        now on. Raises Rejected for what can never be, Conflict for what cannot be now."""
-        return self._again(lambda unit: self._adopt(unit, orphan_id, adopter, actor))
+        """Create the record of a node for an orphan. The node is managed and charged like any other
+        from now on. Raises Rejected if adoption is never possible, Conflict if it is not possible
+        now."""
 
-    def _delete(self, unit: Unit, orphan_id: str, confirm: str, actor: str) -> SeenOrphan:
-        orphan = unit.orphans.get(orphan_id, self._projects)
-        self._check_unknown(unit, orphan)
-        asked_already = orphan.to_be_deleted and not orphan.by_itself
-        if orphan.gone_at is None and not asked_already:
-            _check_confirmed(orphan, confirm)
-            changed = replace(orphan, wanted=DELETE, asked_by=actor or "caller", last_error="")
-            confirmed = confirm == orphan.shown.path
-            now = self._clock()
-            orphan = unit.orphans.save(
-                replace(changed, confirmed=confirmed, next_try_at=now, tries=0)
+        def record_node(unit: Unit) -> Node:
+            orphan = unit.orphans.get(orphan_id, self._projects)
+            self._check_unknown(unit, orphan)
+            shown, now = orphan.shown, self._clock()
+            node, usage = adopted(orphan, adopter, now)
+            unit.nodes.add(node)
+            unit.usage.save(usage)
+            message = (
+                f"adopted {shown.path}, which was {orphan.kind.replace('_', ' ')} and"
+                f" {shown.state}; it is charged from now on"
             )
-        return self._look(unit, [orphan])[0]
+            facts = {"name": shown.path, "uid": shown.uid, "cloud_labels": dict(shown.labels)}
+            unit.events.add(Event(node.id, now, "adopted", message, actor or "caller", facts))
+            unit.orphans.save(replace(orphan, wanted=ADOPTED, asked_by=actor, next_try_at=None))
+            return node
 
-    def _adopt(self, unit: Unit, orphan_id: str, adopter: Adopter, actor: str) -> Node:
-        orphan = unit.orphans.get(orphan_id, self._projects)
-        self._check_unknown(unit, orphan)
-        shown, now = orphan.shown, self._clock()
-        node, usage = adopted(orphan, adopter, now)
-        unit.nodes.add(node)
-        unit.usage.save(usage)
-        message = (
-            f"adopted {shown.path}, which was {orphan.kind.replace('_', ' ')} and {shown.state};"
-            " it is charged from now on"
-        )
-        facts = {"name": shown.path, "uid": shown.uid, "cloud_labels": dict(shown.labels)}
-        unit.events.add(Event(node.id, now, "adopted", message, actor or "caller", facts))
-        unit.orphans.save(replace(orphan, wanted=ADOPTED, asked_by=actor, next_try_at=None))
-        return node
+        return retrying(self._units, record_node, "the orphan")
 
     @staticmethod
     def _check_unknown(unit: Unit, orphan: Orphan) -> None:
-        """Raise Conflict where a live record accounts for it by now."""
+        """Raise Conflict if a live record accounts for the orphan by now."""
         attempts = unit.orphans.attempts(orphan.project, names_of(orphan.shown.place))
-        for one in attempts:
-            if one.present and one.made(orphan.shown) and orphan.gone_at is None:
+        for attempt in attempts:
+            if attempt.present and attempt.made(orphan.shown) and orphan.gone_at is None:
                 raise Conflict(
-                    f"{orphan.shown.path} is node {one.node_id} already; see"
-                    f" /v1/nodes/{one.node_id}",
-                    node_id=one.node_id,
+                    f"{orphan.shown.path} is node {attempt.node_id} already; see"
+                    f" /v1/nodes/{attempt.node_id}",
+                    node_id=attempt.node_id,
                 )
 
-    def _look(self, unit: Unit, some: Sequence[Orphan]) -> list[SeenOrphan]:
-        """With their prices; one that the last whole look did not lack was seen in it."""
+    def _with_prices(self, unit: Unit, some: Sequence[Orphan]) -> list[SeenOrphan]:
+        """The orphans with their prices. An orphan that the last full look did not miss was seen in
+        it."""
         now, book = self._clock(), self._prices.book(unit)
-        looked = {one: unit.leases.looked_at(one) for one in {each.project for each in some}}
-        return [
-            SeenOrphan(
-                one,
-                max(one.last_seen, looked[one.project] if _is_in_the_list(one) else 0),
-                hourly_cost(one.shown, book, now),
-                is_billed(one.shown),
-                hourly_cost_to_come(one.shown, book, now),
+        looked = {
+            project: unit.leases.looked_at(project) for project in {each.project for each in some}
+        }
+        seen = []
+        for orphan in some:
+            is_waiting = orphan.next_try_at is not None and not orphan.to_be_deleted
+            is_listed = orphan.gone_at is None and not is_waiting
+            seen.append(
+                SeenOrphan(
+                    orphan,
+                    max(orphan.last_seen, looked[orphan.project] if is_listed else 0),
+                    hourly_cost(orphan.shown, book, now),
+                    is_billed(orphan.shown),
+                    hourly_cost_to_come(orphan.shown, book, now),
+                )
             )
-            for one in some
-        ]
-
-    def _again(self, work: Callable[[Unit], T]) -> T:
-        return retrying(self._units, work, "the orphan")
-
-
-def _sum_of(some: LikeOrphans, hourly: int | None) -> OrphanSum:
-    unpriced = some.number if hourly is None and is_billed(some.shown) else 0
-    return OrphanSum(some.number, some.number * (hourly or 0), unpriced)
+        return seen
 
 
 def _check_confirmed(orphan: Orphan, confirm: str) -> None:
@@ -188,7 +189,3 @@ def _check_confirmed(orphan: Orphan, confirm: str) -> None:
             f"{path} is unmanaged; to delete it anyway, repeat its full name in confirm",
             confirm=path,
         )
-
-
-def _is_in_the_list(orphan: Orphan) -> bool:
-    return orphan.gone_at is None and (orphan.next_try_at is None or orphan.to_be_deleted)

@@ -1,4 +1,4 @@
-"""The projects that this service looks after, and which of them a caller means."""
+"""The projects of this service, and which of them a caller means."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from service.domain.errors import Rejected
 
 
 def chosen(named: str, projects: Sequence[str]) -> str:
-    """The project that is meant: the first where none is named. Raises Rejected where it is not
-    one of these, or there is none."""
+    """The project that a caller means: the first one if none is named. Raises Rejected for an
+    unknown project, or if there are no projects."""
     if not projects:
         raise Rejected("no project is set; set STEWARD_PROJECTS", field="project")
     return every(named, projects)[0]
 
 
 def every(named: str, projects: Sequence[str]) -> tuple[str, ...]:
-    """The projects that are meant: all of them where none is named. Raises Rejected where it is not
-    one of these."""
+    """The projects that a caller means: all of them if none is named. Raises Rejected for an
+    unknown project."""
     if named and named not in projects:
         raise Rejected(
             f"{named[:80]!r} is not a project of this service; STEWARD_PROJECTS lists them",

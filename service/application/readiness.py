@@ -9,7 +9,7 @@ from service.store.probe import DatabaseProbe
 
 
 class ReadinessService:
-    """Looks whether requests can be answered now; it never calls the cloud."""
+    """Checks whether requests can be answered now, without a call to the cloud."""
 
     def __init__(
         self, probe: DatabaseProbe, projects: Sequence[str], timekeeper: Timekeeper | None = None
@@ -19,8 +19,8 @@ class ReadinessService:
         self._timekeeper = timekeeper
 
     def check(self) -> list[str]:
-        """Problems that do not stop the API. Raises StoreUnavailable, saying why, when the database
-        cannot be read or written."""
+        """Problems that do not stop the API. Raises StoreUnavailable with the reason if the
+        database cannot be read or written."""
         alone = self._probe.look(self._projects)
         said = [] if self._timekeeper is None else [self._timekeeper.warning]
         if alone:
@@ -28,4 +28,4 @@ class ReadinessService:
                 f"no daemon holds the lease of {', '.join(alone)}: nothing is created, deleted or"
                 " metered there; start one with: tpu-steward daemon"
             )
-        return [one for one in said if one]
+        return [problem for problem in said if problem]

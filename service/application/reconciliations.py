@@ -1,4 +1,5 @@
-"""Reconciliations: a bill of the cloud is read, held against the ledger, and its outcome kept."""
+"""Reconciliations: a bill of the cloud is read and compared with the ledger, and the outcome is
+kept."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from service.domain.reconciliation.bill import (
     set_apart,
     shows_commitments,
 )
-from service.domain.reconciliation.bill_file import BillFileRow, Shape, read_bill
+from service.domain.reconciliation.bill_file import Shape, read_bill
 from service.domain.reconciliation.commitments import BilledCommitment, CommitmentCounter
 from service.domain.reconciliation.invoice import invoices
 from service.domain.reconciliation.reconcile import reconcile
@@ -38,17 +39,17 @@ from service.store.unit import Unit, Units
 __all__ = ["DEFAULT_TOLERANCE", "NumberedComparison", "Reconciliation", "ReconciliationService"]
 
 DEFAULT_TOLERANCE = NANOS // 100
-"""A cent for each node and hour: less is told, and nobody has to look at it."""
+"""A cent for each node and hour: a smaller difference needs no attention."""
 
 MEGABYTE = 1_000_000
 AT_ONCE = 4
-"""Files that are taken in at once: each of them lies on the disk as a whole meanwhile."""
+"""Files that are imported at once: each is on the disk as a whole meanwhile."""
 
 BATCH = 2_000
-"""Rows that are written at once: few enough that no other writer has to wait long."""
+"""Rows that are written at once: few enough that no other writer waits long."""
 
 CHUNK = 20_000
-"""Rows that are compared at once, in whole hours: what is held in memory grows with it."""
+"""Rows that are compared at once, in whole hours: the memory grows with this number."""
 
 _READ_BYTES = 256 * 1024
 _ABANDONED_SECONDS = 6 * HOUR
@@ -56,7 +57,7 @@ _ABANDONED_SECONDS = 6 * HOUR
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """A bill and its headline; `known` says that the very same file had been imported before."""
+    """A bill and its headline; `known` says that the same file had been imported before."""
 
     bill: Bill
     headline: Headline
@@ -65,8 +66,8 @@ class Reconciliation:
 
 @dataclass(frozen=True, slots=True)
 class BillImport:
-    """A file to be imported: what it is called, what it is, and what is of no interest. `alone`
-    says that no other file joins it."""
+    """A file to be imported: its name, its digest, and the tolerance. `alone` says that no other
+    file joins it."""
 
     name: str
     digest: str
@@ -75,7 +76,8 @@ class BillImport:
 
 
 class ReconciliationService:
-    """Reads a file twice, once for its digest and once for its rows, and holds none of it."""
+    """Reads a file twice, once for its digest and once for its rows, and never holds it in
+    memory."""
 
     def __init__(
         self, units: Units, clock: Clock, projects: Sequence[str], max_bytes: int = 2_000 * MEGABYTE
@@ -84,12 +86,12 @@ class ReconciliationService:
         self._clock = clock
         self._projects = tuple(projects)
         self.max_bytes = max_bytes
-        """What a file may have at most."""
+        """The largest file in bytes."""
         self._places = BoundedSemaphore(AT_ONCE)
 
     @contextmanager
     def receiving(self) -> Iterator[None]:
-        """While a file is taken in. Raises RateLimited while as many are as may be."""
+        """Hold a place while a file is received. Raises RateLimited if all places are taken."""
         if not self._places.acquire(blocking=False):
             raise RateLimited(f"{AT_ONCE} files are being imported; send this one again later")
         try:
@@ -105,26 +107,26 @@ class ReconciliationService:
         tolerance: int = DEFAULT_TOLERANCE,
         alone: bool = False,
     ) -> Reconciliation:
-        """Hold a billing export against the ledger. The very same file changes nothing. With
-        `alone`, earlier files of its months do not join it, and later ones leave it alone.
+        """Compare a billing export with the ledger. Importing the same file again changes nothing.
+        With `alone`, earlier files of its months do not join it, and later ones leave it alone.
 
-        Raises Rejected for a file that cannot be one, Conflict where another one of its months was
-        imported meanwhile; nothing of it is kept then.
+        Raises Rejected for an invalid file, Conflict if another file of its months was imported
+        meanwhile; nothing of the file is kept then.
         """
         digest = hashlib.sha256()
-        for chunk in _pieces(file):
+        for chunk in _iter_pieces(file):
             digest.update(chunk)
         file.seek(0)
-        return self._reconcile(file, BillImport(name, digest.hexdigest(), tolerance, alone))
+        return self._import_bill(file, BillImport(name, digest.hexdigest(), tolerance, alone))
 
-    def _reconcile(self, file: BinaryIO, wanted: BillImport) -> Reconciliation:
+    def _import_bill(self, file: BinaryIO, wanted: BillImport) -> Reconciliation:
         with self._units() as unit:
             before = unit.bills.same(wanted.digest, wanted.tolerance, is_alone=wanted.alone)
             for abandoned in unit.bills.abandoned(self._clock() - _ABANDONED_SECONDS):
                 unit.bills.drop(abandoned)
         if before is not None:
             return replace(self.outcome(before.id), known=True)
-        shape, reads = read_bill(_pieces(file), self._projects)
+        shape, reads = read_bill(_iter_pieces(file), self._projects)
         bill = Bill(
             *(new_id(), wanted.name, wanted.digest, shape, wanted.tolerance, self._clock()),
             is_alone=wanted.alone,
@@ -133,74 +135,74 @@ class ReconciliationService:
             unit.bills.add(bill)
         try:
             counter = RowCounter()
-            self._stage(bill.id, counter.passing(reads))
-            bill = self._measured(bill, counter)
-            bill = self._located(bill if wanted.alone else self._joined(bill))
-            self._compare(bill)
+            rows = counter.passing(reads)
+            while batch := list(islice(rows, BATCH)):
+                with self._units() as unit:
+                    unit.bills.stage(bill.id, batch)
+            bill = self._with_counts(bill, counter)
+            bill = self._with_hours(bill if wanted.alone else self._with_earlier_rows(bill))
+            self._compare_hours(bill)
         except BaseException:
             with self._units() as unit:
                 unit.bills.drop(bill.id)
             raise
-        self._leave(bill)
+        self._clear_earlier(bill)
         if wanted.alone:
             self._forget_rows(bill)
         return self.outcome(bill.id)
 
     def outcome(self, bill_id: str) -> Reconciliation:
-        """What came of one. Raises NotFound. Commitments of a bill that was imported before they
-        were asked for are read from its rows, as long as it has them."""
+        """The outcome of a reconciliation. Raises NotFound. If the bill was imported before
+        commitments were recorded with it, they are read from its rows as long as these exist."""
         with self._units.reading() as unit:
             bill = unit.bills.get(bill_id)
         if bill.commitments is None and not bill.joined_into and shows_commitments(bill):
-            bill = replace(bill, commitments=self._commitments_of_rows(bill) or None)
-        return _outcome(bill)
-
-    def _commitments_of_rows(self, bill: Bill) -> tuple[BilledCommitment, ...]:
-        with self._units.reading() as unit:
-            hours, counter = unit.bills.hours(bill.id), _commitments(unit, bill.id)
-        for first, last in in_chunks(hours, CHUNK):
             with self._units.reading() as unit:
-                if counter is not None:
-                    counter.add(unit.bills.coverable(bill.id, first, last))
-        with self._units.reading() as unit:
-            return _reported(unit, counter)
+                hours, counter = unit.bills.hours(bill.id), _make_counter(unit, bill.id)
+            for first, last in in_chunks(hours, CHUNK):
+                with self._units.reading() as unit:
+                    if counter is not None:
+                        counter.add(unit.bills.coverable(bill.id, first, last))
+            with self._units.reading() as unit:
+                bill = replace(bill, commitments=_report_commitments(unit, counter) or None)
+        return _to_reconciliation(bill)
 
     def remove(self, bill_id: str) -> Sequence[Bill]:
-        """Forget a reconciliation, and the earlier files whose rows became part of it: which rows
-        came from which file is not stored. Answers all that are forgotten, this one first. Those
-        that are right can be sent again. The ledger stays as it is.
+        """Delete a reconciliation, and the earlier files whose rows became part of it: which rows
+        came from which file is not stored. Returns all deleted bills, this one first. Correct files
+        can be sent again. The ledger stays as it is.
 
-        Raises NotFound, and Conflict where a later file has the rows, or a file is being imported.
+        Raises NotFound, and Conflict if a later file has the rows, or a file is being imported.
         """
         with self._units() as unit:
             _check_removable(unit, unit.bills.get(bill_id, locked=True))
-            gone = _with_earlier(unit, bill_id)
-            for one in gone:
-                unit.bills.save(replace(one, periods=()))
-        # No import that begins from now on takes their rows. One that began before is seen by now.
+            gone = _list_with_earlier(unit, bill_id)
+            for removed in gone:
+                unit.bills.save(replace(removed, periods=()))
+        # Imports that begin from now on do not take these rows. Earlier imports are visible by now.
         try:
             with self._units() as unit:
                 _check_removable(unit, unit.bills.get(bill_id, locked=True))
         except Conflict:
             with self._units() as unit:
-                for one in gone:
-                    _unmark(unit, one)
+                for removed in gone:
+                    _restore_periods(unit, removed)
             raise
-        for one in reversed(gone):
-            self._forget_rows(one)
+        for bill in reversed(gone):
+            self._forget_rows(bill)
             with self._units() as unit:
-                unit.bills.drop(one.id)
+                unit.bills.drop(bill.id)
         return gone
 
     def all(self, limit: int, offset: int = 0) -> Sequence[Reconciliation]:
-        """What came of each, the newest first."""
+        """The outcome of each reconciliation, the newest first."""
         with self._units.reading() as unit:
-            return [_outcome(bill) for bill in unit.bills.all(limit, offset)]
+            return [_to_reconciliation(bill) for bill in unit.bills.all(limit, offset)]
 
     def lines(
         self, bill_id: str, verdicts: Sequence[Verdict], after: int, limit: int
     ) -> Sequence[NumberedComparison]:
-        """Its comparisons with these verdicts, by their numbers. Raises NotFound."""
+        """The comparisons with these verdicts, by number. Raises NotFound."""
         with self._units.reading() as unit:
             unit.bills.get(bill_id)
             return unit.bills.lines(bill_id, verdicts or tuple(Verdict), after, limit)
@@ -208,17 +210,12 @@ class ReconciliationService:
     def largest(
         self, bill_id: str, verdicts: Sequence[Verdict], limit: int
     ) -> Sequence[NumberedComparison]:
-        """Those that make the most of the variance."""
+        """The comparisons with the largest variances."""
         with self._units.reading() as unit:
             return unit.bills.largest(bill_id, verdicts, limit)
 
-    def _stage(self, bill_id: str, reads: Iterator[BillFileRow]) -> None:
-        while batch := list(islice(reads, BATCH)):
-            with self._units() as unit:
-                unit.bills.stage(bill_id, batch)
-
-    def _measured(self, bill: Bill, counter: RowCounter) -> Bill:
-        """The bill, now that all of its rows are known."""
+    def _with_counts(self, bill: Bill, counter: RowCounter) -> Bill:
+        """The bill with its counts, after all of its rows are stored."""
         counts = counter.counts
         if not counts.rows:
             raise Rejected("the file has a header and no rows; nothing was stored", field="body")
@@ -231,11 +228,11 @@ class ReconciliationService:
             periods=counter.periods,
         )
 
-    def _joined(self, bill: Bill) -> Bill:
-        """The bill with the rows that earlier files have of its months. Google's export goes on
-        adding rows to a past month for days, so a month is all files that were sent of it.
+    def _with_earlier_rows(self, bill: Bill) -> Bill:
+        """The bill with the rows that earlier files have of its months. Google's export adds rows
+        to a past month for days, so a month consists of all files that were sent for it.
 
-        The months beside them join too where they have usage in the same hours: such an hour is on
+        The neighbouring months join too if they have usage in the same hours: such an hour is on
         two invoices, and is compared with both.
         """
         bill = self._with_rows(bill, bill.periods)
@@ -245,13 +242,13 @@ class ReconciliationService:
             near = tuple(
                 period
                 for period in beside
-                for one in unit.bills.with_rows_of([period], _of_the_same_kind(bill.shape))
-                if unit.bills.meets(one.id, period, *(reach or (0, 0)))
+                for other in unit.bills.with_rows_of([period], _of_the_same_kind(bill.shape))
+                if unit.bills.meets(other.id, period, *(reach or (0, 0)))
             )
         return self._with_rows(bill, near) if near else bill
 
-    def _located(self, bill: Bill) -> Bill:
-        """The bill with the hours that its rows lie in, and with what is set apart."""
+    def _with_hours(self, bill: Bill) -> Bill:
+        """The bill with the hours of its rows, and with the rows that are set apart."""
         with self._units.reading() as unit:
             start, end = unit.bills.reach(bill.id) or (None, None)
             entries, nanos = unit.witnesses.machines(self._projects, start or 0, end or 0)
@@ -268,19 +265,19 @@ class ReconciliationService:
         return replace(bill, counts=counts, apart=set_apart(apart))
 
     def _with_rows(self, bill: Bill, months: Sequence[str]) -> Bill:
-        """The bill with all rows of these months that were sent before."""
+        """The bill with all earlier rows of these months."""
         with self._units.reading() as unit:
             earlier = unit.bills.with_rows_of(months, _of_the_same_kind(bill.shape))
-        joined, newest = {one.id: one for one in bill.joined}, bill.counts.newest
-        for one in earlier:
-            found = joined.get(one.id, JoinedImport(one.id, one.name, 0, 0))
+        joined, newest = {joined.id: joined for joined in bill.joined}, bill.counts.newest
+        for other in earlier:
+            found = joined.get(other.id, JoinedImport(other.id, other.name, 0, 0))
             rows, again = found.rows, found.again
-            for digests in self._slices(one, months):
+            for digests in self._iter_slices(other, months):
                 with self._units() as unit:
-                    more, both = unit.bills.join(bill.id, one.id, months, digests)
+                    more, both = unit.bills.join(bill.id, other.id, months, digests)
                 rows, again = rows + more, again + both
-            joined[one.id] = replace(found, rows=rows, again=again)
-            newest = max(filter(None, (newest, one.counts.newest)), default=None)
+            joined[other.id] = replace(found, rows=rows, again=again)
+            newest = max(filter(None, (newest, other.counts.newest)), default=None)
         return replace(
             bill,
             counts=replace(bill.counts, newest=newest),
@@ -288,8 +285,8 @@ class ReconciliationService:
             periods=tuple(sorted({*bill.periods, *months})),
         )
 
-    def _slices(self, bill: Bill, months: Sequence[str]) -> Iterator[tuple[bytes, bytes]]:
-        """Ranges of digests with about as many rows as are written at once."""
+    def _iter_slices(self, bill: Bill, months: Sequence[str]) -> Iterator[tuple[bytes, bytes]]:
+        """Ranges of digests with about as many rows each as one batch."""
         with self._units.reading() as unit:
             rows = unit.bills.rows_of(bill.id, months)
         number = min(256, rows // BATCH + 1)
@@ -297,8 +294,8 @@ class ReconciliationService:
         edges = [b"", *(bytes([bound]) for bound in bounds), b"\xff" * 17]
         return pairwise(edges)
 
-    def _compare(self, bill: Bill) -> None:
-        """Compare some hours at a time, each in a unit of its own, and finish."""
+    def _compare_hours(self, bill: Bill) -> None:
+        """Compare some hours at a time, each in its own unit of work, and finish the bill."""
         compared = ComparisonTotals()
         counts = bill.counts
         start, end = counts.start or 0, counts.end or 0
@@ -307,7 +304,7 @@ class ReconciliationService:
             strangers = unit.witnesses.of_orphans(self._projects)
             bought = unit.reservations.all()
             rows = dict(unit.bills.hours(bill.id))
-            counter = _commitments(unit, bill.id)
+            counter = _make_counter(unit, bill.id)
             for hour, number in unit.witnesses.charged_hours(self._projects, start, end):
                 rows[hour] = rows.get(hour, 0) + number
         for first, last in in_chunks(sorted(rows.items()), CHUNK):
@@ -316,8 +313,8 @@ class ReconciliationService:
                 if first < end and last > start:
                     low, high = max(first, start), min(last, end)
                     charged = unit.witnesses.charged(self._projects, low, high)
-                billed = _billed(unit, unit.bills.summed(bill.id, first, last))
-                sights = _sights(unit, billed, charged, (first, last), strangers)
+                billed = _list_billed(unit, unit.bills.summed(bill.id, first, last))
+                sights = _find_sights(unit, billed, charged, (first, last), strangers)
                 lines = reconcile(billed, charged, rules, sights, bought)
                 unit.bills.compare(bill.id, compared.passing(lines))
                 if counter is not None:
@@ -327,27 +324,27 @@ class ReconciliationService:
             _check_all_joined(unit, bill)
             apart, totals = unit.bills.apart(bill.id), unit.bills.totals(bill.id)
             found = invoices(compared.invoices, apart, totals)
-            covered = _reported(unit, counter)
+            covered = _report_commitments(unit, counter)
             done = replace(bill, groups=compared.groups, invoices=found, commitments=covered)
             unit.bills.save(replace(done, finished_at=self._clock()))
 
     def _forget_rows(self, bill: Bill) -> None:
-        """Keep no rows of a bill; the comparisons stay."""
-        for digests in self._slices(bill, bill.periods):
+        """Delete the rows of a bill; the comparisons stay."""
+        for digests in self._iter_slices(bill, bill.periods):
             with self._units() as unit:
                 unit.bills.leave(bill.id, bill.periods, digests)
 
-    def _leave(self, bill: Bill) -> None:
-        """Let the earlier imports keep no rows that this one has; their comparisons stay."""
+    def _clear_earlier(self, bill: Bill) -> None:
+        """Delete the rows of the earlier imports that this one has; their comparisons stay."""
         for joined in bill.joined:
             with self._units.reading() as unit:
                 earlier = unit.bills.get(joined.id)
-            for digests in self._slices(earlier, bill.periods):
+            for digests in self._iter_slices(earlier, bill.periods):
                 with self._units() as unit:
                     unit.bills.leave(earlier.id, bill.periods, digests)
-            with self._units() as unit:  # another import may leave it at this moment
+            with self._units() as unit:  # another import may update it at the same time
                 earlier = unit.bills.get(joined.id, locked=True)
-                left = tuple(one for one in earlier.periods if one not in bill.periods)
+                left = tuple(period for period in earlier.periods if period not in bill.periods)
                 unit.bills.save(replace(earlier, periods=left, joined_into=bill.id))
 
 
@@ -363,11 +360,11 @@ def _check_removable(unit: Unit, bill: Bill) -> None:
 
 
 def _check_all_joined(unit: Unit, bill: Bill) -> None:
-    """Raise Conflict where another file of the same months was imported meanwhile: neither has the
+    """Raise Conflict if another file of the same months was imported meanwhile: neither has the
     rows of the other."""
     kinds = _of_the_same_kind(bill.shape)
     there = () if bill.is_alone else unit.bills.with_rows_of(bill.periods, kinds)
-    missing = {one.id for one in there} - {one.id for one in bill.joined}
+    missing = {bill.id for bill in there} - {joined.id for joined in bill.joined}
     if missing:
         raise Conflict(
             "another file of the same months was imported at the same time; send this file again",
@@ -375,22 +372,23 @@ def _check_all_joined(unit: Unit, bill: Bill) -> None:
         )
 
 
-def _with_earlier(unit: Unit, bill_id: str) -> list[Bill]:
-    """A bill and all whose rows it has, each before the ones that it was made of; all are locked
-    until the commit."""
+def _list_with_earlier(unit: Unit, bill_id: str) -> list[Bill]:
+    """A bill and all bills whose rows it has, each before the ones that it was made of. All are
+    locked until the commit."""
     found = [unit.bills.get(bill_id, locked=True)]
     for bill in found:
-        known = {one.id for one in found}
+        known = {bill.id for bill in found}
         found += [
-            unit.bills.get(one.id, locked=True)
-            for one in unit.bills.earlier(bill)
-            if one.id not in known
+            unit.bills.get(earlier.id, locked=True)
+            for earlier in unit.bills.earlier(bill)
+            if earlier.id not in known
         ]
     return found
 
 
-def _unmark(unit: Unit, bill: Bill) -> None:
-    """Let later files have the rows of a bill again, but for the months that one has just taken."""
+def _restore_periods(unit: Unit, bill: Bill) -> None:
+    """Let later files join the rows of a bill again, except for the months that another bill has
+    just taken."""
     marked = unit.bills.get(bill.id, locked=True)
     is_taken = marked.joined_into != bill.joined_into
     taken = unit.bills.get(marked.joined_into).periods if is_taken else ()
@@ -398,71 +396,76 @@ def _unmark(unit: Unit, bill: Bill) -> None:
     unit.bills.save(replace(marked, periods=left))
 
 
-def _pieces(file: BinaryIO) -> Iterator[bytes]:
+def _iter_pieces(file: BinaryIO) -> Iterator[bytes]:
     return iter(lambda: file.read(_READ_BYTES), b"")
 
 
 def _of_the_same_kind(shape: Shape) -> Sequence[Shape]:
-    """The shapes in which the same rows may come again: those of FOCUS have no rows in common with
-    the detailed export."""
+    """The shapes in which the same rows may come again. FOCUS files share no rows with the detailed
+    export."""
     focus = (Shape.FOCUS_CSV, Shape.FOCUS_JSON_LINES)
     return focus if shape in focus else (Shape.CSV, Shape.JSON_LINES)
 
 
-def _outcome(bill: Bill) -> Reconciliation:
+def _to_reconciliation(bill: Bill) -> Reconciliation:
     return Reconciliation(bill, headline(bill.groups))
 
 
-def _commitments(unit: Unit, bill_id: str) -> CommitmentCounter | None:
-    """What counts the usage that commitments cover; None where there are none."""
+def _make_counter(unit: Unit, bill_id: str) -> CommitmentCounter | None:
+    """A counter of the usage that commitments cover; None if there are none."""
     return CommitmentCounter(unit.bills.fees(bill_id)) if unit.bills.covers(bill_id) else None
 
 
-def _reported(unit: Unit, counter: CommitmentCounter | None) -> tuple[BilledCommitment, ...]:
+def _report_commitments(
+    unit: Unit, counter: CommitmentCounter | None
+) -> tuple[BilledCommitment, ...]:
     if counter is None:
         return ()
     return counter.report(unit.witnesses.whose_are(counter.resources))
 
 
-def _billed(unit: Unit, staged: Sequence[StagedUsage]) -> list[Billed]:
-    """What the bill says, with the nodes that it speaks of."""
+def _list_billed(unit: Unit, staged: Sequence[StagedUsage]) -> list[Billed]:
+    """The usage of the bill, with the nodes that it is of."""
     whose = unit.witnesses.whose(staged)
     return [
         Billed(
-            project=one.project,
-            resource=one.resource,
-            node_id=whose.get((one.project, one.resource, one.label), ""),
-            sku_id=one.sku_id,
-            description=one.description,
-            generation=one.generation,
-            model=one.model,
-            hour=one.hour,
-            rows=one.rows,
-            cost=one.cost,
-            credits=one.credits,
-            at_list=one.at_list,
-            chip_seconds=one.chip_seconds,
-            zone=one.zone,
-            credit_kinds=one.credit_kinds,
-            shares=one.shares,
-            no_rate=one.no_rate,
+            project=usage.project,
+            resource=usage.resource,
+            node_id=whose.get((usage.project, usage.resource, usage.label), ""),
+            sku_id=usage.sku_id,
+            description=usage.description,
+            generation=usage.generation,
+            model=usage.model,
+            hour=usage.hour,
+            rows=usage.rows,
+            cost=usage.cost,
+            credits=usage.credits,
+            at_list=usage.at_list,
+            chip_seconds=usage.chip_seconds,
+            zone=usage.zone,
+            credit_kinds=usage.credit_kinds,
+            shares=usage.shares,
+            no_rate=usage.no_rate,
         )
-        for one in staged
+        for usage in staged
     ]
 
 
-def _sights(
+def _find_sights(
     unit: Unit,
     billed: Sequence[Billed],
     charged: Sequence[Charged],
     hours: tuple[int, int],
     strangers: Mapping[tuple[str, str], InventorySight],
 ) -> Mapping[str, InventorySight]:
-    """What the inventory saw of everything that is compared, by node id or by the bill's name."""
-    nodes = {one.node_id for one in billed if one.node_id}
-    nodes |= {one.node_id for one in charged if not one.is_unused}
+    """What the inventory saw of everything that is compared, by node id or by the bill's resource
+    name."""
+    nodes = {usage.node_id for usage in billed if usage.node_id}
+    nodes |= {charge.node_id for charge in charged if not charge.is_unused}
     sights = dict(unit.witnesses.of_nodes(nodes, *hours))
-    for one in billed:
-        if not one.node_id and (sight := strangers.get(orphan_key(one.project, one.resource))):
-            sights[one.resource] = sight
+    for usage in billed:
+        if not usage.node_id and (
+            sight := strangers.get(orphan_key(usage.project, usage.resource))
+        ):
+            sights[usage.resource] = sight
     return sights

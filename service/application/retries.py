@@ -1,4 +1,4 @@
-"""How often something is done over that others were faster at."""
+"""Retries of units of work that lost a race against other writers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ T = TypeVar("T")
 
 TRIES = 12
 FIRST_PAUSE, LONGEST_PAUSE = 0.004, 0.1
-"""Seconds, at most; the true pause is drawn, so that those who met do not meet again."""
+"""Upper bounds in seconds. The actual pause is random, so that writers that met do not meet again.
+"""
 
 
 def tries() -> Iterator[int]:
-    """The numbers of the tries, with a pause before each but the first: less than a second in all.
+    """The numbers of the tries, with a pause before each but the first: less than a second in
+    total.
 
-    Writers that read, decide and write under a version make each other do it over. One of them gets
-    through each time; without pauses the others may meet again and again.
+    Writers that read, decide and write under a version make each other retry. One of them succeeds
+    each time; without pauses the others may collide again and again.
     """
     for number in range(TRIES):
         if number:
@@ -38,10 +40,11 @@ def retrying(
     *,
     once: bool = False,
 ) -> T:
-    """What `work` answers in a unit of work, which is done over while others write first.
+    """The result of `work` in a unit of work, which is repeated while others write first.
 
-    With `once` it is not: a caller who has seen a version is to look at the new one. Raises
-    StaleVersion then, else Conflict where others are first each time; `what` says of what.
+    With `once` there is no repetition: a caller who has seen a version has to look at the new one.
+    Raises StaleVersion then, else Conflict if others are first each time; `what` names what is
+    changed.
     """
     for _ in tries():
         try:

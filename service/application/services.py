@@ -1,4 +1,4 @@
-"""Everything that callers may ask, in one hand."""
+"""All application services in one object."""
 
 from __future__ import annotations
 

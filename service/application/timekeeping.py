@@ -1,4 +1,4 @@
-"""Sets the clock of a process by the database's, so that all who share that tell the same time."""
+"""Sets the clock of a process by the database's clock, so that all processes agree on the time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PERIOD_SECONDS = 10
 
 
 class Timekeeper:
-    """Asks the database for the time, and warns where this machine's clock is wrong."""
+    """Reads the time from the database, and warns if this machine's clock is wrong."""
 
     def __init__(self, units: Units, clock: AgreedClock) -> None:
         self._units = units
@@ -26,15 +26,16 @@ class Timekeeper:
         nothing to mind."""
 
     def begin(self, stop: threading.Event) -> threading.Thread:
-        """Set the clock now, and then again and again until `stop` is set, on a thread that ends
-        with the process at the latest."""
+        """Set the clock now and then every 10 seconds until `stop` is set, on a daemon thread."""
         self.look()
-        thread = threading.Thread(target=self._go_on, args=[stop], name="timekeeper", daemon=True)
+        thread = threading.Thread(
+            target=self._run_loop, args=[stop], name="timekeeper", daemon=True
+        )
         thread.start()
         return thread
 
     def look(self) -> None:
-        """Set the clock. Without an answer of the database it stays as it was set last."""
+        """Set the clock. Without an answer of the database, the last setting stays."""
         try:
             with self._units.reading() as unit:
                 self.set(unit)
@@ -42,8 +43,8 @@ class Timekeeper:
             log.info("clock.not_set", reason=str(error))
 
     def set(self, unit: Unit) -> None:
-        """Go by the database's clock from now on, and say so where this machine's is wrong. An
-        answer that was long under way tells nothing."""
+        """Use the database's clock from now on, and warn if this machine's clock is wrong. An
+        answer that took too long is ignored."""
         asked = self._clock.monotonic()
         theirs = unit.leases.now()
         if self._clock.monotonic() - asked > TOLERANCE_SECONDS:
@@ -55,7 +56,7 @@ class Timekeeper:
 
     @property
     def warning(self) -> str:
-        """What is wrong with this machine's clock; empty where nothing is."""
+        """What is wrong with this machine's clock; empty if nothing is."""
         seconds = round(self.ahead)
         if not seconds:
             return ""
@@ -65,9 +66,9 @@ class Timekeeper:
             " of the database is used"
         )
 
-    def _go_on(self, stop: threading.Event) -> None:
+    def _run_loop(self, stop: threading.Event) -> None:
         while not stop.wait(PERIOD_SECONDS):
             try:
                 self.look()
-            except Exception:  # the thread lives on: nobody else would set the clock again
+            except Exception:  # the thread lives on: no other thread sets the clock
                 log.exception("clock.broke")

@@ -60,7 +60,7 @@ def held_in_another_transaction() -> Any:
         if node.version or asking[-1]:
             place(unit, node, *about)
         else:
-            with patch.object(admission, "_admit", lambda *_: None):
+            with patch.object(admission, "_require_room", lambda *_: None):
                 place(unit, node, *about)
         if not node.version and asking[-1]:
             raise LooksGood

@@ -1,4 +1,4 @@
-"""What callers may ask of budgets: to set them, and to see how they stand."""
+"""Budgets as callers set and read them."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ T = TypeVar("T")
 log = structlog.get_logger()
 
 MAX_BUDGETS = 500
-"""Each of them is looked at every half minute, and some of them tell by webhook."""
+"""The daemon looks at each budget every half minute, and some of them call a webhook."""
 
 LATEST = 20
-"""Refusals and messages that are shown of one budget."""
+"""Refusals and messages that are shown for one budget."""
 
 UNPRICED_SHOWN = 20
-"""Nodes and reservations of one budget without a price whose names are shown."""
+"""Nodes and reservations without a price whose names are shown for one budget."""
 
 _AT_ONCE = 50
 """Budgets whose holds are read in one statement."""
@@ -61,13 +61,14 @@ _AT_ONCE = 50
 _KEPT_HOLDS = 10
 
 _HARMLESS = frozenset({"name", "webhook", "secret", "emails"})
-"""What can be changed without anything having to be told anew."""
+"""Fields that can change without repeating alerts."""
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetStatus:
-    """A budget and how it stands; None while it does not count. `alerts` are those that have fired
-    in its period, `deletes_at` is when its nodes go. `warnings` say who is not told before."""
+    """A budget and how it stands; `standing` is None while the budget does not count. `alerts` are
+    those that have fired in its period, `deletes_at` is when its nodes are deleted. `warnings` say
+    who is not notified before."""
 
     budget: Budget
     standing: BudgetStanding | None
@@ -78,7 +79,7 @@ class BudgetStatus:
 
 @dataclass(frozen=True, slots=True)
 class BudgetHistory:
-    """One budget with what it refused and what was told of it last, the latest first."""
+    """One budget with its last refusals and messages, the latest first."""
 
     shown: BudgetStatus
     refusals: Sequence[BudgetRefusal]
@@ -87,7 +88,7 @@ class BudgetHistory:
 
 @dataclass(frozen=True, slots=True)
 class CreatedBudget:
-    """A new budget; `created` is False when the same key had asked for it before."""
+    """A new budget; `created` is False if a request with the same key created it before."""
 
     shown: BudgetStatus
     created: bool
@@ -95,8 +96,8 @@ class CreatedBudget:
 
 @dataclass(frozen=True, slots=True)
 class BudgetShare:
-    """A budget that somebody spends from: `left` is nano-dollars, and may be below 0; None where a
-    price of one of its nodes is not known."""
+    """What is left of a budget that a payer spends from, in nano-dollars. `left` may be below 0;
+    None if the price of one of its nodes is unknown."""
 
     budget: Budget
     window: Window
@@ -105,15 +106,15 @@ class BudgetShare:
 
 @dataclass(frozen=True, slots=True)
 class MessageReach:
-    """Where messages can get to: whether webhooks may lead to private addresses, and whether e-mail
-    can be sent."""
+    """Which messages can be delivered: whether webhooks may use private addresses, and whether
+    e-mail can be sent."""
 
     private_webhooks: bool = False
     mails: bool = False
 
 
 class BudgetService:
-    """What was spent is what the costs say; what is held is what may be added to that."""
+    """Budgets compare the costs so far plus the holds with their amounts."""
 
     def __init__(
         self,
@@ -133,13 +134,13 @@ class BudgetService:
         self._holds = Answers(_KEPT_HOLDS)
 
     def create(self, wanted: Budget, key: RequestKey | None = None) -> CreatedBudget:
-        """Set a new budget; its id and the time are given here. With a `key`, the same wish told
-        twice is one budget. Raises Rejected where it makes no sense, Conflict where the name is
-        taken or there are too many."""
+        """Create a budget; its id and creation time are set here. With a `key`, repeated requests
+        create one budget. Raises Rejected for an invalid budget, Conflict if the name is taken or
+        there are too many budgets."""
         budget = replace(wanted, id=new_id(), created_at=self._clock(), version=1)
-        self._check(budget)
+        self._check_budget(budget)
 
-        def write(unit: Unit) -> tuple[Budget, bool]:
+        def write_budget(unit: Unit) -> tuple[Budget, bool]:
             if key is not None:
                 known = unit.budgets.asked_before(key)
                 if known is not None:
@@ -150,44 +151,47 @@ class BudgetService:
             return budget, True
 
         try:
-            written, created = self._again(write)
-        except Conflict:  # perhaps with the very same wish, which was written meanwhile
-            known = None if key is None else self._asked_before(key)
+            written, created = self._retry_stale(write_budget)
+        except Conflict:  # perhaps with the same request, which was written meanwhile
+            known = None
+            if key is not None:
+                with self._units.reading() as unit:
+                    known = unit.budgets.asked_before(key)
             if known is None:
                 raise
             written, created = known, False
-        return CreatedBudget(self._show(written), created)
+        return CreatedBudget(self._read_status(written), created)
 
     def change(
         self, budget_id: str, changes: Mapping[str, Any], *, version: int | None = None
     ) -> BudgetStatus:
-        """Set some fields anew; what was told before is told again where it is still so. Raises
-        NotFound, Rejected, Conflict where the name is taken, or StaleVersion where `version` is not
-        the present one."""
+        """Change some fields; alerts fire again if their cause still holds. Raises NotFound,
+        Rejected, Conflict if the name is taken, or StaleVersion if `version` is not the current
+        one."""
 
-        def write(unit: Unit) -> Budget:
+        def write_changes(unit: Unit) -> Budget:
             before = unit.budgets.get(budget_id, locked=True)
             _check_version(before, version)
             after = replace(before, **changes)
             if after == before:
                 return before
-            self._check(after, before)
+            self._check_budget(after, before)
             if not changes.keys() <= _HARMLESS:
                 unit.alerts.forget(budget_id)
             return unit.budgets.save(after)
 
-        return self._show(self._again(write, once=version is not None))
+        return self._read_status(self._retry_stale(write_changes, once=version is not None))
 
     def remove(self, budget_id: str, *, version: int | None = None) -> BudgetStatus:
-        """Take a budget away, and answer it as it was. Raises NotFound, or StaleVersion."""
-        shown = self._show(self._get(budget_id))
+        """Delete a budget; returns its last status. Raises NotFound, or StaleVersion."""
+        shown = self._read_status(self._read_budget(budget_id))
 
-        def write(unit: Unit) -> None:
+        def delete_budget(unit: Unit) -> None:
             budget = unit.budgets.get(budget_id, locked=True)
             _check_version(budget, version)
             unit.budgets.remove(budget)
 
-        self._again(write, once=version is not None)
+        self._retry_stale(delete_budget, once=version is not None)
         return shown
 
     def all(self) -> Sequence[Budget]:
@@ -196,30 +200,30 @@ class BudgetService:
             return unit.budgets.all()
 
     def shown(self, some: Sequence[Budget]) -> Sequence[BudgetStatus]:
-        """How each of them stands."""
-        standings = self._standings(some)
+        """The status of each of the budgets."""
+        standings = self._list_standings(some)
         with self._units.reading() as unit:
             return [
-                self._shown(budget, standing, unit.alerts.of(budget.id))
+                self._build_status(budget, standing, unit.alerts.of(budget.id))
                 for budget, standing in zip(some, standings, strict=True)
             ]
 
     def details(self, some: Sequence[Budget]) -> Sequence[BudgetHistory]:
-        """Each of them in full."""
+        """Each of the budgets in full."""
         shown = self.shown(some)
         with self._units.reading() as unit:
             return [
                 BudgetHistory(
-                    one,
-                    unit.budgets.refusals(one.budget.id, LATEST),
-                    unit.notifications.of(one.budget.id, LATEST),
+                    status,
+                    unit.budgets.refusals(status.budget.id, LATEST),
+                    unit.notifications.of(status.budget.id, LATEST),
                 )
-                for one in shown
+                for status in shown
             ]
 
     def get(self, budget_id: str) -> BudgetHistory:
         """One budget in full; raises NotFound."""
-        (found,) = self.details([self._get(budget_id)])
+        (found,) = self.details([self._read_budget(budget_id)])
         return found
 
     def spent(self, scope: Scope, window: Window) -> int:
@@ -228,11 +232,11 @@ class BudgetService:
 
     def standing(self, budget: Budget) -> BudgetStanding | None:
         """How a budget stands now; None while it does not count."""
-        (found,) = self._standings([budget])
+        (found,) = self._list_standings([budget])
         return found
 
-    def _standings(self, some: Sequence[Budget]) -> list[BudgetStanding | None]:
-        """How each of some budgets stands now; None while it does not count."""
+    def _list_standings(self, some: Sequence[Budget]) -> list[BudgetStanding | None]:
+        """How each of the budgets stands now; None while it does not count."""
         now = self._clock()
         windows = [budget.window(now) for budget in some]
         counting = [
@@ -240,28 +244,33 @@ class BudgetService:
             for budget, window in zip(some, windows, strict=True)
             if window is not None
         ]
-        with self._units.reading() as unit:  # both, so that nothing is posted in between
-            ahead = self._held(unit, counting, now)
+        with self._units.reading() as unit:  # one snapshot: nothing is posted in between
+            ahead = self._read_held_amounts(unit, counting, now)
             spent = [
                 self._costs.report_in(unit, _spent_in(budget.scope, window), now)
                 for budget, window in counting
             ]
-            names = _names(unit, ahead)
+            names = _name_unpriced(unit, ahead)
         standings = {
             budget.id: BudgetStanding(
                 window,
                 report.total,
                 held,
-                self._expected(budget, window, now),
+                self._find_forecast(budget, window, now),
                 now,
                 report.unpriced_seconds,
-                tuple(sorted(names.get(one, one) for one in held.unpriced[:UNPRICED_SHOWN])),
+                tuple(
+                    sorted(
+                        names.get(unpriced_id, unpriced_id)
+                        for unpriced_id in held.unpriced[:UNPRICED_SHOWN]
+                    )
+                ),
             )
             for (budget, window), report, held in zip(counting, spent, ahead, strict=True)
         }
         return [standings.get(budget.id) for budget in some]
 
-    def _held(
+    def _read_held_amounts(
         self, unit: Unit, counting: Sequence[tuple[Budget, Window]], now: int
     ) -> list[HeldAmount]:
         book, revision = self._prices.book(unit), unit.revisions.now()
@@ -274,8 +283,9 @@ class BudgetService:
             found += held(unit, some, holds, book, now)
         return found
 
-    def _expected(self, budget: Budget, window: Window, now: int) -> int | None:
-        """The forecast; None also where it fails, as what was spent has to be told all the same."""
+    def _find_forecast(self, budget: Budget, window: Window, now: int) -> int | None:
+        """The forecast of a budget. None if the forecast fails: the amount spent is reported
+        anyway."""
         if self._forecast is None:
             return None
         try:
@@ -287,16 +297,16 @@ class BudgetService:
             return None
 
     def shares(self, who: Payer) -> Sequence[BudgetShare]:
-        """What is left of each budget that somebody spends from and that counts now, by name: they
-        count in windows of their own, so the one with the least left need not be the first to say
-        no."""
+        """What is left of each budget that a payer spends from and that counts now, by name.
+        Budgets count in different windows, so the budget with the least left need not be the first
+        to refuse."""
         now = self._clock()
         with self._units.reading() as unit:
-            covering = [one for one in unit.budgets.all() if one.scope.covers(who)]
+            covering = [budget for budget in unit.budgets.all() if budget.scope.covers(who)]
             rooms = rooms_of(unit, covering, self._prices.book(unit), now)
         return [BudgetShare(room.budget, room.window, room.left) for room in rooms]
 
-    def _check(self, budget: Budget, before: Budget | None = None) -> None:
+    def _check_budget(self, budget: Budget, before: Budget | None = None) -> None:
         check(budget)
         same = before is not None and before.webhook == budget.webhook
         private = same or self._reach.private_webhooks
@@ -305,42 +315,41 @@ class BudgetService:
         if budget.scope.label is not None:
             check_labels(dict([budget.scope.label]))
 
-    def _asked_before(self, key: RequestKey) -> Budget | None:
-        with self._units.reading() as unit:
-            return unit.budgets.asked_before(key)
-
-    def _get(self, budget_id: str) -> Budget:
+    def _read_budget(self, budget_id: str) -> Budget:
         with self._units.reading() as unit:
             return unit.budgets.get(budget_id)
 
-    def _show(self, budget: Budget) -> BudgetStatus:
+    def _read_status(self, budget: Budget) -> BudgetStatus:
         (found,) = self.shown([budget])
         return found
 
-    def _shown(
+    def _build_status(
         self, budget: Budget, standing: BudgetStanding | None, alerts: Mapping[str, Alert]
     ) -> BudgetStatus:
         warnings = tuple(filter(None, [silence(budget, mails=self._reach.mails)]))
         if standing is None:
             return BudgetStatus(budget, None, warnings=warnings)
         here = {k: one for k, one in alerts.items() if one.period == standing.window.start}
-        fired = tuple(one for one in here.values() if one.fired_at is not None)
+        fired = tuple(alert for alert in here.values() if alert.fired_at is not None)
         return BudgetStatus(
             budget, standing, fired, deletes_at(budget, here.get(EXCEEDED)), warnings
         )
 
-    def _again(self, work: Callable[[Unit], T], *, once: bool = False) -> T:
+    def _retry_stale(self, work: Callable[[Unit], T], *, once: bool = False) -> T:
         return retrying(self._units, work, "the budget", once=once)
 
 
-def _names(unit: Unit, ahead: Sequence[HeldAmount]) -> Mapping[str, str]:
-    """The names of those nodes and reservations whose price is not known, by id, as far as they are
-    shown."""
-    ids = {one for held in ahead for one in held.unpriced[:UNPRICED_SHOWN]}
+def _name_unpriced(unit: Unit, ahead: Sequence[HeldAmount]) -> Mapping[str, str]:
+    """The names of the shown nodes and reservations whose price is unknown, by id."""
+    ids = {unpriced_id for held in ahead for unpriced_id in held.unpriced[:UNPRICED_SHOWN]}
     if not ids:
         return {}
     nodes = {node_id: node.name for node_id, node in unit.nodes.many(ids).items()}
-    bought = {one.id: one.name for one in unit.reservations.standing() if one.id in ids}
+    bought = {
+        reservation.id: reservation.name
+        for reservation in unit.reservations.standing()
+        if reservation.id in ids
+    }
     return nodes | bought
 
 

@@ -1,1 +1,1 @@
-"""The cleanup of idle nodes: policies, plans, and what callers say about nodes."""
+"""The cleanup of idle nodes: policies, plans, keeps, heartbeats and links in messages."""

@@ -1,4 +1,4 @@
-"""The cleanup as people see and steer it: how it stands, the plan, apply, pause and resume."""
+"""The cleanup as people see and control it: status, plan, apply, pause and resume."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MOST_HISTORY = 10_000
 
 @dataclass(frozen=True, slots=True)
 class IdleMode:
-    """The settings of the cleanup: the most that is done, and the times."""
+    """The settings of the cleanup: the strongest action, and the times."""
 
     ceiling: Action = Action.OBSERVE
     times: IdleTimes = field(default_factory=IdleTimes)
@@ -44,8 +44,8 @@ class IdleMode:
 
 @dataclass(frozen=True, slots=True)
 class CleanupStatus:
-    """How the cleanup of a project stands, and under which settings; `is_watched` is False while no
-    daemon looks at it. `names` has the names of the nodes that wait, by id."""
+    """The cleanup of a project and its settings; `is_watched` is False while no daemon looks at the
+    project. `names` maps the ids of the waiting nodes to their names."""
 
     cleanup: Cleanup
     mode: IdleMode
@@ -54,15 +54,16 @@ class CleanupStatus:
 
     @property
     def next_tick_at(self) -> int | None:
-        """When the daemon looks next; None while nobody looks."""
+        """When the daemon looks next; None while no daemon looks."""
         return self.cleanup.ticked_at + self.mode.times.period if self.is_watched else None
 
 
 @dataclass(frozen=True, slots=True)
 class IdleNode:
-    """What is known of the idleness of a node; `ended` is how it ended for that, the newest first.
-    `subject` is None unless it is READY, `watched` where it was never looked at. `signals` are as
-    the last look found them; as they are now where that is long ago and the node is READY."""
+    """What is known of the idleness of a node. `ended` are the records of its ends for idleness,
+    the newest first. `subject` is None unless the node is READY, `watched` is None if no look has
+    covered it. `signals` are those of the last look; if that look is old and the node is READY,
+    they are evaluated now."""
 
     node: Node
     watched: WatchedNode | None
@@ -74,8 +75,8 @@ class IdleNode:
 
 @dataclass(frozen=True, slots=True)
 class IdleBrief:
-    """What a line about the idleness of a READY node needs; `waiting` is the rail that it waits
-    for, `keep` holds now."""
+    """What a line about the idleness of a READY node shows; `waiting` is the rail that the node
+    waits for, `keep` is the keep that holds now."""
 
     watched: WatchedNode
     applied: AppliedRule
@@ -84,7 +85,7 @@ class IdleBrief:
 
 
 class CleanupService:
-    """Each method is one unit of work, and none calls the cloud."""
+    """Each method is one unit of work, without a call to the cloud."""
 
     def __init__(
         self,
@@ -101,7 +102,7 @@ class CleanupService:
         self.mode = mode
 
     def standings(self) -> Sequence[CleanupStatus]:
-        """How the cleanup of every project stands."""
+        """The cleanup status of every project."""
         now = self._clock()
         with self._units.reading() as unit:
             rows = [unit.cleanups.get(project) for project in self._projects]
@@ -120,18 +121,18 @@ class CleanupService:
             return _names_of_waiting(unit, rows)
 
     def plan(self, project: str, actor: str) -> CleanupPlan:
-        """What would be stopped or deleted if it was applied now: every node that is proved to be
-        idle and whose policy says so, whatever the mode. Raises NotFound for a project that is not
-        looked after, Rejected for none where there are several."""
-        project = self._project(project)
+        """Plan what would be stopped or deleted now: every node that is proved to be idle and whose
+        policy has an action, whatever the mode. Raises NotFound for an unknown project, Rejected
+        for no project if there are several."""
+        project = self._resolve_project(project)
         with self._units() as unit:
-            plan, _ = self._plan(unit, project)
+            plan, _ = self._build_plan(unit, project)
             unit.cleanups.show(plan, actor)
         return plan
 
     def apply(self, plan_id: str, actor: str) -> CleanupPlan:
-        """Begin everything that a plan says, at once; answers the plan. A person is not held up by
-        rails, grace or mode. Raises Conflict where the plan is stale or nobody was shown it."""
+        """Begin everything that a plan contains, at once; returns the plan. Rails, grace and mode
+        do not hold back a person. Raises Conflict if the plan is stale or unknown."""
         try:
             with self._units() as unit:
                 before = unit.cleanups.plan(plan_id)
@@ -140,10 +141,10 @@ class CleanupService:
                         f"no plan has the id {plan_id[:64]!r}; make a plan, and apply it within two"
                         " days"
                     )
-                now, looks = self._plan(unit, before.project)
+                now, looks = self._build_plan(unit, before.project)
                 check_fresh(plan_id, before, now)
                 cleanup = unit.cleanups.get(before.project)
-                # rows of several nodes are written in the order of their ids, by everybody
+                # Every writer writes the rows of several nodes in the order of their ids.
                 for entry in sorted(now.entries, key=lambda one: one.node_id):
                     one = looks[entry.node_id]
                     order = EndOrder(
@@ -155,43 +156,46 @@ class CleanupService:
         return now
 
     def pause(self, project: str, actor: str, reason: str) -> Sequence[Cleanup]:
-        """Have the daemon end nothing for idleness until it is resumed; in every project where none
-        is named. Raises Rejected without a reason."""
+        """Have the daemon end no node for idleness until the cleanup is resumed; in every project
+        if none is named. Raises Rejected without a reason."""
         now = self._clock()
-        return self._each(project, lambda row: row.paused(now, actor, reason))
+        named = [self._resolve_project(project)] if project else self._projects
+        return [
+            self._save_changed(name, lambda row: row.paused(now, actor, reason)) for name in named
+        ]
 
     def resume(self, project: str) -> Sequence[Cleanup]:
-        """Have the daemon go on. Raises Conflict where nothing is paused."""
-        named = [self._project(project)] if project else self._projects
+        """End the pause. Raises Conflict if nothing is paused."""
+        named = [self._resolve_project(project)] if project else self._projects
         with self._units.reading() as unit:
-            paused = [one for one in named if unit.cleanups.get(one).is_paused]
+            paused = [name for name in named if unit.cleanups.get(name).is_paused]
         if not paused:
             raise Conflict("the cleanup is not paused")
-        return [self._changed(one, Cleanup.resumed) for one in paused]
+        return [self._save_changed(name, Cleanup.resumed) for name in paused]
 
     def close_breaker(self, project: str, actor: str, reason: str) -> Cleanup:
-        """Close the breaker of a project by hand. Raises Conflict where it is not open, Rejected
+        """Close the breaker of a project by hand. Raises Conflict if it is not open, Rejected
         without a reason."""
         if not reason.strip():
             raise Rejected("give a reason: why do you close the breaker?", field="reason")
-        row = self._changed(self._project(project), Cleanup.closed_breaker)
+        row = self._save_changed(self._resolve_project(project), Cleanup.closed_breaker)
         log.warning("cleanup.breaker_closed", project=row.project, actor=actor, reason=reason)
         return row
 
     def coverage(self) -> Sequence[ProjectCoverage]:
-        """What can be seen of the nodes of every project."""
+        """How well the nodes of every project are observed."""
         now, times = self._clock(), self.mode.times
         with self._units.reading() as unit:
-            fleets = [self._fleet(unit, one, self.mode.ceiling) for one in self._projects]
+            fleets = [self._read_fleet(unit, name, self.mode.ceiling) for name in self._projects]
         return [coverage_of(fleet, now, times) for fleet in fleets]
 
     def history(self) -> Sequence[EndRecord]:
-        """What was ended for idleness, the newest first; at most ten thousand."""
+        """The nodes that were ended for idleness, the newest first; at most ten thousand."""
         with self._units.reading() as unit:
             return [one for _, one in unit.cleanups.history(self._projects, 0, MOST_HISTORY)]
 
     def now(self) -> int:
-        """The present instant."""
+        """The current time in UTC seconds."""
         return self._clock()
 
     def node(self, node_id: str) -> IdleNode:
@@ -204,14 +208,16 @@ class CleanupService:
             watched = unit.idle_courses.get(node_id)
             rule = applied(node.spec, node.team, unit.idle_policies.all(), self.mode.ceiling)
             found = IdleNode(node, watched, subject, cleanup, unit.cleanups.of_node(node_id))
-        return replace(found, signals=self._signals(found, rule, now))
+        return replace(found, signals=self._explain_signals(found, rule, now))
 
-    def _signals(self, found: IdleNode, rule: AppliedRule, now: int) -> Sequence[SignalState]:
+    def _explain_signals(
+        self, found: IdleNode, rule: AppliedRule, now: int
+    ) -> Sequence[SignalState]:
         watched, times = found.watched, self.mode.times
         if watched is None:
             return ()
         verdict, at = watched.verdict, watched.judged_at
-        if found.subject is None:  # what was known by then is all there is
+        if found.subject is None:  # only the state of the last look is known
             known = {kind for _, kind in watched.signals.tracks}
             families = {
                 kind: MetricFamily.PRESENT if kind in known else MetricFamily.ABSENT
@@ -221,13 +227,13 @@ class CleanupService:
         else:
             families = dict(families_of(found.cleanup.families, now, times.telemetry, times.period))
             subject = found.subject
-            if at < now - REFRESH_SECONDS - self._late:
+            if at < now - REFRESH_SECONDS - self._late_seconds:
                 at, verdict = now, None
         until = None if verdict is None else verdict.until
         return explain_signals(subject, families, times, at, until)
 
     def briefs(self, node_ids: Iterable[str]) -> Mapping[str, IdleBrief]:
-        """What is known of the idleness of those of the nodes that are READY and were looked at."""
+        """What is known of the idleness of the nodes that are READY and were looked at, by id."""
         now, wanted = self._clock(), list(node_ids)
         with self._units.reading() as unit:
             courses = unit.idle_courses.many(wanted)
@@ -235,9 +241,9 @@ class CleanupService:
             policies = unit.idle_policies.all()
             projects = {node.spec.project for node in nodes.values()}
             waiting = {
-                one.node_id: one
+                waiting.node_id: waiting
                 for project in projects
-                for one in unit.cleanups.get(project).waiting
+                for waiting in unit.cleanups.get(project).waiting
             }
         found = {}
         for node_id, watched in courses.items():
@@ -250,25 +256,30 @@ class CleanupService:
             found[node_id] = IdleBrief(watched, rule, held, waiting.get(node_id))
         return found
 
-    def _fleet(self, unit: Unit, project: str, ceiling: Action) -> IdleFleet:
+    def _read_fleet(self, unit: Unit, project: str, ceiling: Action) -> IdleFleet:
         return read_fleet(unit, project, self._prices, ceiling, self._clock())
 
-    def _plan(self, unit: Unit, project: str) -> tuple[CleanupPlan, dict[str, AssessedNode]]:
-        """The plan of a project as it is now, and the nodes in it as they were looked at last."""
+    def _build_plan(self, unit: Unit, project: str) -> tuple[CleanupPlan, dict[str, AssessedNode]]:
+        """The plan of a project as of now, and the last looks at the nodes in it."""
         now = self._clock()
-        fleet = self._fleet(unit, project, Action.DELETE)
-        oldest = self._oldest_look(fleet.cleanup, now)
+        fleet = self._read_fleet(unit, project, Action.DELETE)
+        # The daemon writes decisions at once, and repeats what it sees every few minutes. An older
+        # row does not count, and no row counts while no daemon looks.
+        ticked_at = fleet.cleanup.ticked_at
+        is_watched = ticked_at >= now - self._late_seconds
+        oldest = ticked_at - REFRESH_SECONDS - self._late_seconds if is_watched else now + 1
         looks = {
-            one.node.id: look
-            for one in fleet.subjects
-            if (look := _look(one, oldest)) is not None and not _is_protected(one, now)
+            subject.node.id: look
+            for subject in fleet.subjects
+            if (look := _find_proven_look(subject, oldest)) is not None
+            and not _is_protected(subject, now)
         }
-        waits = {one.node_id: one.until for one in fleet.cleanup.waiting}
+        waits = {waiting.node_id: waiting.until for waiting in fleet.cleanup.waiting}
         plan = CleanupPlan(
             project,
             now,
             tuple(
-                _entry(look, self.mode.ceiling, waits.get(node_id))
+                _to_plan_entry(look, self.mode.ceiling, waits.get(node_id))
                 for node_id, look in looks.items()
             ),
             tuple(held.rail for held in fleet.cleanup.holds),
@@ -276,33 +287,20 @@ class CleanupService:
         )
         return plan, looks
 
-    def _oldest_look(self, cleanup: Cleanup, now: int) -> int:
-        """How old the row of a look may be that still holds: the daemon writes at once what it
-        decides, and what it sees once more every few minutes. Nothing holds while nobody looks."""
-        return (
-            now + 1
-            if cleanup.ticked_at < now - self._late
-            else cleanup.ticked_at - REFRESH_SECONDS - self._late
-        )
-
     @property
-    def _late(self) -> int:
+    def _late_seconds(self) -> int:
         """Seconds without a look after which no daemon counts as watching."""
         return 2 * self.mode.times.period + 60
 
-    def _each(self, project: str, change: Callable[[Cleanup], Cleanup]) -> Sequence[Cleanup]:
-        named = [self._project(project)] if project else self._projects
-        return [self._changed(one, change) for one in named]
+    def _save_changed(self, project: str, change: Callable[[Cleanup], Cleanup]) -> Cleanup:
+        """Change the row of a project in one unit of work; repeated if the daemon writes first."""
 
-    def _changed(self, project: str, change: Callable[[Cleanup], Cleanup]) -> Cleanup:
-        """Change the row of a project in one unit of work; again when the daemon was first."""
-
-        def work(unit: Unit) -> Cleanup:
+        def save_changed(unit: Unit) -> Cleanup:
             return unit.cleanups.save(change(unit.cleanups.get(project)))
 
-        return retrying(self._units, work, f"the cleanup of project {project}")
+        return retrying(self._units, save_changed, f"the cleanup of project {project}")
 
-    def _project(self, project: str) -> str:
+    def _resolve_project(self, project: str) -> str:
         if not project and len(self._projects) == 1:
             return self._projects[0]
         if not project:
@@ -318,13 +316,13 @@ class CleanupService:
 
 
 def _names_of_waiting(unit: Unit, rows: Iterable[Cleanup]) -> Mapping[str, str]:
-    ids = [one.node_id for row in rows for one in row.waiting]
+    ids = [waiting.node_id for row in rows for waiting in row.waiting]
     return {node_id: node.name for node_id, node in unit.nodes.many(ids).items()}
 
 
-def _look(subject: IdleSubject, oldest: int) -> AssessedNode | None:
-    """The last look at a node, where that was lately, and proved it to be idle for as long as its
-    policy asks by now."""
+def _find_proven_look(subject: IdleSubject, oldest: int) -> AssessedNode | None:
+    """The last look at a node; None unless the look is recent and proves that the node has been
+    idle for as long as its policy asks."""
     watched = subject.watched
     if watched is None or watched.verdict is None or watched.judged_at < oldest:
         return None
@@ -339,23 +337,21 @@ def _look(subject: IdleSubject, oldest: int) -> AssessedNode | None:
 
 
 def _is_protected(subject: IdleSubject, now: int) -> bool:
-    """Whether a node is kept, or a job or a heartbeat has come since it was looked at."""
+    """Whether a node is kept, or a job or a heartbeat has come since the last look."""
     is_kept = subject.keep is not None and subject.keep.holds(now)
     is_awaited = bool(subject.queued_job)
-    return is_kept or is_awaited or _is_busy(subject) or subject.heartbeat_until > now
-
-
-def _is_busy(subject: IdleSubject) -> bool:
-    """Whether a job holds the node, other than one that the last look has seen to hang."""
     job, watched = subject.job, subject.watched
-    if job is None or watched is None or watched.verdict is None:
-        return job is not None
-    has_moved = job.is_preparing or job.progress_at > watched.judged_at
-    return has_moved or watched.verdict.waste is None
+    is_busy = job is not None
+    if job is not None and watched is not None and watched.verdict is not None:
+        # A job that the last look found to hang does not protect its node.
+        has_moved = job.is_preparing or job.progress_at > watched.judged_at
+        is_busy = has_moved or watched.verdict.waste is None
+    return is_kept or is_awaited or is_busy or subject.heartbeat_until > now
 
 
-def _entry(look: AssessedNode, ceiling: Action, waits_until: int | None) -> PlanEntry:
-    """The entry of a node that the daemon does not end before `waits_until`, as a rail holds it."""
+def _to_plan_entry(look: AssessedNode, ceiling: Action, waits_until: int | None) -> PlanEntry:
+    """The plan entry of a node. A rail prevents the daemon from ending the node before
+    `waits_until`."""
     due_at = look.watched.due_at
     if due_at is not None and waits_until is not None:
         due_at = max(due_at, waits_until)

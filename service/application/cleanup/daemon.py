@@ -1,4 +1,5 @@
-"""What the cleanup daemon does with a node after a look: it tells people, and begins its end."""
+"""What the cleanup daemon does with a node after a look: it notifies people, and requests the end
+of the node."""
 
 from __future__ import annotations
 
@@ -41,17 +42,17 @@ from service.store.unit import Unit
 log = structlog.get_logger()
 
 KIND = "idle"
-"""Of the events by which a node is told that it is idle."""
+"""The kind of the events that tell a node's owner that the node is idle."""
 
 ALARM = "alarm"
-"""Of the events that somebody has to look at."""
+"""The kind of the events that a person has to look at."""
 
 
 class DaemonActs:
-    """Acts within the unit of the caller, so that what is told and what is written are one.
+    """Acts within the caller's unit of work, so that messages and records are committed together.
 
-    `public_url` is where people reach the API; empty, and messages name commands in place of links.
-    `times` are those of the settings.
+    `public_url` is where people reach the API; if it is empty, messages name commands instead of
+    links. `times` are those of the settings.
     """
 
     def __init__(self, public_url: str = "", times: IdleTimes = SHIPPED_TIMES) -> None:
@@ -59,32 +60,37 @@ class DaemonActs:
         self._times = times
 
     def tell(self, unit: Unit, assessed: AssessedNode, now: int) -> None:
-        """Write an event, and messages to everybody who is to be told."""
+        """Write an event, and messages to all recipients."""
         node, tell = assessed.subject.node, assessed.moved.tell
         if tell is None:
             return
-        said = _idle(assessed) if tell is Notice.IDLE else _blind(assessed)
+        said = (
+            _describe_idle(assessed)
+            if tell is Notice.IDLE
+            else f"it is unknown whether it is idle: {assessed.verdict.reason}"
+        )
         unit.events.add(Event(node.id, now, KIND, said, DAEMON))
         if tell is Notice.IDLE and not assessed.is_told:
             unit.events.add(Event(node.id, now, ALARM, UNTOLD, DAEMON))
             log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=UNTOLD)
-        message = _message(assessed, now, self._links(unit, assessed, now))
+        urls: Mapping[Verb, str] | None = None  # None if the API has no public address
+        notified_at = assessed.moved.course.notified_at
+        if self._public_url and tell is Notice.IDLE and notified_at is not None:
+            urls, links = make_links(
+                *(node.id, node.attempt, notified_at, now),
+                lambda: secrets.token_urlsafe(BYTES),
+                self._public_url,
+            )
+            for link in links:
+                unit.links.add(link, now)
+        message = _build_message(assessed, now, urls)
         told = recipients_of(assessed.subject.applied, node.owner)
-        for one in notifications_of(message, told, now, new_id):
-            unit.notifications.add(one)
-
-    def _links(self, unit: Unit, assessed: AssessedNode, now: int) -> Mapping[Verb, str] | None:
-        """Links that keep or delete an idle node; None where nobody can reach them."""
-        node, notified_at = assessed.subject.node, assessed.moved.course.notified_at
-        if not self._public_url or assessed.moved.tell is not Notice.IDLE or notified_at is None:
-            return None
-        urls, links = make_links(node.id, node.attempt, notified_at, now, _token, self._public_url)
-        for link in links:
-            unit.links.add(link, now)
-        return urls
+        for notification in notifications_of(message, told, now, new_id):
+            unit.notifications.add(notification)
 
     def warn_of_keep(self, unit: Unit, subject: IdleSubject, keep: Keep, now: int) -> None:
-        """Say once that nobody can read until when a node is kept, which protects it."""
+        """Warn once that the date until which a node is kept cannot be parsed. The node stays
+        protected."""
         node = subject.node
         message = f"the date until which it is kept cannot be read ({keep.reason}); it stays until"
         message = f"{message} the label is corrected: write it as {LABEL}=2026-12-01"
@@ -94,26 +100,27 @@ class DaemonActs:
         unit.events.add(Event(node.id, now, ALARM, message, DAEMON))
         log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=message)
         letter = keep_message(node, now, keep.reason, subject.hourly)
-        for one in notifications_of(
+        for notification in notifications_of(
             letter, recipients_of(subject.applied, node.owner), now, new_id
         ):
-            unit.notifications.add(one)
+            unit.notifications.add(notification)
 
     def alarm(
         self, unit: Unit, cleanup: Cleanup, held: RailHold, rates: Sequence[int | None], now: int
     ) -> None:
-        """Put into the outbox that a rail began to hold, for the recipients of the project's
-        policy, else of the default."""
+        """Notify that a rail began to hold: the recipients of the project's policy, else those of
+        the default policy."""
         policies = unit.idle_policies.all()
         scopes = (f"project:{cleanup.project}", DEFAULT)
         named = [policies[scope].recipients for scope in scopes if scope in policies]
         recipients = next((some for some in named if some), ())
         message = held_message(cleanup.project, held, rates, now)
-        for one in notifications_of(message, recipients, now, new_id):
-            unit.notifications.add(one)
+        for notification in notifications_of(message, recipients, now, new_id):
+            unit.notifications.add(notification)
 
     def end(self, unit: Unit, assessed: AssessedNode, cleanup: Cleanup, now: int) -> None:
-        """Ask for the stop or deletion of a node. Raises Conflict where something changed since."""
+        """Request the stop or deletion of a node. Raises Conflict if something changed since the
+        look."""
         action = assessed.subject.applied.action
         order = EndOrder(
             assessed, action, DAEMON, reason_of(assessed.verdict), cleanup, self._times
@@ -134,12 +141,8 @@ _WASTED: Mapping[Waste, str] = {
 }
 
 
-def _token() -> str:
-    return secrets.token_urlsafe(BYTES)
-
-
-def _message(assessed: AssessedNode, now: int, links: Mapping[Verb, str] | None) -> Message:
-    """What people outside are told: the same as in the event, with the signals."""
+def _build_message(assessed: AssessedNode, now: int, links: Mapping[Verb, str] | None) -> Message:
+    """The message to people outside: the text of the event, with the signals."""
     subject, verdict, course = assessed.subject, assessed.verdict, assessed.moved.course
     signals = assessed.watched.signals
     applied = replace(subject.applied, limits=limits(subject))
@@ -150,21 +153,17 @@ def _message(assessed: AssessedNode, now: int, links: Mapping[Verb, str] | None)
     return idle_message(look, now, since, due_at(course, applied), links)
 
 
-def _idle(assessed: AssessedNode) -> str:
+def _describe_idle(assessed: AssessedNode) -> str:
     applied = assessed.subject.applied
     said = reason_of(assessed.verdict)
     at = due_at(assessed.moved.course, applied)
     if at is None:
         why = "; ".join(limits(assessed.subject))
-        done = f"no action follows ({_policy(applied)} is {applied.action})"
+        done = f"no action follows ({_describe_policy(applied)} is {applied.action})"
         return f"{said}; {done}; {why}" if why else f"{said}; {done}"
     verb = "deleted" if applied.action is Action.DELETE else "stopped"
-    return f"{said}; it will be {verb} at {rfc3339(at)} by {_policy(applied)}"
+    return f"{said}; it will be {verb} at {rfc3339(at)} by {_describe_policy(applied)}"
 
 
-def _policy(applied: AppliedRule) -> str:
+def _describe_policy(applied: AppliedRule) -> str:
     return "its own policy" if applied.is_own else f"the policy of {applied.source}"
-
-
-def _blind(assessed: AssessedNode) -> str:
-    return f"it is unknown whether it is idle: {assessed.verdict.reason}"

@@ -1,5 +1,5 @@
-"""Begins the end of an idle node: one transaction, in which everything that was decided from is
-still as it was. The daemon and people go the same way."""
+"""Begins the end of an idle node in one transaction, in which the facts of the decision are
+unchanged. The daemon and people use the same function."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from service.store.unit import Unit
 
 @dataclass(frozen=True, slots=True)
 class EndOrder:
-    """What is to be ended, by whom and why. `cleanup` is the row of the project that it was decided
-    from: a pause or a rail since then makes it stale. `times` are those of the settings."""
+    """What to end, by whom and why. `cleanup` is the project's row that the decision used: a pause
+    or a rail since then makes the order stale. `times` are those of the settings."""
 
     assessed: AssessedNode
     action: Action
@@ -36,15 +36,15 @@ class EndOrder:
 
 
 def begin_end(unit: Unit, order: EndOrder, now: int) -> Node:
-    """Ask for the stop or the deletion of a node, with the evidence in the history and in its
-    course. Raises StaleVersion where the node, its course, its policy or the cleanup of the project
-    changed since, Conflict where a job has claimed the node or waits for it, or somebody ends it
-    already."""
+    """Request the stop or the deletion of a node, with the evidence in the history and in its
+    course. Raises StaleVersion if the node, its course, its policy or the cleanup of the project
+    changed since, Conflict if a job has claimed the node or waits for it, or the node is being
+    ended already."""
     subject = order.assessed.subject
-    # Heartbeats and jobs lock the node too: each of them comes before this or finds the node ended.
+    # Heartbeats and jobs lock the node too: each commits before this, or finds the node ended.
     unit.nodes.lock(subject.node.id)
     node = unit.nodes.get(subject.node.id)
-    _check(unit, order, node, now)
+    _check_unchanged(unit, order, node, now)
     is_deletion = order.action is Action.DELETE
     unit.cleanups.end(
         EndRecord(
@@ -88,12 +88,12 @@ def record_end(  # noqa: PLR0913 - who, why, and what it was looked at with
     *,
     times: IdleTimes,
 ) -> None:
-    """Write down that somebody has a node deleted by a message about its idleness, with what is
-    known of it; the deletion itself is for the caller to ask for. Raises Conflict where this
-    incarnation is being deleted already.
+    """Record that somebody has a node deleted by a message about its idleness, with the known
+    evidence; the caller requests the deletion itself. Raises Conflict if this incarnation is being
+    deleted already.
 
-    The caller has locked the node, and the history is written before the course, as `begin_end`
-    does: in another order the two would wait for each other in a circle.
+    The caller has locked the node, and the history is written before the course, as in `begin_end`:
+    a different order could deadlock.
     """
     subject = read_subject(unit, node, prices, Action.DELETE, now)
     watched = unit.idle_courses.get(node.id)
@@ -120,19 +120,19 @@ def record_end(  # noqa: PLR0913 - who, why, and what it was looked at with
         unit.idle_courses.save([begun(assessed, now, is_deletion=True)])
 
 
-def _check(unit: Unit, order: EndOrder, node: Node, now: int) -> None:
-    """Raise StaleVersion or Conflict unless everything is as it was decided from."""
+def _check_unchanged(unit: Unit, order: EndOrder, node: Node, now: int) -> None:
+    """Raise StaleVersion or Conflict unless everything is as it was when the end was decided."""
     subject = order.assessed.subject
     if node.version != subject.node.version:
         raise StaleVersion(f"node {node.name} was changed by someone else just now")
-    # Both are held: a pause or a policy is answered before this is decided, or after the commit.
+    # Both are locked: a pause or a policy takes effect before this decision, or after the commit.
     if unit.cleanups.get(node.spec.project, held=True).version != order.cleanup.version:
         raise StaleVersion(f"the cleanup of project {node.spec.project} was changed just now")
     if not subject.applied.is_own:
         unit.idle_policies.hold()
         scopes = scopes_of(node.spec, node.team)
         policies = unit.idle_policies.all()
-        source = next((policies[one] for one in scopes if one in policies), SHIPPED)
+        source = next((policies[scope] for scope in scopes if scope in policies), SHIPPED)
         if (source.scope, source.version) != (subject.applied.source, subject.applied.version):
             raise StaleVersion("the idle policy of the node was changed just now")
     claim = unit.jobs.claimed(node.id)
@@ -148,8 +148,8 @@ def _check(unit: Unit, order: EndOrder, node: Node, now: int) -> None:
 
 
 def evidence_of(assessed: AssessedNode, cleanup: Cleanup, times: IdleTimes) -> Mapping[str, object]:
-    """What a node is ended for, as a document: the verdict, every signal as the look found it, and
-    the policy. Times are RFC 3339 in UTC."""
+    """Why a node is ended, as a document: the verdict, every signal of the look, and the policy.
+    Times are RFC 3339 in UTC."""
     verdict, applied = assessed.verdict, assessed.subject.applied
     signals, at = assessed.watched.signals, assessed.watched.judged_at
     families = families_of(cleanup.families, at, times.telemetry, times.period)
@@ -171,19 +171,19 @@ def evidence_of(assessed: AssessedNode, cleanup: Cleanup, times: IdleTimes) -> M
         },
         "signals": [
             {
-                "worker": one.worker,
-                "signal": one.signal,
-                "level": one.level,
-                "reason": one.reason,
-                "value": one.value,
-                "at": None if one.at is None else rfc3339(one.at),
-                "age_seconds": None if one.at is None else max(0, at - one.at),
-                "coverage_percent": one.coverage,
+                "worker": state.worker,
+                "signal": state.signal,
+                "level": state.level,
+                "reason": state.reason,
+                "value": state.value,
+                "at": None if state.at is None else rfc3339(state.at),
+                "age_seconds": None if state.at is None else max(0, at - state.at),
+                "coverage_percent": state.coverage,
                 "last_active_at": (
-                    None if one.last_active_at is None else rfc3339(one.last_active_at)
+                    None if state.last_active_at is None else rfc3339(state.last_active_at)
                 ),
             }
-            for one in explain_signals(assessed.subject, families, times, at, verdict.until)
+            for state in explain_signals(assessed.subject, families, times, at, verdict.until)
         ],
         "reports": [
             {

@@ -1,4 +1,5 @@
-"""Heartbeats: somebody says that a node is at work, with a token for that alone if need be."""
+"""Heartbeats: a caller reports that a node is at work, if need be with a token that permits only
+this."""
 
 from __future__ import annotations
 
@@ -24,15 +25,15 @@ from service.domain.nodes.node import Asked, Node
 from service.store.unit import Unit, Units
 
 MOST_A_MINUTE = 240
-"""Heartbeats of one node that one process takes in a minute: one of every second worker of the
-largest slices each minute. What is more is a flood."""
+"""Heartbeats of one node that one process accepts in a minute: one of every second worker of the
+largest slices. More is a flood."""
 
 _MOST_NODES = 20_000
-"""Nodes that are counted at once; the one that was heard longest ago is forgotten first."""
+"""Nodes that are counted at once; the node with the oldest last call is dropped first."""
 
 _LONGEST_TOKEN = 100
 _UNKNOWN = ""
-"""Under which unknown tokens are counted, all together."""
+"""The key under which all unknown tokens are counted."""
 
 
 class FloodGate:
@@ -44,8 +45,8 @@ class FloodGate:
         self._calls: OrderedDict[str, deque[int]] = OrderedDict()
 
     def enter(self, node_id: str, now: int) -> None:
-        """Count one more call; raises RateLimited where there are too many, with the seconds to
-        wait."""
+        """Count one more call. Raises RateLimited with the seconds to wait if there are too
+        many."""
         with self._lock:
             calls = self._calls.setdefault(node_id, deque())
             self._calls.move_to_end(node_id)
@@ -64,7 +65,7 @@ class FloodGate:
 
 @dataclass(frozen=True, slots=True)
 class NewToken:
-    """A token, which is shown this once, and what is stored of it."""
+    """A new token, which is shown only once, and its stored record."""
 
     token: str
     stored: HeartbeatToken
@@ -79,9 +80,9 @@ class HeartbeatService:
         self._gate = FloodGate()
 
     def make_token(self, node_id: str, actor: str = "") -> NewToken:
-        """A token that is good for heartbeats of the present incarnation of a node, and for nothing
-        else. Raises NotFound, or Conflict for a node that is being deleted or was not placed yet.
-        """
+        """Create a token for heartbeats of the current incarnation of a node; the token permits
+        nothing else. Raises NotFound, or Conflict for a node that is being deleted or was not
+        placed yet."""
         now, token = self._clock(), PREFIX + secrets.token_urlsafe(BYTES)
         with self._units() as unit:
             node = unit.nodes.get(node_id)
@@ -93,21 +94,21 @@ class HeartbeatService:
         return NewToken(token, stored)
 
     def beat(self, node_id: str, beat: Beat, token: str | None = None) -> Heartbeat:
-        """Take a heartbeat; answers the one that holds. `token` is that of the caller where it is a
-        heartbeat token, None for a caller who may do everything.
+        """Accept a heartbeat; returns the heartbeat that holds. `token` is the caller's heartbeat
+        token, None for a caller with full access.
 
-        Raises TokenRefused for a token that is not good for this incarnation of this node,
+        Raises TokenRefused for a token that is not valid for this incarnation of this node,
         RateLimited for a flood, Rejected for a heartbeat from the future or for more than a day,
-        Conflict for a node that is being deleted. What says nothing new is not written.
+        Conflict for a node that is being deleted. A heartbeat without news is not written.
         """
         for _ in tries():
             try:
-                return self._beat(node_id, beat, token)
+                return self._try_beat(node_id, beat, token)
             except StaleVersion:
                 continue
         raise Conflict("another heartbeat arrived just now; do not send this one again")
 
-    def _beat(self, node_id: str, beat: Beat, token: str | None) -> Heartbeat:
+    def _try_beat(self, node_id: str, beat: Beat, token: str | None) -> Heartbeat:
         now = self._clock()
         with self._units.reading() as unit:
             if token is not None:
@@ -120,7 +121,7 @@ class HeartbeatService:
         if after is before:
             return after
         with self._units() as unit:
-            # Whoever ends the node locks it too: this heartbeat comes before that, or is refused.
+            # The end of a node locks the row too: this heartbeat commits before it, or is refused.
             unit.nodes.lock(node.id)
             node = unit.nodes.get(node.id)
             _check_alive(node)
@@ -129,8 +130,8 @@ class HeartbeatService:
             return unit.heartbeats.save(after)
 
     def _check_token(self, unit: Unit, node_id: str, token: str, now: int) -> None:
-        """Raise TokenRefused unless the token is good for the present incarnation of the node;
-        whoever guesses is slowed down."""
+        """Raise TokenRefused unless the token is valid for the current incarnation of the node.
+        Guessing counts against a rate limit."""
         known = None if len(token) > _LONGEST_TOKEN else unit.heartbeats.token(hash_of(token))
         if known is None or known.node_id != node_id:
             self._gate.enter(_UNKNOWN, now)

@@ -1,4 +1,4 @@
-"""Keeping nodes: no idleness, time to live or end of a job deletes a node that somebody keeps."""
+"""Keeps: no idleness, time to live or end of a job deletes a node that is kept."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CALLER = "caller"
 
 @dataclass(frozen=True, slots=True)
 class KeptNode:
-    """The node after a keep was asked for or ended, and what its owner should know about that."""
+    """The node after a keep began or ended, and warnings for its owner."""
 
     node: Node
     warnings: tuple[str, ...] = ()
@@ -39,8 +39,8 @@ class KeptNode:
 
 @dataclass(frozen=True, slots=True)
 class KeepOrder:
-    """For how long a node is to be kept, and why: exactly one of `until` (an instant in UTC
-    seconds) and `for_seconds`."""
+    """For how long a node is kept, and why: exactly one of `until` (UTC seconds) and
+    `for_seconds`."""
 
     reason: str
     until: int | None = None
@@ -48,7 +48,7 @@ class KeepOrder:
 
 
 class KeepService:
-    """Each public method is one unit of work, and none calls the cloud."""
+    """Each public method is one unit of work, without a call to the cloud."""
 
     def __init__(self, units: Units, prices: PriceShelf, clock: Clock) -> None:
         self._units = units
@@ -58,12 +58,12 @@ class KeepService:
     def keep(
         self, node_id: str, order: KeepOrder, *, version: int | None = None, actor: str = ""
     ) -> KeptNode:
-        """Keep a node. A keep that lasts longer already stays as it is, and is said. Raises
-        Rejected for no reason, more than 30 days, the past, or beyond Google's own end of the node;
-        Conflict for a node that is being deleted, BudgetExceeded where a budget has no room for the
-        node beyond its time to live."""
+        """Keep a node. A longer keep stays as it is, and a warning says so. Raises Rejected for no
+        reason, more than 30 days, the past, or beyond Google's own end of the node; Conflict for a
+        node that is being deleted, BudgetExceeded if a budget has no room for the node beyond its
+        time to live."""
 
-        def change(unit: Unit, node: Node) -> KeptNode:
+        def write_and_record(unit: Unit, node: Node) -> KeptNode:
             now = self._clock()
             keep = keep_of(
                 now,
@@ -82,30 +82,30 @@ class KeepService:
             unit.events.add(Event(node.id, now, "asked", message, actor or CALLER))
             return KeptNode(after)
 
-        return change_node(self._units, self._clock, node_id, version, change)
+        return change_node(self._units, self._clock, node_id, version, write_and_record)
 
     def unkeep(self, node_id: str, *, version: int | None = None, actor: str = "") -> KeptNode:
-        """End the keep of a node. What the keep held back follows: the end of a job at once, a time
-        to live after a notice. Raises Conflict where nobody keeps the node."""
+        """End the keep of a node. The end that the keep held back follows: the end of a job at
+        once, a time to live after a notice. Raises Conflict if the node is not kept."""
 
-        def change(unit: Unit, node: Node) -> KeptNode:
+        def end_and_record(unit: Unit, node: Node) -> KeptNode:
             now = self._clock()
             keep = asked_keep(node, now)
             if keep is None:
-                raise Conflict(_why_not_kept(node, now))
+                raise Conflict(_describe_not_kept(node, now))
             message = f"the keep until {rfc3339(keep.until or now)} ends"
             unit.events.add(Event(node.id, now, "asked", message, actor or CALLER))
             after = unit.nodes.save(replace(unkept(node), next_try_at=now))
             admission.prolong(unit, after, now, self._prices, now)
-            return KeptNode(after, _what_follows(after, now))
+            return KeptNode(after, _list_next_ends(after, now))
 
-        return change_node(self._units, self._clock, node_id, version, change)
+        return change_node(self._units, self._clock, node_id, version, end_and_record)
 
 
 def write_keep(unit: Unit, node: Node, keep: Keep, prices: PriceShelf, now: int) -> Node:
-    """Write a keep in a unit of the caller; answers the same node where it is kept for as long
-    already. What the node may cost beyond its time to live is set aside: raises BudgetExceeded
-    where a budget has no room for it, Conflict for a node that is being deleted."""
+    """Write a keep in the caller's unit of work; returns the same node if it is kept for as long
+    already. The cost beyond its time to live is set aside: raises BudgetExceeded if a budget has no
+    room for it, Conflict for a node that is being deleted."""
     after = kept(node, keep, now)
     if after is node:
         return node
@@ -116,7 +116,7 @@ def write_keep(unit: Unit, node: Node, keep: Keep, prices: PriceShelf, now: int)
     return after
 
 
-def _why_not_kept(node: Node, now: int) -> str:
+def _describe_not_kept(node: Node, now: int) -> str:
     if is_on_notice(node) and node.kept_until is not None:
         return (
             f"node {node.name} is not kept: {TTL_TOLD}, and it is deleted at"
@@ -128,8 +128,8 @@ def _why_not_kept(node: Node, now: int) -> str:
     return f"node {node.name} is not kept"
 
 
-def _what_follows(node: Node, now: int) -> tuple[str, ...]:
-    """What ends the node now that nobody keeps it."""
+def _list_next_ends(node: Node, now: int) -> tuple[str, ...]:
+    """What ends the node after its keep has ended."""
     if node.ends_after_keep:
         return (
             f"the node is deleted next, because only the keep prevented it: {node.ends_after_keep}",

@@ -1,4 +1,4 @@
-"""Links in messages: what one would do, and doing it once."""
+"""Links in messages: what a link would do, and doing it once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from service.store.unit import Unit, Units
 
 ACTOR = "a link in a message"
 MAX_MISSES = 30
-"""Tokens that nobody was given, in a minute, of all callers of one process."""
+"""Unknown tokens in a minute, of all callers of one process."""
 
 _LONGEST_TOKEN = 100
 
@@ -33,7 +33,7 @@ _LONGEST_TOKEN = 100
 class LinkOffer:
     """What a link would do to a node as it is now, or why it does nothing. `job_id` is the job that
     runs on the node; empty for none. `done` says what was done; empty for a link that was only
-    looked at. `kept_until` is until when the node would be kept, or is."""
+    shown. `kept_until` is until when the node would be kept, or is."""
 
     verb: Verb
     node: Node
@@ -47,7 +47,7 @@ class LinkOffer:
 
     @property
     def hourly(self) -> int | None:
-        """Nano-dollars an hour that the node costs; None where a price is not known."""
+        """The node's cost in nano-dollars an hour; None if a price is unknown."""
         prices = [(rate.price, rate.units) for rate in self.cost.rates]
         if any(price is None for price, _ in prices):
             return None
@@ -56,21 +56,22 @@ class LinkOffer:
 
 @dataclass(frozen=True, slots=True)
 class UnknownLink:
-    """Nobody was given that token. `retry_after` is in how many seconds to ask again; 0 where not
-    too many asked for such tokens."""
+    """An unknown token. `retry_after` is the number of seconds to wait; 0 unless too many unknown
+    tokens came."""
 
     retry_after: int = 0
 
 
 class UnknownLinkCounter:
-    """Counts the tokens that nobody was given: whoever guesses is slowed down."""
+    """Counts unknown tokens, so that guessing is rate-limited."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._at: deque[int] = deque()
 
     def count(self, now: int) -> int:
-        """Count one more; answers in how many seconds there is room again, 0 where there is."""
+        """Count one more unknown token; returns the seconds until there is room again, 0 if there
+        is."""
         with self._lock:
             recent = [at for at in self._at if now - MINUTE < at <= now]
             self._at = deque(recent)
@@ -81,7 +82,7 @@ class UnknownLinkCounter:
 
 
 class LinkService:
-    """Whoever has a link may use it, once: the token is all that is asked for."""
+    """The holder of a link may use it once; the token is the only credential."""
 
     def __init__(
         self,
@@ -101,34 +102,36 @@ class LinkService:
     def show(self, token: str) -> LinkOffer | UnknownLink:
         """What a link would do. Changes nothing."""
         with self._units.reading() as unit:
-            link = self._find(unit, token)
+            link = self._find_link(unit, token)
             if link is not None:
-                return self._offer(unit, link)
-        return self._missing()
+                return self._build_offer(unit, link)
+        return self._count_miss()
 
     def use(self, token: str) -> LinkOffer | UnknownLink:
-        """Do what a link says, in one unit of work. Raises Rejected where the node cannot be kept,
-        BudgetExceeded where a budget has no room for that, Conflict where it is changed over and
-        over."""
+        """Do what a link offers, in one unit of work. Raises Rejected if the node cannot be kept,
+        BudgetExceeded if a budget has no room for that, Conflict if other writers keep changing the
+        node."""
 
-        def work(unit: Unit) -> LinkOffer | UnknownLink:
-            link = self._find(unit, token)
+        def use_once(unit: Unit) -> LinkOffer | UnknownLink:
+            link = self._find_link(unit, token)
             if link is None:
-                return self._missing()
-            # First the node, then the history. All lock them in this order, so none deadlocks.
+                return self._count_miss()
+            # Every writer locks the node first, then the history, so none deadlocks.
             unit.nodes.lock(link.node_id)
-            offer = self._offer(unit, link)
-            return offer if offer.refusal is not None else self._act(unit, link, offer)
+            offer = self._build_offer(unit, link)
+            return offer if offer.refusal is not None else self._apply_offer(unit, link, offer)
 
-        return retrying(partial(admission.admitting, self._units, self._clock), work, "the node")
+        return retrying(
+            partial(admission.admitting, self._units, self._clock), use_once, "the node"
+        )
 
-    def _find(self, unit: Unit, token: str) -> Link | None:
+    def _find_link(self, unit: Unit, token: str) -> Link | None:
         return None if len(token) > _LONGEST_TOKEN else unit.links.find(hash_of(token))
 
-    def _missing(self) -> UnknownLink:
+    def _count_miss(self) -> UnknownLink:
         return UnknownLink(self._misses.count(self._clock()))
 
-    def _offer(self, unit: Unit, link: Link) -> LinkOffer:
+    def _build_offer(self, unit: Unit, link: Link) -> LinkOffer:
         now, node = self._clock(), unit.nodes.get(link.node_id)
         watched, claim = unit.idle_courses.get(node.id), unit.jobs.claimed(node.id)
         why = refusal(
@@ -153,32 +156,22 @@ class LinkService:
             refusal=why,
         )
 
-    def _act(self, unit: Unit, link: Link, offer: LinkOffer) -> LinkOffer:
-        now = self._clock()
+    def _apply_offer(self, unit: Unit, link: Link, offer: LinkOffer) -> LinkOffer:
+        now, node = self._clock(), offer.node
         unit.links.use(link, now)
         reason = f"the link in the message of {rfc3339(link.notified_at)}"
-        if link.verb is Verb.KEEP:
-            after, done = self._keep(unit, offer.node, reason, now)
-        else:
-            after, done = self._delete(unit, offer.node, reason, now)
+        if link.verb is Verb.KEEP:  # for four more hours; a longer keep stays as it is
+            keep = keep_of(now, reason, for_seconds=KEEP_SECONDS, ends_at=cloud_ends_at(node))
+            assert keep.until is not None
+            after = write_keep(unit, node, keep, self._prices, now)
+            done = f"kept until {rfc3339(keep.until)}"
+            if after is node:
+                done = f"kept until {rfc3339(node.kept_until or now)} already"
+            unit.events.add(Event(node.id, now, "asked", f"{done}: {reason}", ACTOR))
+        else:  # as DELETE does, with the evidence in the history; a keep ends with the node
+            done, ended = "deletion requested", asked_keep(node, now)
+            if ended is not None:
+                done += f"; the keep until {rfc3339(ended.until or now)} ends with it"
+            record_end(unit, node, ACTOR, reason, self._prices, now, times=self._times)
+            after = self._nodes.end(unit, node, ACTOR, reason)
         return replace(offer, node=after, done=done)
-
-    def _keep(self, unit: Unit, node: Node, reason: str, now: int) -> tuple[Node, str]:
-        """Keep the node for four hours more; a keep that is longer stays as it is."""
-        keep = keep_of(now, reason, for_seconds=KEEP_SECONDS, ends_at=cloud_ends_at(node))
-        assert keep.until is not None
-        after = write_keep(unit, node, keep, self._prices, now)
-        done = f"kept until {rfc3339(keep.until)}"
-        if after is node:
-            done = f"kept until {rfc3339(node.kept_until or now)} already"
-        unit.events.add(Event(node.id, now, "asked", f"{done}: {reason}", ACTOR))
-        return after, done
-
-    def _delete(self, unit: Unit, node: Node, reason: str, now: int) -> tuple[Node, str]:
-        """Ask for the end of the node, as DELETE does, with the evidence in the history; a keep
-        ends with it."""
-        done, keep = "deletion requested", asked_keep(node, now)
-        if keep is not None:
-            done += f"; the keep until {rfc3339(keep.until or now)} ends with it"
-        record_end(unit, node, ACTOR, reason, self._prices, now, times=self._times)
-        return self._nodes.end(unit, node, ACTOR, reason), done

@@ -1,4 +1,4 @@
-"""Idle policies as people write them, and the one that applies to a node."""
+"""Idle policies as people write them, and the policy that applies to a node."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from service.store.unit import Unit, Units
 T = TypeVar("T")
 
 MAX_POLICIES = 1_000
-"""Every tick reads them all."""
+"""Every tick reads all policies."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodePolicy:
-    """The policy that applies to a node, who is told of the node (the recipients of the policy, and
-    the owner where that is an e-mail address), and everything that may end it."""
+    """The policy that applies to a node, its recipients (those of the policy, and the owner if that
+    is an e-mail address), and everything that may end the node."""
 
     node: Node
     applied: AppliedRule
@@ -52,8 +52,8 @@ class NodePolicy:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """That less is done than the node's own policy asks for, and why; and that nobody can read
-        until when its label keeps it."""
+        """Warnings: the node's own policy asks for more than is done, and why; the date in its keep
+        label cannot be parsed."""
         found, keep = [], keep_by_label(self.node.labels)
         wanted, done = self.applied.rule.action, self.applied.action
         if self.applied.is_own and wanted is not done:
@@ -68,7 +68,7 @@ class NodePolicy:
 
 
 class PolicyService:
-    """Each method is one unit of work. A policy is written over the version that was read."""
+    """Each method is one unit of work. A write checks the version that was read."""
 
     def __init__(
         self,
@@ -90,15 +90,15 @@ class PolicyService:
         """The default policy, then the others by scope."""
         with self._units.reading() as unit:
             known = unit.idle_policies.all()
-            default = _get(unit, DEFAULT)
+            default = _get_or_shipped(unit, DEFAULT)
         return [default, *(policy for scope, policy in known.items() if scope != DEFAULT)]
 
     def get(self, scope: str) -> Policy:
-        """The policy of a scope; the shipped one for a default that nobody has written. Raises
-        Rejected for what is no scope, NotFound where the scope has no policy."""
+        """The policy of a scope; the shipped policy for a default that nobody has written. Raises
+        Rejected for an invalid scope, NotFound if the scope has no policy."""
         check_scope(scope)
         with self._units.reading() as unit:
-            return _get(unit, scope)
+            return _get_or_shipped(unit, scope)
 
     def put(
         self,
@@ -108,16 +108,16 @@ class PolicyService:
         *,
         version: int | None = None,
     ) -> Policy:
-        """Set the policy of a scope; `recipients` None leaves those that are there. A webhook that
-        is there already keeps its secret where none is given. Raises Rejected for what cannot hold,
-        Conflict where there are too many, StaleVersion where `version` is not the present one."""
+        """Write the policy of a scope; `recipients` None leaves the stored ones. A known webhook
+        keeps its secret if none is given. Raises Rejected for an invalid policy, Conflict if there
+        are too many, StaleVersion if `version` is not the current one."""
         check_scope(scope)
         kind, _, name = scope.partition(":")
         if kind == "project":
             every(name, self._projects)
         check_rule(rule, self._mode.times.least)
 
-        def write(unit: Unit) -> Policy:
+        def write_policy(unit: Unit) -> Policy:
             known = unit.idle_policies.all()
             before = known.get(scope, Policy(scope, version=unit.idle_policies.version(scope)))
             _check_version(before, version)
@@ -130,20 +130,20 @@ class PolicyService:
             after = replace(before, rule=rule, recipients=told, updated_at=self._clock())
             return unit.idle_policies.save(after)
 
-        return self._again(write, once=version is not None)
+        return self._retry_stale(write_policy, once=version is not None)
 
     def remove(self, scope: str, *, version: int | None = None) -> Policy:
-        """Have the scope inherit again; answers its policy as it was. Raises NotFound, or
-        StaleVersion."""
+        """Delete the policy of a scope, so that the scope inherits again; returns the policy.
+        Raises NotFound, or StaleVersion."""
         check_scope(scope)
 
-        def write(unit: Unit) -> Policy:
+        def delete_policy(unit: Unit) -> Policy:
             policy = unit.idle_policies.get(scope)
             _check_version(policy, version)
             unit.idle_policies.delete(policy, self._clock())
             return policy
 
-        return self._again(write, once=version is not None)
+        return self._retry_stale(delete_policy, once=version is not None)
 
     def of_node(self, node_id: str) -> NodePolicy:
         """The policy that applies to a node; raises NotFound."""
@@ -151,7 +151,8 @@ class PolicyService:
             return self._of_node(unit, unit.nodes.get(node_id))
 
     def with_ends(self, node_id: str) -> NodePolicy:
-        """The same, with everything that may end the node."""
+        """The policy that applies to a node, with everything that may end the node; raises
+        NotFound."""
         now = self._clock()
         with self._units.reading() as unit:
             node = unit.nodes.get(node_id)
@@ -183,12 +184,12 @@ class PolicyService:
                 where = f"recipients[{number}]" + ("" if field == "recipients" else f".{field}")
                 raise Rejected(str(error), field=where) from None
 
-    def _again(self, work: Callable[[Unit], T], *, once: bool) -> T:
+    def _retry_stale(self, work: Callable[[Unit], T], *, once: bool) -> T:
         return retrying(self._units, work, "the policy", once=once)
 
 
 def _budgets_that_delete(unit: Unit, node: Node, now: int) -> Mapping[str, int]:
-    """The exceeded budgets that delete a node, by name, each with when."""
+    """The exceeded budgets that delete a node: their names, and when they delete it."""
     who, found = admission.payer_of(unit, node), {}
     for budget in unit.budgets.all():
         window = budget.window(now)
@@ -202,7 +203,7 @@ def _budgets_that_delete(unit: Unit, node: Node, now: int) -> Mapping[str, int]:
     return found
 
 
-def _get(unit: Unit, scope: str) -> Policy:
+def _get_or_shipped(unit: Unit, scope: str) -> Policy:
     try:
         return unit.idle_policies.get(scope)
     except NotFound:
@@ -214,10 +215,12 @@ def _get(unit: Unit, scope: str) -> Policy:
 def _with_known_secrets(
     wanted: Sequence[Recipient], before: Sequence[Recipient]
 ) -> tuple[Recipient, ...]:
-    known = {one.webhook: one.secret for one in before if one.webhook}
+    known = {recipient.webhook: recipient.secret for recipient in before if recipient.webhook}
     return tuple(
-        replace(one, secret=one.secret or known.get(one.webhook, "")) if one.webhook else one
-        for one in wanted
+        replace(recipient, secret=recipient.secret or known.get(recipient.webhook, ""))
+        if recipient.webhook
+        else recipient
+        for recipient in wanted
     )
 
 

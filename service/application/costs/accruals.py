@@ -1,8 +1,8 @@
-"""What a node has used and its ledger does not say yet, explained like a line of it."""
+"""Usage of a node that its ledger does not hold yet, explained like a line of the ledger."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from service.domain.costs import explanation
@@ -15,11 +15,11 @@ from service.domain.pricing.price_book import Price, PriceStretch
 
 @dataclass(frozen=True, slots=True)
 class Accrual(InWords):
-    """The seconds [start, end) at one price, for one who is charged, of one interval.
+    """The seconds [start, end) of one interval at one price, charged to one payer.
 
     `what` is an accelerator type, or the machine type of the user's own VM. `quantity` is
-    chip-seconds, or seconds of that machine; `amount` is nano-dollars, None where no price is
-    known, as `price` is then.
+    chip-seconds, or seconds of that machine; `amount` is nano-dollars. `amount` and `price` are
+    None if no price is known.
     """
 
     what: str
@@ -42,45 +42,44 @@ class Accrual(InWords):
 
 
 def unposted(meters: Iterable[Meter], whole: Mapping[str, Usage]) -> tuple[Accrual, ...]:
-    """Every stretch of these that is not in the ledger, first to last; `whole` are the intervals
-    that they are lines of, by id. What is free has none."""
-    found = (one for meter in meters for one in _of(meter, whole[meter.usage.id]))
-    return tuple(sorted(found, key=lambda one: (one.start, one.is_vm)))
+    """Every stretch of the meters that is not in the ledger, first to last. `whole` maps ids to the
+    intervals whose lines the meters measure. Free usage has no stretches."""
+    found = []
+    for meter in meters:
+        usage = whole[meter.usage.id]
+        for left, right, whose in meter.pieces(usage.posted_until, meter.end):
+            for cut in meter.cuts:
+                start, end = max(left, cut.start), min(right, cut.end)
+                if start < end:
+                    part = PriceStretch(start, end, cut.price)
+                    found.append(_to_accrual(meter, usage, part, whose))
+    return tuple(sorted(found, key=lambda accrual: (accrual.start, accrual.is_vm)))
 
 
-def _of(meter: Meter, usage: Usage) -> Iterator[Accrual]:
-    for left, right, whose in meter.pieces(usage.posted_until, meter.end):
-        for cut in meter.cuts:
-            start, end = max(left, cut.start), min(right, cut.end)
-            if start < end:
-                yield _stretch(meter, usage, PriceStretch(start, end, cut.price), whose)
-
-
-def _stretch(meter: Meter, usage: Usage, part: PriceStretch, whose: Attribution) -> Accrual:
+def _to_accrual(meter: Meter, usage: Usage, part: PriceStretch, whose: Attribution) -> Accrual:
     line = meter.usage
-    is_vm, units = line.sku.is_vm, line.units
-    amount = None if part.price is None else meter.charge(part.start, part.end)
+    is_vm, units, price = line.sku.is_vm, line.units, part.price
+    seconds = units * (part.end - part.start)
+    amount: int | None = None
+    if price is None:
+        text = explanation.unpriced_sum_of(seconds, units, is_vm=is_vm)
+        source = explanation.NO_PRICE
+    else:
+        amount = meter.charge(part.start, part.end)
+        charge = LineCharge(seconds, price.per_chip_hour, amount, is_adjustment=False, is_vm=is_vm)
+        text = explanation.sum_of(charge, units)
+        source = explanation.source_of(price, price.id)
     return Accrual(
         what=line.accelerator_type,
         is_vm=is_vm,
         start=part.start,
         end=part.end,
         units=units,
-        price=part.price,
+        price=price,
         amount=amount,
-        sum=_sum(part, units, amount, is_vm=is_vm),
-        source=explanation.NO_PRICE
-        if part.price is None
-        else explanation.source_of(part.price, part.price.id),
+        sum=text,
+        source=source,
         notes=(explanation.vm_note_of(usage),) if is_vm else (),
         evidence=explanation.evidence_of(usage),
         charged=explanation.charged_to(whose),
     )
-
-
-def _sum(part: PriceStretch, units: int, amount: int | None, *, is_vm: bool) -> str:
-    seconds = units * (part.end - part.start)
-    if part.price is None or amount is None:
-        return explanation.unpriced_sum_of(seconds, units, is_vm=is_vm)
-    charge = LineCharge(seconds, part.price.per_chip_hour, amount, is_adjustment=False, is_vm=is_vm)
-    return explanation.sum_of(charge, units)

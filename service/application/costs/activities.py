@@ -1,4 +1,4 @@
-"""What nodes did with their billed seconds, from our own record of their signals."""
+"""What nodes did in their billed seconds, from the recorded signals."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from service.domain.metering.meter import Usage
 from service.store.unit import Unit
 
 Mark = tuple[int, Activity]
-"""From when on a node did what, until the next mark."""
+"""The start of an activity, which lasts until the next mark."""
 
 
 class Activities:
-    """Cuts usage by what its node did: `warmup` is how many seconds from READY on count as starting
-    unless the node works sooner."""
+    """Cuts usage by the activity of its node. `warmup` is the number of seconds from READY that
+    count as starting unless the node works sooner."""
 
     def __init__(self, slots: Mapping[str, Sequence[ActivitySlot]], warmup: int) -> None:
-        """`slots` are what is known of each node, in order."""
+        """`slots` are the known slots of each node, in order."""
         self._slots = slots
         self._warmup = warmup
         self._marks: dict[str, Sequence[Mark]] = {}
@@ -29,15 +29,15 @@ class Activities:
     def read(
         cls, unit: Unit, usages: Iterable[Usage], start: int, end: int, warmup: int
     ) -> Activities:
-        """What is known of the nodes of usages in [start, end)."""
+        """The activities of the nodes of `usages` in [start, end)."""
         ids = {usage.node_id for usage in usages if not usage.is_purchase}
-        # a node that started before the window may have worked before it: it starts no more
+        # a node that started before the window may have finished its start before it
         known = unit.idle_rollups.of(ids, start - warmup, end)
         return cls({node_id: list(slots_of(hours)) for node_id, hours in known.items()}, warmup)
 
     def cut(self, usage: Usage, start: int, end: int) -> Iterator[tuple[int, int, Activity]]:
-        """[start, end) of a usage in pieces, in order, each with what the node did. Of a
-        reservation nothing is known: it pays for capacity, used or not."""
+        """The pieces of [start, end) of a usage, in order, each with the activity of the node. The
+        activity of a reservation is unknown: it pays for capacity, used or not."""
         marks_of = self._marks.get(usage.id)
         if marks_of is None:
             marks_of = self._marks[usage.id] = self._marks_of(usage)
@@ -53,16 +53,12 @@ class Activities:
     def _marks_of(self, usage: Usage) -> Sequence[Mark]:
         if usage.is_purchase:
             return ((0, Activity.UNKNOWN),)
-        slots = _within(self._slots.get(usage.node_id, ()), usage)
+        # The slots that overlap the usage, each once: two incarnations of a node may share one.
+        found: dict[int, ActivitySlot] = {}
+        for slot in self._slots.get(usage.node_id, ()):
+            if slot.end <= usage.start or (usage.end is not None and slot.start >= usage.end):
+                continue
+            other = found.get(slot.start)
+            found[slot.start] = slot if other is None or slot.is_busy else other
+        slots = [found[start] for start in sorted(found)]
         return marks(slots, usage.start, usage.start + self._warmup)
-
-
-def _within(slots: Sequence[ActivitySlot], usage: Usage) -> Sequence[ActivitySlot]:
-    """The slots that overlap a usage, each once: two incarnations of a node may share one."""
-    found: dict[int, ActivitySlot] = {}
-    for slot in slots:
-        if slot.end <= usage.start or (usage.end is not None and slot.start >= usage.end):
-            continue
-        other = found.get(slot.start)
-        found[slot.start] = slot if other is None or slot.is_busy else other
-    return [found[start] for start in sorted(found)]

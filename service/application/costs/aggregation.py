@@ -1,4 +1,4 @@
-"""Sums of what was spent, by calendar bucket and by what is grouped by."""
+"""Sums of costs by calendar bucket and by group."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from service.store.costs import FINE, Sums
 from service.store.unit import Unit
 
 Group = tuple[str, ...]
-"""The value of each dimension that is grouped by."""
+"""The value of each dimension that costs are grouped by."""
 
 Only = Mapping[str, Sequence[str]]
 """The values that count, by dimension."""
 
 
 Cells = tuple[tuple[int, Group, int, int, int], ...]
-"""Positions of buckets, groups, nano-dollars, the same at list price, and chip-seconds."""
+"""Bucket positions, groups, nano-dollars, nano-dollars at list price, and chip-seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
-    """One bucket of one group: nano-dollars, the same on demand at list price, and chip-seconds.
+    """One group in one bucket: nano-dollars, nano-dollars on demand at list price, and
+    chip-seconds.
 
-    `uncertainty` is the part of `cost` that was charged for seconds which may not have been used.
+    `uncertainty` is the part of `cost` for seconds that may not have been used.
     """
 
     bucket: Window
@@ -44,10 +45,10 @@ class CostRow:
 
 
 class CostTally:
-    """Adds what the rollups hold and what usage comes to; `parts` are the buckets in order.
+    """Adds the rollups and the cost of usage; `parts` are the buckets in order.
 
-    `activities` are needed where the dimension `activity` is asked for: no rollup of the ledger has
-    it, so all comes from usage then.
+    The dimension `activity` needs `activities`. No rollup has this dimension, so all costs come
+    from usage then.
     """
 
     def __init__(
@@ -67,8 +68,8 @@ class CostTally:
         self.estimated = False
 
     def add_posted(self, unit: Unit, edges: Sequence[int]) -> None:
-        """Add what is posted: what the daily rollups hold, and of the ledger the hours at the
-        `edges` of the buckets that are not midnights in UTC."""
+        """Add what is posted: the daily rollups, and from the ledger the hours at the `edges` of
+        buckets that are not at midnight UTC."""
         split = DaysAndHours(edges)
         reader = _Reader(unit, (*self._aggregate, *self._only))
         in_sql = {_COLUMN[name]: values for name, values in self._only.items() if name in _COLUMN}
@@ -79,18 +80,18 @@ class CostTally:
         hours = unit.costs.by_hour(sorted(split.moves), reader.columns, in_sql)
         self._add_rows(
             reader,
-            ((one.position, one.sign, row) for row in hours for one in split.moves[row[0]]),
+            ((move.position, move.sign, row) for row in hours for move in split.moves[row[0]]),
         )
 
     def cells(self) -> Cells:
-        """What was added, by the position of its bucket and its group."""
+        """The posted sums by bucket position and group."""
         return tuple(
             (position, group, cost, listed, chips)
             for (position, group), (cost, listed, chips, _) in self._cells.items()
         )
 
     def add_cells(self, cells: Cells) -> None:
-        """Add what another tally of the same buckets and dimensions found to be posted."""
+        """Add the posted sums of another tally with the same buckets and dimensions."""
         for position, group, cost, listed, chips in cells:
             cell = self._cells[position, group]
             cell[0] += cost
@@ -98,13 +99,13 @@ class CostTally:
             cell[2] += chips
 
     def _add_rows(self, reader: _Reader, rows: Iterable[tuple[int, int, Sums]]) -> None:
-        """Add rows, or take them away, by the position of their bucket and the sign."""
+        """Add or subtract rows, by the position of their bucket and the sign."""
         checks = [
-            (reader.of(name), frozenset(values))
+            (reader.getter_of(name), frozenset(values))
             for name, values in self._only.items()
             if name not in _COLUMN
         ]
-        group_of = reader.group(self._aggregate)
+        group_of = reader.group_getter(self._aggregate)
         for position, sign, (_, values, amount, chip_seconds, listed) in rows:
             if any(value(values) not in wanted for value, wanted in checks):
                 continue
@@ -115,7 +116,7 @@ class CostTally:
 
     def add_usage(self, meter: Meter, *, since: int) -> None:
         """Add what one interval cost in each bucket, from the instant `since` on."""
-        for left, right, group in self._pieces(meter, since, meter.end):
+        for left, right, group in self._iter_pieces(meter, since, meter.end):
             for position, start, end in touched(self._parts, left, right):
                 cell = self._cells[position, group]
                 figures = meter.figures(start, end)
@@ -125,20 +126,22 @@ class CostTally:
                 self.unpriced_seconds += figures.unpriced_seconds
 
     def add_open(self, meter: Meter) -> None:
-        """Take note of an interval that goes on, where some of it lies within the buckets."""
+        """Set `estimated` if the interval is open and overlaps the buckets."""
         if self.estimated or not self._parts or not meter.usage.is_open(meter.until):
             return
         start, end = self._parts[0].start, self._parts[-1].end
-        self.estimated = any(left < right for left, right, _ in self._pieces(meter, start, end))
+        self.estimated = any(
+            left < right for left, right, _ in self._iter_pieces(meter, start, end)
+        )
 
     def add_doubts(self, meter: Meter, *, posted_only: bool) -> None:
-        """Add what is uncertain of an interval, and, of what is posted, what has no price: that was
-        left out of the ledger and so is in no rollup."""
+        """Add the uncertainty of an interval. With `posted_only`, add its posted seconds without a
+        price too: they are in no rollup, because the ledger leaves them out."""
         usage = meter.usage
         doubtful = usage.uncertain_seconds > 0
         if not self._parts or not (doubtful or posted_only):
             return
-        for left, right, group in self._pieces(meter, usage.start, meter.end):
+        for left, right, group in self._iter_pieces(meter, usage.start, meter.end):
             for position, start, end in touched(self._parts, left, right) if doubtful else ():
                 uncertain = meter.uncertainty_in(start, end)
                 self._cells[position, group][3] += uncertain
@@ -150,27 +153,25 @@ class CostTally:
                     self.unpriced_seconds += meter.seconds(start, until, priced=False)
 
     def rows(self) -> tuple[CostRow, ...]:
-        """All there is, by bucket and group; not what came to nothing at all, such as a record
-        that was withdrawn."""
+        """All rows by bucket and group, without rows that are zero throughout, such as a withdrawn
+        record."""
         return tuple(
             CostRow(self._parts[position], group, *figures)
             for (position, group), figures in sorted(self._cells.items())
             if any(figures)
         )
 
-    def _pieces(self, meter: Meter, start: int, end: int) -> Iterator[tuple[int, int, Group]]:
-        """What counts of [start, end) of an interval, cut wherever its group changes."""
+    def _iter_pieces(self, meter: Meter, start: int, end: int) -> Iterator[tuple[int, int, Group]]:
+        """The pieces of [start, end) of an interval that count, cut wherever the group changes."""
         usage = meter.usage
         for left, right, whose in meter.pieces(start, end):
-            for first, last, activity in self._cut(usage, left, right):
+            cuts: Iterable[tuple[int, int, str]] = ((left, right, ""),)
+            if self._activities is not None:
+                cuts = self._activities.cut(usage, left, right)
+            for first, last, activity in cuts:
                 values = _Values(usage, whose, activity)
-                if all(values.of(name) in wanted for name, wanted in self._only.items()):
-                    yield first, last, tuple(values.of(name) for name in self._aggregate)
-
-    def _cut(self, usage: Usage, left: int, right: int) -> Iterable[tuple[int, int, str]]:
-        if self._activities is None:
-            return ((left, right, ""),)
-        return self._activities.cut(usage, left, right)
+                if all(values.value_in(name) in wanted for name, wanted in self._only.items()):
+                    yield first, last, tuple(values.value_in(name) for name in self._aggregate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +182,8 @@ class _Values:
     whose: Attribution
     activity: str
 
-    def of(self, name: str) -> str:
-        """Its value in a dimension."""
+    def value_in(self, name: str) -> str:
+        """The value in a dimension."""
         return self.activity if name == ACTIVITY else value_of(name, self.usage, self.whose)
 
 
@@ -197,13 +198,13 @@ _COLUMN = {
     "provisioning_model": "model",
     "zone": "zone",
 }
-"""Dimensions that a rollup has a column for; the others are told from one."""
+"""Dimensions that are a column of a rollup; other dimensions are derived from a column."""
 
 Values = tuple[Any, ...]
 
 
 class _Reader:
-    """Tells the dimensions from the columns of a rollup that it asks for."""
+    """Derives the dimensions from the columns of a rollup that it asks for."""
 
     def __init__(self, unit: Unit, names: Group) -> None:
         wanted: list[str] = []
@@ -213,15 +214,15 @@ class _Reader:
         keys = [label_key(name) for name in names if label_key(name)]
         self._labels = unit.attributions.labelled(keys) if keys else {}
 
-    def group(self, names: Group) -> Callable[[Values], Group]:
-        """How the group is made of a row."""
+    def group_getter(self, names: Group) -> Callable[[Values], Group]:
+        """A function from a row to its group."""
         if tuple(_COLUMN.get(name) for name in names) == self.columns:
             return lambda values: values
-        tellers = [self.of(name) for name in names]
+        tellers = [self.getter_of(name) for name in names]
         return lambda values: tuple(teller(values) for teller in tellers)
 
-    def of(self, name: str) -> Callable[[Values], str]:
-        """How one dimension is told from a row."""
+    def getter_of(self, name: str) -> Callable[[Values], str]:
+        """A function from a row to its value in one dimension."""
         at = [self.columns.index(column) for column in _columns_of(name)]
         if name == "region":
             return lambda values: region_of(values[at[0]])

@@ -1,4 +1,4 @@
-"""From a line of the ledger down to the price list and to what was seen."""
+"""Explains a line of the ledger: the price list and the observations behind it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ from service.store.usage_versions import UsageVersion
 
 @dataclass(frozen=True, slots=True)
 class Explanation(InWords):
-    """A line, the interval that it is part of with every version of what was believed of it, the
-    price and who is charged; `reservation` is what was bought, and used here or by nobody.
-    `stretches` are the parts of its period that it charges, where those are several.
-    """
+    """A line, the interval that it is part of with every version of that interval, the price and
+    who is charged. `reservation` is what was bought, and used here or by nobody. `stretches` are
+    the parts of the line's period that it charges, if there are several."""
 
     line: PostedLine
     usage: Usage
@@ -44,42 +43,47 @@ class Explanation(InWords):
 
 
 class ExplanationService:
-    """Reads what stands behind a line; nothing of it is kept for the purpose."""
+    """Reads what a line is based on; nothing is stored for this purpose."""
 
     def __init__(self, units: Units, prices: PriceShelf) -> None:
         self._units = units
         self._prices = prices
 
     def whose(self, node_id: str) -> Sequence[Attribution]:
-        """Who is charged for a node, or for what nobody uses of a reservation, from when on; raises
+        """Who is charged for a node, or for the unused part of a reservation, from when on; raises
         NotFound."""
         with self._units.reading() as unit:
             _name_of(unit, node_id)
             return unit.attributions.of(node_id)
 
     def no_line(self, node_id: str, number: str) -> NotFound:
-        """What to raise for what is no number of a line. Raises NotFound itself where there is no
+        """The NotFound to raise for an invalid line number. Raises NotFound itself if there is no
         such node or reservation."""
         with self._units.reading() as unit:
-            return _no_line(_name_of(unit, node_id), number[:80], unit.ledger.numbers(node_id))
+            return _missing_line_error(
+                _name_of(unit, node_id), number[:80], unit.ledger.numbers(node_id)
+            )
 
     def line(self, node_id: str, number: int) -> Explanation:
-        """The line of that number in the ledger of a node, or of a reservation. Raises NotFound
-        where there is none."""
+        """The line of that number in the ledger of a node, or of a reservation. Raises NotFound."""
         with self._units.reading() as unit:
             name = _name_of(unit, node_id)
             found = unit.ledger.of(node_id, number - 1, 1)
             if not found or found[0].id != number:
-                raise _no_line(name, str(number), unit.ledger.numbers(node_id))
+                raise _missing_line_error(name, str(number), unit.ledger.numbers(node_id))
             line = found[0]
-            usage = next(one for one in unit.usage.of(node_id) if one.id == line.usage_id)
+            usage = next(
+                interval for interval in unit.usage.of(node_id) if interval.id == line.usage_id
+            )
             bought = line.reservation_id
             reservation = None if bought is None else unit.reservations.get(bought)
             book = self._prices.book(unit)
             price = book.with_id(line.price_id)
             attributions = unit.attributions.of(node_id)
-            stretches = _stretches(line, usage, book, attributions)
-            whose = next(one for one in attributions if one.since == line.since)
+            stretches = _list_stretches(line, usage, book, attributions)
+            whose = next(
+                attribution for attribution in attributions if attribution.since == line.since
+            )
             return Explanation(
                 line=line,
                 usage=usage,
@@ -88,16 +92,16 @@ class ExplanationService:
                 whose=whose,
                 reservation=reservation,
                 stretches=stretches,
-                sum=_sum(line, usage, stretches),
+                sum=_describe_sum(line, usage, stretches),
                 source=explanation.source_of(price, line.price_id),
-                notes=tuple(_notes(unit, line, usage, reservation, stretches)),
+                notes=tuple(_list_notes(unit, line, usage, reservation, stretches)),
                 evidence=explanation.evidence_of(usage),
                 charged=explanation.charged_to(whose),
             )
 
 
 def _name_of(unit: Unit, node_id: str) -> str:
-    """What a node is called, or a reservation. Raises NotFound where it is neither."""
+    """The name of a node or of a reservation. Raises NotFound if the id is neither."""
     try:
         return unit.nodes.get(node_id).name
     except NotFound as no_node:
@@ -107,8 +111,8 @@ def _name_of(unit: Unit, node_id: str) -> str:
             raise no_node from None
 
 
-def _no_line(name: str, number: str, numbers: tuple[int, int] | None) -> NotFound:
-    """What to say of a number that no line has; all lines of the ledger are numbered as one."""
+def _missing_line_error(name: str, number: str, numbers: tuple[int, int] | None) -> NotFound:
+    """The error for an unknown line number. All lines of the ledger share one numbering."""
     text = f"the ledger of {name} has no line {number}"
     if numbers is None:
         return NotFound(f"{text}: nothing is posted to it")
@@ -125,10 +129,11 @@ def _is_adjustment(line: PostedLine) -> bool:
     return line.corrects_id is not None
 
 
-def _stretches(
+def _list_stretches(
     line: PostedLine, usage: Usage, book: PriceBook, whose: Sequence[Attribution]
 ) -> tuple[Window, ...]:
-    """Several, or none: also none where more became known since, so that they would not add up."""
+    """The stretches of a line, if there are several. None for an adjustment, or if more became
+    known since: they would not add up."""
     if _is_adjustment(line):
         return ()
     slot = LedgerSlot(
@@ -138,28 +143,31 @@ def _stretches(
     found = explanation.stretches_of(slot, period, usage, book, whose, is_vm=line.is_vm)
     charged = line.vm_seconds if line.is_vm else line.chip_seconds
     units = 1 if line.is_vm else usage.chips
-    adds_up = usage.is_purchase or units * sum(one.end - one.start for one in found) == charged
+    adds_up = (
+        usage.is_purchase
+        or units * sum(stretch.end - stretch.start for stretch in found) == charged
+    )
     return found if len(found) > 1 and adds_up else ()
 
 
-def _seconds(line: PostedLine, stretches: Sequence[Window]) -> int:
+def _count_seconds(line: PostedLine, stretches: Sequence[Window]) -> int:
     whole = stretches or (Window(line.charge_start, line.charge_end),)
-    return sum(one.end - one.start for one in whole)
+    return sum(stretch.end - stretch.start for stretch in whole)
 
 
-def _sum(line: PostedLine, usage: Usage, stretches: Sequence[Window]) -> str:
+def _describe_sum(line: PostedLine, usage: Usage, stretches: Sequence[Window]) -> str:
     seconds = line.vm_seconds if line.is_vm else line.chip_seconds
     charge = LineCharge(
         seconds, line.price_nanos, line.amount_nanos, _is_adjustment(line), line.is_vm
     )
     if not usage.is_purchase:
         return explanation.sum_of(charge, usage.chips)
-    if charge.is_adjustment:  # of as many chips as nodes used more of it, or less
+    if charge.is_adjustment:  # its number of chips is what nodes used more, or less
         return explanation.sum_of(charge, 0)
-    return explanation.unused_sum_of(charge, usage.chips, _seconds(line, stretches))
+    return explanation.unused_sum_of(charge, usage.chips, _count_seconds(line, stretches))
 
 
-def _notes(
+def _list_notes(
     unit: Unit,
     line: PostedLine,
     usage: Usage,
@@ -170,21 +178,17 @@ def _notes(
     if _is_adjustment(line):
         of_what = "what nodes used of it, or of its record" if usage.is_purchase else "the interval"
         notes.append(f"it adjusts line {line.corrects_id}: more is known of {of_what}")
-    elif usage.is_purchase and (since := _used_since(unit, line, usage, stretches)):
-        notes.append(since)
+    elif usage.is_purchase:
+        hour = floor_to(line.charge_start, HOUR)
+        _, used = unit.ledger.used(line.node_id, hour).get((hour, line.price_id), (0, 0))
+        known = usage.chips * _count_seconds(line, stretches) - line.chip_seconds
+        if used != known:  # more became known since the line was posted
+            notes.append(
+                f"nodes are now charged for {used:,} chip-seconds of it; later lines adjust this"
+                " one"
+            )
     if line.is_vm:
         notes.append(explanation.vm_note_of(usage))
     if bought is not None and not usage.is_purchase:
         notes.append(explanation.reservation_note_of(bought))
     return notes
-
-
-def _used_since(unit: Unit, line: PostedLine, usage: Usage, stretches: Sequence[Window]) -> str:
-    """What became of what nodes were known to have used when the line was posted; empty where that
-    is still so."""
-    hour = floor_to(line.charge_start, HOUR)
-    _, used = unit.ledger.used(line.node_id, hour).get((hour, line.price_id), (0, 0))
-    known = usage.chips * _seconds(line, stretches) - line.chip_seconds
-    if used == known:
-        return ""
-    return f"nodes are now charged for {used:,} chip-seconds of it; later lines adjust this one"

@@ -1,4 +1,4 @@
-"""What was billed, handed out as a file: streamed, and as exact as the ledger."""
+"""Billed costs as a file: streamed, and as exact as the ledger."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ CHUNK = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A file in pieces of text; they are to be taken to the end, as a transaction is open."""
+    """A file in pieces of text. The reader has to take all pieces, because a transaction is
+    open."""
 
     window: Window
     pieces: Generator[str]
 
 
 class ExportService:
-    """Writes the ledger down for other people's tools."""
+    """Writes the ledger in the formats of other tools."""
 
     def __init__(self, units: Units, prices: PriceShelf, clock: Clock, account: Account) -> None:
         self._units = units
@@ -48,26 +49,28 @@ class ExportService:
         self._places = BoundedSemaphore(AT_ONCE)
 
     def focus(self, version: Version, window: str = "mtd") -> Export:
-        """What was billed in a window, in UTC. What runs and is not posted yet is not in it.
+        """What was billed in a window, in UTC. Usage that is not posted yet is left out.
 
-        Raises Rejected where the window makes no sense; its pieces raise RateLimited where too many
-        are being read.
+        Raises Rejected for an invalid window; the pieces raise RateLimited if too many files are
+        being read.
         """
         asked = parse_window(window, ZoneInfo("UTC"), self._clock())
-        return Export(asked, self._focus(version, asked))
+        return Export(asked, self._write_focus(version, asked))
 
-    def _focus(self, version: Version, window: Window) -> Generator[str]:
-        with self._place(), self._units.reading() as unit:
+    def _write_focus(self, version: Version, window: Window) -> Generator[str]:
+        with self._take_place(), self._units.reading() as unit:
             book, now = self._prices.book(unit), self._clock()
             price_of = lru_cache(CHUNK)(book.with_id)
             charges = unit.charges.billed(window.start, window.end, price_of)
-            written = lines(self._account, _committed(unit, charges, window, book, now), now)
+            written = lines(
+                self._account, _apply_commitments(unit, charges, window, book, now), now
+            )
             yield header(version)
             while piece := "".join(islice(written, CHUNK)):
                 yield piece
 
     @contextmanager
-    def _place(self) -> Iterator[None]:
+    def _take_place(self) -> Iterator[None]:
         if not self._places.acquire(blocking=False):
             raise RateLimited(f"{AT_ONCE} exports are in progress; retry this one later")
         try:
@@ -76,10 +79,10 @@ class ExportService:
             self._places.release()
 
 
-def _committed(
+def _apply_commitments(
     unit: Unit, charges: Iterator[Charge], window: Window, book: PriceBook, now: int
 ) -> Iterator[Charge]:
-    """The same charges with the commitments that stand; without one, they are as they were."""
+    """The charges with the current commitments applied; unchanged if there are none."""
     some, _ = priced(unit.commitments.standing(), book)
     over = Window(window.start, max(window.start, min(window.end + HOUR, now)))
     known = read_lines(unit, some, over, book)

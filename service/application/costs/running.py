@@ -1,4 +1,4 @@
-"""What is billed at an instant: its meters, built once for all who ask at that instant."""
+"""The meters of what is billed at an instant, built once for all callers at that instant."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Only = Mapping[str, Sequence[str]]
 
 
 def read_running(unit: Unit, now: int) -> tuple[Usage, ...]:
-    """What is billed now, reservations among it, with all that ran in these since the ledger has
-    come to."""
+    """The usage that is billed now, including reservations, and all usage that ran in the
+    reservations since the end of their posted part."""
     bought = unit.usage.purchases(now)
     found = {usage.id: usage for usage in unit.usage.open()}
     if bought:
@@ -26,8 +26,8 @@ def read_running(unit: Unit, now: int) -> tuple[Usage, ...]:
 
 
 class RunningMeters:
-    """Meters, and whose each node is; finds those that a filter may let count without a look at
-    all others."""
+    """Meters, and the attributions of each node. Finds the meters that a filter may match without a
+    look at all others."""
 
     def __init__(
         self, meters: Iterable[Meter], whose: Mapping[str, tuple[Attribution, ...]]
@@ -37,22 +37,22 @@ class RunningMeters:
         self._by_value: dict[str, Mapping[str, Sequence[Meter]]] = {}
 
     def among(self, only: Only) -> Sequence[Meter]:
-        """All meters of which some second may match; a few of them may not."""
+        """All meters of which some second may match; a few of them may not match."""
         found: Sequence[Meter] = self.meters
         for name, values in only.items():
             of_name = self._by_value.get(name)
             if of_name is None:
-                of_name = self._by_value[name] = self._indexed(name)
-            matching = {id(one): one for value in values for one in of_name.get(value, ())}
+                of_name = self._by_value[name] = self._index_by(name)
+            matching = {id(meter): meter for value in values for meter in of_name.get(value, ())}
             if len(matching) < len(found):
                 found = tuple(matching.values())
         return found
 
-    def _indexed(self, name: str) -> Mapping[str, Sequence[Meter]]:
+    def _index_by(self, name: str) -> Mapping[str, Sequence[Meter]]:
         found: dict[str, list[Meter]] = defaultdict(list)
         for meter in self.meters:
             usage = meter.usage
             owners = self.whose.get(usage.node_id) or (Attribution(usage.node_id),)
-            for value in {value_of(name, usage, one) for one in owners}:
+            for value in {value_of(name, usage, owner) for owner in owners}:
                 found[value].append(meter)
         return found

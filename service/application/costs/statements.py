@@ -1,4 +1,4 @@
-"""Months: what each comes to, and whether that may still change."""
+"""Months: the total of each, and whether it may still change."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _MOST_LINES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class MonthToDate:
-    """What is billed in a month so far: nano-dollars, chip-seconds and seconds of users' own
-    machines of what is posted."""
+    """What is billed in a month so far, from what is posted: nano-dollars, chip-seconds, and
+    seconds of users' own machines."""
 
     period: BillingMonth
     state: PeriodState
@@ -32,14 +32,14 @@ class MonthToDate:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A month and the lines that it is the sum of."""
+    """A month and the lines that add up to it."""
 
     month: MonthToDate
     lines: Sequence[StatementLine]
 
 
 class StatementService:
-    """Reads the ledger by the month that its lines are billed in."""
+    """Reads the ledger by the month in which its lines are billed."""
 
     def __init__(self, units: Units, clock: Clock) -> None:
         self._units = units
@@ -50,7 +50,7 @@ class StatementService:
         """Every month since the first charge, the latest first."""
         now, found = self._clock(), list[MonthToDate]()
         with self._units.reading() as unit:
-            first, fresh = unit.statements.first_hour(), _fresh(unit, now)
+            first, fresh = unit.statements.first_hour(), _fresh_key(unit, now)
             period = period_of(now)
             while first is not None and period.end > first and len(found) < MOST_MONTHS:
                 read = partial(unit.statements.total, period)
@@ -60,11 +60,11 @@ class StatementService:
         return found
 
     def statement(self, name: str) -> Statement:
-        """The month of that name, `2026-11`, line by line. Raises Rejected when it is none."""
+        """The month of that name, `2026-11`, line by line. Raises Rejected for an invalid name."""
         period, now = period_named(name), self._clock()
         with self._units.reading() as unit:
             read = partial(unit.statements.lines, period)
-            key = "lines", period, _fresh(unit, now)
+            key = "lines", period, _fresh_key(unit, now)
             lines = self._answers.of(key, read, lambda found: len(found) <= _MOST_LINES)
         month = MonthToDate(
             period,
@@ -76,6 +76,6 @@ class StatementService:
         return Statement(month, lines)
 
 
-def _fresh(unit: Unit, now: int) -> tuple[int, int]:
-    """What sums of the ledger depend on; the minute as in `service.application.costs.costs`."""
+def _fresh_key(unit: Unit, now: int) -> tuple[int, int]:
+    """What sums of the ledger depend on; for the minute see `service.application.costs.costs`."""
     return unit.revisions.now().books, now // MINUTE

@@ -1,1 +1,1 @@
-"""What callers may ask of jobs."""
+"""Jobs: submission, status, cost and logs."""

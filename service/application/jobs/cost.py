@@ -1,4 +1,5 @@
-"""What jobs and their attempts cost: the ledger's own meter, cut by what the workers reported."""
+"""The cost of jobs and their attempts: the meters of the ledger, cut by what the workers
+reported."""
 
 from __future__ import annotations
 
@@ -23,11 +24,11 @@ from service.store.unit import Unit
 
 @dataclass(frozen=True, slots=True)
 class JobCost:
-    """Nano-dollars that are charged to a job as of `as_of`; `estimated` while that may change.
+    """Nano-dollars that are charged to a job as of `as_of`; `estimated` while they may change.
 
-    `logs` is about what Cloud Logging takes for the output; it is not in `cost`, as no ledger knows
-    it. `waited_seconds` is how long nothing was charged between its submission and its end,
-    `unpriced_seconds` how long it used nodes at a price that is not known and in no figure.
+    `logs` is the approximate charge of Cloud Logging for the output. No ledger has it, so `cost`
+    leaves it out. `waited_seconds` is how long nothing was charged between submission and end;
+    `unpriced_seconds` is how long the job used nodes at an unknown price, and is in no figure.
     """
 
     cost: int
@@ -40,9 +41,9 @@ class JobCost:
 
 @dataclass(frozen=True, slots=True)
 class AttemptCost:
-    """An attempt, the name of its node, and what each of its phases cost. The phases of all
-    attempts of a job come to the cost of the job. `lost_seconds` ran after the last checkpoint in
-    vain; None where that is not known."""
+    """An attempt, the name of its node, and the cost of each phase. The phases of all attempts add
+    up to the cost of the job. `lost_seconds` ran after the last checkpoint and were lost; None if
+    that is unknown."""
 
     attempt: Attempt
     node_name: str
@@ -52,42 +53,42 @@ class AttemptCost:
     @property
     def cost(self) -> int:
         """Nano-dollars of all phases."""
-        return sum(one.cost for one in self.amounts)
+        return sum(phase.cost for phase in self.amounts)
 
 
 def job_cost(unit: Unit, job: Job, book: PriceBook, now: int) -> JobCost:
-    """What the ledger charges to a job, the open tail included."""
+    """What the ledger charges to a job, including the open tail."""
     attempts = unit.jobs.attempts(job.id)
-    node_ids = {one.node_id for one in attempts}
-    found = [meter for node_id in node_ids for meter in _meters(unit, node_id, book, now)]
-    estimated = any(one.usage.end is None or one.usage.uncertain_seconds for one in found)
+    node_ids = {attempt.node_id for attempt in attempts}
+    found = [meter for node_id in node_ids for meter in _read_meters(unit, node_id, book, now)]
+    estimated = any(meter.usage.end is None or meter.usage.uncertain_seconds for meter in found)
     until = now if job.ended_at is None else job.ended_at
     return JobCost(
-        cost=sum(charged_to(one, job.id) for one in found),
+        cost=sum(charged_to(meter, job.id) for meter in found),
         estimated=estimated,
         as_of=now,
         waited_seconds=seconds_without_charge(found, job.id, job.created_at, until),
-        unpriced_seconds=sum(unpriced_seconds(one, job.id) for one in found),
-        logs=estimated_cost(report for one in attempts for report in one.own_reports),
+        unpriced_seconds=sum(unpriced_seconds(meter, job.id) for meter in found),
+        logs=estimated_cost(report for attempt in attempts for report in attempt.own_reports),
     )
 
 
 def attempt_costs(unit: Unit, job: Job, book: PriceBook, now: int) -> list[AttemptCost]:
     """Every attempt with its phases, first to last."""
     attempts = unit.jobs.attempts(job.id)
-    nodes = unit.nodes.many({one.node_id for one in attempts})
+    nodes = unit.nodes.many({attempt.node_id for attempt in attempts})
     by_id: dict[str, AttemptCost] = {}
     saves = bool(job.spec.checkpoint_dir)
     for node_id, node in nodes.items():
-        found = _meters(unit, node_id, book, now)
+        found = _read_meters(unit, node_id, book, now)
         for claim in claims(attempts, node_id, own_node=job.own_node):
             attempt = claim.attempt
             phases = amounts(claim, found, job.id, saves=saves)
             lost = lost_seconds(attempt, phases, saves=saves)
             by_id[attempt.id] = AttemptCost(attempt, node.name, phases, lost)
-    return [by_id[one.id] for one in attempts]
+    return [by_id[attempt.id] for attempt in attempts]
 
 
-def _meters(unit: Unit, node_id: str, book: PriceBook, now: int) -> list[Meter]:
+def _read_meters(unit: Unit, node_id: str, book: PriceBook, now: int) -> list[Meter]:
     whose = {node_id: unit.attributions.of(node_id)}
     return list(meters(unit.usage.of(node_id), book, now, whose))

@@ -1,4 +1,4 @@
-"""What callers may ask of jobs: submit one, see it, cancel it, and know what it cost."""
+"""Jobs as callers submit, read and cancel them."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from service.store.unit import Unit, Units
 __all__ = ["JobFilter", "JobService", "JobStatus", "JobWithAttempts", "OnNode", "SubmittedJob"]
 
 _LAST = 2**31
-"""A generation with as many digits as any: the size of a task must not grow with it."""
+"""The largest generation: the size of a task must not grow with its generation."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """A job with what it cost so far, and the name of its node (empty before there is one)."""
+    """A job with its cost so far, and the name of its node (empty before there is one)."""
 
     job: Job
     cost: JobCost
@@ -52,7 +52,7 @@ class JobStatus:
 
 @dataclass(frozen=True, slots=True)
 class JobWithAttempts:
-    """A job and its attempts as of one instant: their phases come to its cost."""
+    """A job and its attempts as of one instant, so that their phases add up to its cost."""
 
     shown: JobStatus
     attempts: Sequence[AttemptCost]
@@ -60,7 +60,8 @@ class JobWithAttempts:
 
 @dataclass(frozen=True, slots=True)
 class OnNode:
-    """A job and its attempts on one node, first to last; none yet while it waits for the node."""
+    """A job and its attempts on one node, first to last; no attempts while the job waits for the
+    node."""
 
     job: Job
     attempts: Sequence[Attempt]
@@ -68,7 +69,7 @@ class OnNode:
 
 @dataclass(frozen=True, slots=True)
 class SubmittedJob:
-    """A job that was submitted; `created` is False when the same key had submitted it before."""
+    """A submitted job; `created` is False if a request with the same key submitted it before."""
 
     shown: JobStatus
     warnings: tuple[str, ...]
@@ -77,7 +78,7 @@ class SubmittedJob:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A submission that was checked, with the request for its node as it is understood."""
+    """A checked submission, with the resolved request for its node."""
 
     submission: Submission
     request: RequestedNode | None = None
@@ -85,7 +86,7 @@ class _Wanted:
 
 
 class JobService:
-    """Each public method is one unit of work, and none calls the cloud."""
+    """Each public method is one unit of work, without a call to the cloud."""
 
     def __init__(
         self,
@@ -104,42 +105,42 @@ class JobService:
     def submit(
         self, submission: Submission, *, key: RequestKey | None = None, actor: str = ""
     ) -> SubmittedJob:
-        """Record a job; the daemon runs it. With a `key`, the same submission is one job.
+        """Record a job, which the daemon runs. With a `key`, repeated submissions are one job.
 
-        Raises Rejected or Conflict with the remedy for what can never run, BudgetExceeded where a
-        budget has no room for its worst case.
+        Raises Rejected or Conflict with the remedy for a job that can never run, BudgetExceeded if
+        a budget has no room for its worst case.
         """
-        scope = _scope(actor)
+        scope = f"jobs/{actor}"
         if key is not None and (known := known_by(self._units, scope, key)) is not None:
             return self._submitted_before(known)
-        wanted = self._understood(submission)
+        wanted = self._check_submission(submission)
         made: list[SubmittedJob] = []
 
-        def write(unit: Unit, remember: Remember) -> str:
-            job = self._written(unit, wanted, actor, remember)
-            made[:] = [SubmittedJob(self._shown(unit, job), job.warnings, created=True)]
+        def write_job(unit: Unit, remember: Remember) -> str:
+            job = self._write_job(unit, wanted, actor, remember)
+            made[:] = [SubmittedJob(self._read_status(unit, job), job.warnings, created=True)]
             return job.id
 
         opened = partial(admission.admitting, self._units, self._clock)
-        job_id, created = once(self._units, scope, key, self._clock, write, opened=opened)
+        job_id, created = once(self._units, scope, key, self._clock, write_job, opened=opened)
         return made[0] if created else self._submitted_before(job_id)
 
     def _submitted_before(self, job_id: str) -> SubmittedJob:
         with self._units.reading() as unit:
             job = unit.jobs.get(job_id)
-            return SubmittedJob(self._shown(unit, job), job.warnings, created=False)
+            return SubmittedJob(self._read_status(unit, job), job.warnings, created=False)
 
     def try_out(self, submission: Submission, *, actor: str = "") -> SubmittedJob:
-        """What `submit` would answer, without any trace of it: nothing is written."""
-        wanted = self._understood(submission)
+        """The answer of `submit` in a dry run: nothing is written."""
+        wanted = self._check_submission(submission)
 
-        def write(unit: Unit) -> None:
-            job = self._written(unit, wanted, actor, lambda _: None)
-            raise _Undo(SubmittedJob(self._shown(unit, job), job.warnings, created=True))
+        def write_and_undo(unit: Unit) -> None:
+            job = self._write_job(unit, wanted, actor, lambda _: None)
+            raise _Undo(SubmittedJob(self._read_status(unit, job), job.warnings, created=True))
 
         try:
             with self._units() as unit:
-                write(unit)
+                write_and_undo(unit)
         except _Undo as undone:
             return undone.answer
         raise AssertionError("a dry run always undoes its unit of work")
@@ -147,17 +148,17 @@ class JobService:
     def get(self, job_id: str) -> JobStatus:
         """One job; raises NotFound."""
         with self._units.reading() as unit:
-            return self._shown(unit, unit.jobs.get(job_id))
+            return self._read_status(unit, unit.jobs.get(job_id))
 
     def page(self, only: JobFilter, page_size: int, page_token: str) -> tuple[list[JobStatus], str]:
         """Jobs that match, the newest first, and the token of the next page."""
         with self._units.reading() as unit:
             found = unit.jobs.page(only, page_token, page_size + 1)
-            shown = [self._shown(unit, job) for job in found[:page_size]]
+            shown = [self._read_status(unit, job) for job in found[:page_size]]
         return shown, found[page_size - 1].id if len(found) > page_size else ""
 
     def attempts(self, job_id: str) -> Sequence[AttemptCost]:
-        """The attempts of a job, first to last, with what each phase of them cost."""
+        """The attempts of a job, first to last, with the cost of each phase."""
         with self._units.reading() as unit:
             job = unit.jobs.get(job_id)
             return attempt_costs(unit, job, self._prices.book(unit), self._clock())
@@ -167,35 +168,42 @@ class JobService:
         with self._units.reading() as unit:
             job, now = unit.jobs.get(job_id), self._clock()
             attempts = attempt_costs(unit, job, self._prices.book(unit), now)
-            return JobWithAttempts(self._shown_at(unit, job, now), attempts)
+            return JobWithAttempts(self._read_status_at(unit, job, now), attempts)
 
     def on_node(self, node_id: str, limit: int) -> Sequence[OnNode]:
         """The jobs that ran on a node, run on it or wait for it, the newest first."""
         with self._units.reading() as unit:
             return [
-                OnNode(job, [one for one in unit.jobs.attempts(job.id) if one.node_id == node_id])
+                OnNode(
+                    job,
+                    [
+                        attempt
+                        for attempt in unit.jobs.attempts(job.id)
+                        if attempt.node_id == node_id
+                    ],
+                )
                 for job in unit.jobs.page(JobFilter(node_id=node_id), "", limit)
             ]
 
     def cancel(self, job_id: str, *, actor: str = "") -> JobStatus:
-        """Ask for the end of a job; asking twice is asking once. A job that has ended stays as it
-        is. Raises NotFound."""
+        """Request the end of a job; repeating the request changes nothing. A job that has ended
+        stays as it is. Raises NotFound."""
 
-        def work(unit: Unit) -> JobStatus:
-            return self._shown(unit, self._cancelled(unit, unit.jobs.get(job_id), actor))
+        def request_end(unit: Unit) -> JobStatus:
+            return self._read_status(unit, self._request_end(unit, unit.jobs.get(job_id), actor))
 
-        return retrying(self._units, work, f"job {job_id}")
+        return retrying(self._units, request_end, f"job {job_id}")
 
-    def _cancelled(self, unit: Unit, job: Job, actor: str) -> Job:
+    def _request_end(self, unit: Unit, job: Job, actor: str) -> Job:
         if job.ended or job.cancel_requested_at is not None:
             return job
         now = self._clock()
         if job.node_id:
-            told = Event(job.node_id, now, "job", f"job {job.id}: cancelled", actor or "caller")
-            unit.events.add(told)
+            message = f"job {job.id}: cancelled"
+            unit.events.add(Event(job.node_id, now, "job", message, actor or "caller"))
         return unit.jobs.save(replace(job, cancel_requested_at=now, next_try_at=now))
 
-    def _understood(self, submission: Submission) -> _Wanted:
+    def _check_submission(self, submission: Submission) -> _Wanted:
         submission = checked(replace(submission, project=submission.project))
         if submission.node_request is None:
             return _Wanted(submission)
@@ -203,19 +211,22 @@ class JobService:
         check_software(meant.spec.runtime_version, meant.spec.generation, submission.spec)
         return _Wanted(submission, request, meant)
 
-    def _written(self, unit: Unit, wanted: _Wanted, actor: str, remember: Remember) -> Job:
-        """The job, remembered before a budget is asked: it would see both."""
+    def _write_job(self, unit: Unit, wanted: _Wanted, actor: str, remember: Remember) -> Job:
+        """The new job. Its key is remembered before a budget is asked, because the budget would
+        count a repeated request twice."""
         now, job_id = self._clock(), new_id()
         if wanted.request is not None:
-            return self._with_own_node(unit, wanted, job_id, actor, lambda _: remember(job_id))
+            return self._write_with_own_node(
+                unit, wanted, job_id, actor, lambda _: remember(job_id)
+            )
         remember(job_id)
-        job = self._on_node(unit, wanted.submission, job_id, now)
+        job = self._place_on_node(unit, wanted.submission, job_id, now)
         unit.jobs.add(job, None)
         return job
 
-    def _on_node(self, unit: Unit, submission: Submission, job_id: str, now: int) -> Job:
-        found = _find(unit, submission.node)
-        # Whoever ends the node locks it too: this job comes before that, or is refused.
+    def _place_on_node(self, unit: Unit, submission: Submission, job_id: str, now: int) -> Job:
+        found = _find_node(unit, submission.node)
+        # The end of a node locks the row too: this job commits before it, or is refused.
         unit.nodes.lock(found.id)
         node = unit.nodes.get(found.id)
         check_node(node, submission.spec)
@@ -236,7 +247,7 @@ class JobService:
         first, before = unit.jobs.line_before(job)
         return waiting(job, node, first, before, "" if holder is None else holder.job_id)
 
-    def _with_own_node(
+    def _write_with_own_node(
         self,
         unit: Unit,
         wanted: _Wanted,
@@ -244,7 +255,7 @@ class JobService:
         actor: str,
         remember: Callable[[Node], None],
     ) -> Job:
-        """The job, the node of its first attempt and the claim on it are one transaction."""
+        """The job, the node of its first attempt and the claim on it, in one transaction."""
         request, meant, now = wanted.request, wanted.meant, self._clock()
         assert request is not None
         assert meant is not None
@@ -261,25 +272,25 @@ class JobService:
         unit.jobs.add_attempt(attempt)
         return job
 
-    def _shown(self, unit: Unit, job: Job) -> JobStatus:
-        return self._shown_at(unit, job, self._clock())
+    def _read_status(self, unit: Unit, job: Job) -> JobStatus:
+        return self._read_status_at(unit, job, self._clock())
 
-    def _shown_at(self, unit: Unit, job: Job, now: int) -> JobStatus:
+    def _read_status_at(self, unit: Unit, job: Job, now: int) -> JobStatus:
         cost = job_cost(unit, job, self._prices.book(unit), now)
         names = unit.nodes.many([job.node_id] if job.node_id else [])
         return JobStatus(job, cost, names[job.node_id].name if job.node_id in names else "")
 
 
 class _Undo(Exception):
-    """Undoes the unit of work of a dry run, and carries what it would have answered."""
+    """Rolls back the unit of work of a dry run, and carries the answer."""
 
     def __init__(self, answer: SubmittedJob) -> None:
         super().__init__()
         self.answer = answer
 
 
-def _find(unit: Unit, name_or_id: str) -> Node:
-    """The node of that id, or the live one of that name."""
+def _find_node(unit: Unit, name_or_id: str) -> Node:
+    """The node with that id, or the live node with that name."""
     named = unit.nodes.named(name_or_id)
     if len(named) > 1:
         raise Conflict(
@@ -292,7 +303,3 @@ def _find(unit: Unit, name_or_id: str) -> Node:
         return unit.nodes.get(name_or_id)
     except NotFound:
         raise NotFound(f"there is no node {name_or_id[:80]!r}; name a live node") from None
-
-
-def _scope(actor: str) -> str:
-    return f"jobs/{actor}"

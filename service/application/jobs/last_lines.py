@@ -20,10 +20,10 @@ LONGEST = 2_000
 """Characters of a line that are kept; an entry of Cloud Logging can have 256 KiB."""
 
 READ_SECONDS = 15
-"""Between two reads for one job: Cloud Logging allows 60 a minute for the whole project."""
+"""Seconds between two reads for one job: Cloud Logging allows 60 a minute for the whole project."""
 
 SETTLED_SECONDS = 600
-"""The same once the job has ended for longer than its last lines can take to arrive."""
+"""Seconds between two reads once all lines of an ended job have had time to arrive."""
 
 _LATEST_SECONDS = 60
 _KEPT_JOBS = 100
@@ -33,8 +33,8 @@ _KEPT_JOBS = 100
 class LogEnd:
     """The last lines by time, and when they were read; None if they were never read.
 
-    `error` says why the newest read gave nothing: the lines are then those of the read before.
-    `notes` say why output is missing, a sentence each.
+    `error` says why the newest read failed: the lines are then those of the read before. `notes`
+    say why output is missing, one sentence each.
     """
 
     lines: Sequence[LogLine] = ()
@@ -45,7 +45,7 @@ class LogEnd:
 
 @dataclass(slots=True)
 class _Kept:
-    """What is known of one job, and when to read again. The holder of the lock reads."""
+    """The known lines of one job, and when to read again. The holder of the lock reads."""
 
     end: LogEnd = LogEnd()
     again_at: int = 0
@@ -53,7 +53,8 @@ class _Kept:
 
 
 class LastLines:
-    """One read serves all pages of a job for a while. Used from several threads."""
+    """Caches the end of each log, so that one read serves all pages of a job for a while.
+    Thread-safe."""
 
     def __init__(self, logs: WorkerLogs, clock: Clock) -> None:
         self._logs = logs
@@ -62,24 +63,20 @@ class LastLines:
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
     def of(self, job: Job) -> LogEnd:
-        """The last lines; those of an earlier read while another thread reads."""
-        kept = self._known(job.id)
+        """The last lines; the lines of an earlier read while another thread reads."""
+        with self._lock:
+            kept = self._kept.setdefault(job.id, _Kept())
+            self._kept.move_to_end(job.id)
+            if len(self._kept) > _KEPT_JOBS:
+                self._kept.popitem(last=False)
         if self._clock() >= kept.again_at and kept.lock.acquire(blocking=False):
             try:
-                self._read(job, kept)
+                self._read_if_due(job, kept)
             finally:
                 kept.lock.release()
         return kept.end
 
-    def _known(self, job_id: str) -> _Kept:
-        with self._lock:
-            kept = self._kept.setdefault(job_id, _Kept())
-            self._kept.move_to_end(job_id)
-            if len(self._kept) > _KEPT_JOBS:
-                self._kept.popitem(last=False)
-            return kept
-
-    def _read(self, job: Job, kept: _Kept) -> None:
+    def _read_if_due(self, job: Job, kept: _Kept) -> None:
         now = self._clock()
         if now < kept.again_at:  # another thread has read since
             return

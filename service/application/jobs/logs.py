@@ -39,11 +39,11 @@ _PERMANENT = (NotAllowed, InvalidRequest, CloudNotFound)
 
 @dataclass(frozen=True, slots=True)
 class LogRead:
-    """What one read of the log found. `notes` say why output is missing, a sentence each, and
-    `is_over` whether no more will come. `calls` is about how many calls of entries.list it took.
-    Of a read that failed, `failed` counts it and those before it, `trouble` is the sentence to show
-    (empty while the failure may pass). `retry_after` is the pause in seconds where the service did
-    not allow itself the read, which is no failure."""
+    """The result of one read of the log. `notes` say why output is missing, one sentence each;
+    `is_over` says that no more output will come. `calls` is the approximate number of calls of
+    entries.list. For a failed read, `failed` counts the failures so far, and `trouble` is the
+    sentence to show (empty while the failure may pass). `retry_after` is the pause in seconds if
+    the service's own rate limit put the read off, which is no failure."""
 
     lines: Sequence[LogLine]
     cursor: LogCursor
@@ -57,7 +57,8 @@ class LogRead:
 
 
 class JobLogService:
-    """Reads what the supervisors have shipped. `read` calls the cloud; no transaction is open."""
+    """Reads the output that the supervisors have shipped. `read_next` calls the cloud outside a
+    transaction."""
 
     def __init__(self, units: Units, logs: WorkerLogs, clock: Clock) -> None:
         self._units = units
@@ -66,31 +67,33 @@ class JobLogService:
         self._last_lines = LastLines(logs, clock)
 
     def begin(self, job_id: str) -> LogCursor:
-        """Where the log of a job begins. Raises NotFound."""
+        """The beginning of the log of a job. Raises NotFound."""
         with self._units.reading() as unit:
             return LogCursor.start(unit.jobs.get(job_id).created_at)
 
     def read(self, job_id: str, cursor: LogCursor) -> LogRead:
-        """The next lines. Raises RateLimited when the log may not be read now, and other errors of
+        """The next lines. Raises RateLimited if the log may not be read now, and other errors of
         the cloud."""
-        job, attempts = self._load(job_id)
-        return self._read(job, attempts, cursor)
+        job, attempts = self._load_job(job_id)
+        return self._read_page(job, attempts, cursor)
 
     def follow(self, job_id: str, cursor: LogCursor, failed: FailedReads | None) -> LogRead:
-        """The next lines for those who follow. Raises nothing: a failed read is part of the answer,
-        and `failed` of the answer is passed to the next call."""
+        """The next lines for a follower. Raises nothing: a failed read is part of the answer, and
+        `failed` of the answer is passed to the next call."""
         job: Job | None = None
         attempts: Sequence[Attempt] = ()
         try:
-            job, attempts = self._load(job_id)
-            return self._read(job, attempts, cursor)
+            job, attempts = self._load_job(job_id)
+            return self._read_page(job, attempts, cursor)
         except StewardError as error:
             retry_after = error.facts.get("retry_after")
-            if isinstance(error, RateLimited) and isinstance(retry_after, int):  # by our own pace
+            if isinstance(error, RateLimited) and isinstance(
+                retry_after, int
+            ):  # by our own rate limit
                 put_off = LogRead((), cursor, more=True, is_over=False, failed=failed)
                 return replace(put_off, retry_after=retry_after)
             is_permanent, reason = isinstance(error, _PERMANENT), str(error)
-        except Exception as error:  # without a reader, its followers would wait for ever
+        except Exception as error:  # an error here would leave its followers waiting forever
             log.exception("logs.read_failed", job_id=job_id)
             is_permanent, reason = False, f"unexpected error ({type(error).__name__})"
         now = self._clock()
@@ -107,13 +110,13 @@ class JobLogService:
             trouble=trouble_of(failed, now),
         )
 
-    def _load(self, job_id: str) -> tuple[Job, Sequence[Attempt]]:
+    def _load_job(self, job_id: str) -> tuple[Job, Sequence[Attempt]]:
         with self._units.reading() as unit:
             return unit.jobs.get(job_id), unit.jobs.attempts(job_id)
 
-    def _read(self, job: Job, attempts: Sequence[Attempt], cursor: LogCursor) -> LogRead:
+    def _read_page(self, job: Job, attempts: Sequence[Attempt], cursor: LogCursor) -> LogRead:
         page = self._logs.read(job.project, job.id, cursor, PAGE)
-        reports = [report for one in attempts for report in one.own_reports]
+        reports = [report for attempt in attempts for report in attempt.own_reports]
         settled = job.ended_at is not None and (
             is_complete(page.cursor, reports) or has_settled(job.ended_at, self._clock())
         )
@@ -123,19 +126,21 @@ class JobLogService:
         return LogRead(page.lines, page.cursor, page.more, is_over, notes, calls)
 
     def last(self, job_id: str) -> LogEnd:
-        """The last lines, for a page that is loaded again and again: a look of a few seconds ago
-        serves all who ask. Never an error of the cloud: `LogEnd.error` says it. Raises NotFound."""
-        job, attempts = self._load(job_id)
-        shipped = self._last_lines.of(job) if any(one.reports for one in attempts) else LogEnd()
-        tails = [shortened(line) for attempt in attempts for line in _tail(attempt)]
+        """The last lines, for a page that is loaded again and again: a read of a few seconds ago
+        serves all callers. Errors of the cloud are in `LogEnd.error`. Raises NotFound."""
+        job, attempts = self._load_job(job_id)
+        shipped = (
+            self._last_lines.of(job) if any(attempt.reports for attempt in attempts) else LogEnd()
+        )
+        tails = [shortened(line) for attempt in attempts for line in _list_tail(attempt)]
         newest = sorted([*shipped.lines, *tails], key=lambda line: line.at_ns)[-LINES:]
         return replace(shipped, lines=newest, notes=notes_of(attempts))
 
     def tails(self, job_id: str) -> Sequence[LogLine]:
-        """The last output that came with the reports of workers whose log could not be shipped."""
+        """The last output in the reports of workers whose log could not be shipped."""
         with self._units.reading() as unit:
             attempts = unit.jobs.attempts(job_id)
-        return [line for attempt in attempts for line in _tail(attempt)]
+        return [line for attempt in attempts for line in _list_tail(attempt)]
 
 
 def trouble_of(failed: FailedReads, now: int) -> str:
@@ -146,7 +151,7 @@ def trouble_of(failed: FailedReads, now: int) -> str:
 
 
 def notes_of(attempts: Sequence[Attempt]) -> tuple[str, ...]:
-    """Why lines are missing: a worker whose log was refused, or that was over its budget."""
+    """Why lines are missing: a worker whose log was refused, or exceeded its budget."""
     found = []
     for attempt in attempts:
         for number, report in sorted(attempt.reports.items()):
@@ -158,7 +163,7 @@ def notes_of(attempts: Sequence[Attempt]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _tail(attempt: Attempt) -> list[LogLine]:
+def _list_tail(attempt: Attempt) -> list[LogLine]:
     return [
         LogLine(
             at_ns=(report.sent_at or report.seen_at) * NANOS,

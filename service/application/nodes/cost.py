@@ -20,9 +20,9 @@ from service.domain.pricing.price_book import Price, PriceBook, ReservedPrice, S
 
 @dataclass(frozen=True, slots=True)
 class CostLine:
-    """What one thing came to, by its type: the TPU, or the user's own virtual machine.
+    """The cost of one type: the TPU, or the user's own virtual machine.
 
-    `quantity` is what was priced of it: chip-seconds, or seconds of the one machine.
+    `quantity` is the priced part of it: chip-seconds, or seconds of the one machine.
     """
 
     what: str
@@ -36,8 +36,8 @@ class CostLine:
 
 @dataclass(frozen=True, slots=True)
 class BurnRate:
-    """What one line of it costs now: nano-dollars an hour for each chip, or for the one machine;
-    None where no price is known."""
+    """The current cost of one line: nano-dollars an hour for each chip, or for the one machine;
+    None if no price is known."""
 
     what: str
     is_vm: bool
@@ -48,13 +48,13 @@ class BurnRate:
 @dataclass(frozen=True, slots=True)
 class NodeCost:
     """What a node cost so far, in nano-dollars. `list_cost` is the same seconds at the on-demand
-    price, None where that is not known; `uncertainty` how much of `cost` may not be true;
-    `unpriced_seconds` were used with unknown price, and are in no figure; `not_included` says
-    what else the node costs its owner, elsewhere. `lines` are what the figures are the sums of,
-    `rates` what its lines cost once it is READY; none once it has ended. `reservations` are the
-    ids of those that it ran in, in the order in which it did; `free` says by which rules some of
-    it cost nothing. `unposted` is what of it is not in the ledger yet, `occupancy` what its seconds
-    were spent on; empty where no job ever ran on it."""
+    price, None if that is unknown; `uncertainty` is the part of `cost` that may be wrong;
+    `unpriced_seconds` were used at an unknown price, and are in no figure. `not_included` names
+    other costs of the node that its owner pays elsewhere. `lines` add up to the figures; `rates`
+    are what the lines cost once the node is READY, none once it has ended. `reservations` are the
+    ids of those that it ran in, in order of use; `free` are the rules by which some of it cost
+    nothing. `unposted` is the part that is not in the ledger yet; `occupancy` is what its seconds
+    were spent on, empty if no job ever ran on it."""
 
     cost: int
     list_cost: int | None
@@ -79,52 +79,49 @@ def cost_of(
     now: int,
     whose: Sequence[Attribution] = (),
 ) -> NodeCost:
-    """All that its intervals come to, to the second; `whose` the node is, from when on."""
+    """The cost of all intervals of a node, to the second; `whose` are its attributions."""
     found = list(meters(intervals, book, now, {node.id: whose}))
     lines = tuple(_cost_lines(found))
-    listed = [one.list_cost for one in lines]
+    listed = [line.list_cost for line in lines]
+    cuts = sorted((cut for meter in found for cut in meter.cuts), key=lambda cut: cut.start)
+    used = (cut.price.reservation_id for cut in cuts if isinstance(cut.price, ReservedPrice))
     return NodeCost(
-        cost=sum(one.cost for one in lines),
-        list_cost=None if None in listed else sum(one for one in listed if one is not None),
-        chip_seconds=sum(one.chip_seconds(one.usage.start, one.end) for one in found),
-        uncertainty=sum(one.uncertainty() for one in found),
+        cost=sum(line.cost for line in lines),
+        list_cost=None
+        if None in listed
+        else sum(amount for amount in listed if amount is not None),
+        chip_seconds=sum(meter.chip_seconds(meter.usage.start, meter.end) for meter in found),
+        uncertainty=sum(meter.uncertainty() for meter in found),
         estimated=any(u.end is None or u.uncertain_seconds for u in intervals),
-        unpriced_seconds=sum(one.unpriced_seconds for one in lines),
+        unpriced_seconds=sum(line.unpriced_seconds for line in lines),
         as_of=now,
         not_included=not_included(node),
         lines=lines,
-        rates=() if node.ended else tuple(_rates(node, book, now)),
-        reservations=tuple(dict.fromkeys(_reservations(found))),
+        rates=() if node.ended else tuple(_iter_rates(node, book, now)),
+        reservations=tuple(dict.fromkeys(used)),
         free=tuple(dict.fromkeys(usage.free for usage in intervals if usage.free)),
         unposted=unposted(found, {usage.id: usage for usage in intervals}),
         occupancy=occupancy(found, whose),
     )
 
 
-def _reservations(found: Sequence[Meter]) -> Iterator[str]:
-    cuts = sorted((cut for meter in found for cut in meter.cuts), key=lambda cut: cut.start)
-    for cut in cuts:
-        if isinstance(cut.price, ReservedPrice):
-            yield cut.price.reservation_id
-
-
-def _rates(node: Node, book: PriceBook, now: int) -> Iterator[BurnRate]:
+def _iter_rates(node: Node, book: PriceBook, now: int) -> Iterator[BurnRate]:
     spec, region = node.spec, region_of(node.zone)
     single, pool = spec.hosts == spec.slices, pool_for(spec, node.zone)
     tpu = Sku(spec.generation, spec.provisioning_model, region, single, pool)
-    price = _paid(book.at(tpu, now))
+    price = _unit_price(book.at(tpu, now))
     yield BurnRate(spec.accelerator_type, is_vm=False, units=spec.chips, price=price)
     if spec.vm is not None:
-        price = _paid(book.at(sku_of(spec.vm, region), now))
+        price = _unit_price(book.at(sku_of(spec.vm, region), now))
         yield BurnRate(spec.vm.machine_type, is_vm=True, units=1, price=price)
 
 
-def _paid(price: Price | None) -> int | None:
+def _unit_price(price: Price | None) -> int | None:
     return None if price is None else price.per_chip_hour
 
 
 def _cost_lines(found: Sequence[Meter]) -> Iterator[CostLine]:
-    """The meters by what they are of, in the order in which that was first used."""
+    """The meters by type, in the order of first use."""
     by_type: dict[tuple[str, bool], list[Meter]] = {}
     for meter in found:
         key = meter.usage.accelerator_type, meter.usage.sku.is_vm
@@ -134,13 +131,14 @@ def _cost_lines(found: Sequence[Meter]) -> Iterator[CostLine]:
         yield CostLine(
             what=what,
             is_vm=is_vm,
-            cost=sum(one.total() for one in some),
-            list_cost=sum(one.list_charge(one.usage.start, one.end) for one in some)
+            cost=sum(meter.total() for meter in some),
+            list_cost=sum(meter.list_charge(meter.usage.start, meter.end) for meter in some)
             if known
             else None,
-            seconds=sum(one.end - one.usage.start for one in some),
-            unpriced_seconds=sum(one.unpriced_seconds() for one in some),
+            seconds=sum(meter.end - meter.usage.start for meter in some),
+            unpriced_seconds=sum(meter.unpriced_seconds() for meter in some),
             quantity=sum(
-                one.usage.units * one.seconds(one.usage.start, one.end, priced=True) for one in some
+                meter.usage.units * meter.seconds(meter.usage.start, meter.end, priced=True)
+                for meter in some
             ),
         )

@@ -1,4 +1,4 @@
-"""What callers may ask of nodes: to have one, to see them, to stop, start and delete them."""
+"""Nodes as callers request, read, stop, start and delete them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from service.store.unit import Unit, Units
 __all__ = ["CreatedNode", "EndRequested", "NodeChange", "NodeFilter", "NodeListPage", "NodeService"]
 
 QUICK_PAGE = 200
-"""Nodes that are read in well under a millisecond."""
+"""A page of this size is read in well under a millisecond."""
 
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class EndRequested:
-    """A node whose end or stop was asked for, and what whoever asked should know about that."""
+    """A node whose end or stop was requested, and warnings for the caller."""
 
     node: Node
     warnings: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class EndRequested:
 
 @dataclass(frozen=True, slots=True)
 class NodeChange:
-    """What is to be otherwise of a node: who is charged for it, and the terms on which it runs."""
+    """Changes of a node: who is charged for it, and the terms on which it runs."""
 
     whose: Reattribution = field(default_factory=Reattribution)
     terms: TermsChange = field(default_factory=TermsChange)
@@ -60,7 +60,7 @@ class NodeChange:
 
 @dataclass(frozen=True, slots=True)
 class CreatedNode:
-    """A node that was asked for; `created` is False when the same key had asked for it before."""
+    """A requested node; `created` is False if a request with the same key created it before."""
 
     node: Node
     warnings: tuple[str, ...]
@@ -68,8 +68,8 @@ class CreatedNode:
 
 
 class NodeService:
-    """Each public method is one unit of work, and none calls the cloud: the wish is durable before
-    the first dollar is at risk."""
+    """Each public method is one unit of work, without a call to the cloud: a request is durable
+    before it can cost anything."""
 
     def __init__(
         self,
@@ -87,42 +87,42 @@ class NodeService:
     def request(
         self, wanted: RequestedNode, *, key: RequestKey | None = None, actor: str = ""
     ) -> CreatedNode:
-        """Write down a wish for a node.
+        """Record a request for a node.
 
-        With a `key`, the same wish told twice is one node. Raises Rejected (with what would do)
-        when it cannot be granted, Conflict when the name is taken.
+        With a `key`, repeated requests are one node. Raises Rejected (with the remedy) if the
+        request cannot be granted, Conflict if the name is taken.
         """
-        scope = _scope(actor)
+        scope = f"nodes/{actor}"  # each caller has keys of its own
         if key is not None and (known := known_by(self._units, scope, key)) is not None:
             return CreatedNode(self.get(known), (), created=False)
         wanted, meant = self._requests.understand(wanted)
 
         made: list[Node] = []
 
-        def write(unit: Unit, remember: Remember) -> str:
-            def written(node: Node) -> None:  # before a budget is asked: it would see both
+        def write_node(unit: Unit, remember: Remember) -> str:
+            def remember_node(node: Node) -> None:  # before a budget counts a second request
                 remember(node.id)
 
-            made[:] = [self._requests.record(unit, wanted, meant, actor, written=written)]
+            made[:] = [self._requests.record(unit, wanted, meant, actor, written=remember_node)]
             return made[0].id
 
         opened = partial(admission.admitting, self._units, self._clock)
-        node_id, created = once(self._units, scope, key, self._clock, write, opened=opened)
+        node_id, created = once(self._units, scope, key, self._clock, write_node, opened=opened)
         node = made[0] if created else self.get(node_id)
         return CreatedNode(node, meant.warnings if created else (), created=created)
 
     def is_quick(self, only: NodeFilter, page_size: int, _page_token: str = "") -> bool:
-        """Whether a page is read in less than a millisecond whatever the database holds: some nodes
-        in the order of their ids, from a file on this machine."""
+        """Whether a page takes less than a millisecond whatever the database holds: some nodes in
+        the order of their ids, from a file on this machine."""
         return only == ANY and page_size <= QUICK_PAGE and self._units.is_local
 
     def page(self, only: NodeFilter, page_size: int, page_token: str) -> NodeListPage:
-        """Nodes as callers are shown them, newest first, with what they cost as of now."""
+        """Nodes as callers see them, newest first, with their cost as of now."""
         with self._units.reading() as unit:
             return unit.listing.page(only, page_size, page_token, self._prices, self._clock())
 
     def shown(self, node_id: str) -> bytes:
-        """One node as callers are shown it: a JSON document."""
+        """One node as callers see it: a JSON document."""
         with self._units.reading() as unit:
             return unit.listing.one(node_id, self._prices, self._clock())
 
@@ -132,7 +132,7 @@ class NodeService:
             return unit.nodes.get(node_id)
 
     def find(self, name_or_id: str) -> Node:
-        """One node by its id, or by the name of a live one; raises NotFound, or Conflict when the
+        """One node by its id, or by the name of a live node; raises NotFound, or Conflict if the
         name is alive in several projects."""
         with self._units.reading() as unit:
             named = unit.nodes.named(name_or_id)
@@ -144,34 +144,34 @@ class NodeService:
             return named[0] if named else unit.nodes.get(name_or_id)
 
     def delete(self, node_id: str, *, version: int | None = None, actor: str = "") -> Node:
-        """`request_end`, answering the node alone."""
+        """`request_end`, returning the node alone."""
         return self.request_end(node_id, version=version, actor=actor).node
 
     def request_end(
         self, node_id: str, *, version: int | None = None, actor: str = ""
     ) -> EndRequested:
-        """Ask for a node's end, which ends a keep; asking twice is asking once. It is over when its
-        state says so."""
+        """Request the deletion of a node, which ends a keep; repeating the request changes nothing.
+        The state of the node shows when it is deleted."""
 
-        def change(unit: Unit, node: Node) -> EndRequested:
-            after = self._change(unit, node, Asked.ABSENT, actor)
+        def request_deletion(unit: Unit, node: Node) -> EndRequested:
+            after = self._ask_for(unit, node, Asked.ABSENT, actor)
             return EndRequested(after, ended_keep(node, after, self._clock()))
 
-        return self._changed(node_id, version, change)
+        return self._change_locked(node_id, version, request_deletion)
 
     def stop(
         self, node_id: str, *, version: int | None = None, actor: str = "", force: bool = False
     ) -> Node:
-        """`request_stop`, answering the node alone."""
+        """`request_stop`, returning the node alone."""
         return self.request_stop(node_id, version=version, actor=actor, force=force).node
 
     def request_stop(
         self, node_id: str, *, version: int | None = None, actor: str = "", force: bool = False
     ) -> EndRequested:
-        """Ask for a node to stop, which ends a keep. Raises Rejected where the cloud cannot stop
-        such a node, Conflict while a job runs on it, unless `force` is given."""
+        """Request a node to stop, which ends a keep. Raises Rejected if the cloud cannot stop such
+        a node, Conflict while a job runs on it, unless `force` is given."""
 
-        def change(unit: Unit, node: Node) -> EndRequested:
+        def check_and_stop(unit: Unit, node: Node) -> EndRequested:
             claim = None if force else unit.jobs.claimed(node.id)
             if claim is not None:
                 raise Conflict(
@@ -179,24 +179,28 @@ class NodeService:
                     " with force=true",
                     job_id=claim.job_id,
                 )
-            after = self._change(unit, node, Asked.STOPPED, actor)
+            after = self._ask_for(unit, node, Asked.STOPPED, actor)
             return EndRequested(after, ended_keep(node, after, self._clock()))
 
-        return self._changed(node_id, version, change)
+        return self._change_locked(node_id, version, check_and_stop)
 
     def start(self, node_id: str, *, version: int | None = None, actor: str = "") -> Node:
-        """Ask for a stopped node to run again."""
-        return self._ask(node_id, Asked.PRESENT, version, actor)
+        """Request a stopped node to run again."""
+        return self._change_locked(
+            node_id, version, lambda unit, node: self._ask_for(unit, node, Asked.PRESENT, actor)
+        )
 
     def reimage(
         self, node_id: str, software: Software, *, version: int | None = None, actor: str = ""
     ) -> Node:
-        """Ask for other software on a legacy TPU Node; asking for what it has changes nothing.
+        """Request other software on a legacy TPU Node; requesting the current software changes
+        nothing.
 
-        Raises Rejected for a TPU VM and for what does not fit, Conflict where it cannot be now.
+        Raises Rejected for a TPU VM and for software that does not fit, Conflict if it is not
+        possible now.
         """
 
-        def change(unit: Unit, node: Node) -> Node:
+        def request_reimage(unit: Unit, node: Node) -> Node:
             now = self._clock()
             after = reimaging.wanted(node, software, now)
             if after is node:
@@ -206,14 +210,14 @@ class NodeService:
             unit.events.add(Event(node.id, now, "asked", message, actor or "caller"))
             return unit.nodes.save(after)
 
-        return self._changed(node_id, version, change)
+        return self._change_locked(node_id, version, request_reimage)
 
     def reattribute(
         self, node_id: str, wanted: Reattribution, *, version: int | None = None, actor: str = ""
     ) -> Node:
-        """Have another owner, team or other labels be charged from now on; the past stays as it is.
+        """Charge another owner, team or other labels from now on; past charges stay.
 
-        Raises Rejected for labels that cannot be, Conflict for a node that is no more.
+        Raises Rejected for invalid labels, Conflict for a node that has ended.
         """
 
         return self.update(node_id, NodeChange(wanted), version=version, actor=actor)
@@ -224,17 +228,17 @@ class NodeService:
         """Change the idle policy and the time to live of a node, and who is charged for it from now
         on, all or nothing.
 
-        Raises Rejected for what cannot be, Conflict for a node that is no more, BudgetExceeded
-        where a budget has no room for it.
+        Raises Rejected for invalid changes, Conflict for a node that has ended, BudgetExceeded if a
+        budget has no room for it.
         """
 
-        def change(unit: Unit, node: Node) -> Node:
-            after = self._set_terms(unit, node, wanted.terms, actor)
-            return self._reattribute(unit, after, wanted.whose, actor)
+        def change_terms(unit: Unit, node: Node) -> Node:
+            after = self._save_terms(unit, node, wanted.terms, actor)
+            return self._save_payer(unit, after, wanted.whose, actor)
 
-        return self._changed(node_id, version, change)
+        return self._change_locked(node_id, version, change_terms)
 
-    def _set_terms(self, unit: Unit, node: Node, wanted: TermsChange, actor: str) -> Node:
+    def _save_terms(self, unit: Unit, node: Node, wanted: TermsChange, actor: str) -> Node:
         now = self._clock()
         after = with_terms(node, wanted, now, self._requests.least_idle)
         if after is node:
@@ -246,42 +250,44 @@ class NodeService:
             admission.retime(unit, after, node, self._prices, now)
         return after
 
-    def _reattribute(self, unit: Unit, node: Node, wanted: Reattribution, actor: str) -> Node:
+    def _save_payer(self, unit: Unit, node: Node, wanted: Reattribution, actor: str) -> Node:
         now, latest = self._clock(), unit.attributions.of(node.id)[-1]
         found = reattributed(node, wanted, latest, now)
         if found is None:
             return node
         after, whose = found
         unit.events.add(Event(node.id, now, "asked", difference(node, after), actor or "caller"))
-        if _is_lent_to_a_job(unit, node):  # who owns it is charged again after the job
+        claim = unit.jobs.claimed(node.id)
+        if claim is not None and not unit.jobs.get(claim.job_id).own_node:
+            # A job that borrows the node pays for it; the owner is charged again after the job.
             return unit.nodes.rename_owner(after)
         after = unit.nodes.reattribute(after, whose, now)
         admission.moved(unit, after, latest, self._prices, now)
         return after
 
     def end(self, unit: Unit, node: Node, actor: str, reason: str) -> Node:
-        """Ask for a node's end in a unit of work of the caller, and say why; it ends a keep.
-        Answers the node as it was written."""
-        return self._change(unit, node, Asked.ABSENT, actor, reason)
+        """Request the deletion of a node in the caller's unit of work, with a reason; the deletion
+        ends a keep. Returns the node as it was written."""
+        return self._ask_for(unit, node, Asked.ABSENT, actor, reason)
 
     def connection(self, node_id: str) -> Connection:
         """How to reach a node; raises Conflict while it cannot be reached."""
         return connection_to(self.get(node_id))
 
     def events(self, node_id: str, after: int, limit: int) -> Sequence[tuple[int, Event]]:
-        """The story of a node: numbered events after `after`, oldest first."""
+        """Numbered events of a node after `after`, oldest first."""
         with self._units.reading() as unit:
             unit.nodes.get(node_id)
             return unit.events.of(node_id, after, limit)
 
     def ledger(self, node_id: str, after: int, limit: int) -> Sequence[PostedLine]:
-        """What was posted for a node, in the order in which it was."""
+        """The posted lines of a node, in posting order."""
         with self._units.reading() as unit:
             unit.nodes.get(node_id)
             return unit.ledger.of(node_id, after, limit)
 
     def cost(self, node_id: str) -> NodeCost:
-        """What a node cost so far, to the second."""
+        """The cost of a node so far, to the second."""
         now = self._clock()
         with self._units.reading() as unit:
             node = unit.nodes.get(node_id)
@@ -289,18 +295,15 @@ class NodeService:
             intervals, whose = unit.usage.of(node_id), unit.attributions.of(node_id)
         return cost_of(node, intervals, book, now, whose)
 
-    def _ask(self, node_id: str, asked: Asked, version: int | None, actor: str) -> Node:
-        return self._changed(
-            node_id, version, lambda unit, node: self._change(unit, node, asked, actor)
-        )
-
-    def _changed(self, node_id: str, version: int | None, change: Callable[[Unit, Node], T]) -> T:
+    def _change_locked(
+        self, node_id: str, version: int | None, change: Callable[[Unit, Node], T]
+    ) -> T:
         return change_node(self._units, self._clock, node_id, version, change)
 
-    def _change(self, unit: Unit, node: Node, asked: Asked, actor: str, reason: str = "") -> Node:
+    def _ask_for(self, unit: Unit, node: Node, asked: Asked, actor: str, reason: str = "") -> Node:
         if node.asked is asked or (node.ended and asked is Asked.ABSENT):
             return node
-        _check(node, asked)
+        _check_can_ask(node, asked)
         now = self._clock()
         admission.on_asked(unit, node, asked, self._prices, now)
         message = f"{_SENTENCES[asked]}: {reason}" if reason else _SENTENCES[asked]
@@ -341,21 +344,24 @@ def change_node(
     version: int | None,
     change: Callable[[Unit, Node], T],
 ) -> T:
-    """Change a node in one unit of work; answers what the change does. Where any version does, it
-    is done over when overtaken. Raises StaleVersion where `version` is not the present one."""
+    """Change a node in one unit of work; returns the result of `change`. Without a `version`, a
+    lost race is retried. Raises StaleVersion if `version` is not the current one."""
 
-    def work(unit: Unit) -> T:
+    def change_locked(unit: Unit) -> T:
         unit.nodes.lock(node_id)
         node = unit.nodes.get(node_id)
-        _check_version(node, version)
+        if version is not None and version != node.version:
+            raise StaleVersion(
+                f"node {node.id} has changed since you read it", version=node.version
+            )
         return change(unit, node)
 
     opened = partial(admission.admitting, units, clock)
-    return retrying(opened, work, f"node {node_id}", once=version is not None)
+    return retrying(opened, change_locked, f"node {node_id}", once=version is not None)
 
 
 def ended_keep(before: Node, after: Node, now: int) -> tuple[str, ...]:
-    """What whoever asked for the end or stop of a node is told of the keep that it ended."""
+    """What the caller who requested the end or stop of a node is told of the keep that it ended."""
     keep = asked_keep(before, now)
     if keep is None or after.kept_until is not None:
         return ()
@@ -365,23 +371,8 @@ def ended_keep(before: Node, after: Node, now: int) -> tuple[str, ...]:
     return (told,)
 
 
-def _is_lent_to_a_job(unit: Unit, node: Node) -> bool:
-    claim = unit.jobs.claimed(node.id)
-    return claim is not None and not unit.jobs.get(claim.job_id).own_node
-
-
-def _check_version(node: Node, version: int | None) -> None:
-    if version is not None and version != node.version:
-        raise StaleVersion(f"node {node.id} has changed since you read it", version=node.version)
-
-
-def _scope(actor: str) -> str:
-    """Each caller has keys of its own."""
-    return f"nodes/{actor}"
-
-
-def _check(node: Node, asked: Asked) -> None:
-    """Refuse what can no longer be, or never could."""
+def _check_can_ask(node: Node, asked: Asked) -> None:
+    """Raise Conflict for a deleted node, Rejected for a node that can never be stopped."""
     if node.asked is Asked.ABSENT:
         raise Conflict(
             f"node {node.id} is {node.state}: it was deleted, and a deletion cannot be undone"

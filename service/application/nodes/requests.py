@@ -1,4 +1,4 @@
-"""Understands a request for a node and writes it down, for callers and for jobs alike."""
+"""Resolves a request for a node and records it, for callers and for jobs alike."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ from service.domain.nodes.node import Node
 from service.domain.nodes.request import RequestedNode, ResolvedRequest
 from service.domain.pricing import driver_vm
 from service.domain.pricing.estimate import hourly, sku_of
-from service.domain.pricing.price_book import PriceBook
 from service.domain.pricing.purchases import pool_of
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
 
 class NodeRequests:
-    """`understand` reads, `record` writes; neither calls the cloud."""
+    """`resolve_request` reads, `record_node` writes; neither calls the cloud."""
 
     def __init__(
         self,
@@ -47,14 +46,22 @@ class NodeRequests:
         """The shortest idle time in seconds that signals can prove."""
 
     def understand(self, wanted: RequestedNode) -> tuple[RequestedNode, ResolvedRequest]:
-        """The request with its project, and the spec that it means. Raises Rejected (with what
-        would do) when it cannot be granted."""
+        """The request with its project, and the spec that it means. Raises Rejected (with the
+        remedy) if the request cannot be granted."""
         wanted = replace(wanted, project=chosen(wanted.project, self._projects))
         provisioning_modes.check_times(wanted.valid_until, wanted.max_wait_seconds, self._clock())
         now = self._clock()
         with self._units.reading() as unit:
             book = self._prices.book(unit)
-            meant = alternatives.settled(wanted, catalog.load(), _rate(wanted, book, now))
+            model = wanted.provisioning_model
+            is_reserved = model == ProvisioningModel.RESERVED
+
+            def hourly_rate(accelerator: AcceleratorType, zone: str) -> int | None:
+                pool = pool_of(wanted.project, zone, wanted.reservation) if is_reserved else ""
+                sku = sku_of(accelerator, model, zone, pool)
+                return hourly(accelerator.chips, book.at(sku, now))
+
+            meant = alternatives.settled(wanted, catalog.load(), hourly_rate)
             expected = quotas.warnings(unit, meant.spec, now)
         check_idle(meant.spec, self.least_idle)
         startup.check_size(startup.metadata_of(meant.spec))
@@ -63,8 +70,8 @@ class NodeRequests:
         return wanted, replace(meant, warnings=(*meant.warnings, *expected))
 
     def admit(self, unit: Unit, node: Node, job: Job) -> None:
-        """Admit a job on a node that is there, in the unit in which the job claims it. Raises
-        BudgetExceeded where what others hold meanwhile leaves no room for the job's worst case."""
+        """Admit a job on an existing node, in the unit in which the job claims it. Raises
+        BudgetExceeded if the holds of others leave no room for the job's worst case."""
         admission.check_job(unit, node, job, self._prices, self._clock())
 
     def record(
@@ -79,9 +86,9 @@ class NodeRequests:
         """Write the node and set aside what it may cost. Raises BudgetExceeded; then nothing of the
         unit may be kept.
 
-        With a `job`, whose id it is, the node is charged to that job and sleeps until the job's
-        controller wakes it: nothing is asked of the cloud before the image was looked at. `written`
-        is called before any budget is asked, for what must exclude a second request first.
+        With a `job` (its id), the node is charged to that job and sleeps until the job's controller
+        wakes it: nothing is requested from the cloud before the image was checked. `written` is
+        called before any budget is asked, for work that must exclude a second request first.
         """
         now = self._clock()
         node = requested(wanted, meant.spec, now)
@@ -93,14 +100,3 @@ class NodeRequests:
         admission.place(unit, node, self._prices, now)
         unit.events.add(*first_events(node, meant, actor))
         return node
-
-
-def _rate(wanted: RequestedNode, book: PriceBook, now: int) -> alternatives.Rate:
-    model = wanted.provisioning_model
-    reserved = model == ProvisioningModel.RESERVED
-
-    def rate(accelerator: AcceleratorType, zone: str) -> int | None:
-        pool = pool_of(wanted.project, zone, wanted.reservation) if reserved else ""
-        return hourly(accelerator.chips, book.at(sku_of(accelerator, model, zone, pool), now))
-
-    return rate

@@ -1,4 +1,4 @@
-"""Where hardware was to be had lately, and what is left alone for now."""
+"""Where hardware was available lately, and which hardware is in cooldown."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class AttemptQuery:
 
 @dataclass(frozen=True, slots=True)
 class CapacityRow:
-    """What became of the attempts at one kind of hardware in one zone, and until when it is left
-    alone (whole UTC seconds; None: it is not), with the reason in words."""
+    """The outcome of the attempts at one kind of hardware in one zone. `back_off_until` is the end
+    of its cooldown in UTC seconds, None without a cooldown; `reason` describes it."""
 
     tried: AttemptCounts
     back_off_until: int | None
@@ -43,14 +43,14 @@ class CapacityRow:
 
 
 class CapacityService:
-    """Reads what placements have become; it asks no cloud."""
+    """Reads the outcomes of placements, without a call to the cloud."""
 
     def __init__(self, units: Units, clock: Clock) -> None:
         self._units = units
         self._clock = clock
 
     def report(self, query: AttemptQuery) -> Sequence[CapacityRow]:
-        """By zone, type, model and project. Raises Rejected where the question makes no sense."""
+        """The rows by zone, type, model and project. Raises Rejected for an invalid query."""
         now = self._clock()
         if query.generation:
             catalog.load().generation(query.generation)
@@ -61,14 +61,19 @@ class CapacityService:
         only = {name: value for name in names if (value := getattr(query, name))}
         with self._units.reading() as unit:
             found = unit.capacity.tried(window, only)
-            resting = _resting(unit, found, now)
-        return [_row(tried, resting.get((tried.project, tried.key)), now) for tried in found]
+            resting = _find_cooldowns(unit, found, now)
+        rows = []
+        for tried in found:
+            rest = resting.get((tried.project, tried.key))
+            reason = "" if rest is None else describe_cooldown(rest, tried.key, now)
+            rows.append(CapacityRow(tried, None if rest is None else rest.until, reason))
+        return rows
 
 
-def _resting(
+def _find_cooldowns(
     unit: Unit, found: Sequence[AttemptCounts], now: int
 ) -> dict[tuple[str, HardwareKey], Cooldown]:
-    """As it is chosen from when a node of one slice is placed."""
+    """The cooldowns that apply when a node of one slice is placed."""
     keys: defaultdict[tuple[str, str], list[HardwareKey]] = defaultdict(list)
     for tried in found:
         keys[tried.project, tried.key.model].append(tried.key)
@@ -80,9 +85,3 @@ def _resting(
         left = cooldowns_with_quota(some, unit.placements.recent(project, model, now), now, never)
         resting |= {(project, key): rest for key, rest in left.items()}
     return resting
-
-
-def _row(tried: AttemptCounts, rest: Cooldown | None, now: int) -> CapacityRow:
-    if rest is None:
-        return CapacityRow(tried, None, "")
-    return CapacityRow(tried, rest.until, describe_cooldown(rest, tried.key, now))

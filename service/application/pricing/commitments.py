@@ -1,9 +1,10 @@
-"""What callers may say and ask of committed-use discounts."""
+"""Committed-use discounts as callers record and read them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from service.application.answers import Answers
 from service.application.projects import every
@@ -30,14 +31,15 @@ _SAME = (
     *("name", "project", "region", "generation", "chips", "term", "start", "contract"),
     *("owner", "team", "labels"),
 )
+_fields_of = attrgetter(*_SAME)
 _MOST_REPORTS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class CommitmentStatus:
     """A commitment and its fee in nano-dollars, used or not: `so_far` up to `as_of`, `whole` for
-    the term. `rate` is nano-dollars per chip-hour; all three are None where no rate is known.
-    `listed` is the list price of its first second, None where none is known."""
+    the term. `rate` is nano-dollars per chip-hour; all three are None if no rate is known. `listed`
+    is the list price of its first second, None if that is unknown."""
 
     commitment: Commitment
     rate: int | None
@@ -49,7 +51,7 @@ class CommitmentStatus:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCommitment:
-    """A commitment that was recorded; `created` is False when the same was there already."""
+    """A recorded commitment; `created` is False if the same one was recorded before."""
 
     shown: CommitmentStatus
     created: bool
@@ -65,7 +67,7 @@ class CommitmentReport:
 
 
 class CommitmentService:
-    """Records commitments, and works out what they cover from the usage, when asked."""
+    """Records commitments, and computes what they cover from the usage."""
 
     def __init__(
         self, units: Units, prices: PriceShelf, clock: Clock, projects: Sequence[str]
@@ -77,8 +79,9 @@ class CommitmentService:
         self._reports = Answers(_MOST_REPORTS)
 
     def record(self, wanted: Commitment) -> RecordedCommitment:
-        """Record a commitment; its id and the time are given here. The same once more is the one
-        that is there. Raises Rejected for what cannot be, Conflict where the name is taken."""
+        """Record a commitment; its id and time are set here. Recording the same one again
+        returns the existing one. Raises Rejected for an invalid commitment, Conflict if the name
+        is taken."""
         every(wanted.project, self._projects)
         one = replace(
             wanted,
@@ -89,14 +92,16 @@ class CommitmentService:
         with self._units() as unit:
             unit.commitments.take_turns()
             standing = unit.commitments.standing()
-            known = next((other for other in standing if _is_same(one, other)), None)
+            known = next(
+                (other for other in standing if _fields_of(other) == _fields_of(one)), None
+            )
             if known is None:
                 check(one, standing, self._prices.book(unit))
                 unit.commitments.add(one)
         return RecordedCommitment(self.get((known or one).id), known is None)
 
     def withdraw(self, commitment_id: str, reason: str) -> CommitmentStatus:
-        """Withdraw a wrong record, so that it counts in no figure. The second time changes
+        """Withdraw a wrong record, so that no figure counts it. Withdrawing it again changes
         nothing. Raises NotFound, and Rejected without a reason."""
         if not reason.strip():
             raise Rejected("give a reason: why is the record wrong?", field="reason")
@@ -109,29 +114,29 @@ class CommitmentService:
         """One commitment; raises NotFound."""
         with self._units.reading() as unit:
             one = unit.commitments.get(commitment_id)
-            return _shown(one, self._prices.book(unit), self._clock())
+            return _to_status(one, self._prices.book(unit), self._clock())
 
     def all(self) -> Sequence[CommitmentStatus]:
         """Every commitment ever recorded, the latest to begin first."""
         now = self._clock()
         with self._units.reading() as unit:
             book = self._prices.book(unit)
-            return [_shown(one, book, now) for one in unit.commitments.all()]
+            return [_to_status(commitment, book, now) for commitment in unit.commitments.all()]
 
     def usage(self, window: str = "mtd", tz: str = "UTC") -> CommitmentReport:
-        """What commitments cover in a window, up to now. Raises Rejected where the window makes no
-        sense. Whoever asks the same in one second gets one answer, until the books change."""
+        """What commitments cover in a window, up to now. Raises Rejected for an invalid window.
+        Equal questions within one second get one answer, until the books change."""
         now = self._clock()
         asked = parse_window(window, zone_of(tz), now)
         over = Window(asked.start, max(asked.start, min(asked.end, now)))
         with self._units.reading() as unit:
             key = unit.revisions.now().books, self._prices.book(unit), over
-            report = self._reports.of(key, lambda: self._report(unit, over, now))
+            report = self._reports.of(key, lambda: self._build_report(unit, over, now))
             return replace(report, as_of=now)
 
     def among(self, window: Window) -> CommitmentUsage | None:
-        """What commitments cover in a window; None where none stands. The present minute is left
-        out, so the figures of a page are computed once a minute."""
+        """What commitments cover in a window; None if there are no commitments. The current minute
+        is left out, so that the figures of a page are computed once a minute."""
         now = self._clock()
         end = min(floor_to(now, MINUTE), window.end)
         over = Window(window.start, max(window.start, end))
@@ -139,10 +144,12 @@ class CommitmentService:
             if not unit.commitments.standing():
                 return None
             key = unit.revisions.now().books, self._prices.book(unit), over
-            report: CommitmentReport = self._reports.of(key, lambda: self._report(unit, over, now))
+            report: CommitmentReport = self._reports.of(
+                key, lambda: self._build_report(unit, over, now)
+            )
             return report.usage
 
-    def _report(self, unit: Unit, window: Window, now: int) -> CommitmentReport:
+    def _build_report(self, unit: Unit, window: Window, now: int) -> CommitmentReport:
         book = self._prices.book(unit)
         known, unpriced = priced(unit.commitments.standing(), book)
         lines = read_lines(unit, known, window, book)
@@ -154,19 +161,21 @@ class CommitmentService:
 def read_lines(
     unit: Unit, some: Sequence[PricedCommitment], window: Window, book: PriceBook
 ) -> tuple[CoverageLine, ...]:
-    """The usage that commitments may cover, with what covers it: right from the first second of
-    the window on, and known up to its end."""
+    """The usage that commitments may cover, with what covers it. The lines are right from the first
+    second of the window, and known up to its end."""
     if not some:
         return ()
     since = since_of(window.start)
-    generations = {one.commitment.generation for one in some}
+    generations = {commitment.commitment.generation for commitment in some}
     usages = unit.usage.on_demand(since, window.end, generations)
     whose = unit.attributions.used_in(since, window.end)
-    meters = (Meter(tpu_line(one), book, window.end, whose.get(one.node_id, ())) for one in usages)
+    meters = (
+        Meter(tpu_line(usage), book, window.end, whose.get(usage.node_id, ())) for usage in usages
+    )
     return cover(meters, some, since)
 
 
-def _shown(one: Commitment, book: PriceBook, now: int) -> CommitmentStatus:
+def _to_status(one: Commitment, book: PriceBook, now: int) -> CommitmentStatus:
     rate = rate_of(one, book)
     return CommitmentStatus(
         commitment=one,
@@ -176,7 +185,3 @@ def _shown(one: Commitment, book: PriceBook, now: int) -> CommitmentStatus:
         whole=None if rate is None else fee(one, rate, one.start, one.end),
         as_of=now,
     )
-
-
-def _is_same(one: Commitment, other: Commitment) -> bool:
-    return all(getattr(one, name) == getattr(other, name) for name in _SAME)

@@ -1,4 +1,4 @@
-"""Negotiated discounts: which there are, a new one for the time to come, an early end."""
+"""Negotiated discounts: list them, add one for the future, end one early."""
 
 from __future__ import annotations
 
@@ -22,51 +22,56 @@ WHAT = "a discount"
 
 @dataclass(frozen=True, slots=True)
 class CreatedDiscount:
-    """A discount; `created` is False when the same key had entered it before."""
+    """A discount; `created` is False if a request with the same key entered it before."""
 
     discount: Discount
     created: bool
 
 
 class DiscountService:
-    """Discounts apply to what is charged from now on; what was charged stays as it was."""
+    """Discounts apply to charges from now on; past charges stay."""
 
     def __init__(self, units: Units, clock: Clock) -> None:
         self._units = units
         self._clock = clock
 
     def all(self, at: int | None = None) -> Sequence[Discount]:
-        """Every discount there is or was, the latest to begin first; or those in force `at`."""
+        """Every discount ever entered, the latest to begin first; or those in force `at` an
+        instant."""
         with self._units.reading() as unit:
             found = standing(unit.prices.discounts())
-        wanted = [one for one in found if at is None or one.is_in_force(at)]
+        wanted = [discount for discount in found if at is None or discount.is_in_force(at)]
         return sorted(wanted, key=lambda one: (-one.effective_from, one.id))
 
     def add(self, discount: Discount, key: RequestKey | None = None) -> CreatedDiscount:
         """Enter a discount; an `effective_from` of 0 is now.
 
-        Raises Rejected where it would rewrite the past or ends before it begins, Conflict where
-        another one applies to the same price at the same second, also a more general one. With a
-        `key`, the same told twice is one discount, however late the second time comes.
+        Raises Rejected if it would change the past or ends before it begins, Conflict if another
+        discount applies to the same price at the same second, also a more general one. With a
+        `key`, repeated requests are one discount, however late they come.
         """
         now = self._clock()
         discount_id, created = once(
             *(self._units, "discounts", key, self._clock),
-            lambda unit, _: _enter(unit, discount, now),
+            lambda unit, _: _enter_discount(unit, discount, now),
         )
         with self._units.reading() as unit:
-            return CreatedDiscount(_named(unit.prices.discounts(), discount_id), created)
+            return CreatedDiscount(_get_discount(unit.prices.discounts(), discount_id), created)
 
     def end(self, discount_id: str, until: int | None) -> Discount:
-        """End a discount sooner than it would; None is now. Told again, it stays as it is.
+        """End a discount early; None is now. Repeating the request changes nothing.
 
-        Raises NotFound, and Rejected where that would rewrite the past or make it last longer.
+        Raises NotFound, and Rejected if the new end would change the past or is later than the old
+        one.
         """
         now = self._clock()
         with self._units() as unit:
             rows = unit.prices.discounts()
-            known = _named(rows, discount_id)
-            if _has_ended_so(known, until, now):
+            known = _get_discount(rows, discount_id)
+            end = known.effective_until
+            has_ended = end is not None and end <= now
+            is_repeated = has_ended if until is None else end == until
+            if is_repeated:
                 return known
             until = now if until is None else until
             check_not_past(until, now, "the end of a discount", "effective_until")
@@ -80,17 +85,11 @@ class DiscountService:
                 known, effective_until=max(until, known.effective_from), recorded_at=now
             )
             unit.prices.add_discount(ended, len(rows))
-            _reconsider(unit, ended, until)
+            _mark_for_posting(unit, ended, until)
         return ended
 
 
-def _has_ended_so(known: Discount, until: int | None, now: int) -> bool:
-    if until is None:
-        return known.effective_until is not None and known.effective_until <= now
-    return known.effective_until == until
-
-
-def _enter(unit: Unit, discount: Discount, now: int) -> str:
+def _enter_discount(unit: Unit, discount: Discount, now: int) -> str:
     check_discounted(discount.generation, series_of(discount.model))
     entered = replace(
         discount,
@@ -103,14 +102,22 @@ def _enter(unit: Unit, discount: Discount, now: int) -> str:
     if entered.is_void:
         raise Rejected("it ends before it begins", field="effective_until")
     rows = unit.prices.discounts()
-    _check_alone(entered, standing(rows))
+    other = clash(entered, standing(rows))
+    if other is not None:
+        ends = "" if other.effective_until is None else f" until {rfc3339(other.effective_until)}"
+        raise Conflict(
+            f"the discount {other.id} already takes {other.percent} % off {other.what} from"
+            f" {rfc3339(other.effective_from)}{ends}; two discounts on one price are ambiguous. End"
+            " that one first, or choose other times",
+            discount=other.id,
+        )
     unit.prices.add_discount(entered, len(rows))
-    _reconsider(unit, entered, entered.effective_from)
+    _mark_for_posting(unit, entered, entered.effective_from)
     return entered.id
 
 
-def _named(rows: Sequence[Discount], discount_id: str) -> Discount:
-    known = {one.id: one for one in standing(rows)}.get(discount_id)
+def _get_discount(rows: Sequence[Discount], discount_id: str) -> Discount:
+    known = {discount.id: discount for discount in standing(rows)}.get(discount_id)
     if known is None:
         raise NotFound(
             f"there is no discount {discount_id[:80]!r}; GET /v1/prices/discounts lists them"
@@ -118,20 +125,8 @@ def _named(rows: Sequence[Discount], discount_id: str) -> Discount:
     return known
 
 
-def _check_alone(discount: Discount, others: Sequence[Discount]) -> None:
-    other = clash(discount, others)
-    if other is None:
-        return
-    ends = "" if other.effective_until is None else f" until {rfc3339(other.effective_until)}"
-    raise Conflict(
-        f"the discount {other.id} already takes {other.percent} % off {other.what} from"
-        f" {rfc3339(other.effective_from)}{ends}; two discounts on one price are ambiguous. End"
-        " that one first, or choose other times",
-        discount=other.id,
-    )
-
-
-def _reconsider(unit: Unit, discount: Discount, since: int) -> None:
-    """Have what the discount is for posted anew from then on, should an hour just have closed."""
+def _mark_for_posting(unit: Unit, discount: Discount, since: int) -> None:
+    """Mark the usage of the discount's generations since then for posting, in case an hour was just
+    posted."""
     generations = (discount.generation,) if discount.generation else catalog.load().generations
     unit.usage.reconsider(dict.fromkeys(generations, since))

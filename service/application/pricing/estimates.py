@@ -1,4 +1,4 @@
-"""What a node would cost, before it is asked for."""
+"""What a node would cost, before it is requested."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ _ASKED_FOR = (
 )
 
 
-_PLANNED = tuple(one for one in _ASKED_FOR if one is not ProvisioningModel.PREEMPTIBLE)
-"""Preemptible is spot with a limit of 24 hours, at the same price: nobody plans with it unasked."""
+_PLANNED = tuple(model for model in _ASKED_FOR if model is not ProvisioningModel.PREEMPTIBLE)
+"""Preemptible is spot with a limit of 24 hours, at the same price: plans contain it only on
+request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """For whom something is estimated; what is empty was not said."""
+    """The payer that an estimate is for; empty fields were not given."""
 
     project: str = ""
     team: str = ""
@@ -47,11 +48,11 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class OfferShare:
-    """What an offer would take of one budget in its present period, which ends at `ends` (UTC
-    seconds). In nano-dollars: `used` is what is spent and set aside of it (None where one of its
-    prices is not known), `cost` what would be added, and `held` what would be set aside for it
-    (None where a price to come is not known): a node may outlive its time by as long as a deletion
-    takes, at the highest price."""
+    """What an offer would take of one budget in its current period, which ends at `ends` (UTC
+    seconds). In nano-dollars: `used` is what is spent and set aside of it (None if one of its
+    prices is unknown), `cost` is what would be added. `held` is what would be set aside (None if a
+    future price is unknown): a node may outlive its time by as long as a deletion takes, at the
+    highest price."""
 
     budget: Budget
     ends: int
@@ -61,35 +62,35 @@ class OfferShare:
 
     @property
     def left(self) -> int | None:
-        """What would be left in the end; below zero where it does not fit."""
+        """What would be left of the budget at the end; below zero if the offer does not fit."""
         return None if self.used is None else self.budget.amount - self.used - self.cost
 
     @property
     def room(self) -> int | None:
-        """What would be left beside all that is set aside; None where nobody knows."""
+        """What would be left beside everything that is set aside; None if that is unknown."""
         if self.used is None or self.held is None:
             return None
         return self.budget.amount - self.used - self.held
 
     @property
     def fits(self) -> bool | None:
-        """Whether there is room for what would be set aside; None where nobody knows."""
+        """Whether there is room for what would be set aside; None if that is unknown."""
         return None if self.room is None else self.room >= 0
 
 
 class BudgetKeeper(Protocol):
-    """Whoever keeps the budgets."""
+    """Knows the budgets of a caller."""
 
     def share(self, caller: Caller, offer: PriceOffer, now: int) -> Sequence[OfferShare]:
-        """What an offer would take of each budget that the caller spends, the tightest first."""
+        """What an offer would take of each budget that covers the caller, the tightest first."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The places where the hardware is offered, cheapest first, for a duration in seconds.
+    """The offers of the hardware by place, cheapest first, for a duration in seconds.
 
-    `shares` are of the cheapest offer whose price is known; none where nobody asked for them.
+    `shares` are of the cheapest offer with a known price; empty unless they were requested.
     """
 
     accelerator: AcceleratorType
@@ -101,8 +102,8 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class PlanTerms:
-    """Of what a plan may be made: one generation, one model, some regions, or any where None.
-    `deadline` is an instant in UTC seconds."""
+    """The limits of a plan: one generation, one model, some regions, or any if None. `deadline` is
+    an instant in UTC seconds."""
 
     generation: str | None = None
     model: ProvisioningModel | None = None
@@ -112,7 +113,7 @@ class PlanTerms:
 
 @dataclass(frozen=True, slots=True)
 class HardwarePlan:
-    """What fits the need, best first."""
+    """The hardware that fits the need, best first."""
 
     need: Need
     options: tuple[Option, ...]
@@ -120,7 +121,7 @@ class HardwarePlan:
 
 
 class EstimateService:
-    """Looks prices up for every place that a wish allows."""
+    """Looks up the prices of every place that a request allows."""
 
     def __init__(
         self,
@@ -130,8 +131,8 @@ class EstimateService:
         shares: BudgetKeeper | None = None,
         project: str = "",
     ) -> None:
-        """`project` is that of callers who name none, as it is when they ask for a node: its
-        reservations are looked at, and the budgets of those who say for whom it is."""
+        """`project` is that of callers who name none, as for requests: its reservations are looked
+        at, and the budgets of the payer."""
         self._units = units
         self._prices = prices
         self._clock = clock
@@ -145,7 +146,7 @@ class EstimateService:
         seconds: int = HOUR,
         caller: Caller | None = None,
     ) -> Estimate:
-        """By zone and model (where None: every model, flex-start where it is sold for so long).
+        """The offers by zone and model (None: every model, flex-start if it is sold for so long).
 
         Raises Rejected as a request would.
         """
@@ -159,21 +160,25 @@ class EstimateService:
         flexible = _where_flexible(accelerator, seconds)
         now = self._clock()
         places = [
-            (zone, str(one))
+            (zone, str(model))
             for zone in zones
-            for one in models
-            if one is not ProvisioningModel.FLEX_START or zone in flexible
+            for model in models
+            if model is not ProvisioningModel.FLEX_START or zone in flexible
         ]
         if caller is not None:
             caller = replace(caller, project=caller.project or self._project)
         project = self._project if caller is None else caller.project
-        found = tuple(offers(accelerator, places, self._book(), now, seconds, project))
-        return Estimate(accelerator, seconds, found, now, self._of_budgets(caller, found, now))
+        found = tuple(offers(accelerator, places, self._read_book(), now, seconds, project))
+        shares: tuple[OfferShare, ...] = ()
+        cheapest = next((offer for offer in found if offer.cost is not None), None)
+        if self._shares is not None and caller is not None and cheapest is not None:
+            shares = tuple(self._shares.share(caller, cheapest, now))
+        return Estimate(accelerator, seconds, found, now, shares)
 
     def plan(self, need: Need, terms: PlanTerms) -> HardwarePlan:
-        """What fits a need, and what it costs by each model at the cheapest place.
+        """The hardware that fits a need, and its cost by model at the cheapest place.
 
-        Raises Rejected where the need makes no sense, or nothing can meet it.
+        Raises Rejected for an invalid need, or if nothing can meet it.
         """
         now = self._clock()
         if terms.deadline is not None:
@@ -187,24 +192,16 @@ class EstimateService:
             need,
             known.served(terms.generation),
             known.generations,
-            partial(_cheapest, self._book(), terms, now, self._project),
+            partial(_list_cheapest, self._read_book(), terms, now, self._project),
         )
         return HardwarePlan(need, tuple(options), now)
 
-    def _book(self) -> PriceBook:
+    def _read_book(self) -> PriceBook:
         with self._units.reading() as unit:
             return self._prices.book(unit)
 
-    def _of_budgets(
-        self, caller: Caller | None, found: Sequence[PriceOffer], now: int
-    ) -> tuple[OfferShare, ...]:
-        cheapest = next((offer for offer in found if offer.cost is not None), None)
-        if self._shares is None or caller is None or cheapest is None:
-            return ()
-        return tuple(self._shares.share(caller, cheapest, now))
 
-
-def _cheapest(
+def _list_cheapest(
     book: PriceBook,
     terms: PlanTerms,
     now: int,
@@ -212,25 +209,21 @@ def _cheapest(
     accelerator: AcceleratorType,
     seconds: int,
 ) -> list[PriceOffer]:
-    """For each model its cheapest offer of a type, where it is sold that way for so long, or is
+    """The cheapest offer of a type for each model, if the model is sold for so long or is
     reserved."""
     models = _PLANNED if terms.model is None else (terms.model,)
     within = catalog.load().zones_in(terms.regions) if terms.regions else None
     found: list[PriceOffer] = []
     for model in models:
-        zones = _sold_in(accelerator, model, seconds)
+        zones = (
+            _where_flexible(accelerator, seconds)
+            if model is ProvisioningModel.FLEX_START
+            else catalog.load().zones_for(accelerator, model)
+        )
         places = [(zone, str(model)) for zone in zones if within is None or zone in within]
         cheapest = offers(accelerator, places, book, now, seconds, project)[:1]
-        found += [one for one in cheapest if one.seconds == seconds]
+        found += [offer for offer in cheapest if offer.seconds == seconds]
     return found
-
-
-def _sold_in(
-    accelerator: AcceleratorType, model: ProvisioningModel, seconds: int
-) -> tuple[str, ...]:
-    if model is ProvisioningModel.FLEX_START:
-        return _where_flexible(accelerator, seconds)
-    return catalog.load().zones_for(accelerator, model)
 
 
 def _where_flexible(accelerator: AcceleratorType, seconds: int) -> tuple[str, ...]:

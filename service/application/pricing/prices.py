@@ -1,5 +1,4 @@
-"""The price book, for those who ask what a chip or a machine costs and why, and those who know
-better."""
+"""The price book as callers read it, and manual prices."""
 
 from __future__ import annotations
 
@@ -20,7 +19,6 @@ from service.domain.pricing.price_book import (
     MAX_NANOS_PER_UNIT,
     VM_HOUR,
     Price,
-    PriceBook,
     check_price,
     group_of,
     manual_id,
@@ -33,8 +31,8 @@ from service.store.unit import Unit, Units
 
 @dataclass(frozen=True, slots=True)
 class PriceQuery:
-    """Which prices are asked for; empty fields mean any. `at` is in whole UTC seconds,
-    `generation` that of TPUs or a machine type."""
+    """Which prices are listed; empty fields mean any. `at` is in UTC seconds, `generation` is that
+    of TPUs or a machine type."""
 
     at: int | None = None
     generation: str = ""
@@ -44,14 +42,14 @@ class PriceQuery:
 
 @dataclass(frozen=True, slots=True)
 class CreatedPrice:
-    """A price; `created` is False when the same key had entered it before."""
+    """A price; `created` is False if a request with the same key entered it before."""
 
     price: Price
     created: bool
 
 
 class PriceService:
-    """Lists prices as they were or are, and takes new ones for the time to come."""
+    """Lists past and current prices, and adds prices for the future."""
 
     def __init__(self, units: Units, prices: PriceShelf, clock: Clock) -> None:
         self._units = units
@@ -61,10 +59,10 @@ class PriceService:
 
     def in_force(self, query: PriceQuery) -> Sequence[Price]:
         """The prices in force at an instant, by generation, model, unit and region, those of TPUs
-        before those of machine types; where a discount is in force too, as a DiscountedPrice that
-        names its list price.
+        before those of machine types. A discounted price is a DiscountedPrice that names its list
+        price.
 
-        For a region, what its group costs is answered where the region has no price of its own.
+        For a region without a price of its own, the price of its group is listed.
         """
         at = self._clock() if query.at is None else query.at
         if query.generation:
@@ -76,37 +74,42 @@ class PriceService:
             for price in book.in_force(at)
             if query.generation in ("", price.generation)
             and (not query.model or series_of(query.model) == series_of(price.model))
-            and query.region in ("", price.region, *_members(price, query.region))
+            and (query.region in ("", price.region) or price.region == group_of(query.region))
         ]
         if query.region:
-            found = _most_specific(found, query.region)
+            # The most specific price counts: a price of the region hides that of its group.
+            own = {(p.generation, p.model, p.unit) for p in found if p.region == query.region}
+            found = [
+                p
+                for p in found
+                if p.region == query.region or (p.generation, p.model, p.unit) not in own
+            ]
         found.sort(key=lambda p: (p.unit == VM_HOUR, p.generation, p.model, p.unit, p.region))
         return [book.paid(price, at) for price in found]
 
     def add(self, price: Price, key: RequestKey | None = None) -> CreatedPrice:
-        """Enter a price by hand. Raises Rejected where it would rewrite the past, and for a region
-        that neither Google has nor the price book knows: no node would ever be charged by it.
-        Raises Conflict where another manual price of the same thing begins at the same instant to
-        come.
+        """Enter a price by hand. Raises Rejected if it would change the past, and for a region that
+        neither Google nor the price book has: no node would ever be charged by it. Raises Conflict
+        if another manual price of the same thing begins at the same future instant.
 
-        It may be dated back only where no price was known, and not into a month that is closed:
-        that fills a gap and changes nothing that was ever charged. An `effective_from` of 0 is now.
-        With a `key`, the same told twice is one price, however late the second time comes.
+        The price may begin in the past only if no price was known there, and not in a closed month:
+        that fills a gap and changes no past charge. An `effective_from` of 0 is now. With a `key`,
+        repeated requests are one price, however late they come.
         """
         now = self._clock()
         price_id, created = once(
             *(self._units, "prices", key, self._clock),
-            lambda unit, _: self._enter(unit, price, now),
+            lambda unit, _: self._enter_price(unit, price, now),
         )
         with self._units.reading() as unit:
             return CreatedPrice(unit.prices.get(price_id), created)
 
-    def _enter(self, unit: Unit, price: Price, now: int) -> str:
+    def _enter_price(self, unit: Unit, price: Price, now: int) -> str:
         unit.prices.take_turns()
         price = replace(price, effective_from=price.effective_from or now)
         check_sold(price)
         book = self._prices.book(unit)
-        check_region(price.region, GROUPS.union(one.region for one in book.prices))
+        check_region(price.region, GROUPS.union(known.region for known in book.prices))
         try:
             check_price(price)
         except ValueError as error:
@@ -118,46 +121,34 @@ class PriceService:
         check_open(price.effective_from, now, "effective_from")
         entered = replace(price, id=manual_id(new_id()), recorded_at=now)
         if price.effective_from < now:
-            _check_fills_a_gap(book, entered, now)
+            cuts = book.cuts_of(entered, entered.effective_from, now)
+            known = [cut for cut in cuts if cut.price is not None]
+            if known:
+                raise Rejected(
+                    f"a price is known from {rfc3339(known[0].start)}: a manual price cannot change"
+                    " the past; let it begin now or later",
+                    field="effective_from",
+                )
         elif price.effective_from > now:  # of two from now on, the later is in force
-            _check_is_the_only_one(unit.prices.all(), entered)
+            _check_is_unique(unit.prices.all(), entered)
         unit.prices.add(entered)
         unit.usage.reconsider({price.generation: entered.effective_from})
         return entered.id
 
 
-def _members(price: Price, region: str) -> tuple[str, ...]:
-    return (region,) if price.region == group_of(region) else ()
-
-
-def _most_specific(prices: Sequence[Price], region: str) -> list[Price]:
-    own = {(p.generation, p.model, p.unit) for p in prices if p.region == region}
-    return [p for p in prices if p.region == region or (p.generation, p.model, p.unit) not in own]
-
-
-def _check_fills_a_gap(book: PriceBook, price: Price, now: int) -> None:
-    known = [cut for cut in book.cuts_of(price, price.effective_from, now) if cut.price is not None]
-    if known:
-        raise Rejected(
-            f"a price is known from {rfc3339(known[0].start)}: a manual price cannot change the"
-            " past; let it begin now or later",
-            field="effective_from",
-        )
-
-
-def _check_is_the_only_one(prices: Sequence[Price], price: Price) -> None:
-    """Raise Conflict where somebody entered another price of the same thing for the same instant:
-    nobody could tell which of them is charged."""
-    for one in prices:
-        is_same = (one.generation, one.unit, one.region) == (
+def _check_is_unique(prices: Sequence[Price], price: Price) -> None:
+    """Raise Conflict if another manual price of the same thing begins at the same instant: it would
+    be ambiguous which price is charged."""
+    for other in prices:
+        is_same = (other.generation, other.unit, other.region) == (
             price.generation,
             price.unit,
             price.region,
         )
-        is_same = is_same and series_of(one.model) == series_of(price.model)
-        if is_same and one.is_manual and one.effective_from == price.effective_from:
+        is_same = is_same and series_of(other.model) == series_of(price.model)
+        if is_same and other.is_manual and other.effective_from == price.effective_from:
             raise Conflict(
-                f"a price of {dollars(one.nanos)} was entered for {rfc3339(one.effective_from)}"
+                f"a price of {dollars(other.nanos)} was entered for {rfc3339(other.effective_from)}"
                 " already; to replace it, add a price that begins a second later",
-                price_id=one.id,
+                price_id=other.id,
             )

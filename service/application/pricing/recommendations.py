@@ -1,4 +1,4 @@
-"""What to commit to, asked of the usage and the price book."""
+"""Recommendations for commitments, from the usage and the price book."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class CommitmentAdvice:
-    """What to commit to of one generation in one region: for each term, of which one is chosen; and
-    the use that it follows from."""
+    """The recommendation for one generation in one region: one for each term, of which one is
+    chosen, and the use that they follow from."""
 
     generation: str
     region: str
@@ -40,7 +40,8 @@ class CommitmentAdvice:
 
 @dataclass(frozen=True, slots=True)
 class CommitmentAdvices:
-    """All that was used on demand in the full UTC days [start, end), by generation and region."""
+    """Everything that was used on demand in the full UTC days [start, end), by generation and
+    region."""
 
     as_of: int
     start: int
@@ -49,12 +50,12 @@ class CommitmentAdvices:
 
     @property
     def days(self) -> int:
-        """Full days that it stands on."""
+        """The number of full days behind the recommendation."""
         return (self.end - self.start) // DAY
 
 
 class RecommendationService:
-    """Worked out once a day, unless usage or prices change."""
+    """Recommendations are computed once a day, unless usage or prices change."""
 
     def __init__(self, units: Units, prices: PriceShelf, clock: Clock) -> None:
         self._units = units
@@ -63,26 +64,21 @@ class RecommendationService:
         self._answers = Answers(_KEPT)
 
     def recommended(self, days: int = MOST_DAYS) -> CommitmentAdvices:
-        """What to commit to, from the last full days, or from all there are where there are fewer.
-        What is committed already, by what is recorded, is taken off."""
+        """What to commit to, from the last full days, or from all days if there are fewer. Recorded
+        commitments are subtracted."""
         now = self._clock()
         with self._units.reading() as unit:
-            taken = _committed(unit, now)
+            taken: dict[Place, int] = defaultdict(int)  # chips that are paid for now or later
+            for commitment in unit.commitments.standing():
+                if now < commitment.end:
+                    place = commitment.generation, commitment.region
+                    taken[place] += commitment.chips
             book, books = self._prices.book(unit), unit.revisions.now().books
             key = books, book, floor_to(now, DAY), days, tuple(sorted(taken.items()))
-            return self._answers.of(key, lambda: _advised(unit, book, days, taken, now))
+            return self._answers.of(key, lambda: _build_advices(unit, book, days, taken, now))
 
 
-def _committed(unit: Unit, now: int) -> Mapping[Place, int]:
-    """The chips of each generation and region that are paid for from now on, or later."""
-    chips: dict[Place, int] = defaultdict(int)
-    for one in unit.commitments.standing():
-        if now < one.end:
-            chips[one.generation, one.region] += one.chips
-    return chips
-
-
-def _advised(
+def _build_advices(
     unit: Unit, book: PriceBook, days: int, committed: Mapping[Place, int], now: int
 ) -> CommitmentAdvices:
     end, first = floor_to(now, DAY), unit.usage.first_start()
@@ -97,16 +93,16 @@ def _advised(
         place: course_of(spans, start, number, committed.get(place, 0))
         for place, spans in sorted(used.items())
     }
-    advice = (_advice(book, place, course, now) for place, course in courses.items())
+    advice = (_advise_place(book, place, course, now) for place, course in courses.items())
     return CommitmentAdvices(now, start, end, tuple(advice))
 
 
-def _advice(book: PriceBook, place: Place, course: DailyUse, now: int) -> CommitmentAdvice:
-    def rate(model: str) -> int | None:
+def _advise_place(book: PriceBook, place: Place, course: DailyUse, now: int) -> CommitmentAdvice:
+    def hourly_rate(model: str) -> int | None:
         price = book.at(Sku(place[0], model, place[1]), now)
         return None if price is None else price.per_chip_hour
 
-    on_demand = rate(ON_DEMAND)
-    rates = [CommitmentRates(years, on_demand, rate(f"cud_{years}y")) for years in TERMS]
+    on_demand = hourly_rate(ON_DEMAND)
+    rates = [CommitmentRates(years, on_demand, hourly_rate(f"cud_{years}y")) for years in TERMS]
     asked = " ".join(place)
-    return CommitmentAdvice(*place, course, tuple(recommend(course, one, asked) for one in rates))
+    return CommitmentAdvice(*place, course, tuple(recommend(course, rate, asked) for rate in rates))

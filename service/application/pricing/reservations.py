@@ -1,9 +1,10 @@
-"""What callers may say and ask of reservations by the calendar."""
+"""Calendar reservations as callers record and read them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from service.application.projects import chosen
 from service.domain.clock import Clock
@@ -22,15 +23,16 @@ _SAME = (
     *("name", "project", "zone", "generation", "chips", "start", "end"),
     *("owner", "team", "labels"),
 )
+_fields_of = attrgetter(*_SAME)
 
 
 @dataclass(frozen=True, slots=True)
 class ReservationStatus:
-    """A reservation and what it comes to: nano-dollars and chip-seconds, up to `as_of`.
+    """A reservation and its cost: nano-dollars and chip-seconds, up to `as_of`.
 
-    `cost` is all of it so far, `unused` the part that no node is charged for, `whole` what it will
-    have come to at its end, None where the price of some of it is not known. `price` is the one in
-    force, None where none is known; then `unpriced_seconds` are in no figure.
+    `cost` is the whole cost so far, `unused` is the part that no node is charged for. `whole` is
+    the expected cost at its end, None if the price of some of it is unknown. `price` is the price
+    in force, None if unknown; then `unpriced_seconds` are in no figure.
     """
 
     reservation: Reservation
@@ -57,14 +59,14 @@ class NodeUse:
 
 @dataclass(frozen=True, slots=True)
 class RecordedReservation:
-    """A reservation that was written down; `created` is False when the same was there already."""
+    """A recorded reservation; `created` is False if the same one was recorded before."""
 
     shown: ReservationStatus
     created: bool
 
 
 class ReservationService:
-    """Writes down what was bought; what it comes to is the metering's."""
+    """Records reservations; the metering computes their cost."""
 
     def __init__(
         self, units: Units, prices: PriceShelf, clock: Clock, projects: Sequence[str]
@@ -75,8 +77,9 @@ class ReservationService:
         self._projects = projects
 
     def record(self, wanted: Reservation) -> RecordedReservation:
-        """Write down what was bought; its id and the time are given here. The same once more is the
-        one that is there. Raises Rejected for what cannot be, Conflict where the name is taken."""
+        """Record a reservation; its id and time are set here. Recording the same one again
+        returns the existing one. Raises Rejected for an invalid reservation, Conflict if the
+        name is taken."""
         project = chosen(wanted.project, self._projects)
         one = replace(
             wanted,
@@ -88,17 +91,27 @@ class ReservationService:
         with self._units() as unit:
             unit.reservations.take_turns(project)
             standing = unit.reservations.standing()
-            known = next((other for other in standing if _is_same(one, other)), None)
+            known = next(
+                (other for other in standing if _fields_of(other) == _fields_of(one)), None
+            )
             if known is None:
                 check(one, standing)
                 check_countable(one, self._prices.book(unit))
-                _write(unit, one)
+                unit.reservations.add(one)
+                unit.attributions.add(
+                    Attribution(one.id, owner=one.owner, team=one.team, labels=one.labels),
+                    one.recorded_at,
+                )
+                usage = usage_of(one, new_id())
+                unit.usage.save(usage)
+                unit.beliefs.add(usage, one.recorded_at)
+                unit.usage.reconsider_reserved(one.project, one.zone, one.start, one.end)
         return RecordedReservation(self.get((known or one).id), known is None)
 
     def withdraw(self, reservation_id: str, reason: str) -> ReservationStatus:
-        """Say of a record that it is wrong: what it charged is taken back in the months that are
-        not closed, and corrected for those that are. The second time changes nothing. Raises
-        NotFound, and Rejected without a reason."""
+        """Withdraw a wrong record: its charges are taken back in open months, and corrected for
+        closed ones. Withdrawing it again changes nothing. Raises NotFound, and Rejected without a
+        reason."""
         if not reason.strip():
             raise Rejected("give a reason: why is the record wrong?", field="reason")
         with self._units() as unit:
@@ -110,27 +123,34 @@ class ReservationService:
         return self.get(reservation_id)
 
     def get(self, reservation_id: str) -> ReservationStatus:
-        """One of them; raises NotFound."""
+        """One reservation with its cost; raises NotFound."""
         with self._units.reading() as unit:
-            return self._shown(unit, [unit.reservations.get(reservation_id)])[0]
+            return self._list_statuses(unit, [unit.reservations.get(reservation_id)])[0]
 
     def written(self, reservation_id: str) -> Reservation:
-        """The record alone, without what it comes to; raises NotFound."""
+        """The record alone, without its cost; raises NotFound."""
         with self._units.reading() as unit:
             return unit.reservations.get(reservation_id)
 
     def among(self, ids: Iterable[str]) -> Set[str]:
-        """Those of the ids by which costs are told that are of reservations, not of nodes."""
+        """The ids that are those of reservations and not of nodes, among the ids by which costs are
+        grouped."""
         wanted = set(ids)
         with self._units.reading() as unit:
-            return {one.id for one in unit.reservations.all() if one.id in wanted}
+            return {
+                reservation.id
+                for reservation in unit.reservations.all()
+                if reservation.id in wanted
+            }
 
     def used(self, reservation_id: str) -> Sequence[NodeUse]:
-        """The nodes that ran in one, who used the most first; raises NotFound."""
+        """The nodes that ran in a reservation, the largest use first; raises NotFound."""
         now = self._clock()
         with self._units.reading() as unit:
             unit.reservations.get(reservation_id)
-            left = _unused(unit, unit.usage.purchase(reservation_id), self._prices.book(unit), now)
+            left = _read_unused(
+                unit, unit.usage.purchase(reservation_id), self._prices.book(unit), now
+            )
             parts = list(left.used(left.usage.start, left.end))
             nodes = unit.nodes.many({meter.usage.node_id for meter, _, _ in parts})
         sums: dict[str, list[int]] = {}
@@ -142,30 +162,30 @@ class ReservationService:
             NodeUse(key, nodes[key].name, nodes[key].spec.chips, nanos, chip_seconds)
             for key, (nanos, chip_seconds) in sums.items()
         )
-        return sorted(found, key=lambda one: (-one.cost, one.name, one.node_id))
+        return sorted(found, key=lambda use: (-use.cost, use.name, use.node_id))
 
     def all(self) -> Sequence[ReservationStatus]:
-        """Every one that was ever written down, the latest to begin first."""
+        """Every reservation ever recorded, the latest to begin first."""
         with self._units.reading() as unit:
-            return self._shown(unit, unit.reservations.all())
+            return self._list_statuses(unit, unit.reservations.all())
 
     def ledger(self, reservation_id: str, after: int, limit: int) -> Sequence[PostedLine]:
-        """What was posted of it as used by nobody, in the order in which it was."""
+        """The posted lines of its unused part, in posting order."""
         with self._units.reading() as unit:
             unit.reservations.get(reservation_id)
             return unit.ledger.of(reservation_id, after, limit)
 
-    def _shown(self, unit: Unit, some: Sequence[Reservation]) -> list[ReservationStatus]:
+    def _list_statuses(self, unit: Unit, some: Sequence[Reservation]) -> list[ReservationStatus]:
         now, book = self._clock(), self._prices.book(unit)
         found = []
-        for one in some:
-            usage = unit.usage.purchase(one.id)
-            unused = _unused(unit, usage, book, now)
-            until, whole = Meter(usage, book, now), Meter(usage, book, one.end)
+        for reservation in some:
+            usage = unit.usage.purchase(reservation.id)
+            unused = _read_unused(unit, usage, book, now)
+            until, whole = Meter(usage, book, now), Meter(usage, book, reservation.end)
             found.append(
                 ReservationStatus(
-                    reservation=one,
-                    price=book.at(usage.sku, min(max(now, one.start), one.end - 1)),
+                    reservation=reservation,
+                    price=book.at(usage.sku, min(max(now, reservation.start), reservation.end - 1)),
                     cost=until.total(),
                     unused=unused.total(),
                     whole=None if whole.unpriced_seconds() else whole.total(),
@@ -178,21 +198,6 @@ class ReservationService:
         return found
 
 
-def _unused(unit: Unit, usage: Usage, book: PriceBook, now: int) -> UnusedReservation:
+def _read_unused(unit: Unit, usage: Usage, book: PriceBook, now: int) -> UnusedReservation:
     inside = unit.usage.reserved(usage.start, usage.until(now))
     return UnusedReservation(usage, book, now, (), meters(inside, book, now))
-
-
-def _is_same(one: Reservation, other: Reservation) -> bool:
-    return all(getattr(one, name) == getattr(other, name) for name in _SAME)
-
-
-def _write(unit: Unit, one: Reservation) -> None:
-    unit.reservations.add(one)
-    unit.attributions.add(
-        Attribution(one.id, owner=one.owner, team=one.team, labels=one.labels), one.recorded_at
-    )
-    usage: Usage = usage_of(one, new_id())
-    unit.usage.save(usage)
-    unit.beliefs.add(usage, one.recorded_at)
-    unit.usage.reconsider_reserved(one.project, one.zone, one.start, one.end)

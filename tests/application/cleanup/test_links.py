@@ -255,7 +255,7 @@ def test_what_somebody_else_wrote_meanwhile_is_not_written_over(units, links, mo
     works, and nothing of the other change is lost."""
     node = told_of(units)
     token = tokens_of(units, node)[Verb.KEEP]
-    act, others = links._act, [1]
+    act, others = links._apply_offer, [1]
 
     def overtaken(unit, link, offer):
         if others:
@@ -263,7 +263,7 @@ def test_what_somebody_else_wrote_meanwhile_is_not_written_over(units, links, mo
             offer = replace(offer, node=replace(offer.node, version=offer.node.version + 7))
         return act(unit, link, offer)
 
-    monkeypatch.setattr(links, "_act", overtaken)
+    monkeypatch.setattr(links, "_apply_offer", overtaken)
     assert links.use(token).done == "kept until 2026-11-05T16:00:00Z"
     assert node_of(units, node).kept_until == NOON + 4 * HOUR
 

@@ -163,7 +163,7 @@ def segments_overlap_by_a_second() -> Any:
 def cancelled_without_a_word() -> Any:
     """A job that is cancelled before it runs counts as cancelled at once; nobody tells the
     workers."""
-    cancelled = JobService._cancelled
+    cancelled = JobService._request_end
 
     def told(self: JobService, unit: Any, job: Job, actor: str) -> Job:
         if job.ended or job.state == JobState.RUNNING:
@@ -173,7 +173,7 @@ def cancelled_without_a_word() -> Any:
         saved: Job = unit.jobs.save(replace(ended, cancel_requested_at=now))
         return saved
 
-    return patch.object(JobService, "_cancelled", told)
+    return patch.object(JobService, "_request_end", told)
 
 
 def node_of_an_ended_job_stays() -> Any:
