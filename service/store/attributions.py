@@ -1,4 +1,4 @@
-"""Who is charged for each node, from when on; only added to."""
+"""Attributions: who is charged for each node, from when on. Append-only."""
 
 from __future__ import annotations
 
@@ -35,53 +35,53 @@ _OF_NODE = (
 
 
 def attributed(table: Table, *, outer: bool = False) -> FromClause:
-    """The rows of a table that says node and segment, each beside that segment; those without one
-    as well where it is `outer`."""
+    """The rows of a table with a node and a segment, each joined with that segment; rows without
+    one too if `outer`."""
     mine = and_(attributions.c.node_id == table.c.node_id, attributions.c.since == table.c.since)
     return table.join(attributions, mine, isouter=outer)
 
 
 class Attributions:
-    """Segments by node. The first begins with the node, so that none is ever without one."""
+    """Segments by node. The first segment begins with the node, so that every node has one."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, one: Attribution, now: int) -> None:
-        """Write down whose a node is from `one.since` on."""
+        """Write who is charged for a node from `one.since` on."""
         values = {name: getattr(one, name) for name in _FIELDS}
         values |= {"labels": dumps(dict(one.labels)), "recorded_at": now}
         self._connection.execute(insert(attributions).values(**values))
 
     def of(self, node_id: str) -> tuple[Attribution, ...]:
-        """All of a node, first to last."""
-        return tuple(map(_read, self._connection.execute(_OF_NODE, {"node": node_id})))
+        """All segments of a node, first to last."""
+        return tuple(map(_from_row, self._connection.execute(_OF_NODE, {"node": node_id})))
 
     def of_each(self, node_ids: Sequence[str]) -> Mapping[str, tuple[Attribution, ...]]:
-        """The same for a few nodes at once."""
+        """The segments of several nodes, by node."""
         statement = select(*_COLUMNS).where(attributions.c.node_id.in_(node_ids))
-        return self._by_node(statement)
+        return self._group_by_node(statement)
 
     def running(self) -> Mapping[str, tuple[Attribution, ...]]:
-        """Those of every node that is billed now, and of every reservation."""
+        """The segments of every node that is billed now, and of every reservation."""
         bought = usage.c.start_evidence == literal_column("'purchase'")
         used = union_all(
             select(usage.c.node_id).where(usage.c.end_at.is_(None)),
             select(usage.c.node_id).where(bought),
         )
-        return self._by_node(select(*_COLUMNS).where(attributions.c.node_id.in_(used)))
+        return self._group_by_node(select(*_COLUMNS).where(attributions.c.node_id.in_(used)))
 
     def used_in(self, start: int, end: int) -> Mapping[str, tuple[Attribution, ...]]:
-        """Those of every node that was billed in [start, end)."""
+        """The segments of every node that was billed in [start, end)."""
         used = (
             select(usage.c.node_id)
             .where(usage.c.start_at < end)
             .where(or_(usage.c.end_at.is_(None), usage.c.end_at > start))
         )
-        return self._by_node(select(*_COLUMNS).where(attributions.c.node_id.in_(used)))
+        return self._group_by_node(select(*_COLUMNS).where(attributions.c.node_id.in_(used)))
 
     def labelled(self, keys: Sequence[str]) -> Mapping[tuple[str, int], Mapping[str, str]]:
-        """The labels of each segment that has one of these, by node and beginning."""
+        """The labels of each segment that has one of these keys, by node and beginning."""
         columns = attributions.c
         mentions = or_(*(columns.labels.contains(dumps(key), autoescape=True) for key in keys))
         statement = select(columns.node_id, columns.since, columns.labels).where(mentions)
@@ -90,14 +90,14 @@ class Attributions:
             for row in self._connection.execute(statement)
         }
 
-    def _by_node(self, statement: Select[Any]) -> Mapping[str, tuple[Attribution, ...]]:
+    def _group_by_node(self, statement: Select[Any]) -> Mapping[str, tuple[Attribution, ...]]:
         found: dict[str, list[Attribution]] = defaultdict(list)
         ordered = statement.order_by(attributions.c.node_id, attributions.c.since)
         for row in self._connection.execute(ordered):
-            found[row.node_id].append(_read(row))
+            found[row.node_id].append(_from_row(row))
         return {node_id: tuple(ones) for node_id, ones in found.items()}
 
 
-def _read(row: Row[Any]) -> Attribution:
+def _from_row(row: Row[Any]) -> Attribution:
     values = dict(zip(_FIELDS, row, strict=True))
     return Attribution(**{**values, "labels": loads(values["labels"], dict[str, str])})

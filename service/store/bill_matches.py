@@ -1,4 +1,5 @@
-"""What our own books say of resources on a bill: whose they are, what was charged, who saw them."""
+"""Matches the resources on a bill with our records: whose they are, what was charged, who saw
+them."""
 
 from __future__ import annotations
 
@@ -19,73 +20,67 @@ from service.store.tables import ledger, nodes, observations, orphans, placement
 _CHUNK = 500
 _NUMBERED = re.compile(r"(.+)-\d{1,4}")
 _MACHINE = and_(ledger.c.accelerator_type == ledger.c.generation, ledger.c.reservation_id.is_(None))
-"""Lines of machines that users drive a TPU Node with: they have a type, which is both. So has what
-of a reservation is unused, but that says of which; and no accelerator is called as its generation.
-"""
+"""Lines of machines that drive a TPU Node for users: their type is also their generation. The
+unused part of a reservation looks the same, but names its reservation. No accelerator type equals
+its generation."""
 
 
 class BillMatches:
-    """The ledger and the inventory, asked about what a bill names."""
+    """Queries the ledger and the inventory for what a bill names."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def whose(self, staged: Sequence[StagedUsage]) -> Mapping[tuple[str, str, str], str]:
-        """The node behind each (project, resource, label) that is one of ours.
+        """The node of each (project, resource, label) that is one of ours.
 
-        By our label where the bill shows it, else by the cloud's name, which no two attempts of
-        ours share, with the number of a slice behind it or without, else by the cloud's uid.
-        A reservation is no node, whatever it is called.
+        A node is found by our label if the bill shows it. Otherwise by the cloud's name, which no
+        two attempts of ours share, with the number of a slice behind it or without. Otherwise by
+        the cloud's uid. A reservation is never a node, whatever its name.
         """
-        return self.whose_are({(one.project, one.resource, one.label) for one in staged})
+        return self.whose_are({(usage.project, usage.resource, usage.label) for usage in staged})
 
     def whose_are(
         self, resources: Collection[tuple[str, str, str]]
     ) -> Mapping[tuple[str, str, str], str]:
-        """The same of resources by (project, resource, label)."""
-        keys = {one for one in resources if not reservation_named(one[1])}
-        leaves = {_leaf(resource) for _, resource, _ in keys if resource}
-        names = leaves | {_unnumbered(leaf) for leaf in leaves}
-        by_id = self._by(nodes.c.id, {label for _, _, label in keys if label})
-        by_name = self._attempts(names)
+        """The nodes of resources by (project, resource, label), found as in `find_staged_nodes`."""
+        keys = {key for key in resources if not reservation_named(key[1])}
+        leaves = {_leaf_of(resource) for _, resource, _ in keys if resource}
+        names = leaves | {_without_number(leaf) for leaf in leaves}
+        by_id = self._find_by(nodes.c.id, {label for _, _, label in keys if label})
+        by_name = self._find_by(placements.c.cloud_id, names)
         unknown = names - {name for _, name in by_name}
-        by_name |= self._by(nodes.c.cloud_id, unknown)
-        by_uid = self._by(nodes.c.cloud_uid, {one for one in unknown if one.isdigit()})
+        by_name |= self._find_by(nodes.c.cloud_id, unknown)
+        by_uid = self._find_by(nodes.c.cloud_uid, {name for name in unknown if name.isdigit()})
         found = {}
         for project, resource, label in keys:
-            leaf = _leaf(resource)
+            leaf = _leaf_of(resource)
             node_id = (
                 by_id.get((project, label))
                 or by_name.get((project, leaf))
                 or by_uid.get((project, leaf))
-                or by_name.get((project, _unnumbered(leaf)))
+                or by_name.get((project, _without_number(leaf)))
             )
             if node_id:
                 found[project, resource, label] = node_id
         return found
 
-    def _attempts(self, names: Collection[str]) -> dict[tuple[str, str], str]:
+    def _find_by(self, column: Any, values: Collection[str]) -> dict[tuple[str, str], str]:
+        """The ids of nodes by project and the value of a column of nodes or of their placements."""
+        statement = select(nodes.c.project, column, nodes.c.id)
+        if column.table is placements:
+            statement = statement.join(nodes, nodes.c.id == placements.c.node_id)
+        else:
+            statement = statement.order_by(nodes.c.id)
         found: dict[tuple[str, str], str] = {}
-        for some in _chunks(names):
-            statement = (
-                select(nodes.c.project, placements.c.cloud_id, nodes.c.id)
-                .join(nodes, nodes.c.id == placements.c.node_id)
-                .where(placements.c.cloud_id.in_(some))
-            )
-            found |= {(row[0], row[1]): row[2] for row in self._connection.execute(statement)}
-        return found
-
-    def _by(self, column: Any, values: Collection[str]) -> dict[tuple[str, str], str]:
-        found: dict[tuple[str, str], str] = {}
-        for some in _chunks(values):
-            statement = select(nodes.c.project, column, nodes.c.id).where(column.in_(some))
-            rows = self._connection.execute(statement.order_by(nodes.c.id))
+        for some in _iter_chunks(values):
+            rows = self._connection.execute(statement.where(column.in_(some)))
             found |= {(row[0], row[1]): row[2] for row in rows}
         return found
 
     def charged(self, projects: Sequence[str], start: int, end: int) -> Sequence[Charged]:
-        """What the ledger says of TPUs in the hours in [start, end), adjustments added up with what
-        they adjust."""
+        """The charges of TPUs in the hours in [start, end), with adjustments added to what they
+        adjust."""
         columns = ledger.c
         by = [columns[name] for name in ("project", "node_id", "generation", "model", "hour")]
         statement = (
@@ -99,27 +94,28 @@ class BillMatches:
                 ),
                 func.sum(columns.chip_seconds),
             )
-            .where(_within(projects, start, end), ~_MACHINE)
+            .where(_is_within(projects, start, end), ~_MACHINE)
             .group_by(*by, columns.reservation_id)
         )
-        return [_charged(row) for row in self._connection.execute(statement)]
+        return [_to_charged(row) for row in self._connection.execute(statement)]
 
     def machines(self, projects: Sequence[str], start: int, end: int) -> tuple[int, int]:
-        """(entries, nano-dollars) that the ledger has of users' own machines in the hours in
-        [start, end): Google bills them as any machine, so that they are compared with nothing."""
+        """(entries, nano-dollars) of users' own machines in the hours in [start, end). Google bills
+        them as any machine, so they are not compared."""
         amount = func.coalesce(func.sum(ledger.c.amount_nanos), 0)
-        statement = select(func.count(), amount).where(_within(projects, start, end), _MACHINE)
+        statement = select(func.count(), amount).where(_is_within(projects, start, end), _MACHINE)
         entries, nanos = self._connection.execute(statement).one()
         return entries, int(nanos)
 
     def charged_hours(
         self, projects: Sequence[str], start: int, end: int
     ) -> Iterator[tuple[int, int]]:
-        """The hours in [start, end) that the ledger has rows of TPUs of, each with their number."""
+        """The hours in [start, end) in which the ledger has rows of TPUs, each with their
+        number."""
         columns = ledger.c
         statement = (
             select(columns.hour, func.count())
-            .where(_within(projects, start, end), ~_MACHINE)
+            .where(_is_within(projects, start, end), ~_MACHINE)
             .group_by(columns.hour)
             .order_by(columns.hour)
         )
@@ -129,9 +125,17 @@ class BillMatches:
     def of_nodes(
         self, node_ids: Collection[str], start: int, end: int
     ) -> Mapping[str, InventorySight]:
-        """What the inventory saw of nodes, and how we know that they ran in [start, end)."""
-        looks = self._looks(node_ids)
-        spans = self._spans(node_ids, start, end)
+        """What the inventory saw of nodes, and the evidence that they ran in [start, end)."""
+        looks: dict[str, tuple[int, int]] = {}
+        columns = observations.c
+        for some in _iter_chunks(node_ids):
+            statement = (
+                select(columns.node_id, func.count(), func.max(columns.observed_at))
+                .where(columns.node_id.in_(some), columns.state == NodeState.READY)
+                .group_by(columns.node_id)
+            )
+            looks |= {row[0]: (row[1], row[2]) for row in self._connection.execute(statement)}
+        spans = self._describe_spans(node_ids, start, end)
         found = {}
         for node_id in node_ids:
             number, last = looks.get(node_id, (0, 0))
@@ -142,22 +146,12 @@ class BillMatches:
             found[node_id] = InventorySight(seen, "; ".join(words))
         return found
 
-    def _looks(self, node_ids: Collection[str]) -> dict[str, tuple[int, int]]:
-        found: dict[str, tuple[int, int]] = {}
-        columns = observations.c
-        for some in _chunks(node_ids):
-            statement = (
-                select(columns.node_id, func.count(), func.max(columns.observed_at))
-                .where(columns.node_id.in_(some), columns.state == NodeState.READY)
-                .group_by(columns.node_id)
-            )
-            found |= {row[0]: (row[1], row[2]) for row in self._connection.execute(statement)}
-        return found
-
-    def _spans(self, node_ids: Collection[str], start: int, end: int) -> dict[str, list[str]]:
+    def _describe_spans(
+        self, node_ids: Collection[str], start: int, end: int
+    ) -> dict[str, list[str]]:
         found: dict[str, list[str]] = defaultdict(list)
         columns = usage.c
-        for some in _chunks(node_ids):
+        for some in _iter_chunks(node_ids):
             statement = (
                 select(
                     columns.node_id,
@@ -171,17 +165,23 @@ class BillMatches:
                 .order_by(columns.node_id, columns.start_at)
             )
             for row in self._connection.execute(statement):
-                found[row[0]].append(_span(*row[1:]))
+                node_id, began_at, evidence, ended_at, end_evidence = row
+                until = (
+                    "it still runs"
+                    if ended_at is None
+                    else f"to {rfc3339(ended_at)} ({end_evidence or 'assumed'})"
+                )
+                found[node_id].append(f"used from {rfc3339(began_at)} ({evidence}) {until}")
         return {node_id: words[:2] for node_id, words in found.items()}
 
     def of_orphans(self, projects: Sequence[str]) -> Mapping[tuple[str, str], InventorySight]:
-        """What the inventory saw and no record of ours accounts for, by project and cloud id."""
+        """Resources that the inventory saw without a record of ours, by project and cloud id."""
         columns = orphans.c
         statement = select(
             columns.project, columns.path, columns.kind, columns.first_seen, columns.last_seen
         ).where(columns.project.in_(projects))
         return {
-            (row[0], _leaf(row[1])): InventorySight(
+            (row[0], _leaf_of(row[1])): InventorySight(
                 Seen.ORPHAN,
                 f"the inventory saw it from {rfc3339(row[3])} to {rfc3339(row[4])}, as"
                 f" {row[2].replace('_', ' ')}; see: tpu-steward orphans list",
@@ -190,12 +190,12 @@ class BillMatches:
         }
 
 
-def _within(projects: Sequence[str], start: int, end: int) -> ColumnElement[bool]:
+def _is_within(projects: Sequence[str], start: int, end: int) -> ColumnElement[bool]:
     columns = ledger.c
     return and_(columns.project.in_(projects), columns.hour >= start, columns.hour < end)
 
 
-def _charged(row: Any) -> Charged:
+def _to_charged(row: Any) -> Charged:
     project, node_id, generation, model, hour, reservation_id, rows, *sums = row
     amount, at_list, chip_seconds = sums
     return Charged(
@@ -212,28 +212,23 @@ def _charged(row: Any) -> Charged:
     )
 
 
-def _leaf(resource: str) -> str:
-    """The last part of a resource's name: the cloud's id of it, or its uid."""
+def _leaf_of(resource: str) -> str:
+    """The last part of a resource's name: the cloud's id or uid."""
     return resource.rstrip("/").rpartition("/")[2]
 
 
-def _unnumbered(leaf: str) -> str:
-    """The name without the number that Google puts behind it for a slice."""
+def _without_number(leaf: str) -> str:
+    """The name without the number that Google appends for a slice."""
     found = _NUMBERED.fullmatch(leaf)
     return found[1] if found else leaf
 
 
 def orphan_key(project: str, resource: str) -> tuple[str, str]:
-    """Under which an orphan of that name on a bill is found."""
-    return project, _leaf(resource)
+    """The key of an orphan with that name on a bill."""
+    return project, _leaf_of(resource)
 
 
-def _span(start: int, start_evidence: str, end: int | None, end_evidence: str | None) -> str:
-    until = "it still runs" if end is None else f"to {rfc3339(end)} ({end_evidence or 'assumed'})"
-    return f"used from {rfc3339(start)} ({start_evidence}) {until}"
-
-
-def _chunks(values: Iterable[str]) -> Iterator[list[str]]:
+def _iter_chunks(values: Iterable[str]) -> Iterator[list[str]]:
     ordered = sorted(values)
     for start in range(0, len(ordered), _CHUNK):
         yield ordered[start : start + _CHUNK]

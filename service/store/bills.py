@@ -1,4 +1,4 @@
-"""Bills: files that were imported, their rows while they are read, and the comparisons kept."""
+"""Bills: imported files, their rows while they are compared, and the comparisons."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from service.domain.reconciliation.bill import (
     period_of,
 )
 from service.domain.reconciliation.bill_file import BillFileRow, Shape
-from service.domain.reconciliation.bill_row import REGULAR, Amounts, SkipReason
+from service.domain.reconciliation.bill_row import REGULAR, SkipReason
 from service.domain.reconciliation.bill_sku import COMMITMENT
 from service.domain.reconciliation.commitments import (
     DISCOUNTS,
@@ -76,10 +76,10 @@ _OF_USAGE = (*_KEYS, "account", "period", "zone", "region", "consumption_model",
 _OF_INVOICE = ("account", "period", "currency")
 _OTHERS = (SkipReason.OTHER_PROJECT.value, SkipReason.NOT_TPU.value)
 _SUMMED = ("rows", "cost", "credits", "local_cost", "local_credits")
-"""What is added up of rows that are none of ours."""
+"""The sums that are kept of rows that are not ours."""
 
 _NEVER = -1
-"""The hour of rows that speak of a whole month."""
+"""The hour of rows that are about a whole month."""
 
 _NAMES = [field.name for field in fields(Comparison) if field.name != "shares"]
 _line_values = attrgetter(*_NAMES)
@@ -107,7 +107,7 @@ _DOCUMENTS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class NumberedComparison:
-    """A comparison with its number, by which pages are cut."""
+    """A comparison with its number, which is the key of pages."""
 
     id: int
     line: Comparison
@@ -115,8 +115,8 @@ class NumberedComparison:
 
 @dataclass(frozen=True, slots=True)
 class StagedUsage:
-    """Rows of one resource, SKU and hour added up; `label` is the node that the resource's own
-    label names, if it has one, and `zone` is where something reserved is, if its rows say so."""
+    """The sum of the rows of one resource, SKU and hour. `label` is the node that the resource's
+    own label names, if any; `zone` is the zone of a reserved resource, if its rows name it."""
 
     project: str
     resource: str
@@ -142,33 +142,33 @@ _Found = RowMapping | Mapping[str, Any]
 
 
 class Bills:
-    """A bill is written down first, then its rows, in batches; it counts once it is finished."""
+    """A bill is written first, then its rows in batches; the bill counts once it is finished."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, bill: Bill) -> None:
-        """Write down an import that has begun."""
-        self._connection.execute(insert(bills).values(**_row(bill)))
+        """Write an import that has begun."""
+        self._connection.execute(insert(bills).values(**_to_row(bill)))
 
     def save(self, bill: Bill) -> None:
-        """Write down how far it has come."""
-        self._connection.execute(update(bills).where(bills.c.id == bill.id).values(**_row(bill)))
+        """Write the progress of an import."""
+        self._connection.execute(update(bills).where(bills.c.id == bill.id).values(**_to_row(bill)))
 
     def drop(self, bill_id: str) -> None:
-        """Forget an import with all that it brought."""
+        """Delete an import with its rows and comparisons."""
         for table in (bill_lines, bill_rows):
             self._connection.execute(delete(table).where(table.c.bill_id == bill_id))
         self._connection.execute(delete(bills).where(bills.c.id == bill_id))
 
     def take_turns(self) -> None:
-        """Let no other import finish before this transaction is over. On SQLite all that write take
+        """Let no other import finish before the end of this transaction. On SQLite all writers take
         turns anyway."""
         if self._connection.dialect.name == "postgresql":
             self._connection.execute(_TURN)
 
     def abandoned(self, before: int) -> Sequence[str]:
-        """Imports that began before that instant and never came to their end."""
+        """The ids of imports that began before that instant and never finished."""
         statement = select(bills.c.id).where(
             bills.c.finished_at.is_(None), bills.c.created_at < before
         )
@@ -180,18 +180,18 @@ class Bills:
         return self._connection.execute(statement).first() is not None
 
     def earlier(self, bill: Bill) -> Sequence[Bill]:
-        """The imports whose rows became part of this one, the oldest first: also those of which
-        another one has taken other months since."""
-        named = bills.c.id.in_([one.id for one in bill.joined])
+        """The imports whose rows became part of this bill, the oldest first, even if another bill
+        has taken other months of them since."""
+        named = bills.c.id.in_([joined.id for joined in bill.joined])
         statement = (
             select(bills)
             .where(or_(named, bills.c.joined_into == bill.id))
             .order_by(bills.c.created_at, bills.c.id)
         )
-        return [_bill(row) for row in self._connection.execute(statement).mappings()]
+        return [_from_row(row) for row in self._connection.execute(statement).mappings()]
 
     def same(self, digest: str, tolerance: int, *, is_alone: bool) -> Bill | None:
-        """The finished import of the very same file, in the same way."""
+        """The finished import of the same file with the same settings; None if there is none."""
         statement = select(bills).where(
             bills.c.digest == digest,
             bills.c.tolerance == tolerance,
@@ -199,7 +199,7 @@ class Bills:
             bills.c.finished_at.is_not(None),
         )
         row = self._connection.execute(statement).mappings().one_or_none()
-        return None if row is None else _bill(row)
+        return None if row is None else _from_row(row)
 
     def get(self, bill_id: str, *, locked: bool = False) -> Bill:
         """A finished import, on PostgreSQL `locked` until the commit. Raises NotFound."""
@@ -210,7 +210,7 @@ class Bills:
             raise NotFound(
                 f"there is no reconciliation {bill_id[:80]!r}; GET /v1/reconciliations lists them"
             )
-        return _bill(row)
+        return _from_row(row)
 
     def all(self, limit: int, offset: int = 0) -> Sequence[Bill]:
         """The finished imports, the newest first."""
@@ -221,25 +221,30 @@ class Bills:
             .limit(limit)
             .offset(offset)
         )
-        return [_bill(row) for row in self._connection.execute(statement).mappings()]
+        return [_from_row(row) for row in self._connection.execute(statement).mappings()]
 
     def stage(self, bill_id: str, reads: Iterable[BillFileRow]) -> None:
-        """Take rows in. A row that is there already is the same row where that is provable, and is
-        not added; else it is one more of its kind (`BillFileRow`)."""
+        """Store rows. A row that is stored already is the same row if that is provable, and is not
+        added; otherwise it is another copy (`BillFileRow`)."""
         columns = bill_rows.c
         ours: dict[bool, list[dict[str, object]]] = {True: [], False: []}
         others: dict[bytes, dict[str, Any]] = {}
         for read in reads:
             if not isinstance(read.row, SkipReason):
-                ours[read.is_provable].append(_staged(bill_id, read))
+                ours[read.is_provable].append(_to_staged_row(bill_id, read))
             elif (before := others.get(read.digest)) is None:
-                others[read.digest] = _staged(bill_id, read)
+                others[read.digest] = _to_staged_row(bill_id, read)
             else:
-                _add(before, read.amounts)
-        once = self._upsert().on_conflict_do_nothing()
-        again = self._more({"copies": columns.copies + 1})
-        new = self._upsert().excluded
-        summed = self._more({name: columns[name] + new[name] for name in _SUMMED})
+                amounts = read.amounts
+                before["rows"] += 1
+                before["cost"] += amounts.cost
+                before["credits"] += amounts.credit
+                before["local_cost"] += amounts.local_cost
+                before["local_credits"] += amounts.local_credits
+        once = self._insert_rows().on_conflict_do_nothing()
+        again = self._upsert_setting({"copies": columns.copies + 1})
+        new = self._insert_rows().excluded
+        summed = self._upsert_setting({name: columns[name] + new[name] for name in _SUMMED})
         for statement, values in (
             (once, ours[True]),
             (again, ours[False]),
@@ -248,16 +253,16 @@ class Bills:
             if values:
                 self._connection.execute(statement, values)
 
-    def _more(self, values: Mapping[str, Any]) -> Any:
+    def _upsert_setting(self, values: Mapping[str, Any]) -> Any:
         key = [bill_rows.c.bill_id, bill_rows.c.digest]
-        return self._upsert().on_conflict_do_update(index_elements=key, set_=values)
+        return self._insert_rows().on_conflict_do_update(index_elements=key, set_=values)
 
-    def _upsert(self) -> Any:
+    def _insert_rows(self) -> Any:
         sqlite = self._connection.dialect.name == "sqlite"
         return sqlite_insert(bill_rows) if sqlite else postgresql_insert(bill_rows)
 
     def staged(self, bill_id: str) -> int:
-        """How many different rows of ours there are."""
+        """The number of different rows that are ours."""
         columns = bill_rows.c
         statement = select(func.coalesce(func.sum(columns.copies), 0)).where(
             columns.bill_id == bill_id, columns.kind.not_in(_OTHERS)
@@ -273,18 +278,18 @@ class Bills:
             .where(bills.c.periods != "[]")
             .order_by(bills.c.created_at, bills.c.id)
         )
-        found = [_bill(row) for row in self._connection.execute(statement).mappings()]
+        found = [_from_row(row) for row in self._connection.execute(statement).mappings()]
         return [bill for bill in found if not set(periods).isdisjoint(bill.periods)]
 
     def rows_of(self, bill_id: str, periods: Collection[str]) -> int:
-        """How many rows an import has of these months."""
-        statement = select(func.count()).where(*_of_months(bill_id, periods))
+        """The number of rows that an import has of these months."""
+        statement = select(func.count()).where(*_is_of_months(bill_id, periods))
         return int(self._connection.execute(statement).scalar_one())
 
     def meets(self, bill_id: str, period: str, start: int, end: int) -> bool:
         """Whether an import has usage of that invoice month in the hours [start, end)."""
         hour = bill_rows.c.hour
-        these = (*_of_months(bill_id, [period]), hour >= start, hour < end)
+        these = (*_is_of_months(bill_id, [period]), hour >= start, hour < end)
         return (
             self._connection.execute(select(literal(1)).where(*these).limit(1)).one_or_none()
             is not None
@@ -293,11 +298,11 @@ class Bills:
     def join(
         self, bill_id: str, earlier: str, periods: Collection[str], digests: tuple[bytes, bytes]
     ) -> tuple[int, int]:
-        """Add the rows of these months of an earlier import, with a digest in (first, last]; a row
-        that is in both is one row, as often as in the one of both that has more of it. Answers how
-        many the earlier import has, and how many of them are in both."""
+        """Add the rows of these months of an earlier import, with a digest in (first, last]. A row
+        that is in both imports is one row, with the larger number of copies. Returns how many rows
+        the earlier import has, and how many of them are in both."""
         columns = bill_rows.c
-        these = (*_of_months(earlier, periods), *_between(digests))
+        these = (*_is_of_months(earlier, periods), *_is_between(digests))
         both = bill_rows.alias()
         known = (both.c.digest == columns.digest) & (both.c.bill_id == bill_id)
         number = columns.copies * columns.rows
@@ -308,7 +313,7 @@ class Bills:
         rows, again = self._connection.execute(statement.where(*these)).one()
         others = [column for column in bill_rows.columns if column is not columns.bill_id]
         copied = select(literal(bill_id), *others).where(*these)
-        inserted = self._upsert().from_select(
+        inserted = self._insert_rows().from_select(
             [columns.bill_id, *others], copied, include_defaults=False
         )
         new = inserted.excluded
@@ -319,12 +324,12 @@ class Bills:
         return int(rows), int(again)
 
     def leave(self, earlier: str, periods: Collection[str], digests: tuple[bytes, bytes]) -> None:
-        """Keep the rows of these months no longer: a later import has them."""
-        these = (*_of_months(earlier, periods), *_between(digests))
+        """Delete the rows of these months, because a later import has them."""
+        these = (*_is_of_months(earlier, periods), *_is_between(digests))
         self._connection.execute(delete(bill_rows).where(*these))
 
     def reach(self, bill_id: str) -> tuple[int, int] | None:
-        """The hours [start, end) in which something was used; None where nothing was."""
+        """The hours [start, end) in which something was used; None if nothing was."""
         columns = bill_rows.c
         statement = select(func.min(columns.hour), func.max(columns.hour)).where(
             columns.bill_id == bill_id, columns.hour != _NEVER
@@ -333,21 +338,21 @@ class Bills:
         return None if first is None else (first, last + HOUR)
 
     def apart(self, bill_id: str) -> Mapping[tuple[InvoiceKey, str], RowSum]:
-        """What is compared with nothing, by invoice and by what it is."""
+        """The rows that are not compared, summed by invoice and kind."""
         columns = bill_rows.c
         what = case((columns.converted == 0, NO_RATE), else_=columns.kind)
-        found = self._sums(bill_id, what, or_(columns.kind != REGULAR, columns.converted == 0))
+        found = self._sum_by(bill_id, what, or_(columns.kind != REGULAR, columns.converted == 0))
         return {(key, what): some for key, what, some in found}
 
     def totals(self, bill_id: str) -> Mapping[InvoiceKey, RowSum]:
-        """All rows of each invoice."""
-        return {key: some for key, _, some in self._sums(bill_id, literal(""), true())}
+        """All rows, summed by invoice."""
+        return {key: some for key, _, some in self._sum_by(bill_id, literal(""), true())}
 
-    def _sums(
+    def _sum_by(
         self, bill_id: str, what: Any, condition: ColumnElement[bool]
     ) -> Iterator[tuple[InvoiceKey, str, RowSum]]:
-        """The sums by invoice. What is in another currency is added up in two halves: all of an
-        invoice in a small currency may be more than 64 bits hold."""
+        """The sums by invoice. Amounts in another currency are summed in two halves: an invoice in
+        a small currency may exceed 64 bits."""
         columns, copies = bill_rows.c, bill_rows.c.copies
         by = [*(columns[name] for name in _OF_INVOICE), what]
         halves = [
@@ -369,13 +374,13 @@ class Bills:
         found: dict[tuple[InvoiceKey, str], RowSum] = {}
         for account, period, currency, kind, *numbers in self._connection.execute(statement):
             rows, cost, credit, costs, cost_rest, off, off_rest = map(int, numbers)
-            key = InvoiceKey(account, _month(period), currency), kind
+            key = InvoiceKey(account, _month_of(period), currency), kind
             some = RowSum(rows, cost, credit, costs * NANOS + cost_rest, off * NANOS + off_rest)
             found[key] = found.get(key, RowSum()) + some
         return ((*key, some) for key, some in found.items())
 
     def hours(self, bill_id: str) -> Sequence[tuple[int, int]]:
-        """The hours that it has usage of, each with the number of its rows."""
+        """The hours in which it has usage, each with the number of its rows."""
         columns = bill_rows.c
         statement = (
             select(columns.hour, func.count())
@@ -386,7 +391,7 @@ class Bills:
         return [(row[0], row[1]) for row in self._connection.execute(statement)]
 
     def summed(self, bill_id: str, start: int, end: int) -> Sequence[StagedUsage]:
-        """The usage of the hours in [start, end), corrections added up with what they correct."""
+        """The usage of the hours in [start, end), with corrections added to what they correct."""
         columns = bill_rows.c
         statement = (
             select(bill_rows)
@@ -397,28 +402,36 @@ class Bills:
         names = bill_rows.c.keys()
         for values in self._connection.execute(statement):
             row = dict(zip(names, values, strict=True))  # read faster than SQLAlchemy's mapping
-            # Where something reserved is: its rows may name nothing else that tells it apart. All
-            # else has a resource, and a correction that does not say where is no other row.
+            # Reserved usage is told apart by its zone, because its rows may have no resource. Other
+            # usage has a resource, and a correction without a zone belongs to the same usage.
             place = row["zone"] if row["model"] == RESERVED else ""
             key = (*(row[name] for name in _KEYS), place)
             together.setdefault(key, []).append(row)
-        return [_summed(key, rows) for key, rows in together.items()]
+        return [_to_staged_usage(key, rows) for key, rows in together.items()]
 
     def fees(self, bill_id: str) -> Sequence[Fee]:
-        """The fees of commitments, each by what it is of and for which month."""
+        """The fees of commitments, by commitment and month."""
         columns = bill_rows.c
         statement = select(bill_rows).where(
             columns.bill_id == bill_id, columns.kind == COMMITMENT, columns.generation != ""
         )
         found: dict[CommitmentKey, Fee] = {}
         for row in self._connection.execute(statement).mappings():
-            fee = _fee(row)
+            copies, used = row["copies"], row["chip_seconds"]
+            offset = loads(row["credit_kinds"], dict[str, int]).get(OFFSET, 0)
+            fee = Fee(
+                _to_commitment_key(row),
+                (row["cost"] + row["credits"] - offset) * copies,
+                offset * copies,
+                None if used is None else used * copies,
+                bool(row["converted"]),
+            )
             before = found.get(fee.sold)
             found[fee.sold] = fee if before is None else before + fee
         return list(found.values())
 
     def covers(self, bill_id: str) -> bool:
-        """Whether it has a fee of a commitment, or usage that one may cover."""
+        """Whether it has a fee of a commitment, or usage that a commitment may cover."""
         columns = bill_rows.c
         marks = [columns.credit_kinds.contains(f'"{kind}"') for kind in DISCOUNTS]
         any_of = or_(columns.kind == COMMITMENT, columns.consumption_model != "", *marks)
@@ -426,7 +439,7 @@ class Bills:
         return self._connection.execute(statement).first() is not None
 
     def coverable(self, bill_id: str, start: int, end: int) -> Sequence[BilledUsage]:
-        """The on-demand usage of TPUs of the hours in [start, end), corrections added up with what
+        """The on-demand usage of TPUs of the hours in [start, end), with corrections added to what
         they correct."""
         columns = bill_rows.c
         statement = (
@@ -439,10 +452,10 @@ class Bills:
         for row in self._connection.execute(statement).mappings():
             key = tuple(row[name] for name in _OF_USAGE)
             together.setdefault(key, []).append(row)
-        return [_usage(rows) for rows in together.values()]
+        return [_to_billed_usage(rows) for rows in together.values()]
 
     def compare(self, bill_id: str, lines: Iterable[Comparison]) -> None:
-        """Keep these comparisons."""
+        """Write comparisons."""
         values = [
             dict(zip(_NAMES, _line_values(line), strict=True))
             | {
@@ -466,12 +479,12 @@ class Bills:
             .order_by(columns.id)
             .limit(limit)
         )
-        return [_kept(row) for row in self._connection.execute(statement).mappings()]
+        return [_to_comparison(row) for row in self._connection.execute(statement).mappings()]
 
     def largest(
         self, bill_id: str, verdicts: Sequence[Verdict], limit: int
     ) -> Sequence[NumberedComparison]:
-        """The comparisons with these verdicts that make the most of the variance."""
+        """The comparisons with these verdicts and the largest variances."""
         columns = bill_lines.c
         statement = (
             select(columns.id, *_LINE)
@@ -479,25 +492,25 @@ class Bills:
             .order_by(func.abs(columns.variance).desc(), columns.id)
             .limit(limit)
         )
-        return [_kept(row) for row in self._connection.execute(statement).mappings()]
+        return [_to_comparison(row) for row in self._connection.execute(statement).mappings()]
 
 
-def _of_months(bill_id: str, periods: Collection[str]) -> tuple[ColumnElement[bool], ...]:
+def _is_of_months(bill_id: str, periods: Collection[str]) -> tuple[ColumnElement[bool], ...]:
     return bill_rows.c.bill_id == bill_id, bill_rows.c.period.in_(list(periods))
 
 
-def _between(digests: tuple[bytes, bytes]) -> tuple[ColumnElement[bool], ...]:
+def _is_between(digests: tuple[bytes, bytes]) -> tuple[ColumnElement[bool], ...]:
     first, last = digests
     return bill_rows.c.digest > first, bill_rows.c.digest <= last
 
 
-def _month(period: str) -> str:
-    """The month of the invoice; empty where the rows name none."""
+def _month_of(period: str) -> str:
+    """The month of the invoice; empty if the rows name none."""
     return "" if period.startswith("~") else period
 
 
-def _summed(key: tuple[Any, ...], rows: Sequence[_Found]) -> StagedUsage:
-    """Rows of one resource, SKU and hour."""
+def _to_staged_usage(key: tuple[Any, ...], rows: Sequence[_Found]) -> StagedUsage:
+    """The sum of the rows of one resource, SKU and hour."""
     project, resource, label, sku_id, description, generation, model, hour, place = key
     return StagedUsage(
         project,
@@ -511,16 +524,29 @@ def _summed(key: tuple[Any, ...], rows: Sequence[_Found]) -> StagedUsage:
         rows=sum(row["copies"] for row in rows),
         cost=sum(row["cost"] * row["copies"] for row in rows),
         credits=sum(row["credits"] * row["copies"] for row in rows),
-        at_list=_known(rows, "at_list"),
-        chip_seconds=_known(rows, "chip_seconds"),
+        at_list=_sum_if_known(rows, "at_list"),
+        chip_seconds=_sum_if_known(rows, "chip_seconds"),
         zone=place,
-        credit_kinds=_kinds(rows),
-        shares=[_share(row) for row in rows if row["converted"]],
+        credit_kinds=_sum_credit_kinds(rows),
+        shares=[
+            InvoiceShare(
+                row["account"],
+                _month_of(row["period"]),
+                row["currency"],
+                row["copies"],
+                row["cost"] * row["copies"],
+                row["credits"] * row["copies"],
+                row["local_cost"] * row["copies"],
+                row["local_credits"] * row["copies"],
+            )
+            for row in rows
+            if row["converted"]
+        ],
         no_rate=next((row["currency"] for row in rows if not row["converted"]), ""),
     )
 
 
-def _sold(row: _Found) -> CommitmentKey:
+def _to_commitment_key(row: _Found) -> CommitmentKey:
     return CommitmentKey(
         account=row["account"],
         month=row["period"].removeprefix("~"),
@@ -531,40 +557,27 @@ def _sold(row: _Found) -> CommitmentKey:
     )
 
 
-def _fee(row: _Found) -> Fee:
-    copies = row["copies"]
-    offset = loads(row["credit_kinds"], dict[str, int]).get(OFFSET, 0)
-    used = row["chip_seconds"]
-    return Fee(
-        _sold(row),
-        (row["cost"] + row["credits"] - offset) * copies,
-        offset * copies,
-        None if used is None else used * copies,
-        bool(row["converted"]),
-    )
-
-
-def _usage(rows: Sequence[_Found]) -> BilledUsage:
-    """Rows of one resource, SKU and hour on one invoice. A row that names no amount of use, as some
-    corrections, changes none; so with its list price."""
+def _to_billed_usage(rows: Sequence[_Found]) -> BilledUsage:
+    """The sum of the rows of one resource, SKU and hour on one invoice. Rows without an amount of
+    use, such as some corrections, do not change it; the same holds for the list price."""
     first = rows[0]
-    kinds = _kinds(rows)
+    kinds = _sum_credit_kinds(rows)
     return BilledUsage(
-        _sold(first),
+        _to_commitment_key(first),
         (first["project"], first["resource"], first["node_id"]),
         first["consumption_model"],
         cost=sum(row["cost"] * row["copies"] for row in rows),
         discount=sum(kinds.get(kind, 0) for kind in DISCOUNTS),
-        at_list=_known([row for row in rows if row["at_list"] is not None], "at_list"),
-        chip_seconds=_known(
+        at_list=_sum_if_known([row for row in rows if row["at_list"] is not None], "at_list"),
+        chip_seconds=_sum_if_known(
             [row for row in rows if row["chip_seconds"] is not None], "chip_seconds"
         ),
         is_priced=all(row["converted"] or not row["local_credits"] for row in rows),
     )
 
 
-def _kinds(rows: Sequence[_Found]) -> dict[str, int]:
-    """The credits of these rows by kind."""
+def _sum_credit_kinds(rows: Sequence[_Found]) -> dict[str, int]:
+    """The credits of the rows by kind."""
     kinds: dict[str, int] = {}
     for row in rows:
         if row["credit_kinds"] != "{}":
@@ -573,37 +586,14 @@ def _kinds(rows: Sequence[_Found]) -> dict[str, int]:
     return kinds
 
 
-def _share(row: _Found) -> InvoiceShare:
-    copies = row["copies"]
-    return InvoiceShare(
-        row["account"],
-        _month(row["period"]),
-        row["currency"],
-        copies,
-        row["cost"] * copies,
-        row["credits"] * copies,
-        row["local_cost"] * copies,
-        row["local_credits"] * copies,
-    )
-
-
-def _known(rows: Sequence[_Found], name: str) -> int | None:
-    """The sum, where every row says something, and there is one."""
+def _sum_if_known(rows: Sequence[_Found], name: str) -> int | None:
+    """The sum of a column; None if a row has no value, or there are no rows."""
     if not rows or any(row[name] is None for row in rows):
         return None
     return sum(int(row[name]) * int(row["copies"]) for row in rows)
 
 
-def _add(values: dict[str, Any], amounts: Amounts) -> None:
-    """One more row in a sum of rows that are none of ours."""
-    values["rows"] += 1
-    values["cost"] += amounts.cost
-    values["credits"] += amounts.credit
-    values["local_cost"] += amounts.local_cost
-    values["local_credits"] += amounts.local_credits
-
-
-def _staged(bill_id: str, read: BillFileRow) -> dict[str, object]:
+def _to_staged_row(bill_id: str, read: BillFileRow) -> dict[str, object]:
     row, amounts, hour = read.row, read.amounts, hour_of(read)
     said: dict[str, object] = {
         "bill_id": bill_id,
@@ -647,10 +637,10 @@ _OF_NOBODY: dict[str, object] = dict.fromkeys(
     ),
     "",
 ) | {"at_list": None, "chip_seconds": None}
-"""What is kept of a row that is none of ours: it counts for its invoice."""
+"""What is kept of a row that is not ours: it counts for its invoice."""
 
 
-def _row(bill: Bill) -> dict[str, object]:
+def _to_row(bill: Bill) -> dict[str, object]:
     plain = {name: getattr(bill, name) for name in _OF_BILL} | {
         "shape": bill.shape.value,
         "is_alone": int(bill.is_alone),
@@ -658,7 +648,7 @@ def _row(bill: Bill) -> dict[str, object]:
     return plain | {name: dumps(getattr(bill, name)) for name in _DOCUMENTS}
 
 
-def _bill(row: Mapping[Any, Any]) -> Bill:
+def _from_row(row: Mapping[Any, Any]) -> Bill:
     return Bill(
         **{name: row[name] for name in _OF_BILL},
         shape=Shape(row["shape"]),
@@ -667,7 +657,7 @@ def _bill(row: Mapping[Any, Any]) -> Bill:
     )
 
 
-def _kept(row: Mapping[Any, Any]) -> NumberedComparison:
+def _to_comparison(row: Mapping[Any, Any]) -> NumberedComparison:
     values = {name: row[name] for name in _NAMES}
     values["verdict"] = Verdict(row["verdict"])
     values["difference"] = Difference(row["difference"])

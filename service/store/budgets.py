@@ -1,4 +1,4 @@
-"""Budgets: one row each, guarded by its version, and what was refused under them."""
+"""Budgets: one row each, guarded by its version, and their refusals."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from service.store.json_columns import dumps, loads
 from service.store.tables import alerts, budgets, notifications, refusals
 
 _KEPT_SECONDS = 30 * DAY
-"""How long a refusal is remembered."""
+"""How long a refusal is kept."""
 
 _KEPT_REFUSALS = 1_000
-"""Of a budget at most: whoever asks again and again must not fill the disk."""
+"""Refusals that are kept of one budget: repeated requests must not fill the disk."""
 
 _OURS = ("checked_at", "request_key", "request_digest")
 _COLUMNS = [column for column in budgets.c if column.name not in _OURS]
@@ -30,43 +30,43 @@ _CAPPING = select(*_COLUMNS).where(budgets.c.on_exceeded != OnExceeded.NOTIFY)
 
 @dataclass(frozen=True, slots=True)
 class BudgetRefusal:
-    """A node that a budget had no room for."""
+    """A request that a budget had no room for."""
 
     at: int
     message: str
 
 
 class Budgets:
-    """Every budget, by id and by whether it can say no."""
+    """Every budget, by id, and those that can refuse."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, budget: Budget, key: RequestKey | None = None) -> None:
-        """Write a new one. Raises Conflict where the name is taken."""
+        """Write a new budget. Raises Conflict if the name is taken."""
         self._check_name(budget)
         told = {
             "request_key": None if key is None else key.text,
             "request_digest": "" if key is None else key.digest,
         }
-        self._connection.execute(insert(budgets).values(**_row(budget), checked_at=0, **told))
+        self._connection.execute(insert(budgets).values(**_to_row(budget), checked_at=0, **told))
 
     def save(self, budget: Budget) -> Budget:
-        """Write a changed one; answers it with its new version. Raises StaleVersion when someone
-        else wrote it since it was read, Conflict where the name is taken."""
+        """Write a changed budget; returns it with its new version. Raises StaleVersion if another
+        transaction wrote it since it was read, Conflict if the name is taken."""
         self._check_name(budget)
         after = replace(budget, version=budget.version + 1)
         changed = self._connection.execute(
             update(budgets)
             .where(budgets.c.id == budget.id, budgets.c.version == budget.version)
-            .values(**_row(after), checked_at=0)
+            .values(**_to_row(after), checked_at=0)
         )
         if changed.rowcount != 1:
             raise StaleVersion(f"budget {budget.name!r} was changed by someone else just now")
         return after
 
     def remove(self, budget: Budget) -> None:
-        """Take it away, with all that was kept for it; what was not sent yet stays unsent."""
+        """Delete a budget with its alerts, refusals and messages; unsent messages are not sent."""
         of_budget = (
             notifications.c.about_kind == About.BUDGET,
             notifications.c.about_id == budget.id,
@@ -77,33 +77,35 @@ class Budgets:
         self._connection.execute(delete(budgets).where(budgets.c.id == budget.id))
 
     def get(self, budget_id: str, *, locked: bool = False) -> Budget:
-        """The budget, held until the commit where it is `locked`; raises NotFound."""
+        """The budget, locked until the commit if `locked`; raises NotFound."""
         statement = select(*_COLUMNS).where(budgets.c.id == budget_id)
         if locked:
             statement = statement.with_for_update()
         row = self._connection.execute(statement).mappings().one_or_none()
         if row is None:
             raise NotFound(f"there is no budget {budget_id[:80]!r}; GET /v1/budgets lists them")
-        return _read(row)
+        return _from_row(row)
 
     def all(self) -> Sequence[Budget]:
-        """All of them, by name."""
+        """All budgets, by name."""
         rows = self._connection.execute(select(*_COLUMNS).order_by(budgets.c.name))
-        return list(map(_read, rows.mappings()))
+        return list(map(_from_row, rows.mappings()))
 
     def capping(self) -> Sequence[Budget]:
-        """Those that can say no."""
-        return list(map(_read, self._connection.execute(_CAPPING).mappings()))
+        """The budgets that can refuse."""
+        return list(map(_from_row, self._connection.execute(_CAPPING).mappings()))
 
     def locked(self, ids: Sequence[str]) -> Sequence[Budget]:
-        """Those, held until the commit, so that only one at a time finds out whether there is room.
-        Always in the same order, so that no two wait for each other."""
+        """Budgets by id, locked until the commit, so that only one transaction at a time checks
+        their room. They are always locked in the same order, so that no two transactions
+        deadlock."""
         statement = select(*_COLUMNS).where(budgets.c.id.in_(ids)).order_by(budgets.c.id)
         rows = self._connection.execute(statement.with_for_update())
-        return list(map(_read, rows.mappings()))
+        return list(map(_from_row, rows.mappings()))
 
     def asked_before(self, key: RequestKey) -> Budget | None:
-        """The budget that this key has led to. Raises Rejected when it came with another body."""
+        """The budget that this key has created; None for a new key. Raises Rejected if the key came
+        with another body."""
         statement = select(*_COLUMNS, budgets.c.request_digest).where(
             budgets.c.request_key == key.text
         )
@@ -112,15 +114,15 @@ class Budgets:
             return None
         if row["request_digest"] != key.digest:
             raise Rejected(ANOTHER_BODY, led_to=row["id"])
-        return _read(row)
+        return _from_row(row)
 
     def unclaimed(self, now: int, period: int) -> set[str]:
-        """Ids of those at which nobody has looked within the period."""
+        """The ids of budgets that no daemon has checked within the period."""
         due = select(budgets.c.id).where(budgets.c.checked_at <= now - period)
         return set(self._connection.execute(due).scalars())
 
     def claim(self, budget_id: str, now: int, period: int) -> bool:
-        """Whether the caller is to look at it now: nobody else did within the period."""
+        """Whether the caller is to check the budget now: no other daemon did within the period."""
         claimed = self._connection.execute(
             update(budgets)
             .where(budgets.c.id == budget_id, budgets.c.checked_at <= now - period)
@@ -129,7 +131,7 @@ class Budgets:
         return claimed.rowcount == 1
 
     def refuse(self, budget_id: str, refusal: BudgetRefusal) -> None:
-        """Remember that it said no."""
+        """Write a refusal."""
         mine = refusals.c.budget_id == budget_id
         newest = select(refusals.c.id).where(mine).order_by(refusals.c.id.desc())
         spare = newest.offset(_KEPT_REFUSALS - 1).limit(1).scalar_subquery()
@@ -140,7 +142,7 @@ class Budgets:
         )
 
     def refusals(self, budget_id: str, limit: int) -> Sequence[BudgetRefusal]:
-        """What it refused last, the latest first."""
+        """The last refusals, the latest first."""
         statement = (
             select(refusals.c.at, refusals.c.message)
             .where(refusals.c.budget_id == budget_id)
@@ -163,7 +165,7 @@ class Budgets:
             )
 
 
-def _row(budget: Budget) -> dict[str, Any]:
+def _to_row(budget: Budget) -> dict[str, Any]:
     scope = budget.scope
     key, value = scope.label or (None, None)
     return {
@@ -192,7 +194,7 @@ def _row(budget: Budget) -> dict[str, Any]:
     }
 
 
-def _read(row: RowMapping) -> Budget:
+def _from_row(row: RowMapping) -> Budget:
     label = None if row["label_key"] is None else (row["label_key"], row["label_value"])
     return Budget(
         id=row["id"],

@@ -1,4 +1,4 @@
-"""What became of all attempts, counted by what was tried and where."""
+"""Counts of the outcomes of all attempts, by hardware and zone."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ Group = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class AttemptCounts:
-    """The attempts at one kind of hardware in one zone, and what became of them.
+    """The attempts at one kind of hardware in one zone, and their outcomes.
 
-    `ready` of them came up, after `seconds_to_ready` in the middle one; of these `preempted` were
-    taken back, after `seconds_lived` in the middle one. None where there is none in the middle.
+    `ready` of them became READY, after a median of `seconds_to_ready`; `preempted` of these were
+    preempted, after a median of `seconds_lived`. A median is None if there are none.
     """
 
     project: str
@@ -56,7 +56,7 @@ class AttemptCounts:
 
 
 class Capacity:
-    """Counts attempts where they are stored; no attempt is read by itself."""
+    """Counts attempts in the database; no attempt is read by itself."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -71,21 +71,28 @@ class Capacity:
             placements.c.started_at < window.end,
             *(placements.c[name] == value for name, value in only.items()),
         ]
-        to_ready = self._medians(placements.c.ready_at - placements.c.started_at, _CAME_UP, meant)
-        lived = self._medians(placements.c.ended_at - placements.c.ready_at, _TAKEN_BACK, meant)
-        rows = self._connection.execute(_counts(meant))
-        return [
-            _read(row, to_ready.get(tuple(row[: len(_KEY)])), lived.get(tuple(row[: len(_KEY)])))
-            for row in rows
-        ]
+        to_ready = self._find_medians(
+            placements.c.ready_at - placements.c.started_at, _CAME_UP, meant
+        )
+        lived = self._find_medians(
+            placements.c.ended_at - placements.c.ready_at, _TAKEN_BACK, meant
+        )
+        found = []
+        for row in self._connection.execute(_select_counts(meant)):
+            group = tuple(row[: len(_KEY)])
+            project, *key = group
+            counts = AttemptCounts(project, HardwareKey(*key), *row[len(_KEY) :])
+            ready, seconds = to_ready.get(group), lived.get(group)
+            found.append(replace(counts, seconds_to_ready=ready, seconds_lived=seconds))
+        return found
 
-    def _medians(
+    def _find_medians(
         self,
         value: ColumnElement[Any],
         counts: ColumnElement[bool],
         meant: Sequence[ColumnElement[bool]],
     ) -> Mapping[Group, int]:
-        """The value in the middle of each group, the lower one of two."""
+        """The median of each group, the lower one of two."""
         ranked = (
             select(
                 *_KEY,
@@ -102,19 +109,19 @@ class Capacity:
         return {tuple(row[:-1]): row[-1] for row in self._connection.execute(statement)}
 
 
-def _counts(meant: Sequence[ColumnElement[bool]]) -> Select[Any]:
+def _select_counts(meant: Sequence[ColumnElement[bool]]) -> Select[Any]:
     outcome = placements.c.outcome
     return (
         select(
             *_KEY,
             func.count(),
-            _number(_CAME_UP),
+            _count_where(_CAME_UP),
             *(
-                _number(outcome == one)
-                for one in (Outcome.STOCK_OUT, Outcome.QUOTA, Outcome.DENIED)
+                _count_where(outcome == kind)
+                for kind in (Outcome.STOCK_OUT, Outcome.QUOTA, Outcome.DENIED)
             ),
-            _number(outcome.in_(_FAILED)),
-            _number(_TAKEN_BACK),
+            _count_where(outcome.in_(_FAILED)),
+            _count_where(_TAKEN_BACK),
             func.max(placements.c.started_at),
         )
         .where(*meant)
@@ -125,11 +132,5 @@ def _counts(meant: Sequence[ColumnElement[bool]]) -> Select[Any]:
     )
 
 
-def _number(of: ColumnElement[bool]) -> ColumnElement[int]:
+def _count_where(of: ColumnElement[bool]) -> ColumnElement[int]:
     return cast(func.sum(case((of, 1), else_=0)), BigInteger)
-
-
-def _read(row: Any, seconds_to_ready: int | None, seconds_lived: int | None) -> AttemptCounts:
-    project, *key = row[: len(_KEY)]
-    tried = AttemptCounts(project, HardwareKey(*key), *row[len(_KEY) :])
-    return replace(tried, seconds_to_ready=seconds_to_ready, seconds_lived=seconds_lived)

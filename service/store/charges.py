@@ -1,4 +1,4 @@
-"""Charges: the ledger beside what it is about, read as a stream however long it is."""
+"""Charges: the ledger joined with what its rows are about, read as a stream of any length."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ CHUNK = 1_000
 """Rows that are in memory at a time."""
 
 _KEPT = 10_000
-"""Intervals whose resource is remembered at most."""
+"""The largest number of intervals whose resource is cached."""
 
 Subject = tuple[str, str, str | None]
-"""What a row is about, in a key: the usage, the line of it (its generation, or the type of its
-machine), and the reservation that it was taken from."""
+"""The key of what a row is about: the usage, its line (the generation, or the type of the machine),
+and the reservation that it was taken from."""
 
 _ROW = select(
     ledger.c.usage_id,
@@ -50,7 +50,7 @@ _ROW = select(
     *(ledger.c.hour, ledger.c.charge_start, ledger.c.node_id, ledger.c.generation, ledger.c.id)
 )
 PriceOf = Callable[[str], Price | None]
-"""Answers the price of an id; None where none is known."""
+"""Returns the price of an id; None if it is unknown."""
 
 _RESOURCES = (
     select(
@@ -99,9 +99,9 @@ class Charges:
         self._attributions = Attributions(connection)
 
     def billed(self, start: int, end: int, price_of: PriceOf) -> Iterator[Charge]:
-        """What is billed in [start, end), by start and node, the machine that drives a node apart
-        from it: first the corrections of months that were closed before they were made, which are
-        billed with the month in which they were, then the charges that begin in the window.
+        """What is billed in [start, end), by start and node, with the machine that drives a node
+        apart from it. First the corrections of closed months, which are billed with the month in
+        which they were made; then the charges that begin in the window.
 
         Only a chunk is in memory at a time; the transaction has to stay open until the end.
         """
@@ -117,13 +117,13 @@ class Charges:
         for statement in (corrections, charges):
             streamed = self._connection.execution_options(yield_per=CHUNK).execute(statement)
             for chunk in streamed.partitions():
-                subjects.learn(chunk)
+                subjects.learn_chunk(chunk)
                 for row in chunk:
-                    yield _read(row, subjects, price_of)
+                    yield _to_charge(row, subjects, price_of)
 
 
 class _Subjects:
-    """What the rows of the ledger are about, read a chunk at a time and remembered for a while."""
+    """What the rows of the ledger are about, read a chunk at a time and cached."""
 
     def __init__(self, connection: Connection, attributions: Attributions) -> None:
         self._connection = connection
@@ -133,8 +133,8 @@ class _Subjects:
         self.uncertain: dict[str, tuple[tuple[int, int], ...]] = {}
         """By usage, the seconds [start, end) that are charged and may not have been used."""
 
-    def learn(self, chunk: Sequence[Any]) -> None:
-        """Have the resource and the tags of every row at hand."""
+    def learn_chunk(self, chunk: Sequence[Any]) -> None:
+        """Load the resource and the tags of every row of a chunk."""
         if len(self.resources) + len(self.tags) > _KEPT:
             self.resources.clear()
             self.tags.clear()
@@ -145,7 +145,9 @@ class _Subjects:
         unknown = {row.node_id for row in chunk if (row.node_id, row.since) not in self.tags}
         if unknown:
             for node_id, whose in self._attributions.of_each(sorted(unknown)).items():
-                self.tags.update({(node_id, one.since): tags_of(one) for one in whose})
+                self.tags.update(
+                    {(node_id, attribution.since): tags_of(attribution) for attribution in whose}
+                )
 
     def _learn_resources(self, subjects: Collection[Subject]) -> None:
         rows = self._by_id(_RESOURCES, {usage_id for usage_id, _, _ in subjects})
@@ -154,39 +156,35 @@ class _Subjects:
         ids = sorted({row.node_id for row in rows.values()})
         for attempt in self._connection.execute(_PLACEMENTS, {"ids": ids}):
             attempts.setdefault(attempt.node_id, []).append(attempt)
-        self.uncertain.update({id_: spans for id_, row in rows.items() if (spans := _unsure(row))})
+        for usage_id, row in rows.items():
+            # The seconds at either end of a usage for which it is unknown whether it ran.
+            at_start = row.start_at, row.start_hi
+            at_end = (row.end_lo, row.end_at) if None not in (row.end_lo, row.end_at) else (0, 0)
+            spans = tuple(span for span in (at_start, at_end) if span[0] < span[1])
+            if spans:
+                self.uncertain[usage_id] = spans
         for subject in subjects:
             usage_id, line, reservation_id = subject
             row = rows[usage_id]
             purchase = None if reservation_id is None else Purchase(*bought[reservation_id])
             if purchase is not None and row.node_id == purchase.id:
-                found = _unused(row, purchase)
+                found = _unused_resource(row, purchase)
             else:
-                found = _node(row, _cloud_id(row, attempts.get(row.node_id, ())), purchase)
-            self.resources[subject] = _machine(row, found) if line == row.vm else found
+                found = _node_resource(row, attempts.get(row.node_id, ()), purchase)
+            self.resources[subject] = _machine_resource(row, found) if line == row.vm else found
 
     def _by_id(self, statement: Select[Any], ids: Collection[str]) -> dict[str, Any]:
         found = self._connection.execute(statement, {"ids": sorted(ids)})
         return {row.id: row for row in found}
 
 
-def _unsure(row: Any) -> tuple[tuple[int, int], ...]:
-    """The seconds at either end of a usage in which nobody knows whether it was."""
-    at_start = row.start_at, row.start_hi
-    at_end = (row.end_lo, row.end_at) if None not in (row.end_lo, row.end_at) else (0, 0)
-    return tuple(span for span in (at_start, at_end) if span[0] < span[1])
-
-
-def _cloud_id(interval: Any, attempts: Sequence[Any]) -> str:
-    """What the cloud called the node then: it may have been placed anew since."""
-    there = [one for one in attempts if one.zone == interval.zone]
-    before = [one for one in there if one.started_at <= interval.start_at]
-    name = (before[-1] if before else there[0]).cloud_id if there else interval.cloud_id
-    return str(name) if interval.slice == WHOLE else f"{name}-{interval.slice}"
-
-
-def _node(row: Any, cloud_id: str, purchase: Purchase | None) -> Resource:
-    """A node; of where it was taken from the ledger knows better than its wish."""
+def _node_resource(row: Any, attempts: Sequence[Any], purchase: Purchase | None) -> Resource:
+    """A node as a resource; the ledger knows the reservation better than the request."""
+    there = [attempt for attempt in attempts if attempt.zone == row.zone]
+    before = [attempt for attempt in there if attempt.started_at <= row.start_at]
+    # The cloud's name of the node at that time: the node may have been placed again since.
+    name = (before[-1] if before else there[0]).cloud_id if there else row.cloud_id
+    cloud_id = str(name) if row.slice == WHOLE else f"{name}-{row.slice}"
     spec = loads(row.spec, NodeSpec)
     return Resource(
         path=Place(row.project, row.zone, cloud_id).path,
@@ -202,9 +200,9 @@ def _node(row: Any, cloud_id: str, purchase: Purchase | None) -> Resource:
     )
 
 
-def _machine(row: Any, node: Resource) -> Resource:
-    """The user's own that drives a node. What it is called nobody told us, so that it bears no name
-    of Google's, but one that says whose it is."""
+def _machine_resource(row: Any, node: Resource) -> Resource:
+    """The user's own VM that drives a node. Its real name is unknown, so its name says which node
+    it belongs to, and is none of Google's names."""
     return replace(
         node,
         path=f"tpu-steward/vm-of/{node.path}",
@@ -218,8 +216,8 @@ def _machine(row: Any, node: Resource) -> Resource:
     )
 
 
-def _unused(row: Any, purchase: Purchase) -> Resource:
-    """What of a reservation no node used."""
+def _unused_resource(row: Any, purchase: Purchase) -> Resource:
+    """The part of a reservation that no node used."""
     return Resource(
         path=purchase.path,
         name=purchase.name,
@@ -234,7 +232,7 @@ def _unused(row: Any, purchase: Purchase) -> Resource:
     )
 
 
-def _read(row: Any, subjects: _Subjects, price_of: PriceOf) -> Charge:
+def _to_charge(row: Any, subjects: _Subjects, price_of: PriceOf) -> Charge:
     usage_id, line, taken, node_id, since, start, end, key, quantity, price_id, *money = row
     charge = Charge(
         subjects.resources[usage_id, line, taken],

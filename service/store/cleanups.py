@@ -1,4 +1,4 @@
-"""The cleanup of each project: its row, the plans that were shown, and what was ended."""
+"""The cleanup of each project: its row, the plans that were shown, and the ended nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from service.store.json_columns import dumps, loads
 from service.store.tables import cleanup_history, cleanup_plans, cleanups, nodes
 
 _KEPT_SECONDS = 2 * DAY
-"""How long a plan may be applied, if it did not become stale long before."""
+"""How long a plan may be applied; most plans become stale long before."""
 
 _DOCUMENTS: dict[str, Any] = {
     "breaker": Breaker,
@@ -31,18 +31,18 @@ _DOCUMENTS: dict[str, Any] = {
     "holds": tuple[RailHold, ...],
     "waiting": tuple[Waiting, ...],
 }
-_ENDED = [cleanup_history.c[one.name] for one in fields(EndRecord)]
+_ENDED = [cleanup_history.c[field.name] for field in fields(EndRecord)]
 
 
 class Cleanups:
-    """Everything about what may be ended in a project."""
+    """Everything about ending idle nodes of a project."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def get(self, project: str, *, held: bool = False) -> Cleanup:
-        """The row of a project; an empty one, of version 0, before its first tick. Where it is
-        `held`, whoever changes it, as a pause does, waits until the commit."""
+        """The row of a project; an empty one, of version 0, before its first tick. With `held`,
+        writers of the row, such as a pause, wait until the commit."""
         statement = select(*cleanups.c).where(cleanups.c.project == project)
         statement = statement.with_for_update(read=True) if held else statement
         row = self._connection.execute(statement).mappings().one_or_none()
@@ -52,17 +52,17 @@ class Cleanups:
         return Cleanup(**{**row, **documents})
 
     def save(self, cleanup: Cleanup) -> Cleanup:
-        """Write a row over the version that was read; answers it with its new version. Raises
-        StaleVersion when someone else wrote it since."""
+        """Write a row over the version that was read; returns it with its new version. Raises
+        StaleVersion if another transaction wrote it since."""
         after = replace(cleanup, version=cleanup.version + 1)
-        row = {one.name: getattr(after, one.name) for one in fields(Cleanup)}
+        row = {field.name: getattr(after, field.name) for field in fields(Cleanup)}
         row |= {name: dumps(row[name]) for name in _DOCUMENTS}
         if cleanup.version == 0:
             try:
                 with self._connection.begin_nested():
                     self._connection.execute(insert(cleanups), row)
             except IntegrityError as error:
-                raise _stale(cleanup.project) from error
+                raise _stale_error(cleanup.project) from error
             return after
         changed = (
             update(cleanups)
@@ -70,12 +70,12 @@ class Cleanups:
             .values(**row)
         )
         if self._connection.execute(changed).rowcount != 1:
-            raise _stale(cleanup.project)
+            raise _stale_error(cleanup.project)
         return after
 
     def show(self, plan: CleanupPlan, made_by: str) -> None:
-        """Keep a plan that was shown to somebody, and forget old ones. The same plan made again is
-        the same plan."""
+        """Store a plan that was shown to a person, and delete old plans. An equal plan has the same
+        id."""
         old = cleanup_plans.c.as_of < plan.as_of - _KEPT_SECONDS
         self._connection.execute(delete(cleanup_plans).where(old))
         shown = {"as_of": plan.as_of, "plan": dumps(plan), "made_by": made_by}
@@ -89,14 +89,14 @@ class Cleanups:
         )
 
     def plan(self, plan_id: str) -> CleanupPlan | None:
-        """A plan that was shown lately; None for an id that nobody was shown."""
+        """A plan that was shown lately; None for an unknown id."""
         statement = select(cleanup_plans.c.plan).where(cleanup_plans.c.id == plan_id)
         text = self._connection.execute(statement).scalar_one_or_none()
         return None if text is None else loads(text, CleanupPlan)
 
     def end(self, ended: EndRecord) -> None:
-        """Write down what is ended. Raises Conflict where this incarnation was deleted before."""
-        row = {one.name: getattr(ended, one.name) for one in fields(EndRecord)}
+        """Write the record of an end. Raises Conflict if this incarnation was deleted before."""
+        row = {field.name: getattr(ended, field.name) for field in fields(EndRecord)}
         row["evidence"] = dumps(ended.evidence)
         try:
             with self._connection.begin_nested():
@@ -105,7 +105,7 @@ class Cleanups:
             raise Conflict(f"node {ended.name} is being deleted already") from error
 
     def begun(self, project: str, actor: str, since: int) -> Sequence[BegunEnd]:
-        """The nodes of a project that somebody began to end from `since` on, in order."""
+        """The ends in a project that an actor began from `since` on, in order."""
         statement = (
             select(cleanup_history.c.at, nodes.c.id, nodes.c.owner, nodes.c.team)
             .join(nodes, nodes.c.id == cleanup_history.c.node_id)
@@ -120,7 +120,7 @@ class Cleanups:
     def history(
         self, projects: Sequence[str], before: int, limit: int
     ) -> Sequence[tuple[int, EndRecord]]:
-        """What was ended in projects, numbered below `before` (0: all), the newest first."""
+        """The ends in projects, numbered below `before` (0: all), the newest first."""
         statement = (
             select(cleanup_history.c.id, *_ENDED)
             .where(cleanup_history.c.project.in_(projects))
@@ -130,26 +130,26 @@ class Cleanups:
         if before:
             statement = statement.where(cleanup_history.c.id < before)
         rows = self._connection.execute(statement).mappings()
-        return [(row["id"], _ended(row)) for row in rows]
+        return [(row["id"], _from_row(row)) for row in rows]
 
     def of_node(self, node_id: str) -> Sequence[EndRecord]:
-        """How a node was ended for idleness, the newest first."""
+        """The ends of a node for idleness, the newest first."""
         statement = (
             select(*_ENDED)
             .where(cleanup_history.c.node_id == node_id)
             .order_by(cleanup_history.c.id.desc())
         )
-        return [_ended(row) for row in self._connection.execute(statement).mappings()]
+        return [_from_row(row) for row in self._connection.execute(statement).mappings()]
 
 
-def _stale(project: str) -> StaleVersion:
+def _stale_error(project: str) -> StaleVersion:
     return StaleVersion(f"the cleanup of project {project} was changed by someone else just now")
 
 
-def _ended(row: RowMapping) -> EndRecord:
+def _from_row(row: RowMapping) -> EndRecord:
     return EndRecord(
         **{
-            **{one.name: row[one.name] for one in fields(EndRecord)},
+            **{field.name: row[field.name] for field in fields(EndRecord)},
             "action": Action(row["action"]),
             "evidence": loads(row["evidence"], dict[str, object]),
         }

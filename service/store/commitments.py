@@ -33,13 +33,13 @@ class Commitments:
         self._connection.execute(insert(commitments).values(**values))
 
     def take_turns(self) -> None:
-        """Let nobody else record a commitment before this transaction is over: the records that
-        stand are read first. On SQLite all writers take turns anyway."""
+        """Let no other transaction record a commitment before the end of this one: the existing
+        records are read first. On SQLite all writers take turns anyway."""
         if self._connection.dialect.name == "postgresql":
             self._connection.execute(_TURN)
 
     def withdraw(self, commitment_id: str, reason: str, now: int) -> bool:
-        """Withdraw a record; answers whether it stood until now."""
+        """Withdraw a record; returns whether it was not withdrawn before."""
         changed = self._connection.execute(
             update(commitments)
             .where(commitments.c.id == commitment_id, commitments.c.withdrawn_at.is_(None))
@@ -55,18 +55,18 @@ class Commitments:
             raise NotFound(
                 f"there is no commitment {commitment_id[:80]!r}; GET /v1/commitments lists them"
             )
-        return _read(row)
+        return _from_row(row)
 
     def all(self) -> Sequence[Commitment]:
         """Every commitment ever recorded, the latest to begin first."""
-        return [_read(row) for row in self._connection.execute(_ALL)]
+        return [_from_row(row) for row in self._connection.execute(_ALL)]
 
     def standing(self) -> Sequence[Commitment]:
         """The commitments that were not withdrawn."""
-        return [_read(row) for row in self._connection.execute(_STANDING)]
+        return [_from_row(row) for row in self._connection.execute(_STANDING)]
 
 
-def _read(row: Any) -> Commitment:
+def _from_row(row: Any) -> Commitment:
     values = dict(zip(_FIELDS, row, strict=True))
     values |= {"term": Term(values["term"]), "labels": loads(values["labels"], dict[str, str])}
     return Commitment(**values)

@@ -1,4 +1,4 @@
-"""Costs by day: rollups of the ledger that can be thrown away and made anew at any time."""
+"""Costs by day: rollups of the ledger that can be rebuilt at any time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WHO = ("team", "owner", "job")
 _WHAT = ("generation", "accelerator_type", "model", "zone", "project")
 DIMENSIONS = (*_WHO, *_WHAT)
 FINE = ("node_id", "since")
-"""What only the finer rollup knows: the node, and which of its attributions counted."""
+"""Dimensions that only the finer rollup has: the node, and the beginning of its attribution."""
 
 _KEYS: Mapping[Table, tuple[str, ...]] = {
     daily_costs: ("day", *DIMENSIONS),
@@ -48,7 +48,7 @@ Sums = tuple[int, tuple[Any, ...], int, int, int]
 """(first second, dimensions, nano-dollars, chip-seconds, nano-dollars at list price)."""
 
 _HOURS_AT_ONCE = 500
-"""A query has only so many parameters."""
+"""A statement has a limited number of parameters."""
 
 _OF_LEDGER = (
     func.sum(ledger.c.amount_nanos),
@@ -73,7 +73,7 @@ class Costs:
     def add(
         self, entries: Sequence[LedgerEntry], usage: Usage, whose: Mapping[int, Attribution]
     ) -> None:
-        """Add what was just posted, with `flush` in the same transaction."""
+        """Add what was just posted; `flush` writes the sums in the same transaction."""
         sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
         for entry in entries:
             of_day = sums[floor_to(entry.slot.hour, DAY), entry.slot.since]
@@ -106,26 +106,24 @@ class Costs:
                 row |= dict(zip(_SUMS, figures, strict=True))
 
     def flush(self) -> None:
-        """Write what was added: last of all in a transaction, and in one order for all of them, as
+        """Write the added sums: at the end of a transaction, and always in the same order, because
         many transactions write the same rows."""
+        sqlite = self._connection.dialect.name == "sqlite"
         for table, added in self._added.items():
             for key in sorted(added, key=repr):
-                self._write(table, added[key])
+                row = added[key]
+                values = {name: row[name] for name in (*_COLUMNS[table], *_SUMS)}
+                statement = (sqlite_insert if sqlite else postgresql_insert)(table).values(**values)
+                changed = {name: table.c[name] + statement.excluded[name] for name in _SUMS}
+                if "labels" in values:  # an older daemon writes days without labels
+                    changed["labels"] = statement.excluded.labels
+                self._connection.execute(
+                    statement.on_conflict_do_update(index_elements=_KEYS[table], set_=changed)
+                )
             added.clear()
 
-    def _write(self, table: Table, row: Mapping[str, Any]) -> None:
-        sqlite = self._connection.dialect.name == "sqlite"
-        values = {name: row[name] for name in (*_COLUMNS[table], *_SUMS)}
-        statement = (sqlite_insert if sqlite else postgresql_insert)(table).values(**values)
-        changed = {name: table.c[name] + statement.excluded[name] for name in _SUMS}
-        if "labels" in values:  # an older daemon, until it is stopped, writes days without them
-            changed["labels"] = statement.excluded.labels
-        self._connection.execute(
-            statement.on_conflict_do_update(index_elements=_KEYS[table], set_=changed)
-        )
-
     def rebuild(self) -> None:
-        """Make the rollups anew from the ledger: the same figures, or something is wrong."""
+        """Rebuild the rollups from the ledger. The figures must not change."""
         day = (ledger.c.hour - ledger.c.hour % DAY).label("day")
         for table, names in _COLUMNS.items():
             self._connection.execute(delete(table))
@@ -145,8 +143,8 @@ class Costs:
         at_once: bool = False,
     ) -> Sequence[Sums]:
         """(day, dimensions, nano-dollars, chip-seconds, nano-dollars at list price) for the UTC
-        days in [start, end), or for all of them `at_once`, as if they were one day that begins at
-        `start`; from the finer rollup where a dimension is one of FINE."""
+        days in [start, end). With `at_once`, all days count as one that begins at `start`. The
+        finer rollup is used if a dimension is one of FINE."""
         asked = (*dimensions, *only)
         table: Table = node_days if any(name in FINE for name in asked) else daily_costs
         who = attributions if table is node_days and any(name in _WHO for name in asked) else table
@@ -170,13 +168,13 @@ class Costs:
         return [
             (row[0], row[1:-3], int(row[-3]), int(row[-2]), int(row[-1]))
             for row in self._connection.execute(statement)
-            if row[-1] is not None  # what sums nothing up at once is one row of nothing
+            if row[-1] is not None  # `at_once` without any rows is one row of NULLs
         ]
 
     def by_hour(
         self, hours: Sequence[int], dimensions: Sequence[str], only: Mapping[str, Sequence[str]]
     ) -> Iterator[Sums]:
-        """The same as `by_day` for single hours, given by their first seconds, from the ledger."""
+        """The rows of `sum_by_day` for single hours (their first seconds), from the ledger."""
         columns = [ledger.c[name] for name in dimensions]
         statement = select(ledger.c.hour, *columns, *_OF_LEDGER).group_by(ledger.c.hour, *columns)
         for name, values in only.items():

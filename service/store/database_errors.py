@@ -1,4 +1,4 @@
-"""What is wrong with the database, in one line that says what to do."""
+"""Describes errors of the database in one line that says what to do."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BY_CODE = {
     "XX002": "an index of the database is damaged; run in the database: REINDEX DATABASE",
     "25006": f"{_READ_ONLY}, and leave default_transaction_read_only off",
 }
-"""By the name of SQLite's error, or of the error that it is a kind of; by PostgreSQL's SQLSTATE."""
+"""Advice by SQLite's error name, or the name of its group, and by PostgreSQL's SQLSTATE."""
 
 _BUSY = (
     "the database took too long to answer; try again",
@@ -59,16 +59,16 @@ _ADVICE = (
 
 
 _TWO_AT_ONCE = {"40001", "40P01"}
-"""PostgreSQL gave up one of several transactions: they waited in a circle, or what it had read was
+"""PostgreSQL aborted one of several transactions: they deadlocked, or rows that it had read were
 changed meanwhile."""
 
 
 @contextmanager
 def told_apart() -> Iterator[None]:
-    """Turn what the database's driver raises into our words.
+    """Translate the errors of the database driver.
 
-    A row that someone else wrote first is StaleVersion, a database that cannot be used is
-    StoreUnavailable; errors in the program pass as they are.
+    A row that another transaction wrote first is StaleVersion, a database that cannot be used is
+    StoreUnavailable. Errors in the program pass unchanged.
     """
     try:
         yield
@@ -79,19 +79,26 @@ def told_apart() -> Iterator[None]:
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", "") in _TWO_AT_ONCE:
             raise StaleVersion("two transactions wrote the same rows at once") from error
-        advice = _advice(error)
+        advice = _find_advice(error)
         if advice is None:
             raise
         raise StoreUnavailable(advice) from error
 
 
 def is_busy(error: StoreUnavailable) -> bool:
-    """Whether the database works, and only others were faster."""
+    """Whether the database works, and only other writers were faster."""
     return str(error) in _BUSY
 
 
-def _advice(error: DBAPIError) -> str | None:
-    found = _coded(error.orig)
+def _find_advice(error: DBAPIError) -> str | None:
+    """What to do about an error; None if it is an error in the program."""
+    state = getattr(error.orig, "sqlstate", None)
+    if state is not None:
+        found = _BY_CODE.get(state)
+    else:
+        name = getattr(error.orig, "sqlite_errorname", None) or ""
+        kind = "_".join(name.split("_")[:2])  # SQLITE_IOERR_WRITE is one of SQLITE_IOERR
+        found = _BY_CODE.get(name) or _BY_CODE.get(kind)
     if found is not None:
         return found
     cause = str(error.orig)
@@ -104,13 +111,3 @@ def _advice(error: DBAPIError) -> str | None:
             " is right"
         )
     return None
-
-
-def _coded(cause: object) -> str | None:
-    """What the error's code says; None where that says nothing of its own."""
-    state = getattr(cause, "sqlstate", None)
-    if state is not None:
-        return _BY_CODE.get(state)
-    name = getattr(cause, "sqlite_errorname", None) or ""
-    kind = "_".join(name.split("_")[:2])  # SQLITE_IOERR_WRITE is one of SQLITE_IOERR
-    return _BY_CODE.get(name) or _BY_CODE.get(kind)

@@ -1,4 +1,4 @@
-"""Engines for SQLite and PostgreSQL, each set up so that a transaction is one."""
+"""Engines for SQLite and PostgreSQL, with real transactions on both."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def parse_url(text: str) -> URL:
 
 
 CONNECTIONS = 16
-"""Connections of one process: as many as it works on at once, so that none waits for another, and
-the last used is used next, as its cache is the warmest."""
+"""Connections of one process: as many as it works on at once, so that no work waits for a
+connection. The last used connection is used next, because its cache is the warmest."""
 
 
 _SESSION = {
@@ -44,8 +44,8 @@ _SESSION = {
     "lock_timeout": "10s",
     "idle_in_transaction_session_timeout": "300s",
 }
-"""Limits of a session of PostgreSQL: what takes longer is given up by the database, so that what
-hangs holds its locks no longer."""
+"""Limits of a PostgreSQL session: the database aborts what takes longer, so that a hanging session
+releases its locks."""
 _NETWORK = {
     "connect_timeout": 5,
     "keepalives_idle": 30,
@@ -53,7 +53,7 @@ _NETWORK = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-"""A database that is gone without a word is noticed within a minute."""
+"""A database that disappears silently is noticed within a minute."""
 
 
 def make_engine(
@@ -63,40 +63,35 @@ def make_engine(
     is_patient: bool = False,
     counts: bool = True,
 ) -> Engine:
-    """An engine for the address. With `is_patient`, statements may take as long as they want.
-    `counts` says that writes are counted, so that kept figures are worked out anew after them; a
-    migration may write before there is anything to count in.
+    """An engine for the address. With `is_patient`, statements have no time limit. `counts` says
+    that writes are counted, so that cached figures are computed again after them; a migration may
+    write before the counters exist.
 
     SQLite's writers begin IMMEDIATE: a transaction that found out only at its first write that
-    another one was faster would fail, whatever the timeout. What fails is told without its
-    parameters: errors go to the log, and a parameter may be a secret.
+    another one was faster would fail, whatever the timeout. Errors hide their parameters: errors
+    are logged, and a parameter may be a secret.
     """
     url = parse_url(address)
     if url.get_backend_name() == "sqlite":
-        engine = _sqlite(url, pool_size)
+        engine = _make_sqlite_engine(url, pool_size)
     else:
-        engine = _postgresql(url, pool_size, is_patient=is_patient)
+        engine = create_engine(
+            url,
+            pool_size=pool_size,
+            max_overflow=0,
+            pool_use_lifo=True,
+            pool_pre_ping=True,
+            hide_parameters=True,
+            connect_args=_NETWORK,
+        )
+        if not is_patient:
+            event.listen(engine, "connect", _limit_session)
     if counts:
         count_writes(engine)
     return engine
 
 
-def _postgresql(url: URL, pool_size: int, *, is_patient: bool) -> Engine:
-    engine = create_engine(
-        url,
-        pool_size=pool_size,
-        max_overflow=0,
-        pool_use_lifo=True,
-        pool_pre_ping=True,
-        hide_parameters=True,
-        connect_args=_NETWORK,
-    )
-    if not is_patient:
-        event.listen(engine, "connect", _limit)
-    return engine
-
-
-def _limit(connection: Any, _record: object) -> None:
+def _limit_session(connection: Any, _record: object) -> None:
     connection.autocommit = True  # else a rollback would undo it
     with connection.cursor() as cursor:
         for name, limit in _SESSION.items():
@@ -105,18 +100,24 @@ def _limit(connection: Any, _record: object) -> None:
 
 
 def reading(engine: Engine) -> Engine:
-    """The same pool for transactions that only read, all of whose statements see one instant.
+    """The same pool for transactions that only read, all of whose statements see one snapshot.
 
-    On SQLite they wait for no writer.
+    On SQLite they do not wait for writers.
     """
     if engine.dialect.name == "sqlite":
         return engine.execution_options(sqlite_begin="DEFERRED")
     return engine.execution_options(isolation_level="REPEATABLE READ")
 
 
-def _sqlite(url: URL, pool_size: int) -> Engine:
+def _make_sqlite_engine(url: URL, pool_size: int) -> Engine:
     if url.database and url.database != ":memory:" and not url.database.startswith("file:"):
-        _make_folder(Path(url.database).parent)
+        folder = Path(url.database).parent
+        try:
+            folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"the database's folder {folder} cannot be made: {error.strerror}"
+            ) from None
         _keep_private(Path(url.database))
     engine = create_engine(
         url,
@@ -126,43 +127,34 @@ def _sqlite(url: URL, pool_size: int) -> Engine:
         hide_parameters=True,
         connect_args={"check_same_thread": False},
     )
-    event.listen(engine, "connect", _set_up)
-    event.listen(engine, "begin", _begin)
+    event.listen(engine, "connect", _set_pragmas)
+    event.listen(engine, "begin", _begin_transaction)
     return engine
 
 
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreUnavailable(
-            f"the database's folder {folder} cannot be made: {error.strerror}"
-        ) from None
-
-
 def _keep_private(file: Path) -> None:
-    """Let nobody but its owner read the database: it holds the secrets that sign webhooks.
+    """Let only the owner read the database file: it has the secrets that sign webhooks.
 
-    SQLite gives the files beside it the mode of the first. What cannot be made or changed is told
-    better when SQLite opens it. A file that is there is not opened: to close it again would drop
-    the locks that SQLite holds on it in this process, and another process would then remove the
-    log that is still written to.
+    SQLite gives the files beside it the mode of the first. A file that cannot be created or changed
+    is reported better when SQLite opens it. An existing file is not opened here: closing it would
+    drop the locks that SQLite holds on it in this process, and another process would then remove
+    the log that is still in use.
     """
     with suppress(OSError):
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, _FILE_MODE))
-    for one in (file, Path(f"{file}-wal"), Path(f"{file}-shm")):
+    for path in (file, Path(f"{file}-wal"), Path(f"{file}-shm")):
         with suppress(OSError):
-            mode = one.stat().st_mode
+            mode = path.stat().st_mode
             if mode & _OTHERS:
-                one.chmod(mode & ~_OTHERS & 0o777)
+                path.chmod(mode & ~_OTHERS & 0o777)
 
 
-def _set_up(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # the driver shall not begin anything by itself
+def _set_pragmas(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # the driver must not begin transactions by itself
     for pragma in _PRAGMAS:
         connection.execute(f"pragma {pragma}")
 
 
-def _begin(connection: Any) -> None:
+def _begin_transaction(connection: Any) -> None:
     mode = connection.get_execution_options().get("sqlite_begin", "IMMEDIATE")
     connection.exec_driver_sql(f"BEGIN {mode}")

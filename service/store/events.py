@@ -1,4 +1,4 @@
-"""Events: the story of every node, only added to."""
+"""Events: the history of every node. Append-only."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from service.store.tables import events
 
 
 class Events:
-    """Sentences about nodes, numbered in the order in which they were written."""
+    """Sentences about nodes, numbered in the order of writing."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, *told: Event) -> None:
-        """Write events down."""
+        """Write events."""
         for event in told:
             self._connection.execute(
                 insert(events).values(
@@ -40,7 +40,7 @@ class Events:
             .order_by(events.c.id)
             .limit(limit)
         )
-        return [(row.id, _read(row)) for row in self._connection.execute(statement)]
+        return [(row.id, _from_row(row)) for row in self._connection.execute(statement)]
 
     def of_kind(self, node_id: str, kind: str, since: int) -> Sequence[Event]:
         """The events of a kind that happened to a node since an instant, oldest first."""
@@ -49,10 +49,10 @@ class Events:
             .where(events.c.node_id == node_id, events.c.kind == kind, events.c.at >= since)
             .order_by(events.c.id)
         )
-        return list(map(_read, self._connection.execute(statement)))
+        return list(map(_from_row, self._connection.execute(statement)))
 
 
-def _read(row: Any) -> Event:
+def _from_row(row: Any) -> Event:
     return Event(
         row.node_id, row.at, row.kind, row.message, row.actor, loads(row.facts, dict[str, object])
     )

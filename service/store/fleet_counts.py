@@ -13,14 +13,14 @@ from service.store.tables import nodes, usage
 _WANTED_SINCE = func.coalesce(
     nodes.c.delete_requested_at, case((nodes.c.replacing, nodes.c.replacing_since))
 )
-"""The same as `service.domain.nodes.deletion.wanted_since`."""
+"""The SQL form of `service.domain.nodes.deletion.wanted_since`."""
 
 _OVERDUE = (
     nodes.c.ended_at.is_(None),
     nodes.c.alarmed_at.is_not(None),
     _WANTED_SINCE.is_not(None),
 )
-"""The same as `service.domain.nodes.deletion.overdue_since`."""
+"""The SQL form of `service.domain.nodes.deletion.overdue_since`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class FleetCount:
 
 @dataclass(frozen=True, slots=True)
 class RunningCount:
-    """Nodes that are billed now at one price, and the machines of their users that drive them."""
+    """Nodes that are billed now at one price, and their users' machines that drive them."""
 
     sku: Sku
     vm: Sku | None
@@ -49,8 +49,9 @@ class RunningCount:
 
 @dataclass(frozen=True, slots=True)
 class OverdueDeletion:
-    """A node whose deletion was asked for at `asked_at` and has not come to its end, so that a
-    human was told; `replacing` where it goes so that another can be made. Whole UTC seconds."""
+    """A node whose deletion was requested at `asked_at` and has not ended, so that a person was
+    notified. `replacing` says that the node is deleted to create another. Instants are UTC
+    seconds."""
 
     node_id: str
     name: str
@@ -61,13 +62,13 @@ class OverdueDeletion:
 
 
 class FleetCounts:
-    """Counts over everything alive."""
+    """Counts over all live nodes."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def counts(self) -> Sequence[FleetCount]:
-        """Live nodes by state and by what people watch."""
+        """Live nodes by state, generation, model, zone and team."""
         columns = (nodes.c.state, nodes.c.generation, nodes.c.model, nodes.c.zone, nodes.c.team)
         statement = (
             select(*columns, func.count(), cast(func.sum(nodes.c.chips), BigInteger))
@@ -78,7 +79,7 @@ class FleetCounts:
         return [FleetCount(*row) for row in self._connection.execute(statement)]
 
     def overdue(self, limit: int) -> tuple[int, Sequence[OverdueDeletion]]:
-        """How many deletions are overdue, and the oldest of them."""
+        """The number of overdue deletions, and the oldest of them."""
         columns = (nodes.c.id, nodes.c.name, nodes.c.state, nodes.c.zone)
         statement = (
             select(
@@ -98,7 +99,7 @@ class FleetCounts:
         return self._connection.execute(statement).scalar_one()
 
     def running(self) -> Sequence[RunningCount]:
-        """What is billed now of nodes, by what is priced."""
+        """The nodes that are billed now, by price."""
         pool = case(
             (
                 usage.c.model == RESERVED,

@@ -1,9 +1,8 @@
-"""Forecasts: what was said on each day of a period, and after it what it came to."""
+"""Forecasts as they were made on each day of a period, and the actual cost after it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from sqlalchemy import Connection, select, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
@@ -21,8 +20,23 @@ class Forecasts:
         self._connection = connection
 
     def add(self, snapshots: Iterable[Snapshot]) -> None:
-        """Write down what was forecast; what was said before on the same day stays."""
-        rows = list(map(_row, snapshots))
+        """Write forecasts; an earlier forecast of the same day stays."""
+        rows = [
+            {
+                "scope": snapshot.scope,
+                "start_at": snapshot.window.start,
+                "day": snapshot.day,
+                "end_at": snapshot.window.end,
+                "made_at": snapshot.made_at,
+                "low_nanos": snapshot.band.low,
+                "mid_nanos": snapshot.band.mid,
+                "high_nanos": snapshot.band.high,
+                "method": snapshot.method,
+                "actual_nanos": snapshot.actual,
+                "scored_at": snapshot.scored_at,
+            }
+            for snapshot in snapshots
+        ]
         if not rows:
             return
         sqlite = self._connection.dialect.name == "sqlite"
@@ -30,12 +44,12 @@ class Forecasts:
         self._connection.execute(statement.on_conflict_do_nothing(), rows)
 
     def taken(self, day: int) -> bool:
-        """Whether it was written down on that UTC day."""
+        """Whether forecasts were written on that UTC day."""
         statement = select(forecasts.c.day).where(forecasts.c.day == day).limit(1)
         return self._connection.execute(statement).first() is not None
 
     def of(self, window: Window, scope: str | None = None) -> Sequence[Snapshot]:
-        """What was said of a period, of one scope or of all, in the order of scopes and days."""
+        """The forecasts of a period, of one scope or of all, by scope and day."""
         statement = (
             select(forecasts)
             .where(forecasts.c.start_at == window.start, forecasts.c.end_at == window.end)
@@ -43,10 +57,22 @@ class Forecasts:
         )
         if scope is not None:
             statement = statement.where(forecasts.c.scope == scope)
-        return [_read(row) for row in self._connection.execute(statement)]
+        return [
+            Snapshot(
+                scope=row.scope,
+                window=Window(row.start_at, row.end_at),
+                day=row.day,
+                made_at=row.made_at,
+                band=Band(row.low_nanos, row.mid_nanos, row.high_nanos),
+                method=Method(row.method),
+                actual=row.actual_nanos,
+                scored_at=row.scored_at,
+            )
+            for row in self._connection.execute(statement)
+        ]
 
     def score(self, snapshot: Snapshot, actual: int, now: int) -> None:
-        """Write down what it came to, as far as is known now."""
+        """Write the actual cost, as far as it is known now."""
         self._connection.execute(
             update(forecasts)
             .where(
@@ -56,32 +82,3 @@ class Forecasts:
             )
             .values(actual_nanos=actual, scored_at=now)
         )
-
-
-def _row(one: Snapshot) -> dict[str, Any]:
-    return {
-        "scope": one.scope,
-        "start_at": one.window.start,
-        "day": one.day,
-        "end_at": one.window.end,
-        "made_at": one.made_at,
-        "low_nanos": one.band.low,
-        "mid_nanos": one.band.mid,
-        "high_nanos": one.band.high,
-        "method": one.method,
-        "actual_nanos": one.actual,
-        "scored_at": one.scored_at,
-    }
-
-
-def _read(row: Any) -> Snapshot:
-    return Snapshot(
-        scope=row.scope,
-        window=Window(row.start_at, row.end_at),
-        day=row.day,
-        made_at=row.made_at,
-        band=Band(row.low_nanos, row.mid_nanos, row.high_nanos),
-        method=Method(row.method),
-        actual=row.actual_nanos,
-        scored_at=row.scored_at,
-    )

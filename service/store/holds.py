@@ -1,4 +1,4 @@
-"""Holds: what is set aside for nodes that have not ended, and what the ledger holds beside it."""
+"""Holds: what is set aside for nodes that have not ended, and what the ledger holds of them."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ from service.store.json_columns import dumps
 from service.store.tables import attributions, daily_costs, holds, ledger, node_days, nodes, usage
 
 
-def _unposted(node_id: ColumnElement[str]) -> ScalarSelect[int]:
-    """Where the part of a node's usage begins that the ledger does not hold yet."""
+def _unposted_since(node_id: ColumnElement[str]) -> ScalarSelect[int]:
+    """The end of the posted part of a node's usage; NULL if everything is posted."""
     is_open = or_(usage.c.end_at.is_(None), usage.c.dirty)
     statement = select(func.min(usage.c.posted_until)).where(usage.c.node_id == node_id, is_open)
     return statement.scalar_subquery()
@@ -53,36 +53,36 @@ _HOLD = (
     nodes.c.asked,
     nodes.c.state,
     nodes.c.ready_at,
-    _unposted(nodes.c.id),
+    _unposted_since(nodes.c.id),
     holds.c.placed_at,
 )
 _LATELY = select(attributions.c.node_id).where(
     attributions.c.since > 0, attributions.c.since > bindparam("lately", type_=BigInteger)
 )
 _ANY_LATELY = _LATELY.limit(1)
-_ASKED = {one.value: one for one in Asked}
+_ASKED = {asked.value: asked for asked in Asked}
 _SAID = ("project", "team", "owner", "job")
 
 
-def _upsert(statement: sqlite.Insert | postgresql.Insert) -> Executable:
+def _make_upsert(statement: sqlite.Insert | postgresql.Insert) -> Executable:
     new = {name: statement.excluded[name] for name in ("rate_nanos", "ttl_seconds", "placed_at")}
     return statement.on_conflict_do_update(index_elements=["node_id"], set_=new)
 
 
 _PLACE: Mapping[str, Executable] = {
-    "sqlite": _upsert(sqlite.insert(holds)),
-    "postgresql": _upsert(postgresql.insert(holds)),
+    "sqlite": _make_upsert(sqlite.insert(holds)),
+    "postgresql": _make_upsert(postgresql.insert(holds)),
 }
 
 
 class Holds:
-    """One row for each node that was asked for; it counts until the node has ended."""
+    """One row for each requested node; it counts until the node has ended."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def place(self, hold: Hold, now: int) -> None:
-        """Set aside what a node may cost, in place of what was set aside for it before."""
+        """Set aside what a node may cost; replaces its earlier hold."""
         rate = None if hold.rate is None else min(hold.rate, MAX_NANOS)
         values = {
             "node_id": hold.node_id,
@@ -93,8 +93,8 @@ class Holds:
         self._connection.execute(_PLACE[self._connection.dialect.name], values)
 
     def raise_rate(self, node_id: str, rate: int) -> None:
-        """Set aside at least `rate` nano-dollars an hour for a node. Its time to live stays as it
-        is stored, whoever changes that meanwhile."""
+        """Set aside at least `rate` nano-dollars an hour for a node. The stored time to live stays,
+        even if another transaction changes it meanwhile."""
         is_lower = or_(holds.c.rate_nanos.is_(None), holds.c.rate_nanos < rate)
         self._connection.execute(
             update(holds)
@@ -103,12 +103,13 @@ class Holds:
         )
 
     def open(self, scopes: Sequence[Scope]) -> Sequence[tuple[Hold, tuple[bool, ...], bool]]:
-        """Those that count in any of the scopes: the hold, whether it does in each, and whether it
-        was ever placed; for one that was not, rate and time to live are not known here."""
-        conditions = [_of_node(scope) for scope in scopes]
-        return self._read(select(*_HOLD, *conditions), or_(*conditions))
+        """The holds that count in any of the scopes: the hold, whether it counts in each scope, and
+        whether it was ever placed. The rate and the time to live of a hold that was never placed
+        are unknown here."""
+        conditions = [_counts_node(scope) for scope in scopes]
+        return self._read_holds(select(*_HOLD, *conditions), or_(*conditions))
 
-    def _read(
+    def _read_holds(
         self, columns: Select[Any], condition: ColumnElement[bool]
     ) -> Sequence[tuple[Hold, tuple[bool, ...], bool]]:
         statement = columns.select_from(
@@ -124,38 +125,38 @@ class Holds:
         ]
 
     def moved(self, since: int) -> Sequence[tuple[Hold, tuple[bool, ...], bool]]:
-        """Those of nodes that are charged to somebody else since then, and of which somebody before
-        owes what is not posted yet, as `open` answers them."""
+        """The holds of nodes whose payer changed since then while an earlier payer has usage that
+        is not posted; the same tuples as in `list_open`."""
         if self._connection.execute(_ANY_LATELY, {"lately": since}).first() is None:
-            return ()  # as nearly always, and it is asked before each node
-        later = _LATELY.where(attributions.c.since > _unposted(attributions.c.node_id))
-        return self._read(select(*_HOLD), nodes.c.id.in_(later.params(lately=since)))
+            return ()  # the usual case; this is called for each new node
+        later = _LATELY.where(attributions.c.since > _unposted_since(attributions.c.node_id))
+        return self._read_holds(select(*_HOLD), nodes.c.id.in_(later.params(lately=since)))
 
     def placed(self, project: str) -> Sequence[Hold]:
-        """Those of a project that were placed and count."""
+        """The holds of a project that were placed and count."""
         return [hold for hold, _, placed in self.open([Scope(project=project)]) if placed]
 
     def posted(self, scope: Scope, window: Window) -> int:
-        """Nano-dollars that the ledger holds for a window. The hour in which it begins counts as a
-        whole where a time zone cuts it: that can only say too much."""
+        """Nano-dollars that the ledger holds for a window. An hour that a time zone cuts counts as
+        a whole at the beginning: the sum can only be too large."""
         first, last = -(-window.start // DAY) * DAY, floor_to(window.end, DAY)
         if first >= last:
-            return self._sum([_hours(scope, floor_to(window.start, HOUR), window.end)])
-        parts = [_days(scope, first, last)]
+            return self._sum_parts([_select_hours(scope, floor_to(window.start, HOUR), window.end)])
+        parts = [_select_days(scope, first, last)]
         if window.start < first:
-            parts.append(_hours(scope, floor_to(window.start, HOUR), first))
+            parts.append(_select_hours(scope, floor_to(window.start, HOUR), first))
         if last < window.end:
-            parts.append(_hours(scope, last, window.end))
-        return self._sum(parts)
+            parts.append(_select_hours(scope, last, window.end))
+        return self._sum_parts(parts)
 
-    def _sum(self, parts: Sequence[Select[Any]]) -> int:
-        """What all of them come to, in one question."""
+    def _sum_parts(self, parts: Sequence[Select[Any]]) -> int:
+        """The total of all parts, in one statement."""
         statement = select(*(part.scalar_subquery() for part in parts))
-        return sum(int(one or 0) for one in self._connection.execute(statement).one())
+        return sum(int(total or 0) for total in self._connection.execute(statement).one())
 
 
-def _of_node(scope: Scope) -> ColumnElement[bool]:
-    """Whether a node counts, as it is charged now."""
+def _counts_node(scope: Scope) -> ColumnElement[bool]:
+    """Whether a node counts, by its current payer."""
     pairs = (
         (nodes.c.project, scope.project),
         (nodes.c.payer_team, scope.team),
@@ -164,31 +165,31 @@ def _of_node(scope: Scope) -> ColumnElement[bool]:
     )
     found = [column == value for column, value in pairs if value is not None]
     if scope.label is not None:
-        found.append(_mentions(nodes.c.payer_labels, scope.label))
+        found.append(_has_label(nodes.c.payer_labels, scope.label))
     return and_(literal(value=True), *found)
 
 
-def _days(scope: Scope, start: int, end: int) -> Select[Any]:
-    """By the rollup; the finer one where a label has to be looked at."""
+def _select_days(scope: Scope, start: int, end: int) -> Select[Any]:
+    """The daily rollup; the finer one if a label is compared."""
     table = daily_costs if scope.label is None else node_days
     within = table.c.day >= start, table.c.day < end
     if scope.label is None:
-        return _summed(scope, table, table, table).where(*within)
+        return _select_sum(scope, table, table, table).where(*within)
     of_people = any(getattr(scope, name) is not None for name in _SAID if name != "project")
     source = attributed(table) if of_people else table
-    labelled = _mentions(table.c.labels, scope.label)
-    return _summed(scope, table, source, attributions).where(*within, labelled)
+    labelled = _has_label(table.c.labels, scope.label)
+    return _select_sum(scope, table, source, attributions).where(*within, labelled)
 
 
-def _hours(scope: Scope, start: int, end: int) -> Select[Any]:
+def _select_hours(scope: Scope, start: int, end: int) -> Select[Any]:
     within = ledger.c.hour >= start, ledger.c.hour < end
     if scope.label is None:
-        return _summed(scope, ledger, ledger, ledger).where(*within)
-    labelled = _mentions(attributions.c.labels, scope.label)
-    return _summed(scope, ledger, attributed(ledger), ledger).where(*within, labelled)
+        return _select_sum(scope, ledger, ledger, ledger).where(*within)
+    labelled = _has_label(attributions.c.labels, scope.label)
+    return _select_sum(scope, ledger, attributed(ledger), ledger).where(*within, labelled)
 
 
-def _summed(scope: Scope, table: Table, source: FromClause, who: Table) -> Select[Any]:
+def _select_sum(scope: Scope, table: Table, source: FromClause, who: Table) -> Select[Any]:
     statement = select(func.sum(table.c.amount_nanos)).select_from(source)
     for name in _SAID:
         value = getattr(scope, name)
@@ -198,15 +199,16 @@ def _summed(scope: Scope, table: Table, source: FromClause, who: Table) -> Selec
     return statement
 
 
-def _mentions(labels: ColumnElement[str], label: tuple[str, str]) -> ColumnElement[bool]:
-    """Labels are kept as one JSON text in which a pair is always spelled the same."""
+def _has_label(labels: ColumnElement[str], label: tuple[str, str]) -> ColumnElement[bool]:
+    """Whether the labels contain a pair. Labels are one JSON text in which a pair is always spelled
+    the same."""
     key, value = label
     return _Holding(labels, literal(f"{dumps(key)}:{dumps(value)}"))
 
 
 class _Holding(FunctionElement[bool]):
-    """Whether a text holds another, letter by letter: LIKE is slower, and on SQLite it takes small
-    letters for capital ones."""
+    """Whether a text contains another, case-sensitive. LIKE is slower, and ignores case on
+    SQLite."""
 
     type = Boolean()
     inherit_cache = True

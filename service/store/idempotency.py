@@ -1,4 +1,4 @@
-"""Idempotency keys: the same wish told twice is one wish."""
+"""Idempotency keys: repeated requests with one key are one request."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ ANOTHER_BODY = "this Idempotency-Key was used with another body; use a new key f
 
 
 class IdempotencyKeys:
-    """What a caller's key led to; each kind of wish, and each caller, has a scope of its own."""
+    """The result of each key. Each kind of request, and each caller, has its own scope."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def find(self, scope: str, key: RequestKey) -> str | None:
-        """The id of what the key led to, None when it is new.
+        """The id of the key's result; None for a new key.
 
-        Raises Rejected when it came with another body before.
+        Raises Rejected if the key came with another body before.
         """
         statement = select(idempotency_keys.c.body_digest, idempotency_keys.c.led_to).where(
             idempotency_keys.c.scope == scope, idempotency_keys.c.key == key.text
@@ -33,7 +33,7 @@ class IdempotencyKeys:
         return str(row.led_to)
 
     def add(self, scope: str, key: RequestKey, led_to: str, now: int) -> None:
-        """Remember where the key led, in the transaction that writes what it led to."""
+        """Write the key's result, in the transaction that writes the result itself."""
         self._connection.execute(
             insert(idempotency_keys).values(
                 scope=scope,

@@ -1,4 +1,4 @@
-"""The courses of nodes, with the signals that decide them, and the rollups of those signals."""
+"""The idle courses of nodes with their signals, and the rollups of those signals."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from service.store.json_columns import dumps, loads
 from service.store.tables import idle_courses, idle_rollups, nodes
 
 VALUES_SECONDS = 30 * DAY
-"""How long the values of signals are kept; the levels, by which cost is divided, stay longer."""
+"""How long the values of signals are kept; the levels, which divide the costs, stay longer."""
 
 ROLLUP_SECONDS = 400 * DAY
 
-_COURSE = [one.name for one in fields(IdleCourse)]
+_COURSE = [part.name for part in fields(IdleCourse)]
 _LIVE = select(nodes.c.id).where(
     nodes.c.project == bindparam("project"), nodes.c.ended_at.is_(None)
 )
@@ -37,13 +37,19 @@ _VERSIONS = select(idle_courses.c.node_id, idle_courses.c.version).where(
 _SAVE = (
     update(idle_courses)
     .where(idle_courses.c.node_id == bindparam("of"), idle_courses.c.version == bindparam("over"))
-    .values({one.name: bindparam(one.name) for one in idle_courses.c if one.name != "node_id"})
+    .values(
+        {
+            column.name: bindparam(column.name)
+            for column in idle_courses.c
+            if column.name != "node_id"
+        }
+    )
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """`Signals` as a document: JSON has no pairs for keys."""
+    """`Signals` as a document: JSON keys cannot be pairs."""
 
     tracks: dict[str, SignalTrack]
     hosts: dict[int, Host]
@@ -54,7 +60,7 @@ class _Stored:
 
 
 class IdleCourses:
-    """Where each node is on its course; one row for each, guarded by its version."""
+    """The idle course of each node; one row for each, guarded by its version."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -62,8 +68,8 @@ class IdleCourses:
     def of_project(
         self, project: str, known: Mapping[str, WatchedNode]
     ) -> Mapping[str, WatchedNode]:
-        """The courses of all live nodes of a project, by node. Those that are `known` in their
-        present version are not read again."""
+        """The courses of all live nodes of a project, by node. Courses that are `known` in their
+        current version are not read again."""
         rows = self._connection.execute(_VERSIONS, {"project": project}).all()
         found: dict[str, WatchedNode] = {}
         changed: list[str] = []
@@ -76,49 +82,56 @@ class IdleCourses:
         return found | self.many(changed)
 
     def many(self, ids: Iterable[str]) -> dict[str, WatchedNode]:
-        """The courses of several nodes, of those that were looked at."""
+        """The courses of several nodes, by id; nodes that were never looked at are left out."""
         wanted, found = list(ids), dict[str, WatchedNode]()
         for first in range(0, len(wanted), 500):
             some = idle_courses.c.node_id.in_(wanted[first : first + 500])
             for row in self._connection.execute(select(*idle_courses.c).where(some)).mappings():
-                found[row["node_id"]] = _read(row)
+                found[row["node_id"]] = _from_row(row)
         return found
 
     def get(self, node_id: str) -> WatchedNode | None:
-        """The course of a node, also after its end; None for one that was never looked at."""
+        """The course of a node, also after its end; None for a node that was never looked at."""
         statement = select(*idle_courses.c).where(idle_courses.c.node_id == node_id)
         row = self._connection.execute(statement).mappings().one_or_none()
-        return None if row is None else _read(row)
+        return None if row is None else _from_row(row)
 
     def save(self, watched: Iterable[WatchedNode]) -> Sequence[WatchedNode]:
-        """Write courses over the versions that were read, 0 for new ones; answers them with their
-        new versions. Raises StaleVersion when someone else wrote any of them since."""
+        """Write courses over the versions that were read, 0 for new ones; returns them with their
+        new versions. Raises StaleVersion if another transaction wrote any of them since."""
         before = list(watched)
         after = [
-            replace(one, course=replace(one.course, version=one.course.version + 1))
-            for one in before
+            replace(
+                watched_node,
+                course=replace(watched_node.course, version=watched_node.course.version + 1),
+            )
+            for watched_node in before
         ]
-        new = [_row(one) for one in after if one.course.version == 1]
+        new = [_to_row(watched_node) for watched_node in after if watched_node.course.version == 1]
         old = [
-            {**_row(one), "of": one.course.node_id, "over": one.course.version - 1}
-            for one in after
-            if one.course.version > 1
+            {
+                **_to_row(watched_node),
+                "of": watched_node.course.node_id,
+                "over": watched_node.course.version - 1,
+            }
+            for watched_node in after
+            if watched_node.course.version > 1
         ]
         try:
             if new:
                 self._connection.execute(insert(idle_courses), new)
         except IntegrityError as error:
-            raise _stale() from error
+            raise _stale_error() from error
         if old and self._connection.execute(_SAVE, old).rowcount != len(old):
-            raise _stale()
+            raise _stale_error()
         return after
 
 
-def _stale() -> StaleVersion:
+def _stale_error() -> StaleVersion:
     return StaleVersion("the course of a node was changed by someone else just now")
 
 
-def _row(one: WatchedNode) -> dict[str, Any]:
+def _to_row(one: WatchedNode) -> dict[str, Any]:
     course, signals = one.course, one.signals
     tracks = {f"{worker}:{kind}": track for (worker, kind), track in signals.tracks.items()}
     stored = _Stored(
@@ -139,7 +152,7 @@ def _row(one: WatchedNode) -> dict[str, Any]:
     }
 
 
-def _read(row: RowMapping) -> WatchedNode:
+def _from_row(row: RowMapping) -> WatchedNode:
     course = {name: row[name] for name in _COURSE}
     told = course["told"]
     stored = loads(row["signals"], _Stored)
@@ -153,7 +166,11 @@ def _read(row: RowMapping) -> WatchedNode:
         ),
         row["project"],
         Signals(
-            {_place(key): track for key, track in stored.tracks.items()},
+            {
+                (int(worker), Kind(kind)): track
+                for key, track in stored.tracks.items()
+                for worker, _, kind in [key.partition(":")]
+            },
             stored.hosts,
             stored.asked_at,
             stored.instances,
@@ -166,13 +183,8 @@ def _read(row: RowMapping) -> WatchedNode:
     )
 
 
-def _place(key: str) -> tuple[int, Kind]:
-    worker, _, kind = key.partition(":")
-    return int(worker), Kind(kind)
-
-
 class IdleRollups:
-    """What each node did in each five minutes; one row for an hour."""
+    """The activity of each node in each five minutes; one row for an hour."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -194,16 +206,16 @@ class IdleRollups:
         return found
 
     def save(self, hours: Iterable[ActivityHour]) -> None:
-        """Write hours, over what was known of them before."""
+        """Write hours, over the earlier rows of the same hours."""
         rows = [
             {
-                "node_id": one.node_id,
-                "incarnation": one.incarnation,
-                "hour": one.start,
-                "levels": one.levels,
-                "values": dumps(one.values),
+                "node_id": hour.node_id,
+                "incarnation": hour.incarnation,
+                "hour": hour.start,
+                "levels": hour.levels,
+                "values": dumps(hour.values),
             }
-            for one in hours
+            for hour in hours
         ]
         if not rows:
             return
@@ -218,7 +230,7 @@ class IdleRollups:
         )
 
     def thin(self, now: int) -> None:
-        """Forget values after 30 days, and everything after 400."""
+        """Delete values after 30 days, and rows after 400."""
         old = idle_rollups.c.hour < now - VALUES_SECONDS
         self._connection.execute(
             update(idle_rollups)

@@ -1,4 +1,4 @@
-"""The READY nodes of a project with everything that has a say in whether they are idle."""
+"""The READY nodes of a project with everything that decides whether they are idle."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from service.store.unit import Unit
 
 @dataclass(frozen=True, slots=True)
 class IdleFleet:
-    """The READY nodes of a project with everything that has a say in their end, as one reading unit
-    found them."""
+    """The READY nodes of a project with everything that decides about their end, as one reading
+    unit found them."""
 
     cleanup: Cleanup
     subjects: tuple[IdleSubject, ...]
@@ -57,7 +57,7 @@ class _Around:
     """What holds for nodes that say the same, belong to the same team, and can or cannot be
     stopped. A fleet has few of them."""
 
-    def applied(self, node: Node) -> AppliedRule:
+    def find_rule(self, node: Node) -> AppliedRule:
         """The rule that holds for a node of the project."""
         spec = node.spec
         place = spec.idle, node.team, obstacles(spec)
@@ -69,9 +69,9 @@ class _Around:
 
 @dataclass(frozen=True, slots=True)
 class KnownFleet:
-    """Nodes and courses by node, as somebody has read or written them: what has still the same
-    version in the store is taken from here. A course may be ahead of its row by what was measured
-    since, never by what was decided."""
+    """Nodes and courses by node id, as the caller has read or written them: entries whose version
+    is still the stored one are used instead of a read. A course may be ahead of its row by newer
+    measurements, never by a decision."""
 
     nodes: Mapping[str, Node] = field(default_factory=dict)
     courses: Mapping[str, WatchedNode] = field(default_factory=dict)
@@ -85,17 +85,21 @@ def read_fleet(
     now: int,
     known: KnownFleet = KnownFleet(),
 ) -> IdleFleet:
-    """Everything that a round over a project decides from, but for what is measured."""
+    """Everything that a round over a project decides from, except for new measurements."""
     stored = unit.idle_courses.of_project(project, known.courses)
-    courses = {
-        node_id: _with_newest(watched, known.courses.get(node_id))
-        for node_id, watched in stored.items()
-    }
-    around = _around(unit, project, courses, prices, ceiling, now)
+    courses: dict[str, WatchedNode] = {}
+    for node_id, watched in stored.items():
+        courses[node_id] = watched
+        newest = known.courses.get(node_id)
+        if newest is None or newest is watched:
+            continue
+        if newest.course.incarnation == watched.course.incarnation:
+            courses[node_id] = replace(watched, signals=newest.signals)
+    around = _read_around(unit, project, courses, prices, ceiling, now)
     ready = unit.nodes.ready_in(project, known.nodes)
     return IdleFleet(
         cleanup=unit.cleanups.get(project),
-        subjects=tuple(_subject(node, around) for node in ready),
+        subjects=tuple(_build_subject(node, around) for node in ready),
         courses=courses,
         census=unit.nodes.census(project),
         held_since=unit.leases.held_since(project),
@@ -103,27 +107,20 @@ def read_fleet(
     )
 
 
-def _with_newest(stored: WatchedNode, known: WatchedNode | None) -> WatchedNode:
-    """A course as it is stored, with the newer signals that are known of that incarnation."""
-    if known is None or known is stored:
-        return stored
-    is_same = known.course.incarnation == stored.course.incarnation
-    return replace(stored, signals=known.signals) if is_same else stored
-
-
 def read_subject(
     unit: Unit, node: Node, prices: PriceShelf, ceiling: Action, now: int
 ) -> IdleSubject | None:
-    """What a round over the project of a node knows of this node; None unless it is READY and is
-    to stay."""
+    """The subject of one node, as in `read_fleet`; None unless the node is READY and is to stay."""
     if node.state != NodeState.READY or node.asked is not Asked.PRESENT:
         return None
     watched = unit.idle_courses.get(node.id)
     courses = {} if watched is None else {node.id: watched}
-    return _subject(node, _around(unit, node.spec.project, courses, prices, ceiling, now))
+    return _build_subject(
+        node, _read_around(unit, node.spec.project, courses, prices, ceiling, now)
+    )
 
 
-def _around(
+def _read_around(
     unit: Unit,
     project: str,
     courses: Mapping[str, WatchedNode],
@@ -137,15 +134,15 @@ def _around(
         unit.jobs.claims(project),
         unit.jobs.waiting(project),
         unit.heartbeats.holding(now - MAX_SECONDS),
-        _rates(unit, project, prices.book(unit), now),
+        _read_rates(unit, project, prices.book(unit), now),
         unit.notifications.untried(About.NODE),
         ceiling,
         now,
     )
 
 
-def _rates(unit: Unit, project: str, book: PriceBook, now: int) -> Mapping[str, int | None]:
-    """Nano-dollars an hour of each node that is billed; None where a price is not known."""
+def _read_rates(unit: Unit, project: str, book: PriceBook, now: int) -> Mapping[str, int | None]:
+    """Nano-dollars an hour of each node that is billed; None if a price is unknown."""
     rates: dict[str, int | None] = {}
     for (sku, chips), ids in unit.usage.running_in(project).items():
         rate = hourly(chips, book.at(sku, now))
@@ -155,10 +152,10 @@ def _rates(unit: Unit, project: str, book: PriceBook, now: int) -> Mapping[str, 
     return rates
 
 
-def _subject(node: Node, around: _Around) -> IdleSubject:
+def _build_subject(node: Node, around: _Around) -> IdleSubject:
     watched, claim = around.courses.get(node.id), around.claims.get(node.id)
     beat = around.beats.get(node.id)
-    holds = around.applied(node)
+    holds = around.find_rule(node)
     return IdleSubject(
         node=node,
         applied=holds,

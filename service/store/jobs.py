@@ -32,8 +32,8 @@ from service.domain.nodes.request import RequestedNode
 from service.store.json_columns import dumps, loads
 from service.store.tables import job_attempts, jobs
 
-_JOB = [jobs.c[one.name] for one in fields(Job)]
-_ATTEMPT = [job_attempts.c[one.name] for one in fields(Attempt)]
+_JOB = [jobs.c[field.name] for field in fields(Job)]
+_ATTEMPT = [job_attempts.c[field.name] for field in fields(Attempt)]
 _DUE = (
     select(jobs.c.id)
     .where(jobs.c.next_try_at <= bindparam("now"), jobs.c.project == bindparam("project"))
@@ -48,7 +48,7 @@ _LATEST = (
 )
 
 
-# Built once: to build a statement of forty columns takes longer than to run it.
+# Built once: building a statement of forty columns takes longer than running it.
 _SAVE = (
     update(jobs)
     .where(jobs.c.id == bindparam("row_id"), jobs.c.version == bindparam("row_version"))
@@ -70,8 +70,8 @@ _SAVE_ATTEMPT = (
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs are wanted; None is any. `node_id` finds those that ran on a node before they went
-    on elsewhere too."""
+    """Which jobs are listed; None is any. `node_id` finds jobs that ever ran on the node, even if
+    they moved to another."""
 
     state: str | None = None
     owner: str | None = None
@@ -100,16 +100,16 @@ class Jobs:
         self._connection = connection
 
     def add(self, job: Job, node_request: RequestedNode | None) -> None:
-        """Write a new job with the request for its nodes, None where the caller named a node."""
+        """Write a new job with the request for its nodes, None if the caller named a node."""
         request = "" if node_request is None else dumps(node_request)
         self._connection.execute(insert(jobs).values(**_job_row(job), node_request=request))
 
     def save(self, job: Job) -> Job:
-        """Write a changed job; answers it with its new version. Raises StaleVersion when it was
+        """Write a changed job; returns it with its new version. Raises StaleVersion if it was
         changed since it was read."""
         after = replace(job, version=job.version + 1)
         row = {**_job_row(after), "row_id": job.id, "row_version": job.version}
-        self._guarded(_SAVE, row, f"job {job.id}")
+        self._save_row(_SAVE, row, f"job {job.id}")
         return after
 
     def get(self, job_id: str) -> Job:
@@ -117,10 +117,10 @@ class Jobs:
         row = self._connection.execute(_BY_ID, {"id": job_id}).mappings().one_or_none()
         if row is None:
             raise NotFound(f"there is no job {job_id[:80]!r}")
-        return _job(row)
+        return _job_from_row(row)
 
     def node_request(self, job_id: str) -> RequestedNode | None:
-        """The request for the nodes of a job; None where the caller named a node."""
+        """The request for the nodes of a job; None if the caller named a node."""
         statement = select(jobs.c.node_request).where(jobs.c.id == job_id)
         text = self._connection.execute(statement).scalar_one()
         return loads(text, RequestedNode) if text else None
@@ -137,16 +137,16 @@ class Jobs:
             statement = statement.where((jobs.c.node_id == only.node_id) | jobs.c.id.in_(ran))
         if before:
             statement = statement.where(jobs.c.id < before)
-        return [_job(row) for row in self._connection.execute(statement).mappings()]
+        return [_job_from_row(row) for row in self._connection.execute(statement).mappings()]
 
     def due(self, project: str, now: int, limit: int) -> Sequence[str]:
-        """Ids of jobs with something to do by now, the longest waiting first."""
+        """The ids of jobs with something to do by now, the longest waiting first."""
         wanted = {"now": now, "project": project, "most": limit}
         return self._connection.execute(_DUE, wanted).scalars().all()
 
     def wake(self, job_id: str, now: int) -> None:
-        """Have the controller look at a job at once. It is a new version: a look that is under way,
-        and has found nothing to do yet, must not put the next one off."""
+        """Have the controller look at a job at once. The version changes, so that a look in
+        progress that found nothing to do cannot put the next look off."""
         self._connection.execute(
             update(jobs)
             .where(jobs.c.id == job_id, jobs.c.ended_at.is_(None))
@@ -159,7 +159,7 @@ class Jobs:
 
     def line_before(self, job: Job) -> tuple[str, int]:
         """The id of the oldest job that runs on or waits for the same caller's node, and how many
-        jobs are older than `job`; an empty id where none is."""
+        jobs are older than `job`; an empty id if there is none."""
         older = (
             select(func.min(jobs.c.id), func.count())
             .where(jobs.c.node_id == job.node_id, jobs.c.ended_at.is_(None))
@@ -181,7 +181,7 @@ class Jobs:
             self.wake(next_id, now)
 
     def add_attempt(self, attempt: Attempt) -> None:
-        """Claim a node for an attempt. Raises Conflict where another attempt holds it."""
+        """Claim a node for an attempt. Raises Conflict if another attempt holds it."""
         try:
             with self._connection.begin_nested():
                 self._connection.execute(insert(job_attempts).values(**_attempt_row(attempt)))
@@ -189,48 +189,48 @@ class Jobs:
             raise Conflict(f"another job runs on node {attempt.node_id}") from None
 
     def save_attempt(self, attempt: Attempt) -> Attempt:
-        """Write a changed attempt; answers it with its new version. Raises StaleVersion when it was
+        """Write a changed attempt; returns it with its new version. Raises StaleVersion if it was
         changed since it was read."""
         after = replace(attempt, version=attempt.version + 1)
         row = {**_attempt_row(after), "row_id": attempt.id, "row_version": attempt.version}
-        self._guarded(_SAVE_ATTEMPT, row, f"attempt {attempt.id}")
+        self._save_row(_SAVE_ATTEMPT, row, f"attempt {attempt.id}")
         return after
 
     def attempts(self, job_id: str) -> Sequence[Attempt]:
         """The attempts of a job, first to last."""
         rows = self._connection.execute(_LATEST, {"job": job_id}).mappings()
-        return [_attempt(row) for row in rows]
+        return [_attempt_from_row(row) for row in rows]
 
     def claimed(self, node_id: str) -> Attempt | None:
-        """The attempt that holds a node; None where none does."""
+        """The attempt that holds a node; None if there is none."""
         statement = select(*_ATTEMPT).where(
             job_attempts.c.node_id == node_id, job_attempts.c.released_at.is_(None)
         )
         row = self._connection.execute(statement).mappings().one_or_none()
-        return None if row is None else _attempt(row)
+        return None if row is None else _attempt_from_row(row)
 
     def claims(self, project: str) -> Mapping[str, tuple[Job, Attempt]]:
-        """The jobs that hold nodes of a project, with the attempts that do, by node."""
+        """The jobs that hold nodes of a project with their attempts, by node."""
         held = select(*_ATTEMPT).where(
             job_attempts.c.project == project, job_attempts.c.released_at.is_(None)
         )
-        attempts = list(map(_attempt, self._connection.execute(held).mappings()))
+        attempts = list(map(_attempt_from_row, self._connection.execute(held).mappings()))
         found = {}
         for first in range(0, len(attempts), 500):
-            wanted = [one.job_id for one in attempts[first : first + 500]]
+            wanted = [attempt.job_id for attempt in attempts[first : first + 500]]
             statement = select(*_JOB).where(jobs.c.id.in_(wanted))
             for row in self._connection.execute(statement).mappings():
-                found[row["id"]] = _job(row)
-        return {one.node_id: (found[one.job_id], one) for one in attempts}
+                found[row["id"]] = _job_from_row(row)
+        return {attempt.node_id: (found[attempt.job_id], attempt) for attempt in attempts}
 
     def waiting(self, project: str) -> Mapping[str, str]:
-        """The oldest job that waits for each node that a caller has named, by node. The one that
-        runs there does not wait."""
+        """The oldest job that waits for each node that a caller has named, by node. A running job
+        does not wait."""
         statement = _WAITING.where(jobs.c.project == project)
         return dict(self._connection.execute(statement).all())
 
     def waiting_for(self, node_id: str) -> str:
-        """The id of the oldest job that waits for a node; empty where none does."""
+        """The id of the oldest job that waits for a node; empty if there is none."""
         row = self._connection.execute(_WAITING.where(jobs.c.node_id == node_id)).first()
         return "" if row is None else row[1]
 
@@ -241,7 +241,7 @@ class Jobs:
         )
         return self._connection.execute(newest).scalar_one() or 0
 
-    def _guarded(self, statement: Any, row: Mapping[str, Any], what: str) -> None:
+    def _save_row(self, statement: Any, row: Mapping[str, Any], what: str) -> None:
         if self._connection.execute(statement, row).rowcount != 1:
             raise StaleVersion(f"{what} was changed by someone else just now")
 
@@ -253,7 +253,7 @@ def _job_row(job: Job) -> dict[str, Any]:
     return {**row, "spec": dumps(job.spec)}
 
 
-def _job(row: RowMapping) -> Job:
+def _job_from_row(row: RowMapping) -> Job:
     return Job(
         **{
             **row,
@@ -267,13 +267,13 @@ def _job(row: RowMapping) -> Job:
 
 
 def _attempt_row(attempt: Attempt) -> dict[str, Any]:
-    row = {one.name: getattr(attempt, one.name) for one in fields(attempt)}
+    row = {field.name: getattr(attempt, field.name) for field in fields(attempt)}
     for name in ("reports", "evidence", "exit_codes"):
         row[name] = dumps(row[name])
     return row
 
 
-def _attempt(row: RowMapping) -> Attempt:
+def _attempt_from_row(row: RowMapping) -> Attempt:
     return Attempt(
         **{
             **row,

@@ -1,4 +1,4 @@
-"""Between rows and domain objects: JSON documents as text, frozen dataclasses both ways."""
+"""Converts between JSON text columns and domain objects."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def loads(document: str, kind: type[T]) -> T:
 
 
 def decoder(kind: type[T]) -> Callable[[str], T]:
-    """What makes values of a kind from JSON documents. Only one thread at a time learns kinds:
-    msgspec keeps what it knows of a class before it knows all, and a second thread that finds this
-    half ends the process (a segmentation fault, seen with msgspec 0.22)."""
+    """The function that makes values of a kind from JSON documents. Only one thread at a time
+    creates decoders: msgspec publishes what it knows of a class before it is complete, and a second
+    thread that uses it then ends the process (a segmentation fault, seen with msgspec 0.22)."""
     known = _decoders.get(kind)
     if known is None:
         with _lock:

@@ -1,4 +1,4 @@
-"""Leases: who may act for a project now, by the database's own clock."""
+"""Leases: which daemon may act for a project now, by the database's own clock."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ _HELD = (
     .where(leases.c.epoch == bindparam("epoch"))
     .with_for_update(read=True, key_share=True)
 )
-"""The weakest lock of a row in PostgreSQL. Only a change of a key waits for it: the epoch is part
-of one, so another daemon takes over once all that was begun under the lease is committed. To renew
-a lease changes no key, and waits for no writer."""
+"""The weakest row lock of PostgreSQL. Only a change of a key waits for it. The epoch is part of a
+key, so another daemon takes over only after everything begun under the lease is committed. A
+renewal changes no key, and waits for no writer."""
 
 
 _SHORT_WAIT = text("SET LOCAL lock_timeout = '1s'")
-"""Whoever takes over a lease waits no longer for the writers of the daemon before, and tries again:
-it has other leases to renew meanwhile."""
+"""A daemon that takes over a lease waits only briefly for the writers of the previous daemon, and
+tries again: it has other leases to renew meanwhile."""
 
 GAP_SECONDS = 60
-"""A project whose lease nobody held for longer counts as held from now on only."""
+"""A project whose lease nobody held for longer than this counts as held from now on only."""
 
 
-def _renewed(dialect: str) -> dict[str, ColumnElement[int]]:
-    """What changes in the row of a lease that is renewed."""
+def _renewed_values(dialect: str) -> dict[str, ColumnElement[int]]:
+    """The changes in the row of a renewed lease."""
     looked_at = bindparam("looked", type_=BigInteger)
     return {
         "expires_at": _NOW[dialect] + bindparam("ttl", type_=BigInteger),
@@ -71,14 +71,9 @@ def _renewed(dialect: str) -> dict[str, ColumnElement[int]]:
     }
 
 
-def _renewing(dialect: str) -> Executable:
-    """Renews a lease; answers its epoch, and nothing where someone else holds it."""
-    mine = (leases.c.project == bindparam("of")) & (leases.c.holder == bindparam("taker"))
-    return update(leases).where(mine).values(_renewed(dialect)).returning(leases.c.epoch)
-
-
-def _taking(dialect: str) -> Executable:
-    """Takes a lease that nobody holds; answers its epoch, and nothing while someone does."""
+def _build_take(dialect: str) -> Executable:
+    """Takes a lease that nobody holds; returns its epoch, and no row while another daemon holds
+    it."""
     insert = sqlite_insert if dialect == "sqlite" else postgresql_insert
     return (
         insert(leases)
@@ -95,7 +90,7 @@ def _taking(dialect: str) -> Executable:
             set_={
                 "holder": bindparam("taker"),
                 "epoch": leases.c.epoch + 1,
-                **_renewed(dialect),
+                **_renewed_values(dialect),
             },
             where=leases.c.expires_at < _NOW[dialect],
         )
@@ -103,8 +98,15 @@ def _taking(dialect: str) -> Executable:
     )
 
 
-_RENEW = {dialect: _renewing(dialect) for dialect in _NOW}
-_TAKE = {dialect: _taking(dialect) for dialect in _NOW}
+_RENEW: dict[str, Executable] = {
+    dialect: update(leases)
+    .where((leases.c.project == bindparam("of")) & (leases.c.holder == bindparam("taker")))
+    .values(_renewed_values(dialect))
+    .returning(leases.c.epoch)
+    for dialect in _NOW
+}
+"""Renews a lease; returns its epoch, and no row if another daemon holds it."""
+_TAKE = {dialect: _build_take(dialect) for dialect in _NOW}
 _CLOCK = {dialect: select(precisely) for dialect, precisely in _PRECISELY.items()}
 _TAKEN = {
     dialect: select(leases.c.project).where(
@@ -123,15 +125,17 @@ class Leases:
         self._now = _NOW[connection.dialect.name]
 
     def take(self, project: str, holder: str, ttl: int, looked_at: int = 0) -> Lease | None:
-        """The lease, taken or renewed for `ttl` seconds; None while someone else holds it.
+        """The lease, taken or renewed for `ttl` seconds; None while another daemon holds it.
 
-        `looked_at` is when the holder last saw the whole project: it outlives the holder, so that
-        the next one knows since when nothing was seen.
+        `looked_at` is when the holder last saw the whole project. It outlives the holder, so that
+        the next holder knows since when nothing was seen.
         """
         renewed = self.renew(project, holder, ttl, looked_at)
         if renewed is not None:
             return renewed
-        if self._connection.dialect.name == "postgresql":  # those who wrote under it may be slow
+        if (
+            self._connection.dialect.name == "postgresql"
+        ):  # transactions under the old lease may be slow
             self._connection.execute(_SHORT_WAIT)
         wanted = {"of": project, "taker": holder, "ttl": ttl, "looked": looked_at}
         statement = _TAKE[self._connection.dialect.name]
@@ -139,14 +143,14 @@ class Leases:
         return None if epoch is None else Lease(project, holder, epoch)
 
     def renew(self, project: str, holder: str, ttl: int, looked_at: int = 0) -> Lease | None:
-        """The lease for `ttl` more seconds; None where its holder is another one."""
+        """The lease for `ttl` more seconds; None if another daemon holds it."""
         wanted = {"of": project, "taker": holder, "ttl": ttl, "looked": looked_at}
         statement = _RENEW[self._connection.dialect.name]
         epoch = self._connection.execute(statement, wanted).scalar_one_or_none()
         return None if epoch is None else Lease(project, holder, epoch)
 
     def free(self, projects: Sequence[str]) -> Sequence[str]:
-        """Those of the projects whose lease nobody holds now."""
+        """The projects whose lease nobody holds now."""
         if not projects:
             return []
         statement = _TAKEN[self._connection.dialect.name]
@@ -154,35 +158,37 @@ class Leases:
         return [project for project in projects if project not in taken]
 
     def check(self, lease: Lease) -> None:
-        """Raise LeaseLost unless the lease is still held as given; hold it until the commit."""
+        """Raise LeaseLost unless the lease is still held as given; locks the lease until the
+        commit."""
         wanted = {"project": lease.project, "holder": lease.holder, "epoch": lease.epoch}
         if self._connection.execute(_HELD, wanted).first() is None:
             raise LeaseLost(f"another daemon acts for project {lease.project} now")
 
     def is_held(self, lease: Lease) -> bool:
-        """Whether the lease is held as given, now: nothing keeps it so."""
+        """Whether the lease is held as given, now. Nothing is locked."""
         found = select(leases.c.epoch).where(
             leases.c.project == lease.project, leases.c.holder == lease.holder
         )
         return self._connection.execute(found).scalar_one_or_none() == lease.epoch
 
     def now(self) -> float:
-        """What the database's clock says, in UTC seconds and parts of one."""
+        """The time of the database's clock, in UTC seconds with fractions."""
         return self._connection.execute(_CLOCK[self._connection.dialect.name]).scalar_one()
 
     def looked_at(self, project: str) -> int:
-        """When the whole of the project was last looked at; 0 when never."""
+        """When the whole of the project was last looked at; 0 if never."""
         found = self._connection.execute(_LOOKED_AT, {"project": project})
         return found.scalar_one_or_none() or 0
 
     def held_since(self, project: str) -> int:
-        """Since when somebody has held the lease, whoever it was, with no gap of more than a
-        minute; by the database's clock, 0 when nobody ever has."""
+        """Since when the lease has been held, by any holder, with no gap of more than a minute. By
+        the database's clock; 0 if it was never held."""
         statement = select(leases.c.held_since).where(leases.c.project == project)
         return self._connection.execute(statement).scalar_one_or_none() or 0
 
     def sight(self, project: str) -> tuple[int, str]:
-        """(when the whole of the project was last looked at, who holds it); (0, "") when nobody."""
+        """(time of the last look at the whole project, current holder); (0, "") if there is no
+        row."""
         statement = select(
             leases.c.looked_at, case((leases.c.expires_at < self._now, ""), else_=leases.c.holder)
         ).where(leases.c.project == project)
@@ -190,7 +196,7 @@ class Leases:
         return (0, "") if row is None else (row[0], row[1])
 
     def hear(self, lease: Lease, *, heard: bool) -> None:
-        """Note whether the audit log has said, to the holder of this lease, what it knows."""
+        """Record whether the audit log has answered the holder of this lease."""
         same = (leases.c.project == lease.project, leases.c.holder == lease.holder)
         self._connection.execute(
             update(leases)
@@ -199,8 +205,8 @@ class Leases:
         )
 
     def unheard(self, project: str | None = None) -> Sequence[str]:
-        """The projects that somebody looks after, and whose log has not said to him yet what it
-        knows; of one project alone where it is named."""
+        """The projects with a holder whose audit log has not answered it yet; one project alone if
+        it is named."""
         statement = (
             select(leases.c.project)
             .where(leases.c.expires_at >= self._now, leases.c.heard_epoch != leases.c.epoch)
@@ -211,11 +217,11 @@ class Leases:
         return self._connection.execute(statement).scalars().all()
 
     def try_to_write(self) -> None:
-        """Write nothing, as a write: a database that can only be read says so."""
+        """Write nothing, as a write: a read-only database raises an error."""
         self._connection.execute(update(leases).where(false()).values(expires_at=0))
 
     def release(self, lease: Lease) -> None:
-        """Let the next one take it at once."""
+        """Let the next daemon take the lease at once."""
         self._connection.execute(
             update(leases)
             .where(leases.c.project == lease.project, leases.c.holder == lease.holder)

@@ -21,13 +21,13 @@ CURRENCY = "USD"
 
 @dataclass(frozen=True, slots=True)
 class PostedLine:
-    """One row as it was posted. Amounts in nano-dollars, instants in whole UTC seconds.
+    """One row as it was posted. Amounts are nano-dollars, instants are UTC seconds.
 
-    `period` is the first second of the month that it is billed in where that is not the month of
-    its charge: a correction of a month that was closed. `list_nanos` is None where no list price
-    was known; `corrects_id` is the row that an adjustment adjusts. `vm_seconds` are those of the
-    user's own virtual machine; `reservation_id` is what was bought, and used here or by nobody.
-    `accelerator_type` is the machine type where it is of that machine, and so is `generation`.
+    `period` is the first second of the month in which the row is billed, if that is not the month
+    of its charge: a correction of a closed month. `list_nanos` is None if no list price was known;
+    `corrects_id` is the row that an adjustment adjusts. `vm_seconds` are those of the user's own
+    virtual machine; `reservation_id` is what was bought, and used here or by no node. For such a
+    machine, `accelerator_type` and `generation` are the machine type.
     """
 
     id: int
@@ -56,7 +56,7 @@ class PostedLine:
 
     @property
     def is_vm(self) -> bool:
-        """Whether it is of the user's own virtual machine."""
+        """Whether the row is about the user's own virtual machine."""
         return is_machine_type(self.generation)
 
 
@@ -64,13 +64,13 @@ _LINE = [ledger.c[name] for name in PostedLine.__dataclass_fields__]
 
 
 class Ledger:
-    """Only added to; a trigger in the database refuses everything else."""
+    """Append-only; a trigger in the database refuses everything else."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def posted(self, line: Usage, start_hour: int) -> dict[LedgerSlot, PostedSlot]:
-        """What it says of a line of a usage by slot, in hours from `start_hour` on."""
+        """The posted amounts of a line of a usage by slot, in hours from `start_hour` on."""
         columns = ledger.c
         slot = (columns.hour, columns.price_id, columns.since, columns.list_price_nanos)
         statement = (
@@ -90,7 +90,10 @@ class Ledger:
             .where(columns.generation == line.sku.generation)
             .group_by(*slot)
         )
-        return {LedgerSlot(*row[:4]): _posted(row) for row in self._connection.execute(statement)}
+        return {
+            LedgerSlot(*row[:4]): _to_posted_slot(row)
+            for row in self._connection.execute(statement)
+        }
 
     def used(self, reservation_id: str, start_hour: int) -> dict[tuple[int, str], tuple[int, int]]:
         """(nano-dollars, chip-seconds) that are charged to nodes in a reservation, by hour and
@@ -123,14 +126,14 @@ class Ledger:
         whose: Mapping[int, Attribution],
         now: int,
     ) -> None:
-        """Add entries of one usage, with the dimensions by which people ask for them; `whose` are
-        the attributions of the node by their beginnings."""
+        """Add entries of one usage, with the dimensions of queries; `whose` are the attributions of
+        the node by their beginnings."""
         if entries:
-            rows = [_row(entry, usage, whose[entry.slot.since], now) for entry in entries]
+            rows = [_to_row(entry, usage, whose[entry.slot.since], now) for entry in entries]
             self._connection.execute(insert(ledger), rows)
 
     def of(self, node_id: str, after: int, limit: int) -> Sequence[PostedLine]:
-        """The rows of a node with ids above `after`, in the order in which they were posted."""
+        """The rows of a node with ids above `after`, in posting order."""
         statement = (
             select(*_LINE)
             .where(ledger.c.node_id == node_id, ledger.c.id > after)
@@ -140,7 +143,7 @@ class Ledger:
         return [PostedLine(*row) for row in self._connection.execute(statement)]
 
     def numbers(self, node_id: str) -> tuple[int, int] | None:
-        """The ids of the first and of the last row of a node; None where there is none."""
+        """The first and the last id of a node's rows; None if there are none."""
         ids = func.min(ledger.c.id), func.max(ledger.c.id)
         first, last = self._connection.execute(
             select(*ids).where(ledger.c.node_id == node_id)
@@ -148,7 +151,7 @@ class Ledger:
         return None if first is None else (first, last)
 
 
-def _posted(row: Row[Any]) -> PostedSlot:
+def _to_posted_slot(row: Row[Any]) -> PostedSlot:
     values: Sequence[Any] = row[4:]
     count, chip_seconds, amount, list_amount, price, start, end, first_id, vm_seconds = values
     return PostedSlot(
@@ -164,7 +167,7 @@ def _posted(row: Row[Any]) -> PostedSlot:
     )
 
 
-def _row(entry: LedgerEntry, usage: Usage, whose: Attribution, now: int) -> dict[str, object]:
+def _to_row(entry: LedgerEntry, usage: Usage, whose: Attribution, now: int) -> dict[str, object]:
     slot = entry.slot
     return {
         "key": entry.key,

@@ -1,4 +1,4 @@
-"""What whoever holds a secret may do: links in messages, and heartbeats. Only hashes are stored."""
+"""What the holder of a secret may do: links in messages, and heartbeats. Only hashes are stored."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from service.domain.idle.links import Link, Verb
 from service.store.tables import cleanup_links, heartbeat_tokens, heartbeats
 
 KEPT_SECONDS = 30 * DAY
-"""How long a link that has expired still says so."""
+"""How long an expired link is kept, so that it can say that it has expired."""
 
 MOST_TOKENS = 20
-"""Heartbeat tokens of one node; the oldest go first."""
+"""Heartbeat tokens of one node; the oldest are deleted first."""
 
 
 class Links:
@@ -29,19 +29,19 @@ class Links:
         self._connection = connection
 
     def add(self, link: Link, now: int) -> None:
-        """Write a new link, and forget those that expired long ago."""
+        """Write a new link, and delete links that expired long ago."""
         oldest = now - KEPT_SECONDS
         self._connection.execute(delete(cleanup_links).where(cleanup_links.c.expires_at < oldest))
-        self._connection.execute(insert(cleanup_links), _row(link))
+        self._connection.execute(insert(cleanup_links), _to_row(link))
 
     def find(self, token_hash: str) -> Link | None:
-        """The link of that hash; None for a token that was never given or has expired long ago."""
+        """The link of that hash; None for an unknown token, or one that expired long ago."""
         statement = select(*cleanup_links.c).where(cleanup_links.c.token_hash == token_hash)
         row = self._connection.execute(statement).mappings().one_or_none()
         return None if row is None else Link(**{**row, "verb": Verb(row["verb"])})
 
     def use(self, link: Link, now: int) -> Link:
-        """Use a link up. Raises StaleVersion when someone else has used it since it was read."""
+        """Mark a link as used. Raises StaleVersion if it was used since it was read."""
         after = replace(link, used_at=now, version=link.version + 1)
         changed = (
             update(cleanup_links)
@@ -61,40 +61,40 @@ class Heartbeats:
         self._connection = connection
 
     def get(self, node_id: str) -> Heartbeat | None:
-        """The newest heartbeat of a node; None where there never was one."""
+        """The newest heartbeat of a node; None if there never was one."""
         statement = select(*heartbeats.c).where(heartbeats.c.node_id == node_id)
         row = self._connection.execute(statement).mappings().one_or_none()
         return None if row is None else Heartbeat(**row)
 
     def holding(self, since: int) -> Mapping[str, Heartbeat]:
-        """The heartbeats that held at any time after `since`, be they over or not, by node."""
+        """The heartbeats that held at any time after `since`, by node."""
         statement = select(*heartbeats.c).where(heartbeats.c.until > since)
         rows = self._connection.execute(statement).mappings()
         return {row["node_id"]: Heartbeat(**row) for row in rows}
 
     def save(self, beat: Heartbeat) -> Heartbeat:
-        """Write a heartbeat over the version that was read, 0 for the first one; answers it with
-        its new version. Raises StaleVersion when another came since."""
+        """Write a heartbeat over the version that was read, 0 for the first one; returns it with
+        its new version. Raises StaleVersion if another one came since."""
         after = replace(beat, version=beat.version + 1)
         if beat.version == 0:
             try:
                 with self._connection.begin_nested():
-                    self._connection.execute(insert(heartbeats), _row(after))
+                    self._connection.execute(insert(heartbeats), _to_row(after))
             except IntegrityError as error:
                 raise StaleVersion("another heartbeat came just now") from error
             return after
         changed = (
             update(heartbeats)
             .where(heartbeats.c.node_id == beat.node_id, heartbeats.c.version == beat.version)
-            .values(**_row(after))
+            .values(**_to_row(after))
         )
         if self._connection.execute(changed).rowcount != 1:
             raise StaleVersion("another heartbeat came just now")
         return after
 
     def add_token(self, token: HeartbeatToken) -> None:
-        """Write a new token; the oldest of the node beyond twenty are good for nothing any more."""
-        self._connection.execute(insert(heartbeat_tokens), _row(token))
+        """Write a new token, and delete the oldest tokens of the node beyond twenty."""
+        self._connection.execute(insert(heartbeat_tokens), _to_row(token))
         newest = (
             select(heartbeat_tokens.c.token_hash)
             .where(heartbeat_tokens.c.node_id == token.node_id)
@@ -108,11 +108,11 @@ class Heartbeats:
         )
 
     def token(self, token_hash: str) -> HeartbeatToken | None:
-        """The token of that hash; None for one that was never given, or is good no more."""
+        """The token of that hash; None for an unknown or deleted token."""
         statement = select(*heartbeat_tokens.c).where(heartbeat_tokens.c.token_hash == token_hash)
         row = self._connection.execute(statement).mappings().one_or_none()
         return None if row is None else HeartbeatToken(**row)
 
 
-def _row(one: Link | Heartbeat | HeartbeatToken) -> dict[str, Any]:
+def _to_row(one: Link | Heartbeat | HeartbeatToken) -> dict[str, Any]:
     return {field.name: getattr(one, field.name) for field in fields(one)}

@@ -1,4 +1,4 @@
-"""Brings a database to the shape that this program needs."""
+"""Migrates a database to the schema of this program."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def migrate(engine: Engine) -> None:
-    """Apply what is missing, and make stored views anew where their shape changed."""
-    config = _config()
+    """Apply the missing migrations, and renew stored views whose format changed."""
+    config = _make_config()
     config.set_main_option(
         "sqlalchemy.url", engine.url.render_as_string(hide_password=False).replace("%", "%%")
     )
@@ -34,8 +34,8 @@ def migrate(engine: Engine) -> None:
 
 
 def check_migrated(engine: Engine) -> None:
-    """Raise StoreUnavailable, saying what to do, unless the database fits this program."""
-    head = ScriptDirectory.from_config(_config()).get_current_head()
+    """Raise StoreUnavailable with the remedy unless the database fits this program."""
+    head = ScriptDirectory.from_config(_make_config()).get_current_head()
     with told_apart(), engine.connect() as connection:
         found = MigrationContext.configure(connection).get_current_revision()
     if found is None:
@@ -46,14 +46,11 @@ def check_migrated(engine: Engine) -> None:
         )
 
 
-def _config() -> Config:
+def _make_config() -> Config:
     config = Config()
-    config.set_main_option("script_location", str(_scripts()))
+    # The migrations are inside the package if it is installed, and beside it in a checkout.
+    inside = _PACKAGE / "migrations"
+    scripts = inside if inside.is_dir() else _PACKAGE.parent / "migrations"
+    config.set_main_option("script_location", str(scripts))
     config.set_main_option("path_separator", "os")
     return config
-
-
-def _scripts() -> Path:
-    """The migrations: inside the package where it is installed, beside it in a checkout."""
-    inside = _PACKAGE / "migrations"
-    return inside if inside.is_dir() else _PACKAGE.parent / "migrations"

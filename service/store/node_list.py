@@ -1,7 +1,7 @@
-"""Nodes as callers are shown them, page by page: the stored view, and what each costs as of now.
+"""Nodes as callers see them, page by page: the stored view, and the cost of each as of now.
 
-This is the path that dashboards and scripts ask over and over. The view is kept as text beside the
-node, so a page costs one statement, and for each node a few integer operations.
+Dashboards and scripts call this again and again. The view is stored as text beside the node, so a
+page costs one statement, and a few integer operations for each node.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _OLDER = _NEWEST.where(nodes.c.id < bindparam("before"))
 
 @dataclass(frozen=True, slots=True)
 class NodeFilter:
-    """Which nodes are asked for: those that match every field that is set, any value of each."""
+    """Which nodes are listed: those that match every field that is set, with any value of each."""
 
     project: Sequence[str] = ()
     state: Sequence[str] = ()
@@ -66,7 +66,7 @@ ANY = NodeFilter()
 
 _ID_AT = 7
 _PARTS = 9
-"""Of a price key: see `price_key`."""
+"""The number of parts of a price key; see `price_key`."""
 
 _COSTS_NOTHING_MORE = ',"hourly_cost":"0.000000000","cost":"'
 
@@ -79,12 +79,12 @@ class NodeListPage:
     next_page_token: str
 
     def read(self) -> list[dict[str, Any]]:
-        """The nodes as plain values, for those who do not pass them on as they are."""
+        """The nodes as plain values, for callers who do not pass on the JSON."""
         return loads(self.nodes, list[dict[str, Any]])
 
 
 class NodeList:
-    """Reads nodes for those who ask; `service.store.nodes` reads them for those who act."""
+    """Reads nodes for callers; `service.store.nodes` reads them for controllers."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -92,131 +92,136 @@ class NodeList:
     def page(
         self, only: NodeFilter, size: int, token: str, shelf: PriceShelf, now: int
     ) -> NodeListPage:
-        """The newest nodes before `token`. Raises Rejected when the token is none of ours."""
+        """The newest nodes before `token`. Raises Rejected for an invalid token."""
         if token and not _ID.fullmatch(token):
             raise Rejected("the page_token is not one that this service issued", field="page_token")
         statement = _OLDER if token else _NEWEST
         values = {"limit": size + 1, **({"before": token} if token else {})}
+        rows: Sequence[Any]
         if only == ANY:
-            rows = self._raw(statement, values)
+            # The rows of the driver: wrapping them would double the cost of a page.
+            compiled = _compile_once(statement, self._connection.dialect)
+            parameters: Any = compiled.construct_params(values)
+            if compiled.positiontup is not None:  # the driver takes parameters by position
+                parameters = tuple(parameters[name] for name in compiled.positiontup)
+            with closing(self._connection.exec_driver_sql(compiled.string, parameters)) as result:
+                assert result.cursor is not None
+                rows = result.cursor.fetchall()
         else:
-            rows = self._connection.execute(_narrowed(statement, only), values).all()
+            rows = self._connection.execute(_add_filters(statement, only), values).all()
         more = rows[size - 1][_ID_AT] if len(rows) > size else ""
-        book = self._book(rows, shelf)
-        return NodeListPage(_Clerk(book, now).array(rows[:size]), more)
+        book = self._read_book(rows, shelf)
+        return NodeListPage(_Clerk(book, now).to_json_array(rows[:size]), more)
 
     def one(self, node_id: str, shelf: PriceShelf, now: int) -> bytes:
         """One node; raises NotFound."""
         row = self._connection.execute(_ONE, {"id": node_id}).one_or_none()
         if row is None:
             raise NotFound(f"there is no node {node_id[:80]!r}")
-        return _Clerk(self._book([row], shelf), now).array([row])[1:-1].encode()
+        return _Clerk(self._read_book([row], shelf), now).to_json_array([row])[1:-1].encode()
 
-    def _raw(self, statement: Select[Any], values: Mapping[str, Any]) -> Sequence[Any]:
-        """The driver's own rows: half of what a page costs otherwise is wrapped around them."""
-        text, parameters = _compiled(statement, self._connection.dialect, values)
-        with closing(self._connection.exec_driver_sql(text, parameters)) as result:
-            assert result.cursor is not None
-            return result.cursor.fetchall()
-
-    def _book(self, rows: Sequence[Any], shelf: PriceShelf) -> PriceBook:
-        """The book as of these rows; that it is the right one came with them."""
+    def _read_book(self, rows: Sequence[Any], shelf: PriceShelf) -> PriceBook:
+        """The price book as of these rows; its age came with them."""
         if not rows:
             return shelf.last
         return shelf.at(rows[0][-1], Prices(self._connection))
 
 
 class _Clerk:
-    """Adds the figures that grow to the view; looks each price up once a page."""
+    """Adds the figures that grow to the view; looks up each price once for a page."""
 
     def __init__(self, book: PriceBook, now: int) -> None:
         self._book = book
         self._now = now
         self._rates: dict[str, _Rate] = {}
 
-    def array(self, rows: Iterable[Any]) -> str:
-        """The views as a JSON array, each with the figures that grow: `hourly_cost` (null when no
-        price is known), `cost`, and the seconds that it leaves out as nobody knows their price."""
+    def to_json_array(self, rows: Iterable[Any]) -> str:
+        """The views as a JSON array, each with the figures that grow: `hourly_cost` (null if no
+        price is known), `cost`, and the seconds that it leaves out because their price is
+        unknown."""
         pieces: list[str] = []
         add = pieces.append
         for view, posted_nanos, left_out, key, start, posted, tails, _, _ in rows:
             cost, unpriced, beginning = posted_nanos, left_out, _COSTS_NOTHING_MORE
             if key:
-                rate = self._rates.get(key) or self._rate(key)
+                rate = self._rates.get(key) or self._add_rate(key)
                 beginning = rate.beginning
                 if start is not None:
                     now = max(self._now, posted)
-                    cost += rate.tail(self._book, start, posted, now)
-                    unpriced += rate.unpriced(self._book, posted, now)
-                for began, reached in _tails(tails) if tails else ():
+                    cost += rate.tail_cost(self._book, start, posted, now)
+                    unpriced += rate.unpriced_seconds(self._book, posted, now)
+                # (start, posted) of each slice that is billed now
+                slices = loads(tails, dict[str, tuple[int, int]]).values() if tails else ()
+                for began, reached in slices:
                     now = max(self._now, reached)
-                    cost += rate.tail(self._book, began, reached, now)
-                    unpriced += rate.unpriced(self._book, reached, now)
+                    cost += rate.tail_cost(self._book, began, reached, now)
+                    unpriced += rate.unpriced_seconds(self._book, reached, now)
             add(view)
             add(f'{beginning}{usd(cost)}","unpriced_seconds":{unpriced}}},')
         return f"[{''.join(pieces)[:-1]}]"
 
-    def _rate(self, key: str) -> _Rate:
+    def _add_rate(self, key: str) -> _Rate:
         parts = key.split("|")
         parts += [""] * (_PARTS - len(parts))
         generation, model, region, single, chips, slices, pool, vm, vm_model = parts
-        tpu = self._line(Sku(generation, model, region, single == "1", pool), int(chips))
-        driver = self._line(Sku(vm, vm_model, region, is_vm=True), 1) if vm else None
-        hourly = tpu.hourly(int(slices or 1))
+        tpu = self._make_line(Sku(generation, model, region, single == "1", pool), int(chips))
+        driver = self._make_line(Sku(vm, vm_model, region, is_vm=True), 1) if vm else None
+        hourly = tpu.hourly_rate(int(slices or 1))
         if driver is not None:
-            its = driver.hourly(1)
+            its = driver.hourly_rate(1)
             hourly = None if hourly is None or its is None else hourly + its
         spelled = "null" if hourly is None else f'"{usd(hourly)}"'
         beginning = f',"hourly_cost":{spelled},"cost":"'
         self._rates[key] = rate = _Rate(beginning, tpu, driver)
         return rate
 
-    def _line(self, sku: Sku, units: int) -> _Line:
+    def _make_line(self, sku: Sku, units: int) -> _Line:
         since = self._book.steady_since(sku, self._now)
         return _Line(sku, units, self._book.at(sku, self._now), since)
 
 
 @dataclass(frozen=True, slots=True)
 class _Rate:
-    """What nodes of one kind cost: how the price of an hour is spelled, and their lines."""
+    """The cost of nodes of one kind: the hourly cost as JSON text, and their lines."""
 
     beginning: str
     tpu: _Line
     vm: _Line | None
 
-    def unpriced(self, book: PriceBook, posted: int, now: int) -> int:
-        """Seconds from where the ledger has come to now of which nobody knows the price."""
-        found = self.tpu.unpriced(book, posted, now)
-        return found if self.vm is None else found + self.vm.unpriced(book, posted, now)
+    def unpriced_seconds(self, book: PriceBook, posted: int, now: int) -> int:
+        """Seconds since the end of the posted part whose price is unknown."""
+        found = self.tpu.unpriced_seconds(book, posted, now)
+        return found if self.vm is None else found + self.vm.unpriced_seconds(book, posted, now)
 
-    def tail(self, book: PriceBook, start: int, posted: int, now: int) -> int:
-        """Nano-dollars from where the ledger has come to now."""
-        found = self.tpu.tail(book, start, posted, now)
-        return found if self.vm is None else found + self.vm.tail(book, start, posted, now)
+    def tail_cost(self, book: PriceBook, start: int, posted: int, now: int) -> int:
+        """Nano-dollars since the end of the posted part."""
+        found = self.tpu.tail_cost(book, start, posted, now)
+        return found if self.vm is None else found + self.vm.tail_cost(book, start, posted, now)
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One line of it: so many chips, or the one machine, at a price that has held `since`."""
+    """One line of the cost: some chips, or the one machine, at a price that has held since
+    `since`."""
 
     sku: Sku
     units: int
     price: Price | None
     since: int
 
-    def hourly(self, times: int) -> int | None:
+    def hourly_rate(self, times: int) -> int | None:
         """Nano-dollars an hour for so many of them."""
         return None if self.price is None else times * self.units * self.price.per_chip_hour
 
-    def unpriced(self, book: PriceBook, posted: int, now: int) -> int:
-        """Seconds from where the ledger has come to now of which nobody knows the price."""
+    def unpriced_seconds(self, book: PriceBook, posted: int, now: int) -> int:
+        """Seconds since the end of the posted part whose price is unknown."""
         if self.price is not None and self.since <= posted:
             return 0
         cuts = book.cuts(self.sku, posted, now)
         return sum(cut.end - cut.start for cut in cuts if cut.price is None)
 
-    def tail(self, book: PriceBook, start: int, posted: int, now: int) -> int:
-        """Nano-dollars from where the ledger has come to now: R(F(now)) - R(F(posted))."""
+    def tail_cost(self, book: PriceBook, start: int, posted: int, now: int) -> int:
+        """Nano-dollars since the end of the posted part: R(F(now)) - R(F(posted))."""
         if self.price is not None and self.since <= start:
             rate = self.units * self.price.per_chip_hour
             return half_even(rate * (now - start), HOUR) - half_even(rate * (posted - start), HOUR)
@@ -229,29 +234,18 @@ class _Line:
 
 
 @lru_cache(8)
-def _compile(statement: Select[Any], dialect: Dialect) -> SQLCompiler:
+def _compile_once(statement: Select[Any], dialect: Dialect) -> SQLCompiler:
     compiled = statement.compile(dialect=dialect)
     assert isinstance(compiled, SQLCompiler)
     return compiled
 
 
-def _compiled(
-    statement: Select[Any], dialect: Dialect, values: Mapping[str, Any]
-) -> tuple[str, Any]:
-    """The text of a statement, made once, and its parameters as the driver takes them."""
-    compiled = _compile(statement, dialect)
-    parameters = compiled.construct_params(values)
-    if compiled.positiontup is None:
-        return compiled.string, parameters
-    return compiled.string, tuple(parameters[name] for name in compiled.positiontup)
-
-
 def price_key(node: Node) -> str:
-    """All that the price of a node depends on, in one text, so that a page reads one column; of
-    several slices, what one of them does, and how many there are. What is empty at its end is left
-    out.
+    """Everything that the price of a node depends on, in one text, so that a page reads one column.
+    For a node of several slices: the parts of one slice, and the number of slices. Empty parts at
+    the end are left out.
 
-    Empty once the node has ended: it costs nothing more.
+    Empty once the node has ended, because it costs nothing more.
     """
     if node.ended:
         return ""
@@ -264,12 +258,7 @@ def price_key(node: Node) -> str:
     return "|".join(map(str, parts)).rstrip("|")
 
 
-def _tails(text: str) -> Iterable[tuple[int, int]]:
-    """(start, posted) of each slice that is billed now."""
-    return loads(text, dict[str, tuple[int, int]]).values()
-
-
-def _narrowed(statement: Select[Any], only: NodeFilter) -> Select[Any]:
+def _add_filters(statement: Select[Any], only: NodeFilter) -> Select[Any]:
     for name in ("project", "state", "team", "owner", "zone", "generation", "name"):
         values = getattr(only, name)
         if values:

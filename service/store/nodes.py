@@ -1,4 +1,4 @@
-"""Nodes: one row each, guarded by its version, with the view of it that callers are shown."""
+"""Nodes: one row each, guarded by its version, with the view that callers see."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _DUE = (
     )
     .limit(bindparam("most"))
 )
-"""First those that are to go, and READY ones: what those have to do is to end at their time."""
+"""First the nodes to delete, and READY nodes, which have to end on time."""
 _BY_ID = select(*_COLUMNS).where(nodes.c.id == bindparam("id"))
 _READY = (
     select(nodes.c.id, nodes.c.version)
@@ -80,9 +80,9 @@ _FINGERPRINT = (
 
 @dataclass(frozen=True, slots=True)
 class KnownNode:
-    """What the inventory needs of a node to tell whether anything changed; `slices` is their
-    number, 0 where it is not made of several; `misses` how many lists have lacked it lately,
-    `tries` how often the last step failed."""
+    """What the inventory needs of a node to see whether anything changed. `slices` is their number,
+    0 for a node that is not made of several; `misses` is how many lists have lacked it lately,
+    `tries` is how often the last step failed."""
 
     id: str
     zone: str
@@ -96,12 +96,12 @@ class KnownNode:
 
 
 Fingerprint = tuple[int, int, int]
-"""How many nodes are open, and the sums of their versions and of the instants at which they were
-sent: no change to any of them, no coming and no going leaves all three as they were."""
+"""The number of open nodes, and the sums of their versions and of the instants at which they were
+sent. If all three are unchanged, no node was changed, added or removed."""
 
 
 class Nodes:
-    """Every node ever asked for, by id, by cloud name, and by what is due."""
+    """Every node ever requested, by id, by cloud name, and by what is due."""
 
     def __init__(
         self, connection: Connection, placements: Placements, attributions: Attributions
@@ -111,8 +111,8 @@ class Nodes:
         self._attributions = attributions
 
     def add(self, node: Node, job: str = "") -> None:
-        """Write a new node; `job` is the id of the job that it is made for. Raises Conflict when a
-        live one of the project has the name."""
+        """Write a new node; `job` is the id of the job that it is made for. Raises Conflict if a
+        live node of the project has the name."""
         taken = select(nodes.c.id).where(
             nodes.c.project == node.spec.project,
             nodes.c.name == node.name,
@@ -126,19 +126,20 @@ class Nodes:
                 node_id=other,
             )
         whose = replace(first_of(node), job=job)
-        row = {**self._row(node), **_payer(whose)}
+        row = {**self._to_row(node), **_payer_columns(whose)}
         self._connection.execute(insert(nodes).values(**row, digest=b""))
         self._write_labels(node)
         self._attributions.add(whose, node.created_at)
 
     def save(self, node: Node) -> Node:
-        """Write a changed node; answers it with its new version.
+        """Write a changed node; returns it with its new version.
 
-        What the cloud showed of it before counts no more: it may show the very same again, and that
-        is news then. Raises StaleVersion when someone else wrote it since it was read.
+        The digest of its last appearance in the cloud is cleared, so that the same appearance
+        counts as news. Raises StaleVersion if another transaction wrote the node since it was
+        read.
         """
         after = replace(node, version=node.version + 1)
-        row = {**self._row(after), "digest": b"", "was_id": node.id, "was_version": node.version}
+        row = {**self._to_row(after), "digest": b"", "was_id": node.id, "was_version": node.version}
         if self._connection.execute(_SAVE, row).rowcount != 1:
             raise StaleVersion(f"node {node.id} was changed by someone else just now")
         return after
@@ -148,35 +149,36 @@ class Nodes:
         row = self._connection.execute(_BY_ID, {"id": node_id}).mappings().one_or_none()
         if row is None:
             raise NotFound(f"there is no node {node_id[:80]!r}")
-        return _read(row)
+        return _from_row(row)
 
     def lock(self, node_id: str) -> None:
-        """Have whoever else locks or writes it wait until the commit; so what is read of it from
-        now on is what is written over. Nothing for SQLite, where one writes at a time."""
+        """Have other transactions that lock or write the node wait until the commit, so that what
+        is read from now on is what is written over. Does nothing on SQLite, which has one writer at
+        a time."""
         self._connection.execute(
             select(nodes.c.id).where(nodes.c.id == node_id).with_for_update(key_share=True)
         )
 
     def named(self, name: str, project: str | None = None) -> Sequence[Node]:
-        """The live nodes of that name, in one project or in any."""
+        """The live nodes with that name, in one project or in any."""
         statement = select(*_COLUMNS).where(nodes.c.name == name, nodes.c.ended_at.is_(None))
         if project is not None:
             statement = statement.where(nodes.c.project == project)
-        return [_read(row) for row in self._connection.execute(statement).mappings()]
+        return [_from_row(row) for row in self._connection.execute(statement).mappings()]
 
     def many(self, ids: Iterable[str]) -> dict[str, Node]:
-        """Several nodes by id."""
+        """Several nodes by id; unknown ids are left out."""
         found: dict[str, Node] = {}
         wanted = list(ids)
         for start in range(0, len(wanted), 500):
             statement = select(*_COLUMNS).where(nodes.c.id.in_(wanted[start : start + 500]))
             for row in self._connection.execute(statement).mappings():
-                found[row["id"]] = _read(row)
+                found[row["id"]] = _from_row(row)
         return found
 
     def ready_in(self, project: str, known: Mapping[str, Node]) -> Sequence[Node]:
-        """The nodes of a project that are READY, and that nobody wants to end or stop, by id. Those
-        that are `known` in their present version are not read again."""
+        """The READY nodes of a project that are to stay, by id. Nodes that are `known` in their
+        current version are not read again."""
         versions = dict(self._connection.execute(_READY, {"project": project}).all())
         same = {
             node_id: known[node_id]
@@ -190,29 +192,32 @@ class Nodes:
     def reserved(self) -> Sequence[Node]:
         """The live nodes on reserved capacity."""
         statement = select(*_COLUMNS).where(nodes.c.model == RESERVED, nodes.c.ended_at.is_(None))
-        return [_read(row) for row in self._connection.execute(statement).mappings()]
+        return [_from_row(row) for row in self._connection.execute(statement).mappings()]
 
     def open_in(self, project: str) -> Sequence[KnownNode]:
         """The nodes of a project that have been sent to the cloud and have not ended."""
         rows = self._connection.execute(_OPEN, {"project": project})
         return [
-            KnownNode(*row[:-3], 0 if row[-3] == "[]" else _count(row[-3]), *row[-2:])
+            KnownNode(
+                *row[:-3], 0 if row[-3] == "[]" else len(loads(row[-3], list[Any])), *row[-2:]
+            )
             for row in rows
         ]
 
     def fingerprint(self, project: str) -> Fingerprint:
-        """Whether anything changed in what `open_in` answers, for the price of a count."""
+        """A value that changes with the result of `list_open`, for the price of a count."""
         row = self._connection.execute(_FINGERPRINT, {"project": project}).one()
         return row[0], int(row[1] or 0), int(row[2] or 0)
 
     def due(self, project: str, now: int, limit: int) -> Sequence[str]:
-        """Ids of nodes with something to do by now: those that are to go or may have to, then the
-        others; of each, the longest waiting first."""
+        """The ids of nodes with something to do by now: first nodes that are to end or may have to,
+        then the others; within each group, the longest waiting first."""
         wanted = {"now": now, "project": project, "most": limit}
         return self._connection.execute(_DUE, wanted).scalars().all()
 
     def remember(self, digests: Mapping[str, bytes]) -> None:
-        """Keep what the cloud showed of each node, so that the same need not be read again."""
+        """Save the digest of each node's appearance in the cloud, so that an equal appearance need
+        not be read again."""
         if digests:
             self._connection.execute(
                 update(nodes)
@@ -222,7 +227,7 @@ class Nodes:
             )
 
     def wake(self, ids: Iterable[str], now: int) -> None:
-        """Have the lifecycle look at nodes that it would otherwise leave alone."""
+        """Have the lifecycle look at nodes at once."""
         sleeping = list(ids)
         for start in range(0, len(sleeping), 500):
             self._connection.execute(
@@ -232,8 +237,8 @@ class Nodes:
             )
 
     def last_seen(self, ids: Iterable[str], before: int) -> None:
-        """Keep when nodes that are missing now were last there: the look before saw them. What was
-        never shown it did not see."""
+        """Save when missing nodes were last there: in the look before. Nodes that the cloud never
+        showed are left out."""
         shown = or_(nodes.c.cloud_uid != "", nodes.c.up_since.is_not(None))
         missing = list(ids)
         for start in range(0, len(missing), 500):
@@ -245,9 +250,8 @@ class Nodes:
             )
 
     def shown_at(self, node_id: str) -> int:
-        """When the last look at the whole project was asked for, if it showed the node as it is
-        stored; else 0. One statement reads both: a look is written down as such only after what it
-        lacked."""
+        """The start of the last look at the whole project, if it showed the node as it is stored;
+        else 0. One statement reads both: a look is recorded only after its missing nodes."""
         statement = (
             select(leases.c.looked_at)
             .join(nodes, nodes.c.project == leases.c.project)
@@ -257,7 +261,8 @@ class Nodes:
         return self._connection.execute(statement).scalar_one_or_none() or 0
 
     def missed(self, ids: Iterable[str], now: int) -> None:
-        """Count that a complete list has lacked nodes, the first time with the instant."""
+        """Increment the missed counter of nodes that a complete list lacked; the first time sets
+        the instant."""
         missing = list(ids)
         for start in range(0, len(missing), 500):
             self._connection.execute(
@@ -267,8 +272,8 @@ class Nodes:
             )
 
     def found(self, ids: Iterable[str]) -> None:
-        """Count no more that nodes were missed, which are shown again. It is a new version of each:
-        whoever is about to call one gone has read that it was missed."""
+        """Reset the missed counter of nodes that are listed again. Bumps `version`, so that a
+        concurrent close based on the old counter fails."""
         again = list(ids)
         for start in range(0, len(again), 500):
             self._connection.execute(
@@ -289,10 +294,10 @@ class Nodes:
         return FleetCensus(*self._connection.execute(statement).one())
 
     def posted(self, usage: Usage, nanos: int, unpriced_seconds: int) -> None:
-        """Add to what the ledger says of a node and to what it had to leave out, and keep where its
-        open tail begins; called in the transaction that posts it.
+        """Add to the posted cost and the unpriced seconds of a node, and save where its open tail
+        begins; called in the transaction that posts it.
 
-        An interval that has ended takes no tail away but its own.
+        An interval that has ended removes no tail but its own.
         """
         values: dict[str, Any] = {
             "posted_nanos": nodes.c.posted_nanos + nanos,
@@ -308,35 +313,32 @@ class Nodes:
                 )
             values |= {"metered_from": start, "metered_until": until}
         else:
-            values["tails"] = self._tails_after(usage)
+            # The open tails of a node of several slices, after one of them was posted.
+            kept = select(nodes.c.tails).where(nodes.c.id == usage.node_id).with_for_update()
+            text = self._connection.execute(kept).scalar_one()
+            tails = loads(text, dict[str, tuple[int, int]]) if text else {}
+            key = str(usage.slice)
+            if usage.end is None:
+                tails[key] = usage.start, usage.posted_until
+            elif key in tails and tails[key][0] <= usage.start:
+                del tails[key]
+            values["tails"] = dumps(tails) if tails else ""
         self._connection.execute(update(nodes).where(nodes.c.id == usage.node_id).values(**values))
 
-    def _tails_after(self, usage: Usage) -> str:
-        """The open tails of a node of several slices once one of them was posted."""
-        kept = select(nodes.c.tails).where(nodes.c.id == usage.node_id).with_for_update()
-        text = self._connection.execute(kept).scalar_one()
-        tails = loads(text, dict[str, tuple[int, int]]) if text else {}
-        key = str(usage.slice)
-        if usage.end is None:
-            tails[key] = usage.start, usage.posted_until
-        elif key in tails and tails[key][0] <= usage.start:
-            del tails[key]
-        return dumps(tails) if tails else ""
-
     def renew_views(self) -> int:
-        """Make the stored views anew that an older program wrote; answers how many. A node that
-        somebody changes meanwhile has the view of that change."""
+        """Renew the stored views that an older program wrote; returns how many. A node that changes
+        meanwhile gets the view of that change."""
         outdated: Select[Any] = select(*_COLUMNS).where(nodes.c.view_format != FORMAT)
-        stale = [_read(row) for row in self._connection.execute(outdated).mappings()]
+        stale = [_from_row(row) for row in self._connection.execute(outdated).mappings()]
         for node in stale:
             self._connection.execute(
                 update(nodes)
                 .where(nodes.c.id == node.id, nodes.c.version == node.version)
-                .values(**self._view(node))
+                .values(**self._view_columns(node))
             )
         return len(stale)
 
-    def _row(self, node: Node) -> dict[str, Any]:
+    def _to_row(self, node: Node) -> dict[str, Any]:
         row = asdict(node)
         row["spec"] = dumps(node.spec)
         row["labels"] = dumps(node.labels)
@@ -346,27 +348,27 @@ class Nodes:
         row["generation"] = node.spec.generation
         row["model"] = node.spec.provisioning_model
         row["chips"] = node.spec.chips
-        return row | self._view(node)
+        return row | self._view_columns(node)
 
-    def _view(self, node: Node) -> dict[str, Any]:
-        """The document that callers are shown, up to the figures that grow and close it, and what
-        those are told from."""
+    def _view_columns(self, node: Node) -> dict[str, Any]:
+        """The document that callers see, up to the growing figures that close it, and the columns
+        from which those are computed."""
         view = view_of(node, self._placements.of(node.id))
         shown = {"view": dumps(view)[:-1], "price_key": price_key(node)}
         return shown | {"view_format": FORMAT}
 
     def reattribute(self, node: Node, whose: Attribution, now: int) -> Node:
-        """Write a node that is another's from now on, with its labels; answers it as `save`."""
+        """Write a node with a new payer and its labels; returns it as `save` does."""
         after = self.save(node)
         self._write_labels(after)
         self.charge(whose, now)
         return after
 
     def charge(self, whose: Attribution, now: int) -> None:
-        """Charge a node to somebody else from `whose.since` on; the node's own owner stays."""
+        """Charge another payer for a node from `whose.since` on; the node's own owner stays."""
         self._attributions.add(whose, now)
         self._connection.execute(
-            update(nodes).where(nodes.c.id == whose.node_id).values(**_payer(whose))
+            update(nodes).where(nodes.c.id == whose.node_id).values(**_payer_columns(whose))
         )
 
     def rename_owner(self, node: Node) -> Node:
@@ -384,7 +386,7 @@ class Nodes:
             )
 
 
-def _payer(whose: Attribution) -> dict[str, str]:
+def _payer_columns(whose: Attribution) -> dict[str, str]:
     return {
         "payer_owner": whose.owner,
         "payer_team": whose.team,
@@ -393,11 +395,7 @@ def _payer(whose: Attribution) -> dict[str, str]:
     }
 
 
-def _count(slices: str) -> int:
-    return len(loads(slices, list[Any]))
-
-
-def _read(row: RowMapping) -> Node:
+def _from_row(row: RowMapping) -> Node:
     return Node(
         **{
             **row,

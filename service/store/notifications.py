@@ -1,4 +1,4 @@
-"""What was told to whom: the state of every alert, and the messages that are to be sent."""
+"""Alerts of budgets, and the outbox of messages."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _COLUMNS = [notifications.c[field.name] for field in fields(Notification)]
 
 
 class Alerts:
-    """One row for each cause of each budget."""
+    """One row for each kind of alert of each budget."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def of(self, budget_id: str) -> Mapping[str, Alert]:
-        """Those of a budget by their kind."""
+        """The alerts of a budget by kind."""
         statement = (
             select(alerts.c.kind, alerts.c.period, alerts.c.fired_at)
             .where(alerts.c.budget_id == budget_id)
@@ -35,7 +35,7 @@ class Alerts:
         return {row.kind: Alert(*row) for row in self._connection.execute(statement)}
 
     def keep(self, budget_id: str, alert: Alert) -> None:
-        """Write how one stands now."""
+        """Write the state of an alert."""
         values = {"period": alert.period, "fired_at": alert.fired_at}
         same = (alerts.c.budget_id == budget_id, alerts.c.kind == alert.kind)
         changed = update(alerts).where(*same).values(**values)
@@ -44,36 +44,36 @@ class Alerts:
             self._connection.execute(insert(alerts).values(**row))
 
     def forget(self, budget_id: str) -> None:
-        """Have every cause of a budget be looked at as if for the first time."""
+        """Delete all alerts of a budget, so that each may fire again."""
         self._connection.execute(delete(alerts).where(alerts.c.budget_id == budget_id))
 
 
 class Notifications:
-    """The outbox: written with the alert, sent afterwards, until it arrives or its day is over."""
+    """The outbox: written with the alert, then sent until delivery succeeds or its time is over."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, one: Notification) -> None:
-        """Have it be sent."""
+        """Write a message to be sent."""
         old = notifications.c.created_at < one.created_at - _KEPT_SECONDS
         done = notifications.c.next_try_at.is_(None)
-        about = _about(one.about_kind, one.about_id)
+        about = _is_about(one.about_kind, one.about_id)
         self._connection.execute(delete(notifications).where(*about, old, done))
-        self._connection.execute(insert(notifications).values(**_row(one)))
+        self._connection.execute(insert(notifications).values(**_to_row(one)))
 
     def due(self, now: int, limit: int) -> Sequence[Notification]:
-        """What is to be sent by now, the longest waiting first."""
+        """The messages to be sent by now, the longest waiting first."""
         statement = (
             select(*_COLUMNS)
             .where(notifications.c.next_try_at <= now)
             .order_by(notifications.c.next_try_at, notifications.c.id)
             .limit(limit)
         )
-        return list(map(_read, self._connection.execute(statement).mappings()))
+        return list(map(_from_row, self._connection.execute(statement).mappings()))
 
     def claim(self, one: Notification, until: int) -> Notification | None:
-        """Take it for sending; nobody else does before `until`. None when someone else has."""
+        """Claim a message for sending until `until`. None if another sender has claimed it."""
         same = (notifications.c.id == one.id, notifications.c.next_try_at == one.next_try_at)
         claimed = self._connection.execute(
             update(notifications).where(*same).values(next_try_at=until)
@@ -81,16 +81,16 @@ class Notifications:
         return replace(one, next_try_at=until) if claimed.rowcount == 1 else None
 
     def save(self, one: Notification) -> None:
-        """Write what became of it."""
+        """Write the outcome of a try."""
         self._connection.execute(
-            update(notifications).where(notifications.c.id == one.id).values(**_row(one))
+            update(notifications).where(notifications.c.id == one.id).values(**_to_row(one))
         )
 
     def any_untried(self, about_id: str, at: int, kind: About = About.BUDGET) -> bool:
         """Whether a message about a budget, node or project that was written at an instant was
         never tried."""
         statement = select(notifications.c.id).where(
-            *_about(kind, about_id),
+            *_is_about(kind, about_id),
             notifications.c.created_at == at,
             notifications.c.tries == 0,
             notifications.c.next_try_at.is_not(None),
@@ -98,7 +98,7 @@ class Notifications:
         return self._connection.execute(statement.limit(1)).first() is not None
 
     def untried(self, kind: About) -> Collection[tuple[str, int]]:
-        """What messages that were never tried are about, each with when it was written."""
+        """The subjects of messages that were never tried, each with the instant of writing."""
         statement = select(notifications.c.about_id, notifications.c.created_at).where(
             notifications.c.about_kind == kind,
             notifications.c.tries == 0,
@@ -110,23 +110,23 @@ class Notifications:
         """The newest messages about a budget, node or project, the latest first."""
         statement = (
             select(*_COLUMNS)
-            .where(*_about(kind, about_id))
+            .where(*_is_about(kind, about_id))
             .order_by(notifications.c.created_at.desc(), notifications.c.id.desc())
             .limit(limit)
         )
-        return list(map(_read, self._connection.execute(statement).mappings()))
+        return list(map(_from_row, self._connection.execute(statement).mappings()))
 
 
-def _about(kind: About, about_id: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+def _is_about(kind: About, about_id: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     return notifications.c.about_kind == kind, notifications.c.about_id == about_id
 
 
-def _row(one: Notification) -> dict[str, Any]:
+def _to_row(one: Notification) -> dict[str, Any]:
     row = {field.name: getattr(one, field.name) for field in fields(one)}
     return row | {"recipient": "" if one.recipient is None else dumps(one.recipient)}
 
 
-def _read(row: RowMapping) -> Notification:
+def _from_row(row: RowMapping) -> Notification:
     told = row["recipient"]
     typed = {
         "channel": Channel(row["channel"]),

@@ -1,4 +1,4 @@
-"""Observations: what was seen of nodes, when it happened, when it was seen, when it was written."""
+"""Observations of nodes: when a fact happened, when it was seen, and when it was written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_NODE = (
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One fact with its three times; `happened_at` is None when only the look is known."""
+    """One fact with its three times; `happened_at` is None if only the look is known."""
 
     node_id: str
     cloud_uid: str
@@ -30,13 +30,13 @@ class Observation:
 
 
 class Observations:
-    """The facts on which every belief rests; only added to."""
+    """The facts behind every interval of usage. Append-only."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, observation: Observation) -> None:
-        """Write one fact down."""
+        """Write one fact."""
         self._connection.execute(insert(observations).values(**asdict(observation)))
 
     def of(self, node_id: str) -> Sequence[Observation]:

@@ -1,4 +1,4 @@
-"""Orphans: what is in the cloud and not in our books, one row each, guarded by its version."""
+"""Orphans: resources in the cloud without a record, one row each, guarded by its version."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _SAVE = update(orphans).where(
 
 @dataclass(frozen=True, slots=True)
 class LikeOrphans:
-    """How many orphans of a kind cost the same as what is shown of one of them."""
+    """The number of orphans of a kind that cost the same; `shown` is one of them."""
 
     kind: OrphanKind
     shown: ShownResource
@@ -72,8 +72,8 @@ class _Zone:
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """Of what is shown, the part on which the cost depends: read alone, it is read six times as
-    fast as the whole orphan, on both databases."""
+    """The part of what is shown that decides the cost. Reading it alone is six times as fast as
+    reading the whole orphan, on both databases."""
 
     place: _Zone
     queued: bool
@@ -86,55 +86,56 @@ _costs = decoder(_Costs)
 
 
 class Orphans:
-    """By their id, by project, and by what is due; and what the books say of their names."""
+    """Orphans by id, by project, and by what is due; and the records with their names."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, orphan: Orphan) -> None:
-        """Write a new one."""
-        self._connection.execute(insert(orphans).values(**_row(orphan)))
+        """Write a new orphan."""
+        self._connection.execute(insert(orphans).values(**_to_row(orphan)))
 
     def save(self, orphan: Orphan) -> Orphan:
-        """Write a changed one; answers it with its new version.
+        """Write a changed orphan; returns it with its new version.
 
-        Raises StaleVersion when someone else wrote it since it was read.
+        Raises StaleVersion if another transaction wrote it since it was read.
         """
         after = replace(orphan, version=orphan.version + 1)
-        row = {**_row(after), "was_id": orphan.id, "was_version": orphan.version}
+        row = {**_to_row(after), "was_id": orphan.id, "was_version": orphan.version}
         if self._connection.execute(_SAVE, row).rowcount != 1:
             raise StaleVersion(f"orphan {orphan.id} was changed by someone else just now")
         return after
 
     def drop(self, orphan: Orphan) -> None:
-        """Forget one that a record accounts for now. Raises StaleVersion as `save` does."""
-        if self._connection.execute(delete(orphans).where(*_same(orphan))).rowcount != 1:
+        """Delete an orphan that a record accounts for now. Raises StaleVersion as `save` does."""
+        same = (orphans.c.id == orphan.id, orphans.c.version == orphan.version)
+        if self._connection.execute(delete(orphans).where(*same)).rowcount != 1:
             raise StaleVersion(f"orphan {orphan.id} was changed by someone else just now")
 
     def forget(self, project: str, before: int) -> None:
-        """Drop those that were gone before that instant."""
+        """Delete orphans that disappeared before that instant."""
         self._connection.execute(
             delete(orphans).where(orphans.c.project == project, orphans.c.gone_at < before)
         )
 
     def get(self, orphan_id: str, projects: Sequence[str]) -> Orphan:
-        """One of these projects, also when it is gone; raises NotFound."""
+        """An orphan of these projects, also when it has disappeared; raises NotFound."""
         statement = _ALL.where(orphans.c.id == orphan_id, orphans.c.project.in_(projects))
         row = self._connection.execute(statement).mappings().one_or_none()
         if row is None:
             raise NotFound(f"there is no orphan {orphan_id[:80]!r}; GET /v1/orphans lists them")
-        return _read(row)
+        return _from_row(row)
 
     def known(self, project: str) -> Sequence[Orphan]:
-        """All that are remembered of a project, also those that are gone."""
-        return self._read(_KNOWN, {"project": project})
+        """All stored orphans of a project, including those that have disappeared."""
+        return self._read_all(_KNOWN, {"project": project})
 
     def present(self, projects: Sequence[str]) -> Sequence[Orphan]:
-        """All that are there and were not adopted."""
-        return self._read(_PRESENT.where(orphans.c.project.in_(projects)))
+        """All orphans that exist and were not adopted."""
+        return self._read_all(_PRESENT.where(orphans.c.project.in_(projects)))
 
     def alike(self, projects: Sequence[str]) -> Sequence[LikeOrphans]:
-        """The same as `present`, counted by kind and by what they cost."""
+        """The orphans of `list_present`, counted by kind and by cost."""
         statement = select(orphans.c.kind, orphans.c.shown).where(
             *_IS_PRESENT, orphans.c.project.in_(projects)
         )
@@ -147,59 +148,52 @@ class Orphans:
         ]
 
     def certain(self, project: str) -> Sequence[Orphan]:
-        """Those that go by themselves, the longest known first."""
-        return self._read(_CERTAIN, {"project": project})
+        """The orphans that are deleted automatically, the longest known first."""
+        return self._read_all(_CERTAIN, {"project": project})
 
     def due(self, project: str, now: int, limit: int) -> Sequence[Orphan]:
-        """Those to be asked for by name by now, the longest waiting first."""
-        return self._read(_DUE, {"project": project, "now": now, "most": limit})
+        """The orphans to look up by name by now, the longest waiting first."""
+        return self._read_all(_DUE, {"project": project, "now": now, "most": limit})
 
     def live(self, project: str) -> set[tuple[str, str]]:
-        """The zone and the cloud id at which each live record of a project is now."""
+        """The zone and the cloud id of each live record of a project."""
         rows = self._connection.execute(_NAMES.where(nodes.c.project == project))
         return {(row.zone, row.cloud_id) for row in rows}
 
     def attempts(self, project: str, cloud_ids: Iterable[str]) -> Sequence[KnownAttempt]:
-        """What the books say of these names: the attempts that bore them, and the live records
-        that are at them now."""
+        """The records of these names: the attempts that had them, and the live records that have
+        them now."""
         wanted = sorted(set(cloud_ids))
         found: list[KnownAttempt] = []
         for start in range(0, len(wanted), _CHUNK):
             some = wanted[start : start + _CHUNK]
             of_project = nodes.c.project == project
             booked = _BOOKED.where(of_project, placements.c.cloud_id.in_(some))
-            found += [_attempt(row) for row in self._connection.execute(booked)]
+            for row in self._connection.execute(booked):
+                is_live = row.ended_at is None and row.sent_at is not None
+                found.append(
+                    KnownAttempt(
+                        *(row.node_id, row.zone, row.cloud_id),
+                        slices=loads(row.spec, NodeSpec).slices,
+                        present=is_live and row.attempt == row.at_attempt,
+                        uids=loads(row.cloud_uids, tuple[str, ...]),
+                        called_gone_at=row.over_at if row.outcome == Outcome.VANISHED else None,
+                    )
+                )
             live = _OPEN.where(of_project, nodes.c.cloud_id.in_(some))
             for row in self._connection.execute(live):
                 slices = loads(row.spec, NodeSpec).slices
                 found.append(KnownAttempt(row.id, row.zone, row.cloud_id, slices, present=True))
         return found
 
-    def _read(
+    def _read_all(
         self, statement: Select[Any], wanted: Mapping[str, Any] | None = None
     ) -> Sequence[Orphan]:
         found = self._connection.execute(statement, wanted or {})
-        return [_read(row) for row in found.mappings()]
+        return [_from_row(row) for row in found.mappings()]
 
 
-def _same(orphan: Orphan) -> tuple[Any, Any]:
-    return orphans.c.id == orphan.id, orphans.c.version == orphan.version
-
-
-def _attempt(row: Any) -> KnownAttempt:
-    live = row.ended_at is None and row.sent_at is not None
-    return KnownAttempt(
-        row.node_id,
-        row.zone,
-        row.cloud_id,
-        slices=loads(row.spec, NodeSpec).slices,
-        present=live and row.attempt == row.at_attempt,
-        uids=loads(row.cloud_uids, tuple[str, ...]),
-        called_gone_at=row.over_at if row.outcome == Outcome.VANISHED else None,
-    )
-
-
-def _row(orphan: Orphan) -> dict[str, Any]:
+def _to_row(orphan: Orphan) -> dict[str, Any]:
     return asdict(orphan) | {
         "id": orphan.id,
         "project": orphan.project,
@@ -208,7 +202,7 @@ def _row(orphan: Orphan) -> dict[str, Any]:
     }
 
 
-def _read(row: RowMapping) -> Orphan:
+def _from_row(row: RowMapping) -> Orphan:
     values = {name: row[name] for name in Orphan.__dataclass_fields__}
     return Orphan(
         **{

@@ -1,4 +1,4 @@
-"""Placements: every attempt to get a node somewhere, and how it ended."""
+"""Placements: every attempt to create a node in a zone, and how it ended."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from service.store.json_columns import dumps, loads
 from service.store.tables import nodes, placements
 
 MOST_RECENT = 500
-"""Attempts that are looked back upon at most. A burst of them is told by its end; what falls out of
-sight is taken for free and tried again, once."""
+"""The largest number of attempts that are considered. A burst of failures counts by its end; older
+hardware counts as available and is tried again, once."""
 
 _COLUMNS = [placements.c[field.name] for field in fields(Placement)]
 _OUTCOME = [field.name for field in fields(Placement)].index("outcome")
@@ -40,21 +40,32 @@ _TURN = text("SELECT pg_advisory_xact_lock(hashtext('tpu-steward placing ' || :p
 
 
 class Placements:
-    """Attempts by node, in their order, and the last ones of a project."""
+    """Attempts by node, in order, and the last attempts of a project."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, placement: Placement) -> None:
-        """Write down an attempt before it is made."""
+        """Write an attempt before it is made."""
         self._connection.execute(insert(placements).values(**asdict(placement)))
 
     def end(
         self, node_id: str, attempt: int, outcome: Outcome, reason: str, at: int, scope: str = ""
     ) -> bool:
-        """Write down how an attempt ended; what is already written stays. Answers whether it was
-        news. `scope` is the region or zone for which a quota was refused."""
-        self._identify(node_id, attempt)
+        """Write how an attempt ended; an outcome that is already written stays. Returns whether the
+        outcome was new. `scope` is the region or zone of a refused quota."""
+        # Save the uids of the attempt's nodes: a later resource with the same name and another uid
+        # was made by others. If the create was sent twice, such a resource may be our own.
+        row = self._connection.execute(_SEEN, {"id": node_id, "attempt": attempt}).one_or_none()
+        if row is not None and not is_sent_twice(row.sent_at, row.unanswered_at):
+            slices = loads(row.slices_seen, tuple[Slice, ...])
+            uids = [slice_.cloud_uid for slice_ in slices] or [row.cloud_uid]
+            if any(uids):
+                self._connection.execute(
+                    update(placements)
+                    .where(placements.c.node_id == node_id, placements.c.attempt == attempt)
+                    .values(cloud_uids=dumps(uids))
+                )
         ended = self._connection.execute(
             update(placements)
             .where(placements.c.node_id == node_id, placements.c.attempt == attempt)
@@ -63,24 +74,8 @@ class Placements:
         )
         return ended.rowcount > 0
 
-    def _identify(self, node_id: str, attempt: int) -> None:
-        """Keep by which uids its nodes were known: what bears its name and another uid later was
-        made by somebody else. Where its create was sent twice, that may be our own, and none is
-        kept."""
-        row = self._connection.execute(_SEEN, {"id": node_id, "attempt": attempt}).one_or_none()
-        if row is None or is_sent_twice(row.sent_at, row.unanswered_at):
-            return
-        slices = loads(row.slices_seen, tuple[Slice, ...])
-        uids = [one.cloud_uid for one in slices] or [row.cloud_uid]
-        if any(uids):
-            self._connection.execute(
-                update(placements)
-                .where(placements.c.node_id == node_id, placements.c.attempt == attempt)
-                .values(cloud_uids=dumps(uids))
-            )
-
     def came_up(self, node_id: str, attempt: int, at: int) -> None:
-        """Write down that an attempt led to READY, and when."""
+        """Write that an attempt became READY, and when."""
         self._connection.execute(
             update(placements)
             .where(placements.c.node_id == node_id, placements.c.attempt == attempt)
@@ -90,21 +85,22 @@ class Placements:
 
     def of(self, node_id: str) -> tuple[Placement, ...]:
         """The attempts of a node, first to last."""
-        return tuple(map(_read, self._connection.execute(_OF_NODE, {"node": node_id})))
+        return tuple(map(_from_row, self._connection.execute(_OF_NODE, {"node": node_id})))
 
     def take_turns(self, project: str) -> None:
-        """Let nobody else choose a place for this project before this transaction is over, so that
-        two do not take the same chance. On SQLite all that write take turns anyway."""
+        """Let no other transaction choose a place for this project before the end of this one, so
+        that no two take the same chance. On SQLite all writers take turns anyway."""
         if self._connection.dialect.name == "postgresql":
             self._connection.execute(_TURN, {"project": project})
 
     def recent(self, project: str, model: str, now: int) -> Sequence[Placement]:
-        """The last attempts of a project by one provisioning model, as far back as they matter."""
+        """The last attempts of a project with one provisioning model, as far back as they
+        matter."""
         values = {"project": project, "model": model, "since": now - WINDOW_SECONDS}
-        return list(map(_read, self._connection.execute(_RECENT, values)))
+        return list(map(_from_row, self._connection.execute(_RECENT, values)))
 
 
-def _read(row: Any) -> Placement:
+def _from_row(row: Any) -> Placement:
     values = list(row)
     values[_OUTCOME] = Outcome(values[_OUTCOME])
     return Placement(*values)

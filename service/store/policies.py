@@ -1,4 +1,4 @@
-"""Idle policies: one row for each scope that somebody has said something for."""
+"""Idle policies: one row for each scope that has a policy of its own."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _COLUMNS = (
     idle_policies.c.updated_at,
 )
 _NONE = ""
-"""The rule of a scope that inherits again. Its row stays, so that no version ever means two
-policies: a plan names the version that it was made by."""
+"""The rule of a scope that inherits again. Its row stays, so that a version never means two
+policies: a plan names the version that it used."""
 
 _HOLD = text("SELECT pg_advisory_xact_lock_shared(hashtext('tpu-steward idle policies'))")
 _TURN = text("SELECT pg_advisory_xact_lock(hashtext('tpu-steward idle policies'))")
@@ -35,8 +35,8 @@ class IdlePolicies:
         self._connection = connection
 
     def hold(self) -> None:
-        """Let nobody write a policy before this transaction is over: what is read from now on holds
-        until the commit. On SQLite all that write take turns anyway."""
+        """Let no other transaction write a policy before the end of this one: what is read from now
+        on holds until the commit. On SQLite all writers take turns anyway."""
         if self._connection.dialect.name == "postgresql":
             self._connection.execute(_HOLD)
 
@@ -44,34 +44,35 @@ class IdlePolicies:
         """Every policy by its scope."""
         statement = select(*_COLUMNS).where(idle_policies.c.rule != _NONE)
         rows = self._connection.execute(statement.order_by(idle_policies.c.scope)).mappings()
-        return {row["scope"]: _read(row) for row in rows}
+        return {row["scope"]: _from_row(row) for row in rows}
 
     def get(self, scope: str) -> Policy:
-        """The policy of a scope; raises NotFound where nobody has written one."""
+        """The policy of a scope; raises NotFound if the scope has none."""
         statement = select(*_COLUMNS).where(idle_policies.c.scope == scope)
         row = self._connection.execute(statement).mappings().one_or_none()
         if row is None or row["rule"] == _NONE:
             raise NotFound(f"there is no idle policy for {scope[:80]!r}")
-        return _read(row)
+        return _from_row(row)
 
     def version(self, scope: str) -> int:
-        """The version over which a policy is written; 0 before there ever was one."""
+        """The version over which a policy is written; 0 if there never was one."""
         statement = select(idle_policies.c.version).where(idle_policies.c.scope == scope)
         return self._connection.execute(statement).scalar_one_or_none() or 0
 
     def save(self, policy: Policy) -> Policy:
-        """Write a policy over the version that was read; answers it with its new version. Raises
-        StaleVersion when someone else wrote it since."""
+        """Write a policy over the version that was read; returns it with its new version. Raises
+        StaleVersion if another transaction wrote it since."""
         after = replace(policy, version=policy.version + 1)
-        self._write(after, dumps(policy.rule))
+        self._write_row(after, dumps(policy.rule))
         return after
 
     def delete(self, policy: Policy, now: int) -> None:
-        """Have the scope inherit again. Raises StaleVersion when someone else wrote it since."""
+        """Have the scope inherit again. Raises StaleVersion if another transaction wrote the policy
+        since."""
         gone = replace(policy, recipients=(), version=policy.version + 1, updated_at=now)
-        self._write(gone, _NONE)
+        self._write_row(gone, _NONE)
 
-    def _write(self, after: Policy, rule: str) -> None:
+    def _write_row(self, after: Policy, rule: str) -> None:
         if self._connection.dialect.name == "postgresql":
             self._connection.execute(_TURN)
         row = {
@@ -85,7 +86,7 @@ class IdlePolicies:
                 with self._connection.begin_nested():
                     self._connection.execute(insert(idle_policies), {"scope": after.scope, **row})
             except IntegrityError as error:
-                raise _stale(after.scope) from error
+                raise _stale_error(after.scope) from error
             return
         changed = (
             update(idle_policies)
@@ -94,14 +95,14 @@ class IdlePolicies:
             .values(**row)
         )
         if self._connection.execute(changed).rowcount != 1:
-            raise _stale(after.scope)
+            raise _stale_error(after.scope)
 
 
-def _stale(scope: str) -> StaleVersion:
+def _stale_error(scope: str) -> StaleVersion:
     return StaleVersion(f"the idle policy of {scope} was changed by someone else just now")
 
 
-def _read(row: RowMapping) -> Policy:
+def _from_row(row: RowMapping) -> Policy:
     documents = {
         "rule": loads(row["rule"], Rule),
         "recipients": loads(row["recipients"], tuple[Recipient, ...]),

@@ -1,4 +1,4 @@
-"""The price book as of now: what ships with the service, and what was entered since."""
+"""The current price book: the prices that ship with the service, and the prices entered since."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class HasPrices(Protocol):
 
 
 class PriceShelf:
-    """Keeps the book between uses; prices, discounts and reservations are only ever added (and the
-    last withdrawn once), so how many there are tells its age."""
+    """Caches the price book. Prices, discounts and reservations are only added (and reservations
+    withdrawn once), so their number tells whether the book is current."""
 
     def __init__(self) -> None:
         self.last = PriceBook(())
-        """The book that was used last."""
+        """The last used book."""
         self._kept = -1, self.last
 
     def book(self, unit: HasPrices) -> PriceBook:
-        """The book, made anew when something was added."""
+        """The current book, rebuilt if something was added."""
         return self.at(unit.prices.count(), unit.prices)
 
     def at(self, count: int, prices: Prices) -> PriceBook:
-        """The book for callers who already know how many of all there are."""
+        """The book for callers who know the number of rows already."""
         known, book = self._kept
         if count != known:
             entered = (*embedded_prices(), *prices.all())

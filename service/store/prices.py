@@ -1,4 +1,4 @@
-"""Prices that were entered by hand or by the feed, discounts, and what was bought; the prices that
+"""Prices that were entered by hand or by the feed, discounts, and reservations. The prices that
 ship with the service are in the domain's data."""
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ AGE = (
     + select(func.count()).select_from(reservations).scalar_subquery()
     + select(func.count(reservations.c.withdrawn_at)).scalar_subquery()
 )
-"""How many rows there are, those that were withdrawn counted twice: as none is changed in any other
-way, a new number means a new book."""
+"""The number of rows, with withdrawn rows counted twice. Rows change in no other way, so a new
+number means a new book."""
 
 _COUNT = select(AGE)
 
@@ -35,28 +35,28 @@ _TURN = text("SELECT pg_advisory_xact_lock(hashtext('tpu-steward prices'))")
 
 
 class Prices:
-    """Effective-dated prices, and the discounts on them; only added to."""
+    """Prices and discounts with the dates from which they hold. Append-only."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def take_turns(self) -> None:
-        """Let nobody else enter a price before this transaction is over. On SQLite all that write
+        """Let no other transaction enter a price before the end of this one. On SQLite all writers
         take turns anyway."""
         if self._connection.dialect.name == "postgresql":
             self._connection.execute(_TURN)
 
     def add(self, price: Price) -> None:
-        """Write a price down."""
+        """Write a price."""
         self._connection.execute(insert(prices).values(**asdict(price)))
 
     def get(self, price_id: str) -> Price:
-        """One that was entered."""
+        """An entered price by id."""
         statement = select(prices).where(prices.c.id == price_id)
         return Price(**self._connection.execute(statement).mappings().one())
 
     def add_from_feed(self, price: Price) -> None:
-        """Write a price down, unless another daemon did so just now: its id says all of it."""
+        """Write a price, unless another daemon wrote it just now: equal prices have equal ids."""
         values = {
             name: literal(value, prices.c[name].type) for name, value in asdict(price).items()
         }
@@ -72,15 +72,15 @@ class Prices:
         return [Price(*row) for row in self._connection.execute(_PRICES)]
 
     def add_discount(self, discount: Discount, after: int) -> None:
-        """Write down a row about a discount; StaleVersion when there are more than `after` rows."""
+        """Write a row about a discount; StaleVersion if there are more than `after` rows."""
         self._connection.execute(insert(discounts).values(number=after + 1, **asdict(discount)))
 
     def discounts(self) -> Sequence[Discount]:
-        """Every row about discounts, in the order in which they were written."""
+        """Every row about discounts, in the order of writing."""
         return [Discount(**row) for row in self._connection.execute(_DISCOUNTS).mappings()]
 
     def purchases(self) -> Sequence[Purchase]:
-        """The reservations that stand."""
+        """The reservations that were not withdrawn."""
         names = ("id", "name", "project", "zone", "generation", "start_at", "end_at")
         statement = select(*(reservations.c[name] for name in names)).where(
             reservations.c.withdrawn_at.is_(None)
@@ -88,5 +88,5 @@ class Prices:
         return [Purchase(*row) for row in self._connection.execute(statement)]
 
     def count(self) -> int:
-        """How many rows there are of all; see `AGE`."""
+        """The number of all rows; see `AGE`."""
         return int(self._connection.execute(_COUNT).scalar_one())

@@ -1,4 +1,4 @@
-"""Tries whether the database can be read and written, over a connection of its own."""
+"""Tests whether the database can be read and written, over a connection of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, event
+from sqlalchemy import event
 
 from service.domain.errors import StoreUnavailable
 from service.store.database_errors import is_busy, told_apart
@@ -18,17 +18,17 @@ BUSY_SECONDS = 30.0
 
 _SQLITE = ("pragma busy_timeout=500",)
 _POSTGRESQL = ("SET SESSION statement_timeout = '3s'", "SET SESSION lock_timeout = '500ms'")
-"""A probe does not wait for long: who asks has not much time, and writers have better to do."""
+"""A probe waits only briefly: its caller has little time, and writers go first."""
 
 _LARGEST = 2**31 - 1
 _TOUCH = "UPDATE alembic_version SET version_num = version_num"
 
 
 class DatabaseProbe:
-    """Reads and writes what costs next to nothing.
+    """Reads and writes something cheap.
 
     Its one connection is not from the pool that requests use up. On SQLite each look opens the file
-    again: a connection that is open keeps what it has read, and does not see damage.
+    again: an open connection keeps what it has read, and does not see damage.
     """
 
     def __init__(self, address: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -38,17 +38,26 @@ class DatabaseProbe:
         self._is_sqlite = self._engine.dialect.name == "sqlite"
         self._worked_at = clock()
         self._alone: Sequence[str] = []
-        event.listen(self._engine, "connect", self._hurry)
+        event.listen(self._engine, "connect", self._limit_waits)
 
     def look(self, projects: Sequence[str]) -> Sequence[str]:
-        """Those of the projects that no daemon looks after now. Raises StoreUnavailable, saying
-        why, when the database cannot be read or written.
+        """The projects that no daemon looks after now. Raises StoreUnavailable with the reason if
+        the database cannot be read or written.
 
-        While others write for a short time and nothing is answered, the last answer stands.
+        While other writers block the database for a short time, the last answer stands.
         """
         try:
-            found = self._read(projects)
-            self._write()
+            with self._units.reading() as unit:
+                unit.prices.count()
+                unit.nodes.due("", 0, 1)
+                found = [project for project in projects if not unit.leases.sight(project)[1]]
+            # Write and commit, without waiting for a turn, which may take long.
+            with told_apart(), self._engine.begin() as connection:
+                if self._is_sqlite:  # a row that is set to its own value would not be written
+                    number: int = connection.exec_driver_sql("pragma user_version").scalar_one()
+                    connection.exec_driver_sql(f"pragma user_version={(number + 1) % _LARGEST}")
+                else:
+                    connection.exec_driver_sql(_TOUCH)
         except StoreUnavailable as error:
             if not is_busy(error) or self._clock() - self._worked_at >= BUSY_SECONDS:
                 raise
@@ -60,24 +69,10 @@ class DatabaseProbe:
         return found
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._engine.dispose()
 
-    def _read(self, projects: Sequence[str]) -> Sequence[str]:
-        with self._units.reading() as unit:
-            unit.prices.count()
-            unit.nodes.due("", 0, 1)
-            return [project for project in projects if not unit.leases.sight(project)[1]]
-
-    def _write(self) -> None:
-        """Write and commit, without a turn: who waits for one may wait for long."""
-        with told_apart(), self._engine.begin() as connection:
-            if self._is_sqlite:
-                _count_up(connection)
-            else:
-                connection.exec_driver_sql(_TOUCH)
-
-    def _hurry(self, connection: Any, _record: object) -> None:
+    def _limit_waits(self, connection: Any, _record: object) -> None:
         if self._is_sqlite:
             for statement in _SQLITE:
                 connection.execute(statement)
@@ -86,9 +81,3 @@ class DatabaseProbe:
         for statement in _POSTGRESQL:
             connection.execute(statement)
         connection.autocommit = False
-
-
-def _count_up(connection: Connection) -> None:
-    """Write a number that nobody reads. A row that is set to what it holds is not written."""
-    found: int = connection.exec_driver_sql("pragma user_version").scalar_one()
-    connection.exec_driver_sql(f"pragma user_version={(found + 1) % _LARGEST}")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, case, delete, func, select
+from sqlalchemy import Connection, RowMapping, case, delete, func, select
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -45,15 +44,18 @@ _CHUNK = 500
 
 
 class Quotas:
-    """One row for each limit, as it was last named."""
+    """One row for each limit, as Google named it last."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def learn(self, limit: Limit) -> None:
-        """Write down what was said; what was said later stays."""
+        """Write a limit; a later observation of it stays."""
         sqlite = self._connection.dialect.name == "sqlite"
-        statement = (sqlite_insert if sqlite else postgresql_insert)(quotas).values(_row(limit))
+        values = {"id": limit.id} | {
+            field.name: getattr(limit, field.name) for field in fields(Limit)
+        }
+        statement = (sqlite_insert if sqlite else postgresql_insert)(quotas).values(values)
         said = statement.excluded
         self._connection.execute(
             statement.on_conflict_do_update(
@@ -64,7 +66,7 @@ class Quotas:
         )
 
     def forget(self, limit_id: str, projects: Sequence[str]) -> Limit:
-        """Drop a limit, as if it had never been named; answers it. Raises NotFound."""
+        """Delete a limit; returns it. Raises NotFound."""
         meant = (quotas.c.id == limit_id, quotas.c.project.in_(projects))
         row = self._connection.execute(_ALL.where(*meant)).mappings().one_or_none()
         if row is None:
@@ -72,31 +74,45 @@ class Quotas:
                 f"there is no quota {limit_id[:80]!r}; GET /v1/catalog/quotas lists them"
             )
         self._connection.execute(delete(quotas).where(*meant))
-        return _read(row)
+        return _from_row(row)
 
     def all(self, projects: Sequence[str], since: int = -1) -> Sequence[Limit]:
         """The limits of these projects that were named after `since`."""
         meant = (quotas.c.project.in_(projects), quotas.c.observed_at > since)
-        return list(map(_read, self._connection.execute(_ALL.where(*meant)).mappings()))
+        return list(map(_from_row, self._connection.execute(_ALL.where(*meant)).mappings()))
 
     def tallies(self, project: str, limits: Iterable[Limit], now: int) -> Sequence[QuotaTally]:
-        """These limits of a project, with all that is known to count against them."""
+        """These limits of a project, with everything that is known to count against them."""
         limits = list(limits)
         if not limits:
             return []
-        held = self._held(project)
-        granted = self._granted(project, min(limit.observed_at for limit in limits))
+        held = self._list_held(project)
+        granted = self._list_granted(project, min(limit.observed_at for limit in limits))
         return [tally(limit, held, granted, now) for limit in limits]
 
     def stocks(self, project: str, limits: Sequence[Limit]) -> Sequence[QuotaStock]:
-        """What the project has where these limits of it say nothing."""
-        return stocks(project, self._held(project), limits)
+        """What the project has that these limits do not cover."""
+        return stocks(project, self._list_held(project), limits)
 
-    def _held(self, project: str) -> list[QuotaHolding]:
-        return [*self._live(project), *self._orphaned(project)]
+    def _list_held(self, project: str) -> list[QuotaHolding]:
+        return [*self._list_live(project), *self._list_orphaned(project)]
 
-    def _live(self, project: str) -> list[QuotaHolding]:
-        """What our own nodes hold, alike ones together: all that was sent and has not ended."""
+    def _list_live(self, project: str) -> list[QuotaHolding]:
+        """What our own nodes hold, with alike nodes together: everything that was sent and has not
+        ended."""
+        present = (nodes.c.id == placements.c.node_id) & (nodes.c.attempt == placements.c.attempt)
+        columns = (
+            *(nodes.c[name] for name in ("zone", "generation", "model", "state", "chips")),
+            placements.c.accelerator_type,
+        )
+        came_up = case((placements.c.ready_at.is_not(None), placements.c.started_at))
+        statement = (
+            select(*columns, func.count().label("number"), func.max(came_up).label("granted"))
+            .select_from(nodes.outerjoin(placements, present))
+            .where(nodes.c.project == project, nodes.c.ended_at.is_(None))
+            .where(nodes.c.sent_at.is_not(None))
+            .group_by(*columns)
+        )
         return [
             QuotaHolding(
                 claim_of(row.zone, found, row.model, row.chips * row.number),
@@ -104,93 +120,71 @@ class Quotas:
                 row.granted,
                 row.state in _DEAD,
             )
-            for row in self._connection.execute(_live(project))
-            if (found := _type_of(row.accelerator_type, row.generation, row.chips)) is not None
+            for row in self._connection.execute(statement)
+            if (found := _find_type(row.accelerator_type, row.generation, row.chips)) is not None
         ]
 
-    def _granted(self, project: str, since: int) -> list[QuotaHolding]:
-        """What came up of attempts that began later, one for each type in each zone."""
+    def _list_granted(self, project: str, since: int) -> list[QuotaHolding]:
+        """Successful attempts that began later, one for each type in each zone."""
         known = catalog.load().accelerators
+        columns = [placements.c[name] for name in ("zone", "accelerator_type", "model")]
+        statement = (
+            select(*columns, func.max(placements.c.started_at))
+            .where(placements.c.project == project, placements.c.model.in_(_MODELS))
+            .where(placements.c.started_at > since, placements.c.ready_at.is_not(None))
+            .group_by(*columns)
+        )
         return [
             QuotaHolding(claim_of(zone, found, model, found.chips), used=True, granted_at=began)
-            for zone, name, model, began in self._connection.execute(_granted(project, since))
+            for zone, name, model, began in self._connection.execute(statement)
             if (found := known.get(name)) is not None
         ]
 
-    def _orphaned(self, project: str) -> list[QuotaHolding]:
-        """What those hold that no record of ours accounts for.
+    def _list_orphaned(self, project: str) -> list[QuotaHolding]:
+        """What resources without a record hold.
 
-        The model of a queued resource is known where the books once had it, and it counts only
-        where no node of it is there, which counts by itself.
+        The model of a queued resource is known if an attempt of ours had its name. It counts only
+        if none of its nodes exists, because those count by themselves.
         """
         present = select(orphans.c.shown).where(
             orphans.c.project == project, orphans.c.gone_at.is_(None), orphans.c.wanted != ADOPTED
         )
         found = [loads(text, ShownResource) for text in self._connection.execute(present).scalars()]
-        members = {one.queued_resource for one in found if not one.queued}
-        queued = [one for one in found if one.queued and one.place.queue_path not in members]
-        models = self._models(project, [one.place.cloud_id for one in queued])
+        members = {orphan.queued_resource for orphan in found if not orphan.queued}
+        queued = [
+            orphan for orphan in found if orphan.queued and orphan.place.queue_path not in members
+        ]
+        models: dict[str, str] = {}
+        for start in range(0, len(queued), _CHUNK):
+            names = [orphan.place.cloud_id for orphan in queued[start : start + _CHUNK]]
+            statement = select(placements.c.cloud_id, placements.c.model).where(
+                placements.c.project == project, placements.c.cloud_id.in_(names)
+            )
+            models |= {row.cloud_id: row.model for row in self._connection.execute(statement)}
         return [
             QuotaHolding(
-                claim_of(one.place.zone, accelerator, model, chips),
-                one.state in _AT_WORK,
-                dead=one.state in _DEAD,
+                claim_of(orphan.place.zone, accelerator, model, chips),
+                orphan.state in _AT_WORK,
+                dead=orphan.state in _DEAD,
             )
-            for one in (*(each for each in found if not each.queued), *queued)
-            if (accelerator := one.accelerator) is not None
-            and (model := one.provisioning_model or models.get(one.place.cloud_id, ""))
-            for chips in (accelerator.chips * max(1, len(one.nodes)),)
+            for orphan in (*(each for each in found if not each.queued), *queued)
+            if (accelerator := orphan.accelerator) is not None
+            and (model := orphan.provisioning_model or models.get(orphan.place.cloud_id, ""))
+            for chips in (accelerator.chips * max(1, len(orphan.nodes)),)
         ]
 
-    def _models(self, project: str, cloud_ids: Sequence[str]) -> dict[str, str]:
-        """The model of each name that an attempt of ours bore."""
-        found: dict[str, str] = {}
-        for start in range(0, len(cloud_ids), _CHUNK):
-            statement = select(placements.c.cloud_id, placements.c.model).where(
-                placements.c.project == project,
-                placements.c.cloud_id.in_(cloud_ids[start : start + _CHUNK]),
-            )
-            found |= {row.cloud_id: row.model for row in self._connection.execute(statement)}
-        return found
 
-
-def _live(project: str) -> Select[Any]:
-    """An adopted node has no attempt; its type is that of its generation and size."""
-    present = (nodes.c.id == placements.c.node_id) & (nodes.c.attempt == placements.c.attempt)
-    columns = (
-        *(nodes.c[name] for name in ("zone", "generation", "model", "state", "chips")),
-        placements.c.accelerator_type,
-    )
-    came_up = case((placements.c.ready_at.is_not(None), placements.c.started_at))
-    return (
-        select(*columns, func.count().label("number"), func.max(came_up).label("granted"))
-        .select_from(nodes.outerjoin(placements, present))
-        .where(nodes.c.project == project, nodes.c.ended_at.is_(None))
-        .where(nodes.c.sent_at.is_not(None))
-        .group_by(*columns)
-    )
-
-
-def _granted(project: str, since: int) -> Select[Any]:
-    columns = [placements.c[name] for name in ("zone", "accelerator_type", "model")]
-    return (
-        select(*columns, func.max(placements.c.started_at))
-        .where(placements.c.project == project, placements.c.model.in_(_MODELS))
-        .where(placements.c.started_at > since, placements.c.ready_at.is_not(None))
-        .group_by(*columns)
-    )
-
-
-def _type_of(name: str | None, generation: str, chips: int) -> AcceleratorType | None:
+def _find_type(name: str | None, generation: str, chips: int) -> AcceleratorType | None:
+    """The type of a node. An adopted node has no attempt; its type is that of its generation and
+    size."""
     known = catalog.load()
     if name:
         return known.accelerators.get(name)
-    return next((one for one in known.served(generation) if one.chips == chips), None)
+    return next(
+        (accelerator for accelerator in known.served(generation) if accelerator.chips == chips),
+        None,
+    )
 
 
-def _row(limit: Limit) -> dict[str, Any]:
-    return {"id": limit.id} | {field.name: getattr(limit, field.name) for field in fields(Limit)}
-
-
-def _read(row: RowMapping) -> Limit:
+def _from_row(row: RowMapping) -> Limit:
     return Limit(**{**row, "tier": Tier(row["tier"]), "size": Size(row["size"])})

@@ -1,8 +1,8 @@
 """Revisions: numbers that grow with each commit that changes what figures depend on.
 
-An answer that was worked out at a revision is right for as long as the revision is the same, in
-every process and on every replica. The engine counts, in the transaction that writes, so that no
-writer can forget to.
+An answer that was computed at a revision is right while the revision is the same, in every
+process and on every replica. The engine counts in the writing transaction, so that no writer can
+forget to.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from sqlalchemy.sql.dml import UpdateBase
 from service.store import tables
 
 PARTS = 8
-"""Rows that a number is the sum of: two writers wait for each other only if they add to the same
-one, and then only for a commit."""
+"""Rows that add up to a number: two writers wait for each other only if they add to the same row,
+and then only for a commit."""
 
 
 class Topic(StrEnum):
-    """What is counted apart."""
+    """The tables that are counted together."""
 
     BOOKS = "books"
     """The ledger, its rollups, usage, who is charged, and prices."""
@@ -74,65 +74,56 @@ _ALL = select(tables.revisions.c.topic, func.sum(tables.revisions.c.number)).gro
 )
 
 
-def _upsert(statement: sqlite.Insert | postgresql.Insert) -> Executable:
+def _make_upsert(statement: sqlite.Insert | postgresql.Insert) -> Executable:
     return statement.on_conflict_do_update(
         index_elements=["topic", "part"], set_={"number": tables.revisions.c.number + 1}
     )
 
 
 _ADD: Mapping[str, Executable] = {
-    "sqlite": _upsert(sqlite.insert(tables.revisions)),
-    "postgresql": _upsert(postgresql.insert(tables.revisions)),
+    "sqlite": _make_upsert(sqlite.insert(tables.revisions)),
+    "postgresql": _make_upsert(postgresql.insert(tables.revisions)),
 }
 
 
 class Revisions:
-    """The numbers as of the transaction that asks."""
+    """The numbers as of the current transaction."""
 
     def __init__(self, connection: Connection, *, writes: bool = True) -> None:
         self._connection = connection
         self._writes = writes
 
     def now(self) -> Revision:
-        """How often each topic was written. Only a transaction that reads may ask: what another one
-        has written itself is not counted yet."""
+        """How often each topic was written. Only a transaction that reads may ask: the writes of
+        the transaction itself are not counted yet."""
         assert not self._writes, "a transaction that writes has no revision"
         found = {row[0]: int(row[1]) for row in self._connection.execute(_ALL)}
         return Revision(*(found.get(topic, 0) for topic in Topic))
 
 
 def count_writes(engine: Engine) -> None:
-    """Have every transaction of an engine count what it writes."""
-    event.listen(engine, "after_execute", _note)
-    event.listen(engine, "commit", _count)
-    event.listen(engine, "rollback", _forget)
+    """Have every transaction of an engine count its writes."""
+    event.listen(engine, "after_execute", _note_topics)
+    event.listen(engine, "commit", _count_written)
+    event.listen(engine, "rollback", lambda connection: connection.info.pop(_WRITTEN, None))
 
 
-def _note(connection: Connection, statement: Any, *_: Any) -> None:
-    topics = _topics_of(statement)
+def _note_topics(connection: Connection, statement: Any, *_: Any) -> None:
+    """Note the topics that a statement may change."""
+    topics: Iterable[Topic] = ()
+    if isinstance(statement, UpdateBase):
+        topics = _TOPICS_OF.get(statement.entity_description["table"].name, ())
+    elif isinstance(statement, TextClause) and _WRITES.match(str(statement)):
+        topics = Topic if any(name in str(statement) for name in _TOPICS_OF) else ()
     if topics:
         connection.info.setdefault(_WRITTEN, set()).update(topics)
 
 
-def _topics_of(statement: Any) -> Iterable[Topic]:
-    """What a statement may change."""
-    if isinstance(statement, UpdateBase):
-        table = statement.entity_description["table"]
-        return _TOPICS_OF.get(table.name, ())
-    if not isinstance(statement, TextClause) or not _WRITES.match(str(statement)):
-        return ()
-    return Topic if any(name in str(statement) for name in _TOPICS_OF) else ()
-
-
-def _count(connection: Connection) -> None:
-    """Add to the numbers last of all, and always in the same order: these rows are locked until the
-    commit only, and nobody waits for them in a circle."""
+def _count_written(connection: Connection) -> None:
+    """Add to the numbers at the end of the transaction, and always in the same order: these rows
+    are locked only until the commit, and no two transactions deadlock."""
     written = connection.info.pop(_WRITTEN, ())
     part = random.randrange(PARTS)  # noqa: S311 - any part will do
     for topic in sorted(written):
         values = {"topic": topic, "part": part, "number": 1}
         connection.execute(_ADD[connection.dialect.name], values)
-
-
-def _forget(connection: Connection) -> None:
-    connection.info.pop(_WRITTEN, None)

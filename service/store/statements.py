@@ -1,4 +1,4 @@
-"""What each month comes to: the ledger by billing period, line by line."""
+"""The total of each month: the ledger by billing period, line by line."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from service.store.tables import ledger, reservations
 
 @dataclass(frozen=True, slots=True)
 class StatementLine:
-    """One line of a month's statement. `corrects` is the month, `2026-10`, that it corrects; empty
-    where it is of the month itself. `price` and `list_price` are nano-dollars per chip-hour, or per
-    hour of the user's own virtual machine, of which there are `vm_seconds` then; `amount` and
-    `list_amount` nano-dollars; list figures are None where no list price was known. `reservation`
-    is the name of the one by the calendar that it was taken from, `reservation_status` whether it
-    was `used` or `unused` by nodes; both are empty where there is none."""
+    """One line of a month's statement. `corrects` is the month, `2026-10`, that the line corrects;
+    empty for a charge of the month itself. `price` and `list_price` are nano-dollars per chip-hour,
+    or per hour of the user's own virtual machine, which was used for `vm_seconds` then. `amount`
+    and `list_amount` are nano-dollars; list figures are None if no list price was known.
+    `reservation` is the name of the calendar reservation that the usage was taken from,
+    `reservation_status` says whether nodes used it; both are empty if there is none."""
 
     project: str
     team: str
@@ -41,7 +41,7 @@ class StatementLine:
 
     @property
     def is_vm(self) -> bool:
-        """Whether it is of the user's own virtual machine."""
+        """Whether the line is about the user's own virtual machine."""
         return is_machine_type(self.generation)
 
 
@@ -61,8 +61,8 @@ _BY = {
         else_=literal_column("'used'"),
     ),
 }
-"""What lines are told apart by. A reservation is called by its name: its id says nothing to whoever
-pays, and two that follow each other under one name are one to them."""
+"""The key of a line. A reservation is shown by its name, because payers do not know its id; two
+consecutive reservations with one name are one to them."""
 
 _SUMS = {
     "chip_seconds": func.sum(_COLUMNS.chip_seconds),
@@ -76,68 +76,64 @@ _LINES = select(*_BY.values(), *_SUMS.values()).select_from(
 
 
 class Statements:
-    """Sums of the ledger by the month that its lines are billed in."""
+    """Sums of the ledger by the month in which its lines are billed."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def first_hour(self) -> int | None:
-        """The first hour that anything was charged for; None while nothing was."""
+        """The first hour with a charge; None if there is none."""
         first: int | None = self._connection.execute(select(func.min(ledger.c.hour))).scalar_one()
         return first
 
     def total(self, period: BillingMonth) -> tuple[int, int, int]:
         """(nano-dollars, chip-seconds, seconds of users' own machines) that are billed in that
-        month, corrections among them."""
+        month, including corrections."""
         columns = _COLUMNS.amount_nanos, _COLUMNS.chip_seconds, _COLUMNS.vm_seconds
-        statement = select(*(func.coalesce(func.sum(one), 0) for one in columns)).where(
-            or_(_own(period), ledger.c.period == period.start)
+        statement = select(*(func.coalesce(func.sum(column), 0) for column in columns)).where(
+            or_(_is_own(period), ledger.c.period == period.start)
         )
         amount, chip_seconds, vm_seconds = self._connection.execute(statement).one()
         return int(amount), int(chip_seconds), int(vm_seconds)
 
     def lines(self, period: BillingMonth) -> Sequence[StatementLine]:
-        """The lines of a month in an order that follows from what they say."""
-        statement = _LINES.where(_own(period)).group_by(*_BY.values())
-        found = [_line(row, row[len(_BY) :], "") for row in self._connection.execute(statement)]
-        found += self._corrections(period)
-        return sorted(found, key=_order)
-
-    def _corrections(self, period: BillingMonth) -> list[StatementLine]:
-        """Of months that were closed when it was posted, by month."""
+        """The lines of a month in a fixed order."""
+        statement = _LINES.where(_is_own(period)).group_by(*_BY.values())
+        found = [_to_line(row, row[len(_BY) :], "") for row in self._connection.execute(statement)]
+        # The corrections of months that were closed when they were posted, by month.
         hour = ledger.c.hour
-        statement = (
+        corrections = (
             _LINES.add_columns(hour)
             .where(ledger.c.period == period.start)
             .group_by(*_BY.values(), hour)
         )
         sums: dict[tuple[object, ...], list[int | None]] = {}
-        for row in self._connection.execute(statement):
+        for row in self._connection.execute(corrections):
             key = (*row[: len(_BY)], period_of(row[-1]).name)
             known = sums.setdefault(key, [0] * len(_SUMS))
             figures = row[len(_BY) : -1]
-            sums[key] = [_add(one, other) for one, other in zip(known, figures, strict=True)]
-        return [_line(key, figures, str(key[-1])) for key, figures in sums.items()]
+            sums[key] = [
+                None if one is None or other is None else one + int(other)
+                for one, other in zip(known, figures, strict=True)
+            ]
+        found += [_to_line(key, figures, str(key[-1])) for key, figures in sums.items()]
+        return sorted(found, key=_sort_key)
 
 
-def _own(period: BillingMonth) -> ColumnElement[bool]:
-    """What was charged for hours of the month while it took charges."""
+def _is_own(period: BillingMonth) -> ColumnElement[bool]:
+    """What was charged for hours of the month before it was closed."""
     hour = ledger.c.hour
     return and_(ledger.c.period.is_(None), hour >= period.start, hour < period.end)
 
 
-def _add(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + int(other)
-
-
-def _line(key: Sequence[Any], figures: Sequence[Any], corrects: str) -> StatementLine:
+def _to_line(key: Sequence[Any], figures: Sequence[Any], corrects: str) -> StatementLine:
     """A line of the values in `_BY` and the sums in `_SUMS`."""
-    sums = (None if one is None else int(one) for one in figures)
+    sums = (None if figure is None else int(figure) for figure in figures)
     said: dict[str, Any] = dict(zip((*_BY, *_SUMS), (*key[: len(_BY)], *sums), strict=True))
     return StatementLine(**said, corrects=corrects)
 
 
-def _order(line: StatementLine) -> tuple[object, ...]:
+def _sort_key(line: StatementLine) -> tuple[object, ...]:
     return (
         line.corrects,
         line.project,

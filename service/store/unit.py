@@ -1,4 +1,4 @@
-"""Units of work: one transaction each, opened by name, committed when the block ends well."""
+"""Units of work: one transaction each, committed when the block ends without an error."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from service.store.writer_turns import turns_of
 
 
 class LastWrites(IntEnum):
-    """What is written at the end of a transaction, in this order, before the rollups."""
+    """Writes at the end of a transaction, in this order, before the rollups."""
 
     NODES = 1
     RESERVATIONS = 2
@@ -60,8 +60,8 @@ _T = TypeVar("_T")
 
 
 class _Repository(Generic[_T]):
-    """A repository of a unit, made when it is first asked for: most transactions use three of the
-    many that there are."""
+    """A repository of a unit, created on first use: most transactions use three of the many
+    repositories."""
 
     def __init__(self, make: Callable[[Connection], _T]) -> None:
         self._make = make
@@ -118,12 +118,12 @@ class Unit:
 
     @cached_property
     def nodes(self) -> Nodes:
-        """Nodes, with where they are placed and whose they were."""
+        """Nodes, with their placements and attributions."""
         return Nodes(self._connection, self.placements, self.attributions)
 
     @cached_property
     def usage(self) -> Usages:
-        """Intervals of use; a transaction that writes locks those that it reads."""
+        """Intervals of use; a transaction that writes locks the intervals that it reads."""
         return Usages(self._connection, writes=self._writes)
 
     @cached_property
@@ -150,7 +150,7 @@ class Units:
     """`with units() as unit:` writes, `with units.reading() as unit:` reads."""
 
     def __init__(self, engine: Engine, *, first: bool = False) -> None:
-        """`first` says that its writers go before others who wait for a turn."""
+        """`first` says that its writers go before other writers that wait for a turn."""
         self._writing = engine
         self._reading = reading(engine)
         self._turns = turns_of(str(engine.url)) if self.is_local else None
@@ -158,22 +158,21 @@ class Units:
 
     @property
     def is_local(self) -> bool:
-        """Whether reading is a matter of this machine alone: no network lies in between."""
+        """Whether reads stay on this machine, without a network."""
         return self._writing.dialect.name == "sqlite"
 
     @contextmanager
     def __call__(self, lease: Lease | None = None) -> Iterator[Unit]:
-        """A unit that may write. With a lease, it fails with LeaseLost when someone else holds it:
-        a daemon that slept through the end of its lease can change nothing."""
-        with self._turn(), told_apart(), self._writing.begin() as connection:
+        """A unit that may write. With a lease, it raises LeaseLost if another daemon holds the
+        lease: a daemon that slept past the end of its lease can change nothing."""
+        turn: AbstractContextManager[None]
+        turn = nullcontext() if self._turns is None else self._turns.taken(first=self._first)
+        with turn, told_apart(), self._writing.begin() as connection:
             unit = Unit(connection)
             if lease is not None:
                 unit.leases.check(lease)
             yield unit
             unit.finish()
-
-    def _turn(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._turns is None else self._turns.taken(first=self._first)
 
     @contextmanager
     def reading(self) -> Iterator[Unit]:

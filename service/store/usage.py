@@ -34,7 +34,8 @@ from service.store.tables import usage
 
 @cache
 def _ended_in_doubt(windows: int) -> Select[Any]:
-    """Intervals that ended within any of so many windows, by the looks alone."""
+    """The statement for intervals that ended within any of so many windows and whose end is known
+    from looks alone."""
     columns = usage.c
     within = (
         (columns.end_at >= bindparam(f"start_{number}"))
@@ -63,54 +64,57 @@ _PRICED = select(
 ).where(usage.c.end_at.is_(None), usage.c.project == bindparam("project"))
 
 _BOUGHT = usage.c.start_evidence == literal_column("'purchase'")
-"""Spelled out: SQLite uses a partial index only where the query says the same words."""
+"""A literal: SQLite uses a partial index only if the query has the same words."""
 
 
-def _locked(statement: Select[Any], *, skips: bool = False) -> Select[Any]:
+def _with_lock(statement: Select[Any], *, skips: bool = False) -> Select[Any]:
     """The statement with a lock on each row against other writers, until the commit. With `skips`,
     rows that another transaction has locked are left out; otherwise the statement waits for them.
-    Rows that only refer to a locked row, as those of the ledger, can be inserted meanwhile."""
+    Rows that only refer to a locked row, such as those of the ledger, can be inserted meanwhile."""
     return statement.with_for_update(key_share=True, skip_locked=skips)
 
 
 class Usages:
-    """Intervals by node; at most one of a node, or of each of its slices, is open."""
+    """Intervals by node; at most one interval of a node, or of each of its slices, is open."""
 
     def __init__(self, connection: Connection, *, writes: bool = True) -> None:
-        """`writes` says that the transaction may write, so that what it reads one by one is
-        locked."""
+        """`writes` says that the transaction may write, so that intervals that it reads one by one
+        are locked."""
         self._connection = connection
         self._writes = writes
 
     def lock(self, node_ids: Iterable[str]) -> None:
-        """Keep everybody else from writing the intervals of some nodes until the commit. Whoever
-        writes intervals of more than one node locks all of them first, in the order of their ids,
-        and nodes, reservations and rollups only after them: then nobody waits in a circle."""
+        """Keep other transactions from writing the intervals of some nodes until the commit. A
+        transaction that writes intervals of several nodes locks all of them first, in the order of
+        their ids; nodes, reservations and rollups come only after them. So no two transactions
+        deadlock."""
         wanted = sorted(set(node_ids))
         for first in range(0, len(wanted), 500):
             some = usage.c.node_id.in_(wanted[first : first + 500])
-            self._connection.execute(_locked(select(usage.c.id).where(some).order_by(usage.c.id)))
+            self._connection.execute(
+                _with_lock(select(usage.c.id).where(some).order_by(usage.c.id))
+            )
 
     def save(self, interval: Usage) -> Usage:
-        """Write an interval, new or changed; answers it with its new version. Raises StaleVersion
-        where someone else wrote it since it was read."""
+        """Write a new or changed interval; returns it with its new version. Raises StaleVersion if
+        another transaction wrote it since it was read."""
         after = replace(interval, version=interval.version + 1)
-        values = {**_row(after), "post_after": 0}
+        values = {**_to_row(after), "post_after": 0}
         if not interval.version:
             self._connection.execute(insert(usage).values(**values))
         else:
-            self._write(interval, values)
+            self._write_row(interval, values)
         return after
 
     def get(self, usage_id: str) -> Usage:
-        """One interval, which has to be there."""
+        """One interval, which must exist."""
         statement = select(usage).where(usage.c.id == usage_id)
-        statement = _locked(statement) if self._writes else statement
-        return _read(self._connection.execute(statement).one())
+        statement = _with_lock(statement) if self._writes else statement
+        return _from_row(self._connection.execute(statement).one())
 
     def posted(self, interval: Usage, until: int, unpriced_seconds: int) -> Usage:
-        """Remember how far the ledger has come, and how much it had to leave out. Raises
-        StaleVersion where someone else wrote the interval since it was read."""
+        """Save the end of the posted part, and the seconds that the ledger left out. Raises
+        StaleVersion if another transaction wrote the interval since it was read."""
         after = replace(
             interval,
             posted_until=until,
@@ -119,12 +123,14 @@ class Usages:
             version=interval.version + 1,
         )
         told = ("posted_until", "unpriced_seconds", "dirty", "version")
-        self._write(interval, {**{name: getattr(after, name) for name in told}, "post_after": 0})
+        self._write_row(
+            interval, {**{name: getattr(after, name) for name in told}, "post_after": 0}
+        )
         return after
 
     def set_aside(self, interval: Usage, until: int) -> None:
-        """Let others be posted before it until then, as it cannot be posted."""
-        self._write(interval, {"version": interval.version + 1, "post_after": until})
+        """Post other intervals before this one until then, because it cannot be posted."""
+        self._write_row(interval, {"version": interval.version + 1, "post_after": until})
 
     def aside_number(self) -> int:
         """How many intervals could not be posted, and are tried again later."""
@@ -132,19 +138,19 @@ class Usages:
         statement = select(func.count()).where(usage.c.post_after > 0, is_behind)
         return int(self._connection.execute(statement).scalar_one())
 
-    def _write(self, before: Usage, values: Mapping[str, object]) -> None:
+    def _write_row(self, before: Usage, values: Mapping[str, object]) -> None:
         known = (usage.c.id == before.id) & (usage.c.version == before.version)
         statement = update(usage).where(known).values(**values)
         if self._connection.execute(statement).rowcount != 1:
             raise StaleVersion(f"usage {before.id} was changed by someone else just now")
 
     def running(self, node_id: str, number: int = WHOLE) -> Usage | None:
-        """The open interval of a node, or of the slice of that number."""
+        """The open interval of a node, or of the slice with that number; None if there is none."""
         row = self._connection.execute(_RUNNING, {"node": node_id, "slice": number}).one_or_none()
-        return None if row is None else _read(row)
+        return None if row is None else _from_row(row)
 
     def last_end(self, node_id: str, number: int = WHOLE) -> int | None:
-        """Where the last interval of a node, or of one of its slices, ended; None before that."""
+        """The end of the last interval of a node, or of one of its slices; None before that."""
         statement = select(func.max(usage.c.end_at)).where(
             usage.c.node_id == node_id, usage.c.slice == number
         )
@@ -154,16 +160,16 @@ class Usages:
     def running_of(self, node_id: str) -> Sequence[Usage]:
         """The open intervals of a node and of all its slices."""
         statement = _OF_NODE.where(usage.c.end_at.is_(None))
-        return [_read(row) for row in self._connection.execute(statement, {"node": node_id})]
+        return [_from_row(row) for row in self._connection.execute(statement, {"node": node_id})]
 
     def of(self, node_id: str) -> Sequence[Usage]:
         """Every interval of a node, first to last."""
-        return [_read(row) for row in self._connection.execute(_OF_NODE, {"node": node_id})]
+        return [_from_row(row) for row in self._connection.execute(_OF_NODE, {"node": node_id})]
 
     def to_post(self, project: str, now: int, limit: int) -> Sequence[Usage]:
-        """Intervals of nodes of which the ledger does not say all that it should by the last full
-        hour before `now`, locked. What somebody else writes at this moment, and what was set aside
-        for longer, is left out."""
+        """Intervals of nodes that the ledger does not fully hold by the last full hour before
+        `now`, locked. Intervals that another transaction writes at this moment, or that were set
+        aside for longer, are left out."""
         closed_hour = floor_to(now, HOUR)
         statement = (
             select(usage)
@@ -179,30 +185,32 @@ class Usages:
             .order_by(usage.c.start_at + 0)  # else SQLite reads all there is in that order
             .limit(limit)
         )
-        statement = _locked(statement, skips=True)
-        return [_read(row) for row in self._connection.execute(statement)]
+        statement = _with_lock(statement, skips=True)
+        return [_from_row(row) for row in self._connection.execute(statement)]
 
     def purchases_to_post(self, project: str, closed_hour: int) -> Sequence[Usage]:
-        """Reservations of which the ledger does not say all that it should by `closed_hour`."""
+        """Reservations that the ledger does not fully hold by `closed_hour`."""
         behind = (usage.c.posted_until < closed_hour) & (usage.c.posted_until < usage.c.end_at)
         statement = select(usage).where(
             _BOUGHT, usage.c.project == project, or_(usage.c.dirty, behind)
         )
-        found = [_read(row) for row in self._connection.execute(statement)]
-        return sorted(found, key=lambda one: (one.start, one.id))  # there it would cost the index
+        found = [_from_row(row) for row in self._connection.execute(statement)]
+        return sorted(
+            found, key=lambda one: (one.start, one.id)
+        )  # ORDER BY would not use the index
 
     def purchases(self, after: int) -> Sequence[Usage]:
-        """Reservations that are not over at that instant, and those that are and of which the
-        ledger does not say all yet."""
+        """Reservations that are not over at that instant, and reservations that are over and that
+        the ledger does not fully hold yet."""
         unposted = usage.c.posted_until < usage.c.end_at
         statement = select(usage).where(_BOUGHT, or_(usage.c.end_at > after, unposted))
-        return [_read(row) for row in self._connection.execute(statement)]
+        return [_from_row(row) for row in self._connection.execute(statement)]
 
     def purchase(self, reservation_id: str) -> Usage:
-        """The interval of a reservation."""
+        """The interval of a reservation, which must exist."""
         statement = select(usage).where(_BOUGHT, usage.c.node_id == reservation_id)
-        statement = _locked(statement) if self._writes else statement
-        return _read(self._connection.execute(statement).one())
+        statement = _with_lock(statement) if self._writes else statement
+        return _from_row(self._connection.execute(statement).one())
 
     def reserved(self, start: int, end: int) -> Sequence[Usage]:
         """Intervals of nodes on reserved capacity that have seconds in [start, end)."""
@@ -212,7 +220,7 @@ class Usages:
             usage.c.start_at < end,
             or_(usage.c.end_at.is_(None), usage.c.end_at > start),
         )
-        return [_read(row) for row in self._connection.execute(statement)]
+        return [_from_row(row) for row in self._connection.execute(statement)]
 
     def on_demand(self, start: int, end: int, generations: Iterable[str]) -> Sequence[Usage]:
         """Intervals of nodes on demand, of these generations, that have seconds in [start, end)."""
@@ -223,85 +231,93 @@ class Usages:
             usage.c.start_at < end,
             or_(usage.c.end_at.is_(None), usage.c.end_at > start),
         )
-        return [_read(row) for row in self._connection.execute(statement)]
+        return [_from_row(row) for row in self._connection.execute(statement)]
 
     def reconsider(self, since: Mapping[str, int]) -> None:
-        """Have the ledger of everything of these generations, or machine types, that ran since
-        then be looked at anew: prices have become known, and posting only what differs is safe.
+        """Mark all usage of these generations, or machine types, since then as dirty, so that it is
+        posted again: prices have become known, and only differences are posted.
 
-        All at once: one generation after the other would lock intervals in another order than
-        those do who post, and each could wait for the other.
+        All generations are in one statement: one after the other would lock intervals in another
+        order than posting does, and both could deadlock.
         """
         if since:
-            self._reconsider(or_(*(_ran(what, start) for what, start in since.items())))
+            self._mark_dirty(
+                or_(
+                    *(
+                        or_(usage.c.generation == what, usage.c.vm == what)
+                        & or_(usage.c.end_at.is_(None), usage.c.end_at > start)
+                        for what, start in since.items()
+                    )
+                )
+            )
 
     def reconsider_reserved(self, project: str, zone: str, start: int, end: int) -> None:
-        """The same for what ran on reserved capacity in a zone in [start, end): what was bought
-        there has become known."""
-        self._reconsider(
+        """Mark the usage of reserved capacity in a zone in [start, end) as dirty, because a
+        reservation there was recorded or withdrawn."""
+        self._mark_dirty(
             usage.c.model == literal_column("'reserved'"),
             usage.c.start_evidence != Evidence.PURCHASE,
             *(usage.c.project == project, usage.c.zone == zone, usage.c.start_at < end),
             or_(usage.c.end_at.is_(None), usage.c.end_at > start),
         )
 
-    def _reconsider(self, *which: ColumnElement[bool]) -> None:
-        """Mark intervals dirty under a new version: whoever has read an older one is refused."""
-        self._connection.execute(_locked(select(usage.c.id).where(*which).order_by(usage.c.id)))
+    def _mark_dirty(self, *which: ColumnElement[bool]) -> None:
+        """Mark intervals dirty under a new version, so that writes over an older version fail."""
+        self._connection.execute(_with_lock(select(usage.c.id).where(*which).order_by(usage.c.id)))
         self._connection.execute(
             update(usage).where(*which).values(dirty=True, version=usage.c.version + 1)
         )
 
     def open(self) -> Sequence[Usage]:
-        """Every interval that is still running."""
+        """Every open interval."""
         statement = select(usage).where(usage.c.end_at.is_(None))
-        return [_read(row) for row in self._connection.execute(statement)]
+        return [_from_row(row) for row in self._connection.execute(statement)]
 
     def running_in(self, project: str) -> Mapping[tuple[Sku, int], Sequence[str]]:
-        """The nodes of a project with an interval that is still running, by what is priced and by
-        chips. A node that has several intervals is named as often."""
+        """The nodes of a project with an open interval, by SKU and chips. A node with several
+        intervals is listed as often."""
         groups: dict[tuple[Any, ...], list[str]] = {}
         for node_id, *priced in self._connection.execute(_PRICED, {"project": project}).all():
             groups.setdefault(tuple(priced), []).append(node_id)
         found: dict[tuple[Sku, int], list[str]] = {}
         for (chips, generation, model, region, single, *place), ids in groups.items():
-            sku = Sku(generation, model, region, single, _pool(model, *place))
+            sku = Sku(generation, model, region, single, _pool_of(model, *place))
             found.setdefault((sku, chips), []).extend(ids)
         return found
 
     def ran_since(self, instant: int) -> Iterator[Usage]:
-        """Every interval that is running, or ended no sooner than that."""
+        """Every interval that is open, or ended at that instant or later."""
         for over in (usage.c.end_at.is_(None), usage.c.end_at >= instant):  # one index for each
             for row in self._connection.execute(select(usage).where(over)):
-                yield _read(row)
+                yield _from_row(row)
 
     def doubtful(self, start: int, end: int) -> Iterator[Usage]:
-        """Intervals with seconds in [start, end) of which some have no price, or are uncertain."""
+        """Intervals with seconds in [start, end) that have unpriced or uncertain seconds."""
         columns = usage.c
         doubts = (
             columns.unpriced_seconds > literal_column("0"),
             or_(columns.start_hi > columns.start_at, columns.end_lo < columns.end_at),
         )
-        for doubt in doubts:  # an index each, which one question for both would not use
+        for doubt in doubts:  # each has an index, which one statement for both would not use
             statement = select(usage).where(
                 doubt,
                 columns.start_at < end,
                 or_(columns.end_at.is_(None), columns.end_at > start),
             )
             for row in self._connection.execute(statement):
-                yield _read(row)
+                yield _from_row(row)
 
     def ended_in_doubt(self, project: str, windows: Sequence[Window]) -> Sequence[Usage]:
-        """Intervals that ended within these, of which two looks are all that is known of the end.
-        What a look found out about at last, and nobody saw, is not among them."""
+        """Intervals that ended within these windows and whose end is known from two looks alone.
+        Intervals of nodes that no look saw are left out."""
         wanted: dict[str, object] = {"project": project}
         for number, one in enumerate(windows):
             wanted |= {f"start_{number}": one.start, f"end_{number}": one.end}
         found = self._connection.execute(_ended_in_doubt(len(windows)), wanted)
-        return [_read(row) for row in found]
+        return [_from_row(row) for row in found]
 
     def first_start(self) -> int | None:
-        """When the first node of all began to be billable; None before that."""
+        """The start of the first interval of any node; None before that."""
         statement = (
             select(usage.c.start_at)
             .where(usage.c.start_evidence != Evidence.PURCHASE)
@@ -312,8 +328,8 @@ class Usages:
         return first
 
     def spans_on_demand(self, start: int, end: int) -> Iterator[tuple[Sku, ChipSpan]]:
-        """What was charged on demand in [start, end), as what is priced and its seconds; an open
-        interval ends at `end`."""
+        """What was charged on demand in [start, end): the SKU and its seconds. An open interval
+        ends at `end`."""
         columns = usage.c
         statement = select(
             *(columns.generation, columns.model, columns.region, columns.single_device),
@@ -335,16 +351,10 @@ class Usages:
             usage.c.start_at < end, or_(usage.c.end_at.is_(None), usage.c.end_at > start)
         )
         for row in self._connection.execute(statement):
-            yield _read(row)
+            yield _from_row(row)
 
 
-def _ran(what: str, since: int) -> ColumnElement[bool]:
-    """What is of a generation, or of a machine type, and ran since then."""
-    is_of = or_(usage.c.generation == what, usage.c.vm == what)
-    return is_of & or_(usage.c.end_at.is_(None), usage.c.end_at > since)
-
-
-def _row(interval: Usage) -> dict[str, Any]:
+def _to_row(interval: Usage) -> dict[str, Any]:
     return {
         "id": interval.id,
         "node_id": interval.node_id,
@@ -374,7 +384,7 @@ def _row(interval: Usage) -> dict[str, Any]:
     }
 
 
-def _read(row: Any) -> Usage:
+def _from_row(row: Any) -> Usage:
     return Usage(
         id=row.id,
         node_id=row.node_id,
@@ -387,7 +397,7 @@ def _read(row: Any) -> Usage:
             row.model,
             row.region,
             row.single_device,
-            _pool(row.model, row.project, row.zone, row.reservation),
+            _pool_of(row.model, row.project, row.zone, row.reservation),
         ),
         start=row.start_at,
         start_hi=row.start_hi,
@@ -406,6 +416,6 @@ def _read(row: Any) -> Usage:
     )
 
 
-def _pool(model: str, project: str, zone: str, reservation: str) -> str:
+def _pool_of(model: str, project: str, zone: str, reservation: str) -> str:
     """The pool that an interval is priced from; empty unless it is reserved."""
     return pool_of(project, zone, reservation) if model == RESERVED else ""

@@ -1,4 +1,4 @@
-"""What was believed of usage, and when: each version is kept, the newest is what counts."""
+"""Versions of usage: each version is kept, and the newest counts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_USAGE = {
 
 @dataclass(frozen=True, slots=True)
 class UsageVersion:
-    """One version of what is believed of a usage; instants in whole UTC seconds."""
+    """One version of a usage; instants are UTC seconds."""
 
     usage_id: str
     start_at: int
@@ -40,13 +40,13 @@ _COLUMNS = [beliefs.c[name] for name in UsageVersion.__dataclass_fields__]
 
 
 class UsageVersions:
-    """Versions by usage; only added to."""
+    """Versions by usage. Append-only."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, usage: Usage, now: int) -> None:
-        """Write down what is believed from now on."""
+        """Write the version that counts from now on."""
         values = {column: getattr(usage, name) for column, name in _OF_USAGE.items()}
         self._connection.execute(
             insert(beliefs).values(usage_id=usage.id, recorded_at=now, **values)

@@ -1,4 +1,4 @@
-"""Turns of the writers of one process, where a database has one writer at a time."""
+"""Turns of the writers of one process, for a database with one writer at a time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ LONGEST_SECONDS = 30
 
 
 class WriterTurns:
-    """Lets writers write in the order in which they came. SQLite lets anybody begin who asks at the
-    right moment, so one of many may wait for ever."""
+    """Lets writers write in the order in which they came. SQLite itself has no order, so that one
+    of many writers may wait forever."""
 
     def __init__(self) -> None:
         self._bell = threading.Condition()
@@ -23,10 +23,10 @@ class WriterTurns:
 
     @contextmanager
     def taken(self, *, first: bool = False) -> Iterator[None]:
-        """Wait for a turn, and have it within the block; with `first`, before all others who wait.
-        Raises StoreUnavailable after half a minute."""
+        """Wait for a turn, and hold it within the block; with `first`, before all other waiting
+        writers. Raises StoreUnavailable after half a minute."""
         with self._bell:
-            self._wait(first=first)
+            self._wait_for_turn(first=first)
             self._is_taken = True
         try:
             yield
@@ -35,7 +35,7 @@ class WriterTurns:
                 self._is_taken = False
                 self._bell.notify_all()
 
-    def _wait(self, *, first: bool) -> None:
+    def _wait_for_turn(self, *, first: bool) -> None:
         me = object()
         if first:
             self._line.appendleft(me)
@@ -58,6 +58,6 @@ _lock = threading.Lock()
 
 
 def turns_of(address: str) -> WriterTurns:
-    """The turns of a database; the same ones for everybody in this process."""
+    """The turns of a database; the same object for all callers in this process."""
     with _lock:
         return _turns.setdefault(address, WriterTurns())

@@ -37,7 +37,7 @@ Planting = Callable[[], Any]
 
 
 def _without_locks() -> Any:
-    return patch.object(usage, "_locked", lambda statement, **_: statement)
+    return patch.object(usage, "_with_lock", lambda statement, **_: statement)
 
 
 def _over_anything(self: Any, before: Usage, values: Mapping[str, object]) -> None:
@@ -49,7 +49,7 @@ def an_update_is_lost_in_posting() -> Any:
     """What was read is written back, whatever others have written since."""
     stack = ExitStack()
     stack.enter_context(_without_locks())
-    stack.enter_context(patch.object(usage.Usages, "_write", _over_anything))
+    stack.enter_context(patch.object(usage.Usages, "_write_row", _over_anything))
     return stack
 
 

@@ -89,7 +89,7 @@ def never_let_go() -> Any:
             for row in rows
         ]
 
-    return patch.object(Holds, "_read", with_the_ended)
+    return patch.object(Holds, "_read_holds", with_the_ended)
 
 
 def what_waits_for_its_turn_holds_nothing() -> Any:

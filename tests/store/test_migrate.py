@@ -324,7 +324,7 @@ def test_replicas_that_start_at_once_migrate_once(empty):
 
 
 def test_there_is_one_migration_and_it_is_not_undone(engine):
-    config = store_migrate._config()
+    config = store_migrate._make_config()
     (only,) = ScriptDirectory.from_config(config).walk_revisions()
     assert only.revision == "0001_initial"
     address = engine.url.render_as_string(hide_password=False).replace("%", "%%")

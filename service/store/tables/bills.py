@@ -1,4 +1,4 @@
-"""Google's bill as it was read, to be compared with ours."""
+"""Google's bill as it was read, for the comparison with the ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Usage, what it costs, and whose it is. `node_id` is that of a node or of a reservation."""
+"""Usage, its cost, and its payer. `node_id` is the id of a node or of a reservation."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ usage = Table(
     Index(
         "ix_usage_dirty",
         "dirty",
-        sqlite_where=text("dirty = 1"),  # letter by letter as SQLite is asked, or it is not used
+        sqlite_where=text("dirty = 1"),  # SQLite uses it only if the query has the same text
         postgresql_where=text("dirty"),
     ),
 )

@@ -1,4 +1,4 @@
-"""Idle nodes: policies, courses with their signals, rollups, plans, what was done, and links."""
+"""Idle nodes: policies, courses with their signals, rollups, plans, ended nodes, and links."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ idle_courses = Table(
     Column("version", Integer, nullable=False),
     Index(None, "project", "node_id"),
 )
-"""One row for each node, of its present incarnation. `signals` are the tracks and the newest
+"""One row for each node, about its current incarnation. `signals` are the tracks and the newest
 reports of its workers, `verdict` is what they proved at `judged_at`."""
 
 idle_rollups = Table(
@@ -109,8 +109,8 @@ cleanup_history = Table(
         postgresql_where=text("action = 'delete'"),
     ),
 )
-"""What the daemon or a person began to end. The last index lets an incarnation be deleted once, by
-one of them."""
+"""The ends that the daemon or a person began. The last index lets an incarnation be deleted only
+once."""
 
 cleanup_links = Table(
     "cleanup_links",

@@ -1,4 +1,4 @@
-"""Nodes and everything that is told of them."""
+"""Nodes and their history."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ leases = Table(
     Column("looked_at", BigInteger, nullable=False),
     Column("heard_epoch", BigInteger, nullable=False, server_default=text("0")),
     Column("held_since", BigInteger, nullable=False, server_default=text("0")),
-    # the holder as well: of two that take a new lease at once, one is told so by the primary key
+    # with the holder: if two daemons take a new lease at once, the primary key refuses one
     Index("uq_leases_epoch", "project", "epoch", "holder", unique=True),
 )
 

@@ -1,4 +1,4 @@
-"""Budgets, what is held under them, and whom to tell."""
+"""Budgets, their holds, alerts and messages."""
 
 from __future__ import annotations
 
@@ -83,4 +83,4 @@ notifications = Table(
     Index(None, "next_try_at"),
     Index(None, "about_kind", "about_id", "created_at"),
 )
-"""`recipient` is a document, and empty for a budget, whose own recipients are told."""
+"""`recipient` is a document. It is empty for a budget, which has its own recipients."""

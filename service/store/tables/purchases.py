@@ -1,4 +1,4 @@
-"""What was bought for a time, whether it is used or not."""
+"""Reservations and commitments, which are paid whether they are used or not."""
 
 from __future__ import annotations
 

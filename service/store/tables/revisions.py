@@ -1,4 +1,4 @@
-"""How often what figures depend on was written."""
+"""Counters of the writes that figures depend on."""
 
 from __future__ import annotations
 

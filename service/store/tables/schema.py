@@ -1,4 +1,4 @@
-"""What all tables share: one metadata, the names of what is in it, and how rows are numbered."""
+"""Shared by all tables: the metadata, naming conventions, and row numbers."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ metadata = MetaData(
 )
 
 serial = BigInteger().with_variant(Integer, "sqlite")
-"""SQLite numbers rows by itself only where the key is spelled INTEGER."""
+"""SQLite numbers rows by itself only if the key is spelled INTEGER."""
