@@ -1,4 +1,4 @@
-"""Logs as one JSON object a line, whatever the text in them; a terminal gets them readable."""
+"""Logs as one JSON object a line, whatever text is in them; on a terminal, in readable form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import structlog
 
 
 def set_up(*, readable: bool | None = None) -> None:
-    """Send our own logs and those of the libraries to stderr, in one shape."""
+    """Send our own logs and those of the libraries to stderr in one format."""
     if readable is None:
         readable = sys.stderr.isatty()
     shared: list[structlog.typing.Processor] = [

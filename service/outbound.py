@@ -1,4 +1,4 @@
-"""Connections to addresses that somebody else names: public ones only, and for a bounded time."""
+"""Connections to addresses that callers name: public ones only, and for a limited time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from urllib.parse import SplitResult
 from service.domain.network import is_public
 
 Dial = Callable[[SplitResult, float], AbstractContextManager[http.client.HTTPConnection]]
-"""Opens a connection to the host of a URL, which is cut off after so many seconds."""
+"""Opens a connection to the host of a URL, which is shut down after so many seconds."""
 
 
 class NotPublic(Exception):
-    """The host of a URL has an address that is not on the open internet."""
+    """The host of a URL has an address that is not on the public internet."""
 
 
 @contextmanager
@@ -26,51 +26,46 @@ def dial(
 ) -> Iterator[http.client.HTTPConnection]:
     """A connection to the host of an http or https URL. Raises NotPublic, OSError.
 
-    Every address that the host's name stands for is looked at, and the one that was looked at is
-    the one that is connected to: a name that changes its mind in between leads nowhere else.
+    Every address of the host's name is checked, and the connection goes to a checked address: the
+    name is resolved only once.
     """
     host = url.hostname or ""
     port = url.port or (443 if url.scheme == "https" else 80)
-    address = _address(host, port, allow_private=allow_private)
+    found = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    if not allow_private and not all(map(is_public, found)):
+        raise NotPublic(host)
     with (
-        socket.create_connection(address, timeout=seconds) as plain,
+        socket.create_connection((found[0], port), timeout=seconds) as plain,
         _cut_off(plain, seconds),
         closing(http.client.HTTPConnection(host, port, timeout=seconds)) as caller,
     ):
-        caller.sock = _encrypted(plain, host) if url.scheme == "https" else plain
+        caller.sock = (
+            ssl.create_default_context().wrap_socket(plain, server_hostname=host)
+            if url.scheme == "https"
+            else plain
+        )
         yield caller
 
 
 def target_of(url: SplitResult) -> str:
-    """What a request for a URL names in its first line: the path and the query."""
+    """The request target of a URL (RFC 9112, 3.2.1): the path and the query."""
     path = url.path or "/"
     return f"{path}?{url.query}" if url.query else path
 
 
-def _address(host: str, port: int, *, allow_private: bool) -> tuple[str, int]:
-    found = [str(one[4][0]) for one in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-    if not allow_private and not all(map(is_public, found)):
-        raise NotPublic(host)
-    return found[0], port
-
-
-def _encrypted(plain: socket.socket, host: str) -> socket.socket:
-    return ssl.create_default_context().wrap_socket(plain, server_hostname=host)
-
-
 @contextmanager
 def _cut_off(connection: socket.socket, seconds: float) -> Iterator[None]:
-    """The connection ends after so long, however slowly its other end drips."""
+    """Shut the connection down after so many seconds, however slowly the other end sends."""
     with connection.dup() as same:
-        clock = threading.Timer(seconds, _shut, [same])
-        clock.daemon = True
-        clock.start()
+        timer = threading.Timer(seconds, _shut_down, [same])
+        timer.daemon = True
+        timer.start()
         try:
             yield
         finally:
-            clock.cancel()
+            timer.cancel()
 
 
-def _shut(connection: socket.socket) -> None:
+def _shut_down(connection: socket.socket) -> None:
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)

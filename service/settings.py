@@ -1,4 +1,4 @@
-"""What can be set from outside: `STEWARD_*` in the environment or in `.env`, read once."""
+"""Settings, read once: `STEWARD_*` in the environment or in `.env`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Seconds = Annotated[int, Field(ge=1, le=86_400)]
 
 
 class Settings(BaseSettings):
-    """Every setting with its default. `projects` are the Google Cloud projects to look after."""
+    """Every setting with its default. `projects` are the Google Cloud projects to manage."""
 
     model_config = SettingsConfigDict(
         env_prefix="STEWARD_", env_file=".env", extra="ignore", frozen=True
@@ -28,44 +28,44 @@ class Settings(BaseSettings):
     host: str = DEFAULT_HOST
     port: Annotated[int, Field(ge=0, le=LAST_PORT)] = DEFAULT_PORT
     workers: Annotated[int, Field(ge=1, le=64)] = 1
-    """Processes with which `serve` answers."""
+    """The number of processes of `serve`."""
     inventory_seconds: Seconds = 15
     lifecycle_seconds: Seconds = 5
     metering_seconds: Seconds = 60
     idle_seconds: Seconds = 60
     prices_seconds: Annotated[int, Field(ge=0, le=2_678_400)] = 86_400
-    """How often the price list is read; 0 is never."""
+    """Seconds between two reads of the price list; 0 is never."""
     install: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,63}$")] = "steward"
-    """The name of this installation, in the labels of everything that it makes."""
+    """The name of this installation, in the labels of every resource that it creates."""
     billing_account: Annotated[str, Field(pattern=r"^([0-9A-Z]{6}-[0-9A-Z]{6}-[0-9A-Z]{6})?$")] = ""
-    """The Cloud Billing account that pays, `012345-6789AB-CDEF01`: what bills are exported for."""
+    """The Cloud Billing account that exports name as the payer: `012345-6789AB-CDEF01`."""
     billing_account_name: Annotated[str, Field(pattern=r"^([^\s\x00-\x1f\x7f](.{0,198}\S)?)?$")] = (
         ""
     )
-    """Its display name, which stands in exports; without one they name none."""
+    """The display name of the account in exports; empty for none."""
     bill_megabytes: Annotated[int, Field(ge=1, le=1_000_000)] = 2_000
-    """What a billing export that is held against the ledger may have at most."""
+    """The largest billing export, in megabytes, that is compared with the ledger."""
     idle_mode: Literal["observe", "notify", "stop", "delete"] = "observe"
-    """The most that is done with idle nodes; a policy may say less."""
+    """The strongest action on idle nodes; a policy may choose a weaker one."""
     idle_warmup_seconds: Annotated[int, Field(ge=0, le=86_400)] = 1_800
-    """From READY: so long a node that has not worked yet is not idle."""
+    """Seconds from READY in which a node that has not worked yet is not idle."""
     idle_telemetry_seconds: Annotated[int, Field(ge=0, le=3_600)] = 240
-    """The newest seconds of signals that are ignored, as points of them are still to come."""
+    """The newest seconds of signals, which are ignored because points of them may still arrive."""
     idle_start_seconds: Annotated[int, Field(ge=0, le=86_400)] = 900
-    """So long after a daemon began to watch a project, it ends nothing for idleness."""
+    """Seconds from a daemon's first look at a project in which it ends no idle nodes."""
     public_url: Annotated[str, Field(pattern=r"^(https?://[^\s/?#@]+(/[^\s?#]*)?)?$")] = ""
-    """Where people reach the API: the start of links in messages."""
+    """The address at which people reach the API: the start of links in messages."""
     smtp_url: SecretStr | None = None
-    """The mail server that budgets are told of through: `smtp+starttls://user:password@host:587`."""
+    """The mail server for notifications of budgets: `smtp+starttls://user:password@host:587`."""
     smtp_from: Annotated[str, Field(pattern=r"^[^\s@<>,;]+@[^\s@<>,;]+$")] = "steward@localhost"
     webhook_allow_private: bool = False
     """Whether webhooks may lead to this machine or its network."""
     admin_token: SecretStr | None = None
-    """When set, every request needs it; needed to listen anywhere but on this machine."""
+    """The token that every request needs, if set. Required to listen beyond this machine."""
 
     @field_validator("projects", mode="before")
     @classmethod
-    def _split(cls, value: object) -> object:
+    def _split_projects(cls, value: object) -> object:
         if isinstance(value, str):
             return tuple(name.strip() for name in value.split(",") if name.strip())
         return value

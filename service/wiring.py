@@ -1,4 +1,4 @@
-"""The composition root: settings in, running parts out. The only place that builds things."""
+"""The composition root: it builds all parts from the settings. No other module does."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ from service.store.unit import Units
 
 @dataclass(frozen=True, slots=True)
 class Foundation:
-    """What everything else stands on."""
+    """The parts that all others are built on."""
 
     settings: Settings
     engine: Engine
@@ -104,7 +104,7 @@ class Foundation:
 
 
 def lay(settings: Settings, clock: Clock = wall_clock) -> Foundation:
-    """Open the database. Raises StoreUnavailable, in one line, when it cannot be used as it is."""
+    """Open the database. Raises StoreUnavailable if it cannot be used."""
     engine = make_engine(settings.database_url)
     check_migrated(engine)
     units = Units(engine)
@@ -114,7 +114,7 @@ def lay(settings: Settings, clock: Clock = wall_clock) -> Foundation:
 
 
 def services(base: Foundation, timekeeper: Timekeeper | None = None) -> Services:
-    """What callers may ask."""
+    """The services that the API and the dashboard read from."""
     shared = base.units, base.prices, base.clock
     projects, least = base.settings.projects, idle_mode(base.settings).times.least
     account = Account.of(
@@ -152,12 +152,14 @@ def services(base: Foundation, timekeeper: Timekeeper | None = None) -> Services
         links=LinkService(
             *shared, NodeService(*shared, projects, least), idle_mode(base.settings).times
         ),
-        policies=PolicyService(*shared, projects, idle_mode(base.settings), _reach(base.settings)),
+        policies=PolicyService(
+            *shared, projects, idle_mode(base.settings), _message_reach(base.settings)
+        ),
     )
 
 
 def idle_mode(settings: Settings) -> IdleMode:
-    """The most that is done with idle nodes, and the times."""
+    """The strongest action on idle nodes, and the times."""
     return IdleMode(
         Action(settings.idle_mode),
         IdleTimes(
@@ -170,8 +172,8 @@ def idle_mode(settings: Settings) -> IdleMode:
 
 
 def idle(base: Foundation, cloud: TpuCloud) -> IdleController:
-    """The controller of idle nodes, which reads Cloud Monitoring, or the emulator's, and what
-    workers report."""
+    """The controller of idle nodes. It reads Cloud Monitoring, or the emulator's, and reports of
+    workers."""
     mode = idle_mode(base.settings)
     overlap = mode.times.telemetry + mode.times.period
     reader = TelemetryReader(telemetry(base.settings), base.clock, overlap)
@@ -182,21 +184,21 @@ def idle(base: Foundation, cloud: TpuCloud) -> IdleController:
 
 
 def budgets(base: Foundation, costs: CostService, forecaster: ForecastService) -> BudgetService:
-    """Budgets over the same costs and forecasts that callers are shown."""
+    """The budgets, over the same costs and forecasts that callers are shown."""
 
-    def expected(budget: Budget, window: Window, _now: int) -> int:
+    def expect_cost(budget: Budget, window: Window, _now: int) -> int:
         return forecaster.within(budget.scope.only, window, budget.tz).total.mid
 
     shared = base.units, base.prices, base.clock
-    return BudgetService(*shared, costs, expected, _reach(base.settings))
+    return BudgetService(*shared, costs, expect_cost, _message_reach(base.settings))
 
 
-def _reach(settings: Settings) -> MessageReach:
+def _message_reach(settings: Settings) -> MessageReach:
     return MessageReach(settings.webhook_allow_private, settings.smtp_url is not None)
 
 
 def messengers(settings: Settings) -> dict[Channel, Messenger]:
-    """The ways in which people outside can be told."""
+    """A messenger for each channel of notifications; mail only if a mail server is set."""
     webhook = WebhookMessenger(allow_private=settings.webhook_allow_private)
     found: dict[Channel, Messenger] = {Channel.WEBHOOK: webhook}
     if settings.smtp_url is not None:
@@ -216,7 +218,7 @@ def app(base: Foundation, timekeeper: Timekeeper | None = None) -> FastAPI:
 
 
 def google(settings: Settings) -> TpuCloud:
-    """The real Google client, or the same client on the emulator."""
+    """Google's TPU API, or the emulator's, through the same client."""
     from service.cloud.google.channel import (  # noqa: PLC0415 - costs a second
         TPU_HOST,
         connect,
@@ -280,7 +282,7 @@ def telemetry(settings: Settings) -> Telemetry:
 
 
 def worker_logs(settings: Settings, pace: ReadPace) -> WorkerLogs:
-    """The output of jobs in Google's log, or in the emulator's."""
+    """The output of jobs, from Google's log or the emulator's."""
     from service.cloud.google.channel import connect  # noqa: PLC0415 - the API needs none of it
     from service.cloud.google.history import LOGGING_HOST, logging_client  # noqa: PLC0415
     from service.cloud.google.logs import GoogleWorkerLogs  # noqa: PLC0415
@@ -289,12 +291,12 @@ def worker_logs(settings: Settings, pace: ReadPace) -> WorkerLogs:
 
 
 AUDIT_READS, JOB_READS = 10, 30
-"""Reads of a project's log that the daemon and the API may make in a minute: the 40 together that
-this service allows itself. The processes of one `serve` share those of the API."""
+"""Reads of a project's log a minute, by the daemon and by the API: this service limits itself to 40
+in all. The processes of one `serve` share those of the API."""
 
 
 class _LateLogs:
-    """`WorkerLogs` that is connected at the first read: most callers of the API never do."""
+    """`WorkerLogs` that connects at the first read: most users of the API never read logs."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -302,12 +304,12 @@ class _LateLogs:
         self._logs: WorkerLogs | None = None
 
     def read(self, project: str, job: str, since: LogCursor, limit: int) -> LogPage:
-        return self._connected().read(project, job, since, limit)
+        return self._connect_once().read(project, job, since, limit)
 
     def last(self, project: str, job: str, since: int, limit: int) -> Sequence[LogLine]:
-        return self._connected().last(project, job, since, limit)
+        return self._connect_once().last(project, job, since, limit)
 
-    def _connected(self) -> WorkerLogs:
+    def _connect_once(self) -> WorkerLogs:
         with self._lock:
             if self._logs is None:
                 share = max(1, JOB_READS // self._settings.workers)
@@ -317,9 +319,9 @@ class _LateLogs:
 
 
 def registry(settings: Settings) -> Registry:
-    """The registries of images, or the emulator in their place."""
+    """The image registries, or the emulator in their place."""
     if settings.emulator:
-        # Beside an emulator without a REST port, no registry answers.
+        # Without a REST port of the emulator, no registry answers.
         base = f"http://{settings.emulator_rest or '127.0.0.1:9'}/_emulator/registry/v2"
         return OciRegistry(partial(dial, allow_private=True), base=base)
     from service.cloud.google.channel import access_tokens  # noqa: PLC0415 - costs a second
@@ -361,7 +363,8 @@ def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Control
     ):
         periods.setdefault(period, []).append(controller)
     if settings.prices_seconds:
-        # It looks more often than it reads, so that what failed is tried again within the hour.
+        # The controller runs more often than it reads, so that a failed read is retried within an
+        # hour.
         feed = price_feed(settings)
         prices = PricesController(
             base.units, feed, base.prices, base.clock, settings.prices_seconds
@@ -371,12 +374,12 @@ def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Control
 
 
 def daemon(base: Foundation) -> Daemon:
-    """The daemon over every project. Raises Rejected when there is none to look after."""
+    """The daemon over every project. Raises Rejected if no project is set."""
     projects = base.settings.projects
     if not projects:
         raise Rejected("no project is set; set STEWARD_PROJECTS to a comma-separated list")
     clock = AgreedClock()
     working = controllers(replace(base, clock=clock), google(base.settings))
-    # connections of its own: whoever waits for one must not lose the leases
+    # Leases have their own connection: waiting for one of the pool must not lose them.
     lease_units = Units(make_engine(base.settings.database_url, pool_size=1), first=True)
     return Daemon(base.units, projects, working, clock, lease_units=lease_units)

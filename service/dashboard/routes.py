@@ -1,4 +1,4 @@
-"""The routes of the dashboard: each asks the services, and hands what it got to a template."""
+"""The routes of the dashboard: each reads from the services and renders a template."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _HOST = re.compile(r"[A-Za-z0-9.:\[\]-]{1,255}")
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
 
-async def _asked(  # waits for nothing: a plain function would cost a thread
+async def _parse_question(  # waits for nothing: a plain function would cost a thread
     window: str = "",
     aggregate: Annotated[list[str] | None, Query()] = None,
     step: str = "",
@@ -73,85 +73,84 @@ async def _asked(  # waits for nothing: a plain function would cost a thread
     return asked_by(window, aggregate, step, tz, only or ())
 
 
-AskedFor = Annotated[CostsAsked, Depends(_asked)]
-"""The question that the address asks of the costs."""
+AskedFor = Annotated[CostsAsked, Depends(_parse_question)]
+"""The question of the address about the costs."""
 
 
 def add_dashboard(app: FastAPI) -> None:
-    """Put the pages into an app whose `state.services` are what they ask."""
+    """Add the pages to an app that has the services in `state.services`."""
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
-    app.router.routes += _routes()
+    app.router.routes += _build_routes()
     usual = app.exception_handlers[HTTPException]
-    app.add_exception_handler(HTTPException, partial(_unanswered, usual))
+    app.add_exception_handler(HTTPException, partial(_answer_unknown_address, usual))
 
 
 @cache
-def _routes() -> tuple[BaseRoute, ...]:
-    """The routes, which FastAPI prepares once for all apps of a process, as those of the API."""
+def _build_routes() -> tuple[BaseRoute, ...]:
+    """The routes, prepared once for all apps of a process, as FastAPI prepares those of the API."""
     found = FastAPI(openapi_url=None).router
     found.include_router(router)
     return tuple(found.routes)
 
 
-def _templates() -> Jinja2Templates:
-    environment = Environment(
-        loader=FileSystemLoader(_HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals.update(asset=_asset, navigation=navigation)
-    environment.globals.update(WINDOWS=WINDOWS, GROUPINGS=GROUPINGS, PERIODS=PERIODS)
-    return Jinja2Templates(env=environment)
-
-
 @cache
-def _asset(name: str) -> str:
-    """The address of a static file, with a mark of its content: a new version is a new address."""
+def _asset_address(name: str) -> str:
+    """The address of a static file with a digest of its content, so that a new version has a new
+    address."""
     digest = sha256((_STATIC / name).read_bytes()).hexdigest()
     return f"/static/{name}?v={digest[:12]}"
 
 
-_pages = _templates()
+_environment = Environment(
+    loader=FileSystemLoader(_HERE / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_environment.globals.update(asset=_asset_address, navigation=navigation)
+_environment.globals.update(WINDOWS=WINDOWS, GROUPINGS=GROUPINGS, PERIODS=PERIODS)
+_pages = Jinja2Templates(env=_environment)
 
 
 @router.get("/")
 def overview(request: Request, window: str = "", group: str = "", after: str = "") -> Response:
-    """What is costing me now, what have I spent, and what is it that runs."""
+    """The current cost per hour, the spending so far, and the nodes."""
     view = OverviewQuery.asked(window, group, after)
 
-    def context(services: Services) -> dict[str, Any]:
+    def load_page(services: Services) -> dict[str, Any]:
         return {"page": overview_of(services, view), "command": first_command(request)}
 
-    return _answer(request, "overview.html", context)
+    return _render_page(request, "overview.html", load_page)
 
 
 @router.get("/nodes/{node_id}")
 def node(request: Request, node_id: str) -> Response:
-    """One node: what it is, what it cost and why, and what happened to it."""
-    return _answer(request, "node.html", lambda services: {"page": story_of(services, node_id)})
+    """One node: its facts, its cost and the reasons for it, and its events."""
+    return _render_page(
+        request, "node.html", lambda services: {"page": story_of(services, node_id)}
+    )
 
 
 @router.get("/nodes/{node_id}/ledger")
 def ledger(request: Request, node_id: str, asked: AskedFor) -> Response:
-    """The lines that a node's cost is the sum of: all of them, or those of a question."""
+    """The lines that add up to a node's cost: all of them, or those of a question."""
     question = asked if {"window", "filter"} & request.query_params.keys() else None
-    return _answer(
+    return _render_page(
         request, "ledger.html", lambda services: {"page": ledger_of(services, node_id, question)}
     )
 
 
 @router.get("/nodes/{node_id}/ledger/{number}")
 def line(request: Request, node_id: str, number: str) -> Response:
-    """One line of the ledger, explained down to its price and to how its seconds are known."""
+    """One line of the ledger, explained down to its price and to the evidence for its seconds."""
 
-    def context(services: Services) -> dict[str, Any]:
+    def load_page(services: Services) -> dict[str, Any]:
         if not _NUMBER.fullmatch(number):
             raise services.explanations.no_line(node_id, number)
         return {"page": line_of(services, node_id, int(number))}
 
-    return _answer(request, "line.html", context, missing="There is no such line")
+    return _render_page(request, "line.html", load_page, missing="There is no such line")
 
 
 @router.get("/jobs")
@@ -164,21 +163,21 @@ def jobs(  # noqa: PLR0913, PLR0917 - each is a parameter of the address
     project: str = "",
     after: str = "",
 ) -> Response:
-    """The jobs that match, the newest first, with how far each is and what it cost."""
+    """The jobs that match, the newest first, with the state and the cost of each."""
 
-    def context(services: Services) -> dict[str, Any]:
+    def load_page(services: Services) -> dict[str, Any]:
         wanted = JobsAsked.asked(
             state, after, team=team, owner=owner, node_id=node_id, project=project
         )
         return {"page": jobs_of(services, wanted)}
 
-    return _answer(request, "jobs.html", context, back=_ALL_JOBS)
+    return _render_page(request, "jobs.html", load_page, back=_ALL_JOBS)
 
 
 @router.get("/jobs/{job_id}")
 def job(request: Request, job_id: str) -> Response:
-    """One job: what was asked, what became of it, what it cost, and its last output."""
-    return _answer(
+    """One job: its request, its state, its cost, and its last output."""
+    return _render_page(
         request,
         "job.html",
         lambda services: {"page": job_of(services, job_id)},
@@ -189,16 +188,16 @@ def job(request: Request, job_id: str) -> Response:
 
 @router.get("/reservations")
 def reservations(request: Request) -> Response:
-    """What was bought by the calendar, how far it has come, and how much of it is used."""
-    return _answer(
+    """Calendar-mode reservations: how far each has come, and how much of it is used."""
+    return _render_page(
         request, "reservations.html", lambda services: {"page": reservations_of(services)}
     )
 
 
 @router.get("/reservations/{reservation_id}")
 def reservation(request: Request, reservation_id: str) -> Response:
-    """One reservation: what it comes to, and who used it."""
-    return _answer(
+    """One reservation: its cost, and the nodes that used it."""
+    return _render_page(
         request,
         "reservation.html",
         lambda services: {"page": reservation_of(services, reservation_id)},
@@ -208,9 +207,9 @@ def reservation(request: Request, reservation_id: str) -> Response:
 
 @router.get("/reservations/{reservation_id}/ledger")
 def unused_ledger(request: Request, reservation_id: str, asked: AskedFor) -> Response:
-    """The lines of what nobody used: all of them, or those of a question."""
+    """The lines of the unused part of a reservation: all of them, or those of a question."""
     question = asked if {"window", "filter"} & request.query_params.keys() else None
-    return _answer(
+    return _render_page(
         request,
         "ledger.html",
         lambda services: {"page": unused_ledger_of(services, reservation_id, question)},
@@ -220,21 +219,21 @@ def unused_ledger(request: Request, reservation_id: str, asked: AskedFor) -> Res
 
 @router.get("/reservations/{reservation_id}/ledger/{number}")
 def unused_line(request: Request, reservation_id: str, number: str) -> Response:
-    """One line of what nobody used, explained."""
+    """One line of the unused part of a reservation, explained."""
 
-    def context(services: Services) -> dict[str, Any]:
+    def load_page(services: Services) -> dict[str, Any]:
         if not _NUMBER.fullmatch(number):
             raise services.explanations.no_line(reservation_id, number)
         services.reservations.written(reservation_id)
         return {"page": line_of(services, reservation_id, int(number))}
 
-    return _answer(request, "line.html", context, missing="There is no such line")
+    return _render_page(request, "line.html", load_page, missing="There is no such line")
 
 
 @router.get("/commitments")
 def commitments(request: Request, window: str = DEFAULT) -> Response:
-    """Committed-use discounts: how much of each is used in a window, and what it is worth."""
-    return _answer(
+    """Committed-use discounts: how much of each is used in a window, and what it saves."""
+    return _render_page(
         request,
         "commitments.html",
         lambda services: {"page": commitments_of(services, window[:200])},
@@ -243,14 +242,14 @@ def commitments(request: Request, window: str = DEFAULT) -> Response:
 
 @router.get("/costs")
 def costs(request: Request, asked: AskedFor) -> Response:
-    """What was spent: any time, by anything, each figure with what it is made of."""
+    """The spending in any window, by any dimension, each figure with a link to its details."""
     page: list[CostsPage] = []
 
-    def context(services: Services) -> dict[str, Any]:
+    def load_page(services: Services) -> dict[str, Any]:
         page.append(costs_of(services, asked))
         return {"page": page[0]}
 
-    answer = _answer(request, "costs.html", context)
+    answer = _render_page(request, "costs.html", load_page)
     if page and page[0].found is None:
         answer.status_code = 422
     return answer
@@ -258,14 +257,16 @@ def costs(request: Request, asked: AskedFor) -> Response:
 
 @router.get("/statements")
 def statements(request: Request) -> Response:
-    """Every month, what is billed in it, and whether that may still change."""
-    return _answer(request, "statements.html", lambda services: {"page": statements_of(services)})
+    """Every month, the amount that is billed in it, and whether that may still change."""
+    return _render_page(
+        request, "statements.html", lambda services: {"page": statements_of(services)}
+    )
 
 
 @router.get("/statements/{period}")
 def statement(request: Request, period: str) -> Response:
     """One month, line by line."""
-    return _answer(
+    return _render_page(
         request,
         "statement.html",
         lambda services: {"page": statement_of(services, period)},
@@ -281,14 +282,14 @@ def prices(
     provisioning_model: str = "",
     region: str = "",
 ) -> Response:
-    """What a chip costs, what is paid of it, and where that is known from."""
+    """The list price of a chip, the price that is paid, and the source of both."""
     asked = {
         "at": at.strip(),
         "generation": generation.strip(),
         "provisioning_model": provisioning_model.strip(),
         "region": region.strip(),
     }
-    return _answer(
+    return _render_page(
         request,
         "prices.html",
         lambda services: {"page": prices_of(services, asked)},
@@ -298,34 +299,36 @@ def prices(
 
 @router.get("/orphans")
 def orphans(request: Request) -> Response:
-    """What is in the cloud and in no record of ours, and what can be typed about it."""
-    return _answer(request, "orphans.html", lambda services: {"page": orphans_of(services)})
+    """Cloud resources without a record, and the commands that a reader can type about them."""
+    return _render_page(request, "orphans.html", lambda services: {"page": orphans_of(services)})
 
 
 @router.get("/budgets")
 def budgets(request: Request) -> Response:
-    """What may be spent, what is, what is set aside, and what was refused."""
-    return _answer(request, "budgets.html", lambda services: {"page": budgets_of(services)})
+    """The amount of each budget, what is spent and held, and the refused requests."""
+    return _render_page(request, "budgets.html", lambda services: {"page": budgets_of(services)})
 
 
 @router.get("/capacity")
 def capacity(request: Request, window: str = "") -> Response:
-    """Where hardware was to be had lately, and what is left alone until when."""
-    return _answer(
+    """Recent results of attempts by zone and hardware, and the hardware in a cooldown."""
+    return _render_page(
         request, "capacity.html", lambda services: {"page": capacity_of(services, window)}
     )
 
 
 @router.get("/commitments/recommended")
 def recommended(request: Request) -> Response:
-    """What to commit to for one and for three years, from our own use on demand."""
-    return _answer(request, "recommended.html", lambda services: {"page": recommended_of(services)})
+    """The recommended commitments for one and for three years, from our own use on demand."""
+    return _render_page(
+        request, "recommended.html", lambda services: {"page": recommended_of(services)}
+    )
 
 
 @router.get("/reconcile")
 def reconcile(request: Request, bill: str = "", verdict: str = "") -> Response:
-    """Google's bill held against our ledger: the headline of the last one, and who disagrees."""
-    return _answer(
+    """A bill compared with the ledger: the totals, and where the two disagree."""
+    return _render_page(
         request,
         "reconcile.html",
         lambda services: {"page": reconcile_of(services, bill, verdict)},
@@ -336,8 +339,8 @@ def reconcile(request: Request, bill: str = "", verdict: str = "") -> Response:
 
 @router.get("/manual")
 def manual(request: Request, q: str = "") -> Response:
-    """The contents of the manual, or the sections that have the words of a search."""
-    return _answer(
+    """The contents of the manual, or the sections that match a search."""
+    return _render_page(
         request,
         "manual.html",
         lambda _: {"page": search_manual(q) if q.strip() else manual_page()},
@@ -347,7 +350,7 @@ def manual(request: Request, q: str = "") -> Response:
 @router.get("/manual/{name}")
 def page_of_manual(request: Request, name: str) -> Response:
     """One page of the manual."""
-    return _answer(
+    return _render_page(
         request,
         "manual.html",
         lambda _: {"page": manual_page(name)},
@@ -358,24 +361,26 @@ def page_of_manual(request: Request, name: str) -> Response:
 
 @router.get("/docs")
 def docs(request: Request, q: str = "") -> Response:
-    """All operations of the API, or the entries that have the words of a search."""
-    return _answer(request, "docs.html", lambda _: {"page": _reference(request.app).search(q)})
+    """All operations of the API, or the entries that match a search."""
+    return _render_page(
+        request, "docs.html", lambda _: {"page": _get_reference(request.app).search(q)}
+    )
 
 
 @router.get("/docs/{name}")
 def group_of_docs(request: Request, name: str) -> Response:
     """The operations of one group, with their parameters, bodies, answers and objects."""
-    return _answer(
+    return _render_page(
         request,
         "docs.html",
-        lambda _: {"page": _reference(request.app).page(name)},
+        lambda _: {"page": _get_reference(request.app).page(name)},
         missing="There is no such group",
         back=(REFERENCE, "API reference"),
     )
 
 
-def _reference(app: FastAPI) -> Reference:
-    """The API reference of the app. It is made once, when it is first asked for."""
+def _get_reference(app: FastAPI) -> Reference:
+    """The API reference of the app, made when it is first requested."""
     known: Reference | None = getattr(app.state, "reference", None)
     if known is None:
         known = app.state.reference = Reference(app.openapi())
@@ -384,26 +389,28 @@ def _reference(app: FastAPI) -> Reference:
 
 @router.get("/problems/{slug}")
 def problem(request: Request, slug: str) -> Response:
-    """The entry of the manual for a kind of problem: `help` of a problem document leads here."""
+    """The manual's entry for a kind of problem: `help` of a problem document leads here."""
     try:
         return RedirectResponse(problem_address(slug), headers=_HEADERS)
     except NotFound as error:
-        return _error(request, error, "There is no such problem", ("/manual/problems", "Problems"))
+        return _render_error(
+            request, error, "There is no such problem", ("/manual/problems", "Problems")
+        )
 
 
 @router.get("/links/{token}")
 def link(request: Request, token: str) -> Response:
-    """What a link in a message would do. Changes nothing: mail programs look at links too."""
-    return _linked(request, lambda services: services.links.show(token))
+    """The action of a link in a message. Changes nothing, because mail programs open links too."""
+    return _answer_link(request, lambda services: services.links.show(token))
 
 
 @router.post("/links/{token}")
 def use_link(request: Request, token: str) -> Response:
-    """Do what a link in a message says, once."""
-    return _linked(request, lambda services: services.links.use(token))
+    """Perform the action of a link in a message, once."""
+    return _answer_link(request, lambda services: services.links.use(token))
 
 
-def _linked(request: Request, ask: Callable[[Services], LinkOffer | UnknownLink]) -> Response:
+def _answer_link(request: Request, ask: Callable[[Services], LinkOffer | UnknownLink]) -> Response:
     try:
         page = link_page(ask(request.app.state.services))
     except (BudgetExceeded, Conflict, Rejected, StoreUnavailable) as error:
@@ -413,7 +420,7 @@ def _linked(request: Request, ask: Callable[[Services], LinkOffer | UnknownLink]
     )
 
 
-def _answer(
+def _render_page(
     request: Request,
     template: str,
     context: Callable[[Services], dict[str, Any]],
@@ -421,21 +428,21 @@ def _answer(
     missing: str = "There is no such node",
     back: tuple[str, str] = _ALL_NODES,
 ) -> Response:
-    """The page, or one that says in plain words why there is none."""
+    """The page, or the page that says why there is none."""
     try:
         found = context(request.app.state.services)
     except (NotFound, Rejected, StoreUnavailable) as error:
-        return _error(request, error, missing, back)
+        return _render_error(request, error, missing, back)
     return _pages.TemplateResponse(request, template, found, headers=_HEADERS)
 
 
-def _error(
+def _render_error(
     request: Request,
     error: NotFound | Rejected | StoreUnavailable,
     missing: str,
     back: tuple[str, str],
 ) -> Response:
-    """The page that says why there is none, and where to go."""
+    """The page that says why there is no page, with a link to another one."""
     status = _status_of(error)
     told = {"message": str(error), "heading": _HEADINGS.get(status, missing), "back": back}
     return _pages.TemplateResponse(
@@ -449,11 +456,11 @@ _NOWHERE = {
 }
 
 
-async def _unanswered(
+async def _answer_unknown_address(
     usual: Callable[[Request, Exception], Any], request: Request, error: Exception
 ) -> Response:
-    """A page for a browser that asks for an unknown address; for other callers, and for other
-    errors, what `usual` answers."""
+    """A page for a browser that asks for an unknown address. Other callers, and other errors, get
+    the answer of `usual`."""
     answer: Response = await usual(request, error)
     if answer.status_code not in _NOWHERE:
         return answer
@@ -479,7 +486,8 @@ def _status_of(error: NotFound | Rejected | StoreUnavailable) -> int:
 
 
 def first_command(request: Request) -> str:
-    """What to type to get a first node: to the address that was just used, if it is a plain one."""
+    """The command that creates a first node. It uses the address of the request if that is a plain
+    one."""
     host = request.headers.get("host", "")
     address = f"{request.url.scheme}://{host}" if _HOST.fullmatch(host) else "http://127.0.0.1:8080"
     lines = [

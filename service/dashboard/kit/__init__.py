@@ -1,1 +1,1 @@
-"""What several pages need: amounts, charts, links and rows."""
+"""Parts that several pages share: amounts, charts, links and rows."""

@@ -1,4 +1,4 @@
-"""Amounts to the last nano-dollar that can still be read: cents first, what is below them apart."""
+"""Exact amounts that stay readable: dollars and cents first, the further decimals apart."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ class ExactAmount:
 
 
 def amount_of(nanos: int, places: int | None = None) -> ExactAmount:
-    """An amount with that many decimals, or as many as it needs."""
+    """An amount with `places` decimals, or with as many as the amount needs."""
     whole, dot, decimals = exact(nanos, places).partition(".")
     return ExactAmount(f"{whole}{dot}{decimals[:2]}", decimals[2:])
 
 
 @dataclass(frozen=True, slots=True)
 class Rounded:
-    """An amount to the cent, as the table around it rounds it, and to the last nano-dollar."""
+    """An amount to the cent, as the table around the amount rounds it, and to the last
+    nano-dollar."""
 
     cents: str
     exact: str
@@ -39,18 +40,19 @@ class Rounded:
 
 
 Saving = tuple[Rounded, Rounded, Rounded]
-"""What was paid, what it is at list price, and the difference."""
+"""Amount paid, amount at list price, and the difference."""
 
 
 def savings_of(rows: Sequence[tuple[int, int]]) -> tuple[list[Saving], Saving]:
-    """Rows of (paid, at list price) in nano-dollars as they are shown, and their sum: what is shown
-    adds up, in the rows and in the columns, and the sums are those that other pages show."""
+    """The saving of each row of (paid, at list price) in nano-dollars, and the saving of them all.
+    The rounded amounts add up in the rows and in the columns; the sums equal those of other
+    pages."""
     paid, listed = (sum(row[column] for row in rows) for column in (0, 1))
     places = places_for(paid or listed)
     shown = rounded([[cost, at_list - cost] for cost, at_list in rows], unit_for(places))
     decimals = exact_places(amount for row in (*rows, (paid, listed)) for amount in row)
 
-    def told(nanos: tuple[int, int], units: Sequence[int]) -> Saving:
+    def to_saving(nanos: tuple[int, int], units: Sequence[int]) -> Saving:
         cost, at_list = nanos
         amounts = (cost, units[0]), (at_list, sum(units)), (at_list - cost, units[1])
         first, second, third = (
@@ -58,19 +60,19 @@ def savings_of(rows: Sequence[tuple[int, int]]) -> tuple[list[Saving], Saving]:
         )
         return first, second, third
 
-    found = [told(row, units) for row, units in zip(rows, shown, strict=True)]
-    return found, told(
+    found = [to_saving(row, units) for row, units in zip(rows, shown, strict=True)]
+    return found, to_saving(
         (paid, listed), [sum(column) for column in zip(*shown, strict=True)] or [0, 0]
     )
 
 
 def places_of(*columns: Iterable[int]) -> int:
-    """Decimals with which no amount of a table is rounded."""
+    """The fewest decimals with which no amount of a table is rounded."""
     return exact_places(amount for column in columns for amount in column)
 
 
 def chip_hours(chip_seconds: int) -> str:
-    """As the API says them, without the zeros at the end: `2,304` or `53.333333333`."""
+    """Chip-hours as the API writes them, without trailing zeros: `2,304` or `53.333333333`."""
     whole, _, decimals = hours(abs(chip_seconds)).partition(".")
     decimals = decimals.rstrip("0")
     sign = "\N{MINUS SIGN}" if chip_seconds < 0 else ""

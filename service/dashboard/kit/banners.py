@@ -1,4 +1,4 @@
-"""What a reader has to know before all figures: why they may not be so, and what does not end."""
+"""Banners above the figures: why a page may be out of date, and which deletions are overdue."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from service.application.health import (
     STALE_SECONDS,
     FleetHealth,
     HealthService,
-    LateDeletion,
-    ProjectLook,
 )
 from service.dashboard.kit.figures import count, duration, moment, money
 
 OVERDUE_SHOWN = 5
-"""Deletions that do not come to their end, each told by itself; of more it is said how many."""
+"""Overdue deletions that are named; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """A deletion that does not come to its end, in words."""
+    """An overdue deletion in words."""
 
     node_id: str
     name: str
@@ -29,14 +27,14 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class Alarms:
-    """Deletions that do not come to their end; `left_out` counts those that are not named."""
+    """Overdue deletions; `left_out` counts those that are not named."""
 
     named: tuple[Alarm, ...]
     left_out: int
 
 
 def notices_of(fleet: FleetHealth) -> Iterator[str]:
-    """What makes the picture less than the truth, in sentences."""
+    """Sentences about what the figures lack: why they may be out of date, and what has no price."""
     yield from doubts_of(fleet)
     for number, what in (
         (fleet.unpriced, "READY node"),
@@ -44,56 +42,46 @@ def notices_of(fleet: FleetHealth) -> Iterator[str]:
         (fleet.unpriced_reserved, "running reservation"),
     ):
         if number:
+            have, they_cost = ("has", "it costs") if number == 1 else ("have", "they cost")
             yield (
-                f"{count(number, what)} {'has' if number == 1 else 'have'} no known price: what"
-                f" {'it costs' if number == 1 else 'they cost'} is in no figure here."
+                f"{count(number, what)} {have} no known price: what {they_cost} is in no"
+                " figure here."
             )
 
 
 def doubts_of(fleet: FleetHealth) -> Iterator[str]:
-    """Why what is shown of the cloud may not be so, in sentences."""
+    """Sentences about projects whose state in the cloud may be out of date."""
     if not fleet.sights:
         yield "No project is set, so nothing is polled: set STEWARD_PROJECTS."
     for sight in fleet.sights:
-        doubt = _doubt(sight, fleet.as_of)
-        if doubt:
-            yield doubt
-
-
-def _doubt(sight: ProjectLook, now: int) -> str:
-    """Why what is shown of a project may not be so; empty when it is."""
-    said = []
-    if not sight.looked_at:
-        said.append("the cloud was never polled")
-    elif now - sight.looked_at > STALE_SECONDS:
-        ago = duration(now - sight.looked_at)
-        said.append(f"the cloud was last polled {ago} ago, at {moment(sight.looked_at).full}")
-    if not sight.holder:
-        said.append("no daemon holds its lease")
-    if not said:
-        return ""
-    return f"Project {sight.project}: {' and '.join(said)}. This page may be out of date."
+        reasons = []
+        if not sight.looked_at:
+            reasons.append("the cloud was never polled")
+        elif fleet.as_of - sight.looked_at > STALE_SECONDS:
+            ago, at = duration(fleet.as_of - sight.looked_at), moment(sight.looked_at).full
+            reasons.append(f"the cloud was last polled {ago} ago, at {at}")
+        if not sight.holder:
+            reasons.append("no daemon holds its lease")
+        if reasons:
+            yield f"Project {sight.project}: {' and '.join(reasons)}. This page may be out of date."
 
 
 def alarms_of(health: HealthService, now: int) -> Alarms:
-    """Deletions that do not come to their end, the oldest first."""
+    """Overdue deletions, the oldest first."""
     number, found = health.overdue(OVERDUE_SHOWN)
-    named = tuple(_alarm(late, now) for late in found)
-    return Alarms(named, number - len(named))
-
-
-def _alarm(late: LateDeletion, now: int) -> Alarm:
-    one = late.overdue
-    what = "its deletion before the next attempt" if one.replacing else "its deletion"
-    said = (
-        f"{what} was requested {duration(now - one.asked_at)} ago and has not ended. It is"
-        f" {one.state} in {one.zone}, {_meanwhile(late.hourly)}, and the deletion is retried"
-        " indefinitely."
-    )
-    return Alarm(one.node_id, one.name, said)
-
-
-def _meanwhile(hourly: int | None) -> str:
-    if hourly is None:
-        return "it costs money at an unknown price"
-    return f"it costs {money(hourly)}/h meanwhile" if hourly else "it costs nothing meanwhile"
+    named = []
+    for late in found:
+        node = late.overdue
+        what = "its deletion before the next attempt" if node.replacing else "its deletion"
+        if late.hourly is None:
+            cost = "it costs money at an unknown price"
+        else:
+            hourly = f"{money(late.hourly)}/h" if late.hourly else "nothing"
+            cost = f"it costs {hourly} meanwhile"
+        said = (
+            f"{what} was requested {duration(now - node.asked_at)} ago and has not ended."
+            f" It is {node.state} in {node.zone}, {cost}, and the deletion is retried"
+            " indefinitely."
+        )
+        named.append(Alarm(node.node_id, node.name, said))
+    return Alarms(tuple(named), number - len(named))

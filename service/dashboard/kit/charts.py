@@ -1,7 +1,7 @@
-"""Stacked columns: from amounts to scales, ticks and places in a picture. Pure.
+"""Stacked columns: scales, ticks and positions of a chart, from amounts. Pure.
 
-Amounts stay whole nano-dollars until they become pixels. Across, places are percentages, so that
-the picture fits any width without its letters growing or shrinking; down, they are pixels.
+Amounts are whole nano-dollars until they become pixels. Horizontal positions are percentages, so
+that a chart fits any width while its letters keep their size; vertical positions are pixels.
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ HEIGHT = 240
 """Pixels from the zero line to the highest tick."""
 
 _BAR, _WIDE_BAR = 0.74, 0.46
-"""What a column takes of the width that is there for it; the rest is air, and more of it where
-there are few columns."""
+"""The share of its band that a bar takes. The rest is space, and more space between few columns."""
 
 _FEW = 10
 
 _STEPS = (1, 2, 5)
 _LETTER = 7.2
-"""Pixels that a letter of an axis label takes at most."""
+"""The most pixels that a letter of an axis label takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A line of the scale: pixels from the top, and what it says."""
+    """A line of the scale: pixels from the top, and its label."""
 
     y: float
     label: str
@@ -38,7 +37,8 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One part of a column: its series (a position), pixels from the top, and its height."""
+    """One part of a column: its series (a position), pixels from the top, and its height in
+    pixels."""
 
     series: int
     y: float
@@ -47,7 +47,8 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: the left edge and width of its band and of its bar, and its parts, as drawn."""
+    """One column, as drawn: left edge and width of its band and of its bar, its middle, and its
+    parts."""
 
     band: str
     band_width: str
@@ -59,7 +60,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart, ready to be drawn. `axis_width` is in pixels."""
+    """A chart, ready to be drawn. `height` and `axis_width` are in pixels."""
 
     height: int
     ticks: tuple[Tick, ...]
@@ -74,7 +75,8 @@ class Chart:
 
 
 def tick_step(highest: int, at_most: int = 5) -> int:
-    """The smallest step of 1, 2 or 5 times a power of ten by which `at_most` cover the highest."""
+    """The smallest step of 1, 2 or 5 times a power of ten with which `at_most` steps reach
+    `highest`."""
     power = 1
     while True:
         for digit in _STEPS:
@@ -84,8 +86,8 @@ def tick_step(highest: int, at_most: int = 5) -> int:
 
 
 def ticks_for(highest: int) -> tuple[int, ...]:
-    """Values of the scale, from zero to one that is not below the highest. With nothing to show,
-    a scale to one dollar."""
+    """The values of the scale, from zero to the first that is not below `highest`. Zero and one
+    dollar if `highest` is not positive."""
     if highest <= 0:
         return 0, NANOS
     step = tick_step(highest)
@@ -93,26 +95,28 @@ def ticks_for(highest: int) -> tuple[int, ...]:
 
 
 def tick_labels(values: Sequence[int]) -> tuple[str, ...]:
-    """What the ticks say: all with the decimals that their step needs, and zero without any."""
+    """The labels of ticks in dollars: all with the decimals that their step needs, zero as `$0`."""
     whole = all(value % NANOS == 0 for value in values)
     places = 0 if whole else exact_places(values)
-    return tuple("$0" if value == 0 else _tick_label(value, places) for value in values)
-
-
-def _tick_label(value: int, places: int) -> str:
-    if value >= 100_000 * NANOS and value % (1_000 * NANOS) == 0:
-        return f"{spelled(value // (1_000 * NANOS), 0)}k"
-    return spelled(value // unit_for(places), places)
+    labels = []
+    for value in values:
+        if value == 0:
+            labels.append("$0")
+        elif value >= 100_000 * NANOS and value % (1_000 * NANOS) == 0:
+            labels.append(f"{spelled(value // (1_000 * NANOS), 0)}k")
+        else:
+            labels.append(spelled(value // unit_for(places), places))
+    return tuple(labels)
 
 
 def pixels(value: int, top: int, height: int = HEIGHT) -> float:
-    """How high a value stands on a scale that ends at `top`, to the hundredth of a pixel."""
+    """The height of a value on a scale that ends at `top`, in pixels, to the hundredth."""
     return max(0, value) * height * 100 // top / 100
 
 
 def stacked(values: Sequence[int], top: int) -> tuple[Segment, ...]:
-    """The parts of one column, the first at the bottom. Neighbours share their edge exactly, and
-    what is not above zero is not drawn."""
+    """The parts of one column, the first at the bottom. Neighbours share their edge exactly; a
+    value that is not above zero has no part."""
     shown = [max(0, value) for value in values]
     edges = [pixels(edge, top) for edge in accumulate(shown, initial=0)]
     return tuple(
@@ -123,7 +127,7 @@ def stacked(values: Sequence[int], top: int) -> tuple[Segment, ...]:
 
 
 def count_labels(values: Sequence[int]) -> tuple[str, ...]:
-    """What the ticks of a scale of counts say."""
+    """The labels of ticks that are counts."""
     return tuple(f"{value:,}" for value in values)
 
 
@@ -131,7 +135,7 @@ def draw(
     amounts: Sequence[Sequence[int]],
     say: Callable[[Sequence[int]], tuple[str, ...]] = tick_labels,
 ) -> Chart:
-    """The picture of amounts by column and series; `say` makes the labels of the ticks."""
+    """The chart of amounts by column and series; `say` makes the labels of the ticks."""
     highest = max((sum(max(0, value) for value in row) for row in amounts), default=0)
     values = ticks_for(highest)
     labels = say(values)
@@ -140,25 +144,24 @@ def draw(
         Tick(HEIGHT - pixels(value, top), label)
         for value, label in zip(values, labels, strict=True)
     )
-    columns = tuple(
-        _column(number, len(amounts), stacked(row, top)) for number, row in enumerate(amounts)
-    )
-    return Chart(HEIGHT, ticks, round(max(map(len, labels)) * _LETTER) + 10, columns, top)
+    share = _WIDE_BAR if len(amounts) <= _FEW else _BAR
+    columns = []
+    for number, row in enumerate(amounts):
+        band = 100 / len(amounts)
+        left = number * band
+        columns.append(
+            Column(
+                band=_format_percent(left),
+                band_width=_format_percent(band),
+                bar=_format_percent(left + band * (1 - share) / 2),
+                bar_width=_format_percent(band * share),
+                middle=_format_percent(left + band / 2),
+                segments=stacked(row, top),
+            )
+        )
+    axis_width = round(max(map(len, labels)) * _LETTER) + 10
+    return Chart(HEIGHT, ticks, axis_width, tuple(columns), top)
 
 
-def _column(number: int, of: int, segments: tuple[Segment, ...]) -> Column:
-    band = 100 / of
-    left = number * band
-    share = _WIDE_BAR if of <= _FEW else _BAR
-    return Column(
-        band=_percent(left),
-        band_width=_percent(band),
-        bar=_percent(left + band * (1 - share) / 2),
-        bar_width=_percent(band * share),
-        middle=_percent(left + band / 2),
-        segments=segments,
-    )
-
-
-def _percent(share: float) -> str:
+def _format_percent(share: float) -> str:
     return f"{share:.3f}%"

@@ -1,4 +1,4 @@
-"""What the address of a page asks of the costs, and the addresses that ask something near it."""
+"""The question that an address asks of the costs, and the addresses of similar questions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 from service.application.costs.costs import CostQuestion
-from service.domain.billing_period import BillingMonth
+from service.dashboard.kit.figures import moment
+from service.domain.billing_period import BillingMonth, period_of
 from service.domain.clock import rfc3339
 from service.domain.costs.dimensions import condition_of, escaped, only_of, words_of
 from service.domain.errors import Rejected
@@ -28,13 +29,14 @@ DEEPER = {
     "region": "zone",
     "activity": "node",
 }
-"""By what a value of a dimension is looked into; a label's by node, and a node has its own page."""
+"""The dimension by which one value of a dimension is broken down. A label's value is broken down
+by node; a node has its own page."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostsAsked:
-    """A question in the words of the address, which are those of the API: the same parameters after
-    `/costs` and after `/v1/costs` ask the same."""
+    """A question in the parameters of the address, which are those of the API: the same parameters
+    after `/costs` and after `/v1/costs` ask the same."""
 
     window: str = DEFAULT_WINDOW
     aggregate: tuple[str, ...] = DEFAULT_GROUP
@@ -43,7 +45,8 @@ class CostsAsked:
     only: tuple[str, ...] = ()
 
     def to_question(self) -> CostQuestion:
-        """The same in the words of the application; raises Rejected."""
+        """The question as the application takes it. Raises Rejected for an unknown step or
+        filter."""
         if self.step not in set(Granularity):
             raise Rejected(
                 f"{self.step[:80]!r} is not a step; write one of {', '.join(Granularity)}",
@@ -67,45 +70,45 @@ class CostsAsked:
 
     @property
     def page(self) -> str:
-        """Where a person reads the answer."""
+        """The address of the page that answers the question."""
         return self.at("/costs")
 
     @property
     def filter_text(self) -> str:
-        """All filters as they are typed into one field."""
+        """All filters as one text, as a visitor types them into one field."""
         return ",".join(self.only)
 
     def during(self, window: str) -> CostsAsked:
-        """The same of another time."""
+        """This question about another window."""
         return replace(self, window=window)
 
     def by(self, *dimensions: str) -> CostsAsked:
-        """The same, grouped otherwise."""
+        """This question, grouped by these dimensions."""
         return replace(self, aggregate=dimensions)
 
     def in_steps(self, step: str) -> CostsAsked:
-        """The same in other steps."""
+        """This question in other steps."""
         return replace(self, step=step)
 
     def within(self, window: Window, step: str) -> CostsAsked:
-        """The same of a shorter time, in shorter steps."""
+        """This question about a shorter window, in shorter steps."""
         return replace(self, window=f"{rfc3339(window.start)},{rfc3339(window.end)}", step=step)
 
     def into(self, dimension: str, value: str) -> CostsAsked:
-        """What that one value is made of: only it counts, one level deeper."""
+        """This question about one value of a dimension, grouped one level deeper."""
         only = tuple(dict.fromkeys((*self.only, condition_of(dimension, value))))
         return replace(self, aggregate=(DEEPER.get(dimension, "node"),), only=only)
 
     def without(self, condition: str) -> CostsAsked:
-        """The same without one of its filters."""
-        return replace(self, only=tuple(one for one in self.only if one != condition))
+        """This question without one of its filters."""
+        return replace(self, only=tuple(other for other in self.only if other != condition))
 
 
 def asked_by(
     window: str, aggregate: Iterable[str] | None, step: str, tz: str, conditions: Iterable[str]
 ) -> CostsAsked:
-    """The question of an address; what is left out is as usual, and a group that is left empty is
-    no group."""
+    """The question of an address. Defaults stand in for parameters that are missing; an empty
+    `aggregate` groups by nothing."""
     usual = CostsAsked()
     only = dict.fromkeys(escaped(word) for word in words_of(conditions))
     return CostsAsked(
@@ -120,3 +123,9 @@ def asked_by(
 def month_window(period: BillingMonth) -> str:
     """A whole month as a window."""
     return f"{rfc3339(period.start)[:10]},{rfc3339(period.end)[:10]}"
+
+
+def last_month(now: int) -> tuple[str, str]:
+    """The window of the month before `now`, and the name of that month: `Oct 2026`."""
+    month = period_of(period_of(now).start - 1)
+    return month_window(month), moment(month.start).date.partition(" ")[2]

@@ -1,10 +1,10 @@
-"""Figures in words: money, counts, stretches of time and instants, as people are shown them."""
+"""Money, counts, durations and instants in words, as people are shown them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 from service.domain.clock import DAY, HOUR, MINUTE, rfc3339
 from service.domain.costs.display_rounding import places_for, unit_for
@@ -34,9 +34,15 @@ def moment(seconds: int) -> Moment:
     )
 
 
+def utc_date(seconds: int) -> date:
+    """The UTC day of an instant."""
+    return datetime.fromtimestamp(seconds, UTC).date()
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One fact with its name; a moment where it is one, an address where it has a page."""
+    """One fact with its name. `at` is set if the fact is an instant, `href` if the fact has a
+    page."""
 
     name: str
     text: str
@@ -45,21 +51,22 @@ class Fact:
 
 
 def spelled(units: int, places: int) -> str:
-    """A whole number of such units as dollars: `123456` with two places is `$1,234.56`."""
+    """An amount in units of a power of ten as dollars: `123456` with two places is `$1,234.56`."""
     whole, rest = divmod(abs(units), 10**places)
     decimals = f".{rest:0{places}d}" if places else ""
     return f"{MINUS if units < 0 else ''}${whole:,}{decimals}"
 
 
 def money(nanos: int) -> str:
-    """An amount to the cent; small ones with enough places to be true, as in `$0.0042`."""
+    """An amount in nano-dollars to the cent. A small amount has enough decimals to be true:
+    `$0.0042`."""
     places = places_for(nanos)
     return spelled(half_even(nanos, unit_for(places)), places)
 
 
 def less(whole: int, part: int) -> str:
-    """What a part leaves of a whole, as both are shown: `$1.20` and `$0.80` leave `$0.40`, whatever
-    is below the cents."""
+    """The difference of two amounts in nano-dollars after both are rounded: `$1.20` less `$0.80` is
+    `$0.40`, whatever is below the cents."""
     places = places_for(part or whole)
     unit = unit_for(places)
     return spelled(half_even(whole, unit) - half_even(part, unit), places)
@@ -75,28 +82,31 @@ def exact_places(amounts: Iterable[int]) -> int:
 
 
 def exact(nanos: int, places: int | None = None) -> str:
-    """An amount without any rounding, with that many decimals or as many as it needs."""
+    """An amount in nano-dollars with `places` decimals, or with as many as it needs not to be
+    rounded."""
     shown = exact_places([nanos]) if places is None else places
     return spelled(half_even(nanos, unit_for(shown)), shown)
 
 
 def count(number: int, one: str, many: str = "") -> str:
-    """`1 node`, `2,000 nodes`."""
+    """A number with its noun: `1 node`, `2,000 nodes`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def duration(seconds: int) -> str:
-    """A stretch of time in its two largest parts: `4 d 2 h`, `3 h 20 min`, `45 s`."""
+    """A duration in its two largest units: `4 d 2 h`, `3 h 20 min`, `45 s`."""
     if seconds < MINUTE:
         return f"{max(0, seconds)} s"
     if seconds < HOUR:
         return f"{seconds // MINUTE} min"
     if seconds < DAY:
-        return _two(seconds, HOUR, "h", MINUTE, "min")
-    return _two(seconds, DAY, "d", HOUR, "h")
+        return _format_two_units(seconds, HOUR, "h", MINUTE, "min")
+    return _format_two_units(seconds, DAY, "d", HOUR, "h")
 
 
-def _two(seconds: int, large: int, large_name: str, small: int, small_name: str) -> str:
+def _format_two_units(
+    seconds: int, large: int, large_name: str, small: int, small_name: str
+) -> str:
     whole, rest = divmod(seconds, large)
     parts = rest // small
     return f"{whole} {large_name}" + (f" {parts} {small_name}" if parts else "")

@@ -1,4 +1,4 @@
-"""Where the page of a node, a job or a reservation is, and links that ask a page otherwise."""
+"""Addresses of the pages of nodes, jobs and reservations, and links that filter a page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def home_of_reservation(reservation_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FilterLink:
-    """One way to ask a page otherwise, and whether it is what is asked now."""
+    """A link that changes what a page shows; `chosen` is True if the page shows it now."""
 
     name: str
     href: str

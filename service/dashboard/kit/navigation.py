@@ -1,4 +1,4 @@
-"""The links between pages: a few at the top, and below those that belong to the costs."""
+"""The links between pages: a few at the top, and under "Costs" those that belong to the costs."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ LINKS = (
 
 @dataclass(frozen=True, slots=True)
 class NavItem:
-    """A link as it is shown. `current` is what `aria-current` says: `page` for the page itself,
-    `true` for one above it, empty elsewhere."""
+    """A link as it is shown. `current` is the value of `aria-current`: `page` for the page itself,
+    `true` for a page above it, empty for the others."""
 
     address: str
     name: str
@@ -63,9 +63,12 @@ def navigation(path: str) -> Navigation:
     under: Sequence[NavItem] = ()
     above = ""
     for link in LINKS:
-        shown = [NavItem(one.address, one.name, _current(one.address, path)) for one in link.under]
-        current = _current(link.address, path)
-        if any(one.current for one in shown):
+        shown = [
+            NavItem(sub.address, sub.name, _describe_current(sub.address, path))
+            for sub in link.under
+        ]
+        current = _describe_current(link.address, path)
+        if any(item.current for item in shown):
             current, under, above = current or "true", shown, link.name
         if current == "page" and shown:
             current = "true"  # the page itself is said once, below
@@ -73,7 +76,7 @@ def navigation(path: str) -> Navigation:
     return Navigation(top, under, above)
 
 
-def _current(address: str, path: str) -> str:
+def _describe_current(address: str, path: str) -> str:
     if path == address:
         return "page"
     return "true" if address != "/" and path.startswith(f"{address}/") else ""

@@ -1,4 +1,4 @@
-"""The documents that nodes are shown by, as rows of a table. Pure."""
+"""Nodes, as the API shows them, as rows of a table. Pure."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _ASKED: Mapping[str, str] = {Asked.ABSENT: "deletion requested", Asked.STOPPED: 
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """One node in words. `hourly` is empty when no price is known; `billed` says whether it is
-    charged now, `rate_note` what to say where that is not all of it; `tone` which of a few signs
-    goes with its state; `waited` for how long it has been in the queue, empty where it is not;
-    `idle` what is known of its idleness, empty where it works."""
+    """One node in words. `hourly` is empty when no price is known. `billed` is whether the node is
+    charged now; `rate_note` says when `hourly` is not what is charged now. `tone` is one of a few
+    signs and goes with the state. `waited` is the time in the queue, empty outside of it. `idle`
+    describes the idleness, empty while the node works."""
 
     id: str
     name: str
@@ -70,18 +70,24 @@ class NodeRow:
 
 
 def tone_of(state: str) -> str:
-    """The sign for a state; one that nobody has told us of has its own."""
+    """The sign for a state; `unknown` for a state that this service does not know."""
     return _TONES.get(state, "unknown")
 
 
 def row_of(said: Mapping[str, Any], now: int, idle: str = "") -> NodeRow:
-    """A node as the API shows it as a row, with its age as of `now`, and the line about its
+    """The row of a node as the API shows the node, with its age as of `now`. `idle` describes its
     idleness."""
     created = parse_rfc3339(said["created_at"])
     ended = said["ended_at"]
     until = now if ended is None else parse_rfc3339(ended)
     hourly = said["hourly_cost"]
-    state = said["state"]
+    state, since = said["state"], parse_rfc3339(said["state_since"])
+    cost = parse_usd(said["cost"])
+    is_cost_unknown = cost == 0 and hourly is None and said["ready_at"] is not None
+    rate_note = ""
+    if not is_billable(state):
+        billed = sum(is_billable(part["state"]) for part in said["slice_states"])
+        rate_note = f"{billed:,} of {said['slices']:,} slices billed" if billed else "once READY"
     return NodeRow(
         id=said["id"],
         name=said["name"],
@@ -93,9 +99,9 @@ def row_of(said: Mapping[str, Any], now: int, idle: str = "") -> NodeRow:
         model=said["provisioning_model"],
         state=state,
         tone=tone_of(state),
-        since=moment(parse_rfc3339(said["state_since"])),
+        since=moment(since),
         wish=wish_of(said),
-        waited=_waited(said, now),
+        waited=duration(now - since) if state == NodeState.QUEUED else "",
         idle=idle,
         error=said["last_error"],
         created=moment(created),
@@ -103,40 +109,20 @@ def row_of(said: Mapping[str, Any], now: int, idle: str = "") -> NodeRow:
         ended=None if ended is None else moment(until),
         hourly="" if hourly is None else money(parse_usd(hourly)),
         billed=is_billable(state),
-        rate_note=_rate_note(said),
-        cost=_cost_of(said),
+        rate_note=rate_note,
+        cost=NOT_KNOWN if is_cost_unknown else money(cost),
     )
 
 
 def hardware_of(said: Mapping[str, Any]) -> str:
-    """The accelerator type, and how many slices of it."""
+    """The accelerator type, preceded by the number of slices if there are several."""
     kind = str(said["accelerator_type"])
     return kind if said["slices"] == 1 else f"{said['slices']:,} {TIMES} {kind}"
 
 
-def _rate_note(said: Mapping[str, Any]) -> str:
-    """When its rate is not what is charged now: that none of it is, or only some slices are."""
-    if is_billable(said["state"]):
-        return ""
-    billed = sum(is_billable(one["state"]) for one in said["slice_states"])
-    return f"{billed:,} of {said['slices']:,} slices billed" if billed else "once READY"
-
-
-def _waited(said: Mapping[str, Any], now: int) -> str:
-    if said["state"] != NodeState.QUEUED:
-        return ""
-    return duration(now - parse_rfc3339(said["state_since"]))
-
-
-def _cost_of(said: Mapping[str, Any]) -> str:
-    """What it cost so far; not nothing where it ran at a price that nobody knows."""
-    nanos = parse_usd(said["cost"])
-    unknown = nanos == 0 and said["hourly_cost"] is None and said["ready_at"] is not None
-    return NOT_KNOWN if unknown else money(nanos)
-
-
 def wish_of(said: Mapping[str, Any]) -> str:
-    """What is asked of a node where that is not what it shows; empty where it is."""
+    """The open request for a node, `deletion requested` or `stop requested`. Empty if there is
+    none, or if the state of the node shows it."""
     if said["ended_at"] is not None or said["state"] in (NodeState.DELETING, NodeState.STOPPED):
         return ""
     return _ASKED.get(said["asked"], "")

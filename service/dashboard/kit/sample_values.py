@@ -20,43 +20,44 @@ _BY_TYPE: Mapping[str, Any] = {"string": "string", "integer": 0, "number": 0, "b
 
 
 class Sampler:
-    """Makes examples. A field without an example of its own takes one from a field of the same name
-    and type elsewhere in the document, so that ids, zones and teams are the same everywhere."""
+    """Makes example values. A field without an example takes one from a field of the same name and
+    type elsewhere in the document, so that ids, zones and teams are the same everywhere."""
 
     def __init__(self, schemas: Mapping[str, Schema]) -> None:
         self._schemas = schemas
         self._by_name: dict[tuple[str, str], Any] = {}
         for schema in schemas.values():
             for name, field in schema.get("properties", {}).items():
-                for value in _given(field):
+                for value in _own_examples(field):
                     self._by_name.setdefault((name, type_of(field)), value)
 
     def sample(self, schema: Schema, name: str = "", depth: int = 0) -> Any:
         """A value that the schema describes; `name` is that of its field or parameter."""
         schema = one_of(schema)
-        for value in chain(_given(schema), _allowed(schema)):
+        constant = [schema["const"]] if "const" in schema else []
+        for value in chain(_own_examples(schema), constant, schema.get("enum", ())):
             return value
         if "$ref" in schema:
             return self.sample(self._schemas[named(schema)], name, depth)
         match schema.get("type"):
             case "object":
-                return self._object(schema, depth)
+                return self._sample_object(schema, depth)
             case "array":
                 return [self.sample(schema["items"], name, depth)] if depth < _DEEPEST else []
             case type_:
-                return self._plain(schema, name, str(type_))
+                return self._sample_scalar(schema, name, str(type_))
 
-    def _object(self, schema: Schema, depth: int) -> dict[str, Any]:
+    def _sample_object(self, schema: Schema, depth: int) -> dict[str, Any]:
         if depth >= _DEEPEST:
             return {}
         fields = schema.get("properties", {})
-        found = {name: self.sample(one, name, depth + 1) for name, one in fields.items()}
+        found = {name: self.sample(field, name, depth + 1) for name, field in fields.items()}
         more = schema.get("additionalProperties")
         if not fields and isinstance(more, Mapping):
             found["key"] = self.sample(more, "", depth + 1)
         return found
 
-    def _plain(self, schema: Schema, name: str, type_: str) -> Any:
+    def _sample_scalar(self, schema: Schema, name: str, type_: str) -> Any:
         if (known := (name, type_)) in self._by_name:
             return self._by_name[known]
         if schema.get("format") in _BY_FORMAT:
@@ -64,21 +65,14 @@ class Sampler:
         return schema.get("default", schema.get("minimum", _BY_TYPE.get(type_)))
 
 
-def _given(schema: Schema) -> Iterator[Any]:
-    """The first example of its own that is not null."""
+def _own_examples(schema: Schema) -> Iterator[Any]:
+    """The first example of the schema's own, unless it is null."""
     return (value for value in schema.get("examples", ())[:1] if value is not None)
-
-
-def _allowed(schema: Schema) -> Iterator[Any]:
-    """The only value, or the values of an enumeration."""
-    if "const" in schema:
-        yield schema["const"]
-    yield from schema.get("enum", ())
 
 
 def one_of(schema: Schema) -> Schema:
     """The first choice that is not null, with what stands beside the choices; the schema itself if
-    it offers none."""
+    there are no choices."""
     for choice in schema.get("anyOf", ()):
         if choice.get("type") != "null":
             return {**choice, **{k: v for k, v in schema.items() if k != "anyOf"}}
@@ -91,5 +85,5 @@ def type_of(schema: Schema) -> str:
 
 
 def named(schema: Schema) -> str:
-    """The name of the schema that is referred to."""
+    """The name of the schema that a reference leads to."""
     return str(schema["$ref"]).rpartition("/")[2]

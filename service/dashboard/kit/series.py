@@ -1,17 +1,17 @@
-"""What costs are stacked by, in which order, and which of the palette's places each one takes."""
+"""The layers of a stacked chart: their order, and the place in the palette that each takes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from service.domain.catalog.provisioning import ProvisioningModel
 
 OTHERS = 0
-"""The place in the palette for what has none of its own."""
+"""The place in the palette of the layer of all other values."""
 
 BY_RANK = (5, 6, 4, 3, 7, 2, 1)
-"""Places with a colour and a texture of their own, the calmest first."""
+"""Places with a colour and a texture of their own, the least striking first."""
 
 _GENERATIONS = {"v2": 1, "v3": 2, "v4": 3, "v5e": 4, "v5p": 5, "v6e": 6, "v7": 7}
 _MODELS = dict(zip(map(str, ProvisioningModel), BY_RANK, strict=False))
@@ -19,9 +19,9 @@ _MODELS = dict(zip(map(str, ProvisioningModel), BY_RANK, strict=False))
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """One way to stack: the dimension, what people call it and a value without a name, and the
-    places of those values that always have the same, in their order. Where there are none, values
-    are placed by what they cost."""
+    """One way to stack. `dimension` is what values are taken from, `title` its name for people,
+    `unnamed` the name of the empty value. `fixed` has the places of values that always take the
+    same, in their order; if it is empty, values take places in the order of their cost."""
 
     dimension: str
     title: str
@@ -56,7 +56,7 @@ class Series:
 def series_of(grouping: Grouping, totals: Mapping[str, int]) -> tuple[Series, ...]:
     """The layers from the lowest to the highest, for values with their total costs.
 
-    Colours are not invented beyond the palette: what finds no place is one layer, the others.
+    The palette is never extended: all values without a place share one layer.
     """
     if grouping.fixed:
         named = [(value, place) for value, place in grouping.fixed.items() if value in totals]
@@ -69,9 +69,6 @@ def series_of(grouping: Grouping, totals: Mapping[str, int]) -> tuple[Series, ..
         Series(value or grouping.unnamed, place, frozenset({value})) for value, place in named
     ]
     if rest:
-        layers.append(Series(_name_of(grouping, rest), OTHERS, frozenset(rest)))
+        name = rest[0] or grouping.unnamed if len(rest) == 1 else f"{len(rest)} others"
+        layers.append(Series(name, OTHERS, frozenset(rest)))
     return tuple(layers)
-
-
-def _name_of(grouping: Grouping, rest: Sequence[str]) -> str:
-    return rest[0] or grouping.unnamed if len(rest) == 1 else f"{len(rest)} others"

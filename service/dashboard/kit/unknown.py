@@ -1,11 +1,12 @@
-"""Who gets a page, and not a problem document, for an address that does not exist."""
+"""Which callers get an HTML page for an address that does not exist. Others get a problem
+document."""
 
 from __future__ import annotations
 
 HTML = "text/html"
 _JSON = ("application/problem+json", "application/json")
 _SHOWN = 100
-"""Characters of an address that the page repeats."""
+"""The most characters of an address that the page repeats."""
 
 
 def prefers_html(accept: str) -> bool:
@@ -13,13 +14,14 @@ def prefers_html(accept: str) -> bool:
 
     `*/*` alone is a program such as curl, which gets the problem document.
     """
-    weights = dict(map(_weight, accept.lower().split(",")))
+    weights = dict(map(_parse_weight, accept.lower().split(",")))
     html = weights.get(HTML, 0.0)
-    return html > max(weights.get(one, 0.0) for one in _JSON)
+    return html > max(weights.get(media_type, 0.0) for media_type in _JSON)
 
 
-def _weight(choice: str) -> tuple[str, float]:
-    """A media type of `Accept` with its weight (RFC 9110, 12.4.2). Weight 0 if it is no number."""
+def _parse_weight(choice: str) -> tuple[str, float]:
+    """A media type of `Accept` with its weight (RFC 9110, 12.4.2). Weight 0 if the weight is not a
+    number."""
     media_type, *parameters = (part.strip() for part in choice.split(";"))
     named = dict(part.partition("=")[::2] for part in parameters)
     try:
@@ -29,6 +31,6 @@ def _weight(choice: str) -> tuple[str, float]:
 
 
 def shown(path: str) -> str:
-    """The address as the page shows it: one line, cut if it is long."""
-    text = "".join(one if one.isprintable() else "\ufffd" for one in path)
+    """The path as the page shows it: printable characters on one line, cut if it is long."""
+    text = "".join(char if char.isprintable() else "\ufffd" for char in path)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

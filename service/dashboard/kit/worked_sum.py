@@ -1,4 +1,4 @@
-"""A node's cost as a sum to be checked by hand: chips x seconds x price, line by line. Pure."""
+"""The cost of a node as a sum that can be checked by hand: chips x seconds x price. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINES_SHOWN = 100
 
 
 class SummedLine(Protocol):
-    """A line of the ledger, as far as the sum needs it."""
+    """A line of the ledger, with the fields that the sum needs."""
 
     @property
     def id(self) -> int: ...
@@ -43,7 +43,7 @@ class SummedLine(Protocol):
 
 
 class SumSubject(NamedTuple):
-    """What something is of: an accelerator type, or the machine type of the user's own VM."""
+    """The subject of a charge: an accelerator type, or the machine type of the user's own VM."""
 
     name: str
     is_vm: bool
@@ -54,7 +54,7 @@ class SumSubject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SumPart:
-    """One summand. `price` is empty where no single one made it."""
+    """One summand. `price` is empty if the summand has no single price."""
 
     label: str
     quantity: str
@@ -77,8 +77,9 @@ class LedgerLineRow:
 
 @dataclass(frozen=True, slots=True)
 class WorkedSum:
-    """The summands by price and the open tail, their total, and the newest lines behind them.
-    `named` says that they are of more than chips, and each says of what."""
+    """The summands by price and the part that is not posted yet, their total, and the newest lines
+    of the ledger. `named` is True if the lines have several subjects, or a VM; each part then names
+    its subject."""
 
     parts: tuple[SumPart, ...]
     total: str
@@ -90,8 +91,8 @@ class WorkedSum:
 
 @dataclass(frozen=True, slots=True)
 class _Summand:
-    """A part before it is spelled: chip-seconds or seconds of a VM, nano-dollars for each and hour,
-    nano-dollars in all; None where they are not known."""
+    """A part before it is formatted: chip-seconds or seconds of a VM, nano-dollars for each per
+    hour, and nano-dollars in all; None where they are not known."""
 
     what: SumSubject
     label: str
@@ -101,71 +102,82 @@ class _Summand:
 
 
 def sum_of(lines: Sequence[SummedLine], cost: NodeCost, chips: int) -> WorkedSum:
-    """What a node cost, explained.
+    """The explained cost of a node with so many chips.
 
-    The parts add up to the last nano-dollar, so they are shown with as many decimals as that takes.
+    The parts add up to the last nano-dollar, so they have as many decimals as that takes.
     """
-    summands = list(_summands(lines, cost, chips))
-    named = is_named({one.what for one in summands})
-    places = exact_places([cost.cost, *(one.amount or 0 for one in summands)])
+    summands = list(_list_summands(lines, cost, chips))
+    named = is_named({summand.what for summand in summands})
+    places = exact_places([cost.cost, *(summand.amount or 0 for summand in summands)])
     shown, hidden = lines[-LINES_SHOWN:], lines[:-LINES_SHOWN]
     decimals = exact_places(line.amount_nanos for line in lines)
     return WorkedSum(
-        parts=tuple(_part(one, chips, places, named=named) for one in summands),
+        parts=tuple(
+            SumPart(
+                label=f"{part.what}, {part.label}" if named else part.label,
+                quantity=_format_quantity(part.quantity, chips, is_vm=part.what.is_vm, named=named),
+                price="" if part.price is None else exact(part.price),
+                amount=NOT_KNOWN if part.amount is None else exact(part.amount, places),
+            )
+            for part in summands
+        ),
         total=exact(cost.cost, places),
-        lines=tuple(row_of_line(one, chips, decimals, named=named) for one in reversed(shown)),
+        lines=tuple(row_of_line(line, chips, decimals, named=named) for line in reversed(shown)),
         earlier=f"{len(hidden):,} earlier" if hidden else "",
         earlier_amount=exact(sum(line.amount_nanos for line in hidden), decimals),
         named=named,
     )
 
 
-def _summands(lines: Sequence[SummedLine], cost: NodeCost, chips: int) -> Iterator[_Summand]:
+def _list_summands(lines: Sequence[SummedLine], cost: NodeCost, chips: int) -> Iterator[_Summand]:
     by_what: dict[SumSubject, list[SummedLine]] = defaultdict(list)
     for line in lines:
         by_what[what_of(line)].append(line)
-    totals = {SumSubject(one.what, one.is_vm): one for one in cost.lines}
+    totals = {SumSubject(part.what, part.is_vm): part for part in cost.lines}
     for what in dict.fromkeys((*totals, *by_what)):
         whole = totals.get(what) or CostLine(
             *what, cost=0, list_cost=0, seconds=0, unpriced_seconds=0
         )
-        rate = next((one.price for one in cost.rates if (one.what, one.is_vm) == what), None)
-        tail = [one for one in cost.unposted if (one.what, one.is_vm) == what]
+        rate = next((burn.price for burn in cost.rates if (burn.what, burn.is_vm) == what), None)
+        tail = [accrual for accrual in cost.unposted if (accrual.what, accrual.is_vm) == what]
         units = 1 if what.is_vm else chips
-        yield from _of_one(what, by_what[what], tail, whole, rate)
+        yield from _list_of_subject(what, by_what[what], tail, whole, rate)
         if whole.unpriced_seconds:
             yield _Summand(what, "at no known price", units * whole.unpriced_seconds, None, None)
 
 
-def _of_one(
+def _list_of_subject(
     what: SumSubject,
     lines: Sequence[SummedLine],
     tail: Sequence[Accrual],
     whole: CostLine,
     rate: int | None,
 ) -> Iterator[_Summand]:
-    """What is posted of one thing by price, and what is not yet; last, at the `rate` of now if that
-    makes it, what only a correction will explain."""
-    posted = ((line.price_nanos, _quantity(line), line.amount_nanos) for line in lines)
-    found = list(_by_price(what, "posted to the ledger", posted))
+    """The summands of one subject: the posted lines by price, then the accruals that are not posted
+    yet, last the remainder, which only a correction will explain. The remainder has the current
+    `rate` as its price if quantity and rate give its amount."""
+    posted = ((line.price_nanos, _seconds_of(line), line.amount_nanos) for line in lines)
+    found = list(_sum_by_price(what, "posted to the ledger", posted))
     label = "since then, not yet posted" if found else "running, not yet posted"
     priced = (
-        (one.price.per_chip_hour, one.quantity, one.amount or 0)
-        for one in tail
-        if one.price is not None
+        (accrual.price.per_chip_hour, accrual.quantity, accrual.amount or 0)
+        for accrual in tail
+        if accrual.price is not None
     )
-    found += _by_price(what, label, priced)
+    found += _sum_by_price(what, label, priced)
     yield from found
-    rest = whole.cost - sum(one.amount or 0 for one in found)
-    left = whole.quantity - sum(one.quantity for one in found)
+    rest = whole.cost - sum(summand.amount or 0 for summand in found)
+    left = whole.quantity - sum(summand.quantity for summand in found)
     if rest or left:
-        yield _Summand(what, label, left, rate if _explains(rate, left, rest) else None, rest)
+        # The sum is rounded once, and that nano-dollar may be in either part.
+        has_rate = rate is not None and abs(half_even(left * rate, HOUR) - rest) <= 1
+        yield _Summand(what, label, left, rate if has_rate else None, rest)
 
 
-def _by_price(
+def _sum_by_price(
     what: SumSubject, label: str, parts: Iterable[tuple[int, int, int]]
 ) -> Iterator[_Summand]:
-    """(price, quantity, amount) of each part, added up by price."""
+    """The summands of parts of (price, quantity, amount), added up by price."""
     sums: dict[int, list[int]] = {}
     for price, quantity, amount in parts:
         of_price = sums.setdefault(price, [0, 0])
@@ -175,51 +187,38 @@ def _by_price(
         yield _Summand(what, label, quantity, price, amount)
 
 
-def _part(one: _Summand, chips: int, places: int, *, named: bool) -> SumPart:
-    return SumPart(
-        label=f"{one.what}, {one.label}" if named else one.label,
-        quantity=_spelled(one.quantity, chips, is_vm=one.what.is_vm, named=named),
-        price="" if one.price is None else exact(one.price),
-        amount=NOT_KNOWN if one.amount is None else exact(one.amount, places),
-    )
-
-
 def is_named(whats: Set[SumSubject]) -> bool:
-    """Whether it has to be said of what each line is: not all are of the same chips."""
+    """Whether each line has to name its subject: there are several subjects, or there is a VM."""
     return len(whats) > 1 or any(what.is_vm for what in whats)
 
 
 def what_of(line: SummedLine) -> SumSubject:
-    """What a line is of."""
+    """The subject of a line."""
     return SumSubject(line.accelerator_type, line.is_vm)
 
 
-def _spelled(seconds: int, chips: int, *, is_vm: bool = False, named: bool = False) -> str:
-    """Chip-seconds as chips x seconds where that is what they are; a VM is one. `named` says so."""
+def _format_quantity(seconds: int, chips: int, *, is_vm: bool = False, named: bool = False) -> str:
+    """Chip-seconds as chips x seconds where they divide evenly; a VM counts as one. `named` adds
+    the noun."""
     units, name = (1, "VM") if is_vm else (chips, "chip" if chips == 1 else "chips")
     if units > 0 and seconds % units == 0:
         return f"{units:,}{f' {name}' if named else ''} {TIMES} {seconds // units:,} s"
     return f"{seconds:,} chip-seconds"
 
 
-def _quantity(line: SummedLine) -> int:
+def _seconds_of(line: SummedLine) -> int:
     return line.vm_seconds if line.is_vm else line.chip_seconds
 
 
-def _explains(rate: int | None, quantity: int, amount: int) -> bool:
-    """Whether that one price makes the amount; the sum's one rounding may lie on either side."""
-    return rate is not None and abs(half_even(quantity * rate, HOUR) - amount) <= 1
-
-
 def row_of_line(line: SummedLine, chips: int, places: int, *, named: bool = False) -> LedgerLineRow:
-    """A line whose amount has that many decimals, for a node of so many chips; `named` where not
-    all are of the same thing."""
+    """A line in words, with `places` decimals of its amount. `chips` is that of the node; `named`
+    adds the subject."""
     return LedgerLineRow(
         number=line.id,
         start=moment(line.charge_start),
         end=moment(line.charge_end),
         kind=f"{line.kind}, {what_of(line)}" if named else line.kind,
-        quantity=_spelled(_quantity(line), chips, is_vm=line.is_vm, named=named),
+        quantity=_format_quantity(_seconds_of(line), chips, is_vm=line.is_vm, named=named),
         price=exact(line.price_nanos),
         amount=exact(line.amount_nanos, places),
     )

@@ -1,4 +1,4 @@
-"""Costs broken down: a table by what they are grouped by and one by time, each with the whole."""
+"""Costs broken down: one table by group and one table by time, each with its total."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from service.domain.costs.dimensions import ACTIVITY, label_key
 from service.domain.time_window import Granularity, Window, zone_of
 
 SHOWN = 200
-"""Rows of a table; what is left out is one row more, so that it still adds up."""
+"""The most rows of a table. One row more sums the others, so that the table adds up."""
 
 FINER = {
     Granularity.MONTH: Granularity.DAY,
@@ -38,7 +38,7 @@ STEPS = {
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a row is of, and where more is said of it; no address where nothing more is known."""
+    """The subject of a row, and the address of its page; no address if it has no page."""
 
     text: str
     href: str
@@ -46,7 +46,8 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class BreakdownRow:
-    """One row in words; `share` is of the total, `lines` where its lines of the ledger are."""
+    """One row in words. `share` is the share of the total, `lines` the address of its ledger
+    lines."""
 
     what: tuple[Value, ...]
     cost: Rounded
@@ -59,7 +60,7 @@ class BreakdownRow:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows that come to the total with `rest`, which sums those that are not shown."""
+    """A table. `rows` and `rest`, the sum of the rows that are not shown, add up to the total."""
 
     key: str
     title: str
@@ -72,7 +73,7 @@ class Table:
 
 @dataclass(slots=True)
 class GroupCost:
-    """Nano-dollars, the same on demand at list price, and chip-seconds."""
+    """Cost in nano-dollars, the same on demand at list price, and chip-seconds."""
 
     cost: int = 0
     listed: int = 0
@@ -86,7 +87,7 @@ class GroupCost:
 
 
 def title_of(dimension: str) -> str:
-    """A dimension as people call it."""
+    """The name of a dimension for people."""
     key = label_key(dimension)
     return f"label {key}" if key else dimension.replace("_", " ")
 
@@ -96,43 +97,52 @@ def by_group(
     sums: Mapping[tuple[str, ...], GroupCost],
     named: Callable[[Iterable[str]], Mapping[str, Value]],
 ) -> Table:
-    """The groups, what costs most first; `named` tells the names and pages of nodes, and of
+    """The groups, the highest cost first. `named` finds the names and pages of nodes, and of
     reservations, by their ids."""
-    ranked = sorted(sums.items(), key=lambda one: (-one[1].cost, one[0]))
-    names = _names(asked, [group for group, _ in ranked[:SHOWN]], named)
+    ranked = sorted(sums.items(), key=lambda item: (-item[1].cost, item[0]))
+    groups = [group for group, _ in ranked[:SHOWN]]
+    names: Mapping[str, Value] = {}
+    if "node" in asked.aggregate:
+        at = asked.aggregate.index("node")
+        names = named({group[at] for group in groups})
+    # A row has ledger lines if it is one node. Lines are by the hour, and an activity cuts hours.
+    has_lines = asked.aggregate == ("node",) and ACTIVITY not in asked.to_question().only
     by = ", ".join(map(title_of, asked.aggregate))
-    return _table(
+    return _build_table(
         "group",
         f"By {by}" if by else "Total",
         "what cost most first" if len(ranked) <= SHOWN else f"the {SHOWN} that cost most",
         tuple(map(title_of, asked.aggregate)) or ("what",),
         [
-            (_values(asked, group, names), _lines(asked, group, names))
-            for group, _ in ranked[:SHOWN]
+            (
+                _link_values(asked, group, names),
+                asked.at(f"{_link_node(group[0], names).href}/ledger") if has_lines else "",
+            )
+            for group in groups
         ],
-        [one for _, one in ranked],
+        [cost for _, cost in ranked],
     )
 
 
 def by_time(asked: CostsAsked, sums: Mapping[Window, GroupCost]) -> Table:
     """The buckets, the latest first."""
-    newest = sorted(sums.items(), key=lambda one: -one[0].start)
+    newest = sorted(sums.items(), key=lambda item: -item[0].start)
     step, zone = Granularity(asked.step), zone_of(asked.tz)
     finer = FINER.get(step, Granularity.ALL)
-    return _table(
+    return _build_table(
         "time",
         STEPS[step].capitalize(),
         "newest first" if len(newest) <= SHOWN else f"the latest {SHOWN}",
         (str(step),),
         [
-            ((Value(_when(bucket, step, zone), asked.within(bucket, finer).page),), "")
+            ((Value(_describe_bucket(bucket, step, zone), asked.within(bucket, finer).page),), "")
             for bucket, _ in newest[:SHOWN]
         ],
-        [one for _, one in newest],
+        [cost for _, cost in newest],
     )
 
 
-def _table(
+def _build_table(
     key: str,
     title: str,
     note: str,
@@ -140,64 +150,46 @@ def _table(
     cells: Sequence[tuple[tuple[Value, ...], str]],
     sums: Sequence[GroupCost],
 ) -> Table:
-    """A row for each of the cells, the other sums in one row, and the sum of them all."""
-    whole, rest = _together(sums), _together(sums[len(cells) :])
+    """The table of the subjects and ledger addresses in `cells`. `sums` has their costs in the same
+    order, then those of the rows that are not shown."""
+    whole, rest = _add_up(sums), _add_up(sums[len(cells) :])
     left_out = len(sums) - len(cells)
     shown = [*sums[: len(cells)], *([rest] if left_out else [])]
-    amounts, total = savings_of([(one.cost, one.listed) for one in shown])
+    amounts, total = savings_of([(cost.cost, cost.listed) for cost in shown])
     return Table(
         key=key,
         title=title,
         note=note + (f" of {len(sums):,}" if left_out else ""),
         heads=heads,
         rows=tuple(
-            _row(what, one, whole.cost, saving, lines)
-            for (what, lines), one, saving in zip(cells, sums, amounts, strict=False)
+            _build_row(what, cost, whole.cost, saving, lines)
+            for (what, lines), cost, saving in zip(cells, sums, amounts, strict=False)
         ),
-        rest=_row((Value(f"{left_out:,} more", ""),), rest, whole.cost, amounts[-1])
+        rest=_build_row((Value(f"{left_out:,} more", ""),), rest, whole.cost, amounts[-1])
         if left_out
         else None,
-        total=_row((), whole, whole.cost, total),
+        total=_build_row((), whole, whole.cost, total),
     )
 
 
-def _together(sums: Iterable[GroupCost]) -> GroupCost:
+def _add_up(costs: Iterable[GroupCost]) -> GroupCost:
     whole = GroupCost()
-    for one in sums:
-        whole.add(one.cost, one.listed, one.chip_seconds)
+    for cost in costs:
+        whole.add(cost.cost, cost.listed, cost.chip_seconds)
     return whole
 
 
-def _lines(asked: CostsAsked, group: Sequence[str], names: Mapping[str, Value]) -> str:
-    """Where the lines of the ledger are that a row is the sum of; empty for more than a node, and
-    for what a node did: lines are by the hour, and what it did cuts them."""
-    if asked.aggregate != ("node",) or ACTIVITY in asked.to_question().only:
-        return ""
-    return asked.at(f"{_named(group[0], names).href}/ledger")
-
-
-def _names(
-    asked: CostsAsked,
-    groups: Sequence[tuple[str, ...]],
-    named: Callable[[Iterable[str]], Mapping[str, Value]],
-) -> Mapping[str, Value]:
-    if "node" not in asked.aggregate:
-        return {}
-    at = asked.aggregate.index("node")
-    return named({group[at] for group in groups})
-
-
-def _named(node_id: str, names: Mapping[str, Value]) -> Value:
+def _link_node(node_id: str, names: Mapping[str, Value]) -> Value:
     return names.get(node_id) or Value(node_id, home_of_node(node_id))
 
 
-def _values(
+def _link_values(
     asked: CostsAsked, group: Sequence[str], names: Mapping[str, Value]
 ) -> tuple[Value, ...]:
     if not group:
         return (Value("everything", asked.by("team").page),)
     return tuple(
-        _named(value, names)
+        _link_node(value, names)
         if name == "node"
         else Value(
             value or _UNNAMED.get(name, "(none)"),
@@ -207,7 +199,7 @@ def _values(
     )
 
 
-def _when(bucket: Window, step: Granularity, zone: ZoneInfo) -> str:
+def _describe_bucket(bucket: Window, step: Granularity, zone: ZoneInfo) -> str:
     """A bucket by the clock and the calendar of its zone."""
     then = datetime.fromtimestamp(bucket.start, zone)
     day = f"{then:%a} {then.day} {then:%b %Y}"
@@ -219,8 +211,8 @@ def _when(bucket: Window, step: Granularity, zone: ZoneInfo) -> str:
     return f"{then:%B %Y}" if step is Granularity.MONTH else day
 
 
-def _row(
-    what: tuple[Value, ...], one: GroupCost, total: int, saving: Saving, lines: str = ""
+def _build_row(
+    what: tuple[Value, ...], group: GroupCost, total: int, saving: Saving, lines: str = ""
 ) -> BreakdownRow:
     cost, listed, saved = saving
     return BreakdownRow(
@@ -228,7 +220,7 @@ def _row(
         cost=cost,
         listed=listed,
         saved=saved,
-        chip_hours=chip_hours(one.chip_seconds),
-        share=share(one.cost, total),
+        chip_hours=chip_hours(group.chip_seconds),
+        share=share(group.cost, total),
         lines=lines,
     )

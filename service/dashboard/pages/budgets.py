@@ -1,4 +1,4 @@
-"""The page of budgets: what may be spent, what is, what is set aside, and what was refused."""
+"""The page of budgets: the limit of each, what is spent and held, and the refused requests."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from service.domain.budgets.alerts import EXCEEDED, Alert
 from service.domain.budgets.budget import Budget, BudgetStanding, Measure, OnExceeded
 
 SHOWN = 100
-"""Budgets on the page; the command line lists all."""
+"""The most budgets on the page; the command line lists all."""
 
 REFUSALS = 3
-"""Refusals that are shown of each."""
+"""The most refusals that are shown of each budget."""
 
 NAMED = 3
-"""Nodes without a known price that are named in one sentence."""
+"""The most nodes without a known price that one sentence names."""
 
 WIDTH = 1_000
-"""Units that a bar is drawn in: all of it is the amount, or what is spent and held beyond it."""
+"""Units of a bar: its whole width is the amount, or what is spent and held if that is more."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThresholdMark:
-    """A threshold on a bar: where, and what it is."""
+    """A threshold on a bar: its position in parts of WIDTH, its name, and whether its alert
+    fired."""
 
     at: int
     name: str
@@ -34,8 +35,8 @@ class ThresholdMark:
 
 @dataclass(frozen=True, slots=True)
 class BudgetBar:
-    """What is spent, and behind it what is held, in parts of WIDTH; `cap` is where the amount
-    is."""
+    """The spent part, the held part behind it, and the position of the amount (`cap`), in parts of
+    WIDTH."""
 
     spent: int
     held: int
@@ -45,7 +46,7 @@ class BudgetBar:
 
 @dataclass(frozen=True, slots=True)
 class BudgetEvent:
-    """Something that happened, and when."""
+    """An alert or a refusal, and its time."""
 
     at: Moment
     words: str
@@ -53,7 +54,7 @@ class BudgetEvent:
 
 @dataclass(frozen=True, slots=True)
 class BudgetRow:
-    """One budget in words. `bar` is None while it does not count."""
+    """One budget in words. `bar` is None while the budget is not active."""
 
     id: str
     name: str
@@ -87,79 +88,90 @@ class BudgetsPage:
 
 
 def budgets_of(services: Services) -> BudgetsPage:
-    """The page as of now, those that are nearest to their cap first."""
+    """The page as of now, the budgets that are closest to their amount first."""
     now = services.health.fleet().as_of
     budgets = services.budgets.all()
     details = sorted(
         services.budgets.details(budgets[:SHOWN]),
-        key=lambda one: (-_fullness(one.shown), one.shown.budget.name),
+        key=lambda detail: (-_used_millionths(detail.shown), detail.shown.budget.name),
     )
     return BudgetsPage(
-        rows=tuple(_row(one, now) for one in details),
+        rows=tuple(_build_row(detail, now) for detail in details),
         left_out=max(0, len(budgets) - SHOWN),
         as_of=moment(now),
     )
 
 
-def _fullness(shown: BudgetStatus) -> int:
-    """Millionths of the amount that are spent or held."""
+def _used_millionths(shown: BudgetStatus) -> int:
+    """Millionths of the amount that are spent or held; -1 if the budget is not active."""
     standing = shown.standing
     if standing is None:
         return -1
     return (standing.spent + standing.held.known) * 1_000_000 // shown.budget.amount
 
 
-def _row(detail: BudgetHistory, now: int) -> BudgetRow:
+def _build_row(detail: BudgetHistory, now: int) -> BudgetRow:
     budget, standing = detail.shown.budget, detail.shown.standing
-    tone, verdict = _verdict(detail.shown)
+    tone, verdict = _describe_state(detail.shown)
+    held = left = forecast = ""
+    if standing is not None:
+        known, has_unpriced = standing.held.known, bool(standing.held.unpriced)
+        held = ("at least " if has_unpriced else "") + money(known)
+        left = ("at most " if has_unpriced else "") + money(budget.amount - standing.spent - known)
+        forecast = "no forecast" if standing.forecast is None else money(standing.forecast)
+    errors = (
+        f"{notification.channel}: {notification.last_error}"
+        for notification in detail.notifications
+        if notification.last_error
+    )
     return BudgetRow(
         id=budget.id,
         name=budget.name,
         scope=budget.scope.words,
-        terms=_terms(budget),
+        terms=_describe_terms(budget),
         tone=tone,
         verdict=verdict,
         percent="" if standing is None else f"{standing.spent * 100 // budget.amount} %",
         spent="" if standing is None else money(standing.spent),
         amount=money(budget.amount),
-        held=_held(standing),
-        left=_left(budget, standing),
-        forecast=_forecast(standing),
+        held=held,
+        left=left,
+        forecast=forecast,
         rest="" if standing is None else duration(standing.window.end - now),
         ends=None if standing is None else moment(standing.window.end),
         bar=None if standing is None else bar_of(budget, standing, detail.shown.alerts),
         thresholds=", ".join(
-            f"{one.percent} %" + (" of the forecast" if one.of is Measure.FORECAST else "")
-            for one in budget.thresholds
+            f"{threshold.percent} %"
+            + (" of the forecast" if threshold.of is Measure.FORECAST else "")
+            for threshold in budget.thresholds
         ),
         alerts=tuple(
-            BudgetEvent(moment(one.fired_at or 0), _name(one)) for one in detail.shown.alerts
+            BudgetEvent(moment(alert.fired_at or 0), _describe_alert(alert))
+            for alert in detail.shown.alerts
         ),
         refusals=tuple(
-            BudgetEvent(moment(one.at), one.message) for one in detail.refusals[:REFUSALS]
+            BudgetEvent(moment(refusal.at), refusal.message)
+            for refusal in detail.refusals[:REFUSALS]
         ),
-        trouble=tuple(
-            dict.fromkeys(
-                f"{one.channel}: {one.last_error}" for one in detail.notifications if one.last_error
-            )
-        ),
-        warnings=(*_notes(standing), *detail.shown.warnings),
+        trouble=tuple(dict.fromkeys(errors)),
+        warnings=(*_list_warnings(standing), *detail.shown.warnings),
     )
 
 
 def bar_of(budget: Budget, standing: BudgetStanding, fired: tuple[Alert, ...]) -> BudgetBar:
-    """The bar in whole units, so that its parts never come to more than it."""
+    """The bar of a budget in whole units, whose parts never exceed it. Thresholds of the forecast
+    have no mark."""
     held = standing.held.known
     whole = max(budget.amount, standing.spent + held)
-    kinds = {one.kind for one in fired}
+    kinds = {alert.kind for alert in fired}
     marks = [
         ThresholdMark(
-            min(WIDTH, one.percent * budget.amount * WIDTH // (100 * whole)),
-            f"{one.percent} %",
-            f"{one.of}:{one.percent}" in kinds,
+            min(WIDTH, threshold.percent * budget.amount * WIDTH // (100 * whole)),
+            f"{threshold.percent} %",
+            f"{threshold.of}:{threshold.percent}" in kinds,
         )
-        for one in budget.thresholds
-        if one.of is Measure.ACTUAL and one.percent * budget.amount <= 100 * whole
+        for threshold in budget.thresholds
+        if threshold.of is Measure.ACTUAL and threshold.percent * budget.amount <= 100 * whole
     ]
     spent = standing.spent * WIDTH // whole
     return BudgetBar(
@@ -170,12 +182,12 @@ def bar_of(budget: Budget, standing: BudgetStanding, fired: tuple[Alert, ...]) -
     )
 
 
-def _terms(budget: Budget) -> str:
+def _describe_terms(budget: Budget) -> str:
     actions = {
         OnExceeded.NOTIFY: "notifies only",
         OnExceeded.REFUSE: "refuses new nodes when exceeded",
-        OnExceeded.DELETE: f"refuses when exceeded, deletes {duration(budget.grace_seconds)} after"
-        " more is spent",
+        OnExceeded.DELETE: "refuses when exceeded, deletes"
+        f" {duration(budget.grace_seconds)} after more is spent",
     }
     zone = "" if budget.tz == "UTC" else f" in {budget.tz}"
     return f"each {budget.period}{zone}, {actions[budget.on_exceeded]}".replace(
@@ -183,8 +195,8 @@ def _terms(budget: Budget) -> str:
     )
 
 
-def _verdict(shown: BudgetStatus) -> tuple[str, str]:
-    """The sign and the words for how it stands."""
+def _describe_state(shown: BudgetStatus) -> tuple[str, str]:
+    """The sign and the words for the state of a budget."""
     standing, budget = shown.standing, shown.budget
     if standing is None:
         return "still", "not active now"
@@ -194,28 +206,15 @@ def _verdict(shown: BudgetStatus) -> tuple[str, str]:
     cases = (
         (bool(goes), "trouble", f"exceeded; nodes are deleted at {goes}"),
         (standing.spent > budget.amount, "trouble", "exceeded"),
-        (refuses, "trouble", f"refuses new nodes: {_unpriced(standing)}"),
+        (refuses, "trouble", f"refuses new nodes: {_describe_unpriced(standing)}"),
         (budget.caps and full, "going", "everything is spent or held"),
         (bool(shown.alerts), "coming", count(len(shown.alerts), "alert")),
     )
     return next(((tone, said) for so, tone, said in cases if so), ("up", "in order"))
 
 
-def _held(standing: BudgetStanding | None) -> str:
-    if standing is None:
-        return ""
-    return ("at least " if standing.held.unpriced else "") + money(standing.held.known)
-
-
-def _left(budget: Budget, standing: BudgetStanding | None) -> str:
-    if standing is None:
-        return ""
-    left = money(budget.amount - standing.spent - standing.held.known)
-    return ("at most " if standing.held.unpriced else "") + left
-
-
-def _unpriced(standing: BudgetStanding) -> str:
-    """Which nodes and reservations have no known price; empty where all have one."""
+def _describe_unpriced(standing: BudgetStanding) -> str:
+    """The nodes and reservations that have no known price; empty if all have one."""
     number = len(standing.held.unpriced)
     if not number:
         return ""
@@ -224,22 +223,16 @@ def _unpriced(standing: BudgetStanding) -> str:
     return f"no price is known for {names}" + (f" and {more} more" if more else "")
 
 
-def _notes(standing: BudgetStanding | None) -> tuple[str, ...]:
-    """What is in none of the figures."""
+def _list_warnings(standing: BudgetStanding | None) -> tuple[str, ...]:
+    """Sentences about what the figures lack; none if the budget is not active."""
     if standing is None:
         return ()
     used = standing.unpriced_seconds
     spent = f"{duration(used)} of usage with unknown price is not in the spend" if used else ""
-    return tuple(filter(None, (_unpriced(standing), spent)))
+    return tuple(filter(None, (_describe_unpriced(standing), spent)))
 
 
-def _forecast(standing: BudgetStanding | None) -> str:
-    if standing is None:
-        return ""
-    return "no forecast" if standing.forecast is None else money(standing.forecast)
-
-
-def _name(alert: Alert) -> str:
+def _describe_alert(alert: Alert) -> str:
     of, colon, percent = alert.kind.partition(":")
     if alert.kind == EXCEEDED:
         return "the whole amount"

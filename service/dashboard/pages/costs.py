@@ -1,4 +1,5 @@
-"""The page of costs: any time, by anything, to the last nano-dollar, and what each is made of."""
+"""The page of costs: any window, any grouping, to the last nano-dollar, with links to the
+details."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from functools import partial
 from service.application.costs.costs import CostReport
 from service.application.services import Services
 from service.dashboard.kit.amounts import Rounded, chip_hours
-from service.dashboard.kit.cost_query import CostsAsked, month_window
+from service.dashboard.kit.cost_query import CostsAsked, last_month
 from service.dashboard.kit.figures import Moment, duration, moment, money
 from service.dashboard.kit.links import FilterLink, home_of_node, home_of_reservation
 from service.dashboard.pages.breakdown import (
@@ -23,7 +24,6 @@ from service.dashboard.pages.breakdown import (
     title_of,
 )
 from service.dashboard.pages.spend_chart import share
-from service.domain.billing_period import period_of
 from service.domain.costs.dimensions import only_of
 from service.domain.errors import Rejected
 from service.domain.time_window import Granularity, Window
@@ -39,13 +39,20 @@ GROUPS = (
     "region",
     "activity",
 )
-"""What can be grouped by with one click; the form takes everything."""
+"""Dimensions to group by with one click; the form takes every dimension."""
+
+_WINDOWS = (
+    ("today", "today"),
+    ("7d", "7 days"),
+    ("30d", "30 days"),
+    ("mtd", "month to date"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class CostsFound:
-    """The answer. The table by time is None where it is one stretch. `committed` is the cost after
-    commitments in words; empty where none is in its term, or not all usage is asked for."""
+    """The answer. `times` is None if the window is one step. `committed` is the cost after
+    commitments in words; empty if there is none in its term, or if the question has filters."""
 
     start: Moment
     end: Moment
@@ -64,7 +71,7 @@ class CostsFound:
 
 @dataclass(frozen=True, slots=True)
 class CostsPage:
-    """Everything on the page; `found` is None where the question makes no sense, and `problem` says
+    """Everything on the page. `found` is None if the question is invalid, and `problem` says
     why."""
 
     asked: CostsAsked
@@ -84,40 +91,36 @@ def costs_of(services: Services, asked: CostsAsked) -> CostsPage:
     try:
         report = services.costs.report(asked.to_question())
     except Rejected as error:
-        problem = _why(error)
+        dimensions = error.facts.get("dimensions")
+        also = f"; there are {', '.join(dimensions)}" if isinstance(dimensions, list) else ""
+        problem = f"{error}{also}."
     else:
-        found = _found(services, asked, report)
+        found = _build_answer(services, asked, report)
     return CostsPage(
         asked=asked,
         as_of=moment(now),
-        windows=tuple(_windows(asked, now)),
+        windows=tuple(
+            FilterLink(name, asked.during(window).page, asked.window == window)
+            for window, name in (*_WINDOWS, last_month(now))
+        ),
         groupings=tuple(
-            FilterLink(title_of(one), asked.by(one).page, asked.aggregate == (one,))
-            for one in GROUPS
+            FilterLink(title_of(group), asked.by(group).page, asked.aggregate == (group,))
+            for group in GROUPS
         ),
         steps=tuple(
-            FilterLink(STEPS[one], asked.in_steps(one).page, asked.step == one)
-            for one in Granularity
+            FilterLink(STEPS[step], asked.in_steps(step).page, asked.step == step)
+            for step in Granularity
         ),
-        filters=tuple(Value(_shown(one), asked.without(one).page) for one in asked.only),
+        filters=tuple(
+            Value(_describe_filter(condition), asked.without(condition).page)
+            for condition in asked.only
+        ),
         problem=problem,
         found=found,
     )
 
 
-def _windows(asked: CostsAsked, now: int) -> Iterable[FilterLink]:
-    last = period_of(period_of(now).start - 1)
-    for window, name in (
-        ("today", "today"),
-        ("7d", "7 days"),
-        ("30d", "30 days"),
-        ("mtd", "month to date"),
-        (month_window(last), moment(last.start).date.partition(" ")[2]),
-    ):
-        yield FilterLink(name, asked.during(window).page, asked.window == window)
-
-
-def _shown(condition: str) -> str:
+def _describe_filter(condition: str) -> str:
     try:
         ((name, (value,)),) = only_of([condition]).items()
     except Rejected:
@@ -125,13 +128,7 @@ def _shown(condition: str) -> str:
     return f"{title_of(name)}: {value or '(none)'}"
 
 
-def _why(error: Rejected) -> str:
-    dimensions = error.facts.get("dimensions")
-    also = f"; there are {', '.join(dimensions)}" if isinstance(dimensions, list) else ""
-    return f"{error}{also}."
-
-
-def _found(services: Services, asked: CostsAsked, report: CostReport) -> CostsFound:
+def _build_answer(services: Services, asked: CostsAsked, report: CostReport) -> CostsFound:
     groups: dict[tuple[str, ...], GroupCost] = defaultdict(GroupCost)
     times: dict[Window, GroupCost] = defaultdict(GroupCost)
     for row in report.rows:
@@ -139,8 +136,14 @@ def _found(services: Services, asked: CostsAsked, report: CostReport) -> CostsFo
         groups[row.group].add(*figures)
         times[row.bucket].add(*figures)
     saved = report.list_total - report.total
-    by = by_group(asked, groups, partial(_named, services))
+    by = by_group(asked, groups, partial(_link_subjects, services))
     total = by.total
+    unpriced = ""
+    if report.unpriced_seconds:
+        unpriced = (
+            f"{duration(report.unpriced_seconds)} of usage has no known price. Its cost is"
+            " in no figure here; it was not free."
+        )
     return CostsFound(
         start=moment(report.window.start),
         end=moment(report.window.end),
@@ -149,29 +152,30 @@ def _found(services: Services, asked: CostsAsked, report: CostReport) -> CostsFo
         saved=total.saved,
         of_list=share(saved, report.list_total),
         chip_hours=chip_hours(report.chip_seconds),
-        unpriced=_unpriced(report),
-        committed="" if asked.only else _committed(services, report),
-        doubts=tuple(_doubts(asked, report)),
+        unpriced=unpriced,
+        committed="" if asked.only else _describe_committed(services, report),
+        doubts=tuple(_list_doubts(asked, report)),
         groups=by,
         times=None if asked.step == Granularity.ALL else by_time(asked, times),
         as_of=moment(report.as_of),
     )
 
 
-def _named(services: Services, ids: Iterable[str]) -> Mapping[str, Value]:
-    """Nodes by their names, and reservations, of which it is what nobody used."""
+def _link_subjects(services: Services, ids: Iterable[str]) -> Mapping[str, Value]:
+    """Names and pages of nodes, and of reservations, which are charged for their unused part."""
     names = services.costs.names(ids)
     bought = services.reservations.among(names)
     return {
-        one: Value(f"{name} (unused)", home_of_reservation(one))
-        if one in bought
-        else Value(name, home_of_node(one))
-        for one, name in names.items()
+        subject_id: Value(f"{name} (unused)", home_of_reservation(subject_id))
+        if subject_id in bought
+        else Value(name, home_of_node(subject_id))
+        for subject_id, name in names.items()
     }
 
 
-def _committed(services: Services, report: CostReport) -> str:
-    """The cost as charged and after commitments, with the reason for the difference."""
+def _describe_committed(services: Services, report: CostReport) -> str:
+    """The cost as charged and after commitments, with the reason for the difference. Empty if no
+    commitment is in its term in the window."""
     found = services.commitments.among(report.window)
     if found is None or not (found.standings or found.unpriced):
         return ""
@@ -181,30 +185,22 @@ def _committed(services: Services, report: CostReport) -> str:
     avoided = found.total.covered.avoided
     return (
         f"{money(report.total)} as charged, {money(after)} after commitments (plus"
-        f" {money(found.fee)} of fees, less {money(avoided)} for the usage that they cover)."
+        f" {money(found.fee)} of fees, less {money(avoided)} for the usage that"
+        " they cover)."
     )
 
 
-def _unpriced(report: CostReport) -> str:
-    if not report.unpriced_seconds:
-        return ""
-    return (
-        f"{duration(report.unpriced_seconds)} of usage has no known price. Its cost is in no"
-        " figure here; it was not free."
-    )
-
-
-def _doubts(asked: CostsAsked, report: CostReport) -> Iterable[str]:
-    """Why the figures may not be all of it, in sentences."""
+def _list_doubts(asked: CostsAsked, report: CostReport) -> Iterable[str]:
+    """Sentences about why the figures may be incomplete."""
     if report.uncertainty:
-        yield (f"{money(report.uncertainty)} of it is uncertain: no poll confirms these seconds.")
+        uncertain = money(report.uncertainty)
+        yield f"{uncertain} of it is uncertain: no poll confirms these seconds."
     if report.estimated:
         yield (
             "Some usage still runs. The figures include usage that is not posted to the ledger yet."
         )
-    if any(one.partition(":")[0] == "activity" for one in (*asked.aggregate, *asked.only)):
+    if any(part.partition(":")[0] == "activity" for part in (*asked.aggregate, *asked.only)):
         yield (
             "Unknown: time that no signal covers. Signals come up to ten minutes late, so the"
-            " newest"
-            " seconds are unknown for a while."
+            " newest seconds are unknown for a while."
         )

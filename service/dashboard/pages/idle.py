@@ -1,4 +1,4 @@
-"""What is said of the idleness of a node, in one line. Pure."""
+"""The idleness of a node, in one line. Pure."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _RAILS = {
 
 
 def idle_line(brief: IdleBrief, now: int) -> str:
-    """For how long a node has been at rest, and what follows; empty where it is at work, or warms
-    up. Why nothing is known is left to the page of the node."""
+    """Idle time of a node and the next action on it. Empty while the node works or warms up. The
+    reason for an unknown state is left to `idle_sentence`."""
     course, verdict = brief.watched.course, brief.watched.verdict
     if course.state is State.UNKNOWN:
         return "unknown whether it is idle"
@@ -35,19 +35,20 @@ def idle_line(brief: IdleBrief, now: int) -> str:
     said = f"{what} for {duration(now - verdict.since)}"
     if course.state is State.QUIET:
         return said
-    return f"{said}; {after}" if (after := _after(brief, now)) else said
+    return f"{said}; {after}" if (after := _describe_next_action(brief, now)) else said
 
 
 def idle_sentence(brief: IdleBrief, now: int) -> str:
-    """The same, with the reason where nothing is known."""
+    """The text of `idle_line`, with the reason if the state is unknown."""
     line, verdict = idle_line(brief, now), brief.watched.verdict
     if brief.watched.course.state is not State.UNKNOWN or verdict is None:
         return line
     return f"{line}: {verdict.reason}"
 
 
-def _after(brief: IdleBrief, now: int) -> str:
-    """What comes of a node that is idle for long enough."""
+def _describe_next_action(brief: IdleBrief, now: int) -> str:
+    """The next action on a node that has been idle for long enough, or what the action waits
+    for."""
     if brief.keep is not None:
         until = brief.keep.until
         return "kept" if until is None else f"kept until {moment(until).full}"

@@ -1,4 +1,4 @@
-"""The page of one job: what was asked, what became of it, what it cost, and its last output."""
+"""The page of one job: its request, its state, its attempts, its cost, and its last output."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from service.application.jobs.cost import AttemptCost, JobCost
+from service.application.jobs.cost import AttemptCost
 from service.application.jobs.jobs import JobWithAttempts
 from service.application.jobs.last_lines import LogEnd
 from service.application.services import Services
@@ -21,15 +21,14 @@ from service.dashboard.pages.node import sentence
 from service.domain.clock import DAY, floor_to, rfc3339
 from service.domain.costs.dimensions import condition_of
 from service.domain.jobs.job import Attempt, Job, JobState
-from service.domain.jobs.log import NANOS, LogLine
+from service.domain.jobs.log import NANOS
 from service.domain.jobs.phases import Spent
-from service.domain.jobs.report import SupervisorReport
 
 WORKERS_OPEN = 16
-"""With more workers than that they are shown on demand."""
+"""The most workers that are shown at once; more are shown on demand."""
 
 RANGES = 8
-"""Ranges of workers that are named for one exit code."""
+"""The most ranges of workers that are named for one exit code."""
 
 _MEANINGS: Mapping[str, str] = {
     JobState.QUEUED: "The job waits for its turn.",
@@ -56,7 +55,7 @@ _PHASES: Mapping[Spent, str] = {
 
 @dataclass(frozen=True, slots=True)
 class PhaseRow:
-    """What one phase of all attempts came to."""
+    """One phase, summed over all attempts."""
 
     name: str
     means: str
@@ -66,9 +65,9 @@ class PhaseRow:
 
 @dataclass(frozen=True, slots=True)
 class Money:
-    """What it cost, to the last nano-dollar: the rows come to the total. `costs_href` is the page
-    of costs of this job alone, `unpriced` how long no price was known, `logs` about what Cloud
-    Logging takes besides, empty for nothing."""
+    """The cost of a job, to the last nano-dollar: the rows add up to the total. `costs_href` is the
+    page of costs of this job alone. `unpriced` is for how long no price was known. `logs` is about
+    what Cloud Logging costs, which is not in the total; both are empty for nothing."""
 
     total: ExactAmount
     rows: tuple[PhaseRow, ...]
@@ -81,8 +80,8 @@ class Money:
 
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
-    """One attempt in words. `lost` is how long it ran in vain since the last checkpoint, empty
-    where it did not; `is_lost_known` is False where the program reported nothing."""
+    """One attempt in words. `lost` is the time that ran after the last checkpoint and was lost,
+    empty for none; `is_lost_known` is False if the program reported no checkpoints."""
 
     number: int
     node_href: str
@@ -104,7 +103,7 @@ class AttemptRow:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """What a worker of the latest attempt reported last."""
+    """The last report of a worker of the latest attempt."""
 
     number: int
     state: str
@@ -125,7 +124,7 @@ class JobWorkers:
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """One line of output; `worker` and `attempt` are empty where the log does not say."""
+    """One line of output; `worker` and `attempt` are empty if the log does not name them."""
 
     at: Moment
     attempt: str
@@ -135,8 +134,8 @@ class LogRow:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The last lines of output. `error` says why they cannot be read, `notes` why some are
-    missing; `several` is whether there is more than one attempt."""
+    """The last lines of output. `error` says why they cannot be read, `notes` why some are missing;
+    `several` is True if there is more than one attempt."""
 
     lines: tuple[LogRow, ...]
     read: Moment | None
@@ -147,8 +146,8 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
-    """Everything on the page. `why` says in a sentence what its state means or why it ended,
-    `before` why the attempt before this one ended."""
+    """Everything on the page. `why` is a sentence about the state, or about why the job ended;
+    `before` says why the previous attempt ended."""
 
     job: JobRow
     why: str
@@ -178,16 +177,16 @@ def job_of(services: Services, job_id: str) -> JobSummary:
     end = services.job_logs.last(job_id)
     job, cost = whole.shown.job, whole.shown.cost
     places = places_of(
-        [cost.cost], (one.cost for attempt in whole.attempts for one in attempt.amounts)
+        [cost.cost], (part.cost for attempt in whole.attempts for part in attempt.amounts)
     )
-    rows = tuple(_attempt(one, cost.as_of, places) for one in whole.attempts)
+    rows = tuple(_build_attempt_row(attempt, cost.as_of, places) for attempt in whole.attempts)
     return JobSummary(
         job=row_of(whole.shown),
         why=visible(why(job)),
         before="" if job.ended or not job.reason else visible(sentence(job.detail)),
         evidence=rows[-1].evidence if rows else (),
         cancelled=None if job.cancel_requested_at is None else moment(job.cancel_requested_at),
-        warnings=tuple(visible(sentence(one)) for one in job.warnings),
+        warnings=tuple(visible(sentence(warning)) for warning in job.warnings),
         image=visible(job.spec.image),
         digest=visible(job.image_digest),
         looked_up=job.image_checked_at is not None,
@@ -198,15 +197,15 @@ def job_of(services: Services, job_id: str) -> JobSummary:
         labels=tuple((visible(key), visible(text)) for key, text in sorted(job.labels.items())),
         money=money_of(whole, places),
         attempts=rows,
-        workers=_workers([one.attempt for one in whole.attempts]),
-        log=_log(end, several=len(rows) > 1),
+        workers=_list_workers([found.attempt for found in whole.attempts]),
+        log=_build_log(end, several=len(rows) > 1),
         commands=tuple(commands_for(job)),
         as_of=moment(cost.as_of),
     )
 
 
 def why(job: Job) -> str:
-    """What its state means, or why it ended, in a sentence."""
+    """The state of a job in a sentence: what it means, or why the job ended."""
     if job.ended:
         return sentence(job.detail) or "The job has ended, and no reason is known."
     if job.state == JobState.QUEUED and job.image_checked_at is None:
@@ -217,13 +216,12 @@ def why(job: Job) -> str:
 
 
 def facts_of(whole: JobWithAttempts) -> Iterator[Fact]:
-    """What else was asked and is known, the empty things left out."""
+    """Further facts of a job; empty ones are left out."""
     shown, job, spec = whole.shown, whole.shown.job, whole.shown.job.spec
     if shown.node_name:
         yield Fact("Node", visible(shown.node_name), href=home_of_node(job.node_id))
-    framework = " ".join(
-        one for one in (spec.framework and spec.framework.label, spec.framework_version) if one
-    )
+    label = spec.framework and spec.framework.label
+    framework = " ".join(part for part in (label, spec.framework_version) if part)
     plain = (
         ("Made for the job", "yes, and deleted after it" if job.own_node else "no"),
         ("Project", job.project),
@@ -245,40 +243,37 @@ def facts_of(whole: JobWithAttempts) -> Iterator[Fact]:
 
 
 def money_of(whole: JobWithAttempts, places: int) -> Money:
-    """What it cost, and the same by phase: the rows come to the total."""
-    cost = whole.shown.cost
+    """The cost of a job, and the same by phase; the rows add up to the total."""
+    job, cost = whole.shown.job, whole.shown.cost
     seconds: dict[Spent, int] = defaultdict(int)
     nanos: dict[Spent, int] = defaultdict(int)
-    for one in (one for attempt in whole.attempts for one in attempt.amounts):
-        seconds[one.spent] += one.seconds
-        nanos[one.spent] += one.cost
+    for part in (part for attempt in whole.attempts for part in attempt.amounts):
+        seconds[part.spent] += part.seconds
+        nanos[part.spent] += part.cost
     spent = (
         PhaseRow(phase, means, duration(seconds[phase]), amount_of(nanos[phase], places))
         for phase, means in _PHASES.items()
         if phase in seconds
     )
     queue = PhaseRow(*_QUEUE, duration(cost.waited_seconds), amount_of(0, places))
+    # All days since its submission: only this job, by node, whichever team pays.
+    first, last = floor_to(job.created_at, DAY), floor_to(cost.as_of, DAY) + DAY
+    window = f"{rfc3339(first)[:10]},{rfc3339(last)[:10]}"
+    asked = CostsAsked(window=window, aggregate=("node",), only=(condition_of("job", job.id),))
     return Money(
         total=amount_of(cost.cost, places),
         rows=(queue, *spent),
         estimated=cost.estimated,
         unpriced=duration(cost.unpriced_seconds) if cost.unpriced_seconds else "",
         logs=money(cost.logs) if cost.logs else "",
-        costs_href=_costs_of(whole.shown.job, cost).page,
+        costs_href=asked.page,
         as_of=moment(cost.as_of),
     )
 
 
-def _costs_of(job: Job, cost: JobCost) -> CostsAsked:
-    """All days from its submission until now, whoever pays: only this job, by node."""
-    first, last = floor_to(job.created_at, DAY), floor_to(cost.as_of, DAY) + DAY
-    window = f"{rfc3339(first)[:10]},{rfc3339(last)[:10]}"
-    return CostsAsked(window=window, aggregate=("node",), only=(condition_of("job", job.id),))
-
-
-def _attempt(found: AttemptCost, now: int, places: int) -> AttemptRow:
+def _build_attempt_row(found: AttemptCost, now: int, places: int) -> AttemptRow:
     attempt = found.attempt
-    lost = [one for one in found.amounts if one.spent is Spent.LOST]
+    lost = sum(part.cost for part in found.amounts if part.spent is Spent.LOST)
     until = now if attempt.ended_at is None else attempt.ended_at
     return AttemptRow(
         number=attempt.number,
@@ -292,90 +287,89 @@ def _attempt(found: AttemptCost, now: int, places: int) -> AttemptRow:
         exit_codes=codes_in_words(attempt.exit_codes),
         reason=attempt.reason.replace("_", " ").lower(),
         detail=visible(sentence(attempt.detail)),
-        evidence=tuple(visible(sentence(one)) for one in attempt.evidence if one != attempt.detail),
+        evidence=tuple(
+            visible(sentence(text)) for text in attempt.evidence if text != attempt.detail
+        ),
         cost=amount_of(found.cost, places),
         lost=duration(found.lost_seconds) if found.lost_seconds else "",
-        lost_cost=amount_of(sum(one.cost for one in lost), places),
+        lost_cost=amount_of(lost, places),
         is_lost_known=found.lost_seconds is not None,
     )
 
 
 def codes_in_words(codes: Mapping[str, int | None]) -> str:
-    """`Exit code 0 on every worker.`, `Exit code 139 on worker 2; 143 on workers 0, 3.`; empty
-    without a worker."""
+    """Exit codes in words: `Exit code 0 on every worker.`, `Exit code 139 on worker 2; 143 on
+    workers 0, 3.`; empty if there are no workers."""
     by_code: dict[int | None, list[int]] = defaultdict(list)
     for worker in sorted(map(int, codes)):
         by_code[codes[str(worker)]].append(worker)
     silent = by_code.pop(None, [])
     everyone = len(by_code) == 1 and not silent and len(codes) > 1
     said = [
-        f"{code} on {'every worker' if everyone else _named_workers(workers)}"
+        f"{code} on {'every worker' if everyone else _name_workers(workers)}"
         for code, workers in by_code.items()
     ]
     reported = f"Exit code {'; '.join(said)}." if said else ""
-    missing = f"No exit code from {_named_workers(silent)}." if silent else ""
-    return " ".join(one for one in (reported, missing) if one)
+    missing = f"No exit code from {_name_workers(silent)}." if silent else ""
+    return " ".join(part for part in (reported, missing) if part)
 
 
-def _named_workers(workers: Sequence[int]) -> str:
-    """`worker 2`, `workers 0, 2, 7`; of very many ranges the first ones and how many are left."""
+def _name_workers(workers: Sequence[int]) -> str:
+    """Workers by their numbers: `worker 2`, `workers 0, 2, 7`. Of many ranges, the first ones and
+    the number of workers that are left."""
     breaks = [0, *(at for at, (a, b) in enumerate(pairwise(workers), 1) if b != a + 1)]
     ranges = [workers[a:b] for a, b in pairwise([*breaks, len(workers)])]
     named = [
-        str(one[0]) if len(one) == 1 else f"{one[0]}\N{EN DASH}{one[-1]}" for one in ranges[:RANGES]
+        str(run[0]) if len(run) == 1 else f"{run[0]}\N{EN DASH}{run[-1]}" for run in ranges[:RANGES]
     ]
     left = sum(map(len, ranges[RANGES:]))
     more = f" and {left:,} more" if left else ""
     return f"worker{'' if len(workers) == 1 else 's'} {', '.join(named)}{more}"
 
 
-def _workers(attempts: Sequence[Attempt]) -> JobWorkers | None:
-    """The workers of the latest attempt that have reported; None where none has."""
+def _list_workers(attempts: Sequence[Attempt]) -> JobWorkers | None:
+    """The workers of the latest attempt that have reported; None if there are none."""
     if not attempts:
         return None
     attempt = attempts[-1]
-    reports = sorted(attempt.reports.items(), key=lambda one: int(one[0]))
-    rows = tuple(
-        _worker(int(number), report)
-        for number, report in reports
-        if report.attempt in {"", attempt.id}
-    )
-    return JobWorkers(attempt.number, rows, len(rows) <= WORKERS_OPEN) if rows else None
+    rows = []
+    for number, report in sorted(attempt.reports.items(), key=lambda item: int(item[0])):
+        if report.attempt not in {"", attempt.id}:
+            continue
+        parts = report.reason, report.detail or report.task_error
+        rows.append(
+            WorkerRow(
+                number=int(number),
+                state=report.state.value,
+                exit_code="" if report.exit_code is None else str(report.exit_code),
+                said=visible(": ".join(part for part in parts if part)),
+                checkpoint="" if report.checkpoint is None else f"step {report.checkpoint:,}",
+                seen=moment(report.seen_at),
+            )
+        )
+    return JobWorkers(attempt.number, tuple(rows), len(rows) <= WORKERS_OPEN) if rows else None
 
 
-def _worker(number: int, report: SupervisorReport) -> WorkerRow:
-    said = ": ".join(one for one in (report.reason, report.detail or report.task_error) if one)
-    return WorkerRow(
-        number=number,
-        state=report.state.value,
-        exit_code="" if report.exit_code is None else str(report.exit_code),
-        said=visible(said),
-        checkpoint="" if report.checkpoint is None else f"step {report.checkpoint:,}",
-        seen=moment(report.seen_at),
-    )
-
-
-def _log(end: LogEnd, *, several: bool) -> Log:
+def _build_log(end: LogEnd, *, several: bool) -> Log:
     return Log(
-        lines=tuple(map(_line, end.lines)),
+        lines=tuple(
+            LogRow(
+                at=moment(line.at_ns // NANOS),
+                attempt="" if line.attempt < 0 else str(line.attempt),
+                worker="" if line.worker < 0 else str(line.worker),
+                text=visible_line(line.text),
+            )
+            for line in end.lines
+        ),
         read=None if end.read_at is None else moment(end.read_at),
         error=visible(sentence(end.error)),
-        notes=tuple(visible(sentence(one)) for one in end.notes),
+        notes=tuple(visible(sentence(note)) for note in end.notes),
         several=several,
     )
 
 
-def _line(line: LogLine) -> LogRow:
-    return LogRow(
-        at=moment(line.at_ns // NANOS),
-        attempt="" if line.attempt < 0 else str(line.attempt),
-        worker="" if line.worker < 0 else str(line.worker),
-        text=visible_line(line.text),
-    )
-
-
 def commands_for(job: Job) -> Iterator[str]:
-    """What can be typed about it."""
+    """The commands that a reader can type about a job."""
     yield f"tpu-steward jobs logs {'' if job.ended else '-f '}{job.id}"
     yield f"tpu-steward jobs attempts {job.id}"
     if not job.ended and job.cancel_requested_at is None:

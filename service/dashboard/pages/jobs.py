@@ -1,9 +1,9 @@
-"""The page of jobs: what was submitted, how far each is, and what it cost so far."""
+"""The page of jobs: the submitted jobs, the state of each, and its cost so far."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from urllib.parse import urlencode
 
@@ -41,7 +41,8 @@ _FILTERS = {"team": "team", "owner": "owner", "node_id": "node", "project": "pro
 
 @dataclass(frozen=True, slots=True)
 class JobsAsked:
-    """Which jobs the address asks for, in the words of the API; empty is any."""
+    """The jobs that the address asks for, in the parameters of the API; an empty one matches every
+    job."""
 
     state: str = ""
     team: str = ""
@@ -52,8 +53,8 @@ class JobsAsked:
 
     @staticmethod
     def asked(state: str, after: str, **others: str) -> JobsAsked:
-        """What is asked for. Raises Rejected for a state that no job has; a page that nobody gave
-        out is the first one."""
+        """The jobs of an address. Raises Rejected for an unknown state. An `after` that is no page
+        token asks for the first page."""
         state = state.strip().upper()
         if state and state not in JobState.__members__:
             raise Rejected(
@@ -71,11 +72,11 @@ class JobsAsked:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether not every job is asked for."""
+        """Whether the address has a filter."""
         return replace(self, after="") != JobsAsked()
 
     def to_filter(self) -> JobFilter:
-        """The same in the words of the application."""
+        """The filter as the application takes it."""
         return JobFilter(
             state=self.state or None,
             owner=self.owner or None,
@@ -87,8 +88,8 @@ class JobsAsked:
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """One job in words. `image` is the end of `image_name`; `note` says in a sentence why it ended,
-    empty while all is well; `tone` is the sign that goes with its state."""
+    """One job in words. `image` is the last part of `image_name`. `note` says why the job, or its
+    last attempt, ended; empty while all is well. `tone` is the sign that goes with the state."""
 
     id: str
     name: str
@@ -112,7 +113,7 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class JobsPage:
-    """Everything on the page. `first_use` is when no job was ever submitted."""
+    """Everything on the page. `first_use` is True if no job was ever submitted."""
 
     wanted: JobsAsked
     notices: tuple[str, ...]
@@ -130,36 +131,31 @@ def jobs_of(services: Services, wanted: JobsAsked) -> JobsPage:
     fleet = services.health.fleet()
     found, token = services.jobs.page(wanted.to_filter(), JOBS, wanted.after)
     rows = tuple(map(row_of, found))
+    first = replace(wanted, after="")
     return JobsPage(
         wanted=wanted,
         notices=tuple(doubts_of(fleet)),
-        states=tuple(_states(wanted)),
-        filters=tuple(_filters(wanted)),
+        states=tuple(
+            FilterLink(
+                in_words(state) or "all", replace(first, state=state).href, state == wanted.state
+            )
+            for state in ("", *JobState)
+        ),
+        filters=tuple(
+            FilterLink(f"{title}: {visible(text)}", replace(first, **{name: ""}).href)
+            for name, title in _FILTERS.items()
+            if (text := getattr(wanted, name))
+        ),
         rows=rows,
-        newest=replace(wanted, after="").href if wanted.after else "",
+        newest=first.href if wanted.after else "",
         more=replace(wanted, after=token).href if token else "",
         first_use=not (rows or wanted.after or wanted.is_narrowed),
         as_of=moment(fleet.as_of),
     )
 
 
-def _states(wanted: JobsAsked) -> Iterator[FilterLink]:
-    for state in ("", *JobState):
-        href = replace(wanted, state=state, after="").href
-        yield FilterLink(in_words(state) or "all", href, state == wanted.state)
-
-
-def _filters(wanted: JobsAsked) -> Iterator[FilterLink]:
-    """What else narrows the list, each with the address without it."""
-    for name, title in _FILTERS.items():
-        text = getattr(wanted, name)
-        if text:
-            without = replace(wanted, **{name: "", "after": ""})
-            yield FilterLink(f"{title}: {visible(text)}", without.href)
-
-
 def in_words(state: str) -> str:
-    """`waiting for node`."""
+    """A state in words: `waiting for node`."""
     return state.lower().replace("_", " ")
 
 
@@ -169,9 +165,15 @@ def tone_of_job(state: str) -> str:
 
 
 def row_of(shown: JobStatus) -> JobRow:
-    """A job as a row, with its age as of when its cost was counted."""
+    """The row of a job, with its age as of when its cost was counted."""
     job, spec, cost = shown.job, shown.job.spec, shown.cost
     until = cost.as_of if job.ended_at is None else job.ended_at
+    if job.state in {JobState.SUCCEEDED, JobState.CANCELLED}:
+        note = ""
+    elif job.state in ENDED_STATES or job.state == JobState.PREEMPTED:
+        note = visible(job.detail)
+    else:
+        note = "cancellation requested" if job.cancel_requested_at is not None else ""
     return JobRow(
         id=job.id,
         name=visible(spec.run_name) or job.id,
@@ -184,7 +186,7 @@ def row_of(shown: JobStatus) -> JobRow:
         state=job.state,
         tone=tone_of_job(job.state),
         since=moment(job.state_since),
-        note=_note(shown),
+        note=note,
         attempts=job.attempt,
         created=moment(job.created_at),
         age=duration(until - job.created_at),
@@ -194,22 +196,12 @@ def row_of(shown: JobStatus) -> JobRow:
     )
 
 
-def _note(shown: JobStatus) -> str:
-    """Why it did not succeed, or why its last attempt ended."""
-    job = shown.job
-    if job.state in {JobState.SUCCEEDED, JobState.CANCELLED}:
-        return ""
-    if job.state in ENDED_STATES or job.state == JobState.PREEMPTED:
-        return visible(job.detail)
-    return "cancellation requested" if job.cancel_requested_at is not None else ""
-
-
 def cost_in_words(cost: JobCost) -> str:
-    """What it cost so far; not nothing where it ran at a price that is not known."""
+    """The cost of a job so far; `not known` if the price of all its usage is unknown."""
     return NOT_KNOWN if cost.unpriced_seconds and not cost.cost else money(cost.cost)
 
 
 def end_of_image(image: str) -> str:
-    """The last part of an image's name with its tag, and of a digest the first digits."""
+    """The last part of an image's name with its tag, and the first digits of a digest."""
     name, at, digest = image.rpartition("/")[2].partition("@")
     return f"{name}{at}{digest[:15]}"

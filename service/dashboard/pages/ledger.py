@@ -1,5 +1,5 @@
-"""The page of the ledger of a node, or of what nobody used of a reservation: the lines that one
-figure of the costs is the sum of."""
+"""The page of the ledger of a node, or of the unused part of a reservation: the lines that add up
+to one figure of the costs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from service.domain.metering.attribution import Attribution
 from service.store.ledger import PostedLine
 
 LINES_SHOWN = 1_000
-"""More than a month of hours; what is left out is one sum more."""
+"""The most lines on the page, more than a month of hours; earlier ones are one sum."""
 
 _BATCH = 1_000
 _OF: Mapping[str, Callable[[PostedLine, Attribution], str]] = {
@@ -31,12 +31,12 @@ _OF: Mapping[str, Callable[[PostedLine, Attribution], str]] = {
     "zone": lambda line, _: line.zone,
     "region": lambda line, _: region_of(line.zone),
 }
-"""What may differ from line to line of one node."""
+"""The dimensions that may differ between the lines of one node, and their values."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """One line, and who is charged for it."""
+    """One line, and the team and owner that are charged."""
 
     line: LedgerLineRow
     amount: ExactAmount
@@ -45,10 +45,11 @@ class LedgerRow:
 
 @dataclass(frozen=True, slots=True)
 class LedgerPage:
-    """Everything on the page: lines, what is not in them, and the figure that both come to.
+    """Everything on the page: the lines, the rest that is not posted, and the total of both.
 
-    `home` is the page of what they are of, `unused` that it is what nobody used of that; `named`
-    says that each line says of what it is; `start` and `end` are None where all of its time counts.
+    `home` is the page of the node or reservation; `unused` is True for the unused part of a
+    reservation. `named` is True if each line names its subject. `start` and `end` are None if the
+    page is about all time.
     """
 
     home: str
@@ -70,35 +71,36 @@ class LedgerPage:
 
 
 def ledger_of(services: Services, node_id: str, asked: CostsAsked | None) -> LedgerPage:
-    """The lines of a node, or of its part in the answer to a question. Raises NotFound for a node
-    that is not there, Rejected where the question makes no sense."""
+    """The lines of a node, or those that a question is about. Raises NotFound for an unknown node,
+    Rejected for an invalid question."""
     node = services.nodes.get(node_id)
     home = home_of_node(node_id)
     lines = lines_of(services, node_id)
     subject = _Subject(node_id, node.name, node.spec.chips, home, lines, unused=False)
 
-    def in_all() -> tuple[int, int]:
+    def read_total() -> tuple[int, int]:
         cost = services.nodes.cost(node_id)
         return cost.cost, cost.as_of
 
-    return _ledger(services, subject, asked, in_all)
+    return _build_ledger(services, subject, asked, read_total)
 
 
 def unused_ledger_of(
     services: Services, reservation_id: str, asked: CostsAsked | None
 ) -> LedgerPage:
-    """The same of what nobody used of a reservation."""
+    """The lines of the unused part of a reservation, or those that a question is about. Raises as
+    `ledger_of`."""
     shown = services.reservations.get(reservation_id)
     home = home_of_reservation(reservation_id)
     lines = unused_lines_of(services, reservation_id)
-    # Its lines are of as many chips as were left, so what they are of is told in chip-seconds.
+    # The number of unused chips differs between lines, so quantities are in chip-seconds.
     subject = _Subject(reservation_id, shown.reservation.name, 0, home, lines, unused=True)
-    return _ledger(services, subject, asked, lambda: (shown.unused, shown.as_of))
+    return _build_ledger(services, subject, asked, lambda: (shown.unused, shown.as_of))
 
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What the lines are of; `chips` is 0 where that may differ from line to line."""
+    """The owner of the lines; `chips` is 0 if the number of chips differs between lines."""
 
     id: str
     name: str
@@ -108,21 +110,22 @@ class _Subject:
     unused: bool
 
 
-def _ledger(
+def _build_ledger(
     services: Services,
     subject: _Subject,
     asked: CostsAsked | None,
-    in_all: Callable[[], tuple[int, int]],
+    read_total: Callable[[], tuple[int, int]],
 ) -> LedgerPage:
-    """`in_all` tells its cost in all, and as of when."""
-    whose = {one.since: one for one in services.explanations.whose(subject.id)}
+    """The page of a subject. `read_total` reads its whole cost and the time of that figure; it is
+    called only without a question."""
+    whose = {payer.since: payer for payer in services.explanations.whose(subject.id)}
     lines = subject.lines
     start = end = None
     if asked is None:
-        total, as_of = in_all()
+        total, as_of = read_total()
     else:
-        # Lines are by the hour, and what a node did cuts them: that filter lets all of them count.
-        only = [one for one in asked.only if not one.startswith(f"{ACTIVITY}:")]
+        # Lines are by the hour and an activity cuts hours, so that filter excludes no line.
+        only = [part for part in asked.only if not part.startswith(f"{ACTIVITY}:")]
         asked = replace(asked, only=tuple(only))
         mine = replace(asked, aggregate=(), only=(*only, condition_of("node", subject.id)))
         question = mine.to_question()
@@ -133,14 +136,14 @@ def _ledger(
             line
             for line in lines
             if report.window.start <= line.charge_start < report.window.end
-            and _counts(line, whose[line.since], question.only)
+            and _matches_filters(line, whose[line.since], question.only)
         ]
-    return _page(subject, lines, whose, _Frame(asked, start, end, total, as_of))
+    return _build_page(subject, lines, whose, _Frame(asked, start, end, total, as_of))
 
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """What the lines are to come to, and of which time."""
+    """The question, its window, the total that the lines add up to, and the time of that figure."""
 
     asked: CostsAsked | None
     start: Moment | None
@@ -149,7 +152,7 @@ class _Frame:
     as_of: int
 
 
-def _page(
+def _build_page(
     subject: _Subject,
     lines: Sequence[PostedLine],
     whose: Mapping[int, Attribution],
@@ -175,7 +178,7 @@ def _page(
             LedgerRow(
                 row_of_line(line, subject.chips, places, named=named),
                 amount_of(line.amount_nanos, places),
-                _who(whose[line.since]),
+                payer_of(whose[line.since].team, whose[line.since].owner),
             )
             for line in reversed(shown)
         ),
@@ -188,28 +191,32 @@ def _page(
 
 
 def lines_of(services: Services, node_id: str) -> list[PostedLine]:
-    """Every line of a node in the order in which it was posted; raises NotFound."""
-    return _every(lambda after: services.nodes.ledger(node_id, after, _BATCH))
+    """Every line of a node in the order in which they were posted. Raises NotFound."""
+    return _read_all(lambda after: services.nodes.ledger(node_id, after, _BATCH))
 
 
 def unused_lines_of(services: Services, reservation_id: str) -> list[PostedLine]:
-    """Every line of what nobody used of a reservation; raises NotFound."""
-    return _every(lambda after: services.reservations.ledger(reservation_id, after, _BATCH))
+    """Every line of the unused part of a reservation, in the order in which they were posted.
+    Raises NotFound."""
+    return _read_all(lambda after: services.reservations.ledger(reservation_id, after, _BATCH))
 
 
-def _every(read: Callable[[int], Sequence[PostedLine]]) -> list[PostedLine]:
+def _read_all(read: Callable[[int], Sequence[PostedLine]]) -> list[PostedLine]:
     found: list[PostedLine] = []
     while batch := read(found[-1].id if found else 0):
         found += batch
     return found
 
 
-def _who(whose: Attribution) -> str:
-    return ", ".join(name for name in (whose.team, whose.owner) if name) or "no team or owner"
+def payer_of(team: str, owner: str) -> str:
+    """The team and the owner that are charged, in words."""
+    return ", ".join(name for name in (team, owner) if name) or "no team or owner"
 
 
-def _counts(line: PostedLine, whose: Attribution, only: Mapping[str, Sequence[str]]) -> bool:
-    """Whether a line is what was asked for, as far as lines of one node differ."""
+def _matches_filters(
+    line: PostedLine, whose: Attribution, only: Mapping[str, Sequence[str]]
+) -> bool:
+    """Whether a line matches the filters, as far as the lines of one node differ."""
     for name, values in only.items():
         key = label_key(name)
         if not key and name not in _OF:

@@ -1,4 +1,4 @@
-"""The page of one line of the ledger: this dollar, explained down to the price list."""
+"""The page of one line of the ledger, explained down to the price list."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from service.dashboard.pages.node import sentence
 from service.dashboard.pages.prices import address_of
 from service.domain.billing_period import period_of
 from service.domain.metering.attribution import ALWAYS
-from service.domain.metering.meter import Usage
 from service.store.ledger import PostedLine
 from service.store.usage_versions import UsageVersion
 
 
 @dataclass(frozen=True, slots=True)
 class BeliefRow:
-    """One version of what was believed of the interval, in words."""
+    """One version of the recorded interval, in words: its start and end, the evidence for each, and
+    why its seconds are free, if they are."""
 
     recorded: Moment
     begins: Moment
@@ -37,8 +37,8 @@ class BeliefRow:
 
 @dataclass(frozen=True, slots=True)
 class LinePage:
-    """Everything on the page. `home` is the page of the node, or of the reservation, that it is a
-    line of; `corrects` and `corrected_by` are numbers of other lines; `notes` say what is not plain
+    """Everything on the page. `home` is the page of the node or reservation that the line belongs
+    to; `corrects` and `corrected_by` are numbers of other lines; `notes` explain what is not plain
     in the sum. `bought` is the page of the reservation that a node ran in."""
 
     home: str
@@ -71,12 +71,17 @@ class LinePage:
 
 
 def line_of(services: Services, node_id: str, number: int) -> LinePage:
-    """The page of a line of a node, or of what nobody used of a reservation. Raises NotFound where
-    there is none of that number."""
+    """The page of a line of a node, or of the unused part of a reservation. Raises NotFound."""
     found = services.explanations.line(node_id, number)
-    home, name, lines = _subject(services, found)
-    line, price = found.line, found.price
+    home, name, lines = _find_subject(services, found)
+    line, price, usage = found.line, found.price, found.usage
     billed = period_of(line.charge_start if line.period is None else line.period)
+    bought = ""
+    if found.reservation is not None and not usage.is_purchase:
+        bought = home_of_reservation(found.reservation.id)
+    hardware = usage.accelerator_type
+    if usage.is_purchase:
+        hardware = f"{count(usage.chips, 'chip')} of {usage.sku.generation} that were reserved"
     return LinePage(
         home=home,
         name=name,
@@ -85,31 +90,32 @@ def line_of(services: Services, node_id: str, number: int) -> LinePage:
         amount=amount_of(line.amount_nanos),
         sum=sentence(found.sum),
         notes=tuple(map(sentence, found.notes)),
-        bought=_bought(found),
+        bought=bought,
         start=moment(line.charge_start),
         end=moment(line.charge_end),
         posted=moment(line.posted_at),
         price=exact(line.price_nanos),
         price_source=sentence(found.source),
         price_address="" if price is None else address_of(price, line.charge_start),
-        listed=_listed(found),
+        listed=_describe_list_price(found),
         evidence=tuple(map(sentence, found.evidence)),
-        beliefs=tuple(map(_belief, found.beliefs)),
+        beliefs=tuple(map(_build_belief_row, found.beliefs)),
         charged=sentence(found.charged),
         charged_since=None if found.whose.since == ALWAYS else moment(found.whose.since),
         labels=tuple(sorted(found.whose.labels.items())),
         job=found.whose.job,
-        hardware=_hardware(found.usage),
+        hardware=hardware,
         corrects=line.corrects_id,
-        corrected_by=tuple(one.id for one in lines if one.corrects_id == number),
+        corrected_by=tuple(other.id for other in lines if other.corrects_id == number),
         month=billed.name,
         other_month=line.period is not None,
         json=f"/v1{home}/ledger/{number}",
     )
 
 
-def _subject(services: Services, found: Explanation) -> tuple[str, str, Sequence[PostedLine]]:
-    """The page of what it is a line of, the name of that, and all lines of it."""
+def _find_subject(services: Services, found: Explanation) -> tuple[str, str, Sequence[PostedLine]]:
+    """The page and the name of the node or reservation that the line belongs to, and all its
+    lines."""
     its_id = found.line.node_id
     bought = found.reservation
     if bought is not None and found.usage.is_purchase:
@@ -118,21 +124,8 @@ def _subject(services: Services, found: Explanation) -> tuple[str, str, Sequence
     return home_of_node(its_id), name, lines_of(services, its_id)
 
 
-def _bought(found: Explanation) -> str:
-    """The page of the reservation that a node ran in; empty for all else."""
-    if found.reservation is None or found.usage.is_purchase:
-        return ""
-    return home_of_reservation(found.reservation.id)
-
-
-def _hardware(usage: Usage) -> str:
-    if usage.is_purchase:
-        return f"{count(usage.chips, 'chip')} of {usage.sku.generation} that were reserved"
-    return usage.accelerator_type
-
-
-def _listed(found: Explanation) -> str:
-    """What the same seconds would have cost on demand; empty where that is what they cost."""
+def _describe_list_price(found: Explanation) -> str:
+    """The on-demand cost of the same seconds at list price; empty if the line is charged at it."""
     line = found.line
     if line.list_nanos is None or line.list_price_nanos in (None, line.price_nanos):
         return ""
@@ -142,15 +135,16 @@ def _listed(found: Explanation) -> str:
     )
 
 
-def _belief(one: UsageVersion) -> BeliefRow:
-    open_start, open_end = one.start_at < one.start_hi, one.end_lo not in (None, one.end_at)
+def _build_belief_row(version: UsageVersion) -> BeliefRow:
+    open_start = version.start_at < version.start_hi
+    end, earliest = version.end_at, version.end_lo
     return BeliefRow(
-        recorded=moment(one.recorded_at),
-        begins=moment(one.start_at),
-        begins_latest=moment(one.start_hi) if open_start else None,
-        begins_by=one.start_evidence,
-        ends=None if one.end_at is None else moment(one.end_at),
-        ends_earliest=moment(one.end_lo) if open_end and one.end_lo is not None else None,
-        ends_by=one.end_evidence or "",
-        free=one.free,
+        recorded=moment(version.recorded_at),
+        begins=moment(version.start_at),
+        begins_latest=moment(version.start_hi) if open_start else None,
+        begins_by=version.start_evidence,
+        ends=None if end is None else moment(end),
+        ends_earliest=None if earliest is None or earliest == end else moment(earliest),
+        ends_by=version.end_evidence or "",
+        free=version.free,
     )

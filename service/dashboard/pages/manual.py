@@ -1,4 +1,4 @@
-"""The manual: pages of Markdown that come with the service, as HTML, and a search in them."""
+"""The manual: Markdown pages that come with the service, as HTML, and a search in them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _MANUAL = Path(__file__).parents[2] / "manual"
 _INDEX = "index"
 _PROBLEMS = "problems"
 _ELSEWHERE = {"../emulator/README.md": "emulator-reference"}
-"""Pages that lie beside what they describe, as the manual's pages name them, and their names."""
+"""The names of pages outside of the manual's directory, by the links that lead to them."""
 
 LONGEST_QUERY = 100
-"""Characters of a search that are read."""
+"""The most characters of a search that are read."""
 
 _EXCERPT = 160
 
@@ -49,8 +49,8 @@ class RenderedPage:
 
     @property
     def address(self) -> str:
-        """Where the product shows it."""
-        return _address(self.name)
+        """The address of the page."""
+        return _address_of(self.name)
 
     @property
     def contents(self) -> Sequence[Section]:
@@ -70,7 +70,8 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class ManualPage:
-    """What a visitor sees: a page, the names of the others, and what was found."""
+    """Everything on the page: a page of the manual, the names of the others, and the search
+    results."""
 
     page: RenderedPage
     others: tuple[RenderedPage, ...]
@@ -79,16 +80,17 @@ class ManualPage:
 
 
 def manual_page(name: str = _INDEX) -> ManualPage:
-    """A page of the manual. Raises NotFound for a name that no page has."""
-    pages = _pages()
+    """A page of the manual. Raises NotFound for an unknown name."""
+    pages = _load_pages()
     if name not in pages:
         raise NotFound(f"the manual has no page {name[:80]!r}")
     return ManualPage(pages[name], tuple(pages.values()))
 
 
 def problem_address(slug: str) -> str:
-    """Where the manual says what to do about a problem. Raises NotFound for an unknown problem."""
-    page = _pages()[_PROBLEMS]
+    """The address of the manual's section about a problem. Raises NotFound for an unknown
+    problem."""
+    page = _load_pages()[_PROBLEMS]
     if not any(section.level == 3 and section.anchor == slug for section in page.sections):
         raise NotFound(f"the manual has no problem {slug[:80]!r}")
     return f"{page.address}#{slug}"
@@ -97,13 +99,13 @@ def problem_address(slug: str) -> str:
 def search_manual(query: str) -> ManualPage:
     """The sections in which every word of the query occurs; those with a match in their heading
     come first."""
-    asked, pages = query[:LONGEST_QUERY].strip(), _pages()
+    asked, pages = query[:LONGEST_QUERY].strip(), _load_pages()
     found = hits_in(pages.values(), asked)
     return ManualPage(pages[_INDEX], tuple(pages.values()), asked, found)
 
 
 class Searched(Protocol):
-    """A page with sections, of the manual or of another book."""
+    """A page with sections, of the manual or of the API reference."""
 
     @property
     def title(self) -> str:
@@ -111,35 +113,32 @@ class Searched(Protocol):
 
     @property
     def address(self) -> str:
-        """Where the product shows it."""
+        """The address of the page."""
 
     @property
     def sections(self) -> Sequence[Section]:
-        """Its parts, each with an anchor."""
+        """The parts of the page, each with an anchor."""
 
 
 def hits_in(pages: Iterable[Searched], query: str) -> tuple[SearchHit, ...]:
     """The sections in which every word of the query occurs; those with a match in their heading
     come first. None of them for an empty query."""
     words = query.casefold().split()
-    found = [hit for page in pages for hit in _hits(page, words)] if words else []
+    if not words:
+        return ()
+    found = []
+    for page in pages:
+        for section in page.sections:
+            text = f"{section.title} {section.text}".casefold()
+            if all(word in text for word in words):
+                address = f"{page.address}#{quote(section.anchor)}"
+                excerpt = _cut_excerpt(section.text, words)
+                found.append(SearchHit(page.title, section.title, address, excerpt))
     found.sort(key=lambda hit: not all(word in hit.title.casefold() for word in words))
     return tuple(found)
 
 
-def _hits(page: Searched, words: Sequence[str]) -> Iterator[SearchHit]:
-    for section in page.sections:
-        text = f"{section.title} {section.text}".casefold()
-        if all(word in text for word in words):
-            yield SearchHit(
-                page.title,
-                section.title,
-                f"{page.address}#{quote(section.anchor)}",
-                _excerpt(section.text, words),
-            )
-
-
-def _excerpt(text: str, words: Sequence[str]) -> str:
+def _cut_excerpt(text: str, words: Sequence[str]) -> str:
     """The text around the first word of the search that occurs in it."""
     at = min((found for word in words if (found := text.casefold().find(word)) >= 0), default=0)
     start = text.rfind(" ", 0, max(0, at - _EXCERPT // 3)) + 1
@@ -150,7 +149,7 @@ def _excerpt(text: str, words: Sequence[str]) -> str:
 
 
 @cache
-def _pages() -> dict[str, RenderedPage]:
+def _load_pages() -> dict[str, RenderedPage]:
     """All pages, in the order in which the index names them."""
     index = (_MANUAL / f"{_INDEX}.md").read_text()
     files = {_INDEX: _MANUAL / f"{_INDEX}.md"}
@@ -159,7 +158,7 @@ def _pages() -> dict[str, RenderedPage]:
     return {name: render(name, path.read_text()) for name, path in files.items()}
 
 
-def _address(name: str) -> str:
+def _address_of(name: str) -> str:
     return "/manual" if name == _INDEX else f"/manual/{name}"
 
 
@@ -169,23 +168,25 @@ def _name_of(link: str) -> str:
 
 def render(name: str, text: str) -> RenderedPage:
     """The page of a Markdown file. Raw HTML is shown as text, so that no page needs a looser policy
-    than the others; comments, which only tests read, are left out."""
+    than the others. HTML comments, which only tests read, are left out. Links to other Markdown
+    files lead to the pages of the manual."""
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = markdown.parse(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL))
-    sections = tuple(_sections(tokens))
+    sections = tuple(_split_sections(tokens))
     headings = [token for token in tokens if token.type == "heading_open"]
     for heading, section in zip(headings, sections, strict=True):
         heading.attrSet("id", section.anchor)
-    for token in tokens:
-        for child in token.children or ():
-            if child.type == "link_open":
-                child.attrSet("href", _target(str(child.attrGet("href"))))
+    inline = (child for token in tokens for child in token.children or ())
+    for link in (child for child in inline if child.type == "link_open"):
+        path, hash_, anchor = str(link.attrGet("href")).partition("#")
+        if path.endswith(".md"):
+            link.attrSet("href", f"{_address_of(_name_of(path))}{hash_}{anchor}")
     html = Markup(markdown.renderer.render(tokens, markdown.options, {}))  # noqa: S704 - our own text, without raw HTML
     return RenderedPage(name, sections[0].title, html, sections)
 
 
-def _sections(tokens: Sequence[Token]) -> Iterator[Section]:
-    """The sections in order, one for each heading."""
+def _split_sections(tokens: Sequence[Token]) -> Iterator[Section]:
+    """The sections in order, one for each heading. Their text is without Markdown marks."""
     begun: tuple[str, str, int] | None = None
     texts: list[str] = []
     for number, token in enumerate(tokens):
@@ -198,27 +199,14 @@ def _sections(tokens: Sequence[Token]) -> Iterator[Section]:
         elif token.type in {"inline", "fence", "code_block"}:
             is_title = number > 0 and tokens[number - 1].type == "heading_open"
             if not is_title:
-                texts.append(" ".join(_plain(token).split()))
+                text = token.content
+                if token.children is not None:
+                    text = "".join(child.content or " " for child in token.children)
+                texts.append(" ".join(text.split()))
     if begun is not None:
         yield Section(*begun, " ".join(texts))
 
 
-def _plain(token: Token) -> str:
-    """The words of a token, without the marks of Markdown."""
-    if token.children is None:
-        return token.content
-    return "".join(child.content or " " for child in token.children)
-
-
 def anchor_of(title: str) -> str:
-    """The anchor of a heading, as GitHub makes it: links work in both places."""
+    """The anchor of a heading, as GitHub makes it, so that links work in both places."""
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
-
-
-def _target(link: str) -> str:
-    """Where a link leads in the product: another page of the manual, or the same address."""
-    path, hash_, anchor = link.partition("#")
-    if not path.endswith(".md"):
-        return link
-    name = _name_of(path)
-    return f"{_address(name)}{hash_}{anchor}"

@@ -1,4 +1,4 @@
-"""The page of a link in a message: what it would do, what it did, or why it does nothing."""
+"""The page of a link in a message: what the link does, what it did, or why it does nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEADERS = {"Cache-Control": "no-store", "X-Robots-Tag": "noindex, nofollow"}
 
 @dataclass(frozen=True, slots=True)
 class LinkPage:
-    """What the page says. `button` is empty where nothing can be done any more."""
+    """The contents of the page. `button` is empty if there is nothing left to do."""
 
     status: int
     heading: str
@@ -27,13 +27,13 @@ class LinkPage:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of the answer, besides those that every answer has."""
+        """The headers of the answer, in addition to those of every answer."""
         later = {"Retry-After": str(self.retry_after)} if self.retry_after else {}
         return HEADERS | later
 
 
 def link_page(found: LinkOffer | UnknownLink) -> LinkPage:
-    """The page of a link that was looked at or used."""
+    """The page of a link that was shown or used."""
     match found:
         case UnknownLink(retry_after=0):
             return LinkPage(
@@ -47,17 +47,17 @@ def link_page(found: LinkOffer | UnknownLink) -> LinkPage:
                 retry_after=seconds,
             )
         case LinkOffer():
-            return _page_of(found)
+            return _build_offer_page(found)
 
 
 def failed_page(error: BudgetExceeded | Conflict | Rejected | StoreUnavailable) -> LinkPage:
-    """The page that says why nothing was done."""
+    """The page that says why nothing was changed."""
     status = {BudgetExceeded: 403, Conflict: 409, Rejected: 422}.get(type(error), 503)
     return LinkPage(status, "Nothing was changed", f"{error}.", is_alarm=True)
 
 
-def _page_of(offer: LinkOffer) -> LinkPage:
-    name, rows = offer.node.name, _rows(offer)
+def _build_offer_page(offer: LinkOffer) -> LinkPage:
+    name, rows = offer.node.name, _list_facts(offer)
     if offer.done:
         sentence = f"Node {name}: {offer.done}."
         return LinkPage(200, "Done", sentence, rows)
@@ -68,8 +68,8 @@ def _page_of(offer: LinkOffer) -> LinkPage:
         return LinkPage(
             200,
             f"Keep node {name} for 4 hours?",
-            f"The node is kept until {moment(offer.kept_until).full}, and costs money until then."
-            " This link works once.",
+            f"The node is kept until {moment(offer.kept_until).full}, and costs money until"
+            " then. This link works once.",
             rows,
             "Keep the node",
         )
@@ -83,7 +83,7 @@ def _page_of(offer: LinkOffer) -> LinkPage:
     )
 
 
-def _rows(offer: LinkOffer) -> tuple[tuple[str, str], ...]:
+def _list_facts(offer: LinkOffer) -> tuple[tuple[str, str], ...]:
     node, cost = offer.node, offer.cost
     hourly = offer.hourly
     spent = money(cost.cost)

@@ -1,14 +1,14 @@
-"""The page of one node: its facts, its cost explained, its placements and its events."""
+"""The page of one node: its facts, its explained cost, its placements and its events."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from service.application.jobs.jobs import OnNode
-from service.application.nodes.cost import BurnRate, CostLine, NodeCost
+from service.application.nodes.cost import CostLine, NodeCost
 from service.application.services import Services
 from service.dashboard.kit.figures import Fact, Moment, count, duration, exact, moment, money
 from service.dashboard.kit.links import home_of_job, home_of_reservation
@@ -17,20 +17,19 @@ from service.dashboard.kit.visible_text import visible
 from service.dashboard.kit.worked_sum import WorkedSum, sum_of
 from service.dashboard.pages.idle import idle_sentence
 from service.dashboard.pages.jobs import tone_of_job
+from service.dashboard.pages.ledger import lines_of
 from service.dashboard.pages.queue import Slices, Ticket, slices_of, ticket_of
 from service.domain.clock import parse_rfc3339
 from service.domain.event import Event
-from service.domain.jobs.job import Attempt
 
 _BATCH = 1_000
 EVENTS_SHOWN = 200
 JOBS_SHOWN = 20
-Numbered = TypeVar("Numbered")
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementRow:
-    """One attempt in words; `why` it was made just there, where there was a choice."""
+    """One attempt in words. `why` is the reason for its zone and type, if there was a choice."""
 
     attempt: int
     zone: str
@@ -47,7 +46,7 @@ class PlacementRow:
 
 @dataclass(frozen=True, slots=True)
 class JobOnNode:
-    """One job that ran on the node, runs on it, or waits for it; `said` tells which."""
+    """One job that ran on the node, runs on it, or waits for it; `said` says which of these."""
 
     href: str
     name: str
@@ -68,8 +67,8 @@ class NodeEvent:
 
 @dataclass(frozen=True, slots=True)
 class CostFigures:
-    """The node's cost in figures; empty where there is nothing to say. `vm` is what the user's own
-    VM has of it, `saved` is against the on-demand price for the same seconds."""
+    """The cost of a node in figures; empty ones are unknown or zero. `vm` is the part of the user's
+    own VM. `saved` is the difference to the on-demand price of the same seconds."""
 
     cost: str
     vm: str
@@ -102,59 +101,82 @@ class NodeSummary:
 
 
 def story_of(services: Services, node_id: str) -> NodeSummary:
-    """The page as of now; raises NotFound."""
+    """The page as of now. Raises NotFound."""
     document = services.nodes.shown(node_id)
-    lines = list(_every(lambda after: services.nodes.ledger(node_id, after, _BATCH), _line_number))
+    lines = lines_of(services, node_id)
     cost = services.nodes.cost(node_id)
-    told = list(_every(lambda after: services.nodes.events(node_id, after, _BATCH), _event_number))
+    events: list[tuple[int, Event]] = []
+    while batch := services.nodes.events(node_id, events[-1][0] if events else 0, _BATCH):
+        events += batch
     said: Mapping[str, Any] = json.loads(document)
-    whys = whys_of(event for _, event in told)
+    whys = whys_of(event for _, event in events)
+    alarms = [event for _, event in events if event.kind == "alarm"]
     brief = services.cleanup.briefs([node_id]).get(node_id)
     idle = "" if brief is None else idle_sentence(brief, cost.as_of)
+    excluded = "Not in its cost" if said["vm"] is None else "What its VM costs"
     return NodeSummary(
-        alarm=_alarm(said, told),
+        # The last alarm may still be true while the node lives.
+        alarm=_build_event_row(alarms[-1]) if alarms and said["ended_at"] is None else None,
         ticket=ticket_of(said),
         slices=slices_of(said),
         node=row_of(said, cost.as_of, idle),
         facts=(
             *facts_of(said),
-            *_ran_in(services, cost),
-            *(Fact(_beside(said), one) for one in cost.not_included),
+            *(
+                Fact(
+                    "Ran in",
+                    f"{reservation.name}, from {moment(reservation.start).date}",
+                    href=home_of_reservation(reservation.id),
+                )
+                for reservation in map(services.reservations.written, cost.reservations)
+            ),
+            *(Fact(excluded, text) for text in cost.not_included),
         ),
         labels=tuple(sorted(said["labels"].items())),
         cost=_cost_figures(cost),
         sum=sum_of(lines, cost, int(said["chips"])),
-        placements=tuple(_placement(one, whys, cost.as_of) for one in said["placements"]),
+        placements=tuple(
+            _build_placement_row(attempt, whys, cost.as_of) for attempt in said["placements"]
+        ),
         jobs=tuple(map(job_on_node, services.jobs.on_node(node_id, JOBS_SHOWN))),
-        events=tuple(_told(event) for _, event in reversed(told[-EVENTS_SHOWN:])),
-        events_left_out=max(0, len(told) - EVENTS_SHOWN),
+        events=tuple(_build_event_row(event) for _, event in reversed(events[-EVENTS_SHOWN:])),
+        events_left_out=max(0, len(events) - EVENTS_SHOWN),
         as_of=moment(cost.as_of),
     )
 
 
 def facts_of(said: Mapping[str, Any]) -> Iterator[Fact]:
-    """What is known of a node, the empty things left out."""
+    """The facts of a node; empty ones are left out."""
     hardware = f"{count(said['chips'], 'chip')} on {count(said['hosts'], 'host')}"
     if said["topology"]:
         hardware += f", {said['topology']}{' each' if said['slices'] > 1 else ''}"
-    elsewhere = [zone for zone in said["zones"] if zone != said["zone"]]
+    other_types = [kind for kind in said["accelerator_types"] if kind != said["accelerator_type"]]
+    other_zones = [zone for zone in said["zones"] if zone != said["zone"]]
+    endpoints = (
+        endpoint["ip"]
+        + (f":{endpoint['port']}" if endpoint["port"] else "")
+        + (f" ({endpoint['external_ip']})" if endpoint["external_ip"] else "")
+        for endpoint in said["endpoints"]
+    )
+    queued = ", through the queue" if said["queued"] else ""
+    vm = said["vm"]
     plain = (
         ("Type", f"{hardware_of(said)} ({said['generation']})"),
-        ("Other types that will do", ", ".join(_other_types(said))),
+        ("Other types that will do", ", ".join(other_types)),
         ("Hardware", hardware),
         ("Zone", said["zone"]),
-        ("Other zones it may go to", ", ".join(elsewhere)),
-        ("Provisioning model", _bought(said)),
+        ("Other zones it may go to", ", ".join(other_zones)),
+        ("Provisioning model", f"{said['provisioning_model']}{queued}"),
         ("Queued resource", said["queue_state"]),
         ("Reservation", said["reservation"]),
         ("Runtime version", said["runtime_version"]),
-        ("Its VM", _vm(said)),
+        ("Its VM", "" if vm is None else f"{vm['machine_type']}, {vm['provisioning_model']}"),
         ("Project", said["project"]),
         ("Owner", said["owner"]),
         ("Team", said["team"]),
         ("Name in the cloud", said["cloud_id"]),
         ("Health", said["health"]),
-        ("Endpoints", ", ".join(_address(one) for one in said["endpoints"])),
+        ("Endpoints", ", ".join(endpoints)),
         ("After a preemption", "recreated" if said["recreate_on_preemption"] else ""),
         ("Reason for deletion", said["delete_reason"]),
         ("Id", said["id"]),
@@ -172,120 +194,77 @@ def facts_of(said: Mapping[str, Any]) -> Iterator[Fact]:
             yield Fact(name, at.full, at)
 
 
-def _ran_in(services: Services, cost: NodeCost) -> Iterator[Fact]:
-    for one in map(services.reservations.written, cost.reservations):
-        yield Fact(
-            "Ran in", f"{one.name}, from {moment(one.start).date}", href=home_of_reservation(one.id)
-        )
-
-
-def _other_types(said: Mapping[str, Any]) -> list[str]:
-    return [one for one in said["accelerator_types"] if one != said["accelerator_type"]]
-
-
-def _vm(said: Mapping[str, Any]) -> str:
-    """The user's own VM that drives it."""
-    vm = said["vm"]
-    return "" if vm is None else f"{vm['machine_type']}, {vm['provisioning_model']}"
-
-
-def _beside(said: Mapping[str, Any]) -> str:
-    return "Not in its cost" if said["vm"] is None else "What its VM costs"
-
-
-def _bought(said: Mapping[str, Any]) -> str:
-    return f"{said['provisioning_model']}{', through the queue' if said['queued'] else ''}"
-
-
-def _address(endpoint: Mapping[str, Any]) -> str:
-    text = f"{endpoint['ip']}:{endpoint['port']}" if endpoint["port"] else endpoint["ip"]
-    return f"{text} ({endpoint['external_ip']})" if endpoint["external_ip"] else text
-
-
 def _cost_figures(cost: NodeCost) -> CostFigures:
     saved = 0 if cost.list_cost is None else cost.list_cost - cost.cost
-    prices = [one.price for one in cost.rates]
-    known = [one.units * one.price for one in cost.rates if one.price is not None]
+    prices = [rate.price for rate in cost.rates]
+    known = [rate.units * rate.price for rate in cost.rates if rate.price is not None]
+    factors = (
+        f"{exact(rate.price)} for the VM"
+        if rate.is_vm
+        else f"{rate.units:,} {TIMES} {exact(rate.price)} per chip-hour"
+        for rate in cost.rates
+        if rate.price is not None
+    )
+    without_price = [rate.what for rate in cost.rates if rate.price is None]
+    unpriced = (
+        f"{duration(part.unpriced_seconds)} of"
+        f" {f'its VM ({part.what})' if part.is_vm else 'its use'}"
+        for part in cost.lines
+        if part.unpriced_seconds
+    )
     return CostFigures(
-        cost=NOT_KNOWN if cost.unpriced_seconds and not cost.cost else money(cost.cost),
-        vm=", ".join(_cost_of_vm(one) for one in cost.lines if one.is_vm),
+        cost=_format_cost(cost),
+        vm=", ".join(_format_cost(part) for part in cost.lines if part.is_vm),
         hourly="" if None in prices or not prices else money(sum(known)),
-        rate=_rate(cost.rates),
+        rate=f"none is known for {' and '.join(without_price)}"
+        if without_price
+        else " + ".join(factors),
         listed="" if cost.list_cost in (None, cost.cost) else money(cost.list_cost or 0),
         saved=money(saved) if saved > 0 else "",
         uncertainty=money(cost.uncertainty) if cost.uncertainty else "",
-        unpriced=" and ".join(_unpriced(cost.lines)),
+        unpriced=" and ".join(unpriced),
         as_of=moment(cost.as_of),
     )
 
 
-def _cost_of_vm(line: CostLine) -> str:
-    unknown = line.unpriced_seconds and not line.cost
-    return NOT_KNOWN if unknown else money(line.cost)
-
-
-def _rate(rates: Sequence[BurnRate]) -> str:
-    """How the price of an hour is made, or of what it is not known; empty once it has ended."""
-    unknown = [one.what for one in rates if one.price is None]
-    if unknown:
-        return f"none is known for {' and '.join(unknown)}"
-    parts = (
-        f"{exact(one.price)} for the VM"
-        if one.is_vm
-        else f"{one.units:,} {TIMES} {exact(one.price)} per chip-hour"
-        for one in rates
-        if one.price is not None
-    )
-    return " + ".join(parts)
-
-
-def _unpriced(lines: Sequence[CostLine]) -> Iterator[str]:
-    """How long what was used at a price that nobody knows."""
-    for one in lines:
-        if one.unpriced_seconds:
-            used = f"its VM ({one.what})" if one.is_vm else "its use"
-            yield f"{duration(one.unpriced_seconds)} of {used}"
+def _format_cost(part: NodeCost | CostLine) -> str:
+    return NOT_KNOWN if part.unpriced_seconds and not part.cost else money(part.cost)
 
 
 def job_on_node(found: OnNode) -> JobOnNode:
-    """A job in words, with what it has to do with the node."""
+    """A job in words, with its relation to the node."""
     job = found.job
+    said = "waits for this node"
+    if found.attempts:
+        first, last = found.attempts[0], found.attempts[-1]
+        began = moment(first.claimed_at).full
+        which = f"attempt {last.number}"
+        if first is not last:
+            which = f"attempts {first.number} to {last.number}"
+        if last.released_at is None:
+            said = f"has this node now: {which}, since {began}"
+        else:
+            said = f"{which}, {began} to {moment(last.released_at).full}"
     return JobOnNode(
         href=home_of_job(job.id),
         name=visible(job.spec.run_name) or job.id,
         state=job.state,
         tone=tone_of_job(job.state),
-        said=_here(found.attempts),
+        said=said,
     )
 
 
-def _here(attempts: Sequence[Attempt]) -> str:
-    if not attempts:
-        return "waits for this node"
-    first, last = attempts[0], attempts[-1]
-    which = f"attempt {last.number}"
-    if first is not last:
-        which = f"attempts {first.number} to {last.number}"
-    began = moment(first.claimed_at).full
-    if last.released_at is None:
-        return f"has this node now: {which}, since {began}"
-    return f"{which}, {began} to {moment(last.released_at).full}"
-
-
 def whys_of(events: Iterable[Event]) -> Mapping[int, str]:
-    """Why each attempt was made where it was, of those for which that was said."""
+    """The reason for the zone and type of each attempt; attempts without a recorded reason are left
+    out."""
     facts = [event.facts for event in events if event.kind == "placement"]
-    found = ((one.get("attempt"), one.get("why")) for one in facts)
+    found = ((fact.get("attempt"), fact.get("why")) for fact in facts)
     return {number: f"{why}." for number, why in found if isinstance(number, int) and why}
 
 
-def _alarm(said: Mapping[str, Any], told: Sequence[tuple[int, Event]]) -> NodeEvent | None:
-    """What a human was told last, as long as it may still be so."""
-    alarms = [event for _, event in told if event.kind == "alarm"]
-    return _told(alarms[-1]) if alarms and said["ended_at"] is None else None
-
-
-def _placement(said: Mapping[str, Any], whys: Mapping[int, str], now: int) -> PlacementRow:
+def _build_placement_row(
+    said: Mapping[str, Any], whys: Mapping[int, str], now: int
+) -> PlacementRow:
     started = parse_rfc3339(said["started_at"])
     ended = None if said["ended_at"] is None else parse_rfc3339(said["ended_at"])
     return PlacementRow(
@@ -303,32 +282,13 @@ def _placement(said: Mapping[str, Any], whys: Mapping[int, str], now: int) -> Pl
     )
 
 
-def _told(event: Event) -> NodeEvent:
+def _build_event_row(event: Event) -> NodeEvent:
     return NodeEvent(moment(event.at), event.kind, sentence(event.message), event.actor)
 
 
 def sentence(message: str) -> str:
-    """A message with a capital and a full stop, otherwise as it was written."""
+    """A message with a capital letter and a full stop, otherwise unchanged."""
     text = message.strip()
     if not text:
         return ""
     return text[0].upper() + text[1:] + ("" if text[-1] in ".!?" else ".")
-
-
-def _every(
-    fetch: Callable[[int], Sequence[Numbered]], number: Callable[[Numbered], int]
-) -> Iterator[Numbered]:
-    """All there is of something that is read in numbered batches."""
-    after = 0
-    while batch := fetch(after):
-        yield from batch
-        after = number(batch[-1])
-
-
-def _line_number(line: Any) -> int:
-    found: int = line.id
-    return found
-
-
-def _event_number(told: tuple[int, Event]) -> int:
-    return told[0]

@@ -1,4 +1,5 @@
-"""The page of what is in the cloud and in no record of ours. It only shows: nothing acts here."""
+"""The page of orphans: cloud resources without a record. The page only shows; it changes
+nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from service.domain.nodes.node import NodeState
 from service.domain.orphans.orphan import STEWARD, Orphan, OrphanVerdict, orphan_id, owner_hints
 
 SHOWN = 200
-"""Orphans on the page, the dearest first; the command line lists all."""
+"""The most orphans on the page, the most expensive first; the command line lists all."""
 
 _KINDS = {
     OrphanKind.STRANGER: "unmanaged, never touched",
@@ -33,8 +34,8 @@ _FATES = {
 
 @dataclass(frozen=True, slots=True)
 class OrphanRow:
-    """One orphan in words. `hourly` is empty where nothing of it is billed, `commands` what can be
-    typed about it."""
+    """One orphan in words. `hourly` is empty if the orphan is not billed; `commands` are those that
+    a reader can type about it."""
 
     id: str
     name: str
@@ -59,7 +60,7 @@ class OrphanRow:
 
 @dataclass(frozen=True, slots=True)
 class OrphanTotals:
-    """How many there are, what they cost an hour, and of how many nobody knows that."""
+    """The number of orphans, their hourly cost, and the number without a known price."""
 
     number: int
     hourly: str
@@ -69,7 +70,7 @@ class OrphanTotals:
 
 @dataclass(frozen=True, slots=True)
 class OrphansPage:
-    """Everything on the page; `left_out` counts what there is more of."""
+    """Everything on the page. `left_out` counts the orphans that are not shown."""
 
     notices: tuple[str, ...]
     found: OrphanTotals
@@ -85,36 +86,46 @@ def orphans_of(services: Services) -> OrphansPage:
     return OrphansPage(
         notices=tuple(doubts_of(fleet)),
         found=found_in(summed(some)),
-        rows=tuple(_row(one, fleet.as_of) for one in some[:SHOWN]),
+        rows=tuple(_build_row(seen, fleet.as_of) for seen in some[:SHOWN]),
         left_out=max(0, len(some) - SHOWN),
         as_of=moment(fleet.as_of),
     )
 
 
 def found_in(total: OrphanSum) -> OrphanTotals:
-    """What they are together, in words."""
+    """The totals of orphans, in words."""
     unpriced = count(total.unpriced, "more") if total.unpriced else ""
     return OrphanTotals(
         total.number, money(total.hourly), bool(total.hourly or total.unpriced), unpriced
     )
 
 
-def _row(seen: SeenOrphan, now: int) -> OrphanRow:
+def _build_row(seen: SeenOrphan, now: int) -> OrphanRow:
     orphan, shown = seen.orphan, seen.orphan.shown
     queue = "queued resource" if shown.queued else ""
+    if seen.hourly is not None:
+        hourly = f"{money(seen.hourly)}/h"
+    elif seen.to_come is not None:
+        hourly = f"{money(seen.to_come)}/h once READY"
+    else:
+        hourly = "no price" if seen.billed else ""
+    fate = _FATES[orphan.verdict]
+    if orphan.to_be_deleted:
+        by = "" if orphan.asked_by == STEWARD else f", requested by {orphan.asked_by}"
+        fate = f"To be deleted{by}"
     return OrphanRow(
         id=orphan.id,
         name=shown.place.cloud_id,
         path=shown.path,
         kind=_KINDS[orphan.kind],
         stranger=orphan.kind is OrphanKind.STRANGER,
-        accelerator_type=" ".join(one for one in (shown.accelerator_type, queue) if one),
+        accelerator_type=" ".join(part for part in (shown.accelerator_type, queue) if part),
         zone=shown.place.zone,
         project=shown.place.project,
         state=shown.state,
         tone=queue_tone(shown.state) if shown.queued else tone_of(shown.state),
-        hourly=_hourly(seen),
-        fate=_fate(orphan),
+        hourly=hourly,
+        fate=fate,
         reason=sentence(orphan.reason),
         error=sentence(orphan.last_error),
         hints=", ".join(f"{key}={value}" for key, value in owner_hints(shown.labels).items()),
@@ -125,33 +136,21 @@ def _row(seen: SeenOrphan, now: int) -> OrphanRow:
     )
 
 
-def _hourly(seen: SeenOrphan) -> str:
-    if seen.hourly is not None:
-        return f"{money(seen.hourly)}/h"
-    if seen.to_come is not None:
-        return f"{money(seen.to_come)}/h once READY"
-    return "no price" if seen.billed else ""
-
-
-def _fate(orphan: Orphan) -> str:
-    if not orphan.to_be_deleted:
-        return _FATES[orphan.verdict]
-    by = "" if orphan.asked_by == STEWARD else f", requested by {orphan.asked_by}"
-    return f"To be deleted{by}"
-
-
 def commands_for(orphan: Orphan) -> list[str]:
-    """What can be typed about it. Its name comes from the cloud, so a shell gets it quoted."""
+    """The commands that a reader can type about an orphan. Its name comes from the cloud, so it is
+    quoted for the shell."""
     shown = orphan.shown
     if orphan.to_be_deleted and orphan.asked_by != STEWARD:
         return []
     adoptable = shown.adoptable and shown.state == NodeState.READY and not orphan.to_be_deleted
     adopt = [f"tpu-steward orphans adopt {orphan.id}"] if adoptable else []
     named = [shown.path, *([shown.ticket] if shown.ticket else [])]  # a node's ticket outlives it
-    sure = orphan.kind is OrphanKind.STRANGER
-    return [*adopt, *(_deletion(path, sure=sure) for path in named)]
-
-
-def _deletion(path: str, *, sure: bool) -> str:
-    confirm = f" --confirm {shlex.quote(path)}" if sure else ""
-    return f"tpu-steward orphans delete {orphan_id(path)}{confirm}"
+    needs_confirmation = orphan.kind is OrphanKind.STRANGER
+    return [
+        *adopt,
+        *(
+            f"tpu-steward orphans delete {orphan_id(path)}"
+            + (f" --confirm {shlex.quote(path)}" if needs_confirmation else "")
+            for path in named
+        ),
+    ]

@@ -1,4 +1,4 @@
-"""The first page: what is costing me now, what have I spent, and what is it that runs."""
+"""The first page: the current cost per hour, the spending so far, and the nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from service.domain.nodes.node import ENDED
 DEFAULT_WINDOW = "30d"
 DEFAULT_GROUP = "generation"
 NODES = 100
-"""Nodes on one page."""
+"""The most nodes on one page."""
 
 ENDED_SHOWN = 5
 _ENDED_LOOKED_AT = 50
@@ -32,7 +32,7 @@ _ENDED_LOOKED_AT = 50
 
 @dataclass(frozen=True, slots=True)
 class OverviewQuery:
-    """What the address says: always something that there is."""
+    """The parameters of the address, all of them valid."""
 
     window: str = DEFAULT_WINDOW
     group: str = DEFAULT_GROUP
@@ -40,7 +40,7 @@ class OverviewQuery:
 
     @classmethod
     def asked(cls, window: str, group: str, after: str) -> OverviewQuery:
-        """The view that is asked for; what makes no sense counts as not said."""
+        """The view of an address. Defaults stand in for parameters that are invalid."""
         return cls(
             window if window in WINDOWS else DEFAULT_WINDOW,
             group if group in GROUPINGS else DEFAULT_GROUP,
@@ -50,7 +50,7 @@ class OverviewQuery:
 
 @dataclass(frozen=True, slots=True)
 class ForecastFigure:
-    """What the month is expected to come to, within which band, and how that was found."""
+    """The forecast of the month, its band, and its method."""
 
     mid: str
     note: str
@@ -59,7 +59,7 @@ class ForecastFigure:
 
 @dataclass(frozen=True, slots=True)
 class OverviewFigures:
-    """The sums, and what they are made of. `saved` is this month's, against list prices."""
+    """The sums, and what they are made of. `saved` is this month's difference to list prices."""
 
     burn: str
     running: str
@@ -74,7 +74,7 @@ class OverviewFigures:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Everything on the page. `first_use` is when no node was ever asked for."""
+    """Everything on the page. `first_use` is True if no node was ever requested."""
 
     view: OverviewQuery
     as_of: Moment
@@ -91,22 +91,22 @@ class Overview:
 
 
 def overview_of(services: Services, view: OverviewQuery) -> Overview:
-    """The page as of now. All who open it within the same second share it, until something that is
-    on it is written."""
+    """The page as of now. Requests within the same second share one page until data on the page
+    changes."""
     stamp = services.health.stamp()
-    return services.pages.of(("overview", view, stamp), lambda: _overview_of(services, view))
+    return services.pages.of(("overview", view, stamp), lambda: _build_overview(services, view))
 
 
-def _overview_of(services: Services, view: OverviewQuery) -> Overview:
-    """The page as of now, from the same answers that the API gives."""
+def _build_overview(services: Services, view: OverviewQuery) -> Overview:
+    """The page as of now, from the same services as the answers of the API."""
     grouping = GROUPINGS[view.group]
     fleet = services.health.fleet()
     report, month = services.costs.reports(
         CostQuestion(window=view.window, aggregate=(view.group,)), CostQuestion(window="mtd")
     )
     spending = spending_of(report, grouping, view.window)
-    rows, more = _live(services, view.after, fleet.as_of)
-    ended = _ended(services, fleet.as_of)
+    rows, more = _list_live_nodes(services, view.after, fleet.as_of)
+    ended = _list_ended_nodes(services, fleet.as_of)
     return Overview(
         view=view,
         as_of=moment(fleet.as_of),
@@ -115,25 +115,25 @@ def _overview_of(services: Services, view: OverviewQuery) -> Overview:
         orphans=found_in(sum(services.orphans.totals().values(), OrphanSum())),
         figures=OverviewFigures(
             burn=money(fleet.burn),
-            running=_running(fleet),
+            running=_describe_running(fleet),
             month=money(month.total),
             month_since=moment(month.window.start).date,
             month_as_of=moment(month.as_of),
             today=spending.rows[-1].total if spending.rows else money(0),
             saved=less(month.list_total, month.total),
             saved_share=share(month.list_total - month.total, month.list_total),
-            forecast=_ahead(services),
+            forecast=_describe_forecast(services),
         ),
         spending=spending,
         nodes=rows,
-        live=sum(one.nodes for one in fleet.counts),
+        live=sum(state.nodes for state in fleet.counts),
         more=more,
         ended=ended,
         first_use=not rows and not ended and not view.after,
     )
 
 
-def _ahead(services: Services) -> ForecastFigure:
+def _describe_forecast(services: Services) -> ForecastFigure:
     outlook = services.forecasts.outlook({}, Period.MONTH, "UTC")
     found = outlook.forecast
     band = found.total
@@ -150,18 +150,18 @@ def _ahead(services: Services) -> ForecastFigure:
     return ForecastFigure(money(band.mid), note, said)
 
 
-def _running(fleet: FleetHealth) -> str:
-    bought = f", {count(fleet.reserved, 'reservation')}" if fleet.reserved else ""
+def _describe_running(fleet: FleetHealth) -> str:
+    reserved = f", {count(fleet.reserved, 'reservation')}" if fleet.reserved else ""
     if fleet.unused:
-        bought += f", {money(fleet.unused)}/h of it unused"
+        reserved += f", {money(fleet.unused)}/h of it unused"
     if not fleet.ready:
-        return f"nothing is READY{bought}"
-    return f"{count(fleet.ready, 'node')} READY, {count(fleet.chips, 'chip')}{bought}"
+        return f"nothing is READY{reserved}"
+    return f"{count(fleet.ready, 'node')} READY, {count(fleet.chips, 'chip')}{reserved}"
 
 
-def _live(services: Services, after: str, now: int) -> tuple[tuple[NodeRow, ...], str]:
-    """Live nodes, newest first, and from where to go on; an address nobody gave out is the first
-    page."""
+def _list_live_nodes(services: Services, after: str, now: int) -> tuple[tuple[NodeRow, ...], str]:
+    """Live nodes, newest first, and the token of the next page. An invalid `after` asks for the
+    first page."""
     try:
         page = services.nodes.page(NodeFilter(live=True), NODES, after)
     except Rejected:
@@ -173,8 +173,9 @@ def _live(services: Services, after: str, now: int) -> tuple[tuple[NodeRow, ...]
     return rows, page.next_page_token
 
 
-def _ended(services: Services, now: int) -> tuple[NodeRow, ...]:
-    """Those of the newest nodes that ended last, so that what failed does not just vanish."""
+def _list_ended_nodes(services: Services, now: int) -> tuple[NodeRow, ...]:
+    """Of the newest ended nodes, those that ended last, so that failed nodes stay visible for a
+    while."""
     states = tuple(sorted(map(str, ENDED)))
     page = services.nodes.page(NodeFilter(state=states), _ENDED_LOOKED_AT, "")
     rows = [row_of(node, now) for node in page.read()]

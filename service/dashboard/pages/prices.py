@@ -1,9 +1,8 @@
-"""The page of prices: what a chip or a machine costs at an instant, what is paid of it, and who
-says so."""
+"""The page of prices: the list price and the paid price of a chip or machine, and their sources."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
@@ -27,7 +26,7 @@ from service.domain.pricing.sellable import row_of
 
 @dataclass(frozen=True, slots=True)
 class PriceRow:
-    """One price in words; `paid` and `discount` are empty where nothing is taken off."""
+    """One price in words; `paid` and `discount` are empty if there is no discount."""
 
     anchor: str
     generation: str
@@ -56,7 +55,7 @@ class DiscountRow:
 
 @dataclass(frozen=True, slots=True)
 class PricesPage:
-    """Everything on the page. `now` says that nobody asked for another instant."""
+    """Everything on the page. `now` is True if the address names no other instant."""
 
     at: Moment
     now: bool
@@ -69,25 +68,42 @@ class PricesPage:
 
 
 def prices_of(services: Services, asked: Mapping[str, str]) -> PricesPage:
-    """The prices in force at an instant. `asked` has the parameters of the address, those of the
-    API. Raises Rejected for what is no instant and no generation."""
-    at = _instant(asked["at"]) if asked["at"] else services.health.fleet().as_of
-    query = PriceQuery(at, asked["generation"], asked["provisioning_model"], asked["region"])
+    """The prices in force at an instant. `asked` has the parameters of the address, which are those
+    of the API. Raises Rejected for an invalid instant or an unknown generation."""
+    if asked["at"]:
+        try:
+            at = instant(asked["at"])
+        except ValueError as error:
+            raise Rejected(f"{asked['at'][:80]!r} is no date: {error}", field="at") from None
+    else:
+        at = services.health.fleet().as_of
+    generation = asked["generation"]
+    query = PriceQuery(at, generation, asked["provisioning_model"], asked["region"])
     exactly = {**asked, "at": rfc3339(at)}
+    choices = dict.fromkeys(("", *catalog.load().generations, generation))
     return PricesPage(
         at=moment(at),
         now=not asked["at"],
         asked=asked,
-        generations=tuple(_choices(asked)),
-        rows=tuple(_row(price) for price in services.prices.in_force(query)),
-        discounts=tuple(_discount(one) for one in services.prices.discounts.all(at)),
-        json=_address("/v1/prices", exactly),
-        discounts_json=_address("/v1/prices/discounts", {"at": exactly["at"]}),
+        generations=tuple(
+            FilterLink(
+                choice or "all",
+                _address_with("/prices", {**asked, "generation": choice}),
+                choice == generation,
+            )
+            for choice in choices
+        ),
+        rows=tuple(_build_price_row(price) for price in services.prices.in_force(query)),
+        discounts=tuple(
+            _build_discount_row(discount) for discount in services.prices.discounts.all(at)
+        ),
+        json=_address_with("/v1/prices", exactly),
+        discounts_json=_address_with("/v1/prices/discounts", {"at": exactly["at"]}),
     )
 
 
 def address_of(price: Price, at: int) -> str:
-    """Where the row of a price stands among those that were in force at that second."""
+    """The address of a price's row among the prices that were in force at that second."""
     listed = row_of(price)
     asked = {
         "at": rfc3339(at),
@@ -95,37 +111,22 @@ def address_of(price: Price, at: int) -> str:
         "provisioning_model": listed.model,
         "region": listed.region,
     }
-    return f"{_address('/prices', asked)}#{quote(_anchor(listed), safe='')}"
+    return f"{_address_with('/prices', asked)}#{quote(_anchor_of(listed), safe='')}"
 
 
-def _address(path: str, asked: Mapping[str, str]) -> str:
+def _address_with(path: str, asked: Mapping[str, str]) -> str:
     return f"{path}?{urlencode({name: value for name, value in asked.items() if value})}"
 
 
-def _instant(text: str) -> int:
-    try:
-        return instant(text)
-    except ValueError as error:
-        raise Rejected(f"{text[:80]!r} is no date: {error}", field="at") from None
-
-
-def _choices(asked: Mapping[str, str]) -> Iterable[FilterLink]:
-    known = ("", *catalog.load().generations)
-    asked_too = () if asked["generation"] in known else (asked["generation"],)
-    for generation in (*known, *asked_too):
-        address = _address("/prices", {**asked, "generation": generation})
-        yield FilterLink(generation or "all", address, generation == asked["generation"])
-
-
-def _anchor(price: Price) -> str:
+def _anchor_of(price: Price) -> str:
     return f"price-{price.id}"
 
 
-def _row(price: Price) -> PriceRow:
+def _build_price_row(price: Price) -> PriceRow:
     taken = price.discount if isinstance(price, DiscountedPrice) else None
     listed = row_of(price)
     return PriceRow(
-        anchor=_anchor(listed),
+        anchor=_anchor_of(listed),
         generation=listed.generation,
         model=listed.model,
         region=listed.region,
@@ -143,11 +144,12 @@ def _row(price: Price) -> PriceRow:
 _UNITS = {CHIP_HOUR: "a chip-hour", DEVICE_HOUR: "a device-hour", VM_HOUR: "an hour"}
 
 
-def _discount(one: Discount) -> DiscountRow:
+def _build_discount_row(discount: Discount) -> DiscountRow:
+    until = discount.effective_until
     return DiscountRow(
-        percent=f"{one.percent} %",
-        what=one.what,
-        since=moment(one.effective_from),
-        until=None if one.effective_until is None else moment(one.effective_until),
-        source=one.source,
+        percent=f"{discount.percent} %",
+        what=discount.what,
+        since=moment(discount.effective_from),
+        until=None if until is None else moment(until),
+        source=discount.source,
     )

@@ -1,4 +1,4 @@
-"""What a node's page says of its queued resource and of its slices."""
+"""The queued resource and the slices of a node, as its page shows them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from service.domain.nodes.node import NodeState
 from service.domain.nodes.queued_resource import IN_LINE, QueueState, meaning
 
 SLICES_OPEN = 16
-"""With more slices than that they are shown on demand."""
+"""The most slices that are shown at once; more are shown on demand."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """How a node stands in the queue. `gives_up` is when nobody needs it any more; None when that
-    was never said."""
+    """The state of a node in the queue. `gives_up` is when the request ends if the node is not
+    READY; None if it has no end."""
 
     state: str
     means: str
@@ -41,7 +41,7 @@ class SliceRow:
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """The slices of a node that is made of several, and in how they stand together."""
+    """The slices of a node that has several, and a summary of their states."""
 
     rows: tuple[SliceRow, ...]
     summary: str
@@ -64,32 +64,30 @@ def queue_tone(state: str) -> str:
 
 
 def ticket_of(said: Mapping[str, Any]) -> Ticket | None:
-    """How a node stands in the queue; None where it does not wait there, or no longer."""
+    """The state of a node in the queue. None if it does not wait there, or no longer."""
     state = said["queue_state"]
     over = said["state"] == NodeState.READY or said["ended_at"] is not None
     if over or not (state or said["state"] == NodeState.QUEUED):
         return None
-    return Ticket(state, meaning(state), not state or state in IN_LINE, _gives_up(said))
-
-
-def _gives_up(said: Mapping[str, Any]) -> Moment | None:
-    """When nobody needs the node any more, unless it is READY by then; None once it was."""
-    if said["ready_at"] is not None or said["ended_at"] is not None:
-        return None
-    until = said["valid_until"]
-    end = gives_up_at(
-        parse_rfc3339(said["created_at"]),
-        said["max_wait_seconds"],
-        None if until is None else parse_rfc3339(until),
-    )
-    return None if end is None else moment(end)
+    end = None
+    if said["ready_at"] is None:  # else it was READY once, and no longer gives up
+        until = said["valid_until"]
+        end = gives_up_at(
+            parse_rfc3339(said["created_at"]),
+            said["max_wait_seconds"],
+            None if until is None else parse_rfc3339(until),
+        )
+    gives_up = None if end is None else moment(end)
+    return Ticket(state, meaning(state), not state or state in IN_LINE, gives_up)
 
 
 def slices_of(said: Mapping[str, Any]) -> Slices | None:
-    """The slices; None where there is one alone."""
+    """The slices of a node. None if it has only one."""
     rows = tuple(
-        SliceRow(one["slice"], one["cloud_id"], one["state"], tone_of(one["state"]), one["health"])
-        for one in said["slice_states"]
+        SliceRow(
+            part["slice"], part["cloud_id"], part["state"], tone_of(part["state"]), part["health"]
+        )
+        for part in said["slice_states"]
     )
     if not rows:
         return None

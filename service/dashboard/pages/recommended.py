@@ -1,16 +1,15 @@
-"""The page of what to commit to: for each generation and region both terms, and the use behind."""
+"""The page of recommended commitments: both terms for each generation and region, and past use."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
 
 from service.application.pricing.recommendations import CommitmentAdvice
 from service.application.services import Services
 from service.dashboard.kit.charts import Chart, count_labels, draw
-from service.dashboard.kit.figures import Moment, count, exact, moment, money
+from service.dashboard.kit.figures import Moment, count, exact, moment, money, utc_date
 from service.dashboard.pages.node import sentence
 from service.domain.clock import DAY
 from service.domain.commitments.recommendation import (
@@ -23,10 +22,10 @@ from service.domain.commitments.recommendation import (
 
 NOTHING = "\N{EN DASH}"
 ALWAYS, PEAK = 5, 4
-"""Places in the palette: what was in use all day, and the most at once."""
+"""Places in the palette of the chips that were in use all day, and of the most at once."""
 
 _LABELS = 6
-"""Days that are named below a chart, where it is wide."""
+"""The most days that are named below a wide chart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class TermRow:
 
 @dataclass(frozen=True, slots=True)
 class ChartLevel:
-    """A line in the chart: pixels from the top, and what it says."""
+    """A line in the chart: pixels from the top, and its label."""
 
     y: float
     label: str
@@ -67,7 +66,7 @@ class DayRow:
 
 @dataclass(frozen=True, slots=True)
 class ChartDay:
-    """A day that is named below its column; not where it is narrow, if it is `minor`."""
+    """A day that is named below its column; a `minor` one is left out in a narrow chart."""
 
     column: int
     text: str
@@ -101,7 +100,7 @@ class RecommendedPage:
 
 
 def recommended_of(services: Services) -> RecommendedPage:
-    """The page, from as many days as there are."""
+    """The page, from the days that there are."""
     found = services.recommendations.recommended()
     return RecommendedPage(
         as_of=moment(found.as_of),
@@ -110,100 +109,93 @@ def recommended_of(services: Services) -> RecommendedPage:
         days=count(found.days, "full day"),
         too_few=sentence(too_few(found.days)) if found.days < FEWEST_DAYS else "",
         caution=CAUTION,
-        places=tuple(map(_place, found.places)),
+        places=tuple(map(_build_place_row, found.places)),
     )
 
 
-def _place(advice: CommitmentAdvice) -> PlaceRow:
+def _build_place_row(advice: CommitmentAdvice) -> PlaceRow:
     extremes, name = advice.course.extremes, f"{advice.generation} in {advice.region}"
     picture = (
         draw([(low, high - low) for low, high in extremes], count_labels) if extremes else None
     )
     starts = range(advice.course.start, advice.course.start + len(extremes) * DAY, DAY)
+    days = []
+    for start, (fewest, most) in zip(starts, extremes, strict=True):
+        day, date = utc_date(start), moment(start).date
+        hint = f"{day:%A} {date} (UTC): {fewest:,} chips all day, {most:,} at most"
+        days.append(DayRow(f"{day:%a} {date}", day.isoformat(), f"{fewest:,}", f"{most:,}", hint))
     return PlaceRow(
         name=name,
-        terms=tuple(map(_term, advice.terms)),
+        terms=tuple(map(_build_term_row, advice.terms)),
         picture=picture,
-        levels=_levels(advice.terms, picture) if picture else (),
-        days=tuple(_day(start, *one) for start, one in zip(starts, extremes, strict=True)),
-        labels=_labels(starts),
-        description=_description(name, extremes, advice.terms) if extremes else "",
+        levels=_list_levels(advice.terms, picture) if picture else (),
+        days=tuple(days),
+        labels=_label_mondays(starts),
+        description=_describe_chart(name, extremes, advice.terms) if extremes else "",
     )
 
 
-def _term(one: Recommendation) -> TermRow:
-    rates, break_even = one.rates, one.rates.break_even
-    low, high = money(one.saving_low), money(one.saving_high)
+def _build_term_row(term: Recommendation) -> TermRow:
+    rates, break_even = term.rates, term.rates.break_even
+    low, high = money(term.saving_low), money(term.saving_high)
+    used = NOTHING
+    if term.utilisation is not None:  # in parts per million
+        used = f"{term.utilisation // 10_000}.{term.utilisation // 1_000 % 10} %"
     return TermRow(
         name=count(rates.years, "year"),
-        chips=count(one.chips, "chip") if one.chips else "nothing",
+        chips=count(term.chips, "chip") if term.chips else "nothing",
         price=NOTHING if rates.committed is None else exact(rates.committed),
         pays_from=NOTHING if break_even is None else f"{hours_a_day(break_even)} of a day",
-        used=NOTHING if one.utilisation is None else _percent(one.utilisation),
-        saving=money(one.saving) if one.chips else NOTHING,
-        interval=f"{low} to {high}" if one.chips else "",
-        best=_best(one),
-        unused=money(one.cost_if_unused) if one.chips else NOTHING,
-        reason=sentence(one.reason) if one.reason else "",
+        used=used,
+        saving=money(term.saving) if term.chips else NOTHING,
+        interval=f"{low} to {high}" if term.chips else "",
+        # the number of chips that would have been cheapest, and its range in the draws
+        best=f"{term.best:,} ({term.low:,} to {term.high:,})" if term.best else NOTHING,
+        unused=money(term.cost_if_unused) if term.chips else NOTHING,
+        reason=sentence(term.reason) if term.reason else "",
     )
 
 
-def _best(one: Recommendation) -> str:
-    """What would have been the cheapest, and where it lies in the draws."""
-    if not one.best:
-        return NOTHING
-    return f"{one.best:,} ({one.low:,} to {one.high:,})"
-
-
-def _percent(ppm: int) -> str:
-    return f"{ppm // 10_000}.{ppm // 1_000 % 10} %"
-
-
-def _levels(terms: Sequence[Recommendation], picture: Chart) -> tuple[ChartLevel, ...]:
-    """A line for each number of chips that is recommended, for one term or for both."""
+def _list_levels(terms: Sequence[Recommendation], picture: Chart) -> tuple[ChartLevel, ...]:
+    """A line for each recommended number of chips, for one term or for both."""
     years: dict[int, list[int]] = defaultdict(list)
-    for one in terms:
-        if one.chips:
-            years[one.chips].append(one.rates.years)
+    for term in terms:
+        if term.chips:
+            years[term.chips].append(term.rates.years)
     return tuple(
         ChartLevel(
             y=picture.level(chips),
-            label=f"{chips:,} for {' or '.join(count(one, 'year') for one in some)}",
+            label=f"{chips:,} for {' or '.join(count(number, 'year') for number in some)}",
             kind="both" if len(some) > 1 else f"for-{some[0]}",
         )
         for chips, some in sorted(years.items())
     )
 
 
-def _day(start: int, fewest: int, most: int) -> DayRow:
-    at = _date(start)
-    said = f"{at:%A} {moment(start).date} (UTC): {fewest:,} chips all day, {most:,} at most"
-    return DayRow(f"{at:%a} {moment(start).date}", at.isoformat(), f"{fewest:,}", f"{most:,}", said)
-
-
-def _labels(starts: Sequence[int]) -> tuple[ChartDay, ...]:
-    """Some Mondays, evenly."""
-    mondays = [number for number, start in enumerate(starts) if _date(start).weekday() == 0]
-    mondays = [number for number in mondays if 2 <= number < len(starts) - 2]
+def _label_mondays(starts: Sequence[int]) -> tuple[ChartDay, ...]:
+    """Some Mondays at equal distances, none of them close to an edge of the chart."""
+    dates = list(map(utc_date, starts))
+    mondays = [
+        number
+        for number, day in enumerate(dates)
+        if day.weekday() == 0 and 2 <= number < len(dates) - 2
+    ]
     stride = max(1, -(-len(mondays) // _LABELS))
     return tuple(
-        ChartDay(number, f"{_date(starts[number]).day} {_date(starts[number]):%b}", rank % 2 > 0)
+        ChartDay(number, f"{dates[number].day} {dates[number]:%b}", rank % 2 > 0)
         for rank, number in enumerate(mondays[::stride])
     )
 
 
-def _description(
+def _describe_chart(
     name: str, extremes: Sequence[tuple[int, int]], terms: Sequence[Recommendation]
 ) -> str:
     most = max(high for _, high in extremes)
     said = "; ".join(
-        f"{one.chips:,} chips are recommended for {count(one.rates.years, 'year')}" for one in terms
+        f"{term.chips:,} chips are recommended for {count(term.rates.years, 'year')}"
+        for term in terms
     )
     return (
         f"Columns, one for each of {len(extremes)} UTC days: chips of {name} on demand, at most"
         f" {most:,} at once. {said}."
     )
-
-
-def _date(seconds: int) -> date:
-    return datetime.fromtimestamp(seconds, UTC).date()

@@ -1,4 +1,4 @@
-"""The page of bills that were held against the ledger: a headline, and where they disagree."""
+"""The page of bills that were compared with the ledger: the totals, and where the two disagree."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from service.domain.reconciliation.invoice import Invoice
 from service.domain.reconciliation.variance import DISAGREEING, Comparison, Seen, Verdict
 
 SHOWN = 100
-"""Comparisons on the page, those that make the most of the variance first."""
+"""The most comparisons on the page, those with the largest variance first."""
 
 BILLS = 12
-"""Bills that can be chosen."""
+"""The most bills that a visitor can choose from."""
 
 COVERED = 12
-"""Nodes of a commitment on the page, those with the most covered hours."""
+"""The most nodes of a commitment on the page, those with the most covered hours."""
 
 UNKNOWN = "not known"
 
@@ -56,7 +56,7 @@ _SEEN = {
 
 @dataclass(frozen=True, slots=True)
 class BillChoice:
-    """One bill that can be looked at."""
+    """One bill that a visitor can choose."""
 
     id: str
     name: str
@@ -65,7 +65,7 @@ class BillChoice:
 
 @dataclass(frozen=True, slots=True)
 class SumRow:
-    """Comparisons that have something in common, in words; `key` names it in the address."""
+    """The sum of some comparisons, in words; `key` names it in the address."""
 
     key: str
     name: str
@@ -78,7 +78,7 @@ class SumRow:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
-    """One comparison in words. `node_id` is empty where there is no node to look at."""
+    """One comparison in words. `node_id` is empty if there is no node."""
 
     hour: Moment
     verdict: str
@@ -96,7 +96,7 @@ class ComparisonRow:
 
 @dataclass(frozen=True, slots=True)
 class PartRow:
-    """Rows of an invoice that one thing became of, in the currency of the invoice."""
+    """Rows of an invoice with the same result, in the currency of the invoice."""
 
     name: str
     reason: str
@@ -116,7 +116,7 @@ class InvoiceRow:
 
 @dataclass(frozen=True, slots=True)
 class BilledCoveredRow:
-    """A node that a commitment covered. `node_id` is empty where there is no node to look at."""
+    """A node that a commitment covered. `node_id` is empty if there is no node."""
 
     name: str
     node_id: str
@@ -126,7 +126,7 @@ class BilledCoveredRow:
 
 @dataclass(frozen=True, slots=True)
 class BilledCommitmentRow:
-    """A commitment in words; what the bill does not tell is `not known`."""
+    """A commitment in words. Figures that the bill lacks are `not known`."""
 
     name: str
     story: str
@@ -143,7 +143,7 @@ class BilledCommitmentRow:
 
 @dataclass(frozen=True, slots=True)
 class ReconciledBill:
-    """The bill that is looked at."""
+    """The bill that is shown."""
 
     id: str
     name: str
@@ -171,12 +171,12 @@ class ReconciledBill:
     commitments: tuple[BilledCommitmentRow, ...]
     commitments_reason: str
     others: str
-    """What is not known of commitments, as the bill has rows of other projects; else empty."""
+    """A sentence about usage of commitments by other projects, if the bill has rows of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReconcilePage:
-    """Everything on the page; `found` is None where no bill was ever sent."""
+    """Everything on the page; `found` is None if no bill was ever sent."""
 
     as_of: Moment
     choices: tuple[BillChoice, ...]
@@ -184,7 +184,7 @@ class ReconcilePage:
 
 
 def reconcile_of(services: Services, bill_id: str = "", verdict: str = "") -> ReconcilePage:
-    """The page of one bill, the newest by default. Raises NotFound for one that is not there."""
+    """The page of one bill, the newest by default. Raises NotFound for an unknown bill."""
     service = services.reconciliations
     outcomes = service.all(BILLS)
     chosen = service.outcome(bill_id) if bill_id else next(iter(outcomes), None)
@@ -193,102 +193,107 @@ def reconcile_of(services: Services, bill_id: str = "", verdict: str = "") -> Re
     known = verdict in set(Verdict)
     verdicts = (Verdict(verdict),) if known else DISAGREEING
     lines = service.largest(chosen.bill.id, verdicts, SHOWN) if chosen else ()
-    ids = {one.line.node_id for one in lines}
+    ids = {comparison.line.node_id for comparison in lines}
     covered = chosen.bill.commitments or () if chosen else ()
-    ids |= {node.node_id for one in covered for node in one.nodes[:COVERED]}
+    ids |= {node.node_id for commitment in covered for node in commitment.nodes[:COVERED]}
     names = services.costs.names(ids - {""})
-    shown = [_line(one.line, names) for one in lines]
+    shown = [_build_comparison(comparison.line, names) for comparison in lines]
     return ReconcilePage(
         as_of=moment(services.health.fleet().as_of),
         choices=tuple(
-            BillChoice(one.bill.id, one.bill.name or "unnamed", moment(one.bill.created_at))
-            for one in outcomes
+            BillChoice(
+                outcome.bill.id, outcome.bill.name or "unnamed", moment(outcome.bill.created_at)
+            )
+            for outcome in outcomes
         ),
-        found=_found(
+        found=_build_bill(
             chosen,
             verdicts,
             shown,
             verdict if known else "",
-            tuple(_commitment(one, names) for one in covered),
+            tuple(_build_commitment(commitment, names) for commitment in covered),
         )
         if chosen
         else None,
     )
 
 
-def _found(
+def _build_bill(
     outcome: Reconciliation,
     verdicts: Sequence[Verdict],
     lines: Sequence[ComparisonRow],
     shown: str,
     commitments: tuple[BilledCommitmentRow, ...],
 ) -> ReconciledBill:
-    bill, total = outcome.bill, outcome.headline.total
-    counts, number = bill.counts, sum(outcome.headline.verdicts[one].lines for one in verdicts)
+    bill, headline, total = outcome.bill, outcome.headline, outcome.headline.total
+    counts, number = bill.counts, sum(headline.verdicts[verdict].lines for verdict in verdicts)
     return ReconciledBill(
         id=bill.id,
         name=bill.name or "unnamed",
         start=None if counts.start is None else moment(counts.start),
         end=None if counts.end is None else moment(counts.end),
-        rows=_rows(outcome),
-        apart="; ".join(_apart(kind, one) for kind, one in bill.apart.items()),
+        rows=_describe_rows(outcome),
+        apart="; ".join(_describe_excluded(kind, rows) for kind, rows in bill.apart.items()),
         machines=money(counts.machine_nanos) if counts.machine_entries else "",
-        variance=_signed(total.variance),
+        variance=_format_signed(total.variance),
         percent="" if total.percent is None else f"{total.percent} % of what matched",
-        more=_signed(total.more),
-        less=_signed(total.less),
+        more=_format_signed(total.more),
+        less=_format_signed(total.less),
         matched=money(total.matched),
         net=money(total.net),
         verdicts=tuple(
-            _sum(verdict, name, outcome.headline.verdicts[verdict], _TONES[verdict])
+            _build_sum(verdict, name, headline.verdicts[verdict], _TONES[verdict])
             for verdict, name in VERDICTS.items()
         ),
         skus=tuple(
-            _sum("", " ".join((*filter(None, (key[1], key[2].replace("_", " "))), key[0])), one)
-            for key, one in outcome.headline.skus.items()
+            _build_sum(
+                "", " ".join((*filter(None, (generation, model.replace("_", " "))), sku)), tally
+            )
+            for (sku, generation, model), tally in headline.skus.items()
         ),
-        projects=tuple(_sum("", key, one) for key, one in outcome.headline.projects.items()),
+        projects=tuple(_build_sum("", name, tally) for name, tally in headline.projects.items()),
         shown=shown,
         lines=tuple(lines),
         left_out=max(0, number - len(lines)),
         credits=sentence(total.explanation) if total.credits else "",
         joined=tuple(
-            f"{count(one.rows, 'row')} of {one.name or 'a file without a name'}, of which"
-            f" {one.again:,} are in both and count once"
-            for one in bill.joined
+            f"{count(other.rows, 'row')} of {other.name or 'a file without a name'},"
+            f" of which {other.again:,} are in both and count once"
+            for other in bill.joined
         ),
         joined_into=bill.joined_into,
-        invoices=tuple(map(_invoice, bill.invoices)),
+        invoices=tuple(map(_build_invoice, bill.invoices)),
         commitments=commitments,
         commitments_reason=sentence(why) if (why := why_no_commitments(bill)) else "",
-        others=_others(bill) if commitments else "",
+        others=_describe_others(bill) if commitments else "",
     )
 
 
-def _others(bill: Bill) -> str:
+def _describe_others(bill: Bill) -> str:
     parts = [part for invoice in bill.invoices for part in invoice.parts]
     rows = sum(part.rows for part in parts if part.name == SkipReason.OTHER_PROJECT)
     if not rows:
         return ""
     return (
-        f"The bill has {count(rows, 'row')} of other projects. What these used of a commitment is"
-        " not known here, and counts as unused."
+        f"The bill has {count(rows, 'row')} of other projects. What these used of a"
+        " commitment is not known here, and counts as unused."
     )
 
 
-def _commitment(one: BilledCommitment, names: Mapping[str, str]) -> BilledCommitmentRow:
-    nodes, term = one.nodes[:COVERED], count(one.term, "year") if one.term else "term not known"
-    left, shown = sum(node.nodes for node in one.nodes[COVERED:]), _parts_of_fee(one)
+def _build_commitment(billed: BilledCommitment, names: Mapping[str, str]) -> BilledCommitmentRow:
+    term = count(billed.term, "year") if billed.term else "term not known"
+    nodes, left = billed.nodes[:COVERED], sum(node.nodes for node in billed.nodes[COVERED:])
+    used, unused, *parts = _split_fee(billed)
     return BilledCommitmentRow(
-        name=f"{one.generation} in {one.region}, {term}, {one.month}",
-        story=_story(one),
-        reasons=tuple(map(sentence, one.reasons)),
-        fee=_or_unknown(one.fee),
-        used=shown[0],
-        unused=shown[1],
-        utilisation=_percent(one.utilisation),
-        coverage=_percent(one.coverage),
-        saving=UNKNOWN if one.saving is None else _signed(one.saving),
+        name=f"{billed.generation} in {billed.region}, {term}, {billed.month}",
+        story=_describe_hours(billed),
+        reasons=tuple(map(sentence, billed.reasons)),
+        fee=UNKNOWN if billed.fee is None else money(billed.fee),
+        used=used,
+        unused=unused,
+        utilisation=_format_percent(billed.utilisation),
+        coverage=_format_percent(billed.coverage),
+        saving=UNKNOWN if billed.saving is None else _format_signed(billed.saving),
         nodes=tuple(
             BilledCoveredRow(
                 name=node.resource.rstrip("/").rpartition("/")[2]
@@ -298,67 +303,65 @@ def _commitment(one: BilledCommitment, names: Mapping[str, str]) -> BilledCommit
                 hours=chip_hours(node.covered),
                 amortised=part,
             )
-            for node, part in zip(nodes, shown[2:], strict=False)
+            for node, part in zip(nodes, parts, strict=False)
         ),
         left_out=count(left, "node") if left else "",
     )
 
 
-def _parts_of_fee(one: BilledCommitment) -> list[str]:
-    """The used part, the unused one, and those of the nodes, so that what is shown adds up."""
-    amounts = [node.amortised for node in one.nodes]
-    if one.fee is None or one.unused is None or None in amounts:
+def _split_fee(billed: BilledCommitment) -> list[str]:
+    """The used part, the unused part, and the parts of the nodes, rounded so that they add up."""
+    amounts = [node.amortised for node in billed.nodes]
+    if billed.fee is None or billed.unused is None or None in amounts:
         return [UNKNOWN] * (2 + len(amounts))
-    places = places_for(one.fee)
+    places = places_for(billed.fee)
     known = [amount or 0 for amount in amounts]
-    *nodes, unused = in_units([*known, one.unused], unit_for(places))
+    *nodes, unused = in_units([*known, billed.unused], unit_for(places))
     return [spelled(units, places) for units in (sum(nodes), unused, *nodes)]
 
 
-def _story(one: BilledCommitment) -> str:
+def _describe_hours(billed: BilledCommitment) -> str:
     """The hours in one sentence."""
-    committed = UNKNOWN if one.committed is None else chip_hours(one.committed)
-    covered = UNKNOWN if one.covered is None else chip_hours(one.covered)
-    eligible = UNKNOWN if one.eligible is None else chip_hours(one.eligible)
+    committed, covered, eligible = (
+        UNKNOWN if chip_seconds is None else chip_hours(chip_seconds)
+        for chip_seconds in (billed.committed, billed.covered, billed.eligible)
+    )
     at_list = ""
-    if one.list_cost:
-        at_list = f" At list price the covered hours cost {money(one.list_cost)}."
+    if billed.list_cost:
+        at_list = f" At list price the covered hours cost {money(billed.list_cost)}."
     return (
         f"Committed chip-hours: {committed}. Covered: {covered}, of {eligible} that could be."
         f"{at_list}"
     )
 
 
-def _or_unknown(nanos: int | None) -> str:
-    return UNKNOWN if nanos is None else money(nanos)
-
-
-def _percent(said: str | None) -> str:
-    """`88.8889` as 88.9 %."""
+def _format_percent(said: str | None) -> str:
+    """A percentage such as `88.8889`, to one decimal: `88.9 %`."""
     return UNKNOWN if said is None else f"{Decimal(said):.1f} %"
 
 
-def _apart(kind: str, one: ApartRows) -> str:
-    """What was set apart, in dollars, or in the currency of rows that have no conversion rate."""
-    amount = money(one.cost)
-    if one.local and not one.cost:
-        amount = ", ".join(_local(text, currency) for currency, text in one.local.items())
-    reason = f" ({one.reason})" if one.reason else ""
+def _describe_excluded(kind: str, rows: ApartRows) -> str:
+    """The amount of one kind of excluded rows, in dollars; in their currency if the rows have no
+    conversion rate."""
+    amount = money(rows.cost)
+    if rows.local and not rows.cost:
+        amount = ", ".join(_format_local(text, currency) for currency, text in rows.local.items())
+    reason = f" ({rows.reason})" if rows.reason else ""
     return f"{kind.replace('_', ' ')} {amount}{reason}"
 
 
-def _local(text: str, currency: str) -> str:
+def _format_local(text: str, currency: str) -> str:
     """An amount in any currency: `EUR 8.83`."""
     amount = money(parse_usd(text))
     return amount if currency == CURRENCY else f"{currency} {amount.replace('$', '')}"
 
 
-def _invoice(one: Invoice) -> InvoiceRow:
-    who = f", {one.account}" if one.account else ""
+def _build_invoice(invoice: Invoice) -> InvoiceRow:
+    who = f", {invoice.account}" if invoice.account else ""
     return InvoiceRow(
-        name=f"{one.month or 'no month named'}{who}, {one.currency}",
-        amount=_local(one.total.local_total, one.currency),
-        rows=f"{one.total.rows:,}",
+        name=f"{invoice.month or 'no month named'}{who}, {invoice.currency}",
+        amount=_format_local(invoice.total.local_total, invoice.currency),
+        rows=f"{invoice.total.rows:,}",
         parts=tuple(
             PartRow(
                 VERDICTS[Verdict(part.name)]
@@ -366,14 +369,14 @@ def _invoice(one: Invoice) -> InvoiceRow:
                 else part.name.replace("_", " "),
                 sentence(part.reason) if part.reason else "",
                 f"{part.rows:,}",
-                _local(part.local_total, one.currency),
+                _format_local(part.local_total, invoice.currency),
             )
-            for part in one.parts
+            for part in invoice.parts
         ),
     )
 
 
-def _rows(outcome: Reconciliation) -> str:
+def _describe_rows(outcome: Reconciliation) -> str:
     bill = outcome.bill
     ignored = bill.counts.other_projects + bill.counts.not_tpu
     return (
@@ -382,7 +385,7 @@ def _rows(outcome: Reconciliation) -> str:
     )
 
 
-def _sum(key: str, name: str, tally: BillTally, tone: str = "") -> SumRow:
+def _build_sum(key: str, name: str, tally: BillTally, tone: str = "") -> SumRow:
     return SumRow(
         key=key,
         name=name,
@@ -390,13 +393,13 @@ def _sum(key: str, name: str, tally: BillTally, tone: str = "") -> SumRow:
         hours=f"{tally.lines:,}",
         billed=money(tally.billed),
         charged=money(tally.charged),
-        variance=_signed(tally.variance),
+        variance=_format_signed(tally.variance),
     )
 
 
-def _line(line: Comparison, names: Mapping[str, str]) -> ComparisonRow:
-    """A comparison; what the bill has no name for is called as we do."""
-    words = " ".join(one for one in (line.generation, line.model.replace("_", " ")) if one)
+def _build_comparison(line: Comparison, names: Mapping[str, str]) -> ComparisonRow:
+    """A comparison in words. Our names stand in for those that the bill lacks."""
+    words = " ".join(part for part in (line.generation, line.model.replace("_", " ")) if part)
     seconds = line.billed_chip_seconds
     apart = None if seconds is None else seconds - line.charged_chip_seconds
     longer = (
@@ -414,12 +417,12 @@ def _line(line: Comparison, names: Mapping[str, str]) -> ComparisonRow:
         project=line.project,
         billed=money(line.billed),
         charged=money(line.charged),
-        variance=_signed(line.variance),
+        variance=_format_signed(line.variance),
         seen=_SEEN[line.seen],
         reason=sentence(line.reason + longer) if line.reason else "",
     )
 
 
-def _signed(nanos: int) -> str:
-    """An amount with its sign, as differences are told."""
+def _format_signed(nanos: int) -> str:
+    """An amount with its sign, for differences."""
     return f"+{money(nanos)}" if nanos > 0 else money(nanos)

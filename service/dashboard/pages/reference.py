@@ -1,4 +1,4 @@
-"""The API reference: the OpenAPI document of the app, as pages for people."""
+"""The API reference: pages for people, made from the OpenAPI document of the app."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ PATH = "/docs"
 _LOCAL = "http://127.0.0.1:8080"
 _JSON = "application/json"
 _UNSAID = "Successful Response"
-"""What FastAPI says of an answer of which the route says nothing."""
+"""FastAPI's description of an answer that the route does not describe."""
 
 _LONGEST_PATTERN = 40
-"""Longer patterns say less to people than the description of the field."""
+"""The first length of a pattern that is not shown: the field's description is clearer to people."""
 
 _LONGEST_LINE = 72
-"""Characters of a body that a sample shows on one line."""
+"""The most characters of a body that a sample shows on one line."""
 
 _MOST_VALUES = 16
-"""Values of an enumeration that are listed beside the type."""
+"""The most values of an enumeration that are listed beside the type."""
 
 _MARKDOWN = MarkdownIt("commonmark", {"html": False})
 
 
 @dataclass(frozen=True, slots=True)
 class TypePiece:
-    """Part of the name of a type; `object` is the object that it links to, if it is one."""
+    """Part of the name of a type; `object` is the name of the object that it links to, if any."""
 
     text: str
     object: str = ""
@@ -68,7 +68,7 @@ class Object:
 
 @dataclass(frozen=True, slots=True)
 class ProblemEntry:
-    """A kind of problem, with the address that says what to do next."""
+    """A kind of problem, with the address of the section that says what to do next."""
 
     status: str
     slug: str
@@ -78,7 +78,7 @@ class ProblemEntry:
 
 @dataclass(frozen=True, slots=True)
 class OperationAnswer:
-    """A successful answer. `example` is JSON, or empty for other media types."""
+    """A successful answer. `example` is JSON, empty for other media types."""
 
     status: str
     text: str
@@ -89,7 +89,7 @@ class OperationAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ApiOperation:
-    """One method of one path. `problems` are those that not every operation can answer."""
+    """One method of one path. `problems` are those that only some operations can answer."""
 
     id: str
     method: str
@@ -115,7 +115,7 @@ class OperationGroup:
 
     @property
     def address(self) -> str:
-        """Where the group is shown."""
+        """The address of the group's page."""
         return f"{PATH}/{self.name}"
 
     @property
@@ -125,13 +125,26 @@ class OperationGroup:
 
     @property
     def sections(self) -> Sequence[Section]:
-        """What a search looks through."""
-        return [*map(_searched_operation, self.operations), *map(_searched_object, self.objects)]
+        """The texts that a search looks through: one section for each operation and object."""
+        found = []
+        for operation in self.operations:
+            fields = [*operation.parameters, *(operation.body.fields if operation.body else ())]
+            words = [
+                f"{operation.method} {operation.path}.",
+                operation.text.striptags(),
+                *map(_describe_field, fields),
+            ]
+            text = " ".join(filter(None, words))
+            found.append(Section(operation.id, operation.title, 2, text))
+        for thing in self.objects:
+            words = [thing.text.striptags(), *map(_describe_field, thing.fields)]
+            found.append(Section(thing.name, thing.name, 2, " ".join(filter(None, words))))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class ReferencePage:
-    """What a visitor sees: the contents, a group, or what was found."""
+    """Everything on the page: the contents, a group, or the search results."""
 
     reference: Reference
     group: OperationGroup | None = None
@@ -148,11 +161,14 @@ class Reference:
         self._schemas: Mapping[str, Schema] = components.get("schemas", {})
         self._sampler = Sampler(self._schemas)
         self.text = markdown(document.get("info", {}).get("description", ""))
-        self._problem_of = {
-            key: _problem(example["value"])
-            for key, example in components.get("examples", {}).items()
-        }
-        self.groups = tuple(map(self._group, document.get("tags", ())))
+        self._problem_of: dict[str, ProblemEntry] = {}
+        for key, example in components.get("examples", {}).items():
+            problem = example["value"]
+            slug = problem["type"].rpartition(":")[2]
+            self._problem_of[key] = ProblemEntry(
+                str(problem["status"]), slug, problem["title"], problem["help"]
+            )
+        self.groups = tuple(map(self._build_group, document.get("tags", ())))
 
     @property
     def problems(self) -> tuple[ProblemEntry, ...]:
@@ -175,109 +191,116 @@ class Reference:
     @cached_property
     def common(self) -> tuple[ProblemEntry, ...]:
         """The problems that every operation can answer."""
-        answered = [self._problem_keys(one) for one in self._operations()]
+        answered = [
+            self._problem_keys(operation)
+            for methods in self._document.get("paths", {}).values()
+            for operation in methods.values()
+        ]
         shared = set.intersection(*answered) if answered else set()
-        return _by_status(one for key, one in self._problem_of.items() if key in shared)
+        return _by_status(problem for key, problem in self._problem_of.items() if key in shared)
 
-    def _operations(self) -> Iterator[Mapping[str, Any]]:
-        for methods in self._document.get("paths", {}).values():
-            yield from methods.values()
-
-    def _group(self, tag: Mapping[str, str]) -> OperationGroup:
+    def _build_group(self, tag: Mapping[str, str]) -> OperationGroup:
         found = [
             (path, method, operation)
             for path, methods in self._document["paths"].items()
             for method, operation in methods.items()
             if operation["tags"] == [tag["name"]]
         ]
-        sent = self._reached([operation.get("requestBody") for _, _, operation in found])
-        names = sent | self._reached([operation for _, _, operation in found])
+        sent = self._reachable_names([operation.get("requestBody") for _, _, operation in found])
+        names = sent | self._reachable_names([operation for _, _, operation in found])
         return OperationGroup(
             tag["name"],
             markdown(tag.get("description", "")),
-            tuple(self._operation(*one) for one in found),
-            tuple(self._object(name, is_sent=name in sent) for name in sorted(names)),
+            tuple(self._build_operation(*parts) for parts in found),
+            tuple(self._build_object(name, is_sent=name in sent) for name in sorted(names)),
         )
 
-    def _reached(self, part: Any) -> set[str]:
+    def _reachable_names(self, part: Any) -> set[str]:
         """The names of the objects that the part refers to, directly or through others."""
-        found, waiting = set[str](), list(_references(part))
+        found, waiting = set[str](), list(_referenced_names(part))
         while waiting:
             name = waiting.pop()
             if name not in found and name in self._schemas and name != "Problem":
                 found.add(name)
-                waiting += _references(self._schemas[name])
+                waiting += _referenced_names(self._schemas[name])
         return {name for name in found if "properties" in self._schemas[name]}
 
-    def _operation(self, path: str, method: str, operation: Mapping[str, Any]) -> ApiOperation:
-        body, note = self._body(operation)
+    def _build_operation(
+        self, path: str, method: str, operation: Mapping[str, Any]
+    ) -> ApiOperation:
+        body, note = self._find_body(operation)
         keys = self._problem_keys(operation)
-        problems = [one for key, one in self._problem_of.items() if key in keys]
+        problems = [problem for key, problem in self._problem_of.items() if key in keys]
         return ApiOperation(
             id=operation["operationId"],
             method=method.upper(),
             path=path,
             title=operation["summary"],
             text=markdown(operation.get("description", "")),
-            parameters=tuple(map(self._parameter, operation.get("parameters", ()))),
+            parameters=tuple(
+                self._build_field(
+                    parameter["name"],
+                    {"description": parameter.get("description", ""), **parameter["schema"]},
+                    is_required=parameter.get("required", False),
+                    where=parameter["in"],
+                )
+                for parameter in operation.get("parameters", ())
+            ),
             body=body,
             body_note=note,
-            answers=tuple(self._answers(operation)),
-            problems=_by_status(one for one in problems if one not in self.common),
-            curl=self._curl(path, method.upper(), operation),
+            answers=tuple(self._list_answers(operation)),
+            problems=_by_status(problem for problem in problems if problem not in self.common),
+            curl=self._build_curl(path, method.upper(), operation),
         )
 
-    def _body(self, operation: Mapping[str, Any]) -> tuple[Object | None, str]:
-        """The object that the body is, and what else there is to know of the body."""
+    def _find_body(self, operation: Mapping[str, Any]) -> tuple[Object | None, str]:
+        """The object that a request body is, and a note about the body. None for a request without
+        a body, and for a file."""
         request = operation.get("requestBody")
         if request is None:
             return None, ""
         ((media_type, content),) = request["content"].items()
         note = "" if request.get("required") else "The body may be left out."
-        references = list(_references(content["schema"]))
+        references = list(_referenced_names(content["schema"]))
         if not references:
             return None, f"The body is a file, sent as {media_type}."
-        return self._object(references[0], is_sent=True), note
+        return self._build_object(references[0], is_sent=True), note
 
-    def _object(self, name: str, *, is_sent: bool) -> Object:
-        """`is_sent` says that callers send it; of an answer, every field is there."""
+    def _build_object(self, name: str, *, is_sent: bool) -> Object:
+        """The object of a schema. `is_sent` is True if callers send it; of an answer, every field
+        is there."""
         schema = self._schemas[name]
         required = schema.get("required", ()) if is_sent else ()
         fields = schema.get("properties", {}).items()
         return Object(
             name,
             markdown(schema.get("description", "")),
-            tuple(self._field(key, one, is_required=key in required) for key, one in fields),
+            tuple(
+                self._build_field(key, field, is_required=key in required) for key, field in fields
+            ),
         )
 
-    def _parameter(self, parameter: Mapping[str, Any]) -> Field:
-        described = {"description": parameter.get("description", ""), **parameter["schema"]}
-        return self._field(
-            parameter["name"],
-            described,
-            is_required=parameter.get("required", False),
-            where=parameter["in"],
-        )
-
-    def _field(self, name: str, schema: Schema, *, is_required: bool, where: str = "") -> Field:
+    def _build_field(
+        self, name: str, schema: Schema, *, is_required: bool, where: str = ""
+    ) -> Field:
         default = schema.get("default")
         return Field(
             name,
-            tuple(self._type(schema)),
+            tuple(self._type_pieces(schema)),
             is_required,
-            tuple(self._limits(schema)),
+            tuple(self._describe_limits(schema)),
             "" if default in (None, "", [], {}) else json.dumps(default),
             markdown(schema.get("description", "")),
             where,
         )
 
-    def _type(self, schema: Schema) -> Iterator[TypePiece]:
+    def _type_pieces(self, schema: Schema) -> Iterator[TypePiece]:
         if "anyOf" in schema:
-            choices = sorted(schema["anyOf"], key=lambda one: one.get("type") == "null")
+            choices = sorted(schema["anyOf"], key=lambda choice: choice.get("type") == "null")
             for number, choice in enumerate(choices):
                 if number:
                     yield TypePiece(" or ")
-                yield from self._type(choice)
+                yield from self._type_pieces(choice)
         elif "$ref" in schema:
             target = self._schemas[named(schema)]
             is_object = "properties" in target
@@ -286,42 +309,43 @@ class Reference:
             )
         elif schema.get("type") == "array":
             yield TypePiece("list of ")
-            yield from self._type(schema["items"])
+            yield from self._type_pieces(schema["items"])
         elif isinstance(schema.get("additionalProperties"), Mapping):
             yield TypePiece("map of string to ")
-            yield from self._type(schema["additionalProperties"])
+            yield from self._type_pieces(schema["additionalProperties"])
         else:
             yield TypePiece(str(schema.get("type", "any")))
 
-    def _limits(self, schema: Schema) -> Iterator[str]:
-        """What a value has to be, in words."""
+    def _describe_limits(self, schema: Schema) -> Iterator[str]:
+        """The limits of a value, in words."""
         for choice in schema.get("anyOf", ()):
-            yield from self._limits(choice)
+            yield from self._describe_limits(choice)
         if "$ref" in schema:
-            yield from self._limits({"enum": self._schemas[named(schema)].get("enum", ())})
+            yield from self._describe_limits({"enum": self._schemas[named(schema)].get("enum", ())})
         if values := schema.get("enum", ()):
-            shown = [json.dumps(one) if one == "" else str(one) for one in values]
+            shown = [json.dumps(value) if value == "" else str(value) for value in values]
             more = len(shown) - _MOST_VALUES
             yield ", ".join(shown[:_MOST_VALUES]) + (f" and {more} more" if more > 0 else "")
         yield from limits_of(schema)
         if schema.get("type") == "array":
             values = schema["items"]
-            yield from (
-                self._limits(values) if "$ref" in values else map(_of_each, self._limits(values))
-            )
+            for limit in self._describe_limits(values):
+                # "each" tells a bound of the elements from one of the list.
+                is_bound = "$ref" not in values and limit.startswith("at ")
+                yield f"each {limit}" if is_bound else limit
 
-    def _answers(self, operation: Mapping[str, Any]) -> Iterator[OperationAnswer]:
+    def _list_answers(self, operation: Mapping[str, Any]) -> Iterator[OperationAnswer]:
         for status, answer in operation["responses"].items():
             if status >= "400":  # "default" as well
                 continue
             contents = answer.get("content", {})
             schema = contents.get(_JSON, {}).get("schema")
-            example = "" if schema is None else _pretty(self._sampler.sample(schema))
+            example = "" if schema is None else _pretty_json(self._sampler.sample(schema))
             yield OperationAnswer(
                 status,
                 answer["description"].removeprefix(_UNSAID),
                 tuple(contents),
-                () if schema is None else tuple(self._type(schema)),
+                () if schema is None else tuple(self._type_pieces(schema)),
                 example,
             )
 
@@ -334,106 +358,80 @@ class Reference:
             for key in content.get("examples", ())
         }
 
-    def _curl(self, path: str, method: str, operation: Mapping[str, Any]) -> str:
+    def _build_curl(self, path: str, method: str, operation: Mapping[str, Any]) -> str:
         """A command that sends the request. Capitals in the address are to be replaced."""
         address = _LOCAL + re.sub(r"{(\w+)}", lambda found: found[1].upper(), path)
         wanted = [
-            (one["name"], self._sampler.sample(one["schema"], one["name"]))
-            for one in operation.get("parameters", ())
-            if one["in"] == "query" and one.get("required")
+            (parameter["name"], self._sampler.sample(parameter["schema"], parameter["name"]))
+            for parameter in operation.get("parameters", ())
+            if parameter["in"] == "query" and parameter.get("required")
         ]
         if wanted:
             address += f"?{urlencode(wanted, quote_via=quote)}"
-        content = operation.get("requestBody", {}).get("content", {})
-        lines = list(_data(content))
+        lines = []
+        for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
+            lines.append(f"-H 'Content-Type: {media_type}'")
+            if "example" in content:
+                body = json.dumps(content["example"])
+                if len(body) > _LONGEST_LINE:
+                    body = _pretty_json(content["example"])
+                lines.append(f"-d {shell_quote(body)}")
+            else:
+                lines.append("--data-binary @bill.csv")
         is_plain = method == ("POST" if lines else "GET")
         how = "" if is_plain else f"-X {method} "
         return " \\\n  ".join([f"curl {how}{shell_quote(address)}", *lines])
 
 
-def _data(content: Mapping[str, Any]) -> Iterator[str]:
-    """The arguments of curl that send a body."""
-    for media_type, one in content.items():
-        yield f"-H 'Content-Type: {media_type}'"
-        yield f"-d {_quoted(one['example'])}" if "example" in one else "--data-binary @bill.csv"
-
-
-def _quoted(body: Any) -> str:
-    """A body for the shell, on one line if it is short."""
-    line = json.dumps(body)
-    return shell_quote(line if len(line) <= _LONGEST_LINE else _pretty(body))
-
-
-def _pretty(value: Any) -> str:
+def _pretty_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
-
-
-def _of_each(limit: str) -> str:
-    """A limit of what a list holds, told from one of the list."""
-    return f"each {limit}" if limit.startswith("at ") else limit
 
 
 def limits_of(schema: Schema) -> Iterator[str]:
     """The bounds of a number, a text or a list, in words."""
     unit = {"string": " characters", "array": " items"}.get(str(schema.get("type")), "")
     names = ("minLength", "minItems", "minimum"), ("maxLength", "maxItems", "maximum")
-    least, most = (next((schema[one] for one in some if one in schema), None) for some in names)
+    least, most = (next((schema[name] for name in some if name in schema), None) for some in names)
     if least is not None and most is not None:
-        yield f"{_number(least)} to {_number(most)}{unit}"
+        yield f"{_format_bound(least)} to {_format_bound(most)}{unit}"
     elif least is not None:
-        yield f"at least {_number(least)}{unit}"
+        yield f"at least {_format_bound(least)}{unit}"
     elif most is not None:
-        yield f"at most {_number(most)}{unit}"
+        yield f"at most {_format_bound(most)}{unit}"
     if "exclusiveMinimum" in schema:
-        yield f"more than {_number(schema['exclusiveMinimum'])}"
+        yield f"more than {_format_bound(schema['exclusiveMinimum'])}"
     if "format" in schema:
         yield str(schema["format"])
     if len(pattern := schema.get("pattern", "")) in range(1, _LONGEST_PATTERN):
         yield f"matches {pattern}"
 
 
-def _number(value: float) -> str:
-    """A bound of a schema, which pydantic writes as a fraction at times."""
+def _format_bound(value: float) -> str:
+    """A bound as a whole number if it is one; pydantic writes some bounds as fractions."""
     return str(int(value)) if value == int(value) else str(value)
 
 
 def _by_status(problems: Iterable[ProblemEntry]) -> tuple[ProblemEntry, ...]:
-    return tuple(sorted(problems, key=lambda one: one.status))
+    return tuple(sorted(problems, key=lambda problem: problem.status))
 
 
-def _problem(document: Mapping[str, Any]) -> ProblemEntry:
-    slug = document["type"].rpartition(":")[2]
-    return ProblemEntry(str(document["status"]), slug, document["title"], document["help"])
-
-
-def _references(part: Any) -> Iterator[str]:
+def _referenced_names(part: Any) -> Iterator[str]:
     """The names of the schemas that a part of the document refers to."""
     if isinstance(part, Mapping):
         if "$ref" in part and "/schemas/" in part["$ref"]:
             yield named(part)
         for value in part.values():
-            yield from _references(value)
+            yield from _referenced_names(value)
     elif isinstance(part, Sequence) and not isinstance(part, str):
         for value in part:
-            yield from _references(value)
+            yield from _referenced_names(value)
 
 
-def _searched_operation(one: ApiOperation) -> Section:
-    fields = [*one.parameters, *(one.body.fields if one.body else ())]
-    words = [f"{one.method} {one.path}.", one.text.striptags(), *map(_words, fields)]
-    return Section(one.id, one.title, 2, " ".join(filter(None, words)))
-
-
-def _searched_object(one: Object) -> Section:
-    words = [one.text.striptags(), *map(_words, one.fields)]
-    return Section(one.name, one.name, 2, " ".join(filter(None, words)))
-
-
-def _words(field: Field) -> str:
+def _describe_field(field: Field) -> str:
     said = field.text.striptags()
     return f"{field.name}: {said}" if said else f"{field.name}."
 
 
 def markdown(text: str) -> Markup:
-    """A description of the document as HTML. Raw HTML in it stays text."""
+    """A description in the document as HTML. Raw HTML in the description stays text."""
     return Markup(_MARKDOWN.render(text))  # noqa: S704 - raw HTML is escaped

@@ -1,11 +1,11 @@
-"""The page of one reservation: its figures, the sum in words, who used it, and what is posted."""
+"""The page of one reservation: its figures, its worked sums, its nodes, and its unused lines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.application.pricing.reservations import NodeUse, ReservationStatus
+from service.application.pricing.reservations import ReservationStatus
 from service.application.services import Services
 from service.dashboard.kit.amounts import ExactAmount, amount_of, chip_hours, places_of
 from service.dashboard.kit.figures import Fact, Moment, count, exact, moment
@@ -21,12 +21,12 @@ from service.domain.metering.reservation import ReservationState
 from service.domain.money import half_even
 
 LINES_SHOWN = 12
-"""Half a day of hours; its ledger has a page of its own."""
+"""The most lines on the page, half a day of hours; the ledger has its own page."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserRow:
-    """What one node used of it; no address where that was nobody."""
+    """The part of a reservation that one node used, or that was unused, which has no address."""
 
     name: str
     href: str
@@ -39,7 +39,7 @@ class UserRow:
 
 @dataclass(frozen=True, slots=True)
 class ReservationSummary:
-    """Everything on the page. `used` are the nodes and what nobody used; both come to `total`."""
+    """Everything on the page. `users` and `nobody`, the unused part, add up to `total`."""
 
     one: ReservationRow
     sums: tuple[str, ...]
@@ -56,70 +56,60 @@ class ReservationSummary:
 
 
 def reservation_of(services: Services, reservation_id: str) -> ReservationSummary:
-    """The page as of now; raises NotFound."""
+    """The page as of now. Raises NotFound."""
     shown = services.reservations.get(reservation_id)
-    one = row_of(shown)
+    row = row_of(shown)
     used = services.reservations.used(reservation_id)
     lines = unused_lines_of(services, reservation_id)
     hidden, newest = lines[:-LINES_SHOWN], lines[-LINES_SHOWN:]
     decimals = places_of(line.amount_nanos for line in lines)
-    places = places_of((each.cost for each in used), (shown.cost, shown.unused))
-    whole = shown.chip_seconds
+    places = places_of((node.cost for node in used), (shown.cost, shown.unused))
+
+    def build_row(
+        name: str, chips: str, chip_seconds: int, cost: int, href: str = "", lines: str = ""
+    ) -> UserRow:
+        part = share(chip_seconds, shown.chip_seconds)
+        amount = amount_of(cost, places)
+        return UserRow(name, href, lines, chips, chip_hours(chip_seconds), part, amount)
+
+    users = []
+    for node in used:
+        href = home_of_node(node.node_id)
+        users.append(
+            build_row(
+                node.name, f"{node.chips:,}", node.chip_seconds, node.cost, href, f"{href}/ledger"
+            )
+        )
+    ledger = f"{row.href}/ledger" if lines else ""
     return ReservationSummary(
-        one=one,
-        sums=tuple(_sums(shown, len(used))),
-        users=tuple(_user(each, whole, places) for each in used),
-        nobody=UserRow(
-            name="nobody",
-            href="",
-            lines=f"{one.href}/ledger" if lines else "",
-            chips="",
-            chip_hours=chip_hours(shown.unused_chip_seconds),
-            share=share(shown.unused_chip_seconds, whole),
-            cost=amount_of(shown.unused, places),
-        ),
-        total=UserRow(
-            name="Total",
-            href="",
-            lines="",
-            chips=f"{shown.reservation.chips:,}",
-            chip_hours=chip_hours(whole),
-            share=share(whole, whole),
-            cost=amount_of(shown.cost, places),
-        ),
+        one=row,
+        sums=tuple(_describe_sums(shown, len(used))),
+        users=tuple(users),
+        nobody=build_row("nobody", "", shown.unused_chip_seconds, shown.unused, lines=ledger),
+        total=build_row("Total", f"{shown.reservation.chips:,}", shown.chip_seconds, shown.cost),
         lines=tuple(
             LedgerRow(
-                row_of_line(line, 0, decimals), amount_of(line.amount_nanos, decimals), one.whose
+                row_of_line(line, 0, decimals), amount_of(line.amount_nanos, decimals), row.whose
             )
             for line in reversed(newest)
         ),
         earlier=len(hidden),
         earlier_amount=amount_of(sum(line.amount_nanos for line in hidden), decimals),
-        facts=tuple(_facts(shown)),
+        facts=tuple(_list_facts(shown)),
         labels=tuple(sorted(shown.reservation.labels.items())),
-        json=f"/v1{one.href}",
+        json=f"/v1{row.href}",
         as_of=moment(shown.as_of),
     )
 
 
-def _user(used: NodeUse, whole: int, places: int) -> UserRow:
-    href = home_of_node(used.node_id)
-    return UserRow(
-        name=used.name,
-        href=href,
-        lines=f"{href}/ledger",
-        chips=f"{used.chips:,}",
-        chip_hours=chip_hours(used.chip_seconds),
-        share=share(used.chip_seconds, whole),
-        cost=amount_of(used.cost, places),
-    )
-
-
-def _sums(shown: ReservationStatus, nodes: int) -> Iterator[str]:
-    """What it comes to, in sentences that can be checked by hand."""
-    one = shown.reservation
-    ahead = "" if shown.whole is None else _product(shown, one.chips * (one.end - one.start))
-    match one.state(shown.as_of):
+def _describe_sums(shown: ReservationStatus, nodes: int) -> Iterator[str]:
+    """The cost in sentences that can be checked by hand."""
+    reservation = shown.reservation
+    ahead = ""
+    if shown.whole is not None:
+        seconds = reservation.end - reservation.start
+        ahead = _describe_product(shown, reservation.chips * seconds)
+    match reservation.state(shown.as_of):
         case ReservationState.WITHDRAWN:
             yield "It charges nothing. Its earlier charges are credited, and nothing was erased."
         case ReservationState.PLANNED:
@@ -136,7 +126,7 @@ def _sums(shown: ReservationStatus, nodes: int) -> Iterator[str]:
 def _so_far(shown: ReservationStatus, nodes: int, begins: str) -> Iterator[str]:
     if not shown.chip_seconds:
         return
-    yield f"{begins} {_product(shown, shown.chip_seconds)} = {exact(shown.cost)}."
+    yield f"{begins} {_describe_product(shown, shown.chip_seconds)} = {exact(shown.cost)}."
     used = shown.cost - shown.unused
     if nodes:
         who = f"{count(nodes, 'node')} {'is' if nodes == 1 else 'are'} charged for"
@@ -145,10 +135,10 @@ def _so_far(shown: ReservationStatus, nodes: int, begins: str) -> Iterator[str]:
         yield "No node used any of it."
 
 
-def _product(shown: ReservationStatus, chip_seconds: int) -> str:
-    """The sum as it is made of chips, seconds and the price, where that was one price."""
-    one = shown.reservation
-    base = f"{count(one.chips, 'chip')} {TIMES} {chip_seconds // one.chips:,} s"
+def _describe_product(shown: ReservationStatus, chip_seconds: int) -> str:
+    """The product of chips, seconds and price; without the price if there was more than one."""
+    reservation = shown.reservation
+    base = f"{count(reservation.chips, 'chip')} {TIMES} {chip_seconds // reservation.chips:,} s"
     amount = shown.cost if chip_seconds == shown.chip_seconds else shown.whole
     rate = None if shown.price is None else shown.price.per_chip_hour
     if rate is None or amount is None or half_even(chip_seconds * rate, HOUR) != amount:
@@ -156,27 +146,29 @@ def _product(shown: ReservationStatus, chip_seconds: int) -> str:
     return f"{base} {TIMES} {exact(rate)} a chip-hour \N{DIVISION SIGN} 3,600"
 
 
-def _facts(shown: ReservationStatus) -> Iterator[Fact]:
-    one, price = shown.reservation, shown.price
-    yield Fact("Name at Google", one.name)
-    yield Fact("Hardware", f"{count(one.chips, 'chip')} of {one.generation}")
-    yield Fact("Zone", one.zone)
-    yield Fact("Project", one.project)
-    yield _at("Begins", one.start)
-    yield _at("Ends", one.end)
+def _list_facts(shown: ReservationStatus) -> Iterator[Fact]:
+    reservation, price = shown.reservation, shown.price
+    yield Fact("Name at Google", reservation.name)
+    yield Fact("Hardware", f"{count(reservation.chips, 'chip')} of {reservation.generation}")
+    yield Fact("Zone", reservation.zone)
+    yield Fact("Project", reservation.project)
+    yield _time_fact("Begins", reservation.start)
+    yield _time_fact("Ends", reservation.end)
     if price is not None:
-        at = min(max(shown.as_of, one.start), one.end - 1)
+        at = min(max(shown.as_of, reservation.start), reservation.end - 1)
         source = f"{exact(price.per_chip_hour)} a chip-hour: {price.source}"
         yield Fact("Price", source, href=address_of(price, at))
     yield from (
-        Fact(name, text) for name, text in (("Owner", one.owner), ("Team", one.team)) if text
+        Fact(name, text)
+        for name, text in (("Owner", reservation.owner), ("Team", reservation.team))
+        if text
     )
-    yield _at("Recorded", one.recorded_at, f" by {one.recorded_by}")
-    if one.withdrawn_at is not None:
-        yield _at("Withdrawn", one.withdrawn_at, f": {one.reason}")
-    yield Fact("Id", one.id)
+    yield _time_fact("Recorded", reservation.recorded_at, f" by {reservation.recorded_by}")
+    if reservation.withdrawn_at is not None:
+        yield _time_fact("Withdrawn", reservation.withdrawn_at, f": {reservation.reason}")
+    yield Fact("Id", reservation.id)
 
 
-def _at(name: str, seconds: int, more: str = "") -> Fact:
+def _time_fact(name: str, seconds: int, more: str = "") -> Fact:
     at = moment(seconds)
     return Fact(name, f"{at.full}{more}", at)

@@ -1,4 +1,4 @@
-"""The page of what was bought by the calendar: how far each has come, and how much was used."""
+"""The page of calendar-mode reservations: how far each has come, and how much of it is used."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from service.dashboard.pages.spend_chart import share
 from service.domain.metering.reservation import ReservationState
 
 SHOWN = 100
-"""Reservations on the page; the command line lists all."""
+"""The most reservations on the page; the command line lists all."""
 
 WIDTH = 1_000
-"""Units that a bar is drawn in: all of it is the whole period of every chip."""
+"""Units of a bar: its whole width is the whole period of every chip."""
 
 _ORDER = tuple(ReservationState[name] for name in ("RUNNING", "PLANNED", "OVER", "WITHDRAWN"))
 
 
 @dataclass(frozen=True, slots=True)
 class ReservationBar:
-    """What was paid so far, and the part of it that nodes used, in parts of WIDTH; `now` is where
-    the period has come to."""
+    """The paid part so far, and the part of it that nodes used, in parts of WIDTH; `now` is the
+    position of the current time in the period."""
 
     paid: int
     used: int
@@ -33,8 +33,8 @@ class ReservationBar:
 
 @dataclass(frozen=True, slots=True)
 class ReservationRow:
-    """One reservation in words; `tone` is the sign for how it stands. Empty where there is nothing
-    to say; `bar` is None for a record that was withdrawn."""
+    """One reservation in words; empty texts have nothing to say. `tone` is the sign for the state.
+    `bar` is None for a withdrawn record."""
 
     id: str
     href: str
@@ -71,8 +71,11 @@ class ReservationsPage:
 
 
 def reservations_of(services: Services) -> ReservationsPage:
-    """The page as of now: what runs, what is to come, what is over, and what was a mistake."""
-    found = sorted(services.reservations.all(), key=_place)
+    """The page as of now: running reservations first, then planned, past and withdrawn ones."""
+    found = sorted(
+        services.reservations.all(),
+        key=lambda shown: _ORDER.index(shown.reservation.state(shown.as_of)),
+    )
     return ReservationsPage(
         rows=tuple(map(row_of, found[:SHOWN])),
         left_out=max(0, len(found) - SHOWN),
@@ -80,100 +83,91 @@ def reservations_of(services: Services) -> ReservationsPage:
     )
 
 
-def _place(shown: ReservationStatus) -> int:
-    return _ORDER.index(shown.reservation.state(shown.as_of))
-
-
 def row_of(shown: ReservationStatus) -> ReservationRow:
-    """A reservation in words."""
-    one = shown.reservation
-    tone, verdict = _verdict(shown)
-    used_seconds = shown.chip_seconds - shown.unused_chip_seconds
+    """The row of a reservation."""
+    reservation = shown.reservation
+    tone, verdict = _describe_state(shown)
+    chips = count(reservation.chips, f"{reservation.generation} chip")
+    used_share = share(shown.chip_seconds - shown.unused_chip_seconds, shown.chip_seconds)
     bar = bar_of(shown)
+    bar_words = ""
+    if bar is not None:
+        bar_words = f"{share(bar.now, WIDTH) or 'nothing'} of the period has passed"
+        if shown.chip_seconds:
+            bar_words += f"; {used_share or 'nothing'} of that was used"
     return ReservationRow(
-        id=one.id,
-        href=home_of_reservation(one.id),
-        name=one.name,
-        what=f"{count(one.chips, one.generation + ' chip')} in {one.zone}",
-        whose=", ".join(name for name in (one.team, one.owner) if name),
-        project=one.project,
+        id=reservation.id,
+        href=home_of_reservation(reservation.id),
+        name=reservation.name,
+        what=f"{chips} in {reservation.zone}",
+        whose=", ".join(name for name in (reservation.team, reservation.owner) if name),
+        project=reservation.project,
         tone=tone,
         verdict=verdict,
-        start=moment(one.start),
-        end=moment(one.end),
-        lasts=duration(one.end - one.start),
+        start=moment(reservation.start),
+        end=moment(reservation.end),
+        lasts=duration(reservation.end - reservation.start),
         price="" if shown.price is None else exact(shown.price.per_chip_hour),
-        cost=_known(shown, shown.cost),
-        used=_known(shown, shown.cost - shown.unused),
-        used_share=share(used_seconds, shown.chip_seconds),
-        unused=_known(shown, shown.unused),
+        cost=_format_known(shown, shown.cost),
+        used=_format_known(shown, shown.cost - shown.unused),
+        used_share=used_share,
+        unused=_format_known(shown, shown.unused),
         unused_share=share(shown.unused_chip_seconds, shown.chip_seconds),
         whole=NOT_KNOWN if shown.whole is None else money(shown.whole),
         bar=bar,
-        bar_words="" if bar is None else _bar_words(bar, shown),
-        reason=one.reason,
-        withdrawn=None if one.withdrawn_at is None else moment(one.withdrawn_at),
-        doubts=tuple(_doubts(shown)),
+        bar_words=bar_words,
+        reason=reservation.reason,
+        withdrawn=None if reservation.withdrawn_at is None else moment(reservation.withdrawn_at),
+        doubts=tuple(_list_doubts(shown)),
     )
 
 
 def bar_of(shown: ReservationStatus) -> ReservationBar | None:
-    """The bar in whole units, so that what is used is never more than what has gone by."""
-    one = shown.reservation
-    if one.withdrawn_at is not None:
+    """The bar in whole units; its used part never exceeds its paid part. None for a withdrawn
+    record."""
+    reservation = shown.reservation
+    if reservation.withdrawn_at is not None:
         return None
-    lasts = one.end - one.start
-    gone = min(max(shown.as_of - one.start, 0), lasts)
-    paid = shown.chip_seconds * WIDTH // (lasts * one.chips)
-    used = (shown.chip_seconds - shown.unused_chip_seconds) * WIDTH // (lasts * one.chips)
+    lasts = reservation.end - reservation.start
+    gone = min(max(shown.as_of - reservation.start, 0), lasts)
+    paid = shown.chip_seconds * WIDTH // (lasts * reservation.chips)
+    used = (shown.chip_seconds - shown.unused_chip_seconds) * WIDTH // (lasts * reservation.chips)
     return ReservationBar(paid, min(max(used, 0), paid), gone * WIDTH // lasts)
 
 
-def _bar_words(bar: ReservationBar, shown: ReservationStatus) -> str:
-    """What the bar shows, for those who do not see it."""
-    gone = f"{share(bar.now, WIDTH) or 'nothing'} of the period has passed"
-    if not shown.chip_seconds:
-        return gone
-    used = shown.chip_seconds - shown.unused_chip_seconds
-    return f"{gone}; {share(used, shown.chip_seconds) or 'nothing'} of that was used"
-
-
-def _known(shown: ReservationStatus, nanos: int) -> str:
-    """An amount so far; not nothing where nobody knows the price of any of it."""
+def _format_known(shown: ReservationStatus, nanos: int) -> str:
+    """An amount so far; `not known` if no price is known for any of the time."""
     unknown = shown.unpriced_seconds > 0 and shown.chip_seconds == 0
     return NOT_KNOWN if unknown else money(nanos)
 
 
-def _verdict(shown: ReservationStatus) -> tuple[str, str]:
-    """The sign and the words for how it stands."""
-    one, now = shown.reservation, shown.as_of
-    match one.state(now):
+def _describe_state(shown: ReservationStatus) -> tuple[str, str]:
+    """The sign and the words for the state of a reservation."""
+    reservation, now = shown.reservation, shown.as_of
+    match reservation.state(now):
         case ReservationState.PLANNED:
-            return "coming", f"begins in {duration(one.start - now)}"
+            return "coming", f"begins in {duration(reservation.start - now)}"
         case ReservationState.RUNNING:
-            tone = "trouble" if shown.price is None or _overused(shown) else "up"
-            return tone, f"running, {duration(one.end - now)} left"
+            is_overused = shown.unused_chip_seconds < 0
+            tone = "trouble" if shown.price is None or is_overused else "up"
+            return tone, f"running, {duration(reservation.end - now)} left"
         case ReservationState.OVER:
-            return "still", f"over for {duration(now - one.end)}"
+            return "still", f"over for {duration(now - reservation.end)}"
         case ReservationState.WITHDRAWN:
             return "still", "withdrawn"
 
 
-def _overused(shown: ReservationStatus) -> bool:
-    return shown.unused_chip_seconds < 0
-
-
-def _doubts(shown: ReservationStatus) -> list[str]:
-    """What may be wrong with the record or the figures, in sentences."""
+def _list_doubts(shown: ReservationStatus) -> list[str]:
+    """Sentences about what may be wrong with the record or the figures."""
     found = []
     if shown.unpriced_seconds:
         found.append(
-            f"No price is known for {duration(shown.unpriced_seconds)} of it. Its cost is in no"
-            " figure here."
+            f"No price is known for {duration(shown.unpriced_seconds)} of it. Its cost is"
+            " in no figure here."
         )
     elif shown.price is None and shown.reservation.withdrawn_at is None:
         found.append("The price is unknown; its cost is in no figure until you add one.")
-    if _overused(shown):
+    if shown.unused_chip_seconds < 0:
         found.append(
             "Nodes used more chips than were bought: the record is wrong, or the nodes ran"
             " elsewhere."

@@ -1,4 +1,5 @@
-"""The pages of months: what each comes to, line by line, and whether that may still change."""
+"""The pages of months: the amount of each, line by line, and whether the amount may still
+change."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from service.application.services import Services
 from service.dashboard.kit.amounts import ExactAmount, amount_of, chip_hours, places_of
 from service.dashboard.kit.cost_query import CostsAsked, month_window
 from service.dashboard.kit.figures import Moment, exact, moment
+from service.dashboard.pages.ledger import payer_of
 from service.dashboard.pages.prices import address_of
 from service.domain.billing_period import GRACE, BillingMonth, PeriodState, period_named
 from service.domain.catalog.zones import region_of
@@ -22,12 +24,12 @@ from service.store.statements import StatementLine
 _TONES = {PeriodState.OPEN: "coming", PeriodState.PROVISIONAL: "going", PeriodState.CLOSED: "up"}
 
 PriceOf = Callable[[str, str, str, int], Sequence[Price]]
-"""Prices in force for a generation, a model and a region at a second."""
+"""Reads the prices in force for a generation, a model and a region at a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class MonthRow:
-    """One month in words; `vm_hours` is empty where there were none."""
+    """One month in words; `vm_hours` is empty if there were none."""
 
     name: str
     state: str
@@ -48,7 +50,7 @@ class StatementsPage:
 
 @dataclass(frozen=True, slots=True)
 class StatementRow:
-    """One line in words; `costs` is where one sees which nodes it is made of."""
+    """One line in words; `costs` is the address of the costs by node."""
 
     who: str
     what: str
@@ -80,14 +82,15 @@ class StatementPage:
 def statements_of(services: Services) -> StatementsPage:
     """Every month since the first charge, the latest first."""
     months = services.statements.months()
-    places = places_of(one.amount for one in months)
+    places = places_of(month.amount for month in months)
     return StatementsPage(
-        tuple(_month(one, places) for one in months), moment(services.health.fleet().as_of)
+        tuple(_build_month_row(month, places) for month in months),
+        moment(services.health.fleet().as_of),
     )
 
 
 def statement_of(services: Services, name: str) -> StatementPage:
-    """One month; raises Rejected where the name is that of none."""
+    """The page of one month. Raises Rejected if `name` is not a month."""
     found, now = services.statements.statement(name), services.health.fleet().as_of
     period, lines = found.month.period, found.lines
     places = places_of((line.amount for line in lines), (found.month.amount,))
@@ -96,10 +99,10 @@ def statement_of(services: Services, name: str) -> StatementPage:
     def in_force(generation: str, model: str, region: str, at: int) -> Sequence[Price]:
         return services.prices.in_force(PriceQuery(at, generation, model, region))
 
-    rows = [(line, _line(line, period, now, places, in_force)) for line in lines]
+    rows = [(line, _build_statement_row(line, period, now, places, in_force)) for line in lines]
     corrected = sum(line.amount for line in lines if line.corrects)
     return StatementPage(
-        month=_month(found.month, places),
+        month=_build_month_row(found.month, places),
         start=moment(period.start),
         end=moment(period.end),
         own=tuple(row for line, row in rows if not line.corrects),
@@ -110,20 +113,20 @@ def statement_of(services: Services, name: str) -> StatementPage:
     )
 
 
-def _month(month: MonthToDate, places: int) -> MonthRow:
+def _build_month_row(month: MonthToDate, places: int) -> MonthRow:
     return MonthRow(
         name=month.period.name,
         state=month.state,
         tone=_TONES[month.state],
-        means=_meaning(month),
+        means=_describe_state(month),
         amount=amount_of(month.amount, places),
         chip_hours=chip_hours(month.chip_seconds),
         vm_hours=chip_hours(month.vm_seconds) if month.vm_seconds else "",
     )
 
 
-def _meaning(month: MonthToDate) -> str:
-    """What may still become of its sum, in a sentence."""
+def _describe_state(month: MonthToDate) -> str:
+    """A sentence about how the sum of a month may still change."""
     closes = moment(month.period.end + GRACE).full
     match month.state:
         case PeriodState.OPEN:
@@ -137,7 +140,7 @@ def _meaning(month: MonthToDate) -> str:
             )
 
 
-def _line(
+def _build_statement_row(
     line: StatementLine, period: BillingMonth, now: int, places: int, in_force: PriceOf
 ) -> StatementRow:
     used = period_named(line.corrects) if line.corrects else period
@@ -155,13 +158,13 @@ def _line(
         only=tuple(condition_of(name, value) for name, value in conditions),
     )
     return StatementRow(
-        who=", ".join(name for name in (line.team, line.owner) if name) or "no team or owner",
-        what=f"{line.accelerator_type}, {line.model}" + _reservation(line),
+        who=payer_of(line.team, line.owner),
+        what=f"{line.accelerator_type}, {line.model}" + _describe_reservation(line),
         zone=line.zone,
         project=line.project,
         corrects=line.corrects,
         price=exact(line.price) + (" an hour" if line.is_vm else ""),
-        price_address=_price_address(line, used, now, in_force),
+        price_address=_find_price_address(line, used, now, in_force),
         listed="" if line.list_price in (None, line.price) else exact(line.list_price or 0),
         chip_hours=f"{chip_hours(line.vm_seconds)} of the VM"
         if line.is_vm
@@ -171,8 +174,8 @@ def _line(
     )
 
 
-def _reservation(line: StatementLine) -> str:
-    """The one that it was taken from, or that nobody used."""
+def _describe_reservation(line: StatementLine) -> str:
+    """The name of the reservation that a line belongs to, as its used or its unused part."""
     match line.reservation_status:
         case "":
             return ""
@@ -182,10 +185,13 @@ def _reservation(line: StatementLine) -> str:
             return f", unused of {line.reservation}"
 
 
-def _price_address(line: StatementLine, used: BillingMonth, now: int, in_force: PriceOf) -> str:
-    """Where the price of a line stands: as of the last second of the month, or of its first where
-    it changed in between; empty where it was another one still. In a reservation it is its own, or
-    else what was entered for reserved capacity."""
+def _find_price_address(
+    line: StatementLine, used: BillingMonth, now: int, in_force: PriceOf
+) -> str:
+    """The address of a line's price in the price list: as of the last second of the month, or of
+    its first if the price changed in between. Empty if neither is the price of the line. A line of
+    a reservation has the reservation's price, or else the price that was entered for reserved
+    capacity."""
     region = region_of(line.zone)
     for at in (max(used.start, min(now, used.end - 1)), used.start):
         for model in (CALENDAR, line.model) if line.reservation else (line.model,):
