@@ -38,15 +38,14 @@ def images_of(raw: object, what: str) -> dict[str, ImageSettings]:
     for name, settings in mapping(raw, what).items():
         given = mapping(settings, f"the image {name}")
         known_only(given, [field.name for field in fields(ImageSettings)], "key of an image")
-        seconds = given.get("pull_seconds")
-        found[name] = ImageSettings(
-            pull_seconds=None
-            if seconds is None
-            else number(seconds, "pull_seconds", 0, MAX_SECONDS),
-            pull_fails=_parse_text(given, "pull_fails"),
-            times=whole(given.get("times", 0), "times"),
-            digest=_parse_digest(given),
-        )
+        value = given.get("pull_seconds")
+        seconds = None if value is None else number(value, "pull_seconds", 0, MAX_SECONDS)
+        fails = _parse_text(given, "pull_fails")
+        times = whole(given.get("times", 0), "times")
+        digest = _parse_text(given, "digest")
+        if digest is not None and DIGEST.fullmatch(digest) is None:
+            raise refusal("digest must be sha256: and 64 hexadecimal digits")
+        found[name] = ImageSettings(seconds, fails, times, digest)
     return found
 
 
@@ -54,11 +53,4 @@ def _parse_text(given: Mapping[str, object], key: str) -> str | None:
     value = given.get(key)
     if value is not None and (not isinstance(value, str) or len(value) > MAX_TEXT):
         raise refusal(f"{key} must be a text of at most {MAX_TEXT} characters")
-    return value
-
-
-def _parse_digest(given: Mapping[str, object]) -> str | None:
-    value = _parse_text(given, "digest")
-    if value is not None and DIGEST.fullmatch(value) is None:
-        raise refusal("digest must be sha256: and 64 hexadecimal digits")
     return value

@@ -102,24 +102,20 @@ def patched_registry(registry: Registry, patch: object) -> Registry:
     if "down" in changes:
         registry = replace(registry, down=flag(changes["down"], "down"))
     if "images" in changes:
-        images = mapping(changes["images"], "images")
-        registry = replace(
-            registry, images={name: _parse_image(raw) for name, raw in images.items()}
-        )
+        images: dict[str, RegistryImage] = {}
+        for name, raw in mapping(changes["images"], "images").items():
+            order = mapping(raw, "an image")
+            known_only(order, [field.name for field in fields(RegistryImage)], "image")
+            status = order.get("status", "ok")
+            if status not in STATUSES:
+                raise refusal(f"status must be one of {', '.join(STATUSES)}")
+            platforms = texts(order.get("platforms", list(BOTH)), "platforms")
+            if not platforms or not all(map(PLATFORM.fullmatch, platforms)):
+                raise refusal("platforms must be a list such as ['linux/arm64']")
+            seconds = number(order.get("seconds", 0), "seconds", 0, MAX_SECONDS)
+            images[name] = RegistryImage(str(status), seconds, platforms)
+        registry = replace(registry, images=images)
     return registry
-
-
-def _parse_image(raw: object) -> RegistryImage:
-    order = mapping(raw, "an image")
-    known_only(order, [field.name for field in fields(RegistryImage)], "image")
-    status = order.get("status", "ok")
-    if status not in STATUSES:
-        raise refusal(f"status must be one of {', '.join(STATUSES)}")
-    platforms = texts(order.get("platforms", list(BOTH)), "platforms")
-    if not platforms or not all(map(PLATFORM.fullmatch, platforms)):
-        raise refusal("platforms must be a list such as ['linux/arm64']")
-    seconds = number(order.get("seconds", 0), "seconds", 0, MAX_SECONDS)
-    return RegistryImage(str(status), seconds, platforms)
 
 
 def _build_index(name: str, platforms: tuple[str, ...]) -> bytes:

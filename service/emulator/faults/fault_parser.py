@@ -19,10 +19,17 @@ def fault_of(order: object, rpcs: tuple[str, ...], fault_id: int, now: float) ->
     order = mapping(order, "a fault")
     known = [field.name for field in fields(Fault) if field.name not in SET_BY_US]
     known_only(order, known, "fault key")
-    action = _parse_action(order.get("action"))
+    try:
+        action = Action(str(order.get("action")))
+    except ValueError:
+        known_actions = ", ".join(Action)
+        raise refusal(f"unknown action {order.get('action')!r}; known: {known_actions}") from None
+    rpc, fitting = order.get("rpc"), calls_for(action, rpcs)
+    if rpc not in fitting:
+        raise refusal(f"unknown rpc {rpc!r} for {action}; known: {', '.join(fitting)}")
     return Fault(
         id=fault_id,
-        rpc=_parse_rpc(order.get("rpc"), action, rpcs),
+        rpc=str(rpc),
         action=action,
         match=_parse_match(order.get("match", {})),
         code=_parse_code(order.get("code", DEFAULT_CODES.get(action, Code.INTERNAL))),
@@ -37,20 +44,6 @@ def fault_of(order: object, rpcs: tuple[str, ...], fault_id: int, now: float) ->
         for_seconds=_parse_seconds(order, "for_seconds"),
         since=now,
     )
-
-
-def _parse_action(raw: object) -> Action:
-    try:
-        return Action(str(raw))
-    except ValueError:
-        raise refusal(f"unknown action {raw!r}; known: {', '.join(Action)}") from None
-
-
-def _parse_rpc(raw: object, action: Action, rpcs: tuple[str, ...]) -> str:
-    fitting = calls_for(action, rpcs)
-    if raw not in fitting:
-        raise refusal(f"unknown rpc {raw!r} for {action}; known: {', '.join(fitting)}")
-    return str(raw)
 
 
 def _parse_match(raw: object) -> dict[str, tuple[str, ...]]:

@@ -40,7 +40,13 @@ class ControlChannel:
                 self._describe_pull(worker, str(request.query_params.get("name", "")))
             )
         if (request.method, path) == ("POST", "/_emulator/activity"):
-            self._note_activity(worker, parse_body(await request.body()))
+            changes = parse_body(await request.body())
+            if not isinstance(changes, Mapping):
+                raise ApiError(Code.INVALID_ARGUMENT, "the body must be a JSON object")
+            checked = {key: activity.check(key, value) for key, value in changes.items()}
+            now = self.world.settle()
+            if worker.record.state == "READY":
+                activity.note(worker.record, now, checked, worker.number)
             return json_response({})
         raise ApiError(Code.NOT_FOUND, f"{request.method} {path} is not known here")
 
@@ -54,11 +60,3 @@ class ControlChannel:
         key = worker.uid, worker.number, name
         self._pulls[key] += 1
         return settings.told() if not settings.times or self._pulls[key] <= settings.times else {}
-
-    def _note_activity(self, worker: Worker, changes: object) -> None:
-        if not isinstance(changes, Mapping):
-            raise ApiError(Code.INVALID_ARGUMENT, "the body must be a JSON object")
-        checked = {key: activity.check(key, value) for key, value in changes.items()}
-        now = self.world.settle()
-        if worker.record.state == "READY":
-            activity.note(worker.record, now, checked, worker.number)

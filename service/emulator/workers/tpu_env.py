@@ -23,17 +23,12 @@ def endpoints(worker: Worker) -> str:
 
 def text(worker: Worker) -> str:
     """Return the attribute `tpu-env`: lines of `KEY: 'value'`, as on a real TPU VM."""
-    values = _list_values(worker)
-    return "".join(f"{key}: '{values[key]}'\n" for key in sorted(values))
-
-
-def _list_values(worker: Worker) -> dict[str, object]:
     record, accelerator = worker.record, worker.record.accelerator
     host = HOST_SHAPES[worker.chips]
     hosts = [side // chips for side, chips in zip(_parse_sides(accelerator), host, strict=True)]
     config = Node.DESCRIPTOR.fields_by_name["accelerator_config"].message_type
     types = config.fields_by_name["type_"].enum_type.values_by_number
-    return {
+    values: dict[str, object] = {
         "ACCELERATOR_TYPE": accelerator.name,
         "ALT": "false",
         "CHIPS_PER_HOST_BOUNDS": _format_bounds(host),
@@ -59,6 +54,7 @@ def _list_values(worker: Worker) -> dict[str, object]:
         "WRAP": _format_wrap(accelerator),
         "ZONE": record.place.zone,
     }
+    return "".join(f"{key}: '{values[key]}'\n" for key in sorted(values))
 
 
 def _parse_sides(accelerator: Accelerator) -> tuple[int, int, int]:

@@ -54,7 +54,12 @@ FILTERS: dict[str, Matches] = {
 
 def ps(store: Store, args: list[str]) -> int:
     options, _ = parse(args, PS_OPTIONS)
-    filters = [_parse_filter(text) for text in options.get("filter", [])]
+    filters = []
+    for text in options.get("filter", []):
+        key, _, value = text.partition("=")
+        if key not in FILTERS:
+            raise ContainerRefused(f"invalid filter '{key}'")
+        filters.append((key, value))
     asks_state = any(key in {"status", "exited"} for key, _ in filters)
     every = is_set(options, "all") or is_set(options, "latest") or "last" in options or asks_state
     found = [
@@ -155,13 +160,6 @@ def _write_entries(entries: Iterable[ContainerLogEntry], view: View) -> None:
     if wrote:
         sys.stdout.buffer.flush()
         sys.stderr.buffer.flush()
-
-
-def _parse_filter(text: str) -> tuple[str, str]:
-    key, _, value = text.partition("=")
-    if key not in FILTERS:
-        raise ContainerRefused(f"invalid filter '{key}'")
-    return key, value
 
 
 def _write_lines(lines: list[str]) -> None:
