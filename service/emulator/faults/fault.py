@@ -1,4 +1,4 @@
-"""A fault: which call goes wrong, how, when and how often."""
+"""A fault: the calls that it hits, its effect, its time and its number of uses."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Played:
     def _notice_preemption(
         self, record: NodeRecord, at: float, seconds: float, workers: Collection[int]
     ) -> None:
-        """Give some workers of a node a preemption notice, and let the others fail.
+        """Send a preemption notice to some workers of a node, and let the others fail.
 
         All programs of the node's attempts fail within `seconds`: on its workers without a notice,
         and on the other slices.

@@ -49,7 +49,7 @@ def sampler(path: str, spot: Spot) -> Sample:
 
 
 def _sample_duty_cycle(spot: Spot) -> Sample:
-    """An accelerator that never started has no duty cycle; its value is not 0."""
+    """The duty cycle; None (not 0) for an accelerator that never started."""
     course = spot.course("duty_cycle")
     return lambda at: course.mean(at - PERIOD, at)
 
