@@ -1,4 +1,4 @@
-"""Container registries in the emulated world: every image exists unless told otherwise."""
+"""Emulated container registries. Every image exists, unless the configuration denies it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INDEX = "application/vnd.oci.image.index.v1+json"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 BOTH = ("linux/amd64", "linux/arm64")
 PARTS = {"amd64only": ("linux/amd64",), "arm64only": ("linux/arm64",)}
-"""Parts of a name or tag that say for which platforms the image is."""
+"""The platforms of an image, by a part of its name or tag."""
 STATUSES = ("ok", "missing", "denied", "slow")
 PLATFORM = re.compile(r"[a-z0-9]{1,32}/[a-z0-9]{1,32}")
 MAX_SECONDS = 3600.0
@@ -24,7 +24,7 @@ MAX_SIZE = 10**9
 
 @dataclass(frozen=True)
 class RegistryImage:
-    """What a configuration may say of one image."""
+    """Configured settings of one image."""
 
     status: str = "ok"
     seconds: float = 0.0
@@ -34,7 +34,7 @@ class RegistryImage:
 
 @dataclass(frozen=True)
 class Registry:
-    """What a configuration may say of registries: images by `host/repository:tag`."""
+    """Configured settings of all registries: images by `host/repository:tag`."""
 
     images: Mapping[str, RegistryImage] = field(default_factory=dict)
     down: bool = False
@@ -42,7 +42,7 @@ class Registry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """An answer of a registry, to be sent after a delay in real seconds."""
+    """Response of a registry, to be sent after a delay in real seconds."""
 
     status: int
     body: bytes
@@ -52,7 +52,7 @@ class Manifest:
 
 
 def image_of(registry: Registry, name: str, tag: str) -> RegistryImage:
-    """What is known of an image: by the configuration, else by the parts of its name and tag."""
+    """Return the settings of an image: configured, else from the parts of its name and tag."""
     configured = registry.images.get(f"{name}:{tag}", registry.images.get(name))
     if configured is not None:
         return configured
@@ -62,32 +62,32 @@ def image_of(registry: Registry, name: str, tag: str) -> RegistryImage:
     if "denied" in parts:
         return RegistryImage("denied")
     return RegistryImage(
-        platforms=next((only for part, only in PARTS.items() if part in parts), BOTH)
+        platforms=next((platforms for part, platforms in PARTS.items() if part in parts), BOTH)
     )
 
 
 class Shelf:
-    """Finds manifests by tag, and again by the digest under which a tag was shown."""
+    """Manifests by tag, and by each digest that a tag was served with."""
 
     def __init__(self) -> None:
         self._tags: dict[tuple[str, str], str] = {}
 
     def manifest(self, registry: Registry, name: str, reference: str) -> Manifest:
-        """Answer a request for a manifest; `name` begins with the host of the registry.
+        """Return the response to a manifest request; `name` begins with the registry's host.
 
-        An image has the same digest each time. A digest that no tag was shown with is not known.
+        An image has the same digest each time. A digest is unknown until a tag was served with it.
         """
         if registry.down:
-            return _error(503, "UNAVAILABLE", "the registry is down")
+            return _build_error(503, "UNAVAILABLE", "the registry is down")
         tag = self._tags.get((name, reference), "") if ":" in reference else reference
         image = image_of(registry, name, tag)
         delay = image.seconds if image.status == "slow" else 0.0
         if image.status == "denied":
-            return _error(403, "DENIED", "requested access to the resource is denied")
-        body = _index(f"{name}:{tag}", image.platforms)
+            return _build_error(403, "DENIED", "requested access to the resource is denied")
+        body = _build_index(f"{name}:{tag}", image.platforms)
         digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
         if image.status == "missing" or not tag or (":" in reference and digest != reference):
-            return _error(404, "MANIFEST_UNKNOWN", "manifest unknown")
+            return _build_error(404, "MANIFEST_UNKNOWN", "manifest unknown")
         self._tags[name, digest] = tag
         return Manifest(200, body, INDEX, digest, delay)
 
@@ -96,31 +96,29 @@ class Shelf:
 
 
 def patched_registry(registry: Registry, patch: object) -> Registry:
-    """Apply a JSON merge of known keys; raises ApiError that names what is wrong."""
+    """Return the registry with a JSON merge of known keys. Raises ApiError."""
     changes = mapping(patch, "registry")
-    known_only(changes, [each.name for each in fields(Registry)], "registry")
+    known_only(changes, [field.name for field in fields(Registry)], "registry")
     if "down" in changes:
         registry = replace(registry, down=flag(changes["down"], "down"))
     if "images" in changes:
-        images = mapping(changes["images"], "images")
-        registry = replace(registry, images={name: _image(raw) for name, raw in images.items()})
+        images: dict[str, RegistryImage] = {}
+        for name, raw in mapping(changes["images"], "images").items():
+            order = mapping(raw, "an image")
+            known_only(order, [field.name for field in fields(RegistryImage)], "image")
+            status = order.get("status", "ok")
+            if status not in STATUSES:
+                raise refusal(f"status must be one of {', '.join(STATUSES)}")
+            platforms = texts(order.get("platforms", list(BOTH)), "platforms")
+            if not platforms or not all(map(PLATFORM.fullmatch, platforms)):
+                raise refusal("platforms must be a list such as ['linux/arm64']")
+            seconds = number(order.get("seconds", 0), "seconds", 0, MAX_SECONDS)
+            images[name] = RegistryImage(str(status), seconds, platforms)
+        registry = replace(registry, images=images)
     return registry
 
 
-def _image(raw: object) -> RegistryImage:
-    order = mapping(raw, "an image")
-    known_only(order, [each.name for each in fields(RegistryImage)], "image")
-    status = order.get("status", "ok")
-    if status not in STATUSES:
-        raise refusal(f"status must be one of {', '.join(STATUSES)}")
-    platforms = texts(order.get("platforms", list(BOTH)), "platforms")
-    if not platforms or not all(map(PLATFORM.fullmatch, platforms)):
-        raise refusal("platforms must be a list such as ['linux/arm64']")
-    seconds = number(order.get("seconds", 0), "seconds", 0, MAX_SECONDS)
-    return RegistryImage(str(status), seconds, platforms)
-
-
-def _index(name: str, platforms: tuple[str, ...]) -> bytes:
+def _build_index(name: str, platforms: tuple[str, ...]) -> bytes:
     manifests = []
     for platform in platforms:
         system, _, architecture = platform.partition("/")
@@ -137,7 +135,7 @@ def _index(name: str, platforms: tuple[str, ...]) -> bytes:
     return json.dumps(index, separators=(",", ":")).encode()
 
 
-def _error(status: int, code: str, message: str) -> Manifest:
-    """Refuse in the words of the OCI distribution specification."""
+def _build_error(status: int, code: str, message: str) -> Manifest:
+    """Return an error response as in the OCI distribution specification."""
     body: dict[str, Any] = {"errors": [{"code": code, "message": message}]}
     return Manifest(status, json.dumps(body).encode())

@@ -1,4 +1,4 @@
-"""A Cloud Storage beside the emulated TPUs: every bucket exists, and forgets with the world."""
+"""An emulated Cloud Storage in memory. Every bucket exists; a reset of the world empties them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from service.emulator.validation import flag, known_only, mapping, refusal
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 MULTI_REGIONS = {"US", "EU", "ASIA"}
 MAX_BYTES = 128 * 1024 * 1024
-"""Of all objects together: they are in memory."""
+"""Size of all objects together, which are in memory."""
 MAX_OBJECTS = 100_000
 MAX_OBJECT_NAME = 1024
-"""Google documents it, in bytes."""
+"""Length in bytes, documented by Google."""
 READ = frozenset({"storage.buckets.get", "storage.objects.get", "storage.objects.list"})
 WRITE = frozenset(
     {"storage.objects.create", "storage.objects.delete", "storage.objects.update"}
@@ -24,7 +24,7 @@ WRITE = frozenset(
 
 @dataclass(frozen=True)
 class BucketSettings:
-    """What the configuration says of a bucket."""
+    """Configured settings of one bucket."""
 
     missing: bool = False
     readable: bool = True
@@ -40,7 +40,7 @@ class BucketSettings:
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """One object of a bucket; a generation is never given twice."""
+    """One object of a bucket; each generation is unique."""
 
     name: str
     content: bytes
@@ -90,7 +90,7 @@ class Storage:
         at: float,
         if_generation: int | None = None,
     ) -> StoredObject:
-        """Write an object; raises Full, or PreconditionFailed if it is of another generation.
+        """Return the written object. Raises Full, or PreconditionFailed for another generation.
 
         The generation of an object that does not exist is 0.
         """
@@ -102,14 +102,14 @@ class Storage:
             raise Full
         self._bytes = size
         self._objects += before is None
-        # As real ones, generations look like microseconds since 1970.
+        # Real generations look like microseconds since 1970, too.
         self._generation = max(self._generation + 1, int(at * 1_000_000))
         made = StoredObject(name, content, content_type, self._generation, at)
         self._buckets.setdefault(bucket, {})[name] = made
         return made
 
     def delete(self, bucket: str, name: str) -> bool:
-        """Drop an object; False if there was none."""
+        """Delete an object; False if there was none."""
         dropped = self._buckets.get(bucket, {}).pop(name, None)
         if dropped is None:
             return False
@@ -118,14 +118,14 @@ class Storage:
         return True
 
     def list_page(self, bucket: str, prefix: str, delimiter: str, after: str, limit: int) -> Page:
-        """List objects by name; those with a delimiter after the prefix are one entry together."""
+        """List objects by name. Names with the same part up to a delimiter share one entry."""
         items: list[StoredObject] = []
         prefixes: list[str] = []
         last = ""
-        for name, each in sorted(self._buckets.get(bucket, {}).items()):
+        for name, stored in sorted(self._buckets.get(bucket, {}).items()):
             if name <= after or not name.startswith(prefix):
                 continue
-            group = _group(name, prefix, delimiter)
+            group = _common_prefix(name, prefix, delimiter)
             if group and (group in prefixes or after.startswith(group)):
                 last = name
                 continue
@@ -135,37 +135,36 @@ class Storage:
             if group:
                 prefixes.append(group)
             else:
-                items.append(each)
+                items.append(stored)
         return Page(tuple(items), tuple(prefixes))
 
 
 def buckets_of(raw: object, what: str) -> dict[str, BucketSettings]:
-    """Check the settings of each bucket; raises ApiError."""
-    return {name: _settings(name, each) for name, each in mapping(raw, what).items()}
+    """Return the checked settings of each bucket by name. Raises ApiError."""
+    found: dict[str, BucketSettings] = {}
+    for name, settings in mapping(raw, what).items():
+        if NAME.fullmatch(name) is None:
+            raise refusal(f"{name!r} is no name of a bucket")
+        given: Mapping[str, object] = mapping(settings, f"the bucket {name}")
+        known_only(given, [field.name for field in fields(BucketSettings)], "key of a bucket")
+        location = given.get("location", "")
+        if not isinstance(location, str) or len(location) > 64:
+            raise refusal("location must be a region, or US, EU or ASIA")
+        found[name] = BucketSettings(
+            missing=flag(given.get("missing", False), "missing"),
+            readable=flag(given.get("readable", True), "readable"),
+            writable=flag(given.get("writable", True), "writable"),
+            location=location.upper(),
+        )
+    return found
 
 
 def location_type(location: str) -> str:
     return "multi-region" if location in MULTI_REGIONS else "region"
 
 
-def _settings(name: str, raw: object) -> BucketSettings:
-    if NAME.fullmatch(name) is None:
-        raise refusal(f"{name!r} is no name of a bucket")
-    given: Mapping[str, object] = mapping(raw, f"the bucket {name}")
-    known_only(given, [each.name for each in fields(BucketSettings)], "key of a bucket")
-    location = given.get("location", "")
-    if not isinstance(location, str) or len(location) > 64:
-        raise refusal("location must be a region, or US, EU or ASIA")
-    return BucketSettings(
-        missing=flag(given.get("missing", False), "missing"),
-        readable=flag(given.get("readable", True), "readable"),
-        writable=flag(given.get("writable", True), "writable"),
-        location=location.upper(),
-    )
-
-
-def _group(name: str, prefix: str, delimiter: str) -> str:
-    """Name what an object is listed under; empty for itself."""
+def _common_prefix(name: str, prefix: str, delimiter: str) -> str:
+    """Return the common prefix that a list shows instead of an object; empty for none."""
     rest = name[len(prefix) :]
     head, found, _ = rest.partition(delimiter) if delimiter else (rest, "", "")
     return f"{prefix}{head}{delimiter}" if found else ""

@@ -1,1 +1,1 @@
-"""Faults on command: which calls go wrong, and how."""
+"""Faults on command: failures and delays of calls."""

@@ -1,4 +1,4 @@
-"""A fault: which call goes wrong, how, when and how often."""
+"""A fault: the calls that it hits, its effect, its time and its number of uses."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ OPERATIONS = (
     "PerformMaintenanceQueuedResource",
 )
 
-# The calls that an action makes sense for; an action not named here fits every call.
+# The calls that an action can hit. An action without an entry can hit every call.
 ONLY_FOR = {
     Action.STOCKOUT: ("CreateNode", "StartNode", "CreateQueuedResource"),
     Action.FAIL_PROVISIONING: ("CreateQueuedResource",),
@@ -74,7 +74,7 @@ DEFAULT_CODES = {Action.LOSE_RESPONSE: Code.UNAVAILABLE}
 
 
 def calls_for(action: Action, rpcs: tuple[str, ...]) -> tuple[str, ...]:
-    """Name the calls that a fault of this action may be put on; `*` is all of them."""
+    """Return the calls that a fault of this action may hit; `*` stands for every call."""
     if action in LISTS_ONLY:
         return tuple(rpc for rpc in rpcs if rpc.startswith("List"))
     return ONLY_FOR.get(action, (*rpcs, "*"))
@@ -82,12 +82,12 @@ def calls_for(action: Action, rpcs: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass
 class Fault:
-    """`times` is what is left of it, -1 for ever; a match value may be a text or several.
+    """A fault with its remaining `times` (-1: unlimited) and the facts that a call must match.
 
-    It is in force for `for_seconds` (0 for ever) from `after_seconds` after it was asked for, and
-    then strikes a fitting call with `probability`. `delay_seconds` is real time for `delay`, the
-    world's for `slow_operation` and for the `stockout` of what is queued, and the age of what is
-    shown for `stale`.
+    The fault starts `after_seconds` after `since`, lasts `for_seconds` (0: without end) and hits a
+    matching call with `probability`. `delay_seconds` is real time for `delay`, world time for
+    `slow_operation` and for the `stockout` of a queued resource, and the age of the data for
+    `stale`.
     """
 
     id: int
@@ -106,10 +106,15 @@ class Fault:
     hits: int = 0
 
     def fits(self, rpc: str, facts: Facts, now: float) -> bool:
+        # A list over all zones (`-`) can miss any zone that the fault names.
+        lists_all_zones = self.action is Action.PARTIAL_LIST and facts.get("zone", "") == "-"
         return (
             self.rpc in {rpc, "*"}
             and self.in_force(now)
-            and all(self._agrees(key, some, facts.get(key, "")) for key, some in self.match.items())
+            and all(
+                facts.get(key, "") in wanted or (lists_all_zones and key == "zone")
+                for key, wanted in self.match.items()
+            )
         )
 
     def in_force(self, now: float) -> bool:
@@ -119,18 +124,13 @@ class Fault:
         ends = self.since + self.after_seconds + self.for_seconds
         return not self.times or (self.for_seconds > 0 and now >= ends)
 
-    def _agrees(self, key: str, wanted: tuple[str, ...], actual: str) -> bool:
-        everywhere = self.action is Action.PARTIAL_LIST and key == "zone" and actual == "-"
-        return everywhere or actual in wanted
-
     def as_dict(self) -> dict[str, Any]:
         return {
             **asdict(self),
             "code": self.code.name,
             "details": list(self.details),
-            "match": _shown(self.match),
+            "match": {
+                key: values[0] if len(values) == 1 else list(values)
+                for key, values in self.match.items()
+            },
         }
-
-
-def _shown(match: Mapping[str, tuple[str, ...]]) -> dict[str, str | list[str]]:
-    return {key: some[0] if len(some) == 1 else list(some) for key, some in match.items()}

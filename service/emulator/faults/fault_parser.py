@@ -1,4 +1,4 @@
-"""Reads the order for a fault, as it comes over the control route or from a scenario."""
+"""Parses the order for a fault, which a control route or a scenario sends."""
 
 from __future__ import annotations
 
@@ -15,78 +15,67 @@ SET_BY_US = {"id", "hits", "since"}
 
 
 def fault_of(order: object, rpcs: tuple[str, ...], fault_id: int, now: float) -> Fault:
-    """Check an order and make the fault of it; raises ApiError that lists what is known."""
+    """Return the fault that an order describes. Raises ApiError, which lists the known values."""
     order = mapping(order, "a fault")
-    known = [each.name for each in fields(Fault) if each.name not in SET_BY_US]
+    known = [field.name for field in fields(Fault) if field.name not in SET_BY_US]
     known_only(order, known, "fault key")
-    action = _action(order.get("action"))
+    try:
+        action = Action(str(order.get("action")))
+    except ValueError:
+        known_actions = ", ".join(Action)
+        raise refusal(f"unknown action {order.get('action')!r}; known: {known_actions}") from None
+    rpc, fitting = order.get("rpc"), calls_for(action, rpcs)
+    if rpc not in fitting:
+        raise refusal(f"unknown rpc {rpc!r} for {action}; known: {', '.join(fitting)}")
     return Fault(
         id=fault_id,
-        rpc=_rpc(order.get("rpc"), action, rpcs),
+        rpc=str(rpc),
         action=action,
-        match=_match(order.get("match", {})),
-        code=_code(order.get("code", DEFAULT_CODES.get(action, Code.INTERNAL))),
-        message=_text(order.get("message", "")),
+        match=_parse_match(order.get("match", {})),
+        code=_parse_code(order.get("code", DEFAULT_CODES.get(action, Code.INTERNAL))),
+        message=_parse_message(order.get("message", "")),
         details=details_of(order.get("details", [])),
-        delay_seconds=_seconds(order, "delay_seconds"),
-        # What has an end of its own does not wear out by itself.
-        times=_times(order.get("times", 0 if "for_seconds" in order else 1)),
-        probability=_share(order.get("probability", 1)),
-        after_seconds=_seconds(order, "after_seconds"),
-        for_seconds=_seconds(order, "for_seconds"),
+        delay_seconds=_parse_seconds(order, "delay_seconds"),
+        # A fault with a duration is not limited to one call by default.
+        times=whole(order.get("times", 0 if "for_seconds" in order else 1), "times", lowest=-1)
+        or -1,
+        probability=_parse_probability(order.get("probability", 1)),
+        after_seconds=_parse_seconds(order, "after_seconds"),
+        for_seconds=_parse_seconds(order, "for_seconds"),
         since=now,
     )
 
 
-def _action(raw: object) -> Action:
-    try:
-        return Action(str(raw))
-    except ValueError:
-        raise refusal(f"unknown action {raw!r}; known: {', '.join(Action)}") from None
-
-
-def _rpc(raw: object, action: Action, rpcs: tuple[str, ...]) -> str:
-    fitting = calls_for(action, rpcs)
-    if raw not in fitting:
-        raise refusal(f"unknown rpc {raw!r} for {action}; known: {', '.join(fitting)}")
-    return str(raw)
-
-
-def _match(raw: object) -> dict[str, tuple[str, ...]]:
+def _parse_match(raw: object) -> dict[str, tuple[str, ...]]:
     match = mapping(raw, "match")
     known_only(match, FACTS, "match key")
-    return {key: _texts(key, value) for key, value in match.items()}
+    found: dict[str, tuple[str, ...]] = {}
+    for key, value in match.items():
+        texts = value if isinstance(value, list) else [value]
+        if not all(isinstance(text, str) for text in texts):
+            raise refusal(f"match {key} must be a text or a list of texts")
+        found[key] = tuple(texts)
+    return found
 
 
-def _texts(key: str, raw: object) -> tuple[str, ...]:
-    several = raw if isinstance(raw, list) else [raw]
-    if not all(isinstance(each, str) for each in several):
-        raise refusal(f"match {key} must be a text or a list of texts")
-    return tuple(several)
-
-
-def _code(raw: object) -> Code:
+def _parse_code(raw: object) -> Code:
     try:
         return Code(raw) if isinstance(raw, int) else Code[str(raw)]
     except (KeyError, ValueError):
         raise refusal(f"unknown code {raw!r}; known: {', '.join(Code.__members__)}") from None
 
 
-def _text(raw: object) -> str:
+def _parse_message(raw: object) -> str:
     if not isinstance(raw, str):
         raise refusal("message must be a text")
     return raw
 
 
-def _seconds(order: Mapping[str, object], key: str) -> float:
+def _parse_seconds(order: Mapping[str, object], key: str) -> float:
     return number(order.get(key, 0), key, 0, MAX_SECONDS)
 
 
-def _share(raw: object) -> float:
+def _parse_probability(raw: object) -> float:
     if not isinstance(raw, int | float) or isinstance(raw, bool) or not 0 < raw <= 1:
         raise refusal("probability must be a number above 0, at most 1")
     return float(raw)
-
-
-def _times(raw: object) -> int:
-    return whole(raw, "times", lowest=-1) or -1

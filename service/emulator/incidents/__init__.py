@@ -1,1 +1,1 @@
-"""What happens to nodes without a call: random events, and scenarios from a file."""
+"""Events of nodes without a call: random events, and scenarios from a file."""

@@ -1,8 +1,8 @@
-"""What happens to nodes at random: preemption, the end of a short life, maintenance, host errors.
+"""Random events of nodes: preemption, the end of a short life, maintenance and host errors.
 
-Each node's events are drawn from the seed and its own number, whatever else is going on: the same
-seed gives the same events. Rates are per hour or day of the world's clock, which `speed`
-leaves alone.
+Each node draws its events from the seed and its own number, independent of other nodes: the same
+seed gives the same events. Rates are per hour or day of the world's clock; `speed` does not
+change them.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ HOUR = 3600.0
 DAY = 24 * HOUR
 RETRY_SECONDS = 60.0
 NOTICED_SHARE = 2 / 3
-"""Of the losses by chance: how many are announced to the worker that is hit. A choice of ours."""
+"""Share of random preemptions that send a notice to the hit worker. Our own choice."""
 Strike = Callable[[NodeRecord, float], None]
 
 
 @dataclass
 class RandomEvents:
-    """Pending events of every living node, drawn again when rates change: they have no memory."""
+    """Pending events of every living node. A change of rates draws them again."""
 
     world: World
     _events: dict[int, dict[str, Event]] = field(default_factory=dict)
-    """By the node's number: what is to befall it, one event of each kind."""
+    """Pending events by the node's number, one of each kind."""
     _rolls: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -40,115 +40,117 @@ class RandomEvents:
         self.world.on_config.append(self.redraw)
 
     def observe(self, transition: Transition) -> None:
-        """Draw at a node's birth, and forget at its end."""
+        """Draw the events of a new node, and cancel the events of a lost or deleted node."""
         if not transition.before:
-            self._draw(self.world.nodes[transition.name], transition.at)
+            self._draw_events(self.world.nodes[transition.name], transition.at)
         elif not transition.after:
-            self._forget(transition.uid)
+            self._cancel_events(transition.uid)
             self._rolls.pop(transition.uid, None)
         elif transition.after in lifecycle.LOST:
-            self._forget(transition.uid)
+            self._cancel_events(transition.uid)
 
     def redraw(self, at: float) -> None:
-        """Let the present odds decide from now on; a maintenance that was announced stands."""
+        """Draw all events again with the present rates, except announced maintenance."""
         announced = {
             uid: events.pop("maintenance")
             for uid, events in self._events.items()
             if "maintenance" in events
         }
         for uid in list(self._events):
-            self._forget(uid)
+            self._cancel_events(uid)
         living = {record.message.id: record for record in self.world.nodes.values()}
         self._rolls = {uid: roll for uid, roll in self._rolls.items() if uid in living}
         for uid, record in living.items():
             if uid in announced:
                 self._events[uid] = {"maintenance": announced[uid]}
             if record.state not in lifecycle.LOST:
-                self._draw(record, at)
+                self._draw_events(record, at)
 
-    def _forget(self, uid: int) -> None:
+    def _cancel_events(self, uid: int) -> None:
         for event in self._events.pop(uid, {}).values():
             event.cancelled = True
 
-    def _draw(self, record: NodeRecord, at: float) -> None:
+    def _draw_events(self, record: NodeRecord, at: float) -> None:
         odds = self.world.config.odds
         if record.provisioning_model in lifecycle.SPOT_MODELS:
-            self._await(record, at, odds.preemptions_of(record) / HOUR, self._preempt)
+            rate = odds.preemptions_of(record) / HOUR
+            self._schedule_next(record, at, rate, "preempt", self._preempt_node)
         if record.provisioning_model == "preemptible" and odds.preemptible_life_seconds:
             due = max(at, record.created + odds.preemptible_life_seconds)
-            self._schedule(record, due, "end of life", self._terminate)
-        self._await(record, at, odds.maintenances_per_day / DAY, self._announce)
-        self._await(record, at, odds.host_errors_per_day / DAY, self._break)
+            self._schedule_event(record, due, "end of life", self._terminate_node)
+        self._schedule_next(
+            record, at, odds.maintenances_per_day / DAY, "announce", self._announce_maintenance
+        )
+        self._schedule_next(record, at, odds.host_errors_per_day / DAY, "break", self._break_host)
 
-    def _await(self, record: NodeRecord, at: float, rate: float, strike: Strike) -> None:
-        """Wait for the next event of a process without memory; `rate` is per second."""
+    def _schedule_next(
+        self, record: NodeRecord, at: float, rate: float, what: str, strike: Strike
+    ) -> None:
+        """Schedule the next event of a Poisson process; `rate` is per second."""
         if rate <= 0:
             return
 
-        def act(record: NodeRecord, at: float) -> None:
+        def strike_and_repeat(record: NodeRecord, at: float) -> None:
             strike(record, at)
             if record.state not in lifecycle.LOST:
-                self._await(record, at, rate, strike)
+                self._schedule_next(record, at, rate, what, strike)
 
-        due = at + self._random(record).expovariate(rate)
-        self._schedule(record, due, strike.__name__.strip("_"), act)
+        due = at + self._next_random(record).expovariate(rate)
+        self._schedule_event(record, due, what, strike_and_repeat)
 
-    def _schedule(self, record: NodeRecord, due: float, what: str, strike: Strike) -> None:
+    def _schedule_event(self, record: NodeRecord, due: float, what: str, strike: Strike) -> None:
         event = self.world.timeline.schedule(
             due, record.name, what, lambda at: strike(record, at), fate=True
         )
         self._events.setdefault(record.message.id, {})[what] = event
 
-    def _random(self, record: NodeRecord) -> Random:
-        """Give the luck of a node's next roll: by its number, so that nodes do not share it."""
+    def _next_random(self, record: NodeRecord) -> Random:
+        """Return the generator of a node's next draw, seeded with the node's own number."""
         uid = record.message.id
         self._rolls[uid] = roll = self._rolls.get(uid, 0) + 1
         return Random(f"{self.world.seed}/{uid}/{roll}")  # noqa: S311 - repeatable on purpose
 
-    def _preempt(self, record: NodeRecord, at: float) -> None:
+    def _preempt_node(self, record: NodeRecord, at: float) -> None:
         depth = self.world.config.odds.spot_rhythm
-        spared = self._random(record).random() < depth * (1 - spot_cycle.busy(at))
+        spared = self._next_random(record).random() < depth * (1 - spot_cycle.busy(at))
         if record.state not in lifecycle.PREEMPTIBLE or spared:
             return
         seconds = self.world.config.odds.sibling_death_seconds
-        if seconds and record.is_played:
-            self._lose(record, at, seconds)
-        else:
+        if not seconds or not record.is_played:
             lifecycle.preempt(self.world, record, at, forced=False)
-
-    def _lose(self, record: NodeRecord, at: float, seconds: float) -> None:
-        """Preempt a node as it was seen in the field: one worker at most is told, its siblings die
-        of it, and only then the node shows it."""
+            return
+        # Seen in the field: one worker at most gets a notice, the programs of its siblings die,
+        # and only then the node becomes PREEMPTED.
         lot = Random(f"{self.world.seed}/{record.message.id}/{at}/victim")  # noqa: S311 - repeatable
         victim = lot.randrange(record.accelerator.hosts)
-        told = [victim] if lot.random() < NOTICED_SHARE else []
-        lifecycle.announce_preemption(self.world, record, at, seconds, told, forced=False)
+        noticed = [victim] if lot.random() < NOTICED_SHARE else []
+        lifecycle.announce_preemption(self.world, record, at, seconds, noticed, forced=False)
 
-    def _terminate(self, record: NodeRecord, at: float) -> None:
+    def _terminate_node(self, record: NodeRecord, at: float) -> None:
         if record.state in lifecycle.TERMINABLE:
             lifecycle.terminate(self.world, record, at)
         elif record.state not in lifecycle.LOST:
-            # A deletion may fail, and then the node is too old all the same.
-            self._schedule(record, at + RETRY_SECONDS, "end of life", self._terminate)
+            # The node may be under deletion, which may fail.
+            self._schedule_event(record, at + RETRY_SECONDS, "end of life", self._terminate_node)
 
-    def _announce(self, record: NodeRecord, at: float) -> None:
-        """Give notice of a maintenance, which begins when the notice has run out."""
+    def _announce_maintenance(self, record: NodeRecord, at: float) -> None:
+        """Announce a maintenance, which begins after the notice period."""
         if record.state != "READY" or record.maintenance is not None:
             return
         start = at + self.world.config.odds.maintenance_notice_seconds
         record.maintenance = (start, start + self.world.config.seconds("repair"))
-        self._schedule(record, start, "maintenance", self._maintain)
+        self._schedule_event(record, start, "maintenance", self._begin_maintenance)
 
-    def _maintain(self, record: NodeRecord, at: float) -> None:
+    def _begin_maintenance(self, record: NodeRecord, at: float) -> None:
         if record.maintenance is None or record.maintenance[0] != at:
-            # Done by hand meanwhile, as its owner may ask for.
+            # The owner had the maintenance done earlier.
             return
         if record.state == "READY":
             lifecycle.maintain(self.world, record, at)
         else:
             record.maintenance = None
 
-    def _break(self, record: NodeRecord, at: float) -> None:
+    def _break_host(self, record: NodeRecord, at: float) -> None:
         if record.state == "READY":
-            recovers = self._random(record).random() >= self.world.config.odds.lost_repairs
+            recovers = self._next_random(record).random() >= self.world.config.odds.lost_repairs
             lifecycle.break_host(self.world, record, at, recovers=recovers)

@@ -1,9 +1,9 @@
-"""A scenario: what happens when, written in a file, the same each time for the same seed.
+"""A scenario: timed events from a file, which are the same each time for the same seed.
 
 A scenario is TOML: a `[config]` table to begin with, and `[[step]]` tables. A step happens `at` so
-many seconds after the start (and `every` so many from then on), or `after_ready` so many seconds
-after any matching node became READY, at most `times` times. It says one thing to do, in the words
-of the control routes.
+many seconds after the start (and then `every` so many), or `after_ready` so many seconds after any
+matching node became READY, at most `times` times. A step has one action, with the name and the
+fields of a control route.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from service.emulator.world.world import World
 
 Do = Callable[[World, Any], object]
 
-# What is done to the world, and what is done to nodes that a step names or matches.
+# Actions on the world, and actions on the nodes that a step names or matches.
 WORLD_ACTIONS: dict[str, Do] = {
     "config": control.change_config,
     "fault": control.add_fault,
@@ -46,14 +46,14 @@ ACTIONS = WORLD_ACTIONS | NODE_ACTIONS
 WHEN = ("at", "every", "after_ready", "times")
 SELECTION = ("match", "count")
 LEAST_EVERY = 1.0
-"""Seconds; what happens without end at one moment would stop time."""
+"""Seconds. A pause of 0 would repeat a step for ever at one moment."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ScenarioStep:
-    """`count` nodes at most are taken of those that match; 0 takes all of them."""
+    """One step. At most `count` of the matching nodes are chosen; 0 chooses all of them."""
 
     action: str
     order: Mapping[str, object]
@@ -72,7 +72,7 @@ class Scenario:
 
 
 def read(path: Path) -> Scenario:
-    """Read a scenario from a file; raises ApiError that says which step is wrong, or OSError."""
+    """Return the scenario in a file. Raises OSError, or ApiError that names the wrong step."""
     try:
         script = tomllib.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -86,11 +86,13 @@ def scenario_of(script: Mapping[str, Any]) -> Scenario:
     if not isinstance(steps, list):
         raise refusal("steps are written as [[step]]")
     numbered = enumerate(steps, start=1)
-    return Scenario(script.get("config", {}), tuple(_step(raw, number) for number, raw in numbered))
+    return Scenario(
+        script.get("config", {}), tuple(_parse_step(raw, number) for number, raw in numbered)
+    )
 
 
 def play(world: World, scenario: Scenario) -> None:
-    """Let a scenario begin now; raises ApiError for a configuration that makes no sense."""
+    """Start a scenario now. Raises ApiError for an invalid configuration or fault."""
     control.change_config(world, scenario.config)
     for step in scenario.steps:
         if step.action == "fault":
@@ -112,70 +114,67 @@ class _Playing:
     def begin(self) -> None:
         self.timeline = self.world.timeline
         if self.step.after_ready is not None:
-            self.world.observers.append(self._follow)
+            self.world.observers.append(self._follow_transition)
         else:
-            self._later(self.world.settle() + self.step.at, self._act)
+            self._schedule_action(self.world.settle() + self.step.at, self._play_step)
 
-    def _act(self, at: float) -> None:
+    def _play_step(self, at: float) -> None:
         if self.step.action in NODE_ACTIONS:
-            for record in self._chosen():
-                self._do_to(record)
+            name = self.step.order.get("name")
+            matching = [
+                record
+                for node_name, record in sorted(self.world.nodes.items())
+                if name in {None, node_name} and _is_match(record, self.step.match)
+            ]
+            count = min(self.step.count or len(matching), len(matching))
+            for record in self.random.sample(matching, count):
+                self._act_on_node(record)
         else:
-            self._do(self.step.order)
+            self._run_action(self.step.order)
         self.played += 1
-        if self.step.every and not self._over():
-            self._later(at + self.step.every, self._act)
+        if self.step.every and not self._is_over():
+            self._schedule_action(at + self.step.every, self._play_step)
 
-    def _follow(self, transition: Transition) -> None:
-        # A reset ends what waits for its time, and so it ends this.
-        ended = self._over() or self.world.timeline is not self.timeline
+    def _follow_transition(self, transition: Transition) -> None:
+        # A reset replaces the timeline and so ends the scenario.
+        ended = self._is_over() or self.world.timeline is not self.timeline
         if transition.after == "READY" and not ended:
             record = self.world.nodes[transition.name]
-            if _fits(record, self.step.match):
+            if _is_match(record, self.step.match):
                 self.played += 1
                 due = transition.at + (self.step.after_ready or 0)
-                self._later(due, lambda _: self._do_to(record))
+                self._schedule_action(due, lambda _: self._act_on_node(record))
 
-    def _chosen(self) -> list[NodeRecord]:
-        name = self.step.order.get("name")
-        found = [
-            record
-            for each, record in sorted(self.world.nodes.items())
-            if name in {None, each} and _fits(record, self.step.match)
-        ]
-        count = min(self.step.count or len(found), len(found))
-        return self.random.sample(found, count)
-
-    def _do_to(self, record: NodeRecord) -> None:
+    def _act_on_node(self, record: NodeRecord) -> None:
         if self.step.action in WORLD_ACTIONS:
-            self._do(self.step.order)
-        # Another node may have its name by now.
+            self._run_action(self.step.order)
+        # Another node may have this name by now.
         elif self.world.nodes.get(record.name) is record:
-            self._do({**self.step.order, "name": record.name})
+            self._run_action({**self.step.order, "name": record.name})
 
-    def _do(self, order: Mapping[str, object]) -> None:
+    def _run_action(self, order: Mapping[str, object]) -> None:
         try:
             ACTIONS[self.step.action](self.world, order)
         except ApiError as error:
             log.warning("scenario: %s had no effect: %s", self.step.action, error)
 
-    def _later(self, due: float, act: Callable[[float], None]) -> None:
+    def _schedule_action(self, due: float, act: Callable[[float], None]) -> None:
         what = f"scenario: {self.step.action}"
         self.world.timeline.schedule(due, "scenario", what, act, fate=True)
 
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
         return 0 < self.step.times <= self.played
 
 
-def _fits(record: NodeRecord, match: Mapping[str, object]) -> bool:
+def _is_match(record: NodeRecord, match: Mapping[str, object]) -> bool:
     facts = record_facts(record)
     return all(
-        facts.get(key, "") in (some if isinstance(some, list) else [some])
-        for key, some in match.items()
+        facts.get(key, "") in (wanted if isinstance(wanted, list) else [wanted])
+        for key, wanted in match.items()
     )
 
 
-def _step(raw: object, number: int) -> ScenarioStep:
+def _parse_step(raw: object, number: int) -> ScenarioStep:
     where = f"step {number}"
     if not isinstance(raw, Mapping):
         raise refusal(f"{where} must be a table")
@@ -186,29 +185,25 @@ def _step(raw: object, number: int) -> ScenarioStep:
     order = raw[action] if isinstance(raw[action], Mapping) else {}
     match = order.get("match", {})
     if action == "fault":
-        return ScenarioStep(action, order, {}, 0, **_when(raw, where))
-    _check_match(match, where)
+        return ScenarioStep(action, order, {}, 0, **_parse_times(raw, where))
+    if not isinstance(match, Mapping) or set(match) - set(FACTS):
+        raise refusal(f"{where}: match must be a table of {', '.join(FACTS)}")
     return ScenarioStep(
         action,
         {key: value for key, value in order.items() if key not in SELECTION},
         match,
         whole(order.get("count", 1), f"{where}: count"),
-        **_when(raw, where),
+        **_parse_times(raw, where),
     )
 
 
-def _when(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
-    def seconds(key: str, lowest: float = 0) -> float:
+def _parse_times(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
+    def parse_seconds(key: str, lowest: float = 0) -> float:
         return number(raw[key], f"{where}: {key}", lowest, MAX_SECONDS) if key in raw else 0.0
 
     return {
-        "at": seconds("at"),
-        "every": seconds("every", LEAST_EVERY),
-        "after_ready": seconds("after_ready") if "after_ready" in raw else None,
+        "at": parse_seconds("at"),
+        "every": parse_seconds("every", LEAST_EVERY),
+        "after_ready": parse_seconds("after_ready") if "after_ready" in raw else None,
         "times": whole(raw.get("times", 0), f"{where}: times"),
     }
-
-
-def _check_match(match: object, where: str) -> None:
-    if not isinstance(match, Mapping) or set(match) - set(FACTS):
-        raise refusal(f"{where}: match must be a table of {', '.join(FACTS)}")

@@ -1,4 +1,4 @@
-"""The activity that a played worker reports, in the words of the meter and with its pauses."""
+"""The activity report of a played worker, with the format and the pauses of the real meter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CPU_PERCENT, NETWORK_BYTES = 10.0, 1_000_000.0
 
 @dataclass
 class JobContainer:
-    """The container of a job as its machine shows it: it holds the chips, and keeps a core at work
+    """The container of a job as seen on its machine: it holds the chips, and keeps a core busy
     unless it hangs. `end` is None while it runs."""
 
     attempt: str
@@ -44,31 +44,31 @@ class PlayedMeter:
         self._due: Event | None = None
         self._container: JobContainer | None = None
         self._worked_until: float | None = None
-        """When the last container of a job in this boot ended that kept a core at work."""
+        """End of this boot's last job container that kept a core busy."""
         node.activity.observers.append(self.changed)
 
     def boot(self, at: float, boot: str) -> None:
-        """Begin to watch; a node without a meter in its metadata is not watched."""
+        """Start the meter, if the node's metadata has one."""
         self.off()
         self._put_at, self._sent = None, None
         self._container, self._worked_until = None, None
         if METER in self._node.message.metadata:
             self._boot, self._started_at = boot, at
-            self._plan(at + COUNT_SECONDS / self._speed)
+            self._schedule_look(at + COUNT_SECONDS / self._world_speed)
 
     def off(self) -> None:
-        """The machine is gone, or goes down; what was written stays."""
+        """Stop the meter; its last report stays."""
         if self._due is not None:
             self._due.cancelled = True
             self._due = None
 
     def hold(self, at: float, attempt: str, *, hangs: bool) -> None:
-        """A job's container runs from now on."""
+        """Note that a job's container runs from now on."""
         self._container = JobContainer(attempt, hangs)
         self.changed(at)
 
     def free(self, at: float) -> None:
-        """The container has ended."""
+        """Note the end of the container."""
         if self._container is not None and self._container.end is None:
             self._container.end = at
             if not self._container.hangs:
@@ -76,44 +76,47 @@ class PlayedMeter:
             self.changed(at)
 
     def changed(self, at: float) -> None:
-        """Look soon whether there is news: at most one PUT a minute."""
+        """Check for changes soon, with at most one PUT a minute."""
         if self._due is not None and self._put_at is not None:
-            soon = max(at + SAMPLE_SECONDS / self._speed, self._put_at + PUT_SECONDS / self._speed)
+            soon = max(
+                at + SAMPLE_SECONDS / self._world_speed,
+                self._put_at + PUT_SECONDS / self._world_speed,
+            )
             if soon < self._due.due:
                 self.off()
-                self._plan(soon)
+                self._schedule_look(soon)
 
     @property
-    def _speed(self) -> float:
+    def _world_speed(self) -> float:
         return self._world.config.speed
 
-    def _plan(self, due: float) -> None:
-        look: Callable[[float], None] = self._look
+    def _schedule_look(self, due: float) -> None:
+        look: Callable[[float], None] = self._put_report
         self._due = self._world.timeline.schedule(due, self._node.name, "activity", look, fate=True)
 
-    def _look(self, at: float) -> None:
+    def _put_report(self, at: float) -> None:
         document = self.document(at)
         news = bool(document["holder"]), bool(document["sessions"])
         if news == self._sent and at < self._regular_at:
-            self._plan(self._regular_at)
+            self._schedule_look(self._regular_at)
             return
         self._put_at, self._sent = at, news
-        pause, least = REPORT_SECONDS / self._speed, PUT_SECONDS / self._speed
+        pause, least = REPORT_SECONDS / self._world_speed, PUT_SECONDS / self._world_speed
         self._regular_at = max(self._counted_at(at) + pause, at + least)
         if guest_attributes.enabled(self._node):
             text = json.dumps(document, separators=(",", ":"))
             guest_attributes.publish(self._node, self._worker, NAMESPACE, ACTIVITY, text)
-        self._plan(self._regular_at)
+        self._schedule_look(self._regular_at)
 
     def _counted_at(self, at: float) -> float:
-        """When the counters were read last."""
-        each = COUNT_SECONDS / self._speed
-        return self._started_at + (at - self._started_at) // each * each
+        """Time of the last read of the counters."""
+        interval = COUNT_SECONDS / self._world_speed
+        return self._started_at + (at - self._started_at) // interval * interval
 
     def document(self, at: float) -> dict[str, Any]:
-        """What the meter says: of the time until its last count, as of now where it is no span."""
+        """Return the report: counters up to their last read, all other fields as of now."""
         start, counted_at = self._started_at, self._counted_at(at)
-        seen, holder = self._observer.at(at), self._holder(at)
+        seen, holder = self._observer.at(at), self._describe_holder(at)
         free = [self._observer.held_until(at), self._container.end if self._container else None]
         busy = [self._observer.busy_until(counted_at, CPU_PERCENT), self._worked_until]
         works = self._container is not None and self._container.end is None
@@ -124,7 +127,7 @@ class PlayedMeter:
             "from": math.ceil(start),
             "at": int(counted_at),
             "holder": holder,
-            "device_free_since": None if holder else _since(start, free),
+            "device_free_since": None if holder else _latest_end(start, free),
             "cpu_quiet_since": None if is_busy else _quiet_since(start, busy, counted_at),
             "network_quiet_since": _quiet_since(
                 start, [self._observer.sent_until(counted_at, NETWORK_BYTES)], counted_at
@@ -134,7 +137,7 @@ class PlayedMeter:
             "restarts": seen.restarts,
         }
 
-    def _holder(self, at: float) -> str:
+    def _describe_holder(self, at: float) -> str:
         container = self._container
         if container is not None and container.end is None:
             return f"process 4711 (the container of {container.attempt}) holds /dev/vfio/0"
@@ -143,11 +146,11 @@ class PlayedMeter:
         return ""
 
 
-def _since(start: float, ends: list[float | None]) -> int:
+def _latest_end(start: float, ends: list[float | None]) -> int:
     return math.ceil(max(start, *(end for end in ends if end is not None), start))
 
 
 def _quiet_since(start: float, ends: list[float | None], counted_at: float) -> int | None:
-    """Since when a host is quiet; None where it was at work until the last count."""
-    since = _since(start, ends)
+    """Start of a host's quiet time; None if it was busy until the last count."""
+    since = _latest_end(start, ends)
     return None if any(end is not None and end >= counted_at for end in ends) else since

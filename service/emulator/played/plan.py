@@ -1,4 +1,4 @@
-"""What a played container will do, read off its environment and its command."""
+"""The plan of a played container, from its environment and its command."""
 
 from __future__ import annotations
 
@@ -18,98 +18,96 @@ DONE = "EMULATOR_DONE_SECONDS"
 YES = {"1", "true"}
 STATEMENT = re.compile(r"\s*(?:;|&&|\n)\s*")
 EXIT_CODES = {"true": 0, ":": 0, "echo": 0, "false": 1}
-"""Programs that do nothing, and how they end."""
+"""Programs without an effect, and their exit codes."""
 PULL_FAILURES = {"missing": "IMAGE_NOT_FOUND", "denied": "PULL_DENIED"}
 
 
 @dataclass(frozen=True)
 class PlayedPlan:
-    """All that one worker's container will do; seconds are divided by the world's speed."""
+    """The behaviour of one worker's container; seconds are divided by the world's speed."""
 
     seconds: float = 60.0
     exit_code: int = 0
     pull_seconds: float = 5.0
     pull_fails: str = ""
-    """The reason for which the pull fails; empty when it succeeds."""
+    """The reason of a failed pull; empty for success."""
     start_fails: str = ""
-    """The reason for which the container cannot start; empty when it can."""
+    """The reason of a failed start; empty for success."""
     done_seconds: float | None = None
-    """After how long the program says that it is done, though it still runs; None for never."""
+    """When the program prints that it is done, though it still runs; None for never."""
     every: float = 10.0
     """Seconds between two lines of output."""
     stop_seconds: float = 1.0
     """From SIGTERM to the end."""
     stop_code: int = SIGTERM_CODE
-    """The exit code after SIGTERM; 0 of a program that saves its state first."""
+    """The exit code after SIGTERM; 0 for a program that saves its state first."""
     deaf: bool = False
-    """Whether it ignores SIGTERM."""
+    """Whether the program ignores SIGTERM."""
     out_of_memory: bool = False
     hangs: bool = False
-    """Whether it holds the chips and does nothing more: no output, no step, no end of its own."""
+    """Whether the program only holds the chips: no output, no steps, no end."""
     steps: int = 0
-    """The steps of a training, which then says how long it lasts; 0 for none."""
+    """The steps of a training, which then set the duration; 0 for no training."""
     step_seconds: float = 1.0
     checkpoint_every: int = 0
     """Steps between two checkpoints; 0 for none."""
 
 
 def plan_of(task: Task, worker: int, registry: Registry) -> PlayedPlan:
-    """Read the plan of a worker (its number among all of the job), the environment counting most.
+    """Return the plan of a worker (its number among all of the job); the environment wins.
 
-    A value that is no number from 0 counts as not given.
+    A value that is not a number from 0 on is ignored. The known commands are `true`, `false`,
+    `sleep 5`, `exit 3`, and a shell with a script of only these.
     """
-    env, plan = task.env, _of_words(task.words, PlayedPlan())
+    env, words, plan = task.env, task.words, PlayedPlan()
+    if len(words) >= 3 and words[0].rpartition("/")[2] in {"bash", "sh"} and words[1] == "-c":
+        plan = _parse_script(words[2], plan)
+    else:
+        plan = _parse_statement(words, replace(plan, seconds=0.0)) or plan
     plan = replace(
         plan,
-        seconds=_number(env, "EMULATOR_DURATION_SECONDS", plan.seconds),
-        exit_code=_exit_code(env, worker, plan.exit_code),
-        pull_seconds=_number(env, "EMULATOR_PULL_SECONDS", plan.pull_seconds),
-        pull_fails=env.get("EMULATOR_PULL_FAILS") or _missing(task.image, registry),
+        seconds=_parse_number(env, "EMULATOR_DURATION_SECONDS", plan.seconds),
+        exit_code=_parse_exit_code(env, worker, plan.exit_code),
+        pull_seconds=_parse_number(env, "EMULATOR_PULL_SECONDS", plan.pull_seconds),
+        pull_fails=env.get("EMULATOR_PULL_FAILS") or _find_pull_failure(task.image, registry),
         start_fails=env.get("EMULATOR_START_FAILS", ""),
-        done_seconds=_number(env, DONE, 0) if DONE in env else None,
-        every=max(_number(env, "EMULATOR_LOG_EVERY_SECONDS", plan.every), 0.1),
-        stop_seconds=_number(env, "EMULATOR_STOP_SECONDS", plan.stop_seconds),
-        stop_code=int(_number(env, "EMULATOR_STOP_CODE", plan.stop_code)) % 256,
+        done_seconds=_parse_number(env, DONE, 0) if DONE in env else None,
+        every=max(_parse_number(env, "EMULATOR_LOG_EVERY_SECONDS", plan.every), 0.1),
+        stop_seconds=_parse_number(env, "EMULATOR_STOP_SECONDS", plan.stop_seconds),
+        stop_code=int(_parse_number(env, "EMULATOR_STOP_CODE", plan.stop_code)) % 256,
         deaf=env.get("EMULATOR_IGNORE_SIGTERM", "") in YES,
         out_of_memory=env.get("EMULATOR_OUT_OF_MEMORY", "") in YES,
         hangs=env.get("EMULATOR_HANGS", "") in YES,
-        steps=int(_number(env, "EMULATOR_STEPS", 0)),
-        step_seconds=max(_number(env, "EMULATOR_STEP_SECONDS", plan.step_seconds), 0.01),
-        checkpoint_every=int(_number(env, "EMULATOR_CHECKPOINT_EVERY", 0)),
+        steps=int(_parse_number(env, "EMULATOR_STEPS", 0)),
+        step_seconds=max(_parse_number(env, "EMULATOR_STEP_SECONDS", plan.step_seconds), 0.01),
+        checkpoint_every=int(_parse_number(env, "EMULATOR_CHECKPOINT_EVERY", 0)),
     )
     if plan.out_of_memory:
         plan = replace(plan, exit_code=SIGKILL_CODE)
     return replace(plan, seconds=plan.steps * plan.step_seconds) if plan.steps else plan
 
 
-def _exit_code(env: Mapping[str, str], worker: int, default: int) -> int:
-    """By worker where `EMULATOR_EXIT_CODES` says so, else the same for all."""
-    codes = [each.strip() for each in env.get("EMULATOR_EXIT_CODES", "").split(",")]
+def _parse_exit_code(env: Mapping[str, str], worker: int, default: int) -> int:
+    """Return a worker's exit code: its own from `EMULATOR_EXIT_CODES`, else the code for all."""
+    codes = [code.strip() for code in env.get("EMULATOR_EXIT_CODES", "").split(",")]
     if worker < len(codes) and re.fullmatch(r"\d{1,3}", codes[worker]):
         return int(codes[worker]) % 256
-    return int(_number(env, "EMULATOR_EXIT_CODE", default)) % 256
+    return int(_parse_number(env, "EMULATOR_EXIT_CODE", default)) % 256
 
 
-def _missing(image: str, registry: Registry) -> str:
-    """The reason for which an image of that name cannot be pulled; empty if it can."""
+def _find_pull_failure(image: str, registry: Registry) -> str:
+    """Return the reason why an image of that name cannot be pulled; empty if it can."""
     head, slash, last = image.partition("@")[0].rpartition("/")
     last, _, tag = last.partition(":")
     name = f"{head}{slash}{last}"
     return PULL_FAILURES.get(image_of(registry, name, tag).status, "")
 
 
-def _of_words(words: tuple[str, ...], plan: PlayedPlan) -> PlayedPlan:
-    """Understand `true`, `false`, `sleep 5`, and a shell that is told nothing else but these."""
-    if len(words) >= 3 and words[0].rpartition("/")[2] in {"bash", "sh"} and words[1] == "-c":
-        return _of_script(words[2], plan)
-    return _of_statement(words, replace(plan, seconds=0.0)) or plan
-
-
-def _of_script(script: str, plan: PlayedPlan) -> PlayedPlan:
+def _parse_script(script: str, plan: PlayedPlan) -> PlayedPlan:
     done = replace(plan, seconds=0.0)
     for statement in STATEMENT.split(script.strip()):
         try:
-            after = _of_statement(tuple(shlex.split(statement)), done)
+            after = _parse_statement(tuple(shlex.split(statement)), done)
         except ValueError:
             after = None
         if after is None:
@@ -120,8 +118,8 @@ def _of_script(script: str, plan: PlayedPlan) -> PlayedPlan:
     return done
 
 
-def _of_statement(words: tuple[str, ...], plan: PlayedPlan) -> PlayedPlan | None:
-    """What is done once a command is over; None for a command that is not understood."""
+def _parse_statement(words: tuple[str, ...], plan: PlayedPlan) -> PlayedPlan | None:
+    """Return the plan with a command added; None for an unknown command."""
     name, number = (*words, "", "")[:2]
     if name in EXIT_CODES:
         return replace(plan, exit_code=EXIT_CODES[name])
@@ -132,7 +130,7 @@ def _of_statement(words: tuple[str, ...], plan: PlayedPlan) -> PlayedPlan | None
     return None
 
 
-def _number(env: Mapping[str, str], key: str, default: float) -> float:
+def _parse_number(env: Mapping[str, str], key: str, default: float) -> float:
     with suppress(ValueError):
         if 0 <= float(env.get(key, "")) < math.inf:
             return float(env[key])

@@ -1,4 +1,4 @@
-"""The report of a played worker, and when it may be PUT."""
+"""The report of a played worker, and the limits of its PUTs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MINUTE = 60.0
 
 
 class Weight(IntEnum):
-    """How urgent a change of the report is."""
+    """The urgency of a change of the report."""
 
     DETAIL = 1
     STATE = 2
@@ -19,18 +19,18 @@ class Weight(IntEnum):
 
 
 MOST_PUTS = {Weight.DETAIL: 2, Weight.STATE: 3, Weight.END: 4}
-"""PUTs in a minute after which a report of that weight waits: always below five."""
+"""The allowed PUTs in a minute by weight, always below five; further reports wait."""
 
 
 @dataclass
 class Record:
-    """What a worker keeps on its disk of one attempt. Instants are whole UTC seconds."""
+    """The record of one attempt on a worker's disk. Instants are whole UTC seconds."""
 
     attempt: str
     boot: str = ""
-    """The boot in which the container was started; empty before."""
+    """The boot in which the container started; empty before."""
     seen_in: int = 0
-    """The boot, counted from 1, in which the attempt was last acted on."""
+    """The last boot, counted from 1, with a step of this attempt."""
     released: bool = False
     state: str = "IDLE"
     reason: str = ""
@@ -56,7 +56,7 @@ class Record:
         return self.state == "EXITED"
 
     def shown(self) -> dict[str, Any]:
-        """What a report says of the attempt; nothing once it was released."""
+        """Return the report's fields of the attempt; defaults after its release."""
         record = Record("") if self.released else self
         hidden = {"attempt", "boot", "seen_in", "released", "shipped", "lines"}
         shown = {name: value for name, value in vars(record).items() if name not in hidden}
@@ -67,15 +67,15 @@ class Record:
 
 @dataclass
 class Puts:
-    """The PUTs of the last minute: fewer than five in any sixty seconds."""
+    """The PUTs of the last minute, fewer than five in any sixty seconds."""
 
     speed: float
     times: deque[float] = field(default_factory=lambda: deque(maxlen=max(MOST_PUTS.values())))
 
     def free_at(self, at: float, weight: Weight, least: float) -> float:
-        """The earliest time, from `at` on, at which a report of that weight may be PUT.
+        """Return the earliest time from `at` on when a report of that weight may be PUT.
 
-        Details keep `least` seconds from the last PUT.
+        Details wait at least `least` seconds after the last PUT.
         """
         minute = MINUTE / self.speed
         recent = [time for time in self.times if time > at - minute]

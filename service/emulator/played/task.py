@@ -1,4 +1,4 @@
-"""The task that the service writes for the workers of a node, as a supervisor reads it."""
+"""The task that the service writes for a node's workers, parsed as a supervisor does."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MOST = 1e12
 
 
 class TaskError(ValueError):
-    """The task cannot be acted on; the report says why."""
+    """An invalid task; the report has the reason."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What the workers of one node are to do for one attempt."""
+    """The order to the workers of one node for one attempt."""
 
     generation: int
     attempt: str
@@ -30,10 +30,10 @@ class Task:
     first_worker: int = 0
     image: str = ""
     words: tuple[str, ...] = ()
-    """The command and its arguments; empty where the image says what runs."""
+    """The command and its arguments; empty for the image's own command."""
     env: Mapping[str, str] = field(default_factory=dict)
     device_access: str = "device"
-    """The first form in which the container is tried."""
+    """The form of the container that is tried first."""
     stop_grace_seconds: float = 25.0
     max_duration_seconds: float = 0.0
     pull_seconds: float = 1800.0
@@ -44,58 +44,60 @@ class Task:
 
 
 def task_of(text: str) -> Task:
-    """Read a task; raises TaskError."""
+    """Return a parsed task. Raises TaskError."""
     try:
         plain = json.loads(text)
-        _check(plain["v"] == 1, "v is not 1")
-        return _task(plain)
+        _require_valid(plain["v"] == 1, "v is not 1")
+        return _parse_task(plain)
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         if isinstance(error, TaskError):
             raise
         raise TaskError(f"{type(error).__name__}: {error}") from None
 
 
-def _task(plain: Mapping[str, Any]) -> Task:
-    _check(ATTEMPT.fullmatch(plain["attempt"]), "attempt is no id")
-    _check(plain["action"] in ACTIONS, "action is unknown")
+def _parse_task(plain: Mapping[str, Any]) -> Task:
+    _require_valid(ATTEMPT.fullmatch(plain["attempt"]), "attempt is no id")
+    _require_valid(plain["action"] in ACTIONS, "action is unknown")
     container = plain.get("container") or {}
     if plain["action"] in {"pull", "run"}:
-        _check(isinstance(container["image"], str), "image is no text")
+        _require_valid(isinstance(container["image"], str), "image is no text")
     log = (plain.get("log") or {}).get("write") or {}
     project, _, name = str(log.get("logName", "")).removeprefix("projects/").partition("/logs/")
     return Task(
-        generation=int(_number(plain, "generation", 0)),
+        generation=int(_parse_number(plain, "generation", 0)),
         attempt=plain["attempt"],
         action=plain["action"],
-        slice=int(_number(plain, "slice", 0)),
-        workers=tuple(int(each) for each in plain.get("workers", ())),
-        first_worker=int(_number(plain, "first_worker", 0)),
+        slice=int(_parse_number(plain, "slice", 0)),
+        workers=tuple(int(number) for number in plain.get("workers", ())),
+        first_worker=int(_parse_number(plain, "first_worker", 0)),
         image=container.get("image", ""),
-        words=(*_texts(container, "command"), *_texts(container, "args")),
+        words=(*_parse_texts(container, "command"), *_parse_texts(container, "args")),
         env={str(key): str(value) for key, value in container.get("env", {}).items()},
         device_access=str((container.get("forms") or ["device"])[0]),
-        stop_grace_seconds=_number(plain, "stop_grace_seconds", 25),
-        max_duration_seconds=_number(plain, "max_duration_seconds", 0),
-        pull_seconds=_number(plain, "pull_seconds", 1800),
-        report_seconds=_number(plain, "report_seconds", 15),
+        stop_grace_seconds=_parse_number(plain, "stop_grace_seconds", 25),
+        max_duration_seconds=_parse_number(plain, "max_duration_seconds", 0),
+        pull_seconds=_parse_number(plain, "pull_seconds", 1800),
+        report_seconds=_parse_number(plain, "report_seconds", 15),
         project=project,
         log=name,
         labels={str(key): str(value) for key, value in log.get("labels", {}).items()},
     )
 
 
-def _number(plain: Mapping[str, Any], key: str, default: float) -> float:
+def _parse_number(plain: Mapping[str, Any], key: str, default: float) -> float:
     value = plain.get(key, default)
-    _check(isinstance(value, int | float) and 0 <= value < MOST, f"{key} is out of range")
+    _require_valid(isinstance(value, int | float) and 0 <= value < MOST, f"{key} is out of range")
     return float(value)
 
 
-def _texts(plain: Mapping[str, Any], key: str) -> tuple[str, ...]:
+def _parse_texts(plain: Mapping[str, Any], key: str) -> tuple[str, ...]:
     words = plain.get(key) or []
-    _check(isinstance(words, list) and all(isinstance(word, str) for word in words), f"{key}")
+    _require_valid(
+        isinstance(words, list) and all(isinstance(word, str) for word in words), f"{key}"
+    )
     return tuple(words)
 
 
-def _check(is_right: object, problem: str) -> None:
+def _require_valid(is_right: object, problem: str) -> None:
     if not is_right:
         raise TaskError(problem)

@@ -1,4 +1,4 @@
-"""One played worker: the supervisor's side of the contract, one step after another."""
+"""One played worker: the supervisor's side of the contract with the service."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ CAUSES = {
     "TIMED_OUT": Cause.LIMIT,
     "PREEMPTION_NOTICE": Cause.NOTICE,
 }
-"""By the reason for which a container is told to end."""
+"""The cause of a stop, by the stop reason."""
 DEATHS = (1, 139, 134)
-"""How a program ends whose peers vanished (seen in the field): an error, SIGSEGV, SIGABRT."""
+"""Exit codes of a program without its peers, seen in the field: an error, SIGSEGV, SIGABRT."""
 
 
 @dataclass(eq=False)
 class PlayedContainer:
-    """A container of this boot; `stop_reason` is set once it is told to end."""
+    """A container of this boot; `stop_reason` is set when the stop begins."""
 
     task: Task
     record: Record
@@ -55,19 +55,19 @@ class PlayedContainer:
 
 @dataclass(eq=False)
 class PlayedWorker:
-    """Its disk outlives a reboot, its containers do not."""
+    """One worker. A reboot keeps its disk, but ends its containers."""
 
     world: World
     node: NodeRecord
     number: int
     checkpoints: dict[str, int]
-    """The last checkpoint of each job, as its bucket would hold it."""
+    """The last checkpoint of each job, in place of its bucket."""
     boots: int = 0
     on: bool = False
     boot_at: int = 0
     seq: int = 0
     records: dict[str, Record] = field(default_factory=dict)
-    """By attempt: what is kept on the disk."""
+    """The records on the disk by attempt."""
     task: Task | None = None
     offered: Task | None = None
     task_error: str = ""
@@ -75,16 +75,16 @@ class PlayedWorker:
     preempted_at: int | None = None
     _supervisor: str = ""
     _due: Event | None = None
-    """The PUT that is to come."""
+    """The next PUT."""
 
     def __post_init__(self) -> None:
         self._puts = Puts(self.world.config.speed)
         self._meter = PlayedMeter(self.world, self.node, self.number)
 
-    # what happens to the machine
+    # the machine
 
     def boot(self, at: float) -> None:
-        """Come up; without a supervisor in the metadata, nothing more happens in this boot."""
+        """Start a boot. Without a supervisor in the metadata, the worker stays idle."""
         self.boots += 1
         self.preempted_at = None
         source = str(self.node.message.metadata.get(SUPERVISOR, ""))
@@ -94,49 +94,50 @@ class PlayedWorker:
             self._supervisor = digest_of(source)
             self._meter.boot(at, self.boot_id)
             self.look(at)
-            self._report(at, Weight.STATE)
+            self._schedule_report(at, Weight.STATE)
 
     def power_off(self, at: float) -> None:
-        """Lose whatever runs; what is on the disk stays."""
+        """End the container and the boot; the disk stays."""
         if self.container is not None:
             self.container.run.close(at, None, "power", Cause.POWER)
         self.on, self.container = False, None
-        self._call_off()
+        self._cancel_report()
         self._meter.off()
 
     def notice(self, at: float) -> None:
-        """`instance/preempted` is TRUE from now on."""
+        """Handle a preemption notice: `instance/preempted` is TRUE from now on."""
         if self.on and self.preempted_at is None:
             self.preempted_at = int(at)
+            record = self._current_record
             if self.container is not None:
-                self._stop("PREEMPTION_NOTICE", at)
-            elif self._record is not None and not self._record.ended and self._takes_part:
-                self._finish(self._record, at, "PREEMPTION_NOTICE")
-            self._report(at, Weight.END)
+                self._stop_container("PREEMPTION_NOTICE", at)
+            elif record is not None and not record.ended and self._takes_part:
+                self._finish_attempt(record, at, "PREEMPTION_NOTICE")
+            self._schedule_report(at, Weight.END)
 
     def die(self, at: float, code: int) -> None:
-        """The program ends by itself, because its peers are gone."""
+        """End the program with an error, because its peers are gone."""
         if self.container is not None:
-            self._print(self.container, at, "Socket closed" if code == 1 else "Fatal error")
-            self._end(self.container, at, code, Cause.PEERS)
+            self._print_line(self.container, at, "Socket closed" if code == 1 else "Fatal error")
+            self._end_container(self.container, at, code, Cause.PEERS)
 
-    # what the service says
+    # the task of the service
 
     def look(self, at: float) -> None:
-        """Read the task, and act on it."""
+        """Read the task from the metadata, and act on it."""
         if not self.on:
             return
         error = self.task_error
         self.task_error = ""
         try:
-            self.offered = self._read()
+            self.offered = self._read_offer()
         except TaskError as problem:
             self.task_error = str(problem)[:500]
-        self._act(at)
+        self._act_on_offer(at)
         if self.task_error != error:
-            self._report(at, Weight.DETAIL)
+            self._schedule_report(at, Weight.DETAIL)
 
-    def _read(self) -> Task:
+    def _read_offer(self) -> Task:
         metadata: Mapping[str, str] = self.node.message.metadata
         if KEY not in metadata:
             raise TaskError("there is no steward-task")
@@ -146,88 +147,88 @@ class PlayedWorker:
             raise TaskError(f"its generation is older than {known.generation}")
         return task
 
-    def _act(self, at: float) -> None:
-        """Take up the task that is offered: one attempt ends before another one begins."""
+    def _act_on_offer(self, at: float) -> None:
+        """Take over the offered task; the container of another attempt ends first."""
         offered, running = self.offered, self.container
         if offered is None:
             return
         if running is not None and running.task.attempt != offered.attempt:
-            self._stop("STOPPED", at)
+            self._stop_container("STOPPED", at)
             return
         changed = self.task != offered
         self.task = offered
         if self._takes_part:
-            self._step(offered, self._keep(offered.attempt), at)
+            self._take_step(offered, self._open_record(offered.attempt), at)
         if changed:
-            self._report(at, Weight.DETAIL)
+            self._schedule_report(at, Weight.DETAIL)
 
-    def _step(  # noqa: C901 - a table
+    def _take_step(  # noqa: C901 - a table
         self, task: Task, record: Record, at: float
     ) -> None:
-        """The one thing to do next."""
+        """Take the one next step of an attempt."""
         if task.action == "release":
-            self._release(record, at)
+            self._release_attempt(record, at)
         elif record.ended or record.released:
             pass
         elif record.boot not in {"", self.boot_id}:
-            self._finish(record, at, "REBOOTED")
+            self._finish_attempt(record, at, "REBOOTED")
         elif task.action == "stop" and self.container is not None:
-            self._stop("STOPPED", at)
+            self._stop_container("STOPPED", at)
         elif task.action == "stop":
-            self._finish(record, at, "STOPPED")
+            self._finish_attempt(record, at, "STOPPED")
         elif self.preempted_at is not None:
-            self._finish(record, at, "PREEMPTION_NOTICE")
+            self._finish_attempt(record, at, "PREEMPTION_NOTICE")
         elif record.state == "IDLE":
-            self._pull(task, record, at)
+            self._pull_image(task, record, at)
         elif record.state == "PULLED" and task.action == "run":
-            self._start(task, record, at)
+            self._start_container(task, record, at)
 
-    def _release(self, record: Record, at: float) -> None:
+    def _release_attempt(self, record: Record, at: float) -> None:
         if self.container is not None:
             self.container.run.close(at, SIGKILL_CODE, "released", Cause.TASK)
             self.container = None
             self._meter.free(at)
         if not record.released:
             record.released = True
-            self._report(at, Weight.STATE)
+            self._schedule_report(at, Weight.STATE)
 
     # from the pull to the end
 
-    def _pull(self, task: Task, record: Record, at: float) -> None:
-        plan = self._plan(task)
+    def _pull_image(self, task: Task, record: Record, at: float) -> None:
+        plan = self._make_plan(task)
         record.state, record.pull_started_at, record.reason = "PULLING", int(at), ""
-        self._report(at, Weight.DETAIL)
+        self._schedule_report(at, Weight.DETAIL)
 
-        def pulled(at: float) -> None:
+        def finish_pull(at: float) -> None:
             if record.state != "PULLING":
                 return
             if plan.pull_fails or plan.pull_seconds > task.pull_seconds:
-                self._finish(record, at, plan.pull_fails or "PULL_FAILED")
+                self._finish_attempt(record, at, plan.pull_fails or "PULL_FAILED")
                 return
             record.state, record.pulled_at = "PULLED", int(at)
             self.world.runs.pulled[task.attempt].setdefault(self._job_number(task), at)
             record.image_digest = task.image.partition("@")[2]
-            self._report(at, Weight.STATE)
-            self._act(at)
+            self._schedule_report(at, Weight.STATE)
+            self._act_on_offer(at)
 
-        self._later(at, min(plan.pull_seconds, task.pull_seconds), "pull", pulled)
+        self._schedule_event(at, min(plan.pull_seconds, task.pull_seconds), "pull", finish_pull)
 
-    def _start(self, task: Task, record: Record, at: float) -> None:
+    def _start_container(self, task: Task, record: Record, at: float) -> None:
         record.state = "STARTING"
-        self._report(at, Weight.DETAIL)
+        self._schedule_report(at, Weight.DETAIL)
 
-        def started(at: float) -> None:
+        def finish_start(at: float) -> None:
             if record.state != "STARTING":
                 return
-            if fails := self._plan(task).start_fails:
-                self._finish(record, at, fails)
+            if fails := self._make_plan(task).start_fails:
+                self._finish_attempt(record, at, fails)
             else:
-                self._run(task, record, at)
+                self._run_container(task, record, at)
 
-        self._later(at, START_SECONDS, "start", started)
+        self._schedule_event(at, START_SECONDS, "start", finish_start)
 
-    def _run(self, task: Task, record: Record, at: float) -> None:
-        plan = self._plan(task)
+    def _run_container(self, task: Task, record: Record, at: float) -> None:
+        plan = self._make_plan(task)
         run = ContainerRun(
             attempt=task.attempt,
             job=task.labels.get("job", ""),
@@ -244,65 +245,68 @@ class PlayedWorker:
         record.state, record.started_at, record.boot = "RUNNING", int(at), self.boot_id
         record.access = "privileged" if task.device_access == "privileged" else "device"
         self._meter.hold(at, task.attempt, hangs=plan.hangs)
-        self._report(at, Weight.STATE)
-        self._print(container, at, f"worker {self._job_number(task)} of {task.attempt} starts")
+        self._schedule_report(at, Weight.STATE)
+        self._print_line(container, at, f"worker {self._job_number(task)} of {task.attempt} starts")
         if not plan.hangs:
-            self._work(container, at)
+            self._schedule_work(container, at)
         if task.max_duration_seconds:
             real = task.max_duration_seconds * self.world.config.speed
-            self._of(container, at, real, "time out", lambda at: self._stop("TIMED_OUT", at))
+            self._schedule_for(
+                container, at, real, "time out", lambda at: self._stop_container("TIMED_OUT", at)
+            )
 
-    def _work(self, container: PlayedContainer, at: float) -> None:
-        """Write output, take steps, and come to an end."""
+    def _schedule_work(self, container: PlayedContainer, at: float) -> None:
+        """Schedule the output, the steps and the end of a container."""
         plan, run = container.plan, container.run
+
+        def print_done(at: float) -> None:
+            container.record.done_at = int(at)
+            self._print_line(container, at, "STEWARD_DONE")
+            self._schedule_report(at, Weight.DETAIL)
+
         self._write_lines(container, at)
         self._take_steps(container, at, self.checkpoints.get(run.job, 0))
         if plan.done_seconds is not None:
-            self._of(
-                container, at, plan.done_seconds, "done", lambda at: self._say_done(container, at)
-            )
-        code = plan.exit_code
-        seconds = self._left(plan, run.job)
-        self._of(container, at, seconds, "exit", lambda at: self._end(container, at, code))
-
-    def _left(self, plan: PlayedPlan, job: str) -> float:
-        """How long the container runs: a training goes on from its last checkpoint."""
-        done = self.checkpoints.get(job, 0) if plan.steps and plan.checkpoint_every else 0
-        return max(plan.steps - done, 0) * plan.step_seconds if plan.steps else plan.seconds
-
-    def _say_done(self, container: PlayedContainer, at: float) -> None:
-        container.record.done_at = int(at)
-        self._print(container, at, "STEWARD_DONE")
-        self._report(at, Weight.DETAIL)
+            self._schedule_for(container, at, plan.done_seconds, "done", print_done)
+        seconds, code = plan.seconds, plan.exit_code
+        if plan.steps:
+            # A training continues from its last checkpoint.
+            done = self.checkpoints.get(run.job, 0) if plan.checkpoint_every else 0
+            seconds = max(plan.steps - done, 0) * plan.step_seconds
+        self._schedule_for(
+            container, at, seconds, "exit", lambda at: self._end_container(container, at, code)
+        )
 
     def _take_steps(self, container: PlayedContainer, at: float, step: int) -> None:
-        """Write a checkpoint every so many steps."""
+        """Schedule the next checkpoint, and so all that follow."""
         plan, record = container.plan, container.record
         if not plan.checkpoint_every:
             return
 
-        def save(at: float) -> None:
+        def save_checkpoint(at: float) -> None:
             reached = step + plan.checkpoint_every
             record.checkpoint = record.step = reached
             record.checkpoint_at = record.step_at = int(at)
             self.checkpoints[container.run.job] = reached
-            self._print(container, at, f"STEWARD_CHECKPOINT {reached}")
-            self._report(at, Weight.DETAIL)
+            self._print_line(container, at, f"STEWARD_CHECKPOINT {reached}")
+            self._schedule_report(at, Weight.DETAIL)
             self._take_steps(container, at, reached)
 
-        self._of(container, at, plan.checkpoint_every * plan.step_seconds, "checkpoint", save)
+        self._schedule_for(
+            container, at, plan.checkpoint_every * plan.step_seconds, "checkpoint", save_checkpoint
+        )
 
     def _write_lines(self, container: PlayedContainer, at: float) -> None:
-        def write(at: float) -> None:
+        def write_line(at: float) -> None:
             container.lines += 1
-            self._print(container, at, f"line {container.lines}")
+            self._print_line(container, at, f"line {container.lines}")
             if container.lines < MAX_LINES:
                 self._write_lines(container, at)
 
-        self._of(container, at, container.plan.every, "output", write)
+        self._schedule_for(container, at, container.plan.every, "output", write_line)
 
-    def _stop(self, reason: str, at: float) -> None:
-        """SIGTERM, and SIGKILL after the grace."""
+    def _stop_container(self, reason: str, at: float) -> None:
+        """Stop the container: SIGTERM, then SIGKILL after the grace."""
         container = self.container
         if container is None or container.stop_reason:
             return
@@ -310,15 +314,21 @@ class PlayedWorker:
         plan, grace = container.plan, container.task.stop_grace_seconds
         killed = plan.deaf or plan.stop_seconds > grace
         seconds, code = (grace, SIGKILL_CODE) if killed else (plan.stop_seconds, plan.stop_code)
-        self._report(at, Weight.DETAIL)
+        self._schedule_report(at, Weight.DETAIL)
         cause = CAUSES[reason]
-        self._of(container, at, seconds, "stop", lambda at: self._end(container, at, code, cause))
+        self._schedule_for(
+            container,
+            at,
+            seconds,
+            "stop",
+            lambda at: self._end_container(container, at, code, cause),
+        )
 
-    def _end(
+    def _end_container(
         self, container: PlayedContainer, at: float, code: int, cause: Cause = Cause.PROGRAM
     ) -> None:
         container.run.close(at, code, "ended", cause)
-        self._print(container, at, f"worker {container.run.worker} ends with {code}")
+        self._print_line(container, at, f"worker {container.run.worker} ends with {code}")
         self.container = None
         self._meter.free(at)
         reason = container.stop_reason or ("PREEMPTION_NOTICE" if self.preempted_at else "")
@@ -326,40 +336,41 @@ class PlayedWorker:
             oom = container.plan.out_of_memory and code == SIGKILL_CODE
             reason = "OOM_KILLED" if oom else "COMPLETED"
         container.record.exit_code = code
-        self._finish(container.record, at, reason)
-        self._act(at)
+        self._finish_attempt(container.record, at, reason)
+        self._act_on_offer(at)
 
-    def _finish(self, record: Record, at: float, reason: str) -> None:
+    def _finish_attempt(self, record: Record, at: float, reason: str) -> None:
         record.state, record.reason, record.ended_at = "EXITED", reason, int(at)
-        self._report(at, Weight.END)
+        self._schedule_report(at, Weight.END)
 
     # reports and output
 
-    def _report(self, at: float, weight: Weight) -> None:
-        """PUT the newest report as soon as its weight allows; one that is due anyhow takes it
-        along."""
+    def _schedule_report(self, at: float, weight: Weight) -> None:
+        """PUT the newest report as soon as its weight allows; an earlier PUT contains it, too."""
         least = self.task.report_seconds if self.task is not None else 15.0
         free = self._puts.free_at(at, weight, least)
         if weight is Weight.END and free <= at:
-            # At once: what follows at this moment may be about another attempt.
-            self._call_off()
-            self._put(at)
+            # At once, because a later step of this moment may be about another attempt.
+            self._cancel_report()
+            self._put_report(at)
         elif self._due is None or self._due.due > free:
-            self._call_off()
-            self._due = self._later(at, (free - at) * self.world.config.speed, "report", self._put)
+            self._cancel_report()
+            self._due = self._schedule_event(
+                at, (free - at) * self.world.config.speed, "report", self._put_report
+            )
 
-    def _put(self, at: float) -> None:
+    def _put_report(self, at: float) -> None:
         self._due = None
         self._puts.times.append(at)
         self.seq = max(self.seq + 1, int(at))
         if guest_attributes.enabled(self.node):
             text = json.dumps(self.report(at), separators=(",", ":"))
             guest_attributes.publish(self.node, self.number, NAMESPACE, REPORT, text)
-        # A supervisor is heard of once a minute, whether there is news or not.
-        self._due = self._later(at, MINUTE, "report again", self._put)
+        # A supervisor reports once a minute even without changes.
+        self._due = self._schedule_event(at, MINUTE, "report again", self._put_report)
 
     def report(self, at: float) -> dict[str, Any]:
-        """The report of now."""
+        """Return the present report."""
         task, window = self.task, self.node.maintenance
         speed = self.world.config.speed
         soon = window is not None and at >= window[0] - NOTICE_SECONDS / speed
@@ -379,11 +390,11 @@ class PlayedWorker:
             "maintenance": "TERMINATE_ON_HOST_MAINTENANCE" if soon else "",
             "startup_script": {"state": startup, "exit_code": None},
             "task_error": self.task_error,
-            **(self._record or Record("")).shown(),
+            **(self._current_record or Record("")).shown(),
         }
 
-    def _print(self, container: PlayedContainer, at: float, text: str) -> None:
-        """Write a line to the emulated Cloud Logging, as the supervisor ships it."""
+    def _print_line(self, container: PlayedContainer, at: float, text: str) -> None:
+        """Write a line to the emulated Cloud Logging, as the supervisor does."""
         task, run = container.task, container.run
         container.record.shipped += len(text) + 1
         if not task.project or not task.log:
@@ -399,11 +410,11 @@ class PlayedWorker:
         }
         logs.put(self.world, self.node, sender, payload, at, "INFO")
 
-    # small things
+    # records and events
 
     @property
     def boot_id(self) -> str:
-        """The kernel's id of this boot: the same at each run of the same world."""
+        """The kernel's id of this boot, the same at each run of the same world."""
         seed = f"{self.world.seed}/{self.node.message.id}/{self.number}/{self.boots}"
         return hashlib.sha256(seed.encode()).hexdigest()[:32]
 
@@ -412,17 +423,17 @@ class PlayedWorker:
         return self.task is not None and self.number in self.task.workers
 
     @property
-    def _record(self) -> Record | None:
+    def _current_record(self) -> Record | None:
         return self.records.get(self.task.attempt) if self.task is not None else None
 
-    def _keep(self, attempt: str) -> Record:
+    def _open_record(self, attempt: str) -> Record:
         if attempt not in self.records:
             self.records[attempt] = Record(attempt)
             for old in list(self.records)[:-MAX_RECORDS]:
                 del self.records[old]
         record = self.records[attempt]
         if record.seen_in != self.boots:
-            # What was under way when the machine went down begins again; an image stays.
+            # A pull or start that the reboot interrupted begins again; a pulled image stays.
             record.state = {"PULLING": "IDLE", "STARTING": "PULLED"}.get(record.state, record.state)
         record.seen_in = self.boots
         return record
@@ -430,10 +441,10 @@ class PlayedWorker:
     def _job_number(self, task: Task) -> int:
         return task.first_worker + self.number
 
-    def _plan(self, task: Task) -> PlayedPlan:
+    def _make_plan(self, task: Task) -> PlayedPlan:
         return plan_of(task, self._job_number(task), self.world.config.registry)
 
-    def _of(
+    def _schedule_for(
         self,
         container: PlayedContainer,
         at: float,
@@ -441,29 +452,31 @@ class PlayedWorker:
         what: str,
         act: Callable[[float], None],
     ) -> None:
-        """Let something happen to a container, unless it is gone by then."""
+        """Schedule an event of a container, which is dropped if the container is gone by then."""
 
-        def happen(at: float) -> None:
+        def act_if_running(at: float) -> None:
             if self.container is container:
                 act(at)
 
-        self._later(at, seconds, what, happen)
+        self._schedule_event(at, seconds, what, act_if_running)
 
-    def _later(self, at: float, seconds: float, what: str, act: Callable[[float], None]) -> Event:
-        """Let something happen in this boot, after seconds that the world's speed divides.
+    def _schedule_event(
+        self, at: float, seconds: float, what: str, act: Callable[[float], None]
+    ) -> Event:
+        """Schedule an event of this boot after seconds, which the world's speed divides.
 
-        It waits for its time even when all is hurried: a job is not the end of something under way.
+        The event waits for its time even if the world hurries, because a job is no operation.
         """
         boot = self.boots
 
-        def happen(at: float) -> None:
+        def act_if_on(at: float) -> None:
             if self.on and self.boots == boot:
                 act(at)
 
         due = at + seconds / self.world.config.speed
-        return self.world.timeline.schedule(due, self.node.name, what, happen, fate=True)
+        return self.world.timeline.schedule(due, self.node.name, what, act_if_on, fate=True)
 
-    def _call_off(self) -> None:
+    def _cancel_report(self) -> None:
         if self._due is not None:
             self._due.cancelled = True
             self._due = None
@@ -471,7 +484,7 @@ class PlayedWorker:
 
 @lru_cache(maxsize=16)
 def digest_of(packed: str) -> str:
-    """The first digits of the SHA-256 of a packed source; of the text itself if it is none."""
+    """Return the first digits of a packed source's SHA-256; of the text itself if not packed."""
     try:
         source = gzip.decompress(base64.b64decode(packed, validate=True))
     except (ValueError, OSError, EOFError, zlib.error):
@@ -480,5 +493,5 @@ def digest_of(packed: str) -> str:
 
 
 def death_code(random: Random) -> int:
-    """How a program ends that lost its peers."""
+    """Draw the exit code of a program that lost its peers."""
     return random.choice(DEATHS)

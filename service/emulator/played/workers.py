@@ -1,9 +1,10 @@
-"""All played workers of a world: which nodes they are, when they boot, and how they are lost."""
+"""All played workers of a world: their nodes, their boots, and their loss."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from enum import StrEnum
+from itertools import chain
 from random import Random
 
 from service.emulator.nodes.nodes import NodeRecord
@@ -13,89 +14,82 @@ from service.emulator.world.bill import Transition
 from service.emulator.world.world import World
 
 BOOT_SECONDS = 5.0
-"""From READY to a running supervisor."""
+"""Time from READY to a running supervisor."""
 REACTION_SECONDS = 1.0
-"""From a change of the metadata until its supervisor has read it."""
+"""Time from a change of the metadata until the supervisor reads it."""
 LEGACY = {Node.ApiVersion.V1_ALPHA1, Node.ApiVersion.V1}
 
 
 class Which(StrEnum):
-    """Which nodes have workers that are played."""
+    """The nodes whose workers are played."""
 
     NONE = "none"
     OVERFLOW = "overflow"
-    """Those for which this computer has no room to run their workers for real."""
+    """Nodes whose real workers this computer has no room for."""
     ALL = "all"
 
 
 class Played:
-    """Follows every READY node of a world, and writes what its containers do to `world.runs`.
+    """Follows every READY node of a world, and writes its container runs to `world.runs`.
 
-    Where others run workers for real, up to `config.real_workers` of them, `overflow` plays nodes
-    once that many are in use.
+    If workers also run for real, `overflow` plays the nodes beyond `config.real_workers`.
     """
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._workers: dict[int, list[PlayedWorker]] = {}
         self._real: dict[int, int] = {}
-        """By the number of a node whose workers run for real: how many they are."""
+        """Number of workers that run for real, by the node's number."""
         self._checkpoints: dict[str, int] = {}
-        world.observers.append(self._observe)
-        world.on_metadata.append(self._changed)
-        world.on_config.append(self._reconfigured)
-        world.on_reset.append(self._clear)
-        world.on_preemption_notice.append(self._announced)
+        world.observers.append(self._follow_transition)
+        world.on_metadata.append(self._look_soon)
+        world.on_config.append(self._follow_config)
+        world.on_reset.append(self._forget_all)
+        world.on_preemption_notice.append(self._notice_preemption)
 
     def workers(self, record: NodeRecord) -> list[PlayedWorker]:
         return self._workers.get(int(record.message.id), [])
 
-    def _clear(self) -> None:
-        for each in (self._workers, self._real, self._checkpoints):
-            each.clear()
+    def _forget_all(self) -> None:
+        for table in (self._workers, self._real, self._checkpoints):
+            table.clear()
 
-    def _announced(
+    def _notice_preemption(
         self, record: NodeRecord, at: float, seconds: float, workers: Collection[int]
     ) -> None:
-        """Tell workers of a node that it is about to be preempted, and let the others fail."""
+        """Send a preemption notice to some workers of a node, and let the others fail.
+
+        All programs of the node's attempts fail within `seconds`: on its workers without a notice,
+        and on the other slices.
+        """
         for worker in self.workers(record):
             if worker.number in workers:
                 worker.notice(at)
-        self._lose(record, at, seconds)
-
-    def _lose(self, record: NodeRecord, at: float, seconds: float) -> None:
-        """Let every program that works with this node end within so many seconds, without a word:
-        those on its workers that were given no notice, and those on the other slices."""
-        containers = [each.container for each in self.workers(record) if each.container is not None]
-        attempts = {container.task.attempt for container in containers}
-        for worker in self._all() if attempts else ():
+        containers = [worker.container for worker in self.workers(record)]
+        attempts = {container.task.attempt for container in containers if container is not None}
+        if not attempts:
+            return
+        for worker in chain.from_iterable(list(self._workers.values())):
             container = worker.container
-            told = worker.node is record and worker.preempted_at is not None
-            if container is not None and container.task.attempt in attempts and not told:
-                random = self._random(worker)
-                self._doom(worker, at + random.random() * seconds, death_code(random))
+            noticed = worker.node is record and worker.preempted_at is not None
+            if container is not None and container.task.attempt in attempts and not noticed:
+                # Drawn by worker and boot, independent of all other draws.
+                random = Random(f"{self._world.seed}/{worker.boot_id}/death")  # noqa: S311
+                self._schedule_death(worker, at + random.random() * seconds, death_code(random))
 
-    def _doom(self, worker: PlayedWorker, due: float, code: int) -> None:
+    def _schedule_death(self, worker: PlayedWorker, due: float, code: int) -> None:
         container = worker.container
 
-        def die(at: float) -> None:
+        def die_if_running(at: float) -> None:
             if container is not None and worker.container is container:
                 worker.die(at, code)
 
-        self._world.timeline.schedule(due, worker.node.name, "death", die, fate=True)
+        self._world.timeline.schedule(due, worker.node.name, "death", die_if_running, fate=True)
 
-    def _random(self, worker: PlayedWorker) -> Random:
-        """The luck of a worker in this boot, whatever else is going on."""
-        return Random(f"{self._world.seed}/{worker.boot_id}/death")  # noqa: S311 - repeatable
-
-    def _all(self) -> Iterator[PlayedWorker]:
-        for workers in list(self._workers.values()):
-            yield from workers
-
-    def _observe(self, transition: Transition) -> None:
+    def _follow_transition(self, transition: Transition) -> None:
         record = self._world.nodes.get(transition.name)
         if transition.after == "READY" and record is not None:
-            self._up(record, transition.at)
+            self._bring_up(record, transition.at)
             return
         for worker in self._workers.get(transition.uid, ()):
             worker.power_off(transition.at)
@@ -103,17 +97,22 @@ class Played:
             self._workers.pop(transition.uid, None)
             self._real.pop(transition.uid, None)
 
-    def _up(self, record: NodeRecord, at: float) -> None:
+    def _bring_up(self, record: NodeRecord, at: float) -> None:
         uid = int(record.message.id)
-        if not record.is_played and not self._wants(record):
+        if not record.is_played and not self._should_play(record):
             return
         record.is_played = True
-        workers = self._workers.setdefault(uid, []) or self._born(record)
+        workers = self._workers.setdefault(uid, [])
+        if not workers:
+            workers += [
+                PlayedWorker(self._world, record, number, self._checkpoints)
+                for number in range(record.accelerator.hosts)
+            ]
         for worker in workers:
             self._boot_soon(worker, at)
 
-    def _wants(self, record: NodeRecord) -> bool:
-        """Decide once whether the workers of a node are played."""
+    def _should_play(self, record: NodeRecord) -> bool:
+        """Decide once whether the workers of a node are played or run for real."""
         uid, hosts = int(record.message.id), record.accelerator.hosts
         which = Which(self._world.config.played_workers)
         if which is Which.NONE or uid in self._real or record.message.api_version in LEGACY:
@@ -124,32 +123,24 @@ class Played:
             return False
         return True
 
-    def _born(self, record: NodeRecord) -> list[PlayedWorker]:
-        workers = self._workers[int(record.message.id)]
-        workers += [
-            PlayedWorker(self._world, record, number, self._checkpoints)
-            for number in range(record.accelerator.hosts)
-        ]
-        return workers
-
     def _boot_soon(self, worker: PlayedWorker, at: float) -> None:
         boots = worker.boots
 
-        def boot(at: float) -> None:
+        def boot_if_ready(at: float) -> None:
             if worker.boots == boots and worker.node.state == "READY":
                 worker.boot(at)
 
         due = at + BOOT_SECONDS / self._world.config.speed
-        self._world.timeline.schedule(due, worker.node.name, "boot", boot, fate=True)
+        self._world.timeline.schedule(due, worker.node.name, "boot", boot_if_ready, fate=True)
 
-    def _changed(self, record: NodeRecord, at: float) -> None:
+    def _look_soon(self, record: NodeRecord, at: float) -> None:
         due = at + REACTION_SECONDS / self._world.config.speed
         for worker in self.workers(record):
             if worker.on:
                 self._world.timeline.schedule(due, record.name, "task", worker.look, fate=True)
 
-    def _reconfigured(self, at: float) -> None:
-        """Boot the nodes that are to be played from now on; those that are played stay so."""
+    def _follow_config(self, at: float) -> None:
+        """Boot the nodes that the configuration plays from now on; played nodes stay played."""
         for record in list(self._world.nodes.values()):
             if record.state == "READY" and not record.is_played:
-                self._up(record, at)
+                self._bring_up(record, at)

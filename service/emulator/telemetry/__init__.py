@@ -1,1 +1,1 @@
-"""What is measured of the emulated cloud: time series, log entries, and the price list."""
+"""The telemetry of the emulated cloud: time series, log entries and the price list."""

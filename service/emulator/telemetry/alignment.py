@@ -1,4 +1,4 @@
-"""Aggregation: points brought to common moments, and series brought together."""
+"""Aggregation of time series: alignment of points in time, and reduction across series."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIN_PERIOD, MAX_PERIOD = 60, 104 * 7 * 86_400
 
 @dataclass(frozen=True)
 class Line:
-    """A series with its points, the newest first, and the kind that they have by now."""
+    """A series with its points, newest first, and their current metric kind and value type."""
 
     metric: Labels
     resource: Labels
@@ -28,7 +28,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Aggregation:
-    """What is asked for, in the words of the API; `period` in seconds."""
+    """The requested aggregation, with the names of the API; `period` in seconds."""
 
     period: float = 0.0
     aligner: str = "ALIGN_NONE"
@@ -40,31 +40,27 @@ class Aggregation:
         return self.aligner == "ALIGN_NONE"
 
 
-def _percentile(share: int) -> Gather:
-    def gather(values: Sequence[float]) -> float:
+def _make_percentile(share: int) -> Gather:
+    def take_percentile(values: Sequence[float]) -> float:
         if len(values) == 1:
             return values[0]
         return quantiles(values, n=100, method="inclusive")[share - 1]
 
-    return gather
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
+    return take_percentile
 
 
 GATHERS: Mapping[str, Gather] = {
-    "MEAN": _mean,
+    "MEAN": lambda values: math.fsum(values) / len(values),
     "MAX": max,
     "MIN": min,
     "SUM": math.fsum,
     "COUNT": lambda values: float(len(values)),
     "STDDEV": lambda values: stdev(values) if len(values) > 1 else 0.0,
-    "PERCENTILE_99": _percentile(99),
-    "PERCENTILE_95": _percentile(95),
-    "PERCENTILE_50": _percentile(50),
-    "PERCENTILE_05": _percentile(5),
-    # Points come the newest first.
+    "PERCENTILE_99": _make_percentile(99),
+    "PERCENTILE_95": _make_percentile(95),
+    "PERCENTILE_50": _make_percentile(50),
+    "PERCENTILE_05": _make_percentile(5),
+    # Points are sorted newest first.
     "NEXT_OLDER": lambda values: values[0],
     "RATE": math.fsum,
     "DELTA": math.fsum,
@@ -80,18 +76,20 @@ DELTA_ONLY = {"ALIGN_RATE", "ALIGN_DELTA"}
 
 
 def check(asked: Aggregation, kind: str, value: str) -> None:
-    """Refuse what cannot be brought together; raises ApiError."""
+    """Raise ApiError for an aggregation that a metric of this kind and type does not support."""
     if asked.aligner not in ALIGNERS:
-        raise _refused("perSeriesAligner", asked.aligner, "it is not emulated.")
+        raise _aggregation_error("perSeriesAligner", asked.aligner, "it is not emulated.")
     if asked.reducer not in REDUCERS:
-        raise _refused("crossSeriesReducer", asked.reducer, "it is not emulated.")
+        raise _aggregation_error("crossSeriesReducer", asked.reducer, "it is not emulated.")
     if asked.is_raw and asked.reducer != "REDUCE_NONE":
-        raise _refused("perSeriesAligner", asked.aligner, "a reducer needs an aligner.")
+        raise _aggregation_error("perSeriesAligner", asked.aligner, "a reducer needs an aligner.")
     if not asked.is_raw and asked.period < MIN_PERIOD:
         text = f"{asked.period:g}s"
-        raise _refused("alignmentPeriod", text, "must be at least 60 seconds.")
+        raise _aggregation_error("alignmentPeriod", text, "must be at least 60 seconds.")
     if asked.period > MAX_PERIOD:
-        raise _refused("alignmentPeriod", f"{asked.period:g}s", "must be at most 104 weeks.")
+        raise _aggregation_error(
+            "alignmentPeriod", f"{asked.period:g}s", "must be at most 104 weeks."
+        )
     if asked.aligner in DELTA_ONLY and kind != "DELTA":
         raise ApiError(
             Code.INVALID_ARGUMENT,
@@ -101,7 +99,7 @@ def check(asked: Aggregation, kind: str, value: str) -> None:
 
 
 def aligned(line: Line, asked: Aggregation, window: SeriesWindow) -> Line:
-    """Give one point to each period, counted back from the window's end, that has points."""
+    """Return one point per period, counted back from the window's end. Empty periods have none."""
     if asked.is_raw:
         return line
     name = asked.aligner.removeprefix("ALIGN_")
@@ -115,57 +113,57 @@ def aligned(line: Line, asked: Aggregation, window: SeriesWindow) -> Line:
         end = window.end - index * asked.period
         start = end - asked.period if kind == "DELTA" else end
         points.append(Point(end, start, GATHERS[name](values) * scale))
-    return Line(line.metric, line.resource, points, kind, _value(name, line.value))
+    return Line(line.metric, line.resource, points, kind, _value_type(name, line.value))
 
 
 def reduced(lines: list[Line], asked: Aggregation) -> list[Line]:
-    """Bring series together that agree in the labels to group by; the other labels are lost."""
+    """Merge series with equal `group_by` labels; other labels are dropped."""
     if asked.reducer == "REDUCE_NONE" or not lines:
         return lines
     groups: dict[tuple[str, ...], list[Line]] = defaultdict(list)
     for line in lines:
-        groups[tuple(_label(line, field) for field in asked.group_by)].append(line)
-    return [_together(group, asked) for _, group in sorted(groups.items())]
+        groups[tuple(_find_label(line, field) for field in asked.group_by)].append(line)
+    return [_reduce_group(group, asked) for _, group in sorted(groups.items())]
 
 
-def _together(group: list[Line], asked: Aggregation) -> Line:
+def _reduce_group(group: list[Line], asked: Aggregation) -> Line:
     name = asked.reducer.removeprefix("REDUCE_")
-    at: dict[tuple[float, float], list[float]] = defaultdict(list)
+    values_at: dict[tuple[float, float], list[float]] = defaultdict(list)
     for line in group:
         for point in line.points:
-            at[point.end, point.start].append(point.value)
+            values_at[point.end, point.start].append(point.value)
     points = [
         Point(end, start, GATHERS[name](values))
-        for (end, start), values in sorted(at.items(), reverse=True)
+        for (end, start), values in sorted(values_at.items(), reverse=True)
     ]
     first = group[0]
     return Line(
-        metric=_kept(first.metric, "metric", asked.group_by),
-        resource=_kept(first.resource, "resource", asked.group_by),
+        metric=_keep_grouped(first.metric, "metric", asked.group_by),
+        resource=_keep_grouped(first.resource, "resource", asked.group_by),
         points=points,
         kind=first.kind,
-        value=_value(name, first.value),
+        value=_value_type(name, first.value),
     )
 
 
-def _label(line: Line, field: str) -> str:
+def _find_label(line: Line, field: str) -> str:
     owner, _, rest = field.partition(".")
     labels = line.metric if owner == "metric" else line.resource
     return labels.get(rest.partition(".")[2], "")
 
 
-def _kept(labels: Labels, owner: str, group_by: tuple[str, ...]) -> Labels:
+def _keep_grouped(labels: Labels, owner: str, group_by: tuple[str, ...]) -> Labels:
     prefix = f"{owner}.labels."
     return {key: value for key, value in labels.items() if prefix + key in group_by}
 
 
-def _value(name: str, before: str) -> str:
+def _value_type(name: str, before: str) -> str:
     if name == "COUNT":
         return "INT64"
     return before if name in KEEPS_VALUE else "DOUBLE"
 
 
-def _refused(field: str, value: str, why: str) -> ApiError:
+def _aggregation_error(field: str, value: str, why: str) -> ApiError:
     return ApiError(
         Code.INVALID_ARGUMENT, f"Field aggregation.{field} had an invalid value of {value}: {why}"
     )

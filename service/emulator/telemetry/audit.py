@@ -1,4 +1,4 @@
-"""The audit log: what callers did to nodes, and what the cloud did to their machines."""
+"""The audit log: calls about nodes, and events of the cloud on their machines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AUDIT_TYPE = "type.googleapis.com/google.cloud.audit.AuditLog"
 TPU_SERVICE, COMPUTE_SERVICE = "tpu.googleapis.com", "compute.googleapis.com"
 SYSTEM = "system@google.com"
 
-# Long-running calls have two entries: when they begin and when they end.
+# Long-running calls have two entries: one at the start and one at the end.
 BEGINNINGS = {"CREATING": "CreateNode", "DELETING": "DeleteNode", "STOPPING": "StopNode"}
 ENDINGS = {
     "CREATING": ("CreateNode", "READY"),
@@ -33,7 +33,7 @@ ENDINGS = {
 
 @dataclass(frozen=True)
 class AuditEvent:
-    """What happens to the machines of a node, in the words of Compute Engine and of the metric."""
+    """An event on a node's machines, with the names of Compute Engine and of the metric."""
 
     method: str
     message: str
@@ -46,7 +46,7 @@ PREEMPTION = AuditEvent(
 )
 EVENTS = {
     "PREEMPTED": PREEMPTION,
-    # A preemptible machine that reached its last hour is preempted like any other.
+    # A preemptible machine at the end of its life is preempted like any other.
     "TERMINATED": PREEMPTION,
     "REPAIRING": AuditEvent(
         "compute.instances.terminateOnHostMaintenance",
@@ -65,36 +65,53 @@ TERMINATE_REASONS = {"PREEMPTED": "PREEMPTED", "TERMINATED": "MAX_LIFETIME_REACH
 
 
 def observe(world: World, transition: Transition) -> None:
-    """Write down what a change of a node's state would leave in the log."""
+    """Write the log entries that a change of a node's state causes."""
     record = world.nodes.get(transition.name) or world.past[-1]
     before, after, at = transition.before, transition.after, transition.at
     if after in EVENTS:
-        _interrupted(world, record, before, after, at)
+        _log_interruption(world, record, before, after, at)
         return
     method, wanted = ENDINGS.get(before, ("", ""))
     if method and after != "DELETING":
-        _called(world, record, method, at, done=True, failed=after != wanted)
+        _log_call(world, record, method, at, done=True, failed=after != wanted)
     begun = "StartNode" if after == "STARTING" else BEGINNINGS.get(after, "")
-    # A node that a failed deletion leaves is not created again.
+    # A failed deletion returns a node to its former state; no call begins there.
     if begun and before != "DELETING":
-        _called(world, record, begun, at, done=False, failed=False)
+        _log_call(world, record, begun, at, done=False, failed=False)
     if after == "READY":
         for worker in range(record.accelerator.hosts):
-            _booted(world, record, worker, at)
+            payload = {
+                "jsonPayload": {"message": "The TPU runtime is up.", "worker": str(worker)},
+                "labels": logs.worker_labels(record, worker),
+            }
+            sender = Sender(logs.WORKER_LOG, logs.worker_resource(record, worker))
+            logs.put(world, record, sender, payload, at, "INFO")
 
 
-def _interrupted(world: World, record: NodeRecord, before: str, after: str, at: float) -> None:
-    event = EVENTS[after]
+def _log_interruption(world: World, record: NodeRecord, before: str, after: str, at: float) -> None:
+    """Write one entry for a lost node, and one for each machine that was in use."""
     if after in TERMINATE_REASONS:
-        _terminated(world, record, after, at)
+        method = "tpu.nodes.terminate"
+        audit = {
+            "@type": AUDIT_TYPE,
+            "serviceName": TPU_SERVICE,
+            "methodName": method,
+            "resourceName": record.name,
+            "authenticationInfo": {"principalEmail": SYSTEM},
+            "metadata": {"terminateReason": TERMINATE_REASONS[after]},
+        }
+        labels = {"project_id": record.place.project, "service": TPU_SERVICE, "method": method}
+        sender = Sender(SYSTEM_LOG, {"type": "audited_resource", "labels": labels})
+        logs.put(world, record, sender, {"protoPayload": audit}, at, "INFO")
     if before != "READY":
         return
+    event = EVENTS[after]
     record.activity.interruptions.append(Interruption(at, event.type, event.reason))
     for worker in range(record.accelerator.hosts):
-        _instance_event(world, record, worker, event, at)
+        _log_instance_event(world, record, worker, event, at)
 
 
-def _called(
+def _log_call(
     world: World, record: NodeRecord, method: str, at: float, *, done: bool, failed: bool
 ) -> None:
     name = f"google.cloud.tpu.v2.Tpu.{method}"
@@ -122,27 +139,10 @@ def _called(
     logs.put(world, record, Sender(ACTIVITY_LOG, resource), payload, at, severity)
 
 
-def _terminated(world: World, record: NodeRecord, after: str, at: float) -> None:
-    """Write the one entry for each node that is lost."""
-    method = "tpu.nodes.terminate"
-    audit = {
-        "@type": AUDIT_TYPE,
-        "serviceName": TPU_SERVICE,
-        "methodName": method,
-        "resourceName": record.name,
-        "authenticationInfo": {"principalEmail": SYSTEM},
-        "metadata": {"terminateReason": TERMINATE_REASONS[after]},
-    }
-    labels = {"project_id": record.place.project, "service": TPU_SERVICE, "method": method}
-    resource = {"type": "audited_resource", "labels": labels}
-    sender = Sender(SYSTEM_LOG, resource)
-    logs.put(world, record, sender, {"protoPayload": audit}, at, "INFO")
-
-
-def _instance_event(
+def _log_instance_event(
     world: World, record: NodeRecord, worker: int, event: AuditEvent, at: float
 ) -> None:
-    """Write one of the many entries that a slice of many machines leaves when it is lost."""
+    """Write the entry of one machine of a lost node."""
     place, name = record.place, Worker(record, worker).name
     audit = {
         "@type": AUDIT_TYPE,
@@ -161,13 +161,4 @@ def _instance_event(
     }
     payload = {"protoPayload": audit, "operation": operation}
     sender = Sender(SYSTEM_LOG, logs.instance_resource(record, worker))
-    logs.put(world, record, sender, payload, at, "INFO")
-
-
-def _booted(world: World, record: NodeRecord, worker: int, at: float) -> None:
-    payload = {
-        "jsonPayload": {"message": "The TPU runtime is up.", "worker": str(worker)},
-        "labels": logs.worker_labels(record, worker),
-    }
-    sender = Sender(logs.WORKER_LOG, logs.worker_resource(record, worker))
     logs.put(world, record, sender, payload, at, "INFO")

@@ -1,6 +1,6 @@
-"""What a chip-hour costs, by family and place: the emulator's own table, in USD.
+"""Prices of a chip-hour in USD by generation and place: the emulator's own table.
 
-Written down apart from the service's prices, so that the two can disagree.
+The table is separate from the service's prices, so that a test finds differences.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ CITIES = {
     "us-west1": "Oregon",
     "us-west4": "Las Vegas",
 }
-# One SKU may be sold in several regions at once; it is then named after the continent.
+# A SKU that is sold in several regions is named after the continent.
 AMERICAS = "us-central1,us-east1,us-west1"
 
 
 @dataclass(frozen=True)
 class PriceStep:
-    """A price in USD from a moment (unix seconds) on."""
+    """A price in USD that starts at a moment in unix seconds."""
 
     at: float
     usd: str
@@ -46,7 +46,7 @@ class PriceStep:
 
 @dataclass(frozen=True)
 class Rate:
-    """The prices of one generation in one place; no spot prices where it is not sold as spot."""
+    """The prices of one generation in one place; `spot` is empty where it has no spot price."""
 
     generation: str
     regions: tuple[str, ...]
@@ -96,8 +96,8 @@ v7  {AMERICAS}   2026-03-31 12
 v7  europe-west2 2026-03-31 13.2
 """
 
-# The older service sells by the device of eight cores, which has four chips, and calls spot
-# preemptible: description, regions, and each price with its first day.
+# The older service sells devices of eight cores (four chips), and calls spot "preemptible".
+# Description, regions, and each price with its first day.
 LEGACY = """
 TPU-v2 Accelerator USA|us-central1|2018-10-09 4.5
 TPU-v2 Accelerator Europe|europe-west4|2022-01-01 4.95
@@ -121,25 +121,25 @@ Tpu-v4 Pod Accelerator USA|us-central2|2022-05-11 12.88
 Tpu-v4 Pod Preemptible Accelerator USA|us-central2|2024-12-23 3.686
 """
 
-# What a reserved time of so many days at most costs, the same wherever it is sold.
+# Flex-start (DWS) prices of a chip-hour, the same in every region.
 FLEX_START = {"v5e": "0.6", "v5p": "2.1", "v6e": "1.35", "v7": "6"}
 
 
 def rates() -> Iterator[Rate]:
     for line in TABLE.strip().splitlines():
         generation, regions, *prices = line.split()
-        on_demand, *spot = _steps(prices)
+        on_demand, *spot = _parse_steps(prices)
         yield Rate(generation, tuple(regions.split(",")), on_demand, tuple(spot))
 
 
 def legacy_rates() -> Iterator[tuple[str, tuple[str, ...], tuple[PriceStep, ...]]]:
-    """Give each device's description with its regions and prices."""
+    """Yield the description, regions and prices of each device."""
     for line in LEGACY.strip().splitlines():
         description, regions, prices = line.split("|")
-        yield description, tuple(regions.split(",")), tuple(_steps(prices.split()))
+        yield description, tuple(regions.split(",")), tuple(_parse_steps(prices.split()))
 
 
-def _steps(words: list[str]) -> list[PriceStep]:
+def _parse_steps(words: list[str]) -> list[PriceStep]:
     return [
         PriceStep(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp(), usd)
         for day, usd in zip(words[::2], words[1::2], strict=True)

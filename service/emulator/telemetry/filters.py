@@ -1,6 +1,6 @@
-"""The filter language that Monitoring and Logging share: read into a tree, weighed by a test.
+"""The filter language that Monitoring and Logging share: parsed into a tree, then evaluated.
 
-Both bind NOT closest, then OR, then AND, and take two terms side by side for AND.
+NOT binds closest, then OR, then AND. Two terms side by side are joined by AND.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_DEPTH = 50
 
 @dataclass(frozen=True)
 class Value:
-    """What a field is compared with: a text, or a function of texts such as `one_of`."""
+    """The right side of a comparison: a text, or a function of texts such as `one_of`."""
 
     texts: tuple[str, ...]
     function: str = ""
@@ -35,7 +35,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Term:
-    """A comparison; no path means a search of the whole thing for a text."""
+    """A comparison; without a path, a search of all fields for a text."""
 
     path: tuple[str, ...]
     operator: str
@@ -62,7 +62,7 @@ Test = Callable[[Term], bool | None]
 
 
 def weigh(tree: Tree, test: Test) -> bool | None:
-    """Say whether the filter holds, or None where the test does not know enough to say."""
+    """Whether the filter holds; None if the test knows too few fields to decide."""
     match tree:
         case Term():
             return test(tree)
@@ -70,15 +70,15 @@ def weigh(tree: Tree, test: Test) -> bool | None:
             held = weigh(inner, test)
             return None if held is None else not held
         case All(parts):
-            found = [weigh(part, test) for part in parts]
-            return False if False in found else None if None in found else True
+            results = [weigh(part, test) for part in parts]
+            return False if False in results else None if None in results else True
         case Either(parts):
-            found = [weigh(part, test) for part in parts]
-            return True if True in found else None if None in found else False
+            results = [weigh(part, test) for part in parts]
+            return True if True in results else None if None in results else False
 
 
 def terms(tree: Tree) -> list[Term]:
-    """List every comparison of a filter."""
+    """Return every comparison of a filter."""
     match tree:
         case Term():
             return [tree]
@@ -89,7 +89,7 @@ def terms(tree: Tree) -> list[Term]:
 
 
 def parse(text: str) -> Tree:
-    """Read a filter, an empty one as one that always holds; raises FilterError."""
+    """Return the tree of a filter; an empty filter always holds. Raises FilterError."""
     return _Reader(text).whole()
 
 
@@ -103,35 +103,39 @@ class _Reader:
     def whole(self) -> Tree:
         if not self._tokens:
             return All(())
-        tree = self._all()
-        if self._peek() is not None:
-            raise self._error()
+        tree = self._read_conjunction()
+        if self._peek_token() is not None:
+            raise self._make_error()
         return tree
 
-    def _all(self) -> Tree:
-        parts = [self._either()]
-        while (token := self._peek()) is not None and token.text not in {")", ","}:
-            if self._take("AND") is None and (token.kind == "operator" or token.text == "OR"):
-                raise self._error()
-            parts.append(self._either())
+    def _read_conjunction(self) -> Tree:
+        parts = [self._read_disjunction()]
+        while (token := self._peek_token()) is not None and token.text not in {")", ","}:
+            if self._take_text("AND") is None and (token.kind == "operator" or token.text == "OR"):
+                raise self._make_error()
+            parts.append(self._read_disjunction())
         return parts[0] if len(parts) == 1 else All(tuple(parts))
 
-    def _either(self) -> Tree:
-        parts = [self._not()]
-        while self._take("OR") is not None:
-            parts.append(self._not())
+    def _read_disjunction(self) -> Tree:
+        parts = [self._read_negation()]
+        while self._take_text("OR") is not None:
+            parts.append(self._read_negation())
         return parts[0] if len(parts) == 1 else Either(tuple(parts))
 
-    def _not(self) -> Tree:
+    def _read_negation(self) -> Tree:
         negated = False
-        while self._take("NOT") is not None or self._take_minus():
+        while self._take_text("NOT") is not None or self._take_minus():
             negated = not negated
-        tree = self._term() if self._take("(") is None else self._bracketed(self._all)
+        tree = (
+            self._read_term()
+            if self._take_text("(") is None
+            else self._read_bracketed(self._read_conjunction)
+        )
         return Not(tree) if negated else tree
 
     def _take_minus(self) -> bool:
-        """Take the `-` before a word, which is short for NOT."""
-        token = self._peek()
+        """Take the `-` before a word, an abbreviation of NOT; False if there is none."""
+        token = self._peek_token()
         if token is None or token.kind != "word" or not token.text.startswith("-"):
             return False
         if not token.text[1:2].isalpha():
@@ -139,89 +143,82 @@ class _Reader:
         self._tokens[self._index] = Token("word", token.text[1:], token.at + 1)
         return True
 
-    def _bracketed(self, inside: Callable[[], Tree]) -> Tree:
+    def _read_bracketed(self, inside: Callable[[], Tree]) -> Tree:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise self._error()
+            raise self._make_error()
         tree = inside()
         self._depth -= 1
-        if self._take(")") is None:
-            raise self._error()
+        if self._take_text(")") is None:
+            raise self._make_error()
         return tree
 
-    def _term(self) -> Tree:
-        left = self._next({"word", "quoted"})
+    def _read_term(self) -> Tree:
+        left = self._next_token({"word", "quoted"})
         if left.text in WORDS:
             self._index -= 1
-            raise self._error()
-        if left.kind == "word" and self._take("(") is not None:
-            value = Value(self._arguments(), left.text)
+            raise self._make_error()
+        if left.kind == "word" and self._take_text("(") is not None:
+            value = Value(self._read_arguments(), left.text)
             return Term((), "function", value)
-        operator = self._operator()
-        if not operator:
+        token = self._peek_token()
+        if token is None or token.kind != "operator":
             return Term((), ":", Value((unquoted(left.text),)))
-        field = path(left)
-        if self._take("(") is not None:
-            return self._bracketed(lambda: self._values(field, operator))
-        return Term(field, operator, self._value())
+        self._index += 1
+        field, operator = path(left), token.text
+        if self._take_text("(") is not None:
+            # `field=(a OR b)` compares the field with each value.
+            return self._read_bracketed(
+                lambda: _apply_field(self._read_conjunction(), field, operator)
+            )
+        return Term(field, operator, self._read_value())
 
-    def _values(self, field: tuple[str, ...], operator: str) -> Tree:
-        """Read `field=(a OR b)`, which compares the field with each."""
-        return _applied(self._all(), field, operator)
-
-    def _value(self) -> Value:
-        token = self._next({"word", "quoted"})
+    def _read_value(self) -> Value:
+        token = self._next_token({"word", "quoted"})
         if token.kind == "quoted":
             return Value((unquoted(token.text),))
-        if self._take("(") is not None:
-            return Value(self._arguments(), token.text)
+        if self._take_text("(") is not None:
+            return Value(self._read_arguments(), token.text)
         return Value((token.text,))
 
-    def _arguments(self) -> tuple[str, ...]:
+    def _read_arguments(self) -> tuple[str, ...]:
         found: list[str] = []
-        while self._take(")") is None:
-            if found and self._take(",") is None:
-                raise self._error()
-            found.append(unquoted(self._next({"word", "quoted"}).text))
+        while self._take_text(")") is None:
+            if found and self._take_text(",") is None:
+                raise self._make_error()
+            found.append(unquoted(self._next_token({"word", "quoted"}).text))
         return tuple(found)
 
-    def _operator(self) -> str:
-        token = self._peek()
-        if token is None or token.kind != "operator":
-            return ""
-        self._index += 1
-        return token.text
-
-    def _peek(self) -> Token | None:
+    def _peek_token(self) -> Token | None:
         return self._tokens[self._index] if self._index < len(self._tokens) else None
 
-    def _take(self, text: str) -> Token | None:
-        token = self._peek()
+    def _take_text(self, text: str) -> Token | None:
+        token = self._peek_token()
         if token is None or token.kind == "quoted" or token.text != text:
             return None
         self._index += 1
         return token
 
-    def _next(self, kinds: set[str]) -> Token:
-        token = self._peek()
+    def _next_token(self, kinds: set[str]) -> Token:
+        token = self._peek_token()
         if token is None or token.kind not in kinds:
-            raise self._error()
+            raise self._make_error()
         self._index += 1
         return token
 
-    def _error(self) -> FilterError:
-        token = self._peek()
+    def _make_error(self) -> FilterError:
+        token = self._peek_token()
         at = len(self._text) if token is None else token.at
         return syntax_error(self._text, at, "EOF" if token is None else token.text[:1])
 
 
-def _applied(tree: Tree, field: tuple[str, ...], operator: str) -> Tree:
+def _apply_field(tree: Tree, field: tuple[str, ...], operator: str) -> Tree:
     match tree:
         case Term(value=value):
             return Term(field, operator, value)
         case Not(inner):
-            return Not(_applied(inner, field, operator))
+            return Not(_apply_field(inner, field, operator))
         case All(parts):
-            return All(tuple(_applied(part, field, operator) for part in parts))
+            return All(tuple(_apply_field(part, field, operator) for part in parts))
         case Either(parts):
-            return Either(tuple(_applied(part, field, operator) for part in parts))
+            return Either(tuple(_apply_field(part, field, operator) for part in parts))

@@ -1,14 +1,15 @@
-"""What a Logging filter says about an entry."""
+"""Logging filters, compiled into a test of log entries."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from service.emulator.errors import ApiError, Code
-from service.emulator.telemetry.filters import Term, Tree, parse, terms, weigh
+from service.emulator.telemetry.filters import Term, parse, terms, weigh
 from service.emulator.telemetry.patterns import search
 from service.emulator.telemetry.tokens import FilterError
 from service.emulator.world.log_buffer import BufferedLog, nanoseconds
@@ -27,8 +28,8 @@ SEVERITIES = {
 MAX_DIGITS = 9
 FRACTION = re.compile(r"(?<=:\d\d)\.(\d+)")
 TIMES = {"timestamp", "receiveTimestamp"}
-# What is not there in these is missing, and no comparison with it holds, not even `!=`;
-# every other field of an entry has a default.
+# An absent field below these is missing: no comparison with it holds, not even `!=`.
+# Every other field of an entry has a default.
 LOOSE = {"jsonPayload", "protoPayload", "labels", "resource"}
 COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "=": lambda value, wanted: bool(value == wanted),
@@ -42,28 +43,27 @@ Holds = Callable[[BufferedLog], bool]
 
 
 def read(text: str) -> Holds:
-    """Give the test that a filter is; raises ApiError."""
+    """Return the test of log entries that a filter describes. Raises ApiError."""
     try:
         tree = parse(text)
     except FilterError as error:
-        raise _refused(str(error)) from None
-    tests = {id(term): _test(term) for term in terms(tree)}
-    return lambda entry: _holds(tree, tests, entry)
+        raise _filter_error(str(error)) from None
+    tests = {id(term): _compile_term(term) for term in terms(tree)}
+    return lambda entry: bool(weigh(tree, lambda term: tests[id(term)](entry)))
 
 
-def _holds(tree: Tree, tests: Mapping[int, Holds], entry: BufferedLog) -> bool:
-    return bool(weigh(tree, lambda term: tests[id(term)](entry)))
-
-
-def _test(term: Term) -> Holds:
+def _compile_term(term: Term) -> Holds:
     if term.operator == "function":
-        return _function(term)
+        if term.value.function != "log_id" or len(term.value.texts) != 1:
+            raise _filter_error(f"unsupported function {term.value.function}")
+        log_id = "/logs/" + term.value.text.replace("/", "%2F")
+        return lambda entry: entry.log.endswith(log_id)
     if term.value.function:
-        raise _refused(f"unsupported function {term.value.function}")
+        raise _filter_error(f"unsupported function {term.value.function}")
     if not term.path:
         wanted = term.value.text.lower()
-        return lambda entry: any(wanted in text.lower() for text in _texts(entry.plain))
-    path = tuple(_camel(part) if index == 0 else part for index, part in enumerate(term.path))
+        return lambda entry: any(wanted in text.lower() for text in _list_texts(entry.plain))
+    path = tuple(_to_camel(part) if index == 0 else part for index, part in enumerate(term.path))
     if path[0] in TIMES and len(path) == 1:
         return _time_test(path[0], term)
     if path == ("severity",):
@@ -71,68 +71,67 @@ def _test(term: Term) -> Holds:
     return _value_test(path, term)
 
 
-def _function(term: Term) -> Holds:
-    if term.value.function != "log_id" or len(term.value.texts) != 1:
-        raise _refused(f"unsupported function {term.value.function}")
-    wanted = "/logs/" + term.value.text.replace("/", "%2F")
-    return lambda entry: entry.log.endswith(wanted)
-
-
 def _time_test(field: str, term: Term) -> Holds:
-    compare, wanted = _comparison(term), _moment(term.value.text)
+    compare, wanted = _get_comparison(term), _parse_moment(term.value.text)
     if field == "timestamp":
         return lambda entry: compare(entry.at, wanted)
-    return lambda entry: compare(_moment(entry.plain[field]), wanted)
+    return lambda entry: compare(_parse_moment(entry.plain[field]), wanted)
 
 
 def _severity_test(term: Term) -> Holds:
-    compare, name = _comparison(term), term.value.text.upper()
+    compare, name = _get_comparison(term), term.value.text.upper()
     if name not in SEVERITIES and not (name.isdecimal() and len(name) <= MAX_DIGITS):
-        raise _refused(f"invalid severity {term.value.text}")
+        raise _filter_error(f"invalid severity {term.value.text}")
     wanted = SEVERITIES[name] if name in SEVERITIES else int(name)
     return lambda entry: compare(SEVERITIES[entry.plain.get("severity", "DEFAULT")], wanted)
 
 
 def _value_test(path: tuple[str, ...], term: Term) -> Holds:
-    one = _one_value(term)
+    test_value = _value_comparison(term)
 
-    def holds(entry: BufferedLog) -> bool:
+    def holds_for(entry: BufferedLog) -> bool:
         values = list(_look_up(entry.plain, path))
         if not values and path[0] not in LOOSE:
             values = [""]
-        return any(one(value) for value in values)
+        return any(test_value(value) for value in values)
 
-    return holds
+    return holds_for
 
 
-def _one_value(term: Term) -> Callable[[Any], bool]:
-    """Compare texts whatever their case, numbers by their size, and by patterns case and all."""
+def _value_comparison(term: Term) -> Callable[[Any], bool]:
+    """Return the test of one value. Texts ignore case, numbers are numeric, patterns heed case."""
     wanted = term.value.text
     if term.operator in {"=~", "!~"}:
-        pattern, found = _pattern(wanted), term.operator == "=~"
-        return lambda value: pattern(_text(value)) is found
+        try:
+            has_match = search(wanted)
+        except ValueError as error:
+            raise _filter_error(f"invalid regular expression: {error}") from None
+        is_positive = term.operator == "=~"
+        return lambda value: has_match(_to_text(value)) is is_positive
     if term.operator == ":":
-        return lambda value: wanted == "*" or wanted.lower() in _text(value).lower()
+        return lambda value: wanted == "*" or wanted.lower() in _to_text(value).lower()
     compare = COMPARISONS[term.operator]
-    number = _number(wanted)
+    number: float | None = None
+    with suppress(ValueError):
+        number = float(wanted)
 
-    def test(value: Any) -> bool:
+    def compare_value(value: Any) -> bool:
         if isinstance(value, int | float) and not isinstance(value, bool) and number is not None:
             return compare(value, number)
-        return compare(_text(value).lower(), wanted.lower())
+        return compare(_to_text(value).lower(), wanted.lower())
 
-    return test
+    return compare_value
 
 
 def _look_up(plain: Any, path: tuple[str, ...]) -> Iterator[Any]:
-    """Give what lies at a path; a list gives each of its items, a message its texts."""
+    """Yield the values at a path: each item of a list, and every text of a message."""
     if isinstance(plain, list):
         for item in plain:
             yield from _look_up(item, path)
     elif not path:
-        yield from _texts(plain) if isinstance(plain, dict) else (plain,)
+        yield from _list_texts(plain) if isinstance(plain, dict) else (plain,)
     elif isinstance(plain, dict):
-        for key in {path[0], _camel(path[0])}:
+        for key in {path[0], _to_camel(path[0])}:
             if key in plain:
                 yield from _look_up(plain[key], path[1:])
         # A label may have dots in its name.
@@ -141,57 +140,43 @@ def _look_up(plain: Any, path: tuple[str, ...]) -> Iterator[Any]:
             yield plain[rest]
 
 
-def _texts(plain: Any) -> Iterator[str]:
+def _list_texts(plain: Any) -> Iterator[str]:
     if isinstance(plain, dict):
         for value in plain.values():
-            yield from _texts(value)
+            yield from _list_texts(value)
     elif isinstance(plain, list):
         for value in plain:
-            yield from _texts(value)
+            yield from _list_texts(value)
     else:
-        yield _text(plain)
+        yield _to_text(plain)
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def _moment(text: str) -> int:
-    """Read a day or a moment of RFC 3339, UTC where it has no offset, as nanoseconds."""
+def _parse_moment(text: str) -> int:
+    """Return a day or a moment of RFC 3339 as nanoseconds; UTC is the default offset."""
     fraction = FRACTION.search(text)
     try:
         when = datetime.fromisoformat(FRACTION.sub("", text))
     except ValueError:
-        raise _refused(f'invalid timestamp "{text}"') from None
+        raise _filter_error(f'invalid timestamp "{text}"') from None
     when = when.replace(tzinfo=UTC) if when.tzinfo is None else when
     nanos = int(fraction[1].ljust(9, "0")[:9]) if fraction else 0
     return nanoseconds(when.timestamp()) + nanos
 
 
-def _comparison(term: Term) -> Callable[[Any, Any], bool]:
+def _get_comparison(term: Term) -> Callable[[Any, Any], bool]:
     if term.operator not in COMPARISONS:
         field = ".".join(term.path)
-        raise _refused(f"the operator {term.operator} cannot be used with {field}")
+        raise _filter_error(f"the operator {term.operator} cannot be used with {field}")
     return COMPARISONS[term.operator]
 
 
-def _pattern(text: str) -> Callable[[str], bool]:
-    try:
-        return search(text)
-    except ValueError as error:
-        raise _refused(f"invalid regular expression: {error}") from None
-
-
-def _camel(part: str) -> str:
+def _to_camel(part: str) -> str:
     return re.sub(r"_([a-z])", lambda found: found[1].upper(), part)
 
 
-def _refused(why: str) -> ApiError:
+def _filter_error(why: str) -> ApiError:
     return ApiError(Code.INVALID_ARGUMENT, f"Unparseable filter: {why}")

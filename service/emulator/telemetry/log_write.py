@@ -1,4 +1,4 @@
-"""Log entries that clients write: completed, checked, and taken into the log buffer."""
+"""Log entries that clients write: completed, checked and added to the log buffer."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ OWNER = r"(?:projects|organizations|folders|billingAccounts)/[^/]+"
 LOG_NAME = re.compile(rf"{OWNER}/logs/[A-Za-z0-9/_.%-]{{1,512}}")
 MAX_BYTES = 256 * 1024
 MAX_LABELS = 64
-# Older and newer ones are accepted, and never seen again.
+# Google accepts older and newer entries, and drops them.
 PAST_NANOS, FUTURE_NANOS = 30 * 86_400 * NANOS, 86_400 * NANOS
 
 
 @dataclass(frozen=True)
 class Draft:
-    """An entry that was found good, in both of its forms."""
+    """A valid entry as JSON and as a message; `at` in nanoseconds."""
 
     at: int
     plain: dict[str, Any]
@@ -33,7 +33,7 @@ class Draft:
 
 
 def draft(entry: NodeMessage, request: NodeMessage, now: float) -> Draft:
-    """Fill in what the request says for all of its entries; raises ApiError."""
+    """Return an entry with the defaults of its request. Raises ApiError."""
     message = copied(entry)
     message.log_name = message.log_name or request.log_name
     if not message.HasField("resource"):
@@ -42,17 +42,21 @@ def draft(entry: NodeMessage, request: NodeMessage, now: float) -> Draft:
         if key not in message.labels:
             message.labels[key] = value
     received = nanoseconds(now)
-    _set(message.receive_timestamp, received)
+    _set_moment(message.receive_timestamp, received)
     if not message.HasField("timestamp"):
-        _set(message.timestamp, received)
-    _check(message)
-    plain = _plain(message)
+        _set_moment(message.timestamp, received)
+    _check_entry(message)
+    try:
+        plain: dict[str, Any] = MessageToDict(message)
+    except (DecodeError, SerializeToJsonError, TypeError, ValueError, RecursionError):
+        raise _entry_error("The log entry cannot be written as JSON.") from None
     plain.setdefault("severity", "DEFAULT")
-    return Draft(_nanos(message.timestamp), plain, message)
+    timestamp = message.timestamp
+    return Draft(int(timestamp.seconds * NANOS + timestamp.nanos), plain, message)
 
 
 def store(world: World, found: Draft, now: float) -> None:
-    """Keep an entry, unless its time is out of bounds: that is dropped without a word."""
+    """Store an entry. An entry with a time out of bounds is dropped without an error."""
     age = nanoseconds(now) - found.at
     if not -FUTURE_NANOS <= age <= PAST_NANOS:
         return
@@ -63,37 +67,24 @@ def store(world: World, found: Draft, now: float) -> None:
         found.message.insert_id = entry.plain["insertId"]
 
 
-def _check(message: NodeMessage) -> None:
+def _check_entry(message: NodeMessage) -> None:
     if LOG_NAME.fullmatch(message.log_name) is None:
-        raise _bad(f'The log name "{message.log_name}" is invalid.')
+        raise _entry_error(f'The log name "{message.log_name}" is invalid.')
     if not message.resource.type:
-        raise _bad("A monitored resource must be specified for each log entry.")
+        raise _entry_error("A monitored resource must be specified for each log entry.")
     if message.severity not in SEVERITIES.values():
-        raise _bad(f"Invalid severity: {message.severity}.")
+        raise _entry_error(f"Invalid severity: {message.severity}.")
     if len(message.labels) > MAX_LABELS:
-        raise _bad(f"A log entry can have at most {MAX_LABELS} labels.")
+        raise _entry_error(f"A log entry can have at most {MAX_LABELS} labels.")
     size = message.ByteSize()
     if size > MAX_BYTES:
         kilobytes = f"{size / 1024:.1f}K"
-        raise _bad(f"Log entry with size {kilobytes} exceeds maximum size of 256.0K.")
+        raise _entry_error(f"Log entry with size {kilobytes} exceeds maximum size of 256.0K.")
 
 
-def _plain(message: NodeMessage) -> dict[str, Any]:
-    """Turn an entry into JSON, which not every message can be."""
-    try:
-        plain: dict[str, Any] = MessageToDict(message)
-    except (DecodeError, SerializeToJsonError, TypeError, ValueError, RecursionError):
-        raise _bad("The log entry cannot be written as JSON.") from None
-    return plain
-
-
-def _set(moment: NodeMessage, at: int) -> None:
+def _set_moment(moment: NodeMessage, at: int) -> None:
     moment.seconds, moment.nanos = divmod(at, NANOS)
 
 
-def _nanos(moment: NodeMessage) -> int:
-    return int(moment.seconds * NANOS + moment.nanos)
-
-
-def _bad(text: str) -> ApiError:
+def _entry_error(text: str) -> ApiError:
     return ApiError(Code.INVALID_ARGUMENT, text)

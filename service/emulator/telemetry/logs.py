@@ -1,4 +1,4 @@
-"""What is written to the log of a world, by the workers of a node and by the cloud about them."""
+"""Log entries that the emulated workers write, and that the cloud writes about them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.emulator.world.world import World
 
 @dataclass(frozen=True)
 class Sender:
-    """The log that an entry goes to, and the monitored resource that it speaks of."""
+    """The log of an entry, and its monitored resource."""
 
     log: str
     resource: Mapping[str, Any]
@@ -32,10 +32,10 @@ def write(
     severity: str = "DEFAULT",
     labels: Mapping[str, str] | None = None,
 ) -> None:
-    """Write lines as a worker's logging agent would, at the present moment.
+    """Write lines as a worker's logging agent does, at the present moment.
 
-    A text becomes a `textPayload`, a mapping (of what JSON can hold) a `jsonPayload`. Severities
-    are those of `google.logging.type.LogSeverity`.
+    A text becomes a `textPayload`, a mapping of JSON values a `jsonPayload`. `severity` is a name
+    of `google.logging.type.LogSeverity`.
     """
     at = world.clock()
     for line in lines:
@@ -55,10 +55,9 @@ def put(
     at: float,
     severity: str = "DEFAULT",
 ) -> None:
-    """Write one entry about a node, unless none are to be kept: now, or late, or never, or twice,
-    as the configuration says."""
+    """Write one entry about a node. By the configuration the entry is late, lost or duplicated."""
     settings = world.config.telemetry
-    if not settings.log_entries or _strikes(settings.log_lost_share, "lost", record, at):
+    if not settings.log_entries or _is_hit(settings.log_lost_share, "lost", record, at):
         return
     nanos = nanoseconds(at)
     plain = {
@@ -68,25 +67,25 @@ def put(
         "severity": severity,
         **payload,
     }
-    copies = 2 if _strikes(settings.log_twice_share, "twice", record, at) else 1
+    copies = 2 if _is_hit(settings.log_twice_share, "twice", record, at) else 1
 
-    def arrive(received: float) -> None:
-        # What is found out late did not happen late: the clock has no part in it.
+    def add_copies(received: float) -> None:
+        # A late entry keeps its own time; only `receiveTimestamp` is late.
         arrived = {**plain, "receiveTimestamp": moment_text(nanoseconds(received))}
         for _ in range(copies):
             world.logs.add(dict(arrived), nanos, world.config.telemetry.log_entries)
 
     if settings.log_delay_seconds:
         due = at + settings.log_delay_seconds
-        world.timeline.schedule(due, record.name, "log entry", arrive, fate=True)
+        world.timeline.schedule(due, record.name, "log entry", add_copies, fate=True)
     else:
-        arrive(at)
+        add_copies(at)
 
 
-def _strikes(share: float, what: str, record: NodeRecord, at: float) -> bool:
-    """Say whether a mishap strikes: by lot, but the same at each run and with nobody else's luck.
+def _is_hit(share: float, what: str, record: NodeRecord, at: float) -> bool:
+    """Whether a log fault hits: drawn from the node and the moment, so equal at each run.
 
-    What is written of one node at one moment shares its fate.
+    All entries of one node at one moment have the same result.
     """
     if not share:
         return False
@@ -116,7 +115,7 @@ def instance_resource(record: NodeRecord, worker: int) -> dict[str, Any]:
 
 
 def worker_labels(record: NodeRecord, worker: int) -> dict[str, str]:
-    """Give what a logging agent adds to each entry of its machine."""
+    """Return the labels that a logging agent adds to each entry of its machine."""
     return {
         "compute.googleapis.com/resource_name": Worker(record, worker).name,
         "tpu.googleapis.com/node_name": record.name.rpartition("/")[2],

@@ -1,4 +1,4 @@
-"""Google's message classes of Monitoring, Logging and Billing, imported when first asked for."""
+"""Google's message classes of Monitoring, Logging and Billing, imported at first use."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 
 
 class _Package:
-    """The plain messages of a package, by name: `Monitoring.Point` is the class behind its wrapper.
+    """The plain messages of a package by name: `Monitoring.Point` is the class behind its wrapper.
 
-    Each package takes a quarter of a second to import, and a world alone needs none of them.
+    An import takes a quarter of a second, and a world alone needs none of the packages.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     @cached_property
-    def _module(self) -> ModuleType:
+    def _types_module(self) -> ModuleType:
         return import_module(self._name)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._module, name).pb()
+        return getattr(self._types_module, name).pb()
 
 
 Monitoring = _Package("google.cloud.monitoring_v3.types")

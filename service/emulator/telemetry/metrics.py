@@ -1,4 +1,4 @@
-"""The metrics of Cloud TPU: their types, units, labels, and what each is measured of."""
+"""The metrics of Cloud TPU: their types, units, labels and monitored resources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COMPUTE = "compute.googleapis.com/"
 GCE_WORKER = "tpu.googleapis.com/GceTpuWorker"
 TPU_WORKER = "tpu_worker"
 GCE_INSTANCE = "gce_instance"
-# Nothing in the labels of a GceTpuWorker says which node it belongs to.
+# The labels of a GceTpuWorker do not name its node.
 RESOURCES = {
     GCE_WORKER: ("resource_container", "location", "worker_id"),
     TPU_WORKER: ("project_id", "zone", "node_id", "worker_id"),
@@ -40,35 +40,35 @@ class Metric:
 
     @property
     def known_labels(self) -> frozenset[str]:
-        """Name every label that a filter may ask for, as `metric.x` and `resource.x`."""
+        """Every label that a filter may name, as `metric.x` or `resource.x`."""
         asked = chain(
             (f"metric.{label}" for label in self.labels),
             (f"resource.{label}" for label in RESOURCES[self.resource]),
         )
-        # A project is asked for by this name whatever the resource calls it.
+        # Filters name the project like this for every resource type.
         return frozenset((*asked, "resource.project_id"))
 
 
-def _chip(path: str, value: str, unit: str, title: str) -> Metric:
+def _chip_metric(path: str, value: str, unit: str, title: str) -> Metric:
     return Metric(path, "GAUGE", value, unit, ("accelerator_id",), GCE_WORKER, title)
 
 
-def _host(path: str, kind: str, value: str, unit: str, title: str) -> Metric:
+def _host_metric(path: str, kind: str, value: str, unit: str, title: str) -> Metric:
     return Metric(path, kind, value, unit, (), TPU_WORKER, title)
 
 
-def _instance(path: str, title: str) -> Metric:
-    """One of the newer metrics of Compute Engine, which need no agent. Seen in a real project; what
-    Google counts as active is not documented (reference/jobs.md J9)."""
+def _instance_metric(path: str, title: str) -> Metric:
+    """One of the newer metrics of Compute Engine, which need no agent. Seen in a real project;
+    Google does not document which chips count as active (reference/jobs.md J9)."""
     return Metric(path, "GAUGE", "INT64", "1", (), GCE_INSTANCE, title, COMPUTE)
 
 
 METRICS = (
-    _chip("accelerator/duty_cycle", "DOUBLE", "%", "Accelerator duty cycle"),
-    _chip("accelerator/memory_bandwidth_utilization", "DOUBLE", "%", "Memory bandwidth"),
-    _chip("accelerator/memory_total", "INT64", "By", "Accelerator memory total"),
-    _chip("accelerator/memory_used", "INT64", "By", "Accelerator memory used"),
-    _chip("accelerator/tensorcore_utilization", "DOUBLE", "%", "TensorCore utilization"),
+    _chip_metric("accelerator/duty_cycle", "DOUBLE", "%", "Accelerator duty cycle"),
+    _chip_metric("accelerator/memory_bandwidth_utilization", "DOUBLE", "%", "Memory bandwidth"),
+    _chip_metric("accelerator/memory_total", "INT64", "By", "Accelerator memory total"),
+    _chip_metric("accelerator/memory_used", "INT64", "By", "Accelerator memory used"),
+    _chip_metric("accelerator/tensorcore_utilization", "DOUBLE", "%", "TensorCore utilization"),
     Metric("cpu/utilization", "GAUGE", "DOUBLE", "%", ("core",), TPU_WORKER, "CPU utilization"),
     Metric(
         "instance/interruption_count",
@@ -80,10 +80,10 @@ METRICS = (
         "Interruption count",
     ),
     Metric("instance/uptime_total", "GAUGE", "DOUBLE", "s", (), GCE_WORKER, "Total uptime"),
-    _host("memory/usage", "GAUGE", "INT64", "By", "Memory usage"),
-    _host("network/received_bytes_count", "DELTA", "INT64", "By", "Network bytes received"),
-    _host("network/sent_bytes_count", "DELTA", "INT64", "By", "Network bytes sent"),
-    _host("tpu/mxu/utilization", "GAUGE", "DOUBLE", "%", "MXU utilization"),
+    _host_metric("memory/usage", "GAUGE", "INT64", "By", "Memory usage"),
+    _host_metric("network/received_bytes_count", "DELTA", "INT64", "By", "Network bytes received"),
+    _host_metric("network/sent_bytes_count", "DELTA", "INT64", "By", "Network bytes sent"),
+    _host_metric("tpu/mxu/utilization", "GAUGE", "DOUBLE", "%", "MXU utilization"),
     Metric(
         "tpu/tensorcore/idle_duration",
         "GAUGE",
@@ -93,9 +93,9 @@ METRICS = (
         TPU_WORKER,
         "TensorCore idle duration",
     ),
-    _instance("instance/tpu/scheduled_chips", "Scheduled TPU chips"),
-    _instance("instance/tpu/active_chips", "Active TPU chips"),
-    _instance("instance/tpu/utilized_chips", "Utilized TPU chips"),
+    _instance_metric("instance/tpu/scheduled_chips", "Scheduled TPU chips"),
+    _instance_metric("instance/tpu/active_chips", "Active TPU chips"),
+    _instance_metric("instance/tpu/utilized_chips", "Utilized TPU chips"),
 )
 
 
@@ -105,10 +105,10 @@ def by_type() -> dict[str, Metric]:
 
 
 def is_silent(metric: Metric, where: Iterable[str], missing: Iterable[str]) -> bool:
-    """Say whether the configuration leaves a metric out.
+    """Whether the configuration leaves a metric out.
 
-    Each text of `missing` holds one or more of a zone, a generation, a node, a worker and a metric,
-    which all apply; `where` are those of the series.
+    Each text of `missing` has one or more words: a zone, generation, node, worker or metric.
+    All words must apply. `where` has the words of the series.
     """
     here = {*where, metric.type, metric.path}
     return any(words and set(words) <= here for words in map(str.split, missing))

@@ -1,4 +1,4 @@
-"""Regular expressions of callers: in Google's own RE2, which no expression can keep busy."""
+"""Regular expressions of callers, run by Google's RE2, which takes linear time."""
 
 from __future__ import annotations
 
@@ -13,25 +13,22 @@ OPTIONS.log_errors = False
 
 @lru_cache(maxsize=256)
 def search(pattern: str) -> Callable[[str], bool]:
-    """Give the test whether a text has a match somewhere; raises ValueError that says why not."""
-    compiled = _compiled(pattern)
+    """Return a test whether a text contains a match. Raises ValueError with the reason."""
+    compiled = _compile_pattern(pattern)
     return lambda text: compiled.search(text) is not None
 
 
 @lru_cache(maxsize=256)
 def full_match(pattern: str) -> Callable[[str], bool]:
-    """Give the test whether a text matches as a whole; raises ValueError that says why not."""
-    compiled = _compiled(pattern)
+    """Return a test whether a whole text matches. Raises ValueError with the reason."""
+    compiled = _compile_pattern(pattern)
     return lambda text: compiled.fullmatch(text) is not None
 
 
-def _compiled(pattern: str) -> re2._Regexp:
+def _compile_pattern(pattern: str) -> re2._Regexp:
     try:
         return re2.compile(pattern, OPTIONS)
     except re2.error as error:
-        raise ValueError(_why(error)) from None
-
-
-def _why(error: Exception) -> str:
-    reason = error.args[0]
-    return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        reason = error.args[0]
+        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise ValueError(text) from None

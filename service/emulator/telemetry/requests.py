@@ -1,4 +1,4 @@
-"""What a request for time series asks: over which time, and brought together how."""
+"""The parameters of a request for time series: its interval and its aggregations."""
 
 from __future__ import annotations
 
@@ -20,64 +20,66 @@ SHORT_GROUP = re.compile(r"(metric|resource)\.(?!type$|labels$)(\w+)")
 
 
 def window(interval: NodeMessage, now: float) -> SeriesWindow:
-    """Read an interval, whose start is its end where it is not given; raises ApiError."""
+    """Return the window of an interval; the start defaults to the end. Raises ApiError."""
     if not interval.HasField("end_time"):
-        raise _refused("interval.endTime", "", "the end time is required.")
+        raise _field_error("interval.endTime", "", "the end time is required.")
     end = moment("interval.endTime", interval.end_time)
     start = end
     if interval.HasField("start_time"):
         start = moment("interval.startTime", interval.start_time)
     if start > end:
-        raise _refused("interval.startTime", f"{start:.0f}", "it is later than the end time.")
+        raise _field_error("interval.startTime", f"{start:.0f}", "it is later than the end time.")
     return SeriesWindow(start, end, now)
 
 
 def aggregations(request: NodeMessage, metric: Metric) -> tuple[Aggregation, ...]:
-    """Read the aggregation and, where there is one, what follows it; raises ApiError."""
-    first = _aggregation(request.aggregation)
+    """Return the aggregation and, if given, the secondary aggregation. Raises ApiError."""
+    first = _parse_aggregation(request.aggregation)
     alignment.check(first, metric.kind, metric.value)
     if not request.HasField("secondary_aggregation"):
         return (first,)
-    second = _aggregation(request.secondary_aggregation)
+    second = _parse_aggregation(request.secondary_aggregation)
     alignment.check(second, "GAUGE", metric.value)
     return first, second
 
 
-def _aggregation(asked: NodeMessage) -> Aggregation:
+def _parse_aggregation(asked: NodeMessage) -> Aggregation:
     period = asked.alignment_period
     return Aggregation(
         period=float(period.seconds + period.nanos / 1e9),
-        aligner=_name(asked, "per_series_aligner"),
-        reducer=_name(asked, "cross_series_reducer"),
-        group_by=tuple(_group(field) for field in asked.group_by_fields),
+        aligner=_enum_name(asked, "per_series_aligner"),
+        reducer=_enum_name(asked, "cross_series_reducer"),
+        group_by=tuple(_parse_group(field) for field in asked.group_by_fields),
     )
 
 
-def _name(message: NodeMessage, field: str) -> str:
-    """Spell an enum, also one whose number this client library does not know."""
+def _enum_name(message: NodeMessage, field: str) -> str:
+    """Return the name of an enum value; the number if this client library does not know it."""
     number = getattr(message, field)
     known = message.DESCRIPTOR.fields_by_name[field].enum_type.values_by_number.get(number)
     return known.name if known else str(number)
 
 
-def _group(text: str) -> str:
+def _parse_group(text: str) -> str:
     field = field_name(part.strip('"') for part in text.split("."))
     short = SHORT_GROUP.fullmatch(field)
     if short is not None:
         return f"{short[1]}.labels.{short[2]}"
     if field not in WHOLE_GROUPS and not field.startswith(GROUPS):
-        raise _refused("aggregation.groupByFields", text, "the field name is improperly formatted.")
+        raise _field_error(
+            "aggregation.groupByFields", text, "the field name is improperly formatted."
+        )
     return field
 
 
 def moment(field: str, given: NodeMessage) -> float:
-    """Read a moment as unix seconds; raises ApiError for what no clock shows."""
+    """Return a timestamp as unix seconds. Raises ApiError for a value out of range."""
     if not is_moment(given):
-        raise _refused(field, str(given.seconds), "it is not a moment.")
+        raise _field_error(field, str(given.seconds), "it is not a moment.")
     return float(given.seconds + given.nanos / 1e9)
 
 
-def _refused(field: str, value: str, why: str) -> ApiError:
+def _field_error(field: str, value: str, why: str) -> ApiError:
     return ApiError(
         Code.INVALID_ARGUMENT, f'Field {field} had an invalid value of "{value}": {why}'
     )

@@ -1,4 +1,4 @@
-"""The value of each metric at a moment, out of what is known of a worker and its chips."""
+"""The value of each metric at a moment, computed from the activity of a worker and its chips."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from service.emulator.nodes.activity import ActivityRun, Course, chips_per_worke
 from service.emulator.nodes.nodes import NodeRecord
 
 PERIOD = 60
-"""Seconds between two points of a series, and what a point sums up."""
+"""Seconds between two points of a series, and the span that a point covers."""
 GIB = 2**30
 HBM_GIB = {"v2": 16, "v3": 32, "v4": 32, "v5e": 16, "v5p": 95, "v6e": 32}
-# A model keeps TensorCores and memory busy for only a part of the time that a chip is at work.
+# A model keeps TensorCores and memory busy for only a part of a chip's busy time.
 TENSORCORE_SHARE = 0.25
 BANDWIDTH_SHARE = 0.4
 HBM_SHARE = 0.75
@@ -21,7 +21,7 @@ HBM_SHARE = 0.75
 
 @dataclass(frozen=True)
 class Spot:
-    """One chip, core or host during one run, which a series follows."""
+    """One chip, core or host during one run; the source of a series."""
 
     record: NodeRecord
     run: ActivityRun
@@ -34,7 +34,7 @@ class Spot:
         return self.record.activity.course(self.run, key, self.worker, chip)
 
     def noise(self, what: str, at: float) -> float:
-        """Give a number from 0 to 1 that is always the same for the same place and minute."""
+        """Return a number from 0 to 1 that depends only on the place and the second."""
         where = f"{self.record.message.id}/{self.worker}/{self.part}/{what}/{int(at)}"
         return zlib.crc32(where.encode()) / 2**32
 
@@ -44,49 +44,49 @@ Sample = Callable[[float], float | None]
 
 
 def sampler(path: str, spot: Spot) -> Sample:
-    """Give what answers the value of a metric at the end of a period, None for no point."""
+    """Return a function of the end of a period: the metric's value, None for no point."""
     return SAMPLERS[path](spot)
 
 
-def _duty_cycle(spot: Spot) -> Sample:
-    """An accelerator that never started has no duty cycle, not one of zero."""
+def _sample_duty_cycle(spot: Spot) -> Sample:
+    """The duty cycle; None (not 0) for an accelerator that never started."""
     course = spot.course("duty_cycle")
     return lambda at: course.mean(at - PERIOD, at)
 
 
-def _of_duty(key: str, share: float) -> Callable[[Spot], Sample]:
-    """Measure what was told, or a share of the duty cycle, or the murmur of an idle chip."""
+def _sample_share_of_duty(key: str, share: float) -> Callable[[Spot], Sample]:
+    """The configured course, else a share of the duty cycle, else the noise of an idle chip."""
 
-    def start(spot: Spot) -> Sample:
-        told, duty = spot.course(key), spot.course("duty_cycle")
+    def make_sample(spot: Spot) -> Sample:
+        course, duty = spot.course(key), spot.course("duty_cycle")
 
-        def sample(at: float) -> float:
-            known = told.mean(at - PERIOD, at)
-            if known is None:
+        def sample_at(at: float) -> float:
+            value = course.mean(at - PERIOD, at)
+            if value is None:
                 busy = duty.mean(at - PERIOD, at)
-                known = None if busy is None else busy * share
-            return 0.4 * spot.noise(key, at) if known is None else known
+                value = None if busy is None else busy * share
+            return 0.4 * spot.noise(key, at) if value is None else value
 
-        return sample
+        return sample_at
 
-    return start
+    return make_sample
 
 
-def _hbm_used(spot: Spot) -> Sample:
-    told, duty = spot.course("hbm"), spot.course("duty_cycle")
+def _sample_hbm_used(spot: Spot) -> Sample:
+    course, duty = spot.course("hbm"), spot.course("duty_cycle")
     total = _hbm_total(spot.record)
 
-    def sample(at: float) -> float | None:
-        known, busy = told.at(at), duty.at(at)
-        if known is None and busy is not None:
+    def sample_at(at: float) -> float | None:
+        value, busy = course.at(at), duty.at(at)
+        if value is None and busy is not None:
             return total * HBM_SHARE if busy else 0.0
-        return known
+        return value
 
-    return sample
+    return sample_at
 
 
-def _hbm_size(spot: Spot) -> Sample:
-    used, total = _hbm_used(spot), _hbm_total(spot.record)
+def _sample_hbm_size(spot: Spot) -> Sample:
+    used, total = _sample_hbm_used(spot), _hbm_total(spot.record)
     return lambda at: None if used(at) is None else total
 
 
@@ -94,94 +94,95 @@ def _hbm_total(record: NodeRecord) -> float:
     return float(HBM_GIB[record.accelerator.generation] * GIB)
 
 
-def _cpu(spot: Spot) -> Sample:
-    """Fill one core after the other, so that the sum over cores is what was told."""
+def _sample_cpu(spot: Spot) -> Sample:
+    """One core of the host. Cores fill one after the other, so that their sum is the course."""
     course = spot.course("cpu")
     core, cores = spot.part or 0, spot.parts
+    host = Spot(spot.record, spot.run, spot.worker)
 
-    def sample(at: float) -> float:
-        told = course.mean(at - PERIOD, at)
-        total = 1.0 + 2.0 * _host_noise(spot, "cpu", at) if told is None else told
+    def sample_at(at: float) -> float:
+        total = course.mean(at - PERIOD, at)
+        if total is None:
+            total = 1.0 + 2.0 * host.noise("cpu", at)
         if total > 100.0 * cores:
             return total / cores
         return min(100.0, max(0.0, total - 100.0 * core))
 
-    return sample
+    return sample_at
 
 
-def _memory(spot: Spot) -> Sample:
+def _sample_memory(spot: Spot) -> Sample:
     course = spot.course("memory")
 
-    def sample(at: float) -> float:
-        told = course.at(at)
-        return (2.0 + spot.noise("memory", at)) * GIB if told is None else told
+    def sample_at(at: float) -> float:
+        used = course.at(at)
+        return (2.0 + spot.noise("memory", at)) * GIB if used is None else used
 
-    return sample
+    return sample_at
 
 
-def _bytes(key: str) -> Callable[[Spot], Sample]:
-    def start(spot: Spot) -> Sample:
+def _sample_bytes(key: str) -> Callable[[Spot], Sample]:
+    def make_sample(spot: Spot) -> Sample:
         course = spot.course(key)
 
-        def sample(at: float) -> float:
-            told = course.mean(at - PERIOD, at)
-            rate = 500.0 + 2500.0 * spot.noise(key, at) if told is None else told
+        def sample_at(at: float) -> float:
+            rate = course.mean(at - PERIOD, at)
+            if rate is None:
+                rate = 500.0 + 2500.0 * spot.noise(key, at)
             return rate * PERIOD
 
-        return sample
+        return sample_at
 
-    return start
+    return make_sample
 
 
-def _uptime(spot: Spot) -> Sample:
+def _sample_uptime(spot: Spot) -> Sample:
     return lambda at: at - spot.run.start
 
 
-def _idle(spot: Spot) -> Sample:
-    """Count the seconds since a TensorCore was last at work, or since the machine came up."""
-    told, duty = spot.course("tensorcore"), spot.course("duty_cycle")
+def _sample_idle_seconds(spot: Spot) -> Sample:
+    """Seconds since a TensorCore was last busy, or since the boot of the machine."""
+    courses = spot.course("tensorcore"), spot.course("duty_cycle")
 
-    def sample(at: float) -> float:
-        last = [each.last_above(0.0, at) for each in (told, duty)]
+    def sample_at(at: float) -> float:
+        last = [course.last_above(0.0, at) for course in courses]
         return at - max(moment for moment in (spot.run.start, *last) if moment is not None)
 
-    return sample
+    return sample_at
 
 
-def _scheduled(spot: Spot) -> Sample:
+def _sample_scheduled_chips(spot: Spot) -> Sample:
     chips = chips_per_worker(spot.record)
     return lambda _: chips
 
 
-def _chips_above_zero(key: str) -> Callable[[Spot], Sample]:
-    """Count the chips of a worker that were at work."""
+def _sample_busy_chips(key: str) -> Callable[[Spot], Sample]:
+    """The number of chips of a worker that were busy."""
 
-    def start(spot: Spot) -> Sample:
+    def make_sample(spot: Spot) -> Sample:
         chips = range(chips_per_worker(spot.record))
         courses = [replace(spot, part=chip).course(key) for chip in chips]
-        return lambda at: sum((one.mean(at - PERIOD, at) or 0) > 0 for one in courses)
+        return lambda at: sum((course.mean(at - PERIOD, at) or 0) > 0 for course in courses)
 
-    return start
-
-
-def _host_noise(spot: Spot, what: str, at: float) -> float:
-    return Spot(spot.record, spot.run, spot.worker).noise(what, at)
+    return make_sample
 
 
 SAMPLERS: dict[str, Callable[[Spot], Sample]] = {
-    "accelerator/duty_cycle": _duty_cycle,
-    "accelerator/memory_bandwidth_utilization": _of_duty("memory_bandwidth", BANDWIDTH_SHARE),
-    "accelerator/memory_total": _hbm_size,
-    "accelerator/memory_used": _hbm_used,
-    "accelerator/tensorcore_utilization": _of_duty("tensorcore", TENSORCORE_SHARE),
-    "cpu/utilization": _cpu,
-    "instance/tpu/active_chips": _chips_above_zero("duty_cycle"),
-    "instance/tpu/scheduled_chips": _scheduled,
-    "instance/tpu/utilized_chips": _chips_above_zero("tensorcore"),
-    "instance/uptime_total": _uptime,
-    "memory/usage": _memory,
-    "network/received_bytes_count": _bytes("received"),
-    "network/sent_bytes_count": _bytes("sent"),
-    "tpu/mxu/utilization": _of_duty("tensorcore", TENSORCORE_SHARE),
-    "tpu/tensorcore/idle_duration": _idle,
+    "accelerator/duty_cycle": _sample_duty_cycle,
+    "accelerator/memory_bandwidth_utilization": _sample_share_of_duty(
+        "memory_bandwidth", BANDWIDTH_SHARE
+    ),
+    "accelerator/memory_total": _sample_hbm_size,
+    "accelerator/memory_used": _sample_hbm_used,
+    "accelerator/tensorcore_utilization": _sample_share_of_duty("tensorcore", TENSORCORE_SHARE),
+    "cpu/utilization": _sample_cpu,
+    "instance/tpu/active_chips": _sample_busy_chips("duty_cycle"),
+    "instance/tpu/scheduled_chips": _sample_scheduled_chips,
+    "instance/tpu/utilized_chips": _sample_busy_chips("tensorcore"),
+    "instance/uptime_total": _sample_uptime,
+    "memory/usage": _sample_memory,
+    "network/received_bytes_count": _sample_bytes("received"),
+    "network/sent_bytes_count": _sample_bytes("sent"),
+    "tpu/mxu/utilization": _sample_share_of_duty("tensorcore", TENSORCORE_SHARE),
+    "tpu/tensorcore/idle_duration": _sample_idle_seconds,
 }

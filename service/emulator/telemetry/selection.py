@@ -1,4 +1,4 @@
-"""What a Monitoring filter selects: one metric, and of its series those with certain labels."""
+"""The selection of a Monitoring filter: one metric, and its series with matching labels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 
 from service.emulator.errors import ApiError, Code
-from service.emulator.telemetry.filters import Term, Tree, parse, terms, weigh
+from service.emulator.telemetry.filters import Term, parse, terms, weigh
 from service.emulator.telemetry.metrics import METRICS, Metric, by_type
 from service.emulator.telemetry.patterns import full_match
 from service.emulator.telemetry.tokens import FilterError
@@ -40,86 +40,80 @@ ORDERINGS: Mapping[str, Callable[[str, str], bool]] = {
 
 
 class Selection:
-    """A filter that was read and found to be of the kind that lists take; raises ApiError."""
+    """A valid filter of a list request. The constructor raises ApiError."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tree = self._read()
+        try:
+            self._tree = parse(text)
+        except FilterError as error:
+            raise self._filter_error(f"{error}.") from None
         for term in terms(self._tree):
-            self._check(term)
+            self._check_term(term)
 
     def metric(self) -> Metric:
-        """Name the one metric that the filter asks for; raises ApiError."""
+        """Return the only metric that the filter selects. Raises ApiError."""
         asked = [term for term in terms(self._tree) if field_of(term) == "metric.type"]
         if not asked:
-            raise self._refused(NO_TYPE)
-        found = [each for each in METRICS if self._may_hold({"metric.type": each.type})]
+            raise self._filter_error(NO_TYPE)
+        found = [metric for metric in METRICS if self._may_hold({"metric.type": metric.type})]
         if not found:
-            raise _no_metric(asked)
+            raise _no_metric_error(asked)
         if len(found) > 1:
-            raise self._refused(f"{NO_TYPE} It selects {len(found)} of them.")
-        self._check_combination(found[0])
-        return found[0]
-
-    def descriptors(self) -> list[Metric]:
-        return [each for each in METRICS if self._may_hold(_described(each))]
-
-    def holds(self, facts: Facts) -> bool:
-        """Say whether a series is selected; what the facts do not name is empty."""
-        return bool(weigh(self._tree, lambda term: _compare(term, facts.get(field_of(term), ""))))
-
-    def _may_hold(self, facts: Facts) -> bool:
-        """Say whether the filter can hold where no more than these facts is known."""
-
-        def test(term: Term) -> bool | None:
-            value = facts.get(field_of(term))
-            return None if value is None else _compare(term, value)
-
-        return weigh(self._tree, test) is not False
-
-    def _check_combination(self, metric: Metric) -> None:
+            raise self._filter_error(f"{NO_TYPE} It selects {len(found)} of them.")
+        metric = found[0]
         labels = {
             field.replace(".labels.", ".")
             for field in map(field_of, terms(self._tree))
             if field.startswith(("metric.labels.", "resource.labels."))
         }
-        if not labels <= metric.known_labels or not self._may_hold(_described(metric)):
+        if not labels <= metric.known_labels or not self._may_hold(_type_facts(metric)):
             raise ApiError(Code.INVALID_ARGUMENT, COMBINATION)
+        return metric
 
-    def _read(self) -> Tree:
-        try:
-            return parse(self._text)
-        except FilterError as error:
-            raise self._refused(f"{error}.") from None
+    def descriptors(self) -> list[Metric]:
+        return [metric for metric in METRICS if self._may_hold(_type_facts(metric))]
 
-    def _check(self, term: Term) -> None:
+    def holds(self, facts: Facts) -> bool:
+        """Whether a series is selected; a field without a fact is empty."""
+        return bool(
+            weigh(self._tree, lambda term: _compare_text(term, facts.get(field_of(term), "")))
+        )
+
+    def _may_hold(self, facts: Facts) -> bool:
+        """Whether the filter can hold for some values of the fields without a fact."""
+
+        def test_term(term: Term) -> bool | None:
+            value = facts.get(field_of(term))
+            return None if value is None else _compare_text(term, value)
+
+        return weigh(self._tree, test_term) is not False
+
+    def _check_term(self, term: Term) -> None:
         field = field_of(term)
         known = field in {"metric.type", "resource.type", "project"} or field.startswith(
             ("metric.labels.", "resource.labels.", "metadata.")
         )
         if not known:
-            raise self._refused(f'the field "{field}" is not known here.')
+            raise self._filter_error(f'the field "{field}" is not known here.')
         if term.operator not in {"=", "!=", *ORDERINGS}:
-            raise self._refused(f'the operator "{term.operator}" is not known here.')
+            raise self._filter_error(f'the operator "{term.operator}" is not known here.')
         if term.value.function not in FUNCTIONS or not term.value.texts:
-            raise self._refused(f'the function "{term.value.function}" is not known here.')
+            raise self._filter_error(f'the function "{term.value.function}" is not known here.')
         if "regex" in term.value.function:
-            self._check_regex(term.value.text)
+            try:
+                full_match(term.value.text)
+            except ValueError as error:
+                raise self._filter_error(f"the regular expression is invalid: {error}.") from None
 
-    def _check_regex(self, pattern: str) -> None:
-        try:
-            full_match(pattern)
-        except ValueError as error:
-            raise self._refused(f"the regular expression is invalid: {error}.") from None
-
-    def _refused(self, why: str) -> ApiError:
+    def _filter_error(self, why: str) -> ApiError:
         return ApiError(
             Code.INVALID_ARGUMENT, f'Field filter had an invalid value of "{self._text}": {why}'
         )
 
 
 def field_of(term: Term) -> str:
-    """Spell a field in one way: `metric.label.x` is also written `metric.labels.x`."""
+    """Return a term's field in one spelling: `metric.label.x` becomes `metric.labels.x`."""
     return field_name(term.path)
 
 
@@ -133,9 +127,9 @@ def field_name(path: Iterable[str]) -> str:
 def facts_of(
     metric: Metric, project: str, labels: Mapping[str, str], resource: Mapping[str, str]
 ) -> dict[str, str]:
-    """Give all that a filter may ask of a series."""
+    """Return the values of all fields of a series that a filter may name."""
     return {
-        **_described(metric),
+        **_type_facts(metric),
         "project": project,
         "resource.labels.project_id": project,
         **{f"metric.labels.{key}": value for key, value in labels.items()},
@@ -143,19 +137,19 @@ def facts_of(
     }
 
 
-def _described(metric: Metric) -> dict[str, str]:
+def _type_facts(metric: Metric) -> dict[str, str]:
     return {"metric.type": metric.type, "resource.type": metric.resource}
 
 
-def _compare(term: Term, text: str) -> bool:
+def _compare_text(term: Term, text: str) -> bool:
     if term.operator in ORDERINGS:
         return ORDERINGS[term.operator](text, term.value.text)
     held = FUNCTIONS[term.value.function](text, term.value.texts)
     return held == (term.operator == "=")
 
 
-def _no_metric(asked: list[Term]) -> ApiError:
-    """Answer for a type nobody ever wrote a point of; an error, not an empty list."""
+def _no_metric_error(asked: list[Term]) -> ApiError:
+    """Return the error for a filter without a matching metric, which is not an empty list."""
     names = " or ".join(f'"{term.value.text}"' for term in asked)
     known = [term for term in asked if term.value.text in by_type()]
     if known:

@@ -1,4 +1,4 @@
-"""The time series of a metric, computed from what is known of each node when somebody asks."""
+"""The time series of a metric, computed from the activity of each node on request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Labels = dict[str, str]
 
 
 class Point(NamedTuple):
-    """A value for the span from `start` to `end`; of a gauge both are the same."""
+    """A value for the span from `start` to `end`, which are equal for a gauge."""
 
     end: float
     start: float
@@ -42,7 +42,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class SeriesWindow:
-    """The points asked for: after `start` up to `end`, as they could be seen at `now`."""
+    """The requested span: after `start` up to `end`, with the points visible at `now`."""
 
     start: float
     end: float
@@ -54,7 +54,7 @@ class SeriesWindow:
 
 @dataclass(frozen=True)
 class Series:
-    """The labels of one series, and how to get at its points, the newest first."""
+    """The labels of one series, and the function that returns its points, newest first."""
 
     metric: Labels
     resource: Labels
@@ -66,30 +66,29 @@ class Series:
 
 
 def of_metric(world: World, project: str, metric: Metric, window: SeriesWindow) -> Iterator[Series]:
-    """Go through every series that a metric may have in a window, each time in one order."""
-    ever = sorted((*world.past, *world.nodes.values()), key=lambda each: each.message.id)
-    for record in ever:
-        if record.place.project == project and _measured(metric, record):
-            yield from _of_node(world, record, metric, _runs(record, window))
+    """Yield every series that a metric may have in a window, always in the same order."""
+    records = sorted((*world.past, *world.nodes.values()), key=lambda record: record.message.id)
+    for record in records:
+        if record.place.project == project and _is_measured(metric, record):
+            # A run counts until a minute after its end: an interruption counts at the end of its
+            # minute.
+            runs = [
+                run
+                for run in record.activity.runs
+                if run.end is None or run.end + PERIOD >= window.start
+            ]
+            yield from _node_series(world, record, metric, runs)
 
 
-def _runs(record: NodeRecord, window: SeriesWindow) -> list[ActivityRun]:
-    """Give the runs in which machines of a node were up at any time of a window, or in the minute
-    before it: what took them away counts at the end of its minute."""
-    return [
-        run for run in record.activity.runs if run.end is None or run.end + PERIOD >= window.start
-    ]
-
-
-def _measured(metric: Metric, record: NodeRecord) -> bool:
-    """A legacy TPU Node has no accelerator metrics, and a TPU VM none of the legacy ones."""
+def _is_measured(metric: Metric, record: NodeRecord) -> bool:
+    """Legacy TPU Nodes have no accelerator metrics, and TPU VMs have no legacy metrics."""
     legacy = record.message.api_version == Node.ApiVersion.V1
     if metric.path in LEGACY_ONLY:
         return bool(legacy)
     return not (legacy and metric.resource in {GCE_WORKER, GCE_INSTANCE})
 
 
-def _of_node(
+def _node_series(
     world: World, record: NodeRecord, metric: Metric, runs: list[ActivityRun]
 ) -> Iterator[Series]:
     if not runs:
@@ -99,16 +98,16 @@ def _of_node(
     for worker in range(record.accelerator.hosts):
         if missing and is_silent(metric, (*where, f"worker-{worker}"), missing):
             continue
-        resource = _resource(record, worker, metric)
+        resource = _resource_labels(record, worker, metric)
         if metric.path == "instance/interruption_count":
-            yield from _interruptions(world, record, worker, resource)
+            yield from _interruption_series(world, record, worker, resource)
             continue
-        for labels, part, parts in _parts(world, record, worker, metric):
+        for labels, part, parts in _list_parts(world, record, worker, metric):
             spots = [Spot(record, run, worker, part, parts) for run in runs]
             yield Series(labels, resource, _Sampled(world, metric, spots, resource, labels).points)
 
 
-def _resource(record: NodeRecord, worker: int, metric: Metric) -> Labels:
+def _resource_labels(record: NodeRecord, worker: int, metric: Metric) -> Labels:
     place = record.place
     if metric.resource == GCE_WORKER:
         return {
@@ -127,7 +126,7 @@ def _resource(record: NodeRecord, worker: int, metric: Metric) -> Labels:
     }
 
 
-def _parts(
+def _list_parts(
     world: World, record: NodeRecord, worker: int, metric: Metric
 ) -> Iterator[tuple[Labels, int | None, int]]:
     """Name the chips or cores that have a series of their own, or the host as a whole."""
@@ -147,9 +146,9 @@ def _parts(
 
 
 def coordinate(record: NodeRecord, worker: int, chip: int) -> int:
-    """Number a chip by its place in the slice, where hosts lie side by side in blocks of 2x2.
+    """Return a chip's number by its place in the slice, where hosts are blocks of 2x2 chips.
 
-    Seen in the field: duty cycles count chips so, the other metrics count them within the host.
+    Seen in the field: duty cycles use this number, other metrics the number within the host.
     """
     sides = [int(side) for side in record.accelerator.topology.split("x")]
     width, height = sides[0], sides[1]
@@ -162,7 +161,7 @@ def coordinate(record: NodeRecord, worker: int, chip: int) -> int:
 
 
 class _Sampled:
-    """The points of one series: one a minute, for as long as the machine was up."""
+    """The points of one series: one a minute while the machine was up."""
 
     def __init__(
         self, world: World, metric: Metric, spots: list[Spot], resource: Labels, labels: Labels
@@ -174,21 +173,21 @@ class _Sampled:
         )
 
     def points(self, window: SeriesWindow) -> list[Point]:
-        return [point for spot in reversed(self._spots) for point in self._run(spot, window)]
+        found: list[Point] = []
+        for spot in reversed(self._spots):
+            sample = None
+            for at in self._list_moments(spot, window):
+                if not self._dice.shows(at, window.now):
+                    continue
+                sample = sample or sampler(self._metric.path, spot)
+                value = sample(at)
+                if value is not None:
+                    start = at - PERIOD if self._metric.kind == "DELTA" else at
+                    found.append(Point(at, start, value))
+        return found
 
-    def _run(self, spot: Spot, window: SeriesWindow) -> Iterator[Point]:
-        sample = None
-        for at in self._moments(spot, window):
-            if not self._dice.shows(at, window.now):
-                continue
-            sample = sample or sampler(self._metric.path, spot)
-            value = sample(at)
-            if value is not None:
-                start = at - PERIOD if self._metric.kind == "DELTA" else at
-                yield Point(at, start, value)
-
-    def _moments(self, spot: Spot, window: SeriesWindow) -> Iterator[float]:
-        """Step back through the window, at this worker's own second of the minute."""
+    def _list_moments(self, spot: Spot, window: SeriesWindow) -> Iterator[float]:
+        """Yield the minutes of a window backwards, at this worker's own second of the minute."""
         run, since = spot.run, spot.record.activity.since
         phase = instance_id(spot.record, spot.worker) % PERIOD
         last = min(window.end, window.now, math.inf if run.end is None else run.end)
@@ -202,42 +201,43 @@ class _Sampled:
 
 
 class _Dice:
-    """Which points of a series are late and which are lost: always the same for the same seed."""
+    """Which points of a series are late and which are lost, always the same for one seed."""
 
     def __init__(self, world: World, series: str) -> None:
         self._settings: Telemetry = world.config.telemetry
         self._speed = world.config.speed
         self._series = zlib.crc32(f"{world.seed}/{series}/".encode())
-        self._delay = self._seconds(self._share("delay"))
+        self._delay = self._scaled_delay(self._draw_share("delay"))
 
     def shows(self, at: float, now: float) -> bool:
-        # Most points are asked for long after they can be seen.
+        # Most points are read long after they became visible.
         settings = self._settings
-        if settings.gap_share and self._share(f"gap/{at}") < settings.gap_share:
+        if settings.gap_share and self._draw_share(f"gap/{at}") < settings.gap_share:
             return False
-        late = settings.late_share and self._share(f"late/{at}") < settings.late_share
-        return at + self._delay + (self._seconds(1.0) if late else 0.0) <= now
+        late = settings.late_share and self._draw_share(f"late/{at}") < settings.late_share
+        return at + self._delay + (self._scaled_delay(1.0) if late else 0.0) <= now
 
-    def _seconds(self, share: float) -> float:
+    def _scaled_delay(self, share: float) -> float:
         return share * self._settings.delay_seconds / self._speed
 
-    def _share(self, what: str) -> float:
-        # Goes on where the name of the series left off: the same as of the whole text.
+    def _draw_share(self, what: str) -> float:
+        # Continues the checksum of the series' name: equal to the checksum of the whole text.
         return zlib.crc32(what.encode(), self._series) / 2**32
 
 
-def _interruptions(
+def _interruption_series(
     world: World, record: NodeRecord, worker: int, resource: Labels
 ) -> Iterator[Series]:
-    """Count interruptions at the end of their minute; a quiet minute has no point."""
+    """Yield the interruption counts, at the end of their minute; other minutes have no point."""
     name = Worker(record, worker).name
 
-    def kind(each: Interruption) -> tuple[str, str]:
-        return each.type, each.reason
+    def kind_of(interruption: Interruption) -> tuple[str, str]:
+        return interruption.type, interruption.reason
 
-    for (type_, reason), several in groupby(sorted(record.activity.interruptions, key=kind), kind):
+    interruptions = sorted(record.activity.interruptions, key=kind_of)
+    for (type_, reason), group in groupby(interruptions, kind_of):
         labels = dict(zip(INTERRUPTION, (name, type_, reason), strict=True))
-        moments = [math.ceil(each.at / PERIOD) * PERIOD for each in several]
+        moments = [math.ceil(interruption.at / PERIOD) * PERIOD for interruption in group]
         dice = _Dice(world, f"interruption/{resource}/{labels}")
         yield Series(labels, resource, _Counted(moments, dice).points)
 

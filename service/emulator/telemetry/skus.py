@@ -1,4 +1,4 @@
-"""The SKUs of the price list: those of TPUs with all that looks like them, among many others."""
+"""The SKUs of the price list: TPU SKUs, SKUs that look like them, and many others."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OTHER_SERVICES = (
     "Vertex AI",
     "Artifact Registry",
 )
-# Ids that were seen; the others are made up.
+# Real ids; all others are invented.
 SEEN_IDS = {
     "TPU7x running in Americas": "0F71-4391-B6CA",
     "TPU-v2 Accelerator USA": "3B3D-4CB4-AECC",
@@ -60,7 +60,7 @@ OTHER_GOODS = (
     ("Network Internet Egress from", "PremiumInternetEgress", "GiBy", "0.12"),
     ("External IP Charge on a Standard VM in", "ExternalIP", "h", "0.005"),
 )
-# One year and three years cost a share of the list price; older generations had other shares.
+# Shares of the list price for one year and for three years, and those of older generations.
 COMMITMENTS = {"1 Year": "0.70", "3 Years": "0.45"}
 OLD_COMMITMENTS = {"1 Year": "0.63", "3 Years": "0.45"}
 USAGE_TYPES = {"1 Year": "Commit1Yr", "3 Years": "Commit3Yr"}
@@ -69,7 +69,7 @@ SINCE_2020 = 1_577_836_800.0
 
 @dataclass(frozen=True)
 class Sku:
-    """One thing that is sold, with its prices in time order, in USD a unit."""
+    """One SKU with its prices in time order, in USD per unit."""
 
     service: str
     description: str
@@ -92,20 +92,27 @@ class Sku:
 
 
 def listed(service: str, prices: Prices) -> list[Sku]:
-    """List a service's SKUs by id, with the prices that the configuration changes."""
-    return [_changed(sku, prices) for sku in _by_id() if sku.service == service]
+    """Return a service's SKUs sorted by id, with the price changes of the configuration."""
+    return [
+        _with_configured_prices(sku, prices) for sku in _list_all_skus() if sku.service == service
+    ]
 
 
 @cache
-def _by_id() -> tuple[Sku, ...]:
-    everything = [*_tpus(), *_legacy(), *_others()]
-    return tuple(sorted(everything, key=lambda sku: sku.id))
+def _list_all_skus() -> tuple[Sku, ...]:
+    # Preemptible devices of the older service have the usage type OnDemand; only their description
+    # tells them apart.
+    legacy = [
+        Sku(CLOUD_TPU, description, "OnDemand", "TPU", "h", regions, steps)
+        for description, regions, steps in legacy_rates()
+    ]
+    return tuple(sorted([*_list_tpu_skus(), *legacy, *_list_other_skus()], key=lambda sku: sku.id))
 
 
-def _changed(sku: Sku, prices: Prices) -> Sku:
-    absurd = prices.listed.get(sku.id, prices.listed.get(sku.description))
-    if absurd is not None:
-        return replace(sku, steps=(PriceStep(sku.steps[-1].at, absurd),))
+def _with_configured_prices(sku: Sku, prices: Prices) -> Sku:
+    fixed = prices.listed.get(sku.id, prices.listed.get(sku.description))
+    if fixed is not None:
+        return replace(sku, steps=(PriceStep(sku.steps[-1].at, fixed),))
     if not sku.is_spot or not prices.spot_price_changes:
         return sku
     later = [
@@ -116,59 +123,59 @@ def _changed(sku: Sku, prices: Prices) -> Sku:
     return replace(sku, steps=tuple(sorted((*sku.steps, *later), key=lambda step: step.at)))
 
 
-def _tpus() -> Iterator[Sku]:
+def _list_tpu_skus() -> Iterator[Sku]:
     for rate in rates():
-        family = "TPU7x" if rate.generation == "v7" else f"Tpu{_capital(rate.generation)}"
-        plain = _tpu(rate, f"{family} running in {rate.place}", "OnDemand", (rate.on_demand,))
+        family = "TPU7x" if rate.generation == "v7" else f"Tpu{_upper_first(rate.generation)}"
+        plain = _make_tpu_sku(
+            rate, f"{family} running in {rate.place}", "OnDemand", (rate.on_demand,)
+        )
         yield plain
         if rate.spot:
             text = f"{family} attached to Spot Preemptible VMs running in {rate.place}"
-            yield _tpu(rate, text, "Preemptible", rate.spot)
-        yield from _look_alikes(rate, family)
+            yield _make_tpu_sku(rate, text, "Preemptible", rate.spot)
+        yield from _list_look_alikes(rate, family)
 
 
-def _look_alikes(rate: Rate, family: str) -> Iterator[Sku]:
-    """Give what describes the same chip in the same place, and is something else."""
-    short = family if rate.generation == "v7" else _capital(rate.generation)
+def _list_look_alikes(rate: Rate, family: str) -> Iterator[Sku]:
+    """Yield other offers of the same chip in the same place, such as commitments."""
+    short = family if rate.generation == "v7" else _upper_first(rate.generation)
     shares = OLD_COMMITMENTS if rate.generation == "v4" else COMMITMENTS
     if rate.generation in FLEX_START:
         steps = (PriceStep(rate.on_demand.at, FLEX_START[rate.generation]),)
-        yield _tpu(rate, f"DWS Defined Duration {short} running in {rate.place}", "OnDemand", steps)
+        yield _make_tpu_sku(
+            rate, f"DWS Defined Duration {short} running in {rate.place}", "OnDemand", steps
+        )
     for term, share in shares.items():
         text = f"Commitment v1: {family} running in {rate.place} for {term}"
-        yield _tpu(rate, text, USAGE_TYPES[term], (_share(rate.on_demand, share),))
-    # Two orders of words were seen.
+        yield _make_tpu_sku(rate, text, USAGE_TYPES[term], (_scale_price(rate.on_demand, share),))
+    # Google's descriptions have two word orders.
     what = f"{family} in" if rate.generation in {"v4", "v5p"} else f"{short} TPU in"
     text = f"Reserved {what} {rate.place} in Calendar Mode"
-    yield _tpu(rate, text, "OnDemand", (_share(rate.on_demand, shares["1 Year"]),))
+    yield _make_tpu_sku(rate, text, "OnDemand", (_scale_price(rate.on_demand, shares["1 Year"]),))
     text = f"Capacity Optimized {family} running in {rate.place}"
-    yield _tpu(rate, text, "OnDemand", (rate.on_demand,))
+    yield _make_tpu_sku(rate, text, "OnDemand", (rate.on_demand,))
 
 
-def _tpu(rate: Rate, description: str, usage_type: str, steps: tuple[PriceStep, ...]) -> Sku:
+def _make_tpu_sku(
+    rate: Rate, description: str, usage_type: str, steps: tuple[PriceStep, ...]
+) -> Sku:
     return Sku(COMPUTE, description, usage_type, "TPU", "h", rate.regions, steps, rate.generation)
 
 
-def _legacy() -> Iterator[Sku]:
-    # What is preemptible has the usage type OnDemand here; only its description says so.
-    for description, regions, steps in legacy_rates():
-        yield Sku(CLOUD_TPU, description, "OnDemand", "TPU", "h", regions, steps)
-
-
-def _others() -> Iterator[Sku]:
+def _list_other_skus() -> Iterator[Sku]:
     for (text, group, unit, usd), (region, city) in product(OTHER_GOODS, CITIES.items()):
         price = (PriceStep(SINCE_2020, usd),)
         regions = (region,)
         yield Sku(COMPUTE, f"{text} {city}", "OnDemand", group, unit, regions, price)
         if group in {"CPU", "RAM"}:
-            spot = (_share(price[0], "0.3"),)
+            spot = (_scale_price(price[0], "0.3"),)
             text_of_spot = f"Spot Preemptible {text} {city}"
             yield Sku(COMPUTE, text_of_spot, "Preemptible", group, unit, regions, spot)
 
 
-def _share(step: PriceStep, share: str) -> PriceStep:
+def _scale_price(step: PriceStep, share: str) -> PriceStep:
     return PriceStep(step.at, str((Decimal(step.usd) * Decimal(share)).normalize()))
 
 
-def _capital(generation: str) -> str:
+def _upper_first(generation: str) -> str:
     return generation[0].upper() + generation[1:]

@@ -1,4 +1,4 @@
-"""The words and marks of a filter, each with its place, as both filter languages spell them."""
+"""The tokens of both filter languages, each with its position."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ TOKEN = re.compile(
     re.VERBOSE,
 )
 MAX_LENGTH = 20_000
-"""Google documents it for Logging."""
+"""Characters of a filter. Google documents the limit for Logging."""
 ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 class FilterError(ValueError):
-    """A filter that cannot be read; says where, as Google does."""
+    """A filter with a syntax error; the text names the position, as Google's does."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Token:
 
 
 def split(text: str) -> list[Token]:
-    """Cut a filter into tokens, without the space between them; raises FilterError."""
+    """Return the tokens of a filter without the space between them. Raises FilterError."""
     if len(text) > MAX_LENGTH:
         raise FilterError(f"the filter is longer than {MAX_LENGTH} characters")
     tokens: list[Token] = []
@@ -40,7 +40,7 @@ def split(text: str) -> list[Token]:
         if found is None:
             raise syntax_error(text, at, text[at])
         kind, piece = str(found.lastgroup), found[0]
-        if tokens and _continues(tokens[-1], kind, piece, at):
+        if tokens and _continues_path(tokens[-1], kind, piece, at):
             last = tokens.pop()
             tokens.append(Token("word", last.text + piece, last.at))
         elif kind != "space":
@@ -50,18 +50,18 @@ def split(text: str) -> list[Token]:
 
 
 def path(token: Token) -> tuple[str, ...]:
-    """Take a field apart, as in `labels."a.b/c".d`."""
+    """Return the parts of a field such as `labels."a.b/c".d`."""
     return tuple(unquoted(part) for part in re.findall(r'"(?:[^"\\]|\\.)*"|[^.]+', token.text))
 
 
 def unquoted(text: str) -> str:
     if len(text) >= 2 and text[0] in "\"'" and text[-1] == text[0]:
-        return ESCAPE.sub(_unescaped, text[1:-1])
+        return ESCAPE.sub(_unescape_char, text[1:-1])
     return text
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    # A backslash stays before what it does not quote, as regular expressions need it.
+def _unescape_char(found: re.Match[str]) -> str:
+    # A backslash stays before other characters, as regular expressions need it.
     plain = {"n": "\n", "t": "\t", '"': '"', "'": "'", "\\": "\\"}
     return plain.get(found[1], found[0])
 
@@ -72,8 +72,8 @@ def syntax_error(text: str, at: int, token: str) -> FilterError:
     return FilterError(f"syntax error at line {line}, column {column + 1}, token '{token}'")
 
 
-def _continues(last: Token, kind: str, text: str, at: int) -> bool:
-    """Say whether a token goes on with a path, as in `labels."a/b".c`."""
+def _continues_path(last: Token, kind: str, text: str, at: int) -> bool:
+    """Whether a token continues a path, as in `labels."a/b".c`."""
     if last.kind != "word" or at != last.at + len(last.text):
         return False
     return (kind == "quoted" and last.text.endswith(".")) or (

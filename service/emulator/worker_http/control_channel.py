@@ -1,4 +1,4 @@
-"""What the stand-ins on a worker tell the emulator and ask it. No real API has these paths."""
+"""The emulator's own paths on a worker's port, for stand-ins. No real API has these paths."""
 
 from __future__ import annotations
 
@@ -30,20 +30,28 @@ class ControlChannel:
     """By the uid of a node, the number of a worker and the name of an image."""
 
     async def answer(self, request: Request, worker: Worker, path: str) -> Response:
-        """Raises ApiError. The header keeps web pages out, as it does for the metadata."""
+        """Answer a request. Raises ApiError. The header keeps web pages out, as for metadata."""
         if request.headers.get("metadata-flavor") != "Google":
             raise ApiError(Code.PERMISSION_DENIED, "Missing required header: Metadata-Flavor")
         if (request.method, path) == ("GET", "/_emulator/speed"):
             return json_response({"speed": self.world.config.speed})
         if (request.method, path) == ("GET", "/_emulator/images"):
-            return json_response(self._image(worker, str(request.query_params.get("name", ""))))
+            return json_response(
+                self._describe_pull(worker, str(request.query_params.get("name", "")))
+            )
         if (request.method, path) == ("POST", "/_emulator/activity"):
-            self._note(worker, parse_body(await request.body()))
+            changes = parse_body(await request.body())
+            if not isinstance(changes, Mapping):
+                raise ApiError(Code.INVALID_ARGUMENT, "the body must be a JSON object")
+            checked = {key: activity.check(key, value) for key, value in changes.items()}
+            now = self.world.settle()
+            if worker.record.state == "READY":
+                activity.note(worker.record, now, checked, worker.number)
             return json_response({})
         raise ApiError(Code.NOT_FOUND, f"{request.method} {path} is not known here")
 
-    def _image(self, worker: Worker, name: str) -> dict[str, object]:
-        """Count a pull, and say how it goes."""
+    def _describe_pull(self, worker: Worker, name: str) -> dict[str, object]:
+        """Count a pull, and return its settings."""
         settings = self.world.config.images.get(name)
         if settings is None:
             return {}
@@ -52,11 +60,3 @@ class ControlChannel:
         key = worker.uid, worker.number, name
         self._pulls[key] += 1
         return settings.told() if not settings.times or self._pulls[key] <= settings.times else {}
-
-    def _note(self, worker: Worker, changes: object) -> None:
-        if not isinstance(changes, Mapping):
-            raise ApiError(Code.INVALID_ARGUMENT, "the body must be a JSON object")
-        checked = {key: activity.check(key, value) for key, value in changes.items()}
-        now = self.world.settle()
-        if worker.record.state == "READY":
-            activity.note(worker.record, now, checked, worker.number)

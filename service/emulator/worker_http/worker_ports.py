@@ -1,4 +1,4 @@
-"""Loopback ports of their own for single workers: all that a real client can be told of a host."""
+"""A loopback port for each worker: real clients can only be configured with an address."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ ELSEWHERE = "An emulated worker reaches its metadata server and nothing beyond t
 
 
 class WorkerPorts:
-    """Every open port by its worker. A port belongs to a node by its uid, not by its name.
+    """Every open port by its worker. A port belongs to a node's uid, not to its name.
 
-    Beside the metadata, a worker finds Cloud Logging and Cloud Storage there.
+    A port serves the metadata, Cloud Logging and Cloud Storage.
     """
 
     def __init__(self, world: World, server: MetadataServer, channel: ControlChannel) -> None:
@@ -45,8 +45,8 @@ class WorkerPorts:
         self._rest = build_endpoint(world)
         self._open: dict[tuple[int, int], _Port] = {}
         self._config = uvicorn.Config(
-            # The host is looked at below: a worker has several names for itself.
-            Guard(self._answer, hosts=Hosts.ANY),
+            # The host is checked below: a worker has several names for itself.
+            Guard(self._answer_request, hosts=Hosts.ANY),
             interface="asgi3",
             lifespan="off",
             log_config=None,
@@ -59,25 +59,29 @@ class WorkerPorts:
         return bool(self._open)
 
     async def open(self, worker: Worker) -> str:
-        """Give the address of a worker's port, opened now or before; raises ApiError."""
+        """Return the address of a worker's port, which is opened if needed. Raises ApiError."""
         key = worker.uid, worker.number
         if key not in self._open:
-            # From here on the worker has its port, whoever asks meanwhile.
-            port = self._open[key] = _Port(worker, _listen())
+            try:
+                listener = socket.create_server((LOOPBACK, 0))
+            except OSError as error:
+                raise ApiError(Code.RESOURCE_EXHAUSTED, f"no port is left: {error}") from None
+            # Set before the first await, so that concurrent calls return the same port.
+            port = self._open[key] = _Port(worker, listener)
             if not self._config.loaded:
                 self._config.load()
             await port.serve(self._config)
         return self._open[key].address
 
     def close_unless(self, wanted: Callable[[Worker], bool]) -> None:
-        """Close the ports of the workers that are no longer wanted."""
+        """Close the ports of all workers that are not wanted."""
         for key, port in list(self._open.items()):
             if not wanted(port.worker):
                 del self._open[key]
                 port.shut()
 
     async def close(self) -> None:
-        """Close every port, and end what is under way."""
+        """Close every port, and cancel the requests under way."""
         ports = list(self._open.values())
         self.close_unless(lambda _: False)
         tasks = [task for port in ports for task in port.state.tasks]
@@ -86,29 +90,29 @@ class WorkerPorts:
         await asyncio.gather(*tasks, return_exceptions=True)
         for port in ports:
             port.shut()
-        # A transport says goodbye in the next round of the loop.
+        # Transports close in the next iteration of the loop.
         await asyncio.sleep(0)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
         try:
-            response = await self._response(request, self._worker_behind(scope))
+            response = await self._find_response(request, self._get_worker(scope))
         except ApiError as error:
             response = error_response(error)
         await response(scope, receive, send)
 
-    def _worker_behind(self, scope: Scope) -> Worker:
+    def _get_worker(self, scope: Scope) -> Worker:
         for port in self._open.values():
             if port.name == tuple(scope["server"]):
                 return port.worker
         raise ApiError(Code.UNAVAILABLE, "The worker is gone.")
 
-    async def _response(self, request: Request, worker: Worker) -> Response:
+    async def _find_response(self, request: Request, worker: Worker) -> Response:
         if request.url.hostname not in NAMES:
             return PlainTextResponse(ELSEWHERE, 403)
-        path = _path(request.scope["path"])
+        path = _strip_origin(request.scope["path"])
         if path.startswith("/_emulator/"):
             return await self._channel.answer(request, worker, path)
         if path.startswith(PREFIXES) or (request.method, path) == WRITE_LOGS:
@@ -116,7 +120,7 @@ class WorkerPorts:
         return await self._server.answer(request, worker, path)
 
     async def _answer_google(self, request: Request, worker: Worker, path: str) -> Response:
-        """Answer for Google's services, which want a token, whatever it is."""
+        """Answer for Google's services, which require a token but accept any."""
         if not request.headers.get("authorization", "").startswith("Bearer "):
             return unauthenticated()
         if path.startswith(PREFIXES):
@@ -139,7 +143,7 @@ class _Port:
         return f"{host}:{port}"
 
     async def serve(self, config: uvicorn.Config) -> None:
-        """Serve as a web server of its own would, without the loop that each of those has."""
+        """Serve like a uvicorn server, without the loop of its own."""
         make = partial(
             config.http_protocol_class, config=config, server_state=self.state, app_state={}
         )  # type: ignore[call-arg]
@@ -155,14 +159,7 @@ class _Port:
             connection.shutdown()
 
 
-def _listen() -> socket.socket:
-    try:
-        return socket.create_server((LOOPBACK, 0))
-    except OSError as error:
-        raise ApiError(Code.RESOURCE_EXHAUSTED, f"no port is left: {error}") from None
-
-
-def _path(path: str) -> str:
-    """Take the path out of a whole URL, which is what clients ask their proxies for."""
+def _strip_origin(path: str) -> str:
+    """Return the path of a target that may be a whole URL, as clients send it to proxies."""
     _, separator, rest = path.partition("://")
     return f"/{rest.partition('/')[2]}" if separator and not path.startswith("/") else path

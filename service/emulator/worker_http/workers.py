@@ -1,4 +1,4 @@
-"""The workers of a served world: their metadata servers always, their scripts where allowed."""
+"""The workers of a served world: their metadata servers, and their scripts if allowed."""
 
 from __future__ import annotations
 
@@ -21,39 +21,41 @@ from service.emulator.world.world import World
 
 TICK_SECONDS = 0.05
 SHOW_SECONDS = 0.5
-"""Between two looks of the machines at what they do."""
+"""Between two updates of the machines' activity."""
 
 
 class Workers:
-    """Only `run_scripts`, which no request can change, lets anything be run on this machine.
+    """All workers. Programs run on this machine only with `run_scripts`, which requests cannot set.
 
-    `on_overflow` is called with each node whose scripts would run if there were room for its
-    workers: see `real_workers` of the configuration.
+    `on_overflow` is called with each node whose scripts do not run because `real_workers` of the
+    configuration is reached.
     """
 
     def __init__(self, world: World, *, run_scripts: Scripts = False) -> None:
         self.run_scripts = bool(run_scripts)
         self.on_overflow: list[Callable[[NodeRecord], None]] = []
         self.waiting = Waiting()
-        self.metadata = MetadataServer(world, self.waiting, self._remark)
+        self.metadata = MetadataServer(world, self.waiting, self._write_remark)
         self._world = world
         self._ports = WorkerPorts(world, self.metadata, ControlChannel(world))
-        self._power = Power(world, self._ports.open, self._write, run_scripts, self._overflow)
+        self._power = Power(
+            world, self._ports.open, self._write_lines, run_scripts, self._report_overflow
+        )
         self._consoles: dict[tuple[int, int], Console] = {}
 
     @asynccontextmanager
     async def living(self) -> AsyncIterator[None]:
         """Follow the world, in this event loop."""
         self._loop = asyncio.get_running_loop()
-        self._world.observers.append(self._observe)
+        self._world.observers.append(self._follow_transition)
         if self.run_scripts:
             for record in list(self._world.nodes.values()):
                 self._power.follow(int(record.message.id), record, record.state)
-        ticking = asyncio.create_task(self._tick())
+        ticking = asyncio.create_task(self._tick_forever())
         try:
             yield
         finally:
-            self._world.observers.remove(self._observe)
+            self._world.observers.remove(self._follow_transition)
             ticking.cancel()
             await asyncio.gather(ticking, return_exceptions=True)
             self.waiting.dismiss_all(GONE)
@@ -61,11 +63,11 @@ class Workers:
             await self._ports.close()
 
     async def address(self, worker: Worker) -> str:
-        """Give a worker the loopback port that its clients can be told; raises ApiError."""
+        """Return the loopback address of a worker's port, for its clients. Raises ApiError."""
         return await self._ports.open(worker)
 
     def serial(self, worker: Worker) -> dict[str, object]:
-        """Show what a worker's scripts wrote, and how they ended."""
+        """Return the console of a worker, and the exit codes of its scripts."""
         console = self._consoles.get((worker.uid, worker.number), Console(worker))
         return {
             "name": worker.record.name,
@@ -77,8 +79,8 @@ class Workers:
             **console.shown(),
         }
 
-    def _observe(self, transition: Transition) -> None:
-        """Take note, perhaps in another thread than that of the loop."""
+    def _follow_transition(self, transition: Transition) -> None:
+        """Follow a change of a node. The call may come from another thread than the loop's."""
         self.waiting.check(transition.uid)
         if self.run_scripts:
             record = self._world.nodes.get(transition.name)
@@ -86,8 +88,8 @@ class Workers:
                 self._power.follow, transition.uid, record, transition.after
             )
 
-    async def _tick(self) -> None:
-        """See to what no observer is told of: time passing, values that change, a reset."""
+    async def _tick_forever(self) -> None:
+        """Handle changes without an observer: passing time, changed values, a reset."""
         shown_at = 0.0
         while True:
             await asyncio.sleep(TICK_SECONDS)
@@ -99,24 +101,21 @@ class Workers:
                 self.waiting.check_all()
                 self._ports.close_unless(lambda worker: self._is_known(worker.record))
                 self._power.forget_unless(self._is_known)
-                self._forget_consoles()
+                for key, console in list(self._consoles.items()):
+                    if not self._is_known(console.worker.record):
+                        del self._consoles[key]
 
     def _is_known(self, record: NodeRecord) -> bool:
         return self._world.nodes.get(record.name) is record
 
-    def _forget_consoles(self) -> None:
-        for key, console in list(self._consoles.items()):
-            if not self._is_known(console.worker.record):
-                del self._consoles[key]
+    def _report_overflow(self, record: NodeRecord) -> None:
+        for listener in self.on_overflow:
+            listener(record)
 
-    def _overflow(self, record: NodeRecord) -> None:
-        for told in self.on_overflow:
-            told(record)
+    def _write_remark(self, worker: Worker, line: str) -> None:
+        self._write_lines(worker, [f"emulator: {line}"])
 
-    def _remark(self, worker: Worker, line: str) -> None:
-        self._write(worker, [f"emulator: {line}"])
-
-    def _write(self, worker: Worker, lines: list[str]) -> None:
+    def _write_lines(self, worker: Worker, lines: list[str]) -> None:
         key = worker.uid, worker.number
         self._consoles.setdefault(key, Console(worker)).write(lines)
         logs.write(self._world, worker.record, worker.number, lines, severity="INFO")

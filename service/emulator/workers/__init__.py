@@ -1,1 +1,1 @@
-"""The machines of the emulated nodes: what their metadata servers say, and what they run."""
+"""The machines of the emulated nodes: their metadata servers and their processes."""

@@ -1,4 +1,4 @@
-"""A worker's machine while it is up: one process of ours, and below it what its scripts start."""
+"""A worker's machine while it is up: one process of ours, and the processes of its scripts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from service.emulator.workers.path_shims import python
 
 STARTUP = "startup-script"
 SHUTDOWN = "shutdown-script"
-# How long processes have between SIGTERM and SIGKILL, if the shutdown script used up all the time.
+# The grace between SIGTERM and SIGKILL after a shutdown script that used up all the time.
 LEAST_GRACE_SECONDS = 0.25
-# A script that writes without end must not keep the servers from their work.
+# A pause after each full chunk keeps the servers responsive to an endless writer.
 CHUNK = 4096
 CHUNK_SECONDS = 0.01
 HALT_SECONDS = init.KILL_SECONDS + 1
@@ -25,7 +25,7 @@ Write = Callable[[list[str]], None]
 
 
 class Machine:
-    """Started once, halted once; `exits` tells the exit codes of the scripts that have ended."""
+    """One boot of a machine; `exits` has the exit codes of the scripts that have ended."""
 
     def __init__(self, directory: Path, environment: Mapping[str, str], write: Write) -> None:
         self.exits: dict[str, int] = {}
@@ -37,7 +37,7 @@ class Machine:
         self._halted = False
 
     async def start(self) -> None:
-        """Raises OSError when this computer has no room for another process."""
+        """Start the first process. Raises OSError if this computer cannot start another process."""
         (self._directory / "tmp").mkdir(mode=0o700, parents=True, exist_ok=True)
         self._process = await asyncio.create_subprocess_exec(
             *python("init"),
@@ -48,32 +48,32 @@ class Machine:
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,
         )
-        self._listening = asyncio.create_task(self._listen())
+        self._listening = asyncio.create_task(self._read_output())
 
     def run(self, name: str, text: str) -> None:
-        """Let a script run; what it writes is told line by line."""
+        """Start a script; `write` is called with each of its lines."""
         path = self._directory / name
         path.write_text(text, errors="replace")
         path.chmod(0o700)
         self._ended[name] = asyncio.Event()
-        self._tell(f"{init.RUN} {name}")
+        self._send_order(f"{init.RUN} {name}")
 
     async def shut_down(self, script: str, seconds: float) -> None:
-        """End it in order: the shutdown script, SIGTERM to all, SIGKILL to what is left."""
+        """Shut down in order: the shutdown script, SIGTERM to all, SIGKILL to the rest."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         if script:
             self.run(SHUTDOWN, script)
-            await _within(seconds, self._ended[SHUTDOWN].wait())
+            await _wait_within(seconds, self._ended[SHUTDOWN].wait())
         self._empty.clear()
-        self._tell(init.TERMINATE)
-        await _within(max(end - loop.time(), LEAST_GRACE_SECONDS), self._empty.wait())
+        self._send_order(init.TERMINATE)
+        await _wait_within(max(end - loop.time(), LEAST_GRACE_SECONDS), self._empty.wait())
         await self.halt()
 
     async def halt(self) -> None:
-        """Cut the power, and wait until nothing is left."""
+        """Cut the power, and wait until no process is left."""
         self.cut()
-        await _within(HALT_SECONDS, self._process.wait())
+        await _wait_within(HALT_SECONDS, self._process.wait())
         self._kill_group()
         await self._process.wait()
         await self._listening
@@ -83,38 +83,38 @@ class Machine:
             await self._process.stdin.wait_closed()
 
     def cut(self) -> None:
-        """Let everything be killed; whoever waits for something of this machine waits no longer."""
+        """Order the kill of all processes. All waits for this machine end."""
         self._halted = True
-        self._tell(init.HALT)
+        self._send_order(init.HALT)
 
     def _kill_group(self) -> None:
-        """Kill what the first process left, which is nothing unless it was killed itself."""
+        """Kill the processes that remain if the first process was killed itself."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
-    def _tell(self, order: str) -> None:
+    def _send_order(self, order: str) -> None:
         assert self._process.stdin is not None
         if not self._process.stdin.is_closing():
             self._process.stdin.write(f"{order}\n".encode())
 
-    async def _listen(self) -> None:
-        """Hear what the first process tells until it is gone, and all who wait for it with it."""
+    async def _read_output(self) -> None:
+        """Read the output of the first process until its end, then end all waits."""
         assert self._process.stdout is not None
         begun = b""
         while data := await self._process.stdout.read(CHUNK):
             *lines, begun = (begun + data).split(b"\n")
-            self._hear([line.decode(errors="replace") for line in lines])
+            self._handle_lines([line.decode(errors="replace") for line in lines])
             if len(data) == CHUNK:
                 await asyncio.sleep(CHUNK_SECONDS)
         if not self._halted:
             self._write(["emulator: the machine's first process was killed, and all the others"])
             self._kill_group()
-        for each in (*self._ended.values(), self._empty):
-            each.set()
+        for event in (*self._ended.values(), self._empty):
+            event.set()
 
-    def _hear(self, told: list[str]) -> None:
+    def _handle_lines(self, output: list[str]) -> None:
         lines = []
-        for line in told:
+        for line in output:
             kind, rest = line[:1], line[1:]
             if kind == init.OUTPUT:
                 lines.append(rest)
@@ -131,6 +131,6 @@ class Machine:
             self._write(lines)
 
 
-async def _within(seconds: float, something: Coroutine[None, None, object]) -> None:
+async def _wait_within(seconds: float, change: Coroutine[None, None, object]) -> None:
     with suppress(TimeoutError):
-        await asyncio.wait_for(something, seconds)
+        await asyncio.wait_for(change, seconds)

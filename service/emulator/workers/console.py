@@ -1,4 +1,4 @@
-"""The serial console of a worker: the newest lines that its scripts wrote."""
+"""The serial console of a worker: the newest lines of its scripts."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ class Console:
             self._lines.append(line)
 
     def shown(self) -> dict[str, object]:
-        """Show the lines there are, and how many there were before them."""
+        """Return the kept lines, and the number of dropped lines before them."""
         return {"lines": list(self._lines), "dropped": self._dropped}

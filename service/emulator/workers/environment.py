@@ -1,4 +1,4 @@
-"""The environment that a worker's scripts start in: made from nothing, so nothing of ours leaks."""
+"""The environment of a worker's scripts, which has nothing of the emulator's own environment."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from service.emulator import catalog
 from service.emulator.nodes.worker import Worker
 from service.emulator.workers import path_shims
 
-# A port where nobody listens: what is refused at once does not leave this machine.
+# A closed port: a request is refused at once and does not leave this machine.
 NOWHERE = "http://127.0.0.1:9"
 
-
-# What the scripts of a worker are allowed to run: all of them, or our own alone.
+# Which scripts of a worker may run: all of them, or only our own.
 RUN, RECORD = "run", "record"
 
 
 @dataclass(frozen=True)
 class Files:
-    """Where a worker keeps what its scripts use; all of it goes with the node."""
+    """The files of a worker's scripts, which are removed with the node."""
 
     directory: Path
 
@@ -31,12 +30,12 @@ class Files:
 
     @property
     def devices(self) -> Path:
-        """What stands for `/dev`."""
+        """The directory that stands for `/dev`."""
         return self.directory / "devices"
 
     @property
     def boot_id(self) -> Path:
-        """What stands for `/proc/sys/kernel/random/boot_id`."""
+        """The file that stands for `/proc/sys/kernel/random/boot_id`."""
         return self.directory / "boot_id"
 
     @property
@@ -45,23 +44,23 @@ class Files:
 
     @property
     def proc(self) -> Path:
-        """What stands for `/proc`."""
+        """The directory that stands for `/proc`."""
         return self.directory / "proc"
 
     @property
     def docker(self) -> Path:
-        """Where the stand-in for docker keeps its containers."""
+        """The containers of the stand-in for docker."""
         return self.directory / "docker"
 
     @property
     def programs(self) -> Path:
-        """The programs of this worker alone; it comes first on the path."""
+        """The programs of this worker alone, first on the path."""
         return self.directory / "bin"
 
     def prepare(self, worker: Worker, address: str, boot: int) -> None:
-        """Make them as they are after a boot."""
-        for each in (self.directory, self.home, self.units, self.programs, self.docker):
-            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """Create the files as they are after a boot."""
+        for folder in (self.directory, self.home, self.units, self.programs, self.docker):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name in device_names(worker):
             path = self.devices / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +76,7 @@ class Files:
 
 
 def device_names(worker: Worker) -> list[str]:
-    """Name the files of a host's chips below `/dev`; vfio has one more, for all of them."""
+    """Return the files of a host's chips below `/dev`; vfio has one more, for all chips."""
     if worker.record.accelerator.generation in catalog.OLD:
         return [f"accel{number}" for number in range(worker.chips)]
     return [f"vfio/{number}" for number in range(worker.chips)] + ["vfio/vfio"]
@@ -86,10 +85,10 @@ def device_names(worker: Worker) -> list[str]:
 def environment(
     worker: Worker, directory: Path, address: str, scripts: str = RUN, speed: float = 1.0
 ) -> dict[str, str]:
-    """Give what a script of a TPU VM finds, and how its usual programs find the emulator.
+    """Return the environment of a TPU VM's script, with the emulator's addresses.
 
-    `speed` is that of our meter. There is no `TPU_…`: a startup script of a real TPU VM has to
-    read its metadata as well.
+    `speed` is the speed of our meter. There is no `TPU_…` variable: a startup script on a real
+    TPU VM reads its metadata, too.
     """
     files = Files(directory)
     proxy = f"http://{address}"
@@ -102,12 +101,12 @@ def environment(
         "SHELL": "/bin/bash",
         "TMPDIR": str(directory / "tmp"),
         "USER": "root",
-        # Google's libraries look here for their metadata server.
+        # Google's libraries read their metadata server from here.
         "GCE_METADATA_HOST": address,
         "GCE_METADATA_IP": address,
         "GCE_METADATA_ROOT": address,
-        # Who asks for `http://metadata.google.internal` asks this proxy, which is the metadata
-        # server; it refuses what lies elsewhere.
+        # A request for `http://metadata.google.internal` goes to this proxy, the metadata server,
+        # which refuses all other hosts.
         "http_proxy": proxy,
         "https_proxy": NOWHERE,
         "HTTPS_PROXY": NOWHERE,
@@ -117,7 +116,7 @@ def environment(
         "EMULATOR_UNITS": str(files.units),
         "EMULATOR_FQDN": worker.hostname,
         "EMULATOR_IP": worker.ip,
-        # For programs of a TPU VM that would look elsewhere: at this machine, or at Google.
+        # For programs of a TPU VM that otherwise use this machine, or Google.
         "EMULATOR_BOOT_ID_FILE": str(files.boot_id),
         "EMULATOR_DEVICES": str(files.devices),
         "EMULATOR_HOME": str(files.home),

@@ -1,8 +1,8 @@
-"""The first process of an emulated machine: it runs the scripts, and nothing outlives it.
+"""The first process of an emulated machine: it runs the scripts, and no process outlives it.
 
-It is told what to do by lines on its standard input, and tells what happens by lines on its
-standard output. When that input ends without a word, the emulator is dead: all is killed, and the
-machine's directory is removed. The standard library only, so that it starts at once.
+Orders are lines on its standard input, and reports are lines on its standard output. An input that
+ends without a `halt` means that the emulator is dead: all processes are killed, and the machine's
+directory is removed. Only the standard library is imported, so that the start is fast.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# What begins a line that is told: a line of output, the exit of a script, the end of everything.
+# The first character of a report: a line of output, the exit of a script, no process left.
 OUTPUT = "|"
 EXIT = "="
 EMPTY = "."
-# What it is told: `run <script>`, `terminate`, `halt`.
+# The orders: `run <script>`, `terminate`, `halt`.
 RUN = "run"
 TERMINATE = "terminate"
 HALT = "halt"
 
 MAX_LINE = 4096
-# How much is read at once: little, so that an order is heard though a script never stops writing.
+# Bytes of one read: few, so that orders are read although a script writes without end.
 CHUNK = 4096
 PIPE_CHUNKS = 32
 KILL_SECONDS = 5.0
@@ -38,14 +38,14 @@ PR_SET_CHILD_SUBREAPER = 36
 
 @dataclass
 class Script:
-    """A script that was started, and the line it has begun to write."""
+    """A started script, and the unfinished line of its output."""
 
     name: str
     pipe: int
     begun: bytes = b""
 
     def lines(self, data: bytes) -> list[str]:
-        """Cut what was read into whole lines; a line that is too long is cut in pieces."""
+        """Return the whole lines in new output; a line that is too long is cut in pieces."""
         *whole, self.begun = (self.begun + data).split(b"\n")
         if len(self.begun) > MAX_LINE or (not data and self.begun):
             whole.append(self.begun)
@@ -67,25 +67,25 @@ class Init:
     told_empty: bool = True
 
     def live(self) -> None:
-        """Do what is told until there is nobody left to tell it, or until the halt."""
+        """Carry out orders until the input ends, or until the halt."""
         self._wake = woken_by_children()
         self.selector.register(0, selectors.EVENT_READ)
         self.selector.register(self._wake, selectors.EVENT_READ)
         while True:
             for key, _ in self.selector.select():
                 if key.fd == 0:
-                    if not self._obey(os.read(0, 65536)):
+                    if not self._obey_orders(os.read(0, 65536)):
                         return
                 elif key.fd == self._wake:
                     os.read(self._wake, 4096)
                 else:
                     self._pass_on(key.data)
-            self._reap()
+            self._reap_scripts()
 
-    def _obey(self, data: bytes) -> bool:
-        """Carry out what is told; False for the end."""
+    def _obey_orders(self, data: bytes) -> bool:
+        """Carry out the orders in new input; False at the end."""
         if not data:
-            # The emulator is dead. Nobody else would clean up.
+            # The emulator is dead, so nothing else cleans up.
             kill_all()
             remove(self.directory)
             return False
@@ -93,7 +93,7 @@ class Init:
         for order in orders:
             verb, _, name = order.decode().partition(" ")
             if verb == RUN:
-                self._run(name)
+                self._run_script(name)
             elif verb == TERMINATE:
                 self.told_empty = False
                 signal_all(signal.SIGTERM)
@@ -102,8 +102,8 @@ class Init:
                 return False
         return True
 
-    def _run(self, name: str) -> None:
-        """Run a script as Compute Engine does: by bash, unless its first line names another."""
+    def _run_script(self, name: str) -> None:
+        """Start a script as Compute Engine does: with bash, unless its first line names another."""
         reading, writing = os.pipe()
         null = os.open(os.devnull, os.O_RDONLY)
         pid = os.posix_spawnp(
@@ -124,7 +124,7 @@ class Init:
         self.selector.register(reading, selectors.EVENT_READ, script)
 
     def _pass_on(self, script: Script) -> bool:
-        """Tell some of what a script, or what it left running, has written; False if nothing."""
+        """Report some output of a script and of its children; False if there is none."""
         if script.pipe not in self.selector.get_map():
             return False
         try:
@@ -138,11 +138,11 @@ class Init:
             os.close(script.pipe)
         return bool(data)
 
-    def _reap(self) -> None:
+    def _reap_scripts(self) -> None:
         for pid, status in exited():
             script = self.scripts.pop(pid, None)
             if script is not None:
-                # What it wrote before its end comes before its end, unless others go on writing.
+                # Its output is reported before its exit, unless its children go on writing.
                 any(not self._pass_on(script) for _ in range(PIPE_CHUNKS))
                 tell(f"{EXIT}{script.name} {os.waitstatus_to_exitcode(status)}")
         if not self.told_empty and not any_children():
@@ -157,13 +157,13 @@ def tell(line: str) -> None:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of what descendants leave behind, where the system can do that."""
+    """Become the parent of orphaned descendants, where the system supports it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def signal_all(number: int) -> None:
-    """Send a signal to every descendant; elsewhere than on Linux to the process group."""
+    """Send a signal to every descendant; on other systems than Linux to the process group."""
     if sys.platform == "linux":
         for pid in descendants():
             with suppress(ProcessLookupError):
@@ -173,15 +173,15 @@ def signal_all(number: int) -> None:
 
 
 def kill_all() -> None:
-    """Kill until nothing is left: what is killed may have had children in the meantime."""
+    """Kill until no process is left: a killed process may have started another."""
     if sys.platform != "linux":
-        # This process is of the group as well, and comes last.
+        # This process belongs to the group as well, and ends last.
         signal_all(signal.SIGTERM)
         return
     end = time.monotonic() + KILL_SECONDS
     while any_children() and time.monotonic() < end:
         signal_all(signal.SIGKILL)
-        # To look again costs more than to wait for what was killed.
+        # Another scan costs more than a wait for the killed processes.
         for _ in range(KILL_LOOKS):
             time.sleep(LOOK_SECONDS)
             exited()
@@ -190,11 +190,11 @@ def kill_all() -> None:
 
 
 def descendants() -> list[int]:
-    """Find all processes below this one, in `/proc`."""
+    """Return all processes below this one, from `/proc`."""
     children: dict[int, list[int]] = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdecimal():
-            children.setdefault(_parent(entry.path), []).append(int(entry.name))
+            children.setdefault(_read_parent(entry.path), []).append(int(entry.name))
     found = list(children.get(os.getpid(), ()))
     for pid in found:
         found.extend(children.get(pid, ()))
@@ -202,16 +202,16 @@ def descendants() -> list[int]:
 
 
 def remove(directory: Path) -> None:
-    """Remove the machine's directory and, after the last machine, what they shared."""
+    """Remove the machine's directory and, with the last machine, their shared directory."""
     import shutil  # noqa: PLC0415 - slow, and mostly not needed
 
     shutil.rmtree(directory, ignore_errors=True)
     shared = directory.parent
-    if not any(each.name.startswith("worker-") for each in shared.iterdir()):
+    if not any(path.name.startswith("worker-") for path in shared.iterdir()):
         shutil.rmtree(shared, ignore_errors=True)
 
 
-def _parent(process: str) -> int:
+def _read_parent(process: str) -> int:
     try:
         with open(f"{process}/stat", "rb") as file:  # noqa: PTH123 - there are many to read
             status = file.read()
@@ -242,7 +242,7 @@ def any_children() -> bool:
 
 
 def woken_by_children() -> int:
-    """Give a pipe that can be read whenever a child has exited."""
+    """Return a pipe that becomes readable when a child exits."""
     reading, writing = os.pipe()
     for end in (reading, writing):
         os.set_blocking(end, False)
@@ -252,14 +252,14 @@ def woken_by_children() -> int:
 
 
 def main() -> None:
-    """Live in the directory that is given, which is also the present one."""
+    """Run the first process of the machine whose directory is the current one."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     adopt_orphans()
     try:
         Init(Path.cwd()).live()
     except BrokenPipeError:
-        # The emulator died while something was told.
+        # The emulator died during a report.
         kill_all()
         remove(Path.cwd())
     if sys.platform != "linux":

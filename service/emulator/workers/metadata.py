@@ -1,4 +1,4 @@
-"""What the metadata server of a worker says: a pure function of its node and the time."""
+"""The content of a worker's metadata server: a pure function of its node and the time."""
 
 from __future__ import annotations
 
@@ -17,50 +17,52 @@ GUESTS_DISABLED = TreeRefusal(403, "Guest attributes endpoint access is disabled
 
 
 def tree(worker: Worker, now: float, speed: float) -> Directory:
-    """Give everything under `/computeMetadata/v1/`; values are computed when they are read."""
+    """Return the tree under `/computeMetadata/v1/`; values are computed when they are read."""
     return Directory(
         {
-            "project": _project(worker),
-            "instance": _instance(worker, now, speed),
+            "project": Directory(
+                {
+                    "attributes": Directory({}, Keys.VERBATIM),
+                    "numeric-project-id": constant(worker.project_number),
+                    "project-id": constant(worker.record.place.project),
+                }
+            ),
+            "instance": _instance_tree(worker, now, speed),
             "universe": Directory({"universe-domain": constant("googleapis.com")}),
         }
     )
 
 
-def _project(worker: Worker) -> Directory:
-    return Directory(
-        {
-            "attributes": Directory({}, Keys.VERBATIM),
-            "numeric-project-id": constant(worker.project_number),
-            "project-id": constant(worker.record.place.project),
-        }
-    )
-
-
-def _instance(worker: Worker, now: float, speed: float) -> Directory:
+def _instance_tree(worker: Worker, now: float, speed: float) -> Directory:
     project = f"projects/{worker.project_number}"
     image = f"projects/{RUNTIME_PROJECT}/global/images/{worker.node.runtime_version}"
+    evictable = worker.record.provisioning_model in {"spot", "preemptible"}
+    scheduling = {
+        "automatic-restart": constant("FALSE"),
+        "on-host-maintenance": constant("TERMINATE"),
+        "preemptible": constant(_format_flag(evictable)),
+    }
     return Directory(
         {
-            "attributes": _attributes(worker),
+            "attributes": _attribute_tree(worker),
             "cpu-platform": Leaf(lambda _: worker.cpu_platform),
             # Seen in the field: the description is the name of the TPU.
             "description": Leaf(lambda _: worker.node_id),
-            "guest-attributes": _guest_attributes(worker),
+            "guest-attributes": _guest_attribute_tree(worker),
             "hostname": Leaf(lambda _: worker.hostname),
             "id": Leaf(lambda _: worker.instance_id),
             "image": constant(image),
             "machine-type": Leaf(lambda _: f"{project}/machineTypes/{worker.machine_type}"),
             "maintenance-event": Leaf(lambda _: maintenance_event(worker.record, now, speed)),
             "name": Leaf(lambda _: worker.name),
-            "network-interfaces": _interfaces(worker, project),
+            "network-interfaces": _network_interfaces(worker, project),
             "preempted": Leaf(
-                lambda _: _flag(
+                lambda _: _format_flag(
                     worker.record.state == "PREEMPTED" or worker.number in worker.record.notices
                 )
             ),
-            "scheduling": _scheduling(worker),
-            "service-accounts": _accounts(worker, now),
+            "scheduling": Directory(scheduling),
+            "service-accounts": _service_accounts(worker, now),
             "tags": Leaf(lambda _: list(worker.node.tags)),
             "upcoming-maintenance": Leaf(lambda _: upcoming_maintenance(worker.record, now)),
             "zone": constant(f"{project}/zones/{worker.record.place.zone}"),
@@ -68,8 +70,8 @@ def _instance(worker: Worker, now: float, speed: float) -> Directory:
     )
 
 
-def _attributes(worker: Worker) -> Directory:
-    """What users gave the node, and what the service adds, which cannot be overridden."""
+def _attribute_tree(worker: Worker) -> Directory:
+    """The metadata that users set, and Cloud TPU's own keys, which win."""
     given: dict[str, Entry] = {key: constant(value) for key, value in worker.node.metadata.items()}
     added = {
         "accelerator-type": constant(worker.record.accelerator.name),
@@ -81,7 +83,7 @@ def _attributes(worker: Worker) -> Directory:
     return Directory({**given, **added}, Keys.VERBATIM)
 
 
-def _guest_attributes(worker: Worker) -> Entry:
+def _guest_attribute_tree(worker: Worker) -> Entry:
     if not guest_attributes.enabled(worker.record):
         return Leaf(lambda _: GUESTS_DISABLED)
     spaces: dict[str, dict[str, Entry]] = {}
@@ -93,47 +95,30 @@ def _guest_attributes(worker: Worker) -> Entry:
     )
 
 
-def _interfaces(worker: Worker, project: str) -> Directory:
+def _network_interfaces(worker: Worker, project: str) -> Directory:
     networks = list(worker.node.network_configs) or [worker.node.network_config]
-    return Directory(
-        {
-            str(index): _interface(endpoint, networks[index].network, project)
-            for index, endpoint in enumerate(worker.endpoints)
-        },
-        Keys.NUMBERED,
-    )
-
-
-def _interface(endpoint: NodeMessage, network: str, project: str) -> Directory:
-    address = IPv4Address(endpoint.ip_address)
-    outer = {
-        "external-ip": constant(str(endpoint.access_config.external_ip)),
-        "type": constant("ONE_TO_ONE_NAT"),
-    }
-    return Directory(
-        {
-            "access-configs": Directory({"0": Directory(outer)}, Keys.NUMBERED),
-            # As Compute Engine makes it: 42:01 and the address.
-            "mac": constant("42:01:" + address.packed.hex(":")),
-            "ip": constant(str(address)),
-            "mtu": constant(1460),
-            "network": constant(f"{project}/networks/{network.rpartition('/')[2]}"),
+    interfaces: dict[str, Entry] = {}
+    for index, endpoint in enumerate(worker.endpoints):
+        network = networks[index].network.rpartition("/")[2]
+        address = IPv4Address(endpoint.ip_address)
+        outer = {
+            "external-ip": constant(str(endpoint.access_config.external_ip)),
+            "type": constant("ONE_TO_ONE_NAT"),
         }
-    )
+        interfaces[str(index)] = Directory(
+            {
+                "access-configs": Directory({"0": Directory(outer)}, Keys.NUMBERED),
+                # As on Compute Engine: 42:01 and the address.
+                "mac": constant("42:01:" + address.packed.hex(":")),
+                "ip": constant(str(address)),
+                "mtu": constant(1460),
+                "network": constant(f"{project}/networks/{network}"),
+            }
+        )
+    return Directory(interfaces, Keys.NUMBERED)
 
 
-def _scheduling(worker: Worker) -> Directory:
-    evictable = worker.record.provisioning_model in {"spot", "preemptible"}
-    return Directory(
-        {
-            "automatic-restart": constant("FALSE"),
-            "on-host-maintenance": constant("TERMINATE"),
-            "preemptible": constant(_flag(evictable)),
-        }
-    )
-
-
-def _accounts(worker: Worker, now: float) -> Directory:
+def _service_accounts(worker: Worker, now: float) -> Directory:
     account: NodeMessage = worker.node.service_account
     entries: Mapping[str, Entry] = {
         "aliases": constant(Lines(("default",))),
@@ -146,5 +131,5 @@ def _accounts(worker: Worker, now: float) -> Directory:
     return Directory({"default": both, str(account.email): both}, Keys.VERBATIM)
 
 
-def _flag(value: bool) -> str:
+def _format_flag(value: bool) -> str:
     return "TRUE" if value else "FALSE"

@@ -1,4 +1,4 @@
-"""The options of a stand-in's command line, read as docker reads them, and refused in its words."""
+"""The options of a stand-in's command line, parsed as docker parses them, with its errors."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ Options = dict[str, list[str]]
 
 
 class Misuse(Exception):
-    """A command line that docker would not take."""
+    """A command line that docker refuses."""
 
 
 class Usage(Exception):
-    """A command without what it needs."""
+    """A command without a required argument."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """What a command knows: options without a value, options with one, one-letter names of both."""
+    """The options of a command: without a value, with a value, and one-letter names of both."""
 
     flags: frozenset[str] = frozenset()
     valued: frozenset[str] = frozenset()
     letters: Mapping[str, str] = field(default_factory=dict)
     leading: bool = False
-    """Whether the first word that is no option ends them, as the image does for `run`."""
+    """Whether the first word that is no option ends the options, as the image of `run` does."""
 
 
 def known(flags: str = "", valued: str = "", letters: str = "", *, leading: bool = False) -> Known:
-    """Make it from words; letters are spelled `d=detach`."""
-    pairs = dict(each.split("=", 1) for each in letters.split())
+    """Return the options in texts of words; letters are spelled `d=detach`."""
+    pairs = dict(pair.split("=", 1) for pair in letters.split())
     return Known(frozenset(flags.split()), frozenset(valued.split()), pairs, leading)
 
 
 def parse(args: list[str], what: Known) -> tuple[Options, list[str]]:
-    """Split a command line into its options, all values of each, and the rest; raises Misuse."""
+    """Return the options of a command line with all their values, and the rest. Raises Misuse."""
     options: Options = {}
     rest: list[str] = []
     left = list(args)
@@ -43,9 +43,9 @@ def parse(args: list[str], what: Known) -> tuple[Options, list[str]]:
         if arg == "--":
             return options, rest + left
         if arg.startswith("--"):
-            _long(arg, left, what, options)
+            _parse_long(arg, left, what, options)
         elif arg.startswith("-") and arg != "-":
-            _short(arg, left, what, options)
+            _parse_short(arg, left, what, options)
         elif what.leading:
             return options, [arg, *left]
         else:
@@ -54,7 +54,7 @@ def parse(args: list[str], what: Known) -> tuple[Options, list[str]]:
 
 
 def required(rest: list[str], command: str) -> str:
-    """Give the first of the words that a command cannot do without; raises Usage."""
+    """Return the first argument of a command. Raises Usage if there is none."""
     if not rest:
         raise Usage(f'"docker {command}" requires at least 1 argument.')
     return rest[0]
@@ -69,12 +69,12 @@ def last(options: Options, name: str, default: str = "") -> str:
 
 
 def log_options(options: Options) -> dict[str, str]:
-    """Read `--log-opt`."""
-    pairs = (each.partition("=") for each in options.get("log-opt", []))
+    """Return the pairs of `--log-opt`."""
+    pairs = (pair.partition("=") for pair in options.get("log-opt", []))
     return {key: value for key, _, value in pairs}
 
 
-def _long(arg: str, left: list[str], what: Known, options: Options) -> None:
+def _parse_long(arg: str, left: list[str], what: Known, options: Options) -> None:
     name, given, value = arg[2:].partition("=")
     if name in what.flags:
         options.setdefault(name, []).append(value if given else "true")
@@ -88,8 +88,8 @@ def _long(arg: str, left: list[str], what: Known, options: Options) -> None:
         raise Misuse(f"flag needs an argument: --{name}")
 
 
-def _short(arg: str, left: list[str], what: Known, options: Options) -> None:
-    """Read letters that stand together: the first with a value takes the rest as it."""
+def _parse_short(arg: str, left: list[str], what: Known, options: Options) -> None:
+    """Parse joined letters; the first letter with a value takes the rest as its value."""
     for index, letter in enumerate(arg[1:], start=2):
         name = what.letters.get(letter)
         if name is None:

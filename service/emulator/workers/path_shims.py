@@ -1,7 +1,7 @@
-"""Shims first on a worker's path, for programs that must not do on this machine what they do.
+"""Shims first on a worker's path, for programs that must not act on this machine.
 
-They act for scripts that were written for a TPU VM. They are no prison: a script runs as the user
-who runs the emulator, and can call `/usr/bin/curl` by its name.
+The shims serve scripts that were written for a TPU VM. They are no sandbox: a script runs as the
+emulator's user, and can call `/usr/bin/curl` by its path.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-# Programs that say what they were asked on their standard error, and that all went well.
+# Programs that print their command line on standard error, and succeed.
 SILENT = (
     *("shutdown", "poweroff", "reboot", "halt", "systemctl", "service"),
     *("apt", "apt-get", "gcloud", "gsutil", "docker-credential-gcr", "docker-credential-gcloud"),
@@ -46,7 +46,7 @@ case ${1-} in
   *) echo "$HOSTNAME" ;;
 esac
 """
-# Only what begins like a URL is looked at; the proxy, which the environment names, gets the rest.
+# Only arguments that begin like a URL are checked; the proxy of the environment gets the rest.
 FETCH = """\
 #!/bin/bash
 args=()
@@ -69,7 +69,7 @@ for arg in "$@"; do
 done
 PATH=/usr/bin:/bin exec "${0##*/}" "${args[@]}"
 """
-# The interpreter that runs the emulator, and nothing of how that one was started.
+# The interpreter of the emulator, without the options of the emulator's own start.
 PYTHON = """\
 #!/bin/bash
 unset "${!PYTHON@}"
@@ -79,13 +79,13 @@ ROOT = Path(__file__).parents[3]
 
 
 def install(directory: Path) -> None:
-    """Write the programs into a directory that is to come first on a path."""
+    """Write the shims into a new directory, which becomes the first of a path."""
     directory.mkdir(mode=0o700)
     texts = {
         **dict.fromkeys(SILENT, SAY),
         "sudo": SUDO,
         "hostname": HOSTNAME,
-        # The exit codes for a host that cannot be reached.
+        # The exit codes for an unreachable host.
         "curl": FETCH.replace("@exit@", "7"),
         "wget": FETCH.replace("@exit@", "4"),
         "systemd-run": f'#!/bin/bash\nexec {shlex.join(python("systemd_run"))} "$@"\n',
@@ -98,10 +98,10 @@ def install(directory: Path) -> None:
 
 
 def install_docker(path: Path, settings: Mapping[str, str]) -> None:
-    """Write a worker's stand-in for docker, to be run by the interpreter itself.
+    """Write a worker's stand-in for docker, a script that the interpreter runs without a shell.
 
-    A shell before it would change the environment, which is where docker takes the values of
-    containers from. For the same reason `settings` are not read from there.
+    A shell changes the environment, from which docker takes values of containers. For the same
+    reason the script contains its `settings`.
     """
     interpreter = path.with_name(".python")
     if not interpreter.is_symlink():
@@ -115,7 +115,7 @@ def install_docker(path: Path, settings: Mapping[str, str]) -> None:
 
 
 def python(module: str) -> list[str]:
-    """Give the command that runs the `main` of a module of this package, with nothing installed."""
+    """Return the command that runs `main` of a module of this package, without site packages."""
     package = f"{__package__}.{module}"
     run = f"import sys; sys.path.append({str(ROOT)!r}); from {package} import main; main()"
     return [sys.executable, "-I", "-S", "-X", "utf8", "-c", run]

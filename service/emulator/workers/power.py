@@ -1,4 +1,4 @@
-"""Which machines are on: those of the workers of READY nodes that have a script to run."""
+"""Machines of workers: each worker of a READY node with a script to run has a running machine."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from service.emulator.workers.environment import (
 from service.emulator.workers.proc import ProcFiles
 from service.emulator.world.world import World
 
-# What Compute Engine gives a preempted machine between the signal of its power button and its end.
+# Compute Engine's grace between the ACPI signal and the end of a preempted machine.
 ACPI_SECONDS = 30.0
-# A real process is no faster because the emulator is.
+# Real processes do not speed up with the emulator.
 LEAST_SECONDS = 1.0
 STARTS_AT_ONCE = 8
 
-# Which startup scripts are run: all, none, or those whose bytes have one of these SHA-256 digests.
+# The startup scripts that run: all, none, or scripts with one of these SHA-256 digests.
 Scripts = frozenset[str] | bool
 
 
@@ -44,15 +44,15 @@ class _Life:
     worker: Worker
     directory: Path
     asked: int = 0
-    """How many boots were asked for."""
+    """The number of requested boots."""
     wanted: int = 0
     """The boot that should be on, counted from 1; 0 for off."""
     on: int = 0
     boots: int = 0
-    """How often its machine has booted."""
+    """The number of completed boots."""
     gone: bool = False
     abrupt: bool = False
-    """Whether it ends without a shutdown, like a machine whose power is cut."""
+    """Whether the machine ends without a shutdown, as when its power is cut."""
     machine: Machine | None = None
     proc: ProcFiles | None = None
     exits: dict[str, int] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class _Life:
 
 
 class Power:
-    """Each machine is brought from what it is to what its node wants, one step after another."""
+    """Brings each machine to the state that its node wants, one step after another."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Power:
         scripts: Scripts,
         overflow: Callable[[NodeRecord], None],
     ) -> None:
-        """`overflow` is told of a node that has a script to run, and no room for its machines."""
+        """`overflow` is called with each node that has a script to run but no room for machines."""
         self._world = world
         self._scripts = scripts
         self._overflow = overflow
@@ -93,17 +93,17 @@ class Power:
         self._shared: Path | None = None
 
     def follow(self, uid: int, record: NodeRecord | None, state: str) -> None:
-        """Follow a node into a state, empty for its end; to be called in the loop."""
+        """Follow a node into a state, empty for its end. Call this in the event loop."""
         if state == "READY" and record is not None:
-            self._have_lives(record)
+            self._create_lives(record)
         for life in self._lives.get(uid, ()):
             life.want(on=state == "READY", gone=not state)
         if not state:
             self._crowded_out.pop(uid, None)
 
     def forget_unless(self, known: Callable[[NodeRecord], bool]) -> None:
-        """Follow the end of nodes that were forgotten rather than deleted."""
-        for life in self._every():
+        """End the machines of nodes that a reset dropped without a deletion."""
+        for life in self._list_lives():
             if not life.gone and not known(life.worker.record):
                 life.want(on=False, gone=True)
         for uid, record in list(self._crowded_out.items()):
@@ -111,14 +111,14 @@ class Power:
                 del self._crowded_out[uid]
 
     def show_activity(self, now: float) -> None:
-        """Have each machine that is on show what its node was told to do."""
-        for life in self._every():
+        """Write the configured activity of each node to its running machines."""
+        for life in self._list_lives():
             if life.proc is not None and life.machine is not None:
                 worker = life.worker
                 life.proc.show(now, Observer(worker.record, worker.number).at(now))
 
     def shown(self, worker: Worker) -> dict[str, object]:
-        """Say how often a worker has booted, whether it is on, and how its scripts ended."""
+        """Return a worker's number of boots, whether it is on, and its scripts' exit codes."""
         for life in self._lives.get(worker.uid, ()):
             if life.worker.number == worker.number:
                 exits = life.machine.exits if life.machine else life.exits
@@ -126,8 +126,8 @@ class Power:
         return {"boots": 0, "on": False, "exits": {}}
 
     async def stop(self) -> None:
-        """Cut the power of every machine, and remove what they leave behind."""
-        lives = list(self._every())
+        """Cut the power of every machine, and remove their files."""
+        lives = list(self._list_lives())
         for life in lives:
             life.abrupt = True
             life.want(on=False, gone=True)
@@ -137,11 +137,11 @@ class Power:
         if self._shared is not None:
             await asyncio.to_thread(shutil.rmtree, self._shared, ignore_errors=True)
 
-    def _every(self) -> Iterator[_Life]:
+    def _list_lives(self) -> Iterator[_Life]:
         for lives in list(self._lives.values()):
             yield from lives
 
-    def _have_lives(self, record: NodeRecord) -> None:
+    def _create_lives(self, record: NodeRecord) -> None:
         if record.is_played:
             return
         uid = int(record.message.id)
@@ -150,47 +150,44 @@ class Power:
         if not scripts or known or record.message.api_version in LEGACY:
             return
         workers = [Worker(record, number) for number in range(record.accelerator.hosts)]
-        refusal = self._refusal(str(record.message.metadata.get(STARTUP, "")))
+        refusal = self._find_refusal(str(record.message.metadata.get(STARTUP, "")))
         if refusal:
-            self._write_all(workers, refusal)
-        elif self._taken() + len(workers) > self._world.config.real_workers:
+            self._write_refusal(workers, refusal)
+        elif self._count_machines() + len(workers) > self._world.config.real_workers:
             self._crowded_out[uid] = record
             room = f"at most {self._world.config.real_workers} workers run at once"
-            self._write_all(workers, f"{room}; this node's {len(workers)} do not")
+            self._write_refusal(workers, f"{room}; this node's {len(workers)} do not")
             self._overflow(record)
         else:
-            self._lives[uid] = [self._born(worker) for worker in workers]
+            if self._shared is None:
+                self._shared = Path(tempfile.mkdtemp(prefix="tpu-emulator-"))
+                path_shims.install(self._shared / "bin")
+            lives = []
+            for worker in workers:
+                # The path has only the emulator's numbers, no name that a user chose.
+                life = _Life(worker, self._shared / f"worker-{worker.uid}-{worker.number}")
+                life.task = asyncio.create_task(self._run_life(life))
+                lives.append(life)
+            self._lives[uid] = lives
 
-    def _taken(self) -> int:
-        """How many machines there are, but for those whose node is gone: they are about to end, and
-        take no room from what is made after a reset."""
-        records = (life.worker.record for life in self._every() if not life.gone)
+    def _count_machines(self) -> int:
+        """Count the machines of existing nodes. Machines of other nodes are about to end, so that
+        a reset frees their room at once."""
+        records = (life.worker.record for life in self._list_lives() if not life.gone)
         return sum(self._world.nodes.get(record.name) is record for record in records)
 
-    def _refusal(self, script: str) -> str:
-        """Say why the scripts of a node with this startup script are not run; empty if they are."""
+    def _find_refusal(self, script: str) -> str:
+        """Return why scripts of a node with this startup script do not run; empty if they do."""
         if isinstance(self._scripts, bool):
             return "" if self._scripts else "no scripts are run"
         digest = digest_of(script)
         return "" if digest in self._scripts else f"a startup script with SHA-256 {digest}"
 
-    def _write_all(self, workers: list[Worker], why: str) -> None:
+    def _write_refusal(self, workers: list[Worker], why: str) -> None:
         for worker in workers:
             self._write(worker, [f"emulator: not run: {why}"])
 
-    def _born(self, worker: Worker) -> _Life:
-        # The numbers are ours: nothing that a user named becomes part of a path.
-        life = _Life(worker, self._directory() / f"worker-{worker.uid}-{worker.number}")
-        life.task = asyncio.create_task(self._live(life))
-        return life
-
-    def _directory(self) -> Path:
-        if self._shared is None:
-            self._shared = Path(tempfile.mkdtemp(prefix="tpu-emulator-"))
-            path_shims.install(self._shared / "bin")
-        return self._shared
-
-    async def _live(self, life: _Life) -> None:
+    async def _run_life(self, life: _Life) -> None:
         while not life.gone:
             await life.changed.wait()
             life.changed.clear()
@@ -207,11 +204,11 @@ class Power:
 
     async def _turn_on(self, life: _Life) -> None:
         life.on = life.wanted
-        # The metadata may have changed since the boot before, and may change during this one.
+        # The metadata may have changed since the last boot, and may change during this one.
         script = life.script(STARTUP)
-        refusal = self._refusal(script)
+        refusal = self._find_refusal(script)
         if refusal:
-            self._write_all([life.worker], refusal)
+            self._write_refusal([life.worker], refusal)
             return
         try:
             address = await self._address(life.worker)
@@ -219,10 +216,10 @@ class Power:
             files.prepare(life.worker, address, life.on)
             allowed = RUN if self._scripts is True else RECORD
             speed = self._world.config.meter_speed
-            told = environment(life.worker, life.directory, address, allowed, speed)
+            variables = environment(life.worker, life.directory, address, allowed, speed)
             device = files.devices.resolve() / device_names(life.worker)[0]
             life.proc = ProcFiles(files.proc, device, files.docker / "told", speed)
-            machine = Machine(life.directory, told, partial(self._write, life.worker))
+            machine = Machine(life.directory, variables, partial(self._write, life.worker))
             async with self._starts:
                 await machine.start()
             life.machine = machine
@@ -240,7 +237,7 @@ class Power:
             await life.machine.halt()
         else:
             seconds = max(ACPI_SECONDS / self._world.config.speed, LEAST_SECONDS)
-            # Nobody has vouched for a shutdown script where startup scripts are chosen.
+            # The list of allowed digests covers startup scripts only.
             script = life.script(SHUTDOWN) if self._scripts is True else ""
             await life.machine.shut_down(script, seconds)
         life.exits = life.machine.exits
@@ -248,5 +245,5 @@ class Power:
 
 
 def digest_of(script: str) -> str:
-    """Give the SHA-256 of a script's bytes as hexadecimal digits."""
+    """Return the SHA-256 of a script's bytes as hexadecimal digits."""
     return hashlib.sha256(script.encode()).hexdigest()

@@ -1,6 +1,6 @@
-"""What stands for `/proc` on an emulated worker, and what its docker shows of other containers.
+"""The stand-in for `/proc` on an emulated worker, and its list of containers for docker.
 
-The counters go on by what the node was told to do; they are written once a second.
+The counters follow the node's configured activity, and are written once a second.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from pathlib import Path
 from service.emulator.nodes.observed import Observed
 
 HOLDER, LOGIN = 7001, 8001
-"""Numbers of the processes that hold chips, and of the first person who is logged in."""
+"""Process ids: the process that holds chips, and the first login session."""
 TICKS = 100
 WINDOW_SECONDS = 600.0
 CORES = 4
 
 
 class ProcFiles:
-    """The files of one boot; `device` is the one that is held.
+    """The files of one boot; `device` is the device that a training holds.
 
-    Everything is counted `speed` times faster, for a meter that runs as fast.
+    All counters grow `speed` times faster, for a meter with the same speed.
     """
 
     def __init__(self, directory: Path, device: Path, told: Path, speed: float = 1.0) -> None:
@@ -37,19 +37,19 @@ class ProcFiles:
         self.show(0.0, Observed())
 
     def show(self, now: float, observed: Observed) -> None:
-        """Write what is to be seen at `now`, in seconds of any clock."""
+        """Write the state at `now`, in seconds of any clock."""
         seconds = 0.0 if self._at is None else max(0.0, now - self._at) * self._speed
         self._at = now
-        self._count(seconds, observed)
-        self._show_processes(observed)
+        self._write_counters(seconds, observed)
+        self._write_processes(observed)
         self._restarts += seconds * observed.restarts / WINDOW_SECONDS
         containers = {"containers": observed.containers, "restarts": int(self._restarts)}
         if containers != self._containers:
             self._containers = containers
-            _write(self._told, json.dumps(containers))
+            _write_file(self._told, json.dumps(containers))
 
-    def _count(self, seconds: float, observed: Observed) -> None:
-        """Fill one core after the other, so that the sum over cores is what was told."""
+    def _write_counters(self, seconds: float, observed: Observed) -> None:
+        """Write CPU and network counters; cores fill one after the other up to the sum."""
         self._ticks += seconds * TICKS
         lines = []
         for core in range(CORES):
@@ -57,13 +57,13 @@ class ProcFiles:
             self._work[core] += seconds * TICKS * percent / 100
             work = int(self._work[core])
             lines.append(f"cpu{core} {work} 0 0 {int(self._ticks) - work} 0 0 0 0 0 0\n")
-        _write(self._directory / "stat", f"cpu 0 0 0 0\n{''.join(lines)}")
+        _write_file(self._directory / "stat", f"cpu 0 0 0 0\n{''.join(lines)}")
         self._bytes += seconds * observed.network
         zeros = " 0" * 15
         networks = f"    lo: 0{zeros}\n  ens8: {int(self._bytes)}{zeros}\n"
-        _write(self._directory / "net/dev", f"Inter-|\n face |\n{networks}")
+        _write_file(self._directory / "net/dev", f"Inter-|\n face |\n{networks}")
 
-    def _show_processes(self, observed: Observed) -> None:
+    def _write_processes(self, observed: Observed) -> None:
         wanted = {1: "/sbin/init"}
         if observed.is_held:
             wanted[HOLDER] = "python3\0train.py"
@@ -79,8 +79,8 @@ class ProcFiles:
         self._processes = wanted
 
 
-def _write(path: Path, text: str) -> None:
-    """Write a file at once or not at all."""
+def _write_file(path: Path, text: str) -> None:
+    """Write a file atomically."""
     part = path.with_name(f"{path.name}.new")
     part.write_text(text)
     part.replace(path)

@@ -1,4 +1,4 @@
-"""How a metadata server answers a request for a path of its tree, as Google documents it."""
+"""Replies of a metadata server to requests for a path of its tree, as Google documents them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXT = "application/text"
 JSON = "application/json"
 HTML = "text/html; charset=UTF-8"
 ROOT = "/computeMetadata/v1/"
-# What lies above the tree needs no header: it is how clients find out where they are.
+# Paths above the tree need no header: clients use them to detect a metadata server.
 ABOVE = {"/": "computeMetadata/\n", "/computeMetadata/": "v1/\n"}
 
 
@@ -37,24 +37,24 @@ class Reply:
 
 
 def above(path: str) -> Reply | None:
-    """Answer for the two directories above the tree; None for every other path."""
+    """Return the reply for the two directories above the tree; None for every other path."""
     if path in ABOVE:
         return Reply(200, ABOVE[path])
-    return _moved(path, {}) if path in {"/computeMetadata", ROOT.rstrip("/")} else None
+    return _reply_redirect(path, {}) if path in {"/computeMetadata", ROOT.rstrip("/")} else None
 
 
 def reply(tree: Directory, path: str, query: Query) -> Reply:
-    """Answer a GET for a path below `ROOT`."""
+    """Return the reply to a GET for a path below `ROOT`."""
     entry = find(tree, path)
     if entry is None:
         return not_found(path)
     if isinstance(entry, Leaf):
-        return _told(entry, query)
-    return _listed(entry, query) if path.endswith("/") else _moved(path, query)
+        return _reply_value(entry, query)
+    return _reply_directory(entry, query) if path.endswith("/") else _reply_redirect(path, query)
 
 
 def find(tree: Directory, path: str) -> Entry | None:
-    """Look a path up; what lies below a refusal is refused in the same way."""
+    """Return the entry at a path, or the refused value above the path; None if there is none."""
     entry: Entry = tree
     names = [name for name in path.removeprefix(ROOT).split("/") if name]
     while names and isinstance(entry, Directory):
@@ -62,20 +62,22 @@ def find(tree: Directory, path: str) -> Entry | None:
         if found is None:
             return None
         entry = found
-    beyond = isinstance(entry, Leaf) and (names or path.endswith("/"))
-    return None if beyond and not _is_refused(entry) else entry
+    if isinstance(entry, Directory) or not (names or path.endswith("/")):
+        return entry
+    is_refused = entry.recursive and isinstance(entry.value({}), TreeRefusal)
+    return entry if is_refused else None
 
 
-def _told(leaf: Leaf, query: Query) -> Reply:
+def _reply_value(leaf: Leaf, query: Query) -> Reply:
     value = leaf.value(query)
     if isinstance(value, TreeRefusal):
         return Reply(value.status, value.text, value.content_type)
     content = written(as_json(leaf, query))
     if isinstance(value, dict) or _wants_json(query, default=query.get("recursive") == "true"):
-        return Reply(200, content, JSON, _etag(content))
+        return Reply(200, content, JSON, _make_etag(content))
     if isinstance(value, Lines):
-        return Reply(200, "".join(f"{item}\n" for item in value.items), TEXT, _etag(content))
-    return Reply(200, content if isinstance(value, list) else str(value), TEXT, _etag(content))
+        return Reply(200, "".join(f"{item}\n" for item in value.items), TEXT, _make_etag(content))
+    return Reply(200, content if isinstance(value, list) else str(value), TEXT, _make_etag(content))
 
 
 def not_found(path: str) -> Reply:
@@ -84,7 +86,7 @@ def not_found(path: str) -> Reply:
 
 
 def page(status: int, title: str, text: str) -> Reply:
-    """Write an error the way Google's servers do: as a page for people."""
+    """Return an error as an HTML page, as Google's servers do."""
     body = (
         f"<!DOCTYPE html>\n<html lang=en>\n<title>Error {status} ({title})!!1</title>\n"
         f"<p><b>{status}.</b> That's an error.\n<p>{text}\n"
@@ -92,9 +94,9 @@ def page(status: int, title: str, text: str) -> Reply:
     return Reply(status, body, HTML)
 
 
-def _listed(directory: Directory, query: Query) -> Reply:
+def _reply_directory(directory: Directory, query: Query) -> Reply:
     everything = written(as_json(directory, query))
-    etag = _etag(everything)
+    etag = _make_etag(everything)
     if query.get("recursive") == "true":
         if _wants_json(query, default=True):
             return Reply(200, everything, JSON, etag)
@@ -109,15 +111,11 @@ def _wants_json(query: Query, *, default: bool) -> bool:
     return {"json": True, "text": False}.get(query.get("alt", ""), default)
 
 
-def _moved(path: str, query: Query) -> Reply:
-    """Send a client that left out the slash of a directory there, with its query."""
+def _reply_redirect(path: str, query: Query) -> Reply:
+    """Redirect a client to the path with the slash of a directory, with its query."""
     suffix = f"?{urlencode(query)}" if query else ""
     return Reply(301, f"{path}/\n", HTML, location=f"{path}/{suffix}")
 
 
-def _is_refused(entry: Entry) -> bool:
-    return isinstance(entry, Leaf) and entry.recursive and isinstance(entry.value({}), TreeRefusal)
-
-
-def _etag(content: str) -> str:
+def _make_etag(content: str) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:16]

@@ -1,11 +1,11 @@
-"""The metadata server of a worker over HTTP, wherever its requests come in."""
+"""The metadata server of a worker over HTTP, on any port."""
 
 from __future__ import annotations
 
 import asyncio
 import html
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -36,7 +36,7 @@ Remark = Callable[[Worker, str], None]
 
 @dataclass
 class MetadataServer:
-    """Answers for every worker; `remark` is told what no real server would say."""
+    """Answers for every worker; `remark` gets the warnings that a real server does not give."""
 
     world: World
     waiting: Waiting
@@ -45,8 +45,8 @@ class MetadataServer:
     async def answer(
         self, request: Request, worker: Worker, path: str, prefix: str = ""
     ) -> Response:
-        """Answer for a path as the worker would spell it; `prefix` is where it really is."""
-        found = await self._answer(request, worker, path)
+        """Answer a request for a path of the tree; `prefix` is the path before it on this port."""
+        found = await self._find_reply(request, worker, path)
         headers = dict(HEADERS)
         if found.etag:
             headers["ETag"] = found.etag
@@ -56,59 +56,70 @@ class MetadataServer:
             found.body.encode(errors="replace"), found.status, headers, found.content_type
         )
 
-    async def _answer(self, request: Request, worker: Worker, path: str) -> Reply:
-        refusal = _refusal(request, path)
+    async def _find_reply(self, request: Request, worker: Worker, path: str) -> Reply:
+        refusal = _find_refusal(request, path)
         if refusal is not None:
             return refusal
         if path.startswith(GUESTS):
-            changed = await self._change(request, worker, path)
+            changed = await self._change_attribute(request, worker, path)
             if changed is not None:
                 return changed
         # A client that binds its tokens to a certificate asks for them by POST.
         if request.method in {"GET", "HEAD"} or path.endswith("/token"):
-            return await self._read(request, worker, path)
+            return await self._read_metadata(request, worker, path)
         return page(405, "Method Not Allowed", f"{request.method} is not supported here.")
 
-    async def _change(self, request: Request, worker: Worker, path: str) -> Reply | None:
-        """Count a query of guest attributes, and do what it wants; None if it wants to read."""
+    async def _change_attribute(self, request: Request, worker: Worker, path: str) -> Reply | None:
+        """Count a query of guest attributes, and write or delete one; None for a read."""
         if not guest_attributes.enabled(worker.record):
             return Reply(GUESTS_DISABLED.status, GUESTS_DISABLED.text)
-        allowed = self._count(worker)
+        now = self.world.settle()
+        allowed = guest_attributes.count_query(
+            worker.record, worker.number, now, self.world.config.speed
+        )
         if request.method == "DELETE":
-            return self._withdraw(worker, path)
+            space, _, key = path.removeprefix(GUESTS).partition("/")
+            if not guest_attributes.withdraw(worker.record, worker.number, space, key):
+                return not_found(path)
+            self.waiting.check(worker.uid)
+            return Reply(200, "")
         if request.method == "PUT":
-            return self._publish(worker, path, await _body(request), allowed=allowed)
+            return self._publish_attribute(worker, path, await _read_body(request), allowed=allowed)
         return None
 
-    async def _read(self, request: Request, worker: Worker, path: str) -> Reply:
+    async def _read_metadata(self, request: Request, worker: Worker, path: str) -> Reply:
+        """Return a value, or wait for its change; GONE if the client disconnects first."""
         query = dict(request.query_params)
         self.world.settle()
-        look = partial(self._look, worker, path, query)
+        look = partial(self._look_up, worker, path, query)
         if query.get("wait_for_change") != "true":
             return look()
         try:
-            seconds = _seconds(query)
+            seconds = _parse_seconds(query)
         except ValueError:
             return page(400, "Bad Request", "timeout_sec must be a number of seconds.")
         last_etag = query.get("last_etag", "")
         change = self.waiting.change(worker.record, look, last_etag, seconds)
-        return await _unless_disconnected(request, change)
+        changing = asyncio.create_task(change)
+        leaving = asyncio.create_task(_wait_for_disconnect(request))
+        try:
+            await asyncio.wait({changing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            return changing.result() if changing.done() else GONE
+        finally:
+            changing.cancel()
+            leaving.cancel()
+            await asyncio.gather(changing, leaving, return_exceptions=True)
 
-    def _look(self, worker: Worker, path: str, query: Query) -> Reply:
-        """Read a value without letting anything happen: it may be asked amid what happens."""
+    def _look_up(self, worker: Worker, path: str, query: Query) -> Reply:
+        """Return a value without settling the world: an event may be under way."""
         if not worker.up or self.world.nodes.get(worker.record.name) is not worker.record:
             return GONE
         return reply(tree(worker, self.world.clock(), self.world.config.speed), path, query)
 
-    def _withdraw(self, worker: Worker, path: str) -> Reply:
-        space, _, key = path.removeprefix(GUESTS).partition("/")
-        if not guest_attributes.withdraw(worker.record, worker.number, space, key):
-            return not_found(path)
-        self.waiting.check(worker.uid)
-        return Reply(200, "")
-
-    def _publish(self, worker: Worker, path: str, body: bytes | None, *, allowed: bool) -> Reply:
-        """Write a guest attribute; over the allowance it is lost, and its writer is not told."""
+    def _publish_attribute(
+        self, worker: Worker, path: str, body: bytes | None, *, allowed: bool
+    ) -> Reply:
+        """Write a guest attribute. Over the allowance the value is lost, but the reply is 200."""
         space, _, key = path.removeprefix(GUESTS).partition("/")
         if not allowed:
             self.remark(worker, f"over ten queries a minute or three a second, lost: {space}/{key}")
@@ -126,15 +137,9 @@ class MetadataServer:
         self.waiting.check(worker.uid)
         return Reply(200, "")
 
-    def _count(self, worker: Worker) -> bool:
-        now = self.world.settle()
-        return guest_attributes.count_query(
-            worker.record, worker.number, now, self.world.config.speed
-        )
 
-
-def _refusal(request: Request, path: str) -> Reply | None:
-    """Refuse what did not come from a program that knows where it is, as Google documents."""
+def _find_refusal(request: Request, path: str) -> Reply | None:
+    """Return the refusal of a forwarded request or one without Google's header; None if valid."""
     if "x-forwarded-for" in request.headers:
         return page(403, "Forbidden", "Requests that were forwarded are refused.")
     found = above(path)
@@ -145,8 +150,8 @@ def _refusal(request: Request, path: str) -> Reply | None:
     return None
 
 
-async def _body(request: Request) -> bytes | None:
-    """Read a body, None if it is too long."""
+async def _read_body(request: Request) -> bytes | None:
+    """Return the body of a request; None if it is too long."""
     body = b""
     async for chunk in request.stream():
         if len(body) <= guest_attributes.MAX_VALUE:
@@ -154,8 +159,8 @@ async def _body(request: Request) -> bytes | None:
     return body if len(body) <= guest_attributes.MAX_VALUE else None
 
 
-def _seconds(query: Query) -> float | None:
-    """Read how long to wait, None for ever; the wait is the client's, so speed has no part in it.
+def _parse_seconds(query: Query) -> float | None:
+    """Return the seconds to wait, None for no limit. The wait is real time, whatever the speed.
 
     Raises ValueError.
     """
@@ -168,19 +173,6 @@ def _seconds(query: Query) -> float | None:
     return min(max(seconds, 0.0), MAX_WAIT)
 
 
-async def _unless_disconnected(request: Request, change: Coroutine[None, None, Reply]) -> Reply:
-    """Wait, but not longer than the client does."""
-    changing = asyncio.create_task(change)
-    leaving = asyncio.create_task(_disconnected(request))
-    try:
-        await asyncio.wait({changing, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        return changing.result() if changing.done() else GONE
-    finally:
-        changing.cancel()
-        leaving.cancel()
-        await asyncio.gather(changing, leaving, return_exceptions=True)
-
-
-async def _disconnected(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -1,7 +1,7 @@
-"""A stand-in for `systemd-run` on an emulated worker: keeps one command running in the background.
+"""A stand-in for `systemd-run` on an emulated worker: runs one command in the background.
 
-The standard library only. As a service of systemd, the command starts without its caller's
-environment; what stands for the machine (the path, the metadata server) it keeps.
+Only the standard library is imported. Like a service of systemd, the command starts without its
+caller's environment, except the variables of the machine (the path, the metadata server).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OPTIONS = known(
 UNIT = re.compile(r"[A-Za-z0-9:_.\\@-]{1,255}")
 SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|sec|m|min|h|)")
 UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-# The machine rather than the caller: what every service of an emulated worker finds.
+# Variables of the machine, which every service of an emulated worker gets.
 MACHINE = ("EMULATOR_", "GCE_METADATA_")
 MACHINE_NAMES = {
     *("PATH", "LANG", "TMPDIR", "HOSTNAME"),
@@ -45,12 +45,12 @@ DEFAULTS = {
 
 
 class Failed(Exception):
-    """What systemd-run says before it gives up."""
+    """An error of systemd-run before the unit starts."""
 
 
 @dataclass
 class Unit:
-    """A transient service; `properties` are those that were asked for, over systemd's defaults."""
+    """A transient service; `properties` are systemd's defaults with the given ones."""
 
     name: str
     command: list[str]
@@ -60,20 +60,22 @@ class Unit:
     starts: deque[float] = field(default_factory=deque)
 
     def live(self) -> None:
-        """Run the command, again and again where that is asked for, until the machine ends."""
+        """Run the command, with restarts by the unit's `Restart`, until SIGTERM."""
 
-        def stop(_: int, __: FrameType | None) -> None:
+        def note_stop(_: int, __: FrameType | None) -> None:
             self.stopping = True
 
-        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGTERM, note_stop)
         while self._may_start():
-            code = self._run()
-            if not self._is_restarted(code):
+            code = self._run_once()
+            restart = self.properties["Restart"]
+            is_wanted = restart == "always" or (restart.startswith("on-") and code != 0)
+            if self.stopping or not is_wanted:
                 return
             time.sleep(seconds(self.properties["RestartSec"]))
 
-    def _run(self) -> int:
-        """Run the command once, in a session of its own, and end what it left there."""
+    def _run_once(self) -> int:
+        """Run the command in its own session, kill the session's rest, and return the exit code."""
         pid = os.posix_spawn(
             self.command[0],
             self.command,
@@ -82,19 +84,13 @@ class Unit:
             setsigdef=[signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE],
         )
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        for each in _of_session(pid):
+        for left in _list_session(pid):
             with suppress(ProcessLookupError):
-                os.kill(each, signal.SIGKILL)
+                os.kill(left, signal.SIGKILL)
         return code
 
-    def _is_restarted(self, code: int) -> bool:
-        if self.stopping:
-            return False
-        restart = self.properties["Restart"]
-        return restart == "always" or (restart.startswith("on-") and code != 0)
-
     def _may_start(self) -> bool:
-        """Count a start; False for one too many within the unit's limit, or at the end."""
+        """Count a start; False if the unit's start limit is reached, or if it is stopping."""
         if self.stopping:
             return False
         interval = seconds(self.properties["StartLimitIntervalSec"])
@@ -109,7 +105,7 @@ class Unit:
 
 
 def unit_of(options: Options, command: list[str]) -> Unit:
-    """Make a unit of a command line; raises Failed, ValueError."""
+    """Return the unit that a command line describes. Raises Failed, ValueError."""
     if not command:
         raise Failed("Command line to execute required.")
     name = last(options, "unit", f"run-r{os.urandom(16).hex()}")
@@ -117,19 +113,21 @@ def unit_of(options: Options, command: list[str]) -> Unit:
     if UNIT.fullmatch(name) is None:
         raise Failed(f"Failed to mangle unit name: Invalid argument: {name}")
     properties = dict(DEFAULTS)
-    for each in options.get("property", []):
-        key, given, value = each.partition("=")
+    for text in options.get("property", []):
+        key, given, value = text.partition("=")
         if not given:
-            raise Failed(f"Not an assignment: {each}")
+            raise Failed(f"Not an assignment: {text}")
         properties[key] = value
     for key in ("RestartSec", "StartLimitIntervalSec"):
         seconds(properties[key])
     int(properties["StartLimitBurst"])
-    return Unit(name, [_program(command[0]), *command[1:]], _environment(options), properties)
+    return Unit(
+        name, [_find_program(command[0]), *command[1:]], _build_environment(options), properties
+    )
 
 
 def seconds(text: str) -> float:
-    """Read a span of time; raises ValueError."""
+    """Return a systemd time span in seconds. Raises ValueError."""
     span = SPAN.fullmatch(text)
     if span is None:
         raise ValueError(f"Failed to parse time span: {text}")
@@ -137,7 +135,7 @@ def seconds(text: str) -> float:
 
 
 def claim(directory: Path, name: str) -> int:
-    """Take a unit's name for as long as the answer, a file descriptor, is open; raises Failed."""
+    """Return a file descriptor that reserves a unit's name while it is open. Raises Failed."""
     directory.mkdir(exist_ok=True)
     held = os.open(directory / name, os.O_CREAT | os.O_RDWR, 0o600)
     try:
@@ -152,7 +150,7 @@ def claim(directory: Path, name: str) -> int:
 
 
 def start(args: list[str]) -> int:
-    """Carry a command line out and give the exit code of systemd-run itself."""
+    """Carry out a command line, and return the exit code of systemd-run itself."""
     home = Path(os.environ["EMULATOR_UNITS"])
     try:
         options, command = parse(args, OPTIONS)
@@ -164,7 +162,13 @@ def start(args: list[str]) -> int:
     if "quiet" not in options:
         say(f"Running as unit: {unit.name}; invocation ID: {os.urandom(16).hex()}")
     if os.fork() == 0:
-        _detach(home.parent)
+        # The service leaves its caller's session, directory, input and output.
+        os.setsid()
+        os.chdir(home.parent)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        # The serial console gets the service's output through the caller's standard error.
+        os.dup2(2, 1)
         unit.live()
         os._exit(0)
     os.close(held)
@@ -176,7 +180,7 @@ def say(line: str) -> None:
     sys.stderr.flush()
 
 
-def _program(name: str) -> str:
+def _find_program(name: str) -> str:
     places = [""] if "/" in name else os.environ.get("PATH", "").split(":")
     for place in places:
         path = os.path.join(place, name) if place else name  # noqa: PTH118 - a name as it is
@@ -185,30 +189,20 @@ def _program(name: str) -> str:
     raise Failed(f"Failed to find executable {name}: No such file or directory")
 
 
-def _environment(options: Options) -> dict[str, str]:
+def _build_environment(options: Options) -> dict[str, str]:
     kept = {
         key: value
         for key, value in os.environ.items()
         if key in MACHINE_NAMES or key.startswith(MACHINE)
     }
-    for each in options.get("setenv", []):
-        key, given, value = each.partition("=")
+    for text in options.get("setenv", []):
+        key, given, value = text.partition("=")
         kept[key] = value if given else os.environ.get(key, "")
     return kept | {"INVOCATION_ID": os.urandom(16).hex()}
 
 
-def _detach(directory: Path) -> None:
-    """Leave the caller: its session, its directory, its input, and its standard output."""
-    os.setsid()
-    os.chdir(directory)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    # What a service writes is on the serial console, where the caller's errors are.
-    os.dup2(2, 1)
-
-
-def _of_session(session: int) -> list[int]:
-    """List the processes of a session; none where there is no `/proc`."""
+def _list_session(session: int) -> list[int]:
+    """Return the processes of a session; none on systems without `/proc`."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

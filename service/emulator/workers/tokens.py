@@ -1,4 +1,4 @@
-"""The tokens of a worker's service account: well formed, and good for nothing."""
+"""The tokens of a worker's service account: well formed, without any access."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from service.emulator.nodes.worker import Worker
 from service.emulator.workers.tree import Json, Query, TreeRefusal
 
 LIFE_SECONDS = 3600
-# Compute Engine hands out the same token until five minutes before its end.
+# Compute Engine returns the same token until five minutes before its end.
 ROUND_SECONDS = LIFE_SECONDS - 300
 
 
 def access(worker: Worker, query: Query, now: float) -> dict[str, Json]:
-    """Give an OAuth token; the same one for most of its life, as a cache would."""
+    """Return an OAuth token, the same for most of its life, as from a cache."""
     born = int(now // ROUND_SECONDS) * ROUND_SECONDS
     seed = f"{worker.instance_id}/{query.get('scopes', '')}/{born}"
     return {
@@ -26,7 +26,7 @@ def access(worker: Worker, query: Query, now: float) -> dict[str, Json]:
 
 
 def identity(worker: Worker, query: Query, now: float) -> str | TreeRefusal:
-    """Give an OpenID token for an audience; its signature is no signature."""
+    """Return an OpenID token for an audience, without a valid signature."""
     audience = query.get("audience", "")
     if not audience:
         return TreeRefusal(400, "non-empty audience parameter required\n")
@@ -43,21 +43,21 @@ def identity(worker: Worker, query: Query, now: float) -> str | TreeRefusal:
         "sub": subject,
     }
     if query.get("format") == "full":
-        claims["google"] = {"compute_engine": _machine(worker)}
+        claims["google"] = {
+            "compute_engine": {
+                "instance_creation_timestamp": int(worker.record.created),
+                "instance_id": str(worker.instance_id),
+                "instance_name": worker.name,
+                "project_id": worker.record.place.project,
+                "project_number": worker.project_number,
+                "zone": worker.record.place.zone,
+            }
+        }
     head: dict[str, Json] = {"alg": "RS256", "kid": "emulator", "typ": "JWT"}
-    return ".".join((_part(head), _part(claims), base64.urlsafe_b64encode(b"emulator").decode()))
+    return ".".join(
+        (_encode_part(head), _encode_part(claims), base64.urlsafe_b64encode(b"emulator").decode())
+    )
 
 
-def _machine(worker: Worker) -> dict[str, Json]:
-    return {
-        "instance_creation_timestamp": int(worker.record.created),
-        "instance_id": str(worker.instance_id),
-        "instance_name": worker.name,
-        "project_id": worker.record.place.project,
-        "project_number": worker.project_number,
-        "zone": worker.record.place.zone,
-    }
-
-
-def _part(content: dict[str, Json]) -> str:
+def _encode_part(content: dict[str, Json]) -> str:
     return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")

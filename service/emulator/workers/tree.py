@@ -1,4 +1,4 @@
-"""The shape of what a metadata server holds: directories of values, and how they are written."""
+"""The tree of a metadata server: directories of values, and their output formats."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ Query = Mapping[str, str]
 
 
 class Keys(StrEnum):
-    """How the names in a directory appear in JSON."""
+    """The form of a directory's names in JSON."""
 
     CAMEL = "camel"
-    """`machine-type` as `machineType`: what Google named."""
+    """`machine-type` as `machineType`: names of Google."""
     VERBATIM = "verbatim"
-    """As they are: what users named."""
+    """Unchanged: names of users."""
     NUMBERED = "numbered"
-    """Not at all: the entries are a list."""
+    """No names: the entries are a list."""
 
 
 @dataclass(frozen=True)
 class TreeRefusal:
-    """What stands in place of a value that cannot be had."""
+    """An error in place of a value."""
 
     status: int
     text: str
@@ -34,7 +34,7 @@ class TreeRefusal:
 
 @dataclass(frozen=True)
 class Lines:
-    """A list that is written one a line."""
+    """A list with one item per line."""
 
     items: tuple[str, ...]
 
@@ -44,7 +44,7 @@ Value = str | int | Lines | list[str] | dict[str, Json] | TreeRefusal
 
 @dataclass(frozen=True)
 class Leaf:
-    """A value, computed when asked for, from the query; only some are part of their directory."""
+    """A value that is computed from each query; `recursive` values are part of their directory."""
 
     value: Callable[[Query], Value]
     recursive: bool = True
@@ -56,7 +56,7 @@ class Directory:
     keys: Keys = Keys.CAMEL
 
     def names(self) -> list[str]:
-        """List what is in it, directories with a slash."""
+        """Return the names of the entries, directories with a slash."""
         return [
             f"{name}/" if isinstance(entry, Directory) else name
             for name, entry in sorted(self.entries.items())
@@ -71,41 +71,41 @@ def constant(value: Value) -> Leaf:
 
 
 def as_json(entry: Entry, query: Query) -> Json:
-    """Write a value, or a directory with all there is in it."""
+    """Return a value, or a directory with all its entries."""
     if isinstance(entry, Leaf):
         value = entry.value(query)
         return list(value.items) if isinstance(value, Lines) else value
-    shown = {name: as_json(each, query) for name, each in _shown(entry, query)}
+    values = {name: as_json(child, query) for name, child in _list_visible(entry, query)}
     match entry.keys:
         case Keys.CAMEL:
-            return {_camel(name): value for name, value in shown.items()}
+            return {_to_camel(name): value for name, value in values.items()}
         case Keys.VERBATIM:
-            return shown
+            return values
         case Keys.NUMBERED:
-            return list(shown.values())
+            return list(values.values())
 
 
 def as_lines(entry: Entry, query: Query, path: str = "") -> Iterator[str]:
-    """Write a directory as `path value` lines, as `recursive=true&alt=text` asks for."""
+    """Yield a directory as `path value` lines, the format of `recursive=true&alt=text`."""
     if isinstance(entry, Leaf):
         value = as_json(entry, query)
         yield f"{path} {value if isinstance(value, str) else written(value)}\n"
         return
-    for name, each in _shown(entry, query):
-        yield from as_lines(each, query, f"{path}/{name}" if path else name)
+    for name, child in _list_visible(entry, query):
+        yield from as_lines(child, query, f"{path}/{name}" if path else name)
 
 
 def written(content: Json) -> str:
     return json.dumps(content, separators=(",", ":"))
 
 
-def _shown(directory: Directory, query: Query) -> Iterator[tuple[str, Entry]]:
-    for name, each in sorted(directory.entries.items()):
-        if isinstance(each, Directory) or (
-            each.recursive and not isinstance(each.value(query), TreeRefusal)
+def _list_visible(directory: Directory, query: Query) -> Iterator[tuple[str, Entry]]:
+    for name, entry in sorted(directory.entries.items()):
+        if isinstance(entry, Directory) or (
+            entry.recursive and not isinstance(entry.value(query), TreeRefusal)
         ):
-            yield name, each
+            yield name, entry
 
 
-def _camel(name: str) -> str:
+def _to_camel(name: str) -> str:
     return re.sub(r"-([a-z0-9])", lambda found: found[1].upper(), name)

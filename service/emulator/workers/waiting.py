@@ -1,4 +1,4 @@
-"""Those who wait for a value to change: they are told at the moment it does, not a look later."""
+"""Requests that wait for a changed value, answered at the moment of the change."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ class _Wait:
     found: asyncio.Future[Reply]
 
     def check(self) -> None:
-        """Look again; what was seen is kept, though it may have changed back when it is read."""
+        """Read the value again, and answer if it changed, even if it changes back later."""
         reply = self.look()
         if reply.etag != self.etag:
             self.tell(reply)
 
     def tell(self, reply: Reply) -> None:
-        # The world may be moved from another thread than the one that waits.
-        self.loop.call_soon_threadsafe(self._set, reply)
+        # The world may run in another thread than the waiting request.
+        self.loop.call_soon_threadsafe(self._set_result, reply)
 
-    def _set(self, reply: Reply) -> None:
+    def _set_result(self, reply: Reply) -> None:
         if not self.found.done():
             self.found.set_result(reply)
 
 
 class Waiting:
-    """Everybody who waits, by the node that they look at."""
+    """All waiting requests by node."""
 
     def __init__(self) -> None:
         self._waits: dict[int, set[_Wait]] = {}
@@ -47,12 +47,12 @@ class Waiting:
     async def change(
         self, record: NodeRecord, look: Look, last_etag: str, seconds: float | None
     ) -> Reply:
-        """Give the value once it is not the one with this etag, or as it is when time is up.
+        """Return the value once its etag differs from `last_etag`, or the value at the time limit.
 
-        Without an etag: once it is not what it is now.
+        Without `last_etag`, wait for a change of the present value.
         """
         now = look()
-        # A path that is not there, or refused, is not worth waiting for.
+        # A missing or refused path is answered at once.
         if now.status != 200 or (last_etag and last_etag != now.etag):
             return now
         loop = asyncio.get_running_loop()
@@ -64,10 +64,13 @@ class Waiting:
         except TimeoutError:
             return look()
         finally:
-            self._forget(uid, wait)
+            waits = self._waits[uid]
+            waits.discard(wait)
+            if not waits:
+                del self._waits[uid]
 
     def check(self, uid: int) -> None:
-        """Let those who look at a node look again; to be called whenever it has changed."""
+        """Check the waiting requests of a node. Call this after each change of the node."""
         for wait in list(self._waits.get(uid, ())):
             wait.check()
 
@@ -79,16 +82,10 @@ class Waiting:
         return [next(iter(waits)).record for waits in self._waits.values()]
 
     def dismiss(self, uid: int, reply: Reply) -> None:
-        """Send those away who look at a node that is gone."""
+        """Answer all waiting requests of a node that is gone."""
         for wait in list(self._waits.get(uid, ())):
             wait.tell(reply)
 
     def dismiss_all(self, reply: Reply) -> None:
         for uid in list(self._waits):
             self.dismiss(uid, reply)
-
-    def _forget(self, uid: int, wait: _Wait) -> None:
-        waits = self._waits[uid]
-        waits.discard(wait)
-        if not waits:
-            del self._waits[uid]

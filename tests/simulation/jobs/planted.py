@@ -89,13 +89,13 @@ def older_report_overwrites() -> Any:
 
 def previous_boot_counts() -> Any:
     """A supervisor takes what ran before the machine started again for running still."""
-    step = PlayedWorker._step
+    step = PlayedWorker._take_step
 
     def blind(self: PlayedWorker, task: Any, record: Any, at: float) -> None:
         record.boot = record.boot and self.boot_id
         step(self, task, record, at)
 
-    return patch.object(PlayedWorker, "_step", blind)
+    return patch.object(PlayedWorker, "_take_step", blind)
 
 
 def started_before_all_have_pulled() -> Any:
@@ -131,7 +131,7 @@ def task_written_once() -> Any:
 
 def old_container_not_removed() -> Any:
     """A supervisor starts the next container beside the one that runs."""
-    act = PlayedWorker._act
+    act = PlayedWorker._act_on_offer
 
     def careless(self: PlayedWorker, at: float) -> None:
         running = self.container
@@ -139,7 +139,7 @@ def old_container_not_removed() -> Any:
             self.container = None
         act(self, at)
 
-    return patch.object(PlayedWorker, "_act", careless)
+    return patch.object(PlayedWorker, "_act_on_offer", careless)
 
 
 def infrastructure_by_default() -> Any:

@@ -14,34 +14,34 @@ ACCOUNT = "/computeMetadata/v1/instance/service-accounts/default"
 
 
 class CheckpointRefused(Exception):
-    """What Cloud Storage refused, in words for the container's log."""
+    """A refusal of Cloud Storage, as a text for the container's log."""
 
 
 def newest(directory: str) -> int:
-    """Find the newest step that was saved, 0 if there is none; raises Refused."""
-    bucket, prefix = _parts(directory)
+    """Return the newest saved step, 0 if there is none. Raises CheckpointRefused."""
+    bucket, prefix = _split_directory(directory)
     query = {"prefix": f"{prefix}step-"}
     latest = 0
     while True:
-        told = json.loads(_ask("GET", f"/storage/v1/b/{bucket}/o?{urlencode(query)}"))
-        for item in told.get("items", []):
+        page = json.loads(_send_request("GET", f"/storage/v1/b/{bucket}/o?{urlencode(query)}"))
+        for item in page.get("items", []):
             step = STEP.fullmatch(item["name"].removeprefix(prefix))
             latest = max(latest, int(step[1]) if step else 0)
-        if "nextPageToken" not in told:
+        if "nextPageToken" not in page:
             return latest
-        query["pageToken"] = told["nextPageToken"]
+        query["pageToken"] = page["nextPageToken"]
 
 
 def save(directory: str, step: int) -> None:
-    """Save a step; raises Refused."""
-    bucket, prefix = _parts(directory)
+    """Save a step. Raises CheckpointRefused."""
+    bucket, prefix = _split_directory(directory)
     name = quote(f"{prefix}step-{step:08}", safe="")
     path = f"/upload/storage/v1/b/{bucket}/o?uploadType=media&name={name}"
-    _ask("POST", path, json.dumps({"step": step}).encode())
+    _send_request("POST", path, json.dumps({"step": step}).encode())
 
 
-def _parts(directory: str) -> tuple[str, str]:
-    """Split a directory into its bucket, quoted, and the beginning of its objects' names."""
+def _split_directory(directory: str) -> tuple[str, str]:
+    """Return a directory's quoted bucket and object prefix. Raises CheckpointRefused."""
     match = DIRECTORY.fullmatch(directory)
     if match is None:
         raise CheckpointRefused(
@@ -51,7 +51,7 @@ def _parts(directory: str) -> tuple[str, str]:
     return quote(match[1], safe=""), f"{prefix}/" if prefix else ""
 
 
-def _ask(verb: str, path: str, body: bytes = b"") -> bytes:
+def _send_request(verb: str, path: str, body: bytes = b"") -> bytes:
     try:
         _, token = worker.request("GET", f"{ACCOUNT}/token", headers={"Metadata-Flavor": "Google"})
         bearer = {"Authorization": f"Bearer {json.loads(token)['access_token']}"}

@@ -1,4 +1,4 @@
-"""The stand-in's command line: which word does what, and what docker says of the others."""
+"""The command line of the stand-in for docker: its commands, and its errors for the others."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def version(_: Store, args: list[str]) -> int:
 
 def info(store: Store, args: list[str]) -> int:
     options = parse(args, known("", "format", "f=format"))[0]
-    running = sum(store.state(each).running for each in store.all())
+    running = sum(store.state(container).running for container in store.all())
     about = {
         "ServerVersion": VERSION,
         "Containers": len(store.all()),
@@ -110,7 +110,7 @@ GROUPS: dict[str, dict[str, Command]] = {
 
 
 def command_of(args: list[str]) -> tuple[str, Command | None, list[str]]:
-    """Find what a command line asks for; None for what the stand-in does not play."""
+    """Return a command's name, function and arguments; None for a command that is not played."""
     name, *rest = args
     group = GROUPS.get(name)
     if group is not None:
@@ -120,7 +120,7 @@ def command_of(args: list[str]) -> tuple[str, Command | None, list[str]]:
 
 
 def carry_out(args: list[str], store: Store | None) -> int:
-    """Carry a command line out and give its exit code."""
+    """Carry out a command line, and return its exit code."""
     if not args or args[0] in {"help", "--help", "-h"}:
         sys.stdout.write(f"Usage: docker COMMAND\n\nCommands: {', '.join(sorted(COMMANDS))}\n")
         return 0
@@ -129,14 +129,14 @@ def carry_out(args: list[str], store: Store | None) -> int:
         return 0
     name, command, rest = command_of(args)
     if command is None:
-        return _unknown(name)
+        return _refuse_command(name)
     if store is None:
         sys.stderr.write(f"{'docker: ' if command is run else ''}{NO_DAEMON}\n")
         return DAEMON_ERROR if command is run else 1
-    return _tried(name, command, store, rest)
+    return _run_command(name, command, store, rest)
 
 
-def _tried(name: str, command: Command, store: Store, args: list[str]) -> int:
+def _run_command(name: str, command: Command, store: Store, args: list[str]) -> int:
     try:
         return command(store, args)
     except Misuse as error:
@@ -150,7 +150,7 @@ def _tried(name: str, command: Command, store: Store, args: list[str]) -> int:
         return 1
 
 
-def _unknown(name: str) -> int:
+def _refuse_command(name: str) -> int:
     if name.partition(" ")[0] in REAL | GROUPS.keys():
         sys.stderr.write(f"docker: the emulator's stand-in does not play 'docker {name}'\n")
     elif name.startswith("-"):
@@ -164,13 +164,13 @@ def _unknown(name: str) -> int:
 def main(settings: Mapping[str, str] | None = None) -> None:
     """Carry out the command line of this process.
 
-    `settings` count more than the environment, which holds whatever a container is to be given.
+    `settings` override the environment, which has the variables for a container.
     """
     caller = dict(os.environ)
     os.environ.update(settings or {})
     for stream in (sys.stdout, sys.stderr):
         assert isinstance(stream, TextIOWrapper)
-        # What came in as bytes that are no text goes out as it came.
+        # Arguments that are no UTF-8 are written with the same bytes.
         stream.reconfigure(errors="surrogateescape")
     root = os.environ.get("EMULATOR_DOCKER")
     store = Store(Path(root), os.environ.get("EMULATOR_BOOT", ""), caller) if root else None

@@ -1,4 +1,4 @@
-"""What time it is for the stand-in, a program that has nothing but the standard library."""
+"""The clock of the stand-in for docker, which imports only the standard library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The containers of a worker as files, so that one command sees what another one did."""
+"""The containers of a worker as files, which all commands share."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ START_SECONDS = 5.0
 
 
 class ContainerRefused(Exception):
-    """What the daemon would answer with an error."""
+    """An error of docker's daemon."""
 
 
 @dataclass(frozen=True)
 class Container:
-    """What a container was made of; it never changes."""
+    """The settings of a container, which never change."""
 
     id: str
     name: str
@@ -37,14 +37,14 @@ class Container:
     labels: dict[str, str]
     created: float
     boot: str
-    """The boot of the worker in which it was started: it does not live longer."""
+    """The boot of the worker in which the container started, and with which it ends."""
     auto_remove: bool = False
     detached: bool = False
-    """Whether no command stays with it, so that it has to remove itself."""
+    """Whether no command waits for the container, so that it removes itself."""
     options: dict[str, list[str]] = field(default_factory=dict)
     restarts: int = 0
     is_told: bool = False
-    """Whether it is only said to run: nothing stands behind it but a word to the emulator."""
+    """Whether the container comes from the node's configured activity, without a process."""
 
     @property
     def short_id(self) -> str:
@@ -57,13 +57,13 @@ class State:
     pid: int = 0
     """The container's first process."""
     shim: int = 0
-    """The process that looks after the container; both are 0 before the start."""
+    """The process that supervises the container; both are 0 before the start."""
     exit_code: int = 0
     started: float = 0.0
     finished: float = 0.0
     oom_killed: bool = False
     error: str = ""
-    """Why the container could not be started; it stays `created` then."""
+    """Why the start failed; the status then stays `created`."""
 
     @property
     def running(self) -> bool:
@@ -75,20 +75,20 @@ class State:
 
 
 class Store:
-    """Everything that docker would know on this worker; `boot` is the one that is under way.
+    """All containers of this worker; `boot` is the present boot.
 
-    `caller` is the environment that docker was called with.
+    `caller` is the environment of the docker command.
     """
 
     def __init__(self, root: Path, boot: str, caller: Mapping[str, str] | None = None) -> None:
         self.root = root
         self.boot = boot
         self.caller = caller or {}
-        for each in ("containers", "names"):
-            (root / each).mkdir(parents=True, exist_ok=True)
+        for folder in ("containers", "names"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
 
     def add(self, container: Container) -> None:
-        """Write a new container down; raises Refused for a name that cannot be or is taken."""
+        """Write a new container. Raises ContainerRefused for an invalid or used name."""
         if NAME.fullmatch(container.name) is None:
             raise ContainerRefused(
                 f"Invalid container name ({container.name}), only {NAME.pattern[:-1]} are allowed"
@@ -105,21 +105,21 @@ class Store:
             ) from None
         directory = self.directory(container)
         (directory / "work").mkdir(parents=True, mode=0o700)
-        _write(directory / "state", asdict(State()))
+        _write_json(directory / "state", asdict(State()))
         (directory / "log").touch()
-        _write(directory / "config", asdict(container))
+        _write_json(directory / "config", asdict(container))
 
     def directory(self, container: Container) -> Path:
         return self.root / "containers" / container.id
 
     def all(self) -> list[Container]:
-        """List the containers, the newest first."""
+        """Return the containers, newest first."""
         found = [read(path) for path in (self.root / "containers").iterdir()]
-        known = [each for each in found if each is not None]
-        return sorted([*known, *self._told()], key=lambda each: -each.created)
+        known = [container for container in found if container is not None]
+        return sorted([*known, *self._list_configured()], key=lambda container: -container.created)
 
-    def _told(self) -> list[Container]:
-        """List the containers that the node was told to have; see `workers.proc`."""
+    def _list_configured(self) -> list[Container]:
+        """Return the containers of the node's configured activity; see `workers.proc`."""
         try:
             told = json.loads((self.root / "told").read_text())
         except FileNotFoundError:
@@ -141,22 +141,24 @@ class Store:
         ]
 
     def find(self, reference: str) -> Container:
-        """Look a container up by its id, its name or the beginning of its id; raises Refused."""
+        """Return a container by id, name or id prefix. Raises ContainerRefused."""
         everything = self.all()
-        exact = [each for each in everything if reference in {each.id, each.name}]
-        prefixed = [each for each in everything if each.id.startswith(reference)]
+        exact = [
+            container for container in everything if reference in {container.id, container.name}
+        ]
+        prefixed = [container for container in everything if container.id.startswith(reference)]
         if not reference or not (exact or prefixed):
             raise ContainerRefused(f"No such container: {reference}")
         return (exact or prefixed)[0]
 
     def state(self, container: Container) -> State:
-        """Say how a container is; one whose process died without a word was killed."""
+        """Return a container's state; killed if its process died without writing an end."""
         if container.is_told:
             return State(status="running")
         state = state_of(self.directory(container))
-        if not state.running or (container.boot == self.boot and _alive(state.shim)):
+        if not state.running or (container.boot == self.boot and _is_alive(state.shim)):
             return state
-        # It may have ended in order since it was looked at.
+        # The container may have ended normally since the first read.
         state = state_of(self.directory(container))
         if state.running:
             state = replace(state, status="exited", exit_code=KILLED, finished=now())
@@ -164,7 +166,7 @@ class Store:
         return state
 
     def wait(self, container: Container) -> int:
-        """Wait until a container has exited and say with which code."""
+        """Wait until a container has exited, and return its exit code."""
         while True:
             state = self.state(container)
             if state.over:
@@ -172,7 +174,7 @@ class Store:
             time.sleep(LOOK_SECONDS)
 
     def wait_begun(self, container: Container) -> None:
-        """Wait, but not for long, until a container that is being started has been."""
+        """Wait until a container has started, for at most `START_SECONDS`."""
         end = time.monotonic() + START_SECONDS
         while self.state(container) == State() and time.monotonic() < end:
             time.sleep(LOOK_SECONDS)
@@ -182,7 +184,7 @@ class Store:
 
 
 def read(directory: Path) -> Container | None:
-    """Read what a container is made of; None for one that is just being made or removed."""
+    """Return a container's settings; None during its creation or removal."""
     try:
         return Container(**json.loads((directory / "config").read_text()))
     except (FileNotFoundError, NotADirectoryError):
@@ -190,7 +192,7 @@ def read(directory: Path) -> Container | None:
 
 
 def state_of(directory: Path) -> State:
-    """Read a state; a container that is gone has exited."""
+    """Return a state; exited for a container that is gone."""
     try:
         return State(**json.loads((directory / "state").read_text()))
     except FileNotFoundError:
@@ -200,18 +202,18 @@ def state_of(directory: Path) -> State:
 def put_state(directory: Path, state: State) -> None:
     """Write a state, unless the container was removed."""
     with suppress(FileNotFoundError):
-        _write(directory / "state", asdict(state))
+        _write_json(directory / "state", asdict(state))
 
 
 def forget(directory: Path, name: str) -> None:
-    """Remove a container with all its files; its name is free afterwards."""
+    """Remove all files of a container, and free its name."""
     (directory / "config").unlink(missing_ok=True)
     shutil.rmtree(directory, ignore_errors=True)
     (directory.parents[1] / "names" / name).unlink(missing_ok=True)
 
 
-def _alive(pid: int) -> bool:
-    # Who died stays until his parent asks for him: we, or whoever adopted him.
+def _is_alive(pid: int) -> bool:
+    # A dead process remains until its parent reaps it: this process, or another one.
     with suppress(ChildProcessError):
         if os.waitpid(pid, os.WNOHANG)[0] == pid:
             return False
@@ -225,8 +227,8 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def _write(path: Path, content: object) -> None:
-    """Write a file at once or not at all."""
+def _write_json(path: Path, content: object) -> None:
+    """Write a file atomically."""
     part = path.with_name(f"{path.name}.{os.getpid()}")
     part.write_text(json.dumps(content))
     part.replace(path)

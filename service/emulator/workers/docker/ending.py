@@ -1,4 +1,4 @@
-"""The commands that act on containers: wait, stop, kill, rm, exec."""
+"""The commands on existing containers: wait, stop, kill, rm, exec."""
 
 from __future__ import annotations
 
@@ -34,58 +34,58 @@ EXEC_OPTIONS = known(
 def wait(store: Store, args: list[str]) -> int:
     _, names = parse(args, known())
     required(names, "wait")
-    return _each(names, lambda name: store.wait(store.find(name)))
+    return _for_each(names, lambda name: store.wait(store.find(name)))
 
 
 def stop(store: Store, args: list[str]) -> int:
-    """Ask each container to end and kill it after a grace.
+    """Send each container its stop signal, and kill it after a grace.
 
-    The emulator's speed shortens the grace of what is played; a real process is no faster.
+    The emulator's speed shortens the grace of a played container, but not of a real process.
     """
     options, names = parse(args, STOP_OPTIONS)
     required(names, "stop")
     asked = last(options, "timeout", last(options, "time"))
 
-    def end(name: str) -> str:
+    def stop_container(name: str) -> str:
         container = store.find(name)
         own = last(container.options, "stop-timeout", str(STOP_SECONDS))
         word = last(options, "signal", last(container.options, "stop-signal", "TERM"))
         speed = 1.0 if program_of(container) else worker.speed()
-        _signal(store, container, _signal_number(word))
+        _send_signal(store, container, _parse_signal(word))
         over = time.monotonic() + max(float(asked or own), 0) / speed
         while store.state(container).running and time.monotonic() < over:
             time.sleep(LOOK_SECONDS)
-        _kill(store, container)
+        _end_container(store, container)
         return name
 
-    return _each(names, end)
+    return _for_each(names, stop_container)
 
 
 def kill(store: Store, args: list[str]) -> int:
     options, names = parse(args, KILL_OPTIONS)
     required(names, "kill")
-    number = _signal_number(last(options, "signal", "KILL"))
+    number = _parse_signal(last(options, "signal", "KILL"))
 
-    def end(name: str) -> str:
+    def kill_container(name: str) -> str:
         container = store.find(name)
         if not store.state(container).running:
             raise ContainerRefused(
                 f"cannot kill container: {name}: container {container.id} is not running"
             )
         if number == signal.SIGKILL:
-            _kill(store, container)
+            _end_container(store, container)
         else:
-            _signal(store, container, number)
+            _send_signal(store, container, number)
         return name
 
-    return _each(names, end)
+    return _for_each(names, kill_container)
 
 
 def remove(store: Store, args: list[str]) -> int:
     options, names = parse(args, RM_OPTIONS)
     required(names, "rm")
 
-    def end(name: str) -> str:
+    def remove_container(name: str) -> str:
         try:
             container = store.find(name)
         except ContainerRefused:
@@ -98,15 +98,15 @@ def remove(store: Store, args: list[str]) -> int:
                 " container before removing or force remove"
             )
         store.wait_begun(container)
-        _kill(store, container)
+        _end_container(store, container)
         store.remove(container)
         return name
 
-    return _each(names, end)
+    return _for_each(names, remove_container)
 
 
 def execute(store: Store, args: list[str]) -> int:
-    """Run nothing in a container, successfully: there is nothing inside."""
+    """Succeed for a running container without running the command."""
     _, words = parse(args, EXEC_OPTIONS)
     container = store.find(required(words, "exec"))
     if not store.state(container).running:
@@ -114,8 +114,8 @@ def execute(store: Store, args: list[str]) -> int:
     return 0
 
 
-def _each(names: list[str], act: Callable[[str], object]) -> int:
-    """Do something to each container and show what it gave; the rest goes on if one fails."""
+def _for_each(names: list[str], act: Callable[[str], object]) -> int:
+    """Call `act` with each name and print its result; an error does not end the loop."""
     failed = 0
     for name in names:
         try:
@@ -127,23 +127,23 @@ def _each(names: list[str], act: Callable[[str], object]) -> int:
     return failed
 
 
-def _signal(store: Store, container: Container, number: int) -> None:
+def _send_signal(store: Store, container: Container, number: int) -> None:
     state = store.state(container)
     if state.running:
         with suppress(ProcessLookupError):
             os.kill(state.pid, number)
 
 
-def _kill(store: Store, container: Container) -> None:
-    """End a container for good, and let the emulator know."""
+def _end_container(store: Store, container: Container) -> None:
+    """Kill a running container, wait for its end, and report the activity of the worker."""
     if not store.state(container).running:
         return
-    _signal(store, container, signal.SIGKILL)
+    _send_signal(store, container, signal.SIGKILL)
     store.wait(container)
     report(store.directory(container))
 
 
-def _signal_number(text: str) -> int:
+def _parse_signal(text: str) -> int:
     if text.isdecimal() and 0 < int(text) < signal.NSIG:
         return int(text)
     name = text.upper() if text.upper().startswith("SIG") else f"SIG{text.upper()}"

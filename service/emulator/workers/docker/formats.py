@@ -1,4 +1,4 @@
-"""How docker shows things: Go templates, as far as scripts use them, tables and ages."""
+"""The output formats of docker: Go templates, as far as scripts use them, tables and ages."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ NEVER = "0001-01-01T00:00:00Z"
 
 
 class BadTemplate(Exception):
-    """A template that cannot be filled."""
+    """A template with an error."""
 
 
 def filled(template: str, content: Any) -> str:
-    """Fill in a template; raises BadTemplate.
+    """Return a filled template. Raises BadTemplate.
 
     It may hold `{{.A.B}}`, `{{json .A}}`, `{{len .A}}`, `{{index .A "b"}}`, `{{index .A 0}}`,
     `{{.Label "b"}}` and `{{range .A}}…{{end}}`.
@@ -35,16 +35,16 @@ def filled(template: str, content: Any) -> str:
     for escape, character in ESCAPES.items():
         template = template.replace(escape, character)
     template = RANGE.sub(
-        lambda found: "".join(filled(found[2], each) for each in _found(found[1], content) or ()),
+        lambda found: "".join(filled(found[2], item) for item in _look_up(found[1], content) or ()),
         template,
     )
-    return TAG.sub(lambda found: _value(found[1], content), template)
+    return TAG.sub(lambda found: _format_value(found[1], content), template)
 
 
 def table(template: str, rows: list[dict[str, Any]], what: str) -> list[str]:
-    """Lay out a `table …` template with its columns' names, in columns."""
+    """Return the lines of a `table …` template: a heading, and the rows in columns."""
     body = template.removeprefix("table").strip().replace(r"\t", "\t")
-    heads = TAG.sub(lambda found: _heading(found[1], what), body)
+    heads = TAG.sub(lambda found: _column_heading(found[1], what), body)
     lines = [heads, *(filled(body, row) for row in rows)]
     cells = [line.split("\t") for line in lines]
     widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
@@ -57,7 +57,7 @@ def table(template: str, rows: list[dict[str, Any]], what: str) -> list[str]:
 def rows_shown(
     template: str, default: str, rows: list[dict[str, Any]], what: str = "CONTAINER"
 ) -> list[str]:
-    """Show rows by the template of a command line, as a table by default; `what` has an id."""
+    """Return rows by a command's template, a table by default; `what` is the heading of the id."""
     if not template or template.startswith("table"):
         return table(template if template not in {"", "table"} else default, rows, what)
     if template == "json":
@@ -66,44 +66,44 @@ def rows_shown(
 
 
 def age(seconds: float) -> str:
-    """Say a duration as docker does."""
+    """Return a duration as docker writes it."""
     steps: list[tuple[float, Callable[[int], str]]] = [
         (1, lambda _: "Less than a second"),
-        (60, lambda _: _count(int(seconds), "second")),
+        (60, lambda _: _format_count(int(seconds), "second")),
         (120, lambda _: "About a minute"),
-        (3600, lambda _: _count(int(seconds // 60), "minute")),
+        (3600, lambda _: _format_count(int(seconds // 60), "minute")),
         (7200, lambda _: "About an hour"),
-        (48 * 3600, lambda _: _count(int(seconds // 3600), "hour")),
+        (48 * 3600, lambda _: _format_count(int(seconds // 3600), "hour")),
     ]
     for limit, words in steps:
         if seconds < limit:
             return words(0)
-    return _count(int(seconds // 86400), "day")
+    return _format_count(int(seconds // 86400), "day")
 
 
 def moment(at: float) -> str:
-    """Write a moment as docker does, the beginning of all time for none."""
+    """Return a moment as docker writes it; year 1 for none."""
     if not at:
         return NEVER
     return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
 
 
 def fixed_moment(at: int) -> str:
-    """Write nanoseconds since 1970 as `docker logs --timestamps` does: nine digits, always."""
+    """Return nanoseconds since 1970 as `docker logs --timestamps` writes them: with nine digits."""
     seconds, nanos = divmod(at, NANOS)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanos:09}Z"
 
 
 def moment_ns(text: str) -> int:
-    """Read `--since`: RFC 3339, unix seconds, or how long ago; in nanoseconds since 1970.
+    """Return the moment of `--since` in nanoseconds since 1970. Raises ValueError.
 
-    Raises ValueError.
+    The text is RFC 3339, unix seconds, or a duration before now.
     """
     if re.fullmatch(r"\d+(\.\d+)?", text):
-        return _nanos(text)
+        return _parse_nanos(text)
     ago = DURATION.fullmatch(text)
     if ago is not None and text:
-        hours, minutes, seconds = (float(each or 0) for each in ago.groups())
+        hours, minutes, seconds = (float(part or 0) for part in ago.groups())
         return now_ns() - int((hours * 3600 + minutes * 60 + seconds) * NANOS)
     whole, point, rest = text.partition(".")
     fraction = re.match(r"\d*", rest)
@@ -113,44 +113,44 @@ def moment_ns(text: str) -> int:
     except ValueError:
         raise ValueError(f'failed to parse value as time or duration: "{text}"') from None
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return int(at.timestamp()) * NANOS + (_nanos(f"0.{digits}") if point else 0)
+    return int(at.timestamp()) * NANOS + (_parse_nanos(f"0.{digits}") if point else 0)
 
 
-def _nanos(text: str) -> int:
-    """Read decimal seconds without the errors of binary fractions."""
+def _parse_nanos(text: str) -> int:
+    """Return decimal seconds as nanoseconds, without the errors of binary fractions."""
     seconds, _, fraction = text.partition(".")
     return int(seconds) * NANOS + int(fraction[:9].ljust(9, "0"))
 
 
-def _count(number: int, unit: str) -> str:
+def _format_count(number: int, unit: str) -> str:
     return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
 
 
-def _value(expression: str, content: Any) -> str:
+def _format_value(expression: str, content: Any) -> str:
     for pattern, read in (
-        (INDEX, _indexed),
+        (INDEX, _look_up_index),
         (LABEL, lambda found, content: content.get("LabelMap", {}).get(found[1], "")),
-        (LENGTH, lambda found, content: len(_found(found[1], content))),
+        (LENGTH, lambda found, content: len(_look_up(found[1], content))),
     ):
         found = pattern.fullmatch(expression)
         if found is not None:
-            return _text(read(found, content))
+            return _to_text(read(found, content))
     verb, _, path = expression.rpartition(" ")
     if PATH.fullmatch(path) is None or verb.strip() not in {"", "json"}:
         raise BadTemplate(f'the emulator\'s stand-in does not know "{{{{{expression}}}}}"')
-    value = _found(path, content)
+    value = _look_up(path, content)
     if path == "." and "LabelMap" in value:
-        value = {key: each for key, each in value.items() if key != "LabelMap"}
-    return json.dumps(value, separators=(",", ":")) if verb else _text(value)
+        value = {key: item for key, item in value.items() if key != "LabelMap"}
+    return json.dumps(value, separators=(",", ":")) if verb else _to_text(value)
 
 
-def _indexed(found: re.Match[str], content: Any) -> Any:
-    """Look up what stands in a map under a name, or in a list at a place."""
-    where = _found(found[1], content)
+def _look_up_index(found: re.Match[str], content: Any) -> Any:
+    """Return the value of a map's key, or a list's item."""
+    collection = _look_up(found[1], content)
     if found[3] is None:
-        return (where or {}).get(found[2], "")
+        return (collection or {}).get(found[2], "")
     try:
-        return where[int(found[3])]
+        return collection[int(found[3])]
     except (IndexError, TypeError):
         raise BadTemplate(
             f'template: :1:2: executing "" at <index {found[1]} {found[3]}>: error calling'
@@ -158,7 +158,7 @@ def _indexed(found: re.Match[str], content: Any) -> Any:
         ) from None
 
 
-def _found(path: str, content: Any) -> Any:
+def _look_up(path: str, content: Any) -> Any:
     for name in filter(None, path.split(".")):
         if not isinstance(content, dict) or name not in content:
             raise BadTemplate(
@@ -168,20 +168,20 @@ def _found(path: str, content: Any) -> Any:
     return content
 
 
-def _text(value: Any) -> str:
-    """Write a value as Go's templates do."""
+def _to_text(value: Any) -> str:
+    """Return a value as Go's templates write it."""
     if isinstance(value, bool):
         return str(value).lower()
     if value is None:
         return "<no value>"
     if isinstance(value, list):
-        return f"[{' '.join(_text(each) for each in value)}]"
+        return f"[{' '.join(_to_text(item) for item in value)}]"
     if isinstance(value, dict):
-        return f"map[{' '.join(f'{key}:{_text(each)}' for key, each in sorted(value.items()))}]"
+        return f"map[{' '.join(f'{key}:{_to_text(item)}' for key, item in sorted(value.items()))}]"
     return str(value)
 
 
-def _heading(expression: str, what: str) -> str:
+def _column_heading(expression: str, what: str) -> str:
     name = expression.rpartition(".")[2]
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
     return {"ID": f"{what} ID", "RunningFor": "CREATED", "CreatedSince": "CREATED"}.get(

@@ -69,7 +69,7 @@ def inspect_image(store: Store, args: list[str]) -> int:
     ]
     template = last(options, "format")
     if template:
-        sys.stdout.write("".join(f"{filled(template, each)}\n" for each in shown))
+        sys.stdout.write("".join(f"{filled(template, document)}\n" for document in shown))
     else:
         sys.stdout.write(f"{json.dumps(shown, indent=4)}\n")
     for name in missing:

@@ -1,4 +1,4 @@
-"""The images of a worker: which there are, and what docker says when it pulls one."""
+"""The images of a worker, and docker's output of a pull."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REFERENCE = re.compile(
     r"(?P<name>(?:[A-Za-z0-9.-]+(?::\d+)?/)?[a-z0-9]+(?:[._:/-]+[a-z0-9]+)*?)(?::(?P<tag>\w[\w.-]{0,127}))?"
     r"(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
-# One of these among the words of an image's name or tag says what becomes of a pull.
+# The failure of a pull, by a word in the image's name or tag.
 WORDS = {
     "missing": "missing",
     "noimage": "missing",
@@ -45,7 +45,7 @@ class WorkerImage:
 
     @property
     def repo_digest(self) -> str:
-        """Name it by its content, as `RepoDigests` does."""
+        """The name by content, as in `RepoDigests`."""
         return f"{self.name}@{self.digest or f'sha256:{self.id}'}"
 
     @property
@@ -54,12 +54,12 @@ class WorkerImage:
 
     @property
     def path(self) -> str:
-        """Name it as its registry does."""
+        """The repository as its registry names it."""
         return self.name if "/" in self.name else f"library/{self.name}"
 
 
 def image_of(reference: str) -> WorkerImage:
-    """Read a reference; raises Refused in docker's words."""
+    """Return the image of a reference. Raises ContainerRefused with docker's text."""
     name, colon, tag = reference.partition("@")[0].rpartition(":")
     if not colon or "/" in tag:
         name, tag = reference.partition("@")[0], ""
@@ -80,9 +80,9 @@ class Images:
         self._root.mkdir(parents=True, exist_ok=True)
 
     def all(self) -> list[tuple[WorkerImage, float]]:
-        """List what is here, with the time at which it came, the newest first."""
+        """Return the present images with the time of their pull, newest first."""
         found = [json.loads(path.read_text()) for path in self._root.iterdir()]
-        pairs = [(image_of(each["reference"]), float(each["at"])) for each in found]
+        pairs = [(image_of(content["reference"]), float(content["at"])) for content in found]
         return sorted(pairs, key=lambda pair: -pair[1])
 
     def has(self, image: WorkerImage) -> bool:
@@ -93,7 +93,7 @@ class Images:
         (self._root / image.id).write_text(json.dumps(content))
 
     def repo_digest(self, image: WorkerImage) -> str:
-        """Name an image that is here by its content."""
+        """Return the name by content of a present image."""
         content = json.loads((self._root / image.id).read_text())
         return str(content["repo_digest"])
 
@@ -105,31 +105,31 @@ class Images:
 
 @dataclass(frozen=True)
 class Pull:
-    """How a pull goes: how long it takes, how it fails, and what it brings."""
+    """A planned pull: its duration, its failure, and its digest."""
 
     seconds: float = 0.0
     fails: str = ""
-    """A kind of failure, or docker's words; empty if all goes well."""
+    """A kind of failure, or docker's text; empty for success."""
     digest: str = ""
-    """What a tag stands for now, as `sha256:…`; empty for a digest made from its name."""
+    """The digest behind the tag, `sha256:…`; empty for a digest made from the name."""
 
 
 def plan_pull(image: WorkerImage, env: Mapping[str, str], told: Mapping[str, object]) -> Pull:
-    """Decide by the image's name, then the environment, then the emulator's configuration."""
+    """Return the plan of a pull: the configuration overrides the environment, then the name."""
     slow = SLOW.search(f"{image.name}:{image.tag}")
     by_name = next((WORDS[word] for word in image.words if word in WORDS), "")
     fails = env.get("EMULATOR_PULL_FAILS", "")
     fails = {"0": "", "false": "", "1": "missing", "true": "missing"}.get(fails, fails)
-    seconds = _seconds(env.get("EMULATOR_PULL_SECONDS", "")) or float(slow[1] if slow else 0)
+    seconds = _parse_seconds(env.get("EMULATOR_PULL_SECONDS", "")) or float(slow[1] if slow else 0)
     return Pull(
-        _seconds(str(told.get("pull_seconds", seconds))),
+        _parse_seconds(str(told.get("pull_seconds", seconds))),
         str(told.get("pull_fails", fails or by_name)),
         str(told.get("digest", "")),
     )
 
 
 def refusal(image: WorkerImage, fails: str) -> str:
-    """Say a failure in docker's words."""
+    """Return docker's text for a failure."""
     match fails:
         case "denied":
             return (
@@ -151,7 +151,7 @@ def refusal(image: WorkerImage, fails: str) -> str:
 
 
 def pull(images: Images, image: WorkerImage, env: Mapping[str, str]) -> list[str]:
-    """Let an image come, which takes its time, and give what docker says; raises Refused."""
+    """Pull an image after its delay, and return docker's output. Raises ContainerRefused."""
     known = images.has(image)
     plan = plan_pull(image, env, worker.image(image.name))
     time.sleep(plan.seconds / worker.speed())
@@ -167,7 +167,7 @@ def pull(images: Images, image: WorkerImage, env: Mapping[str, str]) -> list[str
     ]
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     try:
         return max(0.0, float(text or 0))
     except ValueError:

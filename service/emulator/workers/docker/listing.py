@@ -1,4 +1,4 @@
-"""The commands that look at containers: ps, logs, inspect."""
+"""The commands that show containers: ps, logs, inspect."""
 
 from __future__ import annotations
 
@@ -54,19 +54,25 @@ FILTERS: dict[str, Matches] = {
 
 def ps(store: Store, args: list[str]) -> int:
     options, _ = parse(args, PS_OPTIONS)
-    filters = [_filter(each) for each in options.get("filter", [])]
+    filters = []
+    for text in options.get("filter", []):
+        key, _, value = text.partition("=")
+        if key not in FILTERS:
+            raise ContainerRefused(f"invalid filter '{key}'")
+        filters.append((key, value))
     asks_state = any(key in {"status", "exited"} for key, _ in filters)
     every = is_set(options, "all") or is_set(options, "latest") or "last" in options or asks_state
     found = [
         (container, state)
-        for container, state in ((each, store.state(each)) for each in store.all())
-        if (every or state.running) and _passes(container, state, filters)
+        for container, state in ((item, store.state(item)) for item in store.all())
+        if (every or state.running)
+        and all(FILTERS[key](container, state, value) for key, value in filters)
     ]
     count = 1 if is_set(options, "latest") else int(last(options, "last", "-1"))
     whole = is_set(options, "no-trunc")
-    rows = [row(*each, whole=whole) for each in (found if count < 0 else found[:count])]
+    rows = [row(*pair, whole=whole) for pair in (found if count < 0 else found[:count])]
     if is_set(options, "quiet"):
-        lines = [str(each["ID"]) for each in rows]
+        lines = [str(shown["ID"]) for shown in rows]
     else:
         lines = rows_shown(last(options, "format"), PS, rows)
     _write_lines(lines)
@@ -103,7 +109,7 @@ def inspect(store: Store, args: list[str]) -> int:
     if template in {"", "json"}:
         sys.stdout.write(f"{json.dumps(found, indent=4 if not template else None)}\n")
     else:
-        _write_lines([filled(template, each) for each in found])
+        _write_lines([filled(template, shown) for shown in found])
     for name in missing:
         sys.stderr.write(f"Error: No such object: {name}\n")
     return 1 if missing else 0
@@ -111,7 +117,7 @@ def inspect(store: Store, args: list[str]) -> int:
 
 @dataclass(frozen=True)
 class View:
-    """What of a log is shown: times in nanoseconds, 0 for no bound; the newest `tail` lines."""
+    """The shown part of a log: bounds in nanoseconds (0: none), and the newest `tail` lines."""
 
     since: int = 0
     until: int = 0
@@ -122,19 +128,19 @@ class View:
         return self.since <= entry.at and (not self.until or entry.at <= self.until)
 
     def text(self, entry: ContainerLogEntry) -> bytes:
-        """Write an entry as docker does: a timestamp stands before each piece of a long line."""
+        """Return an entry as docker writes it: each piece of a long line has a timestamp."""
         stamp = f"{fixed_moment(entry.at)} ".encode() if self.timestamps else b""
         return stamp + entry.text + (b"\n" if entry.whole else b"")
 
 
 def follow(store: Store, container: Container, view: View, *, forever: bool) -> None:
-    """Write a container's log to where it belongs, to its end if that is asked for."""
+    """Write a container's log to the standard streams, with `forever` until its end."""
     reader = Reader(store.directory(container) / "log")
     found: Iterable[ContainerLogEntry] = reader.entries()
     if view.tail is not None:
         found = deque(filter(view.shows, found), view.tail)
     while True:
-        # The last lines were written before the state said that it was over.
+        # The last lines are written before the state becomes `exited`.
         over = not forever or store.state(container).over
         _write_entries(found, view)
         if over:
@@ -154,17 +160,6 @@ def _write_entries(entries: Iterable[ContainerLogEntry], view: View) -> None:
     if wrote:
         sys.stdout.buffer.flush()
         sys.stderr.buffer.flush()
-
-
-def _filter(text: str) -> tuple[str, str]:
-    key, _, value = text.partition("=")
-    if key not in FILTERS:
-        raise ContainerRefused(f"invalid filter '{key}'")
-    return key, value
-
-
-def _passes(container: Container, state: State, filters: list[tuple[str, str]]) -> bool:
-    return all(FILTERS[key](container, state, value) for key, value in filters)
 
 
 def _write_lines(lines: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""The log of a container: what its process wrote, line by line, bounded by `--log-opt`."""
+"""The log of a container: the lines of its process, bounded by `--log-opt`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple
 
 from service.emulator.workers.docker.clock import now_ns
 
-# Docker reads a line in pieces of this size; only the last one ends with a line feed.
+# Docker reads a line in pieces of this size; only the last piece ends with a line feed.
 PIECE = 16 * 1024
 SIZE = re.compile(r"(\d+)\s*([kmg]?)b?", re.IGNORECASE)
 UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
@@ -30,9 +30,9 @@ class ContainerLogEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class Bounds:
-    """How large one file of a log may become, in bytes, and how many files are kept.
+    """The size limit of one log file in bytes, and the number of kept files.
 
-    Docker has no bound by default. The stand-in has one, because the disk is this machine's.
+    Docker has no limit by default. The stand-in has a limit, because it uses this machine's disk.
     """
 
     size: int = 50 * 1024**2
@@ -40,7 +40,7 @@ class Bounds:
 
 
 def bounds_of(options: Mapping[str, str]) -> Bounds:
-    """Read `max-size` and `max-file`; raises ValueError in docker's words."""
+    """Return the bounds in `max-size` and `max-file`. Raises ValueError with docker's text."""
     if "max-size" not in options:
         return Bounds()
     size = SIZE.fullmatch(options["max-size"])
@@ -54,23 +54,23 @@ def bounds_of(options: Mapping[str, str]) -> Bounds:
 
 @dataclass
 class OutputStream:
-    """What one of the two outputs has begun to write."""
+    """The unfinished line of one of the two outputs."""
 
     letter: str
     begun: bytes = b""
     began_at: int = 0
-    """The time of the line's first piece; 0 if no piece was written yet."""
+    """The time of the line's first piece; 0 before the first piece."""
 
     def take(self, data: bytes, stamp: Iterator[int]) -> Iterator[bytes]:
-        """Turn what was read into records of the log; nothing read is the end of the output."""
+        """Yield the log records of new data; empty data is the end of the output."""
         *lines, self.begun = (self.begun + data).split(b"\n")
         for line in lines:
-            yield from self._pieces(line, stamp)
+            yield from self._list_pieces(line, stamp)
             at = self.began_at or next(stamp)
-            yield b"%d %s. %s\n" % (at, self.letter.encode(), self._rest(line))
+            yield b"%d %s. %s\n" % (at, self.letter.encode(), self._last_piece(line))
             self.began_at = 0
-        yield from self._pieces(self.begun, stamp)
-        self.begun = self._rest(self.begun)
+        yield from self._list_pieces(self.begun, stamp)
+        self.begun = self._last_piece(self.begun)
         if not data and (self.begun or self.began_at):
             yield b"%d %s. %s\n" % (
                 self.began_at or next(stamp),
@@ -79,57 +79,57 @@ class OutputStream:
             )
             self.begun, self.began_at = b"", 0
 
-    def _pieces(self, line: bytes, stamp: Iterator[int]) -> Iterator[bytes]:
+    def _list_pieces(self, line: bytes, stamp: Iterator[int]) -> Iterator[bytes]:
         for start in range(0, len(line) - PIECE + 1, PIECE):
             self.began_at = self.began_at or next(stamp)
             piece = line[start : start + PIECE]
             yield b"%d %s+ %s\n" % (self.began_at, self.letter.encode(), piece)
 
     @staticmethod
-    def _rest(line: bytes) -> bytes:
+    def _last_piece(line: bytes) -> bytes:
         return line[len(line) // PIECE * PIECE :]
 
 
 @dataclass
 class Writer:
-    """Appends to a log; the oldest file goes when there are more than allowed."""
+    """Appends to a log, and deletes its oldest file when there are too many."""
 
     path: Path
     bounds: Bounds = field(default_factory=Bounds)
 
     def __post_init__(self) -> None:
         self._file = self.path.open("ab", buffering=0)
-        self._stamps = _stamps()
+        self._stamps = _make_stamps()
         self._streams = {letter: OutputStream(letter) for letter in STREAMS}
 
     def take(self, letter: str, data: bytes) -> None:
-        """Write what was read from an output; nothing read is its end."""
+        """Write new data of an output; empty data is its end."""
         waiting: list[bytes] = []
         room = 0 if self._file.closed else self.bounds.size - self._file.tell()
         for record in self._streams[letter].take(data, self._stamps):
             waiting.append(record)
             room -= len(record)
-            if room <= 0:  # after each entry, as docker does, however much was read at once
-                self._write(waiting)
-                self._rotate()
+            if room <= 0:  # docker checks the size after each entry
+                self._write_records(waiting)
+                self._rotate_files()
                 waiting, room = [], self.bounds.size
-        self._write(waiting)
+        self._write_records(waiting)
 
-    def _write(self, records: list[bytes]) -> None:
+    def _write_records(self, records: list[bytes]) -> None:
         if records and not self._file.closed:
             self._file.write(b"".join(records))
 
     def close(self) -> None:
         self._file.close()
 
-    def _rotate(self) -> None:
+    def _rotate_files(self) -> None:
         if self._file.closed:
             return
         self._file.close()
         for number in range(self.bounds.files - 1, 0, -1):
-            older = self.path if number == 1 else _numbered(self.path, number - 1)
+            older = self.path if number == 1 else _numbered_path(self.path, number - 1)
             with suppress(FileNotFoundError):
-                older.replace(_numbered(self.path, number))
+                older.replace(_numbered_path(self.path, number))
         # A container that was removed has no log any more.
         with suppress(FileNotFoundError):
             self.path.unlink(missing_ok=True)
@@ -137,7 +137,7 @@ class Writer:
 
 
 class Reader:
-    """Reads a log from its oldest file on, and goes on where it stopped."""
+    """Reads a log from its oldest file on, and continues where it stopped."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -146,11 +146,14 @@ class Reader:
         self._begun = b""
 
     def entries(self) -> Iterator[ContainerLogEntry]:
-        """Give what was written since the last look."""
+        """Yield the entries that were written since the last call."""
         while (self._file is not None and not self._finished) or self._open_next():
-            # Whether the file has a successor is asked before its end is read.
-            self._finished = self._is_replaced()
-            yield from self._read()
+            assert self._file is not None
+            # The check for a successor comes before the read to the end of the file.
+            self._finished = not _is_same_file(self._path, self._file)
+            while data := self._file.read(1 << 20):
+                *records, self._begun = (self._begun + data).split(b"\n")
+                yield from map(_parse_entry, records)
             if not self._finished:
                 return
 
@@ -158,54 +161,44 @@ class Reader:
         if self._file is not None:
             self._file.close()
 
-    def _read(self) -> Iterator[ContainerLogEntry]:
-        assert self._file is not None
-        while data := self._file.read(1 << 20):
-            *records, self._begun = (self._begun + data).split(b"\n")
-            yield from map(_entry, records)
-
-    def _is_replaced(self) -> bool:
-        return self._file is not None and not _is_same(self._path, self._file)
-
     def _open_next(self) -> bool:
-        """Open the file after the one that was read, the oldest if that one is gone."""
-        files = _files(self._path)
-        read = [index for index, each in enumerate(files) if _is_same(each, self._file)]
+        """Open the file after the finished file, or the oldest file if that is gone."""
+        older = [
+            path
+            for path in self._path.parent.glob(f"{self._path.name}.*")
+            if path.suffix[1:].isdecimal()
+        ]
+        files = [*sorted(older, key=lambda path: -int(path.suffix[1:])), self._path]
+        read = [index for index, path in enumerate(files) if _is_same_file(path, self._file)]
         for path in files[read[-1] + 1 :] if read else files:
             with suppress(FileNotFoundError):
                 following = path.open("rb")
-                # Not before: a new file must not get the number of the one that was read.
+                # Closed after the open, so that the new file cannot reuse the old inode.
                 self.close()
                 self._file, self._finished, self._begun = following, False, b""
                 return True
         return False
 
 
-def _entry(record: bytes) -> ContainerLogEntry:
+def _parse_entry(record: bytes) -> ContainerLogEntry:
     head, _, text = record.partition(b" ")
     kind, _, text = text.partition(b" ")
     return ContainerLogEntry(int(head), STREAMS[chr(kind[0])], text, kind[1:2] == b".")
 
 
-def _stamps() -> Iterator[int]:
-    """Give the present moment, later each time, so that lines keep their order."""
+def _make_stamps() -> Iterator[int]:
+    """Yield the present moment, always later than the last, so that lines keep their order."""
     latest = 0
     while True:
         latest = max(now_ns(), latest + 1)
         yield latest
 
 
-def _numbered(path: Path, number: int) -> Path:
+def _numbered_path(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}.{number}")
 
 
-def _files(path: Path) -> list[Path]:
-    """List the files of a log, the oldest first."""
-    older = [each for each in path.parent.glob(f"{path.name}.*") if each.suffix[1:].isdecimal()]
-    return [*sorted(older, key=lambda each: -int(each.suffix[1:])), path]
-
-
-def _is_same(path: Path, file: BinaryIO | None) -> bool:
+def _is_same_file(path: Path, file: BinaryIO | None) -> bool:
     if file is None:
         return False
     try:

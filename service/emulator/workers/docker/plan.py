@@ -1,4 +1,4 @@
-"""What a played container will do, read off its image's tag, its command and its environment."""
+"""The plan of a played container, from its image's tag, its command and its environment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from service.emulator.workers.docker.containers import Container
 
-# One part of a tag; several are joined by hyphens: `train:90s-busy-70-exit-3`.
+# A duration in a tag, whose parts are joined by hyphens: `train:90s-busy-70-exit-3`.
 LASTS = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)")
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 MAX_LINES = 100_000
@@ -23,7 +23,7 @@ IDLE_PROGRAMS = {"true", "false", "echo", "sleep"}
 
 @dataclass(frozen=True)
 class ContainerPlan:
-    """All that a container will do; seconds are those of the emulated cloud."""
+    """The behaviour of one container, in seconds of the emulated cloud."""
 
     seconds: float = 60.0
     exit_code: int = 0
@@ -35,69 +35,71 @@ class ContainerPlan:
     bytes_per_second: float = 0.0
     """Of output, in seconds of this machine."""
     stop_seconds: float = 0.0
-    """How long it takes to end once it is told to."""
+    """The time from the stop signal to the end."""
     stop_code: int | None = None
-    """The exit code once it is told to end; None for the one of the signal."""
+    """The exit code after the stop signal; None for the signal's own code."""
     deaf: bool = False
-    """Whether it ignores what it is told."""
+    """Whether the container ignores the stop signal."""
     forks: bool = False
-    """Whether it leaves a process behind, in a session of its own, that ignores SIGTERM."""
+    """Whether the container leaves a process in its own session that ignores SIGTERM."""
     out_of_memory: bool = False
-    """Whether it ends as a container does that used too much memory."""
+    """Whether the container ends like an OOM-killed one."""
     needs_privileged: bool = False
     hold_seconds: float = 0.0
-    """How long the kernel goes on holding the chips after the end."""
+    """How long the kernel holds the chips after the end."""
     steps: int = 0
-    """The steps of a training, which then says how long it lasts; 0 for none."""
+    """The steps of a training, which then set the duration; 0 for no training."""
     step_seconds: float = 1.0
     devices: int = 0
-    """How many devices the training says that it sees; 0 to say nothing."""
+    """The number of devices that the training prints; 0 to print none."""
     checkpoint_every: int = 0
     checkpoint_dir: str = ""
 
 
 def plan_of(container: Container) -> ContainerPlan:
-    """Read a plan, the environment counting most; raises ValueError for one that makes no sense."""
-    plan = _of_command(container.command, _of_tag(container.image.partition("@")[0]))
-    env = container.env
+    """Return the plan of a container; the environment wins. Raises ValueError."""
+    plan = _parse_tag(container.image.partition("@")[0])
+    command, env = container.command, container.env
+    if command and command[0].rpartition("/")[2] in IDLE_PROGRAMS:
+        plan = replace(plan, duty_cycle=0.0, tensorcore=0.0, cpu=0.0)
     plan = replace(
         plan,
-        seconds=_number(env, "EMULATOR_DURATION_SECONDS", plan.seconds),
-        exit_code=int(_number(env, "EMULATOR_EXIT_CODE", plan.exit_code)) % 256,
-        duty_cycle=min(_number(env, "EMULATOR_DUTY_CYCLE", plan.duty_cycle), 100.0),
-        tensorcore=min(_number(env, "EMULATOR_TENSORCORE", plan.tensorcore), 100.0),
-        cpu=_number(env, "EMULATOR_CPU", plan.cpu),
-        bytes_per_second=_number(env, "EMULATOR_LOG_BYTES_PER_SECOND", 0.0),
-        stop_seconds=_number(env, "EMULATOR_STOP_SECONDS", plan.stop_seconds),
-        stop_code=int(_number(env, STOP_CODE, 0)) % 256 if STOP_CODE in env else None,
+        seconds=_parse_number(env, "EMULATOR_DURATION_SECONDS", plan.seconds),
+        exit_code=int(_parse_number(env, "EMULATOR_EXIT_CODE", plan.exit_code)) % 256,
+        duty_cycle=min(_parse_number(env, "EMULATOR_DUTY_CYCLE", plan.duty_cycle), 100.0),
+        tensorcore=min(_parse_number(env, "EMULATOR_TENSORCORE", plan.tensorcore), 100.0),
+        cpu=_parse_number(env, "EMULATOR_CPU", plan.cpu),
+        bytes_per_second=_parse_number(env, "EMULATOR_LOG_BYTES_PER_SECOND", 0.0),
+        stop_seconds=_parse_number(env, "EMULATOR_STOP_SECONDS", plan.stop_seconds),
+        stop_code=int(_parse_number(env, STOP_CODE, 0)) % 256 if STOP_CODE in env else None,
         deaf=env.get("EMULATOR_IGNORE_SIGTERM", "") in YES,
         forks=env.get("EMULATOR_FORK", "") in YES,
         out_of_memory=env.get("EMULATOR_OUT_OF_MEMORY", "") in YES,
         needs_privileged=env.get("EMULATOR_NEEDS_PRIVILEGED", "") in YES,
         hold_seconds=hold_seconds(env),
-        steps=int(_number(env, "EMULATOR_STEPS", 0.0)),
-        step_seconds=_number(env, "EMULATOR_STEP_SECONDS", plan.step_seconds),
-        devices=int(_number(env, "EMULATOR_DEVICE_COUNT", 0.0)),
-        checkpoint_every=int(_number(env, "EMULATOR_CHECKPOINT_EVERY", 0.0)),
+        steps=int(_parse_number(env, "EMULATOR_STEPS", 0.0)),
+        step_seconds=_parse_number(env, "EMULATOR_STEP_SECONDS", plan.step_seconds),
+        devices=int(_parse_number(env, "EMULATOR_DEVICE_COUNT", 0.0)),
+        checkpoint_every=int(_parse_number(env, "EMULATOR_CHECKPOINT_EVERY", 0.0)),
         checkpoint_dir=env.get("STEWARD_CHECKPOINT_DIR", ""),
     )
     return _with_lines(plan, env)
 
 
 def hold_seconds(env: Mapping[str, str]) -> float:
-    """Read how long the chips are held after the end; raises ValueError."""
-    return _number(env, "EMULATOR_HOLD_DEVICE_SECONDS", 0.0)
+    """Return how long the chips are held after the end. Raises ValueError."""
+    return _parse_number(env, "EMULATOR_HOLD_DEVICE_SECONDS", 0.0)
 
 
 def disk_bytes(env: Mapping[str, str]) -> int | None:
-    """Read how large a file of the container can become, None for no limit; raises ValueError."""
-    return int(_number(env, DISK, 0.0)) if env.get(DISK) else None
+    """Return the size limit of a container's file, None for no limit. Raises ValueError."""
+    return int(_parse_number(env, DISK, 0.0)) if env.get(DISK) else None
 
 
 def _with_lines(plan: ContainerPlan, env: Mapping[str, str]) -> ContainerPlan:
-    """Spread a number of lines over the time, or write one every so often, or both."""
-    every = _number(env, "EMULATOR_LOG_EVERY_SECONDS", 0.0)
-    lines = _number(env, "EMULATOR_LOG_LINES", -1.0)
+    """Return the plan with its lines: a number spread over the duration, an interval, or both."""
+    every = _parse_number(env, "EMULATOR_LOG_EVERY_SECONDS", 0.0)
+    lines = _parse_number(env, "EMULATOR_LOG_LINES", -1.0)
     if lines < 0:
         every = every or plan.every
         lines = math.floor(plan.seconds / every)
@@ -106,7 +108,7 @@ def _with_lines(plan: ContainerPlan, env: Mapping[str, str]) -> ContainerPlan:
     return replace(plan, lines=int(min(lines, MAX_LINES)), every=every)
 
 
-def _of_tag(image: str) -> ContainerPlan:
+def _parse_tag(image: str) -> ContainerPlan:
     plan = ContainerPlan()
     parts = image.rpartition(":")[2].split("-")
     for part, following in zip(parts, [*parts[1:], ""], strict=True):
@@ -122,13 +124,7 @@ def _of_tag(image: str) -> ContainerPlan:
     return plan
 
 
-def _of_command(command: list[str], plan: ContainerPlan) -> ContainerPlan:
-    if command and command[0].rpartition("/")[2] in IDLE_PROGRAMS:
-        return replace(plan, duty_cycle=0.0, tensorcore=0.0, cpu=0.0)
-    return plan
-
-
-def _number(env: Mapping[str, str], key: str, default: float) -> float:
+def _parse_number(env: Mapping[str, str], key: str, default: float) -> float:
     text = env.get(key, "")
     if not text:
         return default

@@ -1,4 +1,4 @@
-"""`docker run`: makes a container, starts it, and stays with it unless told otherwise."""
+"""`docker run`: creates and starts a container, and waits for its end unless detached."""
 
 from __future__ import annotations
 
@@ -59,26 +59,30 @@ NAMES = ("curie", "darwin", "euler", "fermi", "gauss", "hopper", "kepler", "noet
 
 
 def run(store: Store, args: list[str]) -> int:
-    """Carry `docker run` out and give its exit code: the container's, or 125 if there is none."""
+    """Carry out `docker run`, and return the container's exit code, or 125 without a container."""
     try:
         options, rest = parse(args, OPTIONS)
         required(rest, "run")
-        container = _made(store, options, rest)
+        container = _make_container(store, options, rest)
         _get_image(store.root, container, quiet=is_set(options, "quiet"))
         store.add(container)
     except Misuse as error:
         sys.stderr.write(f"{error}\nSee 'docker run --help'.\n")
         return DAEMON_ERROR
     except (ContainerRefused, OSError, ValueError) as error:
-        sys.stderr.write(f"docker: {_daemon(error)}.\nSee 'docker run --help'.\n")
+        text = str(error)
+        # Docker itself checks references and files; all other errors are the daemon's.
+        if not text.startswith(("invalid reference", "open ")):
+            text = f"Error response from daemon: {text}"
+        sys.stderr.write(f"docker: {text}.\nSee 'docker run --help'.\n")
         return DAEMON_ERROR
     if "restart" in options and last(options, "restart") != "no":
         sys.stderr.write("docker: the emulator's stand-in restarts no container\n")
     if cidfile := last(options, "cidfile"):
         Path(cidfile).write_text(container.id)
-    # A signal that comes before we pass signals on must wait for us, not end us.
+    # Signals are blocked until they can be forwarded, because they end this process otherwise.
     held = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    state = _started(store, container)
+    state = _start_container(store, container)
     if container.detached:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
         sys.stdout.write(f"{container.id}\n")
@@ -86,16 +90,16 @@ def run(store: Store, args: list[str]) -> int:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
         sys.stderr.write(f"docker: Error response from daemon: {state.error}\n")
         return state.exit_code
-    return 0 if container.detached else _attended(store, container)
+    return 0 if container.detached else _attend_container(store, container)
 
 
-def _made(store: Store, options: Options, rest: list[str]) -> Container:
+def _make_container(store: Store, options: Options, rest: list[str]) -> Container:
     image, *command = rest
     check_options(options)
     bounds_of(log_options(options))
     if entrypoint := last(options, "entrypoint"):
         command = [entrypoint, *command]
-    labels = (each.partition("=") for each in options.get("label", []))
+    labels = (label.partition("=") for label in options.get("label", []))
     number = os.urandom(32)
     chosen = f"{ADJECTIVES[number[0] % len(ADJECTIVES)]}_{NAMES[number[1] % len(NAMES)]}"
     return Container(
@@ -103,7 +107,7 @@ def _made(store: Store, options: Options, rest: list[str]) -> Container:
         name=last(options, "name", f"{chosen}_{number.hex()[:4]}"),
         image=image,
         command=command,
-        env=_env(options, store.caller),
+        env=_collect_env(options, store.caller),
         labels={key: value for key, _, value in labels},
         created=now(),
         boot=store.boot,
@@ -113,8 +117,8 @@ def _made(store: Store, options: Options, rest: list[str]) -> Container:
     )
 
 
-def _env(options: Options, caller: Mapping[str, str]) -> dict[str, str]:
-    """Collect the environment: files first; a name alone takes the value that it has here."""
+def _collect_env(options: Options, caller: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment: files first; a bare name takes the caller's value."""
     lines = list(options.get("env", []))
     for file in reversed(options.get("env-file", [])):
         try:
@@ -145,8 +149,8 @@ def _get_image(root: Path, container: Container, *, quiet: bool) -> None:
         sys.stderr.write("".join(f"{line}\n" for line in lines))
 
 
-def _started(store: Store, container: Container) -> State:
-    """Start the container, and wait until it has begun, or cannot begin."""
+def _start_container(store: Store, container: Container) -> State:
+    """Start a container, and return its state after the start or its failure."""
     directory = store.directory(container)
     null = os.open(os.devnull, os.O_RDWR)
     command = [*python("docker.shim"), str(directory)]
@@ -166,16 +170,16 @@ def _started(store: Store, container: Container) -> State:
     return state
 
 
-def _attended(store: Store, container: Container) -> int:
-    """Show what a container writes until it exits; signals are passed on to it."""
+def _attend_container(store: Store, container: Container) -> int:
+    """Write a container's output until its exit, forward signals, and return its exit code."""
 
-    def forward(number: int, _: FrameType | None) -> None:
+    def forward_signal(number: int, _: FrameType | None) -> None:
         state = store.state(container)
         if state.running:
             with suppress(ProcessLookupError):
                 os.kill(state.pid, number)
 
-    before = {number: signal.signal(number, forward) for number in SIGNALS}
+    before = {number: signal.signal(number, forward_signal) for number in SIGNALS}
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     follow(store, container, View(), forever=True)
     code = store.wait(container)
@@ -184,13 +188,3 @@ def _attended(store: Store, container: Container) -> int:
     if container.auto_remove:
         store.remove(container)
     return code
-
-
-def _daemon(error: Exception) -> str:
-    """Say whose error it is: docker's own checks speak for themselves."""
-    text = str(error)
-    return (
-        text
-        if text.startswith(("invalid reference", "open "))
-        else (f"Error response from daemon: {text}")
-    )

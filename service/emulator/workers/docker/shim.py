@@ -1,7 +1,7 @@
-"""Looks after one container: starts its process, keeps its output, and ends what it left behind.
+"""Supervises one container: starts its process, keeps its output, and kills its orphans.
 
-As in a container, the end of the first process is the end of all that it started, wherever that
-ran away to. The standard library only, and one thread: it forks.
+As in a container, the end of the first process ends all processes that it started. Only the
+standard library is imported, and there is one thread, because the process forks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import selectors
 import signal
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -36,19 +35,19 @@ from service.emulator.workers.docker.play import SIGNALS, play
 from service.emulator.workers.init import adopt_orphans, exited, kill_all, woken_by_children
 from service.emulator.workers.options import log_options
 
-# Where a container's command is looked for, which has nothing to do with its own PATH.
+# The directories with a container's command, independent of its own PATH.
 PATH = ("/usr/bin", "/bin", "/usr/local/bin")
 PYTHONS = ("python", "python3")
 CHUNK = 64 * 1024
 PR_SET_PDEATHSIG = 1
 NOT_FOUND, NOT_ALLOWED = 127, 126
-# Whoever waits for a container that removes itself must be able to read its exit code.
+# A waiting command needs this time to read the exit code of a container that removes itself.
 FAREWELL_SECONDS = 0.2
 RESET = (*SIGNALS, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 
 
 def program_of(container: Container) -> str:
-    """Find the file that the command names on this machine; empty for one that is to be played."""
+    """Return the program on this machine that the command names; empty for a played container."""
     name = container.command[0] if container.command else ""
     if not name or container.env.get("EMULATOR_PLAY", "") in {"1", "true"}:
         return ""
@@ -58,12 +57,12 @@ def program_of(container: Container) -> str:
         return ""
     if name in PYTHONS:
         return sys.executable
-    found = (Path(each, name) for each in PATH)
-    return next((str(each) for each in found if each.is_file() and os.access(each, os.X_OK)), "")
+    paths = (Path(folder, name) for folder in PATH)
+    return next((str(path) for path in paths if path.is_file() and os.access(path, os.X_OK)), "")
 
 
 def live(directory: Path) -> None:
-    """Be there from the start of a container to its end."""
+    """Supervise a container from its start to its end."""
     container = read(directory)
     if container is None:
         return
@@ -76,11 +75,11 @@ def live(directory: Path) -> None:
     try:
         process.start()
     except OSError as error:
-        put_state(directory, _not_started(container, error))
+        put_state(directory, _failed_state(container, error))
         return
     started = now()
     state = State("running", process.pid, os.getpid(), started=started)
-    # Whoever started it finds the chips busy.
+    # Reported before the state changes, so that the caller finds the chips busy.
     report(directory, starting=True)
     put_state(directory, state)
     code = process.attend()
@@ -100,7 +99,7 @@ def live(directory: Path) -> None:
 
 
 class Process:
-    """The first process of a container, and the pipes that its output comes through."""
+    """The first process of a container, and the pipes of its output."""
 
     def __init__(self, container: Container, directory: Path) -> None:
         self.pid = 0
@@ -111,14 +110,14 @@ class Process:
         self._log = Writer(directory / "log", bounds_of(log_options(container.options)))
 
     def start(self) -> None:
-        """Start it, and wait until its program has begun; raises OSError."""
+        """Start the process, and wait until its program has begun. Raises OSError."""
         self._wake = woken_by_children()
         outputs = {letter: os.pipe() for letter in STREAMS}
         reading, writing = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             try:
-                self._become([end for _, end in outputs.values()], writing)
+                self._become_container([end for _, end in outputs.values()], writing)
             except OSError as error:
                 os.write(writing, str(error.errno or errno.EIO).encode())
             finally:
@@ -128,35 +127,35 @@ class Process:
             os.close(theirs)
             os.set_blocking(ours, False)
             self._pipes[ours] = letter
-        with os.fdopen(reading) as told:
-            trouble = told.read()
-        if trouble:
-            raise OSError(int(trouble), os.strerror(int(trouble)))
+        with os.fdopen(reading) as pipe:
+            error_number = pipe.read()
+        if error_number:
+            raise OSError(int(error_number), os.strerror(int(error_number)))
 
     def attend(self) -> int:
-        """Keep what it writes until it ends, end what it left behind, and give its exit code."""
+        """Keep the output until the end, kill orphans, and return the exit code."""
         with selectors.DefaultSelector() as selector:
-            for each in (self._wake, *self._pipes):
-                selector.register(each, selectors.EVENT_READ)
+            for pipe in (self._wake, *self._pipes):
+                selector.register(pipe, selectors.EVENT_READ)
             while not self._has_ended():
                 for key, _ in selector.select():
                     if key.fd == self._wake:
                         os.read(self._wake, 4096)
-                    elif not self._keep(key.fd):
+                    elif not self._keep_output(key.fd):
                         selector.unregister(key.fd)
-        self._kill_the_rest()
-        for each in self._pipes:
-            while self._keep(each):
+        self._kill_orphans()
+        for pipe in self._pipes:
+            while self._keep_output(pipe):
                 pass
         self._log.close()
         code = os.waitstatus_to_exitcode(self._status or 0)
         return code if code >= 0 else 128 - code
 
-    def _become(self, outputs: list[int], told: int) -> NoReturn:
-        """Turn this process, just forked, into the container's; raises OSError."""
+    def _become_container(self, outputs: list[int], told: int) -> NoReturn:
+        """Turn this forked process into the container's process. Raises OSError."""
         os.setsid()
         if sys.platform == "linux":
-            # Nothing of the container goes on if the process that looks after it is killed.
+            # The kernel kills the container's process if the supervising process is killed.
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         signal.set_wakeup_fd(-1)
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
@@ -164,18 +163,26 @@ class Process:
             signal.signal(number, signal.SIG_DFL)
         os.chdir(self._directory / "work")
         os.umask(0o022)
-        _limit_disk(self._container)
-        for target, each in enumerate(outputs, start=1):
-            os.dup2(each, target)
-        # This one is open until the program begins, and nothing else.
+        # The environment can ask for a full disk: writes beyond the limit fail, and the signal for
+        # them is ignored, because a full disk sends none.
+        with suppress(ValueError):
+            limit = disk_bytes(self._container.env)
+            if limit is not None:
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        for target, output in enumerate(outputs, start=1):
+            os.dup2(output, target)
+        # Only this descriptor stays open until the program begins.
         os.closerange(3, told)
         os.closerange(told + 1, os.sysconf("SC_OPEN_MAX"))
         program = program_of(self._container)
         if not program:
             os._exit(play(self._container, lambda: os.close(told)))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-        command = [os.fsencode(each) for each in self._container.command]
-        os.execve(program, command, _bytes(self._container.env))  # noqa: S606 - what it is for
+        command = [os.fsencode(word) for word in self._container.command]
+        variables = self._container.env.items()
+        env = {os.fsencode(key): os.fsencode(value) for key, value in variables}
+        os.execve(program, command, env)  # noqa: S606 - the container's own program
 
     def _has_ended(self) -> bool:
         for pid, status in exited():
@@ -183,8 +190,8 @@ class Process:
                 self._status = status
         return self._status is not None
 
-    def _keep(self, pipe: int) -> bool:
-        """Keep some of what was written; False if there is no more."""
+    def _keep_output(self, pipe: int) -> bool:
+        """Write some output to the log; False if there is none."""
         try:
             data = os.read(pipe, CHUNK)
         except BlockingIOError:
@@ -192,7 +199,7 @@ class Process:
         self._log.take(self._pipes[pipe], data)
         return bool(data)
 
-    def _kill_the_rest(self) -> None:
+    def _kill_orphans(self) -> None:
         if sys.platform == "linux":
             kill_all()
         else:
@@ -201,14 +208,14 @@ class Process:
 
 
 def report(directory: Path, *, starting: bool = False) -> None:
-    """Tell the emulator what all running containers of the worker keep busy now.
+    """Report the present activity of all running containers of the worker to the emulator.
 
-    One that is `starting` counts as running.
+    With `starting`, the container of this directory counts as running.
     """
     busy: dict[str, float] = {"duty_cycle": 0.0, "tensorcore": 0.0, "cpu": 0.0}
-    for each in directory.parent.iterdir():
-        container = read(each)
-        counts = state_of(each).running or (starting and each == directory)
+    for path in directory.parent.iterdir():
+        container = read(path)
+        counts = state_of(path).running or (starting and path == directory)
         if container is None or not counts:
             continue
         try:
@@ -219,8 +226,8 @@ def report(directory: Path, *, starting: bool = False) -> None:
     worker.tell(busy)
 
 
-def _not_started(container: Container, error: OSError) -> State:
-    """Say why a command cannot be run, as docker does."""
+def _failed_state(container: Container, error: OSError) -> State:
+    """Return the state of a container whose command cannot run, with docker's text."""
     missing = error.errno == errno.ENOENT
     return State(
         exit_code=NOT_FOUND if missing else NOT_ALLOWED,
@@ -234,7 +241,7 @@ def _not_started(container: Container, error: OSError) -> State:
 
 
 def _hold_devices(container: Container) -> None:
-    """Leave a process that holds the first chip, as the kernel is seen to do after an end."""
+    """Start a process that holds the first chip, as the kernel does after an end in the field."""
     directory = Path(os.environ.get("EMULATOR_DEVICES", ""))
     with suppress(ValueError):
         seconds = hold_seconds(container.env)
@@ -249,24 +256,10 @@ def _hold_devices(container: Container) -> None:
             os.close(held)
 
 
-def _limit_disk(container: Container) -> None:
-    """Have writes fail as on a full disk where the environment says so: none of its files grows
-    beyond the limit. The signal for that is ignored, as a full disk sends none."""
-    with suppress(ValueError):
-        limit = disk_bytes(container.env)
-        if limit is not None:
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-
 def _runs_out_of_memory(container: Container) -> bool:
     with suppress(ValueError):
         return not program_of(container) and plan_of(container).out_of_memory
     return False
-
-
-def _bytes(env: Mapping[str, str]) -> dict[bytes, bytes]:
-    return {os.fsencode(key): os.fsencode(value) for key, value in env.items()}
 
 
 def main() -> None:

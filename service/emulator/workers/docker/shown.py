@@ -1,4 +1,4 @@
-"""A container as `docker ps` and `docker inspect` show it, with the options it was made with."""
+"""A container in the formats of `docker ps` and `docker inspect`, with its options."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ SHM_SIZE = "64m"
 
 
 def check_options(options: Options) -> None:
-    """Refuse options that docker refuses; raises Refused. What they ask for is only shown."""
+    """Raise ContainerRefused for options that docker refuses. Valid options are only shown."""
     for mount in options.get("mount", []):
-        _mount(mount)
+        _format_mount(mount)
     for limit in options.get("ulimit", []):
-        _ulimit(limit)
+        _parse_ulimit(limit)
     for device in options.get("device", []):
         path, ours = Path(device.partition(":")[0]), os.environ.get("EMULATOR_DEVICES", "")
         if ours and path.is_relative_to(ours) and not path.exists():
@@ -32,11 +32,11 @@ def check_options(options: Options) -> None:
                 f'error gathering device information while adding custom device "{path}": no such'
                 " file or directory"
             )
-    _bytes(last(options, "shm-size", SHM_SIZE))
+    _parse_size(last(options, "shm-size", SHM_SIZE))
 
 
 def row(container: Container, state: State, *, whole: bool) -> dict[str, Any]:
-    """Show one line of `ps`; `whole` leaves nothing out."""
+    """Return one row of `ps`; with `whole` nothing is shortened."""
     command = " ".join(container.command)
     if not whole and len(command) > COMMAND_LENGTH:
         command = f"{command[: COMMAND_LENGTH - 1]}…"
@@ -46,7 +46,7 @@ def row(container: Container, state: State, *, whole: bool) -> dict[str, Any]:
         "Command": f'"{command}"',
         "CreatedAt": moment(container.created),
         "RunningFor": f"{age(now() - container.created)} ago",
-        "Status": _status(state),
+        "Status": _format_status(state),
         "State": state.status,
         "Ports": "",
         "Names": container.name,
@@ -66,13 +66,13 @@ def document(container: Container, state: State) -> dict[str, Any]:
         "Created": moment(container.created),
         "Path": container.command[0] if container.command else "",
         "Args": container.command[1:],
-        "State": _state(state),
+        "State": _format_state(state),
         "Image": f"sha256:{image_of(container.image).id}",
         "Name": f"/{container.name}",
         "RestartCount": container.restarts,
         "Platform": "linux",
         "HostConfig": _host_config(container),
-        "Mounts": [_mount(each) for each in options.get("mount", [])],
+        "Mounts": [_format_mount(mount) for mount in options.get("mount", [])],
         "Config": {
             "Hostname": container.short_id,
             "Env": [f"{key}={value}" for key, value in container.env.items()],
@@ -84,7 +84,7 @@ def document(container: Container, state: State) -> dict[str, Any]:
     }
 
 
-def _state(state: State) -> dict[str, Any]:
+def _format_state(state: State) -> dict[str, Any]:
     return {
         "Status": state.status,
         "Running": state.running,
@@ -105,20 +105,20 @@ def _host_config(container: Container) -> dict[str, Any]:
     return {
         "AutoRemove": container.auto_remove,
         "Binds": options.get("volume"),
-        "Devices": [_device(each) for each in options.get("device", [])],
+        "Devices": [_parse_device(device) for device in options.get("device", [])],
         "LogConfig": {
             "Type": last(options, "log-driver", "json-file"),
             "Config": log_options(options),
         },
-        "Mounts": [_mount_asked(each) for each in options.get("mount", [])],
+        "Mounts": [_parse_mount(mount) for mount in options.get("mount", [])],
         "NetworkMode": (options.get("network") or options.get("net") or ["default"])[-1],
         "Privileged": is_set(options, "privileged"),
-        "ShmSize": _bytes(last(options, "shm-size", SHM_SIZE)),
-        "Ulimits": [_ulimit(each) for each in options.get("ulimit", [])],
+        "ShmSize": _parse_size(last(options, "shm-size", SHM_SIZE)),
+        "Ulimits": [_parse_ulimit(limit) for limit in options.get("ulimit", [])],
     }
 
 
-def _device(text: str) -> dict[str, str]:
+def _parse_device(text: str) -> dict[str, str]:
     host, _, rest = text.partition(":")
     inside, _, rights = rest.partition(":")
     return {
@@ -128,8 +128,8 @@ def _device(text: str) -> dict[str, str]:
     }
 
 
-def _mount(text: str) -> dict[str, Any]:
-    asked = _mount_asked(text)
+def _format_mount(text: str) -> dict[str, Any]:
+    asked = _parse_mount(text)
     return {
         "Type": asked["Type"],
         "Source": asked["Source"],
@@ -140,11 +140,11 @@ def _mount(text: str) -> dict[str, Any]:
     }
 
 
-def _mount_asked(text: str) -> dict[str, Any]:
-    """Read `--mount`; raises Refused."""
+def _parse_mount(text: str) -> dict[str, Any]:
+    """Return the mount of `--mount`. Raises ContainerRefused."""
     given: Mapping[str, str] = {
         key.lower(): value if equals else "true"
-        for key, equals, value in (each.partition("=") for each in text.split(","))
+        for key, equals, value in (pair.partition("=") for pair in text.split(","))
     }
     target = given.get("target") or given.get("destination") or given.get("dst") or ""
     if not target:
@@ -157,8 +157,8 @@ def _mount_asked(text: str) -> dict[str, Any]:
     }
 
 
-def _ulimit(text: str) -> dict[str, Any]:
-    """Read `--ulimit name=soft[:hard]`; raises Refused."""
+def _parse_ulimit(text: str) -> dict[str, Any]:
+    """Return the limits of `--ulimit name=soft[:hard]`. Raises ContainerRefused."""
     name, _, limits = text.partition("=")
     soft, _, hard = limits.partition(":")
     try:
@@ -169,8 +169,8 @@ def _ulimit(text: str) -> dict[str, Any]:
         ) from None
 
 
-def _bytes(text: str) -> int:
-    """Read a size; raises Refused."""
+def _parse_size(text: str) -> int:
+    """Return a size in bytes. Raises ContainerRefused."""
     size = SIZE.fullmatch(text)
     if size is None:
         raise ContainerRefused(
@@ -179,7 +179,7 @@ def _bytes(text: str) -> int:
     return int(size[1]) * UNITS[size[2].lower()]
 
 
-def _status(state: State) -> str:
+def _format_status(state: State) -> str:
     at = now()
     match state.status:
         case "running":

@@ -1,4 +1,4 @@
-"""What the stand-in needs of the emulator: its speed, its images, and to be seen working."""
+"""Requests of the stand-in to the emulator: its speed, its images, and reports of activity."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ TIMEOUT_SECONDS = 5.0
 
 
 def speed() -> float:
-    """Ask how many times faster than real things go; without an answer they go as they are."""
+    """Return the emulator's speed; 1 without an answer."""
     try:
-        return float(json.loads(_ask("GET", "/_emulator/speed"))["speed"])
+        return float(json.loads(_ask_emulator("GET", "/_emulator/speed"))["speed"])
     except (OSError, ValueError, KeyError):
         return 1.0
 
 
 def image(name: str) -> Mapping[str, object]:
-    """Ask what the configuration says of an image; without an answer, nothing."""
+    """Return the configured settings of an image; empty without an answer."""
     try:
-        told = json.loads(_ask("GET", f"/_emulator/images?name={quote(name, safe='')}"))
+        told = json.loads(_ask_emulator("GET", f"/_emulator/images?name={quote(name, safe='')}"))
     except (OSError, ValueError):
         return {}
     return told if isinstance(told, dict) and "error" not in told else {}
 
 
 def tell(activity: Mapping[str, float]) -> None:
-    """Say how busy the worker is from now on, in percent; nobody to hear it is no error."""
+    """Report the worker's activity from now on, in percent; a failed request is ignored."""
     try:
-        _ask("POST", "/_emulator/activity", json.dumps(activity))
+        _ask_emulator("POST", "/_emulator/activity", json.dumps(activity))
     except (OSError, ValueError):
         return
 
@@ -39,7 +39,7 @@ def tell(activity: Mapping[str, float]) -> None:
 def request(
     verb: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
 ) -> tuple[int, bytes]:
-    """Ask the worker's own port and give the status and the body; raises OSError, ValueError."""
+    """Send a request to the worker's port, return status and body. Raises OSError, ValueError."""
     host, _, port = os.environ.get("GCE_METADATA_HOST", "").partition(":")
     told = {"Host": host, "Content-Length": str(len(body)), **(headers or {})}
     head = "".join(f"{key}: {value}\r\n" for key, value in told.items())
@@ -53,5 +53,5 @@ def request(
     return int(status[0]), content
 
 
-def _ask(verb: str, path: str, body: str = "") -> bytes:
+def _ask_emulator(verb: str, path: str, body: str = "") -> bytes:
     return request(verb, path, body.encode(), {"Metadata-Flavor": "Google"})[1]
