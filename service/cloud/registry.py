@@ -100,7 +100,17 @@ class _Visit:
         if answer.status == 401 and not token:
             self._sign_in(answer.headers.get("www-authenticate", ""))
             answer = self._fetch_url(f"{self._url}/manifests/{self._image.reference}")
-        self._require_found(answer)
+        if answer.status == 404:
+            raise ImageNotFound(
+                f"the registry {self._image.registry} has no image {self._image}: correct the name,"
+                " the tag or the digest, or push the image",
+                field="image",
+                image=str(self._image),
+            )
+        if answer.status in _DENIED:
+            raise self._denied_error()
+        if answer.status != 200:
+            raise self._unavailable_error(f"answers {answer.status}")
         manifest = self._parse_json(answer.body)
         digest = f"sha256:{hashlib.sha256(answer.body).hexdigest()}"
         # The registry and the caller must mean this body by their digests too.
@@ -124,19 +134,6 @@ class _Visit:
         if not isinstance(token, str):
             raise self._unavailable_error(f"answers {answer.status} to a request for a token")
         self._headers["Authorization"] = f"Bearer {token}"
-
-    def _require_found(self, answer: _Answer) -> None:
-        if answer.status == 404:
-            raise ImageNotFound(
-                f"the registry {self._image.registry} has no image {self._image}: correct the name,"
-                " the tag or the digest, or push the image",
-                field="image",
-                image=str(self._image),
-            )
-        if answer.status in _DENIED:
-            raise self._denied_error()
-        if answer.status != 200:
-            raise self._unavailable_error(f"answers {answer.status}")
 
     def _read_platforms(self, manifest: Mapping[str, Any]) -> tuple[str, ...]:
         listed = manifest.get("manifests")

@@ -111,25 +111,25 @@ class _Rule:
     error: type[CloudError]
 
 
-def _rule(codes: Iterable[int], said: str, error: type[CloudError]) -> _Rule:
+def _make_rule(codes: Iterable[int], said: str, error: type[CloudError]) -> _Rule:
     return _Rule(frozenset(codes), re.compile(said, re.IGNORECASE | re.DOTALL), error)
 
 
 _RULES = (
-    _rule([8], r"per ?minute|\bqps\b", RateLimited),
-    _rule([3, 8, 9], r"no more capacity|insufficient reserved capacity", CapacityUnavailable),
-    _rule([8], r"quota", QuotaExceeded),
+    _make_rule([8], r"per ?minute|\bqps\b", RateLimited),
+    _make_rule([3, 8, 9], r"no more capacity|insufficient reserved capacity", CapacityUnavailable),
+    _make_rule([8], r"quota", QuotaExceeded),
     # The node was lost while it came up, or before it was asked to change: its hardware is gone.
-    _rule([3, 9], r"not supported while in state PREEMPTED", CapacityUnavailable),
+    _make_rule([3, 9], r"not supported while in state PREEMPTED", CapacityUnavailable),
     # A closed queue looks like a missing permission. No human can grant it; another zone may do.
-    _rule([7], r"permission to submit requests into this queue", CapacityUnavailable),
+    _make_rule([7], r"permission to submit requests into this queue", CapacityUnavailable),
     # gRPC reports credentials that ran out as a server that cannot be reached.
-    _rule([14], r"metadata from plugin failed.*(invalid_grant|reauth)", NotAllowed),
-    _rule([3, 9, 11], r"", InvalidRequest),
-    _rule([7, 16], r"", NotAllowed),
-    _rule([5], r"", CloudNotFound),
-    _rule([6], r"", AlreadyExists),
-    _rule([10], r"", RateLimited),
+    _make_rule([14], r"metadata from plugin failed.*(invalid_grant|reauth)", NotAllowed),
+    _make_rule([3, 9, 11], r"", InvalidRequest),
+    _make_rule([7, 16], r"", NotAllowed),
+    _make_rule([5], r"", CloudNotFound),
+    _make_rule([6], r"", AlreadyExists),
+    _make_rule([10], r"", RateLimited),
 )
 """The first matching rule decides; an error without a rule is CloudUnavailable.
 
