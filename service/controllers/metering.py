@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import structlog
 
@@ -79,11 +80,6 @@ class MeteringController:
             raise  # every other interval would fail too
         except Exception:  # one poisoned interval must not starve the others
             log.exception("metering.failed", usage_id=usage.id, of=usage.node_id)
-            self._set_aside(usage, lease, now)
-
-    def _set_aside(self, usage: Usage, lease: Lease, now: int) -> None:
-        try:
-            with self._units(lease) as unit:
+            # If another writer was first, the next tick reads the interval again.
+            with suppress(StaleVersion), self._units(lease) as unit:
                 unit.usage.set_aside(unit.usage.get(usage.id), now + ASIDE_SECONDS)
-        except StaleVersion:
-            """Another writer was first; the next tick reads the interval again."""

@@ -275,11 +275,11 @@ def _add_samples(
         if found.error:
             families[found.kind] = replace(before, error=found.error)
             continue
-        some = memory.take_new(found.kind, found.samples)
-        new.append((found.kind, some))
+        new_samples = memory.take_new(found.kind, found.samples)
+        new.append((found.kind, new_samples))
         if found.is_deep:
             memory.deep.add(found.kind)
-        seen = max(filter(None, (before.seen_at, newest(some))), default=None)
+        seen = max(filter(None, (before.seen_at, newest(new_samples))), default=None)
         families[found.kind] = FamilyRead(seen_at=seen, read_at=found.until)
     tracks = {subject.node.id: subject.signals.tracks for subject in fleet.subjects}
     measured = with_samples(tracks, workers_of(fleet.subjects), new, oldest)

@@ -169,24 +169,21 @@ class EvidenceController:
         with self._units.reading() as unit:
             matches = list(_match_entries(unit, in_doubt, entries))
         records = OperationLog(self._cloud)
-        known = [found for match in matches if (found := _with_birth(match, records)) is not None]
+        known: list[_Found] = []
+        for found in matches:
+            created_at = None
+            if needs_creation_time(found.usage, found.began, found.entry):
+                try:
+                    created_at = records.birth(Place.of(found.entry.path))
+                except CloudError:
+                    continue  # the cloud gives no answer now: the usage is asked about again
+            known.append(replace(found, created_at=created_at))
         for start in range(0, len(known), BATCH):
             with self._units(lease) as unit:
                 batch, now = known[start : start + BATCH], self._clock()
                 book = lock_and_price(unit, (found.usage.node_id for found in batch), self._prices)
                 for found in batch:
                     _write_correction(unit, found, book, now)
-
-
-def _with_birth(found: _Found, records: OperationLog) -> _Found | None:
-    """A copy with the creation time of the node, where it matters. None if the cloud gives no
-    answer now: the usage is asked about again."""
-    if not needs_creation_time(found.usage, found.began, found.entry):
-        return found
-    try:
-        return replace(found, created_at=records.birth(Place.of(found.entry.path)))
-    except CloudError:
-        return None
 
 
 def _match_entries(

@@ -250,10 +250,10 @@ class InventoryController:
         """The sightings that are really the node and not a stranger of the same name."""
         sights = {}
         for number, sighting in shown.items():
-            one, sight = part(node, number), sighting.decode()
-            if is_ours(one, sight):
-                before = max(poll.previous, one.seen_at)
-                operations = records.of(one) if needs_evidence(one, sight) else ()
+            member, sight = part(node, number), sighting.decode()
+            if is_ours(member, sight):
+                before = max(poll.previous, member.seen_at)
+                operations = records.of(member) if needs_evidence(member, sight) else ()
                 sights[number] = sight, replace(poll, previous=before, operations=operations)
         return sights
 

@@ -133,17 +133,17 @@ class NodeObserver:
         """The parts whose state or uid differs from the records, each with its poll."""
         changes = {}
         for number, sight in zip(numbers(node), look.members, strict=True):
-            one = part(node, number)
-            if sight is None or not is_ours(one, sight):
+            member = part(node, number)
+            if sight is None or not is_ours(member, sight):
                 continue
-            if sight.state == one.state and sight.uid == one.cloud_uid:
+            if sight.state == member.state and sight.uid == member.cloud_uid:
                 continue
             last = look.operation
-            its = last is not None and last.target == one.place.path
-            known: Sequence[Operation] = (last,) if its and last is not None else ()
-            if needs_evidence(one, sight) and not _is_start_explained(one, known, sight):
-                known = tuple(self._records.of(one)) or known
-            changes[number] = sight, Poll(self._clock(), one.seen_at, known, asked)
+            is_target = last is not None and last.target == member.place.path
+            known: Sequence[Operation] = (last,) if is_target and last is not None else ()
+            if needs_evidence(member, sight) and not _is_start_explained(member, known, sight):
+                known = tuple(self._records.of(member)) or known
+            changes[number] = sight, Poll(self._clock(), member.seen_at, known, asked)
         return changes
 
     def _find_lost(self, node: Node, look: NodeLook, asked: int) -> Lost:
@@ -155,9 +155,9 @@ class NodeObserver:
             return {}
         lost = {}
         for number, sight in zip(numbers(node), look.members, strict=True):
-            one, state = part(node, number), state_of_absent_node(node, look.queue)
-            if sight is None and one.cloud_uid and one.state not in _GOING:
-                lost[number] = state, self._records.poll(node, self._clock(), asked)(one)
+            member, state = part(node, number), state_of_absent_node(node, look.queue)
+            if sight is None and member.cloud_uid and member.state not in _GOING:
+                lost[number] = state, self._records.poll(node, self._clock(), asked)(member)
         return lost
 
 
@@ -171,9 +171,9 @@ def _list_absent(node: Node, look: NodeLook) -> Iterator[str]:
     created = look.operation is not None and look.operation.verb == "create"
     came = created and look.operation is not None and look.operation.succeeded
     for number, sight in zip(numbers(node), look.members, strict=True):
-        one = part(node, number)
-        if sight is None and (one.cloud_uid or (came and not node.spec.queued)):
-            yield one.place.path
+        member = part(node, number)
+        if sight is None and (member.cloud_uid or (came and not node.spec.queued)):
+            yield member.place.path
 
 
 def _is_deletion_recorded(

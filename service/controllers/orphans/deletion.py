@@ -92,7 +92,10 @@ class OrphanDeletion:
                 with self._units(lease) as unit:
                     unit.orphans.drop(orphan)
             case OrphanMove.RELEASE:
-                self._release_orphan(orphan, lease)
+                fields, reason = _log_fields(orphan), "" if orphan.by_itself else CHANGED
+                log.warning("orphan.released", **fields, asked_by=orphan.asked_by, reason=CHANGED)
+                kept = replace(orphan, wanted="", asked_by="", confirmed=False, last_error=reason)
+                self._save_orphan(replace(kept, next_try_at=None, tries=0), lease)
             case OrphanMove.WAIT:
                 now = self._clock()
                 later = now + wait_delay(now - orphan.since, self._manners.period)
@@ -127,13 +130,6 @@ class OrphanDeletion:
         if found.shown is None:
             return None
         return classify(found.shown, attempts, self._manners.install, manned=bool(found.states))
-
-    def _release_orphan(self, orphan: Orphan, lease: Lease) -> None:
-        error = "" if orphan.by_itself else CHANGED
-        fields = _log_fields(orphan)
-        log.warning("orphan.released", **fields, asked_by=orphan.asked_by, reason=CHANGED)
-        kept = replace(orphan, wanted="", asked_by="", confirmed=False, last_error=error)
-        self._save_orphan(replace(kept, next_try_at=None, tries=0), lease)
 
     def _delete_orphan(self, orphan: Orphan, found: ShownOrphan, lease: Lease) -> None:
         """Request the deletion once. The next look shows whether it succeeded."""

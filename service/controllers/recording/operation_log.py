@@ -77,10 +77,12 @@ class OperationLog:
                 for operation in self.at(node.place, node.place.queue_path)
             )
         found = {
-            one.cloud_id: Poll(now, max(node.seen_at, one.seen_at), self.of(one), asked, refused)
-            for one in parts
+            member.cloud_id: Poll(
+                now, max(node.seen_at, member.seen_at), self.of(member), asked, refused
+            )
+            for member in parts
         }
-        return lambda one: found[one.cloud_id]
+        return lambda member: found[member.cloud_id]
 
     def last(self, node: Node) -> Operation | None:
         """Read the node's last operation; None if there is none or the cloud has forgotten it."""
@@ -147,4 +149,4 @@ class SharedRecords(OperationLog):
 
 def polls_since(poll: Callable[[Node], Poll], shown: int) -> Callable[[Node], Poll]:
     """The same polls of a node that a list has shown at `shown` too."""
-    return lambda one: poll(one).since(shown)
+    return lambda member: poll(member).since(shown)

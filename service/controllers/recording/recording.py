@@ -56,10 +56,10 @@ def believe(unit: Unit, node: Node, sights: Sights, book: PriceBook, source: str
     unit.usage.lock([node.id])
     parts = []
     for number in numbers(node):
-        one = part(node, number)
+        member = part(node, number)
         if number in sights:
-            one = _believe_part(unit, one, number, sights[number], _Pen(book, source))
-        parts.append(one)
+            member = _believe_part(unit, member, number, sights[number], _Pen(book, source))
+        parts.append(member)
     now = max(poll.now for _, poll in sights.values())
     after = folded(node, parts, now)
     if node.up_since is None and after.up_since is not None:
@@ -77,15 +77,15 @@ class _Pen:
 
 def _believe_part(
     unit: Unit,
-    one: Node,
+    member: Node,
     number: int,
     seen: tuple[CloudNode, Poll],
     pen: _Pen,
 ) -> Node:
     sight, poll = seen
-    running = unit.usage.running(one.id, number)
-    belief = observe(one, sight, running, poll)
-    if belief.node.state != one.state:
+    running = unit.usage.running(member.id, number)
+    belief = observe(member, sight, running, poll)
+    if belief.node.state != member.state:
         unit.observations.add(
             Observation(
                 node_id=belief.node.id,
@@ -100,15 +100,15 @@ def _believe_part(
     if belief.usage is not None and belief.usage != running:
         usage = _with_slice(unit, belief.usage, number, is_new=running is None)
         write_usage(unit, usage, pen.book, poll.now)
-    if sight.state in LOST and belief.node.state != one.state:
-        _waive_earlier(unit, one, number, belief.usage, seen, pen.book)
+    if sight.state in LOST and belief.node.state != member.state:
+        _waive_earlier(unit, member, number, belief.usage, seen, pen.book)
     unit.events.add(*(of_slice(event, number) for event in belief.events))
     return belief.node
 
 
 def _waive_earlier(
     unit: Unit,
-    one: Node,
+    member: Node,
     number: int,
     last: Usage | None,
     seen: tuple[CloudNode, Poll],
@@ -118,7 +118,7 @@ def _waive_earlier(
     minute, a node may have been READY, in maintenance, and READY again. `last` is the interval that
     the preemption ended; None if the node was not READY then."""
     sight, poll = seen
-    own = [usage for usage in intervals_of_placement(unit, one, number) if usage.end is not None]
+    own = [usage for usage in intervals_of_placement(unit, member, number) if usage.end is not None]
     before = max((usage.end or 0 for usage in own), default=poll.previous)
     lost = (max(poll.previous, before), poll.now)
     if last is not None and last.end is not None and last.end_lo is not None:
@@ -140,8 +140,8 @@ def end_usage(unit: Unit, node: Node, poll: Callable[[Node], Poll], book: PriceB
     unit.usage.lock([node.id])
     parts = []
     for number in numbers(node):
-        one = part(node, number)
-        parts.append(_end_part(unit, one, number, poll(one), book))
+        member = part(node, number)
+        parts.append(_end_part(unit, member, number, poll(member), book))
     after = folded(node, parts, node.state_since)
     if node.up_since is None and after.up_since is not None:
         unit.placements.came_up(node.id, node.attempt, after.up_since)
@@ -153,27 +153,27 @@ def shorten(unit: Unit, node: Node, poll: Callable[[Node], Poll], book: PriceBoo
     ended the node just before we did."""
     unit.usage.lock([node.id])
     for number in numbers(node):
-        one = part(node, number)
-        seen = poll(one)
+        member = part(node, number)
+        seen = poll(member)
         own = intervals_of_placement(unit, node, number)
         last = max(own, key=lambda usage: usage.start, default=None)
         if last is None:
             continue
         if (after := shorten_to_record(last, seen.operations)) is not None:
             write_usage(unit, after, book, seen.now)
-            unit.events.add(of_slice(describe_shortened(one, last, after, seen.now), number))
+            unit.events.add(of_slice(describe_shortened(member, last, after, seen.now), number))
 
 
 def complete(unit: Unit, node: Node, poll: Callable[[Node], Poll], book: PriceBook) -> None:
     """Charge the usage of a closed node that was never observed but is in the cloud's record."""
     unit.usage.lock([node.id])
     for number in numbers(node):
-        one = part(node, number)
-        seen = poll(one)
+        member = part(node, number)
+        seen = poll(member)
         own = [usage for usage in unit.usage.of(node.id) if usage.slice == number]
-        for usage in find_unseen_usage(one, own, seen.operations):
+        for usage in find_unseen_usage(member, own, seen.operations):
             write_usage(unit, replace(usage, slice=number), book, seen.now)
-            unit.events.add(of_slice(describe_unseen_usage(one, usage, seen.now), number))
+            unit.events.add(of_slice(describe_unseen_usage(member, usage, seen.now), number))
 
 
 def lose(unit: Unit, node: Node, lost: Lost, book: PriceBook) -> Node:
@@ -181,32 +181,33 @@ def lose(unit: Unit, node: Node, lost: Lost, book: PriceBook) -> Node:
     unit.usage.lock([node.id])
     parts = []
     for number in numbers(node):
-        one = part(node, number)
+        member = part(node, number)
         if number in lost:
             state, poll = lost[number]
-            message = f"{state} in {one.zone}, was {one.state}: {one.cloud_id} is no longer there"
-            unit.events.add(Event(one.id, poll.now, "state", message))
-            one = _end_part(unit, one, number, poll, book).moved(state, poll.now)
-        parts.append(one)
+            change = f"{state} in {member.zone}, was {member.state}"
+            message = f"{change}: {member.cloud_id} is no longer there"
+            unit.events.add(Event(member.id, poll.now, "state", message))
+            member = _end_part(unit, member, number, poll, book).moved(state, poll.now)
+        parts.append(member)
     return folded(node, parts, max(poll.now for _, poll in lost.values()))
 
 
-def _end_part(unit: Unit, one: Node, number: int, poll: Poll, book: PriceBook) -> Node:
+def _end_part(unit: Unit, member: Node, number: int, poll: Poll, book: PriceBook) -> Node:
     """Close the usage of one slice, or of a node without slices."""
-    running = unit.usage.running(one.id, number)
-    usage = usage_of_gone(one, running, poll)
+    running = unit.usage.running(member.id, number)
+    usage = usage_of_gone(member, running, poll)
     if usage is None:
-        usage = find_return(one, unit.usage.last_end(one.id, number), poll)
+        usage = find_return(member, unit.usage.last_end(member.id, number), poll)
     if usage is None:
-        return one
+        return member
     usage = _with_slice(unit, usage, number, is_new=running is None)
     if running is None and usage.start == usage.end:
-        return one  # this usage is recorded already
+        return member  # this usage is recorded already
     write_usage(unit, usage, book, poll.now)
-    if one.up_since is not None or usage.start_evidence is Evidence.UNSEEN:
-        return one
-    first = usage.start if one.ready_at is None else one.ready_at
-    return replace(one, up_since=usage.start, ready_at=first)
+    if member.up_since is not None or usage.start_evidence is Evidence.UNSEEN:
+        return member
+    first = usage.start if member.ready_at is None else member.ready_at
+    return replace(member, up_since=usage.start, ready_at=first)
 
 
 def end_placement(
