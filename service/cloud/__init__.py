@@ -1,1 +1,1 @@
-"""The cloud, in our words."""
+"""The ports to the cloud, and their implementations."""

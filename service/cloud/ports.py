@@ -1,7 +1,7 @@
-"""The cloud as the rest of the house sees it: Protocols whose docstrings are the contract.
+"""The ports to the cloud: Protocols whose docstrings are the contract.
 
-Every method may raise the errors of `service.domain.errors.CloudError`, and nothing else of the
-cloud's: `CloudUnavailable` whenever the outcome is not known. No method blocks on a long-running
+Every method may raise the errors of `service.domain.errors.CloudError`, and no other error of the
+cloud: `CloudUnavailable` whenever the outcome is unknown. No method waits for a long-running
 operation.
 """
 
@@ -44,10 +44,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """One node in an inventory: a digest of all that was shown, and how to read it.
+    """One node in an inventory: a digest of its message, and a function that decodes the message.
 
-    Two sightings with the same digest show the same; decoding is left until something differs,
-    because a fleet of ten thousand that does not change must cost next to nothing.
+    Two sightings with the same digest are equal. A sighting is decoded only after a change, because
+    an unchanged fleet of ten thousand nodes must cost next to nothing.
     """
 
     digest: bytes
@@ -56,10 +56,10 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Every node of a project at one look, and the zones it says nothing about.
+    """All nodes of a project at one look, and the unreachable zones.
 
-    `digest` is over all that was shown: two looks with the same one show the same. `sightings`
-    reads the nodes out, by full name; a caller for whom nothing has changed need not.
+    `digest` covers the whole list: two lists with the same digest are equal. `sightings` returns
+    the nodes by full name; a caller need not call it if the digest is unchanged.
     """
 
     project: str
@@ -69,18 +69,18 @@ class Inventory:
     pages: int
 
     def knows(self, zone: str) -> bool:
-        """Whether absence from this inventory says anything about that zone."""
+        """Whether a node absent from this inventory is absent from the zone."""
         return zone not in self.unreachable
 
 
 EVERYWHERE = "-"
-"""In place of a zone, as in Google's names."""
+"""All zones, as in Google's resource names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Every queued resource of a project at one look, by full name, and the zones it says nothing
-    about. `digest` and `entries` are to it what `digest` and `sightings` are to an inventory."""
+    """All queued resources of a project at one look, and the unreachable zones. `digest` and
+    `entries` correspond to `digest` and `sightings` of an inventory."""
 
     project: str
     digest: bytes
@@ -89,18 +89,18 @@ class Queue:
     pages: int
 
     def knows(self, zone: str) -> bool:
-        """Whether absence from this list says anything about that zone."""
+        """Whether a queued resource absent from this list is absent from the zone."""
         return not self.unreachable & {zone, EVERYWHERE}
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is sent to create one node: the spec, where, under which name, with which labels.
+    """The order for one node: its spec, place, name and labels.
 
-    With `spec.queued` it is a queued resource of that name, for a node of the same name, or for
-    slices that have the name with -0, -1 and so on behind it; Google itself gives it up when it
-    was not granted by `valid_until` (a whole UTC second). `task` is what its supervisors are to do
-    first; empty for nothing.
+    With `spec.queued` the order is for a queued resource of that name, for a node of the same name,
+    or for slices with the suffixes -0, -1 and so on. Google itself ends the request if it was not
+    granted by `valid_until` (a whole UTC second). `task` is the first task of the supervisors;
+    empty for none.
     """
 
     place: Place
@@ -111,74 +111,75 @@ class Order:
 
 
 class TpuCloud(Protocol):
-    """The Cloud TPU API in our words."""
+    """The Cloud TPU API, with our types."""
 
     def inventory(self, project: str) -> Inventory:
-        """All nodes of a project over all zones. One page that fails fails the whole."""
+        """List all nodes of a project in all zones. A failed page fails the whole list."""
         ...
 
     def get(self, place: Place) -> CloudNode:
-        """One node, now. Raises CloudNotFound when the cloud says that it does not exist."""
+        """Read one node. Raises CloudNotFound if the node does not exist."""
         ...
 
     def metadata(self, place: Place) -> Mapping[str, str]:
-        """The metadata of one node, read now. Raises CloudNotFound when there is no such node.
+        """Read the metadata of one node. Raises CloudNotFound if the node does not exist.
 
-        The cloud keeps no version of it: whoever replaces the map may drop what another has just
-        written, so a writer reads it back afterwards.
+        The metadata has no version: a write may drop what another writer has just written, so a
+        writer reads the metadata back afterwards.
         """
         ...
 
     def create(self, order: Order) -> Operation:
-        """Ask for a node. Raises AlreadyExists when the name is taken, by us or by a stranger.
+        """Create a node. Raises AlreadyExists if the name is taken, by us or by a stranger.
 
-        Never retried inside: after CloudUnavailable the node may or may not come to be.
+        The call is never retried inside: after CloudUnavailable the node may or may not appear.
         """
         ...
 
     def delete(self, place: Place) -> Operation:
-        """Ask for the end of a node. Raises CloudNotFound when there is nothing to delete."""
+        """Delete a node. Raises CloudNotFound if the node does not exist."""
         ...
 
     def queue(self, project: str) -> Queue:
-        """All queued resources of a project over all zones. One page that fails fails the whole."""
+        """List all queued resources of a project in all zones. A failed page fails the whole
+        list."""
         ...
 
     def queued(self, place: Place) -> QueuedResource:
-        """One queued resource, now. Raises CloudNotFound when the cloud says there is none."""
+        """Read one queued resource. Raises CloudNotFound if it does not exist."""
         ...
 
     def queue_model(self, place: Place) -> str:
-        """How the nodes of a queued resource that names no tier are bought: on demand or by
-        flex-start; empty where the cloud does not say. Raises CloudNotFound."""
+        """Read the provisioning model of a queued resource that names no tier: on demand or
+        flex-start; empty if the cloud does not say. Raises CloudNotFound."""
         ...
 
     def dequeue(self, place: Place, *, force: bool) -> Operation:
-        """Ask for the end of a queued resource, with `force` of its nodes first.
+        """Delete a queued resource; with `force` its nodes are deleted first.
 
-        It may be accepted and fail later, inside its operation: in PROVISIONING it does. Raises
-        CloudNotFound when there is nothing to delete.
+        An accepted deletion may fail later, inside its operation, as it does in PROVISIONING.
+        Raises CloudNotFound if the queued resource does not exist.
         """
         ...
 
     def reimage(self, place: Place, runtime_version: str) -> Operation:
-        """Ask for a legacy TPU Node to be made anew with another software version."""
+        """Reimage a legacy TPU Node with another software version."""
         ...
 
     def start(self, place: Place) -> Operation:
-        """Ask for a stopped node to run again."""
+        """Start a stopped node."""
         ...
 
     def stop(self, place: Place) -> Operation:
-        """Ask for a single-host on-demand node to stop."""
+        """Stop a single-host on-demand node."""
         ...
 
     def operation(self, name: str) -> Operation:
-        """One operation, now. Raises CloudNotFound when the cloud no longer knows it."""
+        """Read one operation. Raises CloudNotFound if the cloud no longer knows it."""
         ...
 
     def operations(self, project: str, zone: str) -> Sequence[Operation]:
-        """What the cloud still remembers of the operations in a zone, in no particular order."""
+        """List the remembered operations of a zone, in no particular order."""
         ...
 
     def update_metadata(self, place: Place, metadata: Mapping[str, str]) -> Operation:
@@ -186,73 +187,74 @@ class TpuCloud(Protocol):
         ...
 
     def guest_attributes(self, place: Place, namespace: str) -> Sequence[Mapping[str, str]]:
-        """What each worker, in order, has written under `namespace`; empty where nothing was."""
+        """Read the guest attributes of each worker, in order, under `namespace`; empty if no worker
+        has written any."""
         ...
 
     def runtime_versions(
         self, project: str, zone: str, architecture: Architecture = Architecture.VM
     ) -> Sequence[str]:
-        """The runtime versions that the zone offers for nodes of that architecture."""
+        """List the runtime versions that the zone offers for nodes of that architecture."""
         ...
 
     def accelerator_types(
         self, project: str, zone: str, architecture: Architecture = Architecture.VM
     ) -> Sequence[str]:
-        """The accelerator types that the zone offers as nodes of that architecture."""
+        """List the accelerator types that the zone offers for nodes of that architecture."""
         ...
 
 
 class PriceFeed(Protocol):
-    """The public price list of the cloud. It says what things cost, not what is to be had."""
+    """The public price list of the cloud. It has prices, not availability."""
 
     def skus(self) -> Sequence[SkuFacts]:
-        """Every SKU that is about TPUs, each with the price in force now and since when, and with
-        all that looks like one: `service.domain.pricing.skus.read` tells them apart.
+        """List all SKUs about TPUs, and SKUs that look like them, each with its current price and
+        the start of that price. `service.domain.pricing.skus.read` tells them apart.
 
-        One page that fails fails the whole. It may take minutes, so nobody holds a transaction.
+        A failed page fails the whole list. The call may take minutes: hold no transaction.
         """
         ...
 
 
 class OperationHistory(Protocol):
-    """What the cloud has written down of its own doings, for all who come late."""
+    """The cloud's log of its own operations."""
 
     def terminations(self, project: str, since: int, until: int) -> Sequence[Termination]:
-        """Every node of a project that the cloud itself took away in [since, until), as far as is
-        written down by now: entries come late, and some come twice.
+        """List the nodes of a project that the cloud itself terminated in [since, until), as far as
+        they are logged by now: entries come late, and some come twice.
 
-        One page that fails fails the whole.
+        A failed page fails the whole list.
         """
         ...
 
 
 class WorkerLogs(Protocol):
-    """What the containers of jobs print, as the cloud keeps it."""
+    """The output of job containers, as the cloud stores it."""
 
     def read(self, project: str, job: str, since: LogCursor, limit: int) -> LogPage:
-        """The next lines of a job from a cursor on, at most `limit`, by time.
+        """Read the next lines of a job after a cursor, at most `limit`, by time.
 
-        `page.cursor` leads on. Every line is delivered once, also a line that arrives some seconds
-        late. Raises RateLimited with `retry_after` when the log may not be read now: the budget of
-        reads is shared with the audit log.
+        `page.cursor` continues the read. Every line is delivered once, even a line that arrives
+        some seconds late. Raises RateLimited with `retry_after` if the log may not be read now: the
+        read budget is shared with the audit log.
         """
         ...
 
     def last(self, project: str, job: str, since: int, limit: int) -> Sequence[LogLine]:
-        """The newest lines of a job from a UTC second on, at most `limit`, by time.
+        """Read the newest lines of a job since a UTC second, at most `limit`, by time.
 
-        One call that is not tried again and ends within seconds: a page waits for it. Raises
+        The call is not retried and ends within seconds, because a page waits for it. Raises
         RateLimited as `read` does, and CloudError.
         """
         ...
 
 
 class Sample(NamedTuple):
-    """One value of one worker over [start, end), whole UTC seconds: in percent, bytes a second,
-    chips, or seconds since the last activity, the most of all its chips or cores.
+    """One value of one worker over [start, end), whole UTC seconds. The value is in percent, bytes
+    a second, chips, or seconds since the last activity: the maximum over its chips or cores.
 
-    Some metrics name the worker by Google's id of the node and its number there, others by the id
-    of its instance; the names that a metric does not have are empty.
+    Some metrics identify the worker by Google's id of the node and the worker number, others by the
+    instance id; the fields that a metric lacks are empty.
     """
 
     node_uid: str
@@ -264,13 +266,13 @@ class Sample(NamedTuple):
 
 
 class Telemetry(Protocol):
-    """What the cloud measures of the workers of a project."""
+    """The cloud's metrics of the workers of a project."""
 
     def samples(self, project: str, kind: Kind, since: int, until: int) -> Sequence[Sample]:
-        """Everything that is known by now of one signal in (since, until], minute by minute; points
-        come up to some minutes late, in any order. Empty where there is no such metric.
+        """Read the points of one signal in (since, until] that are known by now, minute by minute.
+        Points come up to some minutes late, in any order. Empty if there is no such metric.
 
-        Raises CloudError when any page fails. The call may take a minute: hold no transaction.
+        Raises CloudError if any page fails. The call may take a minute: hold no transaction.
         """
         ...
 
@@ -279,10 +281,10 @@ class Registry(Protocol):
     """The registries that container images are pulled from."""
 
     def resolve(self, image: str, architecture: str) -> ImageFacts:
-        """The digest and the platforms of an image for nodes of `amd64` or `arm64`, within 10 s.
+        """Read the digest and the platforms of an image for `amd64` or `arm64` nodes, within 10 s.
 
-        Raises Rejected for what is no name of an image, ImageNotFound, ImageDenied and
-        NoSuchPlatform; CloudUnavailable when the registry gives the service no usable answer, which
-        says nothing about the nodes: they may reach it.
+        Raises Rejected for a malformed image name, ImageNotFound, ImageDenied and NoSuchPlatform.
+        Raises CloudUnavailable if the registry gives the service no usable answer; the nodes may
+        still reach it.
         """
         ...

@@ -1,4 +1,4 @@
-"""How fast the cloud may be asked, per project: what is too fast is refused, and never waits."""
+"""Client-side rate limits per project: a call above the limit is refused, and never waits."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from service.domain.errors import RateLimited
 MINUTE = 60.0
 
 Seconds = Callable[[], float]
-"""Answers seconds on a clock that never goes back; where it starts does not matter."""
+"""Returns seconds of a monotonic clock; its start does not matter."""
 
 
 class Pace:
-    """Lets `per_minute` creates through per project, and at most `burst` of them at once.
+    """Allows `per_minute` creates per project, and at most `burst` of them at once.
 
-    Google's own limit was seen at 91 creates per minute and project; a large fleet lives well with
-    60. Staying below it ourselves keeps the refusals from costing a placement its turn.
+    Google's own limit was observed at 91 creates per minute and project; 60 are enough for a large
+    fleet. Below Google's limit no placement loses its turn to a refusal.
     """
 
     def __init__(self, clock: Seconds, per_minute: int = 60, burst: int = 10) -> None:
@@ -32,49 +32,45 @@ class Pace:
         self._last_turn: dict[str, float] = {}
 
     def take(self, project: str) -> None:
-        """Count one create; RateLimited, with `retry_after` in seconds, when none may be sent now.
+        """Count one create. Raises RateLimited, with `retry_after` in seconds, if none may be sent
+        now.
 
-        It never blocks: a controller that slept here would hold up every other node. Whoever is
-        refused gets a turn of its own, so that five hundred do not all come back for the next one.
+        The call never blocks: a controller that slept here would delay every other node. Each
+        refused caller gets a turn of its own, so that five hundred do not retry at the same time.
         """
         with self._lock:
-            tokens, now = self._refilled(project)
-            if tokens < 1:
-                raise RateLimited(
-                    f"no more creates in {project} for now: they are spread out to stay below"
-                    " Google's limit per minute",
-                    retry_after=math.ceil(self._turn(project, tokens, now) - now),
-                )
-            self._left[project] = (tokens - 1, now)
-
-    def _turn(self, project: str, tokens: float, now: float) -> float:
-        """When the next one that is refused may come: after all that were refused before it."""
-        soonest = now + (1 - tokens) / self._per_second
-        last = self._last_turn.get(project, 0.0)
-        turn = max(soonest, last + 1 / self._per_second) if last > now else soonest
-        self._last_turn[project] = turn
-        return turn
-
-    def _refilled(self, project: str) -> tuple[float, float]:
-        now = self._clock()
-        tokens, before = self._left.get(project, (float(self._burst), now))
-        return min(self._burst, tokens + (now - before) * self._per_second), now
+            now = self._clock()
+            tokens, before = self._left.get(project, (float(self._burst), now))
+            tokens = min(self._burst, tokens + (now - before) * self._per_second)
+            if tokens >= 1:
+                self._left[project] = (tokens - 1, now)
+                return
+            # The turn comes after the turns of all callers that were refused before.
+            soonest = now + (1 - tokens) / self._per_second
+            last = self._last_turn.get(project, 0.0)
+            turn = max(soonest, last + 1 / self._per_second) if last > now else soonest
+            self._last_turn[project] = turn
+            raise RateLimited(
+                f"no more creates in {project} for now: they are spread out to stay below"
+                " Google's limit per minute",
+                retry_after=math.ceil(turn - now),
+            )
 
 
 class LogReader(StrEnum):
-    """Who reads from Cloud Logging."""
+    """The readers of Cloud Logging."""
 
     AUDIT = "audit"
-    """The audit log, by which usage is charged."""
+    """The audit log, on which charges are based."""
     JOBS = "jobs"
     """The output of jobs, for people."""
 
 
 class ReadPace:
-    """Lets `per_minute` calls of entries.list through in any minute per project.
+    """Allows `per_minute` calls of entries.list per project in any minute.
 
     Cloud Logging allows 60 a minute and project, shared with every other reader
-    (docs.cloud.google.com/logging/quotas). `kept` of ours are for the audit log alone.
+    (docs.cloud.google.com/logging/quotas). `kept` of our calls are reserved for the audit log.
     """
 
     def __init__(self, clock: Seconds, per_minute: int = 40, kept: int = 10) -> None:
@@ -85,7 +81,8 @@ class ReadPace:
         self._calls: dict[str, deque[tuple[float, LogReader]]] = {}
 
     def take(self, project: str, reader: LogReader) -> None:
-        """Count one call; RateLimited, with `retry_after` in seconds, when none may be sent now."""
+        """Count one call. Raises RateLimited, with `retry_after` in seconds, if none may be sent
+        now."""
         with self._lock:
             now = self._clock()
             calls = self._calls.setdefault(project, deque())
@@ -101,7 +98,7 @@ class ReadPace:
             calls.append((now, reader))
 
     def _free_at(self, calls: deque[tuple[float, LogReader]], reader: LogReader) -> float | None:
-        """When a call of that reader may be sent; None for now."""
+        """Earliest time for a call of that reader; None if it may be sent now."""
         own = [at for at, who in calls if who is reader]
         spent = [
             (every[0] if every else 0.0)
@@ -115,11 +112,11 @@ class ReadPace:
 
 
 class ReportPace:
-    """Lets `most` reads of the guest attributes of one machine through in any minute.
+    """Allows `most` reads of the guest attributes of one machine in any minute.
 
-    Google answers ten queries a minute for each machine, reading and writing together
-    (reference/jobs.md J2); its supervisor takes fewer than five of them. Memory of a process: after
-    a change of daemons one minute may see more.
+    Google answers ten queries a minute for each machine, reads and writes together
+    (reference/jobs.md J2); its supervisor needs fewer than five of them. The counts are kept in the
+    process: in the minute after a takeover there may be more reads.
     """
 
     def __init__(self, clock: Seconds, most: int = 4) -> None:
@@ -129,11 +126,11 @@ class ReportPace:
         self._reads: dict[str, deque[float]] = {}
 
     def take(self, path: str) -> None:
-        """Count one read of the node with that resource name; RateLimited, with `retry_after` in
-        seconds, when none may be sent now."""
+        """Count one read of the node with that resource name. Raises RateLimited, with
+        `retry_after` in seconds, if none may be sent now."""
         with self._lock:
             now = self._clock()
-            self._forget(now)
+            self._drop_expired(now)
             reads = self._reads.setdefault(path, deque())
             if len(reads) >= self._most:
                 raise RateLimited(
@@ -143,13 +140,13 @@ class ReportPace:
             reads.append(now)
 
     def __len__(self) -> int:
-        """How many machines were read within the last minute."""
+        """Number of machines that were read within the last minute."""
         with self._lock:
-            self._forget(self._clock())
+            self._drop_expired(self._clock())
             return len(self._reads)
 
-    def _forget(self, now: float) -> None:
-        """Drop what is over, and machines that nobody reads any more."""
+    def _drop_expired(self, now: float) -> None:
+        """Drop reads older than a minute, and machines without reads."""
         for path, reads in list(self._reads.items()):
             while reads and reads[0] <= now - MINUTE:
                 reads.popleft()

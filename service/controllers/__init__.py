@@ -1,1 +1,1 @@
-"""Level-triggered loops that bring what the cloud shows to what was asked."""
+"""Level-triggered loops that bring the cloud to the requested state."""

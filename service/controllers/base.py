@@ -1,4 +1,4 @@
-"""What every controller is: one tick over a project, safe to run twice, late, or never."""
+"""The Protocol of a controller: one tick over a project, safe to run twice, late, or never."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from service.domain.lease import Lease
 
 
 class Controller(Protocol):
-    """Compares what is asked with what is seen, and takes one step for whatever differs."""
+    """Compares requested with observed state, and takes one step for each difference."""
 
     name: str
 
     def tick(self, lease: Lease) -> None:
-        """One run over the lease's project. Every write in it fails once the lease is lost."""
+        """Run once over the lease's project. Every write fails once the lease is lost."""
         ...

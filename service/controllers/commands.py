@@ -1,4 +1,4 @@
-"""The one way to tell the cloud to change something: only while the lease is held."""
+"""Permission to change something in the cloud: only while the lease is held."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from service.store.unit import Units
 
 
 def commanded(cloud: TpuCloud, units: Units, lease: Lease) -> TpuCloud:
-    """The cloud, for one command that is given now. Raises LeaseLost where another daemon holds the
-    lease: that one looks for itself and decides what to do.
+    """Return the cloud for one command that follows at once. Raises LeaseLost if another daemon
+    holds the lease: that daemon decides by itself.
 
-    Between this look and the command the lease may still be lost. So what is commanded is written
-    down before, or is of a kind that does no harm when it comes late.
+    The lease may still be lost between this check and the command. So a command is either recorded
+    before it is sent, or harmless when it arrives late.
     """
     with units.reading() as unit:
         if not unit.leases.is_held(lease):

@@ -1,8 +1,9 @@
-"""Posts to the ledger what every closed hour should say and does not yet."""
+"""Posts to the ledger what is missing for every closed hour."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import structlog
 
@@ -18,12 +19,12 @@ from service.store.unit import Unit, Units
 BATCH = 200
 
 ASIDE_SECONDS = 900
-"""An interval that cannot be posted is tried again so much later."""
+"""Seconds until an interval that cannot be posted is tried again."""
 
 log = structlog.get_logger()
 
 Poster = Callable[[Unit, Usage, PriceBook, int], object]
-"""Posts what is missing of an interval, as of an instant."""
+"""Posts what is missing for an interval, as of an instant."""
 
 
 class MeteringController:
@@ -37,55 +38,48 @@ class MeteringController:
         self._clock = clock
 
     def tick(self, lease: Lease) -> None:
-        """Post in batches until nothing is left to post. What cannot be posted is set aside, so
-        each batch holds others."""
-        while self._post_some(lease) == BATCH:
-            pass
-        self._post_unused(lease)
+        """Post usage in batches until nothing is left, then the unused part of reservations.
 
-    def _post_some(self, lease: Lease) -> int:
-        """Post of the nodes that are next; answers how many were."""
+        An interval that cannot be posted is set aside, so each batch holds other intervals.
+        """
+        while self._post_batch(lease) == BATCH:
+            pass
+        now = self._clock()
+        with self._units.reading() as unit:
+            purchases = unit.usage.purchases_to_post(lease.project, floor_to(now, HOUR))
+        for purchase in purchases:
+            self._post_alone(post_unused, purchase, lease, now)
+
+    def _post_batch(self, lease: Lease) -> int:
+        """Post the next intervals in one transaction; returns their number."""
         now = self._clock()
         due: Sequence[Usage] = ()
         try:
             with self._units(lease) as unit:
                 due = unit.usage.to_post(lease.project, now, BATCH)
-                book = self._prices.book(unit)  # a price that comes later waits for what is locked
+                book = self._prices.book(unit)  # a later price waits for the locked usage
                 for usage in due:
                     post(unit, usage, book, now)
         except StewardError:
-            raise  # nothing else would fare better
+            raise  # every other interval would fail too
         except Exception:
             log.exception("metering.batch_failed", project=lease.project)
             for usage in due:
-                self._apart(post, usage, lease, now)
+                self._post_alone(post, usage, lease, now)
         return len(due)
 
-    def _post_unused(self, lease: Lease) -> None:
-        """Of reservations, once what ran in them is posted."""
-        now = self._clock()
-        with self._units.reading() as unit:
-            due = unit.usage.purchases_to_post(lease.project, floor_to(now, HOUR))
-        for bought in due:
-            self._apart(post_unused, bought, lease, now)
-
-    def _apart(self, poster: Poster, usage: Usage, lease: Lease, now: int) -> None:
-        """Post one interval in a transaction of its own. It is read again, as an interval that was
-        posted before it may have changed it."""
+    def _post_alone(self, poster: Poster, usage: Usage, lease: Lease, now: int) -> None:
+        """Post one interval in a transaction of its own. The interval is read again, because
+        posting another interval may have changed it."""
         try:
             with self._units(lease) as unit:
                 poster(unit, unit.usage.get(usage.id), self._prices.book(unit), now)
         except StaleVersion as error:
             log.info("metering.overtaken", usage_id=usage.id, reason=str(error))
         except StewardError:
-            raise  # nothing else would fare better
-        except Exception:  # one that is poisoned must not keep the others from their turn
+            raise  # every other interval would fail too
+        except Exception:  # one poisoned interval must not starve the others
             log.exception("metering.failed", usage_id=usage.id, of=usage.node_id)
-            self._set_aside(usage, lease, now)
-
-    def _set_aside(self, usage: Usage, lease: Lease, now: int) -> None:
-        try:
-            with self._units(lease) as unit:
+            # If another writer was first, the next tick reads the interval again.
+            with suppress(StaleVersion), self._units(lease) as unit:
                 unit.usage.set_aside(unit.usage.get(usage.id), now + ASIDE_SECONDS)
-        except StaleVersion:
-            """Another writer was first; the next tick tries the interval as it is then."""

@@ -1,4 +1,4 @@
-"""Brings the price book to what the cloud's price list says; it only ever adds to it."""
+"""Adds to the price book what the cloud's price list says; nothing is ever removed."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from service.domain.money import usd
 from service.domain.pricing.feed import Change, changes
 from service.domain.pricing.skus import SkusRead, read
 from service.store.pricebook import PriceShelf
-from service.store.unit import Unit, Units
+from service.store.unit import Units
 
 log = structlog.get_logger()
 
 MAX_TOLD = 50
-"""So many SKUs that are not understood are named one by one; all are counted."""
+"""Most SKUs that are logged one by one when they are not understood; all are counted."""
 
 
 class PricesController:
-    """Prices are of no project: whichever lease comes first reads the list for all of them.
+    """Prices belong to no project: the first tick under any lease reads the list for all projects.
 
-    Read twice, by this daemon or by two, it adds nothing the second time.
+    A second read, by this daemon or another, adds nothing.
     """
 
     name = "prices"
@@ -41,36 +41,31 @@ class PricesController:
         self._read_at: int | None = None
 
     def tick(self, lease: Lease) -> None:
-        """Read the list if that was not done for `every` seconds. What fails is due at once."""
+        """Read the list if the last read was `every` seconds ago. A failed read is due at once."""
         began = self._clock()
         if self._read_at is not None and began < self._read_at + self._every:
             return
         reading = read(self._feed.skus())
         with self._units(lease) as unit:
-            unit.prices.take_turns()  # with those who enter prices by hand
+            unit.prices.take_turns()  # with people who enter prices by hand
             found = changes(self._prices.book(unit), reading.quotes, self._clock())
-            _write(unit, found)
+            since: dict[str, int] = {}  # usage of a generation from here on is posted again
+            for change in found:
+                price = change.price
+                unit.prices.add_from_feed(price)
+                since[price.generation] = min(
+                    price.effective_from, since.get(price.generation, price.effective_from)
+                )
+            unit.usage.reconsider(since)
         self._read_at = began
-        _tell(reading, found)
+        _log_changes(reading, found)
 
 
-def _write(unit: Unit, found: Sequence[Change]) -> None:
-    """Add what is new, and have what ran since then posted at the new prices."""
-    since: dict[str, int] = {}
-    for change in found:
-        price = change.price
-        unit.prices.add_from_feed(price)
-        since[price.generation] = min(
-            price.effective_from, since.get(price.generation, price.effective_from)
-        )
-    unit.usage.reconsider(since)
-
-
-def _tell(reading: SkusRead, found: Sequence[Change]) -> None:
+def _log_changes(reading: SkusRead, found: Sequence[Change]) -> None:
     for change in found:
         price, before = change.price, change.before
         if before is None:
-            continue  # that a gap was filled is told by their number: at first there are many
+            continue  # new prices are only counted: the first read has many
         log.info(
             "price.changed",
             generation=price.generation,
@@ -83,16 +78,16 @@ def _tell(reading: SkusRead, found: Sequence[Change]) -> None:
             source=price.source,
             replaces_manual=before.is_manual,
         )
-    for one in reading.refused[:MAX_TOLD]:
+    for sku in reading.refused[:MAX_TOLD]:
         log.warning(
-            "price.not_understood", sku=one.sku_id, description=one.description, reason=one.reason
+            "price.not_understood", sku=sku.sku_id, description=sku.description, reason=sku.reason
         )
-    tell = log.info if reading.quotes else log.warning
-    tell(
+    write = log.info if reading.quotes else log.warning
+    write(
         "prices.read",
         understood=len(reading.quotes),
         changed=sum(change.before is not None for change in found),
         new=sum(change.before is None for change in found),
-        sold_in_other_ways=dict(Counter(one.reason for one in reading.look_alikes)),
+        sold_in_other_ways=dict(Counter(sku.reason for sku in reading.look_alikes)),
         not_understood=len(reading.refused),
     )

@@ -1,4 +1,4 @@
-"""Works on several things of one turn at once."""
+"""Works on several items of one turn at once."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ Item = TypeVar("Item")
 
 
 def work_on(items: Iterable[Item], work: Callable[[Item], object], workers: int) -> None:
-    """Do the work for each item, on so many threads, in the order of the items. Raises the first
-    error once all threads are back; after one, no other item is begun.
+    """Do the work for each item on `workers` threads, in the order of the items. Raises the first
+    error once all threads have ended; no item is begun after an error.
 
-    The threads end with the process: one whose call is not answered does not keep it.
+    The threads are daemon threads: a call without an answer does not keep the process alive.
     """
     line = _Line(items, work)
     if workers == 1:
         line.run()
     else:
         threads = [threading.Thread(target=line.run, daemon=True) for _ in range(workers)]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     if line.errors:
         raise line.errors[0]
 
 
 class _Line(Generic[Item]):
-    """The items that are left to do, and the errors so far."""
+    """The items that are left, and the errors so far."""
 
     def __init__(self, items: Iterable[Item], work: Callable[[Item], object]) -> None:
         self._items = iter(items)
@@ -39,26 +39,22 @@ class _Line(Generic[Item]):
         self.errors: list[BaseException] = []
 
     def run(self) -> None:
-        """Work on one item after the other until there is none, or an error."""
+        """Work on one item after the other until none is left or one fails."""
         try:
-            for item in self._taken():
-                self._work(item)
-        except BaseException as error:  # noqa: BLE001 - it is raised where the work was asked for
+            while True:
+                with self._lock:
+                    found = [] if self.errors else list(islice(self._items, 1))
+                if not found:
+                    return
+                self._work(found[0])
+        except BaseException as error:  # noqa: BLE001 - `work_on` raises it in its own thread
             self.errors.append(error)
-
-    def _taken(self) -> Iterator[Item]:
-        while True:
-            with self._lock:
-                found = [] if self.errors else list(islice(self._items, 1))
-            if not found:
-                return
-            yield from found
 
 
 def for_so_long(
     items: Iterable[Item], seconds: float, monotonic: Callable[[], float]
 ) -> Iterator[Item]:
-    """The items, until the time is over."""
+    """Yield the items until `seconds` have passed."""
     end = monotonic() + seconds
     for item in items:
         if monotonic() >= end:

@@ -1,1 +1,1 @@
-"""The daemon: it holds the leases, and gives controllers their turns."""
+"""The daemon: holds the leases, and runs the controllers."""

@@ -1,4 +1,4 @@
-"""Threads that take turns. A turn is one tick of one controller for one project."""
+"""Threads that run turns. A turn is one tick of one controller for one project."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from service.controllers.base import Controller
 from service.domain.lease import Lease
 
 SIZE = 12
-"""Turns that may be under way at once, the slow ones not counted."""
+"""Turns that may run at the same time, slow turns not counted."""
 PATIENCE_SECONDS = 2.0
-"""A turn that takes longer is slow: something that it asks does not answer. Another thread takes
-its place, so a project that hangs does not hold up the others. Each pair of a controller and a
-project has one turn at most, so there are never more threads than pairs."""
+"""Seconds after which a turn is slow: its cloud or database does not answer. Another thread takes
+its place, so a project that hangs does not delay the others. Each pair of a controller and a
+project has at most one turn, so there are never more threads than pairs."""
 SPARE_SECONDS = 30.0
-"""So long a thread without work stays for more."""
+"""Seconds that a thread without work waits for more."""
 FIRST = "lifecycle"
-"""The controller whose turns go before all others that wait: it deletes what has to go."""
+"""The controller whose turns go before all other waiting turns, because it deletes nodes."""
 
 
 Act = Callable[[Controller, Lease], None]
-"""Takes a turn."""
+"""Runs a turn."""
 
 
 class TakesTurns(Protocol):
-    """Have turns taken, as `WorkerPool` does."""
+    """Runs turns, as `WorkerPool` does."""
 
     def offer(self, controller: Controller, lease: Lease) -> bool: ...
 
@@ -44,7 +44,7 @@ class TakesTurns(Protocol):
 
 @dataclass(frozen=True, slots=True, order=True)
 class CrewTurn:
-    """What waits: ordered by rank, then by when it was offered."""
+    """A waiting turn: ordered by rank, then by the order of the offers."""
 
     rank: int
     number: int
@@ -53,12 +53,12 @@ class CrewTurn:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Of those with the same key, one waits or is under way at most."""
+        """Key of the turn: at most one turn with the same key waits or runs."""
         return self.lease.project, self.controller.name
 
 
 class WorkerPool:
-    """Has turns taken by threads that end with the process, whatever they wait for then."""
+    """Runs turns on daemon threads, which never keep the process alive."""
 
     def __init__(
         self,
@@ -80,8 +80,8 @@ class WorkerPool:
         self._is_over = False
 
     def offer(self, controller: Controller, lease: Lease) -> bool:
-        """Have the turn taken as soon as a thread is free. False where such a turn waits already,
-        or is under way: the next one is offered at its next period."""
+        """Run the turn as soon as a thread is free. Returns False if such a turn already waits or
+        runs: the next turn is offered in the next period."""
         with self._changed:
             rank = 0 if controller.name == FIRST else 1
             turn = CrewTurn(rank, self._number, controller, lease)
@@ -90,16 +90,16 @@ class WorkerPool:
             self._number += 1
             self._keys.add(turn.key)
             heappush(self._waiting, turn)
-            self._hire()
+            self._hire_thread()
             return True
 
     def look(self) -> None:
-        """Put others in the place of those that have become slow."""
+        """Replace the threads whose turns have become slow."""
         with self._changed:
-            self._hire()
+            self._hire_thread()
 
     def stop(self) -> None:
-        """Begin no turn any more."""
+        """Begin no more turns."""
         with self._changed:
             self._is_over = True
             self._waiting.clear()
@@ -107,21 +107,21 @@ class WorkerPool:
             self._changed.notify_all()
 
     def wait(self, seconds: float) -> list[tuple[str, str]]:
-        """Wait for the turns under way, at most so long; answers (project, controller) of those
-        that are not over."""
+        """Wait at most `seconds` for the running turns; returns (project, controller) of the turns
+        that still run."""
         with self._changed:
             self._changed.wait_for(lambda: not self._began, seconds)
             return sorted(self._began)
 
     def within(self, seconds: float, work: Callable[[], None]) -> None:
-        """Have something done on a thread of its own, and wait for it for so long at most."""
+        """Run the work on a thread of its own, and wait at most `seconds` for its end."""
         working = threading.Thread(target=work, daemon=True)
         working.start()
         working.join(seconds)
 
     @property
     def slow(self) -> list[tuple[str, str]]:
-        """(project, controller) of the turns that have become slow."""
+        """The slow turns, as (project, controller)."""
         with self._changed:
             now = self._monotonic()
             return sorted(key for key, began in self._began.items() if now - began > self._patience)
@@ -131,41 +131,38 @@ class WorkerPool:
         quick = sum(now - began <= self._patience for began in self._began.values())
         return quick < self._size
 
-    def _hire(self) -> None:
-        """Wake a thread that is free, or start one, where a turn waits and there is room."""
+    def _hire_thread(self) -> None:
+        """Wake a free thread, or start one, if a turn waits and there is room."""
         if not self._waiting or not self._has_room():
             return
         free = self._threads - len(self._began)
         if free < len(self._waiting) and free < self._size:
             self._threads += 1
-            threading.Thread(target=self._work, name="crew", daemon=True).start()
+            threading.Thread(target=self._run_turns, name="crew", daemon=True).start()
         self._changed.notify()
 
-    def _work(self) -> None:
+    def _run_turns(self) -> None:
         try:
-            while (turn := self._next()) is not None:
-                self._take(turn)
+            while (turn := self._begin_turn()) is not None:
+                try:
+                    self._act(turn.controller, turn.lease)
+                finally:
+                    with self._changed:
+                        del self._began[turn.key]
+                        self._keys.discard(turn.key)
+                        self._changed.notify_all()
         finally:
             with self._changed:
                 self._threads -= 1
 
-    def _take(self, turn: CrewTurn) -> None:
-        try:
-            self._act(turn.controller, turn.lease)
-        finally:
-            with self._changed:
-                del self._began[turn.key]
-                self._keys.discard(turn.key)
-                self._changed.notify_all()
-
-    def _next(self) -> CrewTurn | None:
-        """The next turn, begun; None when the thread is to end."""
+    def _begin_turn(self) -> CrewTurn | None:
+        """Wait for the next turn and mark it as begun; None if the thread is to end."""
         with self._changed:
             while not self._is_over:
                 if self._waiting and self._has_room():
                     turn = heappop(self._waiting)
                     self._began[turn.key] = self._monotonic()
-                    self._hire()
+                    self._hire_thread()
                     return turn
                 if not self._changed.wait(SPARE_SECONDS) and not self._waiting:
                     break

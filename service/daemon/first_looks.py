@@ -1,4 +1,4 @@
-"""The first look at a project that was just taken over: everybody else waits until it was tried."""
+"""The first look at a project after a takeover: other controllers wait until it was tried."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from service.domain.lease import Lease
 log = structlog.get_logger()
 
 FIRST_LOOK_SECONDS = 30
-"""How long others wait for it at most: what it shows of the time before comes first, but a cloud
-that gives no answer must not keep a deletion waiting for longer."""
+"""Seconds that other controllers wait at most. The look records the time before the takeover first,
+but a cloud without an answer must not delay a deletion for longer."""
 
 
 class FirstLooks:
-    """Knows of each lease whether its first look is over. Nobody waits inside."""
+    """Tracks for each lease whether its first look is over. No method blocks."""
 
     def __init__(
         self,
@@ -32,15 +32,16 @@ class FirstLooks:
         self._lock = threading.Lock()
 
     def done(self, lease: Lease) -> bool:
-        """It was tried, whatever came of it; answers whether somebody may have waited for that."""
+        """Record that the look was tried, whatever its result; returns whether this is news, so
+        that turns may wait for it."""
         with self._lock:
             is_news = lease not in self._over
             self._over.add(lease)
             return is_news
 
     def is_over(self, lease: Lease) -> bool:
-        """Whether the others may act under this lease. The time that they wait begins when it is
-        asked for the first time."""
+        """Whether other controllers may act under this lease. Their waiting time begins at the
+        first call."""
         with self._lock:
             if lease in self._over:
                 return True
@@ -52,7 +53,7 @@ class FirstLooks:
         return True
 
     def keep(self, leases: Iterable[Lease]) -> None:
-        """Forget all other leases: they are over, and their number would grow for ever."""
+        """Forget all other leases: they have ended, and would fill the memory."""
         held = set(leases)
         with self._lock:
             self._over &= held

@@ -1,4 +1,4 @@
-"""Takes and keeps the leases of the projects: a daemon acts only for those whose lease it holds."""
+"""Takes and renews the leases of projects: a daemon acts only for projects whose lease it holds."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from service.store.unit import Units
 log = structlog.get_logger()
 
 LEASE_SECONDS = 10
-"""How long a daemon that died keeps its projects from another; renewed at a third of it."""
+"""Seconds for which a dead daemon still holds its projects; leases are renewed at a third of it."""
 
 
 class Leaseholder:
-    """Takes and keeps the leases of the projects, and knows which are held now."""
+    """Takes and renews the leases of projects, and knows which are held now."""
 
     def __init__(
         self,
@@ -44,15 +44,15 @@ class Leaseholder:
         self._is_over = False
 
     def renew(self) -> list[Lease]:
-        """Renew what is held, all in one transaction, and take what is free, one by one. What
-        cannot be renewed is held until its time is over. Answers what is held now and was not."""
+        """Renew the held leases in one transaction, and take free leases one by one. A lease that
+        cannot be renewed is held until it expires. Returns the newly held leases."""
         with self._renewing:
             before = set(self.held())
             if not self._is_over:
-                self._renew()
+                self._renew_leases()
             return [lease for lease in self.held() if lease not in before]
 
-    def _renew(self) -> None:
+    def _renew_leases(self) -> None:
         started = self._clock.monotonic()
         try:
             with self._units() as unit:
@@ -63,23 +63,23 @@ class Leaseholder:
                     for project in self._projects
                 }
                 self._timekeeper.set(unit)
-                free = unit.leases.free([of for of, lease in leases.items() if lease is None])
+                not_held = [project for project, lease in leases.items() if lease is None]
+                free = unit.leases.free(not_held)
         except StewardError as error:
             log.warning("lease.not_renewed", reason=str(error))
             self._drop_overdue()
             return
         with self._lock:
             for project, lease in leases.items():
-                self._note(project, lease, started + LEASE_SECONDS)
+                self._set_lease(project, lease, started + LEASE_SECONDS)
         for project in free:
             if self._is_over or self._clock.monotonic() - started > LEASE_SECONDS / 4:
-                break  # what is held is to be renewed first
-            self._take(project)
+                break  # the held leases have to be renewed first
+            self._take_lease(project)
 
     def is_any_free(self) -> bool:
-        """Whether nobody looks after a project that another daemon looked after. It is only read,
-        so it can be asked often: the sooner it is seen that a daemon died, the sooner what it did
-        goes on."""
+        """Whether the lease of another daemon's project is free. The check only reads, so it can
+        run often: a takeover follows soon after a daemon has died."""
         held = {lease.project for lease in self.held()}
         others = [project for project in self._projects if project not in held]
         if not others or self._is_over:
@@ -90,8 +90,8 @@ class Leaseholder:
         except StewardError:
             return False  # the next renewal says what is wrong
 
-    def _take(self, project: str) -> None:
-        """Take one lease that nobody holds."""
+    def _take_lease(self, project: str) -> None:
+        """Take one free lease."""
         deadline = self._clock.monotonic() + LEASE_SECONDS
         looked_at = self._looked_at.get(project, 0)
         try:
@@ -101,26 +101,26 @@ class Leaseholder:
             log.warning("lease.not_taken", project=project, reason=str(error))
             return
         with self._lock:
-            self._note(project, lease, deadline)
+            self._set_lease(project, lease, deadline)
 
     def _drop_overdue(self) -> None:
-        """Forget the leases that were not renewed in time."""
+        """Drop the leases that were not renewed in time."""
         now = self._clock.monotonic()
         with self._lock:
             for project, (_, deadline) in list(self._held.items()):
                 if now >= deadline:
-                    self._note(project, None, deadline)
+                    self._set_lease(project, None, deadline)
 
     def held(self) -> list[Lease]:
-        """The leases held now. One that was not renewed in time by this process's own clock is not
-        held, whatever the database says: a daemon that was asleep must not act on waking."""
+        """The leases held now. A lease that was not renewed in time by this process's own clock is
+        not held, whatever the database says: a suspended daemon must not act when it resumes."""
         now = self._clock.monotonic()
         with self._lock:
             return [lease for lease, deadline in self._held.values() if now < deadline]
 
     def release(self) -> None:
-        """Let others take over at once, and take no lease any more. What the database does not
-        take back runs out by itself."""
+        """Release the leases so that other daemons take over at once, and take no more leases. A
+        lease that the database does not release expires by itself."""
         with self._lock:
             leases = [lease for lease, _ in self._held.values()]
             self._is_over = True
@@ -133,7 +133,7 @@ class Leaseholder:
             except StewardError as error:
                 log.warning("lease.not_released", reason=str(error))
 
-    def _note(self, project: str, lease: Lease | None, deadline: float) -> None:
+    def _set_lease(self, project: str, lease: Lease | None, deadline: float) -> None:
         before = self._held.pop(project, None)
         if lease is not None and not self._is_over:
             self._held[project] = lease, deadline

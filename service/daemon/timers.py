@@ -1,4 +1,4 @@
-"""When a controller's turn has come, by the clock of this machine."""
+"""Timers for the periods of controllers, by the clock of this machine."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from service.domain.clock import wall_clock
 
 
 class Timers(Protocol):
-    """Say when something is due."""
+    """Call functions periodically."""
 
     def every(self, seconds: float, work: Callable[[], None]) -> None:
-        """Have it done at the start, and then every `seconds`."""
+        """Call `work` at the start, and then every `seconds`."""
 
     def start(self) -> None:
-        """Begin."""
+        """Start the timers."""
 
     def wake(self) -> None:
-        """Have everything done now, and then every so many seconds."""
+        """Make all calls now, and then again in their periods."""
 
     def stop(self) -> None:
-        """Begin nothing any more."""
+        """Begin no more calls."""
 
 
 class SchedulerTimers:
-    """Timers on a thread of their own, so what they have done has to be short. They go by this
-    machine's clock: where that was set back, they wait until it has caught up."""
+    """Timers on one thread, so the calls have to be short. They follow this machine's clock: after
+    it was set back, they wait until it has caught up."""
 
     def __init__(self) -> None:
         self._scheduler = BackgroundScheduler(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import smtplib
 import ssl
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.message import EmailMessage
@@ -23,7 +22,7 @@ _PORTS = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
 
 @dataclass(frozen=True, slots=True)
 class Relay:
-    """The server that takes our mail, and who we are there."""
+    """The mail server, and our account there."""
 
     scheme: str
     host: str
@@ -33,8 +32,8 @@ class Relay:
 
 
 def relay_of(url: str) -> Relay:
-    """`smtp://host`, `smtp+starttls://user:password@host:587` or `smtps://...`; raises Rejected,
-    without repeating what it was told: there may be a password in it."""
+    """Parse `smtp://host`, `smtp+starttls://user:password@host:587` or `smtps://...`. Raises
+    Rejected, without repeating the URL: it may hold a password."""
     try:
         parts = urlsplit(url)
         port = parts.port or _PORTS.get(parts.scheme, 0)
@@ -50,7 +49,7 @@ def relay_of(url: str) -> Relay:
 
 
 class MailMessenger:
-    """One message to all addresses of a recipient; its id makes a second sending recognisable."""
+    """Sends one message to all addresses of a recipient; its id makes a repetition recognisable."""
 
     def __init__(self, relay: Relay, sender: str, timeout: float = TIMEOUT_SECONDS) -> None:
         self._relay = relay
@@ -58,13 +57,13 @@ class MailMessenger:
         self._timeout = timeout
 
     def send(self, one: Notification, to: Recipient, now: int) -> str | None:
-        """Hand it to the relay. An address that it refuses keeps no other from its message, and is
-        answered with the reason."""
+        """Hand the message to the relay. Returns the refused addresses with their reasons; the
+        other addresses get the message."""
         if not to.emails:
             raise InvalidRequest("the recipient has no address that can be written to")
-        message = self._message(one, to, now)
+        message = self._build_message(one, to, now)
         try:
-            with self._connected() as server:
+            with self._connect_relay() as server:
                 if self._relay.user:
                     server.login(self._relay.user, self._relay.password)
                 refused = server.send_message(message, self._sender, to.emails)
@@ -73,25 +72,21 @@ class MailMessenger:
                 f"the mail server {self._relay.host} did not accept the message:"
                 f" {type(error).__name__}"
             ) from None
-        return self._partly(refused)
-
-    def _partly(self, refused: Mapping[str, tuple[int, bytes]]) -> str | None:
-        """Whom the relay would not write to, and what it said; None where there is nobody."""
         if not refused:
             return None
-        said = [
+        reasons = [
             f"{address} ({code} {' '.join(reason.decode(errors='replace').split())})"
             for address, (code, reason) in refused.items()
         ]
-        return f"the mail server {self._relay.host} refuses {', '.join(said)}"
+        return f"the mail server {self._relay.host} refuses {', '.join(reasons)}"
 
-    def _message(self, one: Notification, to: Recipient, now: int) -> EmailMessage:
+    def _build_message(self, one: Notification, to: Recipient, now: int) -> EmailMessage:
         message = EmailMessage()
         try:
             message["From"] = self._sender
             message["To"] = ", ".join(to.emails)
             message["Subject"] = one.subject
-            # When it was written, so that a second sending is the same message (RFC 5322, 3.6.1).
+            # The creation time, so that a repetition is the same message (RFC 5322, 3.6.1).
             message["Date"] = format_datetime(datetime.fromtimestamp(one.created_at, UTC))
             message["Message-ID"] = f"<{one.id}@tpu-steward>"
             message["X-Steward-Delivery"] = one.id
@@ -102,7 +97,7 @@ class MailMessenger:
         message.set_content(text_of(one.body))
         return message
 
-    def _connected(self) -> smtplib.SMTP:
+    def _connect_relay(self) -> smtplib.SMTP:
         relay = self._relay
         if relay.scheme == "smtps":
             return smtplib.SMTP_SSL(

@@ -1,4 +1,4 @@
-"""What takes messages to people outside."""
+"""The Protocol of a messenger."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from service.domain.notifications.notification import Notification
 
 
 class Messenger(Protocol):
-    """Takes messages to people outside."""
+    """Delivers messages to recipients outside the service."""
 
     def send(self, one: Notification, to: Recipient, now: int) -> str | None:
-        """Send a message to a recipient, and wait for no longer than some seconds.
+        """Send a message to a recipient, within some seconds.
 
-        Answers whom it did not reach where it reached others; it is not tried again for them, who
-        would get it twice. Raises InvalidRequest when it can never arrive, another CloudError when
-        it may later.
+        Returns the addresses that were refused while others got the message; the message is not
+        sent again, because the others would get it twice. Raises InvalidRequest if it can never
+        arrive, another CloudError if a retry may succeed.
         """
         ...

@@ -1,5 +1,4 @@
-"""Sends messages to webhooks: signed, to public addresses only, and never anywhere else from
-there."""
+"""Sends messages to webhooks: signed, to public addresses only, and without following redirects."""
 
 from __future__ import annotations
 
@@ -14,21 +13,21 @@ from service.outbound import NotPublic, dial, target_of
 
 TIMEOUT_SECONDS = 10.0
 GONE = 410
-"""The one answer by which a receiver says that it never wants to hear of it again."""
+"""The status with which a receiver refuses this message for good."""
 
 
 class WebhookMessenger:
-    """Sends to addresses that users name, so each connection is pinned: `service.outbound`."""
+    """Sends to addresses given by users, so each connection is pinned: see `service.outbound`."""
 
     def __init__(self, *, allow_private: bool = False, timeout: float = TIMEOUT_SECONDS) -> None:
         self._allow_private = allow_private
         self._timeout = timeout
 
     def send(self, one: Notification, to: Recipient, now: int) -> None:
-        """POST the message. Only an answer of 2xx counts as received; a redirect does not.
+        """POST the message. Only a 2xx status counts as received; a redirect does not.
 
-        A message is signed wherever the recipient has a secret. Slack does not look at signatures,
-        as its address is the secret, so a webhook of that format needs none.
+        A message is signed if the recipient has a secret. Slack does not check signatures, because
+        its address is the secret, so a webhook in that format needs no secret.
         """
         parts = urlsplit(to.webhook)
         needs_secret = to.format is not Format.SLACK
@@ -47,7 +46,7 @@ class WebhookMessenger:
         if to.secret:
             headers["X-Steward-Signature"] = sign(to.secret, now, body)
         try:
-            status = self._post(parts, body, headers)
+            status = self._post_body(parts, body, headers)
         except (OSError, http.client.HTTPException, UnicodeError) as error:
             raise CloudUnavailable(
                 f"the webhook at {parts.hostname} cannot be reached: {type(error).__name__}"
@@ -57,7 +56,7 @@ class WebhookMessenger:
         if not 200 <= status < 300:
             raise CloudUnavailable(f"the webhook at {parts.hostname} answers {status}")
 
-    def _post(self, parts: SplitResult, body: bytes, headers: dict[str, str]) -> int:
+    def _post_body(self, parts: SplitResult, body: bytes, headers: dict[str, str]) -> int:
         try:
             with dial(parts, self._timeout, allow_private=self._allow_private) as caller:
                 caller.request("POST", target_of(parts), body, headers)

@@ -120,7 +120,7 @@ class Daemon:
         with self.units.reading() as unit:
             due = unit.nodes.due(lease.project, self.clock(), 100)
         for node_id in due[share::2]:
-            self._lifecycle._isolated(node_id, lease)
+            self._lifecycle._reconcile_isolated(node_id, lease)
 
 
 def works_of(daemon: Daemon, only: tuple[str, ...]) -> Mapping[str, Tick]:

@@ -152,8 +152,8 @@ def a_message_is_claimed_without_a_guard() -> Any:
 
 def a_budget_deletes_by_what_it_was() -> Any:
     """A budget that somebody has changed or taken away since it was read has nodes deleted."""
-    here, asks = threading.local(), BudgetController._ask_for_end
-    is_as_it_was = budget_controller._is_as_it_was
+    here, asks = threading.local(), BudgetController._request_deletion
+    is_as_it_was = budget_controller._is_unchanged
 
     def ask(self: BudgetController, *of: Any) -> None:
         here.asks = True
@@ -166,8 +166,8 @@ def a_budget_deletes_by_what_it_was() -> Any:
         return getattr(here, "asks", False) or is_as_it_was(unit, budget)
 
     stack = ExitStack()
-    stack.enter_context(patch.object(BudgetController, "_ask_for_end", ask))
-    stack.enter_context(patch.object(budget_controller, "_is_as_it_was", always))
+    stack.enter_context(patch.object(BudgetController, "_request_deletion", ask))
+    stack.enter_context(patch.object(budget_controller, "_is_unchanged", always))
     return stack
 
 
@@ -204,7 +204,7 @@ def no_plan_is_ever_applied() -> Any:
 
 def nobody_is_told_of_a_budget() -> Any:
     """No budget is ever looked at."""
-    return patch.object(BudgetController, "_look", lambda *_: None)
+    return patch.object(BudgetController, "_check_budget", lambda *_: None)
 
 
 def nothing_is_ever_sent() -> Any:

@@ -155,7 +155,7 @@ def name_taken_read_as_failure() -> Any:
     def refused(self: LaunchSteps, node: Node, lease: Lease) -> None:
         self._give_way(node, lease, CloudUnavailable("the name is taken"))
 
-    return patch.object(LaunchSteps, "_adopt", refused)
+    return patch.object(LaunchSteps, "_adopt_node", refused)
 
 
 def unreachable_ignored() -> Any:

@@ -135,7 +135,7 @@ def tried_once() -> Any:
 
 def told_under_a_new_name() -> Any:
     """Each time that a message is sent it has another id."""
-    send = DeliveryController._send
+    send = DeliveryController._send_message
 
     def renamed(self: DeliveryController, one: Any) -> None:
         try:
@@ -144,7 +144,7 @@ def told_under_a_new_name() -> Any:
             again, body = new_id(), one.body
             send(self, replace(one, id=again, body=body.replace(one.id, again)))
 
-    return patch.object(DeliveryController, "_send", renamed)
+    return patch.object(DeliveryController, "_send_message", renamed)
 
 
 def told_without_writing_it_down() -> Any:
@@ -198,17 +198,17 @@ def deleted_without_a_grace() -> Any:
     at_once = patch.object(
         budget_controller, "deletes_at", lambda _, alert: alert and alert.fired_at
     )
-    return _all(at_once, patch.object(budget_controller, "_warned_at", lambda *_: 0))
+    return _all(at_once, patch.object(budget_controller, "_find_announcement", lambda *_: 0))
 
 
 def all_nodes_of_the_project_go() -> Any:
     """A budget of a team has everybody's nodes deleted."""
-    deletable = budget_controller._deletable
+    deletable = budget_controller._list_deletable
 
     def wider(unit: Any, budget: Any) -> Sequence[Node]:
         return deletable(unit, replace(budget, scope=Scope(project="lab")))
 
-    return patch.object(budget_controller, "_deletable", wider)
+    return patch.object(budget_controller, "_list_deletable", wider)
 
 
 def told_and_never_deleted() -> Any:

@@ -84,6 +84,6 @@ class Postman(WebhookMessenger):
         self._outside("send")
         self._seams.call("send", lambda: WebhookMessenger.send(self, one, to, now))
 
-    def _post(self, parts: SplitResult, body: bytes, headers: dict[str, str]) -> Any:
+    def _post_body(self, parts: SplitResult, body: bytes, headers: dict[str, str]) -> Any:
         assert parts.scheme == "https"
         return self._hook.post(headers, body)

@@ -1,4 +1,4 @@
-"""The one way to call Google: never without a timeout, and never with an error that is not ours."""
+"""The one way to call Google: always with a timeout, and only with errors of our own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIELD_MASK = "x-goog-fieldmask"
 
 
 class Future(Protocol):
-    """What the client makes of a long-running operation; we only take the message out of it."""
+    """The client's object for a long-running operation; only its message is used."""
 
     @property
     def operation(self) -> operations_pb2.Operation: ...
@@ -29,10 +29,10 @@ def ask(
     conflict: type[CloudError] = RateLimited,
     fields: Sequence[str] = (),
 ) -> Answer:
-    """Call a method of the client; `conflict` is what a 409 means, see `errors.translated`.
+    """Call a method of the client. `conflict` is the error for a 409, see `errors.translated`.
 
-    `fields` are the paths of the response that are read. A cloud that does not know the system
-    parameter (cloud.google.com/apis/docs/system-parameters) answers all of it.
+    `fields` are the paths of the response that are read. A cloud without this system parameter
+    (cloud.google.com/apis/docs/system-parameters) returns the whole response.
     """
     more = {"metadata": ((FIELD_MASK, ",".join(fields)),)} if fields else {}
     with translated(conflict):
@@ -40,5 +40,5 @@ def ask(
 
 
 def within(project: str, zone: str) -> str:
-    """Google's name of a zone of a project; `-` is every zone."""
+    """Google's resource name of a zone of a project; `-` is every zone."""
     return f"projects/{project}/locations/{zone}"

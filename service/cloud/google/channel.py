@@ -1,4 +1,4 @@
-"""The way to Google's servers, or to the emulator in their place."""
+"""Connections to Google's servers, or to the emulator in their place."""
 
 from __future__ import annotations
 
@@ -27,39 +27,41 @@ OPTIONS = (
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
 )
-"""A page of a thousand nodes with their startup scripts is larger than the 4 MiB that gRPC takes by
-default. Keepalive finds a dead connection during a call; servers do not like it more often."""
+"""A page of a thousand nodes with their startup scripts is larger than gRPC's default limit of
+4 MiB. Keepalive finds a dead connection during a call; servers refuse more frequent pings."""
 
 _EMULATOR_OPTIONS = (*OPTIONS, ("grpc.enable_http_proxy", 0))
 """gRPC would send even 127.0.0.1 through the proxy of the environment."""
 
 
 def connect(emulator: str | None, host: str = TPU_HOST) -> grpc.Channel:
-    """A channel to the emulator at `host:port`, or with application-default credentials to `host`.
+    """Open a channel to the emulator at `host:port`, or to `host` with application-default
+    credentials.
 
-    Whatever is reached as the emulator never gets to see a credential. Raises NotAllowed when it
-    is Google's turn and there are no credentials.
+    The emulator never receives a credential. Raises NotAllowed if credentials are needed and
+    missing.
     """
     if emulator:
         return grpc.insecure_channel(emulator, options=_EMULATOR_OPTIONS)
     channel: grpc.Channel = grpc_helpers.create_channel(
-        f"{host}:443", credentials=_credentials(), options=OPTIONS
+        f"{host}:443", credentials=_load_credentials(), options=OPTIONS
     )
     return channel
 
 
 def tpu_client(channel: grpc.Channel) -> tpu_v2.TpuClient:
-    """Google's client over a channel; its `api_endpoint` names Google even on the emulator's."""
+    """Google's client over a channel. Its `api_endpoint` names Google even on the emulator's
+    channel."""
     return tpu_v2.TpuClient(transport=TpuGrpcTransport(channel=channel))
 
 
 def legacy_client(channel: grpc.Channel) -> tpu_v1.TpuClient:
-    """The client of API version 1 over the same channel: all versions are one server's."""
+    """The client of API version 1 over the same channel: one server has all versions."""
     return tpu_v1.TpuClient(transport=LegacyTransport(channel=channel))
 
 
 def rest_session(emulator: str | None) -> Any:
-    """A session for plain HTTP to Google; one without credentials when it is for an emulator."""
+    """A session for plain HTTP to Google; without credentials if it is for an emulator."""
     import requests  # noqa: PLC0415 - only flex-start needs it
     from google.auth.transport.requests import AuthorizedSession  # noqa: PLC0415
 
@@ -67,29 +69,26 @@ def rest_session(emulator: str | None) -> Any:
         session = requests.Session()
         session.trust_env = False  # neither a proxy nor somebody's .netrc
         return session
-    return AuthorizedSession(_credentials())  # type: ignore[no-untyped-call]
+    return AuthorizedSession(_load_credentials())  # type: ignore[no-untyped-call]
 
 
 def access_tokens() -> Callable[[], str]:
-    """Answers an access token of the application-default credentials, a new one where the last has
-    run out. Raises CloudError each time where there is none to be had."""
+    """Return a function for access tokens of the application-default credentials. It refreshes an
+    expired token, and raises CloudError each time if there is no token."""
+    load_once = cache(_load_credentials)
 
-    @cache
-    def credentials() -> Credentials:
-        return _credentials()
-
-    def token() -> str:
+    def get_token() -> str:
         from google.auth.transport.requests import Request  # noqa: PLC0415 - only registries
 
         with translated():
-            if not credentials().valid:
-                credentials().refresh(Request())  # type: ignore[no-untyped-call]
-            return str(credentials().token)
+            if not load_once().valid:
+                load_once().refresh(Request())  # type: ignore[no-untyped-call]
+            return str(load_once().token)
 
-    return token
+    return get_token
 
 
-def _credentials() -> Credentials:
+def _load_credentials() -> Credentials:
     try:
         credentials, _ = google.auth.default(scopes=[SCOPE])
     except DefaultCredentialsError as error:

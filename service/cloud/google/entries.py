@@ -1,4 +1,4 @@
-"""entries.list of Cloud Logging: page by page, and no faster than the service may read."""
+"""entries.list of Cloud Logging: page by page, within the service's read limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.cloud.google.retries import Allowances
 from service.cloud.rate_limit import LogReader, ReadPace
 
 PAGE_SIZE = 1_000
-"""The most that a page may have."""
+"""The largest page size."""
 
 
 class EntryLog:
@@ -34,18 +34,18 @@ class EntryLog:
         self._reader = reader
 
     def pages(self, project: str, request: ListLogEntriesRequest) -> Iterator[Any]:
-        """The raw pages of the answer, each fetched when it is reached.
+        """Yield the raw pages of the answer, each fetched when it is reached.
 
-        Raises RateLimited before a page that may not be asked for now, and CloudError.
+        Raises RateLimited before a page that may not be read now, and CloudError.
         """
-        self._take(project)
+        self._count_call(project)
         with translated():
             pager = ask(self._client.list_log_entries, request, self._patience.listing)
             for page in pages.all_of(pages.raw(pager.pages)):
                 yield page
                 if page.next_page_token:
-                    self._take(project)
+                    self._count_call(project)
 
-    def _take(self, project: str) -> None:
+    def _count_call(self, project: str) -> None:
         if self._pace is not None:
             self._pace.take(project, self._reader)

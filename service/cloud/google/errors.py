@@ -1,4 +1,4 @@
-"""The one translation: what Google says went wrong, in errors named by what to do next."""
+"""The translation of Google's errors into our errors, which are named by what to do next."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from service.domain.errors import (
 )
 
 MAX_TEXT = 1_000
-"""Of what the cloud says in words, no more than this is kept."""
+"""Most characters that are kept of an error text of the cloud."""
 
 
 @contextmanager
 def translated(conflict: type[CloudError] = RateLimited) -> Iterator[None]:
-    """Raise as one of ours whatever Google's client raises inside.
+    """Raise the errors of Google's client inside the block as our errors.
 
-    `conflict` is what a 409 means. To a create it says that the name is taken. To all else it says
-    that another change of the same node is under way: the call was refused for certain and the same
-    call is right, later, which is RateLimited (CloudUnavailable would leave its outcome open).
+    `conflict` is the meaning of a 409. For a create, the name is taken. For every other call,
+    another change of the same node is in progress: the call was certainly refused and is right
+    later, which is RateLimited (CloudUnavailable would leave its outcome open).
     """
     try:
         yield
@@ -44,31 +44,36 @@ def translated(conflict: type[CloudError] = RateLimited) -> Iterator[None]:
 
 
 def from_exception(error: Exception, conflict: type[CloudError] = RateLimited) -> CloudError:
-    """What an exception of Google's libraries means.
+    """Translate an exception of Google's libraries.
 
-    The parents decide (`Conflict`, `TooManyRequests`): gRPC raises their children, REST raises
-    them. A ValueError is the client's own refusal of a malformed name, except on a channel that was
-    closed meanwhile, as happens at shutdown: giving a node up for that would be wrong.
+    The parent classes decide (`Conflict`, `TooManyRequests`): gRPC raises their children, REST
+    raises the parents. A ValueError is the client's own refusal of a malformed name, except on a
+    channel that was closed meanwhile, as at shutdown: a node must not be given up for that.
     """
-    error = _innermost(error)
+    error = _unwrap_error(error)
     if isinstance(error, exceptions.GoogleAPICallError):
-        return _from_call(error, conflict)
+        codes = (code for kind, code in _CODES if isinstance(error, kind))
+        code = next(codes, code_pb2.UNAVAILABLE)
+        text = str(error.message)
+        if code == code_pb2.ALREADY_EXISTS:
+            return conflict(_clip_text(text))
+        return _from_code(code, text, error.details, reason=error.reason or "")
     if isinstance(error, GoogleAuthError):
         return _from_auth(error)
     if isinstance(error, ValueError) and "closed channel" not in str(error):
-        return InvalidRequest(_clipped(f"the client refuses the request: {error}"))
-    return CloudUnavailable(_clipped(f"the cloud could not be reached: {error}"))
+        return InvalidRequest(_clip_text(f"the client refuses the request: {error}"))
+    return CloudUnavailable(_clip_text(f"the cloud could not be reached: {error}"))
 
 
 def from_status(status: status_pb2.Status) -> CloudError:
-    """What the error of a long-running operation means, by its code and its text."""
-    return _told_apart(status.code, status.message, exhausted=CapacityUnavailable)
+    """Translate the error of a long-running operation, by its code and its text."""
+    return _from_code(status.code, status.message, exhausted=CapacityUnavailable)
 
 
-def _innermost(error: Exception) -> Exception:
-    """What was behind the last attempt, as an exception of google.api_core where it can be one."""
+def _unwrap_error(error: Exception) -> Exception:
+    """The error of the last attempt, as an exception of google.api_core if possible."""
     if isinstance(error, exceptions.RetryError) and error.cause is not None:
-        return _innermost(error.cause)
+        return _unwrap_error(error.cause)
     if isinstance(error, grpc.RpcError):
         call: exceptions.GoogleAPICallError = exceptions.from_grpc_error(error)  # type: ignore[no-untyped-call]
         return call
@@ -85,21 +90,14 @@ _CODES: tuple[tuple[type[exceptions.GoogleAPICallError], int], ...] = (
     (exceptions.Forbidden, code_pb2.PERMISSION_DENIED),
     (exceptions.NotFound, code_pb2.NOT_FOUND),
 )
-"""The code of an exception, by its first parent here; of all others it is UNAVAILABLE."""
-
-
-def _from_call(error: exceptions.GoogleAPICallError, conflict: type[CloudError]) -> CloudError:
-    code = next((code for kind, code in _CODES if isinstance(error, kind)), code_pb2.UNAVAILABLE)
-    if code == code_pb2.ALREADY_EXISTS:
-        return conflict(_clipped(str(error.message)))
-    return _told_apart(code, str(error.message), error.details, reason=error.reason or "")
+"""The code of an exception, by its first parent in this table; UNAVAILABLE for all others."""
 
 
 def _from_auth(error: GoogleAuthError) -> CloudError:
     if error.retryable or isinstance(error, TransportError):
-        return CloudUnavailable(_clipped(f"Google's sign-in did not answer: {error}"))
+        return CloudUnavailable(_clip_text(f"Google's sign-in did not answer: {error}"))
     return NotAllowed(
-        _clipped(f"Google refuses the service's own credentials: {error}"),
+        _clip_text(f"Google refuses the service's own credentials: {error}"),
         run="gcloud auth application-default login",
     )
 
@@ -113,35 +111,35 @@ class _Rule:
     error: type[CloudError]
 
 
-def _rule(codes: Iterable[int], said: str, error: type[CloudError]) -> _Rule:
+def _make_rule(codes: Iterable[int], said: str, error: type[CloudError]) -> _Rule:
     return _Rule(frozenset(codes), re.compile(said, re.IGNORECASE | re.DOTALL), error)
 
 
 _RULES = (
-    _rule([8], r"per ?minute|\bqps\b", RateLimited),
-    _rule([3, 8, 9], r"no more capacity|insufficient reserved capacity", CapacityUnavailable),
-    _rule([8], r"quota", QuotaExceeded),
+    _make_rule([8], r"per ?minute|\bqps\b", RateLimited),
+    _make_rule([3, 8, 9], r"no more capacity|insufficient reserved capacity", CapacityUnavailable),
+    _make_rule([8], r"quota", QuotaExceeded),
     # The node was lost while it came up, or before it was asked to change: its hardware is gone.
-    _rule([3, 9], r"not supported while in state PREEMPTED", CapacityUnavailable),
+    _make_rule([3, 9], r"not supported while in state PREEMPTED", CapacityUnavailable),
     # A closed queue looks like a missing permission. No human can grant it; another zone may do.
-    _rule([7], r"permission to submit requests into this queue", CapacityUnavailable),
+    _make_rule([7], r"permission to submit requests into this queue", CapacityUnavailable),
     # gRPC reports credentials that ran out as a server that cannot be reached.
-    _rule([14], r"metadata from plugin failed.*(invalid_grant|reauth)", NotAllowed),
-    _rule([3, 9, 11], r"", InvalidRequest),
-    _rule([7, 16], r"", NotAllowed),
-    _rule([5], r"", CloudNotFound),
-    _rule([6], r"", AlreadyExists),
-    _rule([10], r"", RateLimited),
+    _make_rule([14], r"metadata from plugin failed.*(invalid_grant|reauth)", NotAllowed),
+    _make_rule([3, 9, 11], r"", InvalidRequest),
+    _make_rule([7, 16], r"", NotAllowed),
+    _make_rule([5], r"", CloudNotFound),
+    _make_rule([6], r"", AlreadyExists),
+    _make_rule([10], r"", RateLimited),
 )
-"""The first that fits decides, and what fits none is CloudUnavailable.
+"""The first matching rule decides; an error without a rule is CloudUnavailable.
 
-So is 13: `an internal error has occurred` was seen for a stock-out of spot v5e, but it is said of
-everything, and "look, then try again" is right in each case. The texts are those that users have
-reported (reference/cloud-tpu-api.md section 3.3); the numbers are those of google.rpc.Code.
+So is 13: `an internal error has occurred` was observed for a stock-out of spot v5e, but the text
+has many causes, and "look, then try again" is right for each. Users have reported the texts
+(reference/cloud-tpu-api.md section 3.3); the numbers are those of google.rpc.Code.
 """
 
 
-def _told_apart(
+def _from_code(
     code: int,
     text: str,
     details: Iterable[object] = (),
@@ -149,9 +147,10 @@ def _told_apart(
     exhausted: type[CloudError] = RateLimited,
     reason: str = "",
 ) -> CloudError:
-    """The error for a code of google.rpc and its text; `exhausted` is an 8 that says nothing more.
+    """The error for a code of google.rpc and its text. `exhausted` is the error for an 8 without
+    further details.
 
-    An immediate 429 without a word is a rate; an operation that ends so has found no hardware.
+    An immediate 429 without details is a rate limit; an operation that ends so found no hardware.
     """
     details = tuple(details)
     said = "\n".join((text, *_quota_failures(details)))
@@ -159,14 +158,14 @@ def _told_apart(
     kind = next(
         (rule.error for rule in _RULES if code in rule.codes and rule.said.search(said)), fallback
     )
-    facts = _facts(kind, said, details)
+    facts = _find_facts(kind, said, details)
     if reason:
         facts["reason"] = reason
-    return kind(_clipped(text or f"the cloud gives no reason (code {code})"), **facts)
+    return kind(_clip_text(text or f"the cloud gives no reason (code {code})"), **facts)
 
 
 def _quota_failures(details: Iterable[object]) -> Iterator[str]:
-    """The violations of a QuotaFailure; gRPC brings it as a message, REST as JSON."""
+    """Yield the violations of a QuotaFailure: a message in gRPC, JSON in REST."""
     for detail in details:
         if isinstance(detail, QuotaFailure):
             for violation in detail.violations:
@@ -177,13 +176,13 @@ def _quota_failures(details: Iterable[object]) -> Iterator[str]:
 
 
 _LIMIT = re.compile(r"quota(?: limit)? '([^']{1,200})'", re.IGNORECASE)
-# A number in another notation is not taken for its first digits.
+# A number in another notation must not match by its first digits.
 _ALLOWED = re.compile(r"\blimit:? (\d{1,12})(?:\.0+)?(?![,.]?\d)", re.IGNORECASE)
 _WHERE = re.compile(r"\bin (region|zone) ([a-z]+-[a-z0-9-]*[a-z0-9])")
 
 
-def _facts(kind: type[CloudError], said: str, details: Iterable[object]) -> dict[str, object]:
-    """What the text of the error says beyond its kind."""
+def _find_facts(kind: type[CloudError], said: str, details: Iterable[object]) -> dict[str, object]:
+    """The facts in the details and the text of the error: a delay, or a quota limit."""
     if kind is RateLimited:
         waits = [d.retry_delay.seconds for d in details if isinstance(d, RetryInfo)]
         return {"retry_after": max(1, *waits)} if waits else {}
@@ -199,5 +198,5 @@ def _facts(kind: type[CloudError], said: str, details: Iterable[object]) -> dict
     return facts
 
 
-def _clipped(text: str) -> str:
+def _clip_text(text: str) -> str:
     return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"

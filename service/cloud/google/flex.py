@@ -1,5 +1,5 @@
-"""Flex-start: a queued resource that only REST v2alpha1 has words for, so that two calls are plain
-HTTP; all that follows goes through the client like everything else."""
+"""Flex-start: only REST v2alpha1 can express its queued resource, so two calls are plain HTTP. All
+later calls go through the client."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from service.cloud.ports import Operation, Order
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.catalog.provisioning_modes import MAX_FLEX_SECONDS
 from service.domain.clock import rfc3339
-from service.domain.errors import AlreadyExists, CloudNotFound, CloudUnavailable
+from service.domain.errors import AlreadyExists, CloudError, CloudNotFound, CloudUnavailable
 from service.domain.nodes.node import Place
 
 
 class Session(Protocol):
-    """What is needed of `requests.Session`; with google.auth's it brings the credentials along."""
+    """The used part of `requests.Session`; google.auth's session adds the credentials."""
 
     def post(self, url: str, *, params: Mapping[str, str], json: object, timeout: float) -> Any: ...
 
@@ -32,7 +32,7 @@ class Session(Protocol):
 
 
 class FlexStart:
-    """Asks for and about flex-start nodes at `address`, such as `https://tpu.googleapis.com`.
+    """Creates and reads flex-start nodes at `address`, such as `https://tpu.googleapis.com`.
 
     The session is made at the first request: most installations never need it.
     """
@@ -42,41 +42,47 @@ class FlexStart:
         self._address = address
 
     def create(self, order: Order, allowance: Allowance) -> Operation:
-        """Ask once; the request id makes a second time the same. Raises AlreadyExists."""
+        """Send the request once; its id makes a repetition the same request. Raises
+        AlreadyExists."""
         place = order.place
         parent = f"projects/{place.project}/locations/{place.zone}"
         with translated(AlreadyExists):
-            return _read(
-                self._asked(
-                    lambda session: session.post(
-                        f"{self._address}/v2alpha1/{parent}/queuedResources",
-                        params={
-                            "queuedResourceId": place.cloud_id,
-                            "requestId": queue.request_id(place),
-                        },
-                        json=body(order),
-                        timeout=allowance.timeout,
-                    )
+            answer = self._ask_cloud(
+                lambda session: session.post(
+                    f"{self._address}/v2alpha1/{parent}/queuedResources",
+                    params={
+                        "queuedResourceId": place.cloud_id,
+                        "requestId": queue.request_id(place),
+                    },
+                    json=body(order),
+                    timeout=allowance.timeout,
                 )
             )
+            return _parse_operation(answer)
 
     def model(self, place: Place, allowance: Allowance) -> str:
-        """The provisioning model of a queued resource that names no tier; empty where we do not
-        know Google's name of it. Raises CloudNotFound."""
+        """Read the provisioning model of a queued resource that names no tier; empty if Google's
+        name of the model is unknown. Raises CloudNotFound."""
         with translated(CloudNotFound):
-            answer = self._asked(
+            answer = self._ask_cloud(
                 lambda session: session.get(
                     f"{self._address}/v2alpha1/{place.queue_path}",
                     params={"fields": "provisioningModel"},
                     timeout=allowance.timeout,
                 )
             )
-            return _model(answer)
+            try:
+                name = answer.json().get("provisioningModel", "STANDARD")
+            except (ValueError, AttributeError) as error:
+                raise CloudUnavailable(
+                    f"the cloud's answer is no queued resource: {error!r}"[:1_000]
+                ) from error
+            return _MODELS.get(name, "") if isinstance(name, str) else ""
 
-    def _asked(self, ask: Callable[[Session], Any]) -> Any:
+    def _ask_cloud(self, ask: Callable[[Session], Any]) -> Any:
         try:
             answer = ask(self._session())
-        except OSError as error:  # what `requests` raises is one
+        except OSError as error:  # the errors of `requests` are OSErrors
             raise CloudUnavailable(f"the cloud could not be reached: {error}"[:1_000]) from error
         if answer.status_code != 200:
             raise exceptions.from_http_response(answer)  # type: ignore[no-untyped-call]
@@ -114,45 +120,27 @@ _MODELS = {
     "STANDARD": ProvisioningModel.ON_DEMAND,
     "PROVISIONING_MODEL_UNSPECIFIED": ProvisioningModel.ON_DEMAND,
 }
-"""By Google's name; one that is not said is STANDARD."""
+"""By Google's name; a missing name is STANDARD."""
 
 
-def _model(answer: Any) -> str:
+def _parse_operation(answer: Any) -> Operation:
+    """The operation in an answer. Raises CloudUnavailable if the answer is malformed or has no
+    creation time: the outcome of the request is unknown then."""
     try:
         shown = answer.json()
-        said = shown.get("provisioningModel", "STANDARD")
-    except (ValueError, AttributeError) as error:
-        raise CloudUnavailable(
-            f"the cloud's answer is no queued resource: {error!r}"[:1_000]
-        ) from (error)
-    return _MODELS.get(said, "") if isinstance(said, str) else ""
-
-
-def _read(answer: Any) -> Operation:
-    """The operation in an answer. One that cannot be read leaves open what became of the request,
-    and so does one that does not say when it began."""
-    try:
-        return _operation(answer.json())
+        about, is_done = shown.get("metadata", {}), shown.get("done", False)
+        return Operation(
+            name=str(shown["name"]),
+            verb=str(about.get("verb", "create")),
+            target=str(about.get("target", "")),
+            created_at=int(datetime.fromisoformat(about["createTime"]).timestamp()),
+            done=bool(is_done),
+            error=_parse_error(shown["error"]) if is_done and "error" in shown else None,
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CloudUnavailable(f"the cloud's answer is no operation: {error!r}"[:1_000]) from error
 
 
-def _operation(shown: Mapping[str, Any]) -> Operation:
-    about = shown.get("metadata", {})
-    failed = shown.get("done", False) and "error" in shown
-    return Operation(
-        name=str(shown["name"]),
-        verb=str(about.get("verb", "create")),
-        target=str(about.get("target", "")),
-        created_at=_seconds(about["createTime"]),
-        done=bool(shown.get("done", False)),
-        error=from_status(_status(shown["error"])) if failed else None,
-    )
-
-
-def _status(error: Mapping[str, Any]) -> status_pb2.Status:
-    return status_pb2.Status(code=int(error.get("code", 2)), message=str(error.get("message", "")))
-
-
-def _seconds(moment: str) -> int:
-    return int(datetime.fromisoformat(moment).timestamp())
+def _parse_error(shown: Mapping[str, Any]) -> CloudError:
+    code, message = int(shown.get("code", 2)), str(shown.get("message", ""))
+    return from_status(status_pb2.Status(code=code, message=message))

@@ -1,4 +1,4 @@
-"""Google's audit log in our words: which nodes Google itself took away, and when."""
+"""Google's audit log: which nodes Google itself terminated, and when."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ _WANTED = (
     ' AND protoPayload.methodName="tpu.nodes.terminate"'
     ' AND timestamp>="{since}" AND timestamp<"{until}"'
 )
-"""One such entry is written for each node that is preempted or terminated (seen in the field:
+"""Google writes one such entry for each node that is preempted or terminated (observed:
 reference/cloud-tpu-api.md section 3.1)."""
 
 
 def logging_client(channel: grpc.Channel) -> LoggingServiceV2Client:
-    """Google's client over a channel; its `api_endpoint` names Google even on the emulator's."""
+    """Google's client over a channel. Its `api_endpoint` names Google even on the emulator's
+    channel."""
     return LoggingServiceV2Client(transport=LoggingServiceV2GrpcTransport(channel=channel))
 
 
@@ -49,7 +50,7 @@ class GoogleHistory:
         self._log = EntryLog(client, patience, pace, LogReader.AUDIT)
 
     def terminations(self, project: str, since: int, until: int) -> Sequence[Termination]:
-        """Every entry of that time, page by page. One page that fails fails the whole."""
+        """List the entries of that time, page by page. A failed page fails the whole list."""
         request = ListLogEntriesRequest(
             resource_names=[f"projects/{project}"],
             filter=_WANTED.format(project=project, since=rfc3339(since), until=rfc3339(until)),
@@ -61,14 +62,14 @@ class GoogleHistory:
             for page in self._log.pages(project, request)
             for entry in page.entries
         ]
-        return [one for one in found if one is not None]
+        return [termination for termination in found if termination is not None]
 
 
 def decoded(project: str, entry: Any) -> Termination | None:
-    """What an entry (the raw message) says; None where it names no node. Never an exception.
+    """Decode an entry (the raw message); None if it names no node. Never raises.
 
-    The log is asked for by its project, so a name that calls the project by its number is read as
-    that project's all the same.
+    The log is read for one project, so a name with the project's number belongs to that project
+    too.
     """
     audit = audit_log_pb2.AuditLog()
     try:

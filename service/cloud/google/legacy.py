@@ -1,6 +1,6 @@
-"""What only the v1 API does: legacy TPU Nodes are made, reimaged and offered there.
+"""The calls that only the v1 API has: create, reimage and list offers of legacy TPU Nodes.
 
-All else about them goes through v2, which shows and changes the nodes of both architectures.
+All other calls go through v2, which shows and changes the nodes of both architectures.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from service.domain.nodes.node import Place
 
 
 class LegacyTpus:
-    """The part of `service.cloud.ports.TpuCloud` that speaks v1, under the same rules as the rest:
-    a create is sent once, every call has a timeout, and every error is one of ours."""
+    """The part of `service.cloud.ports.TpuCloud` that uses v1, under the same rules: a create is
+    sent once, every call has a timeout, and every error is one of ours."""
 
     def __init__(self, client: tpu_v1.TpuClient, patience: Allowances = PATIENT) -> None:
         self._client = client
         self._patience = patience
 
     def create(self, order: Order) -> Operation:
-        """Ask for a legacy TPU Node, once."""
+        """Create a legacy TPU Node; the request is sent once."""
         request = create_request(order)
         future = ask(self._client.create_node, request, self._patience.create, AlreadyExists)
         return operations.decoded(future.operation)
 
     def reimage(self, place: Place, runtime_version: str) -> Operation:
-        """Ask for the node to be made anew with another software version."""
+        """Reimage the node with another software version."""
         request = tpu_v1.ReimageNodeRequest(name=place.path, tensorflow_version=runtime_version)
         method: Callable[..., Future] = self._client.reimage_node
         return operations.decoded(ask(method, request, self._patience.write).operation)
@@ -45,7 +45,7 @@ class LegacyTpus:
         request = tpu_v1.ListTensorFlowVersionsRequest(
             parent=within(project, zone), page_size=pages.PAGE_SIZE
         )
-        found = self._pages(self._client.list_tensor_flow_versions, request)
+        found = self._list_pages(self._client.list_tensor_flow_versions, request)
         return [offered.version for page in found for offered in page.tensorflow_versions]
 
     def accelerator_types(self, project: str, zone: str) -> Sequence[str]:
@@ -53,33 +53,33 @@ class LegacyTpus:
         request = tpu_v1.ListAcceleratorTypesRequest(
             parent=within(project, zone), page_size=pages.PAGE_SIZE
         )
-        found = self._pages(self._client.list_accelerator_types, request)
+        found = self._list_pages(self._client.list_accelerator_types, request)
         return [offered.type_ for page in found for offered in page.accelerator_types]
 
-    def _pages(self, method: Callable[..., Any], request: Any) -> Sequence[Any]:
+    def _list_pages(self, method: Callable[..., Any], request: Any) -> Sequence[Any]:
         with translated():
             pager = ask(method, request, self._patience.offers)
             return list(pages.complete(pages.raw(pager.pages)))
 
 
 def create_request(order: Order) -> tpu_v1.CreateNodeRequest:
-    """The request for an order; the addresses are left to Google.
+    """Build the request for an order; Google chooses the addresses.
 
-    Raises InvalidRequest for what this API has no words for.
+    Raises InvalidRequest for a provisioning model that this API cannot express.
     """
     spec, place = order.spec, order.place
     node = tpu_v1.Node(
         accelerator_type=spec.accelerator_type,
         tensorflow_version=spec.runtime_version,
         network=spec.network,
-        scheduling_config=_scheduling(spec.provisioning_model),
+        scheduling_config=_scheduling_config(spec.provisioning_model),
         labels=dict(order.labels),
     )
     parent = within(place.project, place.zone)
     return tpu_v1.CreateNodeRequest(parent=parent, node_id=place.cloud_id, node=node)
 
 
-def _scheduling(model: ProvisioningModel) -> tpu_v1.SchedulingConfig | None:
+def _scheduling_config(model: ProvisioningModel) -> tpu_v1.SchedulingConfig | None:
     match model:
         case ProvisioningModel.ON_DEMAND:
             return None

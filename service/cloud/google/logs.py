@@ -1,4 +1,4 @@
-"""The output of jobs as Cloud Logging keeps it, in our words."""
+"""The output of jobs, read from Cloud Logging."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from service.domain.jobs.log import MAX_SEEN, NANOS, deliver, fresh
 LOG = "tpu-steward-jobs"
 MAX_LINES = 5_000
 MOST_PAGES = 1 + -(-(MAX_LINES + MAX_SEEN) // PAGE_SIZE)
-"""Enough for the most lines, all lines that were seen, and one page that fills up the last."""
+"""Enough for the most lines, all seen lines, and one more page to fill the last one."""
 
 PAGE_SECONDS = 3.0
-"""How long a page of the dashboard waits for the last lines."""
+"""Seconds that a page of the dashboard waits for the last lines."""
 
 _JOB = re.compile(r"[a-z0-9-]{1,63}")
 _WANTED = 'logName="projects/{project}/logs/{log}" AND labels.job="{job}" AND timestamp>="{since}"'
@@ -44,9 +44,9 @@ class GoogleWorkerLogs:
         self._quick_log = EntryLog(client, quick, pace, LogReader.JOBS)
 
     def read(self, project: str, job: str, since: LogCursor, limit: int) -> LogPage:
-        """The next lines of a job; fewer than `limit` too where more calls are not allowed now."""
+        """Read the next lines of a job; fewer than `limit` if no more calls are allowed now."""
         limit = max(1, min(limit, MAX_LINES))
-        request = _request(project, job, since.from_ns, limit + len(since.seen))
+        request = _build_request(project, job, since.from_ns, limit + len(since.seen))
         found: list[LogLine] = []
         more = True
         try:
@@ -61,16 +61,16 @@ class GoogleWorkerLogs:
         return deliver(since, found, limit, more=more)
 
     def last(self, project: str, job: str, since: int, limit: int) -> Sequence[LogLine]:
-        """The newest lines of a job: the first page of the log from its end."""
-        request = _request(project, job, since * NANOS, limit, order="desc")
+        """Read the newest lines of a job: the first page of the log from its end."""
+        request = _build_request(project, job, since * NANOS, limit, order="desc")
         page = next(iter(self._quick_log.pages(project, request)))
         return fresh(LogCursor.start(since), list(map(decoded, page.entries)))[-limit:]
 
 
-def _request(
+def _build_request(
     project: str, job: str, from_ns: int, size: int, order: str = "asc"
 ) -> ListLogEntriesRequest:
-    """Raises InvalidRequest for a job id that could be more than a value of the filter."""
+    """Build the request. Raises InvalidRequest for a job id that could change the filter."""
     if _JOB.fullmatch(job) is None:
         raise InvalidRequest(f"{job[:100]!r} is not the id of a job")
     second, nanos = divmod(from_ns, NANOS)
@@ -84,15 +84,15 @@ def _request(
 
 
 def decoded(entry: Any) -> LogLine:
-    """What an entry (the raw message) says. Never an exception: anybody may write to the log."""
+    """Decode an entry (the raw message). Never raises: anybody may write to the log."""
     return LogLine(
         at_ns=entry.timestamp.seconds * NANOS + entry.timestamp.nanos,
-        worker=_number(entry.labels.get("worker", "")),
-        attempt=_number(entry.labels.get("attempt", "")),
+        worker=_parse_number(entry.labels.get("worker", "")),
+        attempt=_parse_number(entry.labels.get("attempt", "")),
         text=entry.text_payload,
         insert_id=entry.insert_id,
     )
 
 
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else -1

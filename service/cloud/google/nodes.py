@@ -1,4 +1,4 @@
-"""A node: Google's message in our words, and our order in Google's."""
+"""Nodes: decodes Google's messages, and builds create requests."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from service.cloud.ports import Order
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import InvalidRequest
 from service.domain.jobs.startup import metadata_of
-from service.domain.nodes.node import CloudNode, Endpoint, NodeSpec, Place
+from service.domain.nodes.node import CloudNode, Endpoint, Place
 
 RawNode = Any
-"""The protobuf class behind `tpu_v2.Node`; it is made at run time and has no static type."""
+"""The protobuf class behind `tpu_v2.Node`; created at run time, without a static type."""
 
 _ENUMS = tpu_v2.Node.pb().DESCRIPTOR.enum_types_by_name
 _STATES = {number: state.name for number, state in _ENUMS["State"].values_by_number.items()}
@@ -35,19 +35,29 @@ READ = (
     "createTime",
     "queuedResource",
 )
-"""The fields that `decoded` reads. The metadata, which may hold 512 kB, is not one of them."""
+"""The fields that `decoded` reads, without the metadata, which may have 512 kB."""
 
 _MAX_NAME = 200
 _MAX_SENTENCE = 500
 
 
 def decoded(node: RawNode) -> CloudNode:
-    """What the cloud shows of a node, in our words. Never an exception, whatever it shows.
+    """Decode a node. Never raises, whatever the message has.
 
-    What nobody has heard of is kept as it is: state number 99 becomes `STATE_99`.
+    Unknown enum values are kept: state number 99 becomes `STATE_99`.
     """
+    try:
+        place = Place.of(node.name)
+    except ValueError:  # a malformed name is shown in place of an id
+        place = Place("", "", node.name[:_MAX_NAME])
+    # One endpoint for each worker, in order; with several network cards, that of the first card.
+    cards = max(1, len(node.network_configs))
+    endpoints = tuple(
+        Endpoint(found.ip_address, found.port, found.access_config.external_ip)
+        for found in node.network_endpoints[::cards]
+    )
     return CloudNode(
-        place=_place(node.name),
+        place=place,
         uid=str(node.id) if node.id else "",
         state=_STATES.get(node.state, f"STATE_{node.state}"),
         health=_HEALTHS.get(node.health, f"HEALTH_{node.health}") if node.health else "",
@@ -56,32 +66,24 @@ def decoded(node: RawNode) -> CloudNode:
         runtime_version=last(node.runtime_version),
         provisioning_model=model(node.scheduling_config),
         labels=labels(node),
-        endpoints=_endpoints(node),
+        endpoints=endpoints,
         created_at=node.create_time.seconds if node.HasField("create_time") else None,
         queued_resource=node.queued_resource[:_MAX_NAME],
     )
 
 
-def _place(name: str) -> Place:
-    """The place that a node's name speaks of; a name that is none is shown in place of an id."""
-    try:
-        return Place.of(name)
-    except ValueError:
-        return Place("", "", name[:_MAX_NAME])
-
-
 def labels(node: RawNode) -> dict[str, str]:
-    """The labels of a node, none of them longer than a label can be."""
+    """The labels of a node, each cut to `_MAX_NAME` characters."""
     return {key[:_MAX_NAME]: value[:_MAX_NAME] for key, value in node.labels.items()}
 
 
 def last(path: str) -> str:
-    """The name at the end of a path: Google shows some types as full resource names."""
+    """The last part of a path: Google shows some types as full resource names."""
     return path.rpartition("/")[2][:_MAX_NAME]
 
 
 def model(scheduling: Any) -> ProvisioningModel:
-    """How the hardware is bought. Flex-start looks as on demand: v2 has no word for it."""
+    """The provisioning model. Flex-start looks like on demand, because v2 cannot express it."""
     if scheduling.spot:
         return ProvisioningModel.SPOT
     if scheduling.preemptible:
@@ -89,19 +91,11 @@ def model(scheduling: Any) -> ProvisioningModel:
     return ProvisioningModel.RESERVED if scheduling.reserved else ProvisioningModel.ON_DEMAND
 
 
-def _endpoints(node: RawNode) -> tuple[Endpoint, ...]:
-    """One per worker, in their order; with several network cards each, the first one of each."""
-    cards = max(1, len(node.network_configs))
-    return tuple(
-        Endpoint(found.ip_address, found.port, found.access_config.external_ip)
-        for found in node.network_endpoints[::cards]
-    )
-
-
 def create_request(order: Order) -> tpu_v2.CreateNodeRequest:
-    """The request for an order. Raises InvalidRequest for what this API has no words for."""
+    """Build the request for an order. Raises InvalidRequest for a provisioning model that this API
+    cannot express."""
     place, node = order.place, message(order)
-    scheduling = _scheduling(order.spec.provisioning_model)
+    scheduling = _scheduling_config(order.spec.provisioning_model)
     if scheduling is not None:
         node.scheduling_config = scheduling
     parent = f"projects/{place.project}/locations/{place.zone}"
@@ -109,9 +103,17 @@ def create_request(order: Order) -> tpu_v2.CreateNodeRequest:
 
 
 def message(order: Order) -> tpu_v2.Node:
-    """The node of an order, without how the hardware is bought: a queued resource says that in its
-    own words, and fails late when its node says it too."""
+    """Build the node of an order without its provisioning model: a queued resource has fields of
+    its own for the model, and fails late if its node names one too."""
     spec, place = order.spec, order.place
+    account = spec.service_account
+    modes = tpu_v2.AttachedDisk.DiskMode
+    # Only a single host may write to a disk: several hosts share it for reading.
+    mode = modes.READ_WRITE if spec.hosts == 1 else modes.READ_ONLY
+    disk_paths = [  # a bare name is a disk in the zone of this attempt
+        disk if "/" in disk else f"projects/{place.project}/zones/{place.zone}/disks/{disk}"
+        for disk in spec.data_disks
+    ]
     return tpu_v2.Node(
         accelerator_type=spec.accelerator_type,
         runtime_version=spec.runtime_version,
@@ -122,12 +124,13 @@ def message(order: Order) -> tpu_v2.Node:
         ),
         labels=dict(order.labels),
         metadata=metadata_of(spec, order.task),
-        service_account=_service_account(spec.service_account),
-        data_disks=[_disk(disk, spec, place) for disk in spec.data_disks],
+        # The widest scope: IAM limits the account, scopes do not.
+        service_account=tpu_v2.ServiceAccount(email=account, scope=[SCOPE]) if account else None,
+        data_disks=[tpu_v2.AttachedDisk(source_disk=path, mode=mode) for path in disk_paths],
     )
 
 
-def _scheduling(model: ProvisioningModel) -> tpu_v2.SchedulingConfig | None:
+def _scheduling_config(model: ProvisioningModel) -> tpu_v2.SchedulingConfig | None:
     match model:
         case ProvisioningModel.ON_DEMAND:
             return None
@@ -142,19 +145,3 @@ def _scheduling(model: ProvisioningModel) -> tpu_v2.SchedulingConfig | None:
                 "flex-start nodes need a queued resource",
                 provisioning_model=model.value,
             )
-
-
-def _service_account(email: str) -> tpu_v2.ServiceAccount | None:
-    """The account with the widest scope: what it may do is for IAM to say, not for scopes."""
-    return tpu_v2.ServiceAccount(email=email, scope=[SCOPE]) if email else None
-
-
-def _disk(disk: str, spec: NodeSpec, place: Place) -> tpu_v2.AttachedDisk:
-    """A data disk; a bare name means the disk of that name in the zone that is being tried.
-
-    Only a single host may write to a disk: several share it for reading.
-    """
-    path = disk if "/" in disk else f"projects/{place.project}/zones/{place.zone}/disks/{disk}"
-    modes = tpu_v2.AttachedDisk.DiskMode
-    mode = modes.READ_WRITE if spec.hosts == 1 else modes.READ_ONLY
-    return tpu_v2.AttachedDisk(source_disk=path, mode=mode)

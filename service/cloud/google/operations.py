@@ -1,4 +1,4 @@
-"""A long-running operation: Google's message in our words."""
+"""Long-running operations: decodes Google's messages."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _METADATA = tpu_v2.OperationMetadata.pb()
 
 
 def decoded(operation: operations_pb2.Operation) -> Operation:
-    """The operation in our words; nothing is waited for.
+    """Decode an operation, without waiting for it.
 
-    Raises CloudUnavailable when it does not say when it began: usage is charged by that instant,
-    and an invented one would be charged too.
+    Raises CloudUnavailable if the operation has no creation time: charges are based on that time,
+    so none may be invented.
     """
-    about = _metadata(operation)
+    about = _unpack_metadata(operation)
     if not about.HasField("create_time"):
         raise CloudUnavailable(
             f"the cloud does not say when the operation {operation.name[:200]!r} began"
@@ -39,14 +39,14 @@ def decoded(operation: operations_pb2.Operation) -> Operation:
 
 
 def has_begun(operation: operations_pb2.Operation) -> bool:
-    """Whether the operation can be put into our words."""
-    return bool(_metadata(operation).HasField("create_time"))
+    """Whether the operation has a creation time, so that it can be decoded."""
+    return bool(_unpack_metadata(operation).HasField("create_time"))
 
 
-def _metadata(operation: operations_pb2.Operation) -> Any:
-    """Its OperationMetadata, which has the same fields in every version of the API.
+def _unpack_metadata(operation: operations_pb2.Operation) -> Any:
+    """The OperationMetadata, which has the same fields in every version of the API.
 
-    (In a zone there are also operations that others started through v1 and v2alpha1.)
+    (A zone also has operations that other clients started through v1 and v2alpha1.)
     """
     packed = operation.metadata
     if not packed.type_url.endswith(".OperationMetadata"):

@@ -1,4 +1,4 @@
-"""Lists that come in pages: all of them or none, and what they say nothing about."""
+"""Lists that come in pages: all pages or none, and the unreachable zones."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ INVENTORY = (*(f"nodes.{field}" for field in READ), "nextPageToken", "unreachabl
 
 
 def raw(pages: Iterable[Any]) -> Iterator[Any]:
-    """The protobuf messages behind proto-plus pages: reading those is five times cheaper."""
+    """The protobuf messages behind proto-plus pages, which are five times cheaper to read."""
     return (type(page).pb(page) for page in pages)
 
 
 def all_of(pages: Iterable[Any]) -> Iterator[Any]:
-    """The pages, fetched one by one. Raises CloudUnavailable when they would never end."""
+    """Yield the pages, fetched one by one. Raises CloudUnavailable if they would never end."""
     tokens: set[str] = set()
     for page in pages:
         yield page
@@ -34,7 +34,7 @@ def all_of(pages: Iterable[Any]) -> Iterator[Any]:
 
 
 def complete(pages: Iterable[Any]) -> Iterator[Any]:
-    """The pages of a list that must have everything; CloudUnavailable when it says it has not."""
+    """Yield the pages of a list that must be complete. Raises CloudUnavailable if it is not."""
     for page in all_of(pages):
         if page.unreachable:
             raise CloudUnavailable(f"the list lacks {', '.join(page.unreachable)[:200]}")
@@ -42,10 +42,10 @@ def complete(pages: Iterable[Any]) -> Iterator[Any]:
 
 
 def inventory(project: str, pages: Iterable[Any]) -> Inventory:
-    """All nodes on the pages (raw ListNodesResponse), not yet read.
+    """All nodes on the pages (raw ListNodesResponse), not yet decoded.
 
-    The digest is over the bytes in a fixed order of map entries, which the wire has not, and leaves
-    out the page tokens, which may differ each time.
+    The digest covers the bytes with sorted map entries, whose order on the wire is not fixed. Page
+    tokens are left out, because they may differ each time.
     """
     shown = list(all_of(pages))
     unreachable = {zone_of(entry) for page in shown for entry in page.unreachable}
@@ -54,11 +54,11 @@ def inventory(project: str, pages: Iterable[Any]) -> Inventory:
         page.ClearField("next_page_token")
         seal.update(page.SerializeToString(deterministic=True))
     return Inventory(
-        project, seal.digest(), partial(_sightings, shown), frozenset(unreachable), len(shown)
+        project, seal.digest(), partial(_read_sightings, shown), frozenset(unreachable), len(shown)
     )
 
 
-def _sightings(pages: Iterable[Any]) -> dict[str, Sighting]:
+def _read_sightings(pages: Iterable[Any]) -> dict[str, Sighting]:
     nodes: dict[str, Sighting] = {}
     for page in pages:
         for node in page.nodes:
@@ -69,10 +69,10 @@ def _sightings(pages: Iterable[Any]) -> dict[str, Sighting]:
 
 
 def zone_of(entry: str) -> str:
-    """The zone of an `unreachable` entry: `projects/P/locations/Z`, something below that, or `Z`.
+    """The zone of an `unreachable` entry: `projects/P/locations/Z`, a name below that, or `Z`.
 
-    Raises CloudUnavailable for one that names no zone: an inventory that cannot say what it lacks
-    must not pass for one that lacks nothing.
+    Raises CloudUnavailable for an entry without a zone: an inventory with an unknown gap must not
+    pass for a complete one.
     """
     parts = entry.split("/")
     zone = parts[3] if parts[0] == "projects" and len(parts) > 3 else parts[-1]

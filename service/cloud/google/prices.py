@@ -1,8 +1,8 @@
-"""The Cloud Billing Catalog in our words: every SKU about TPUs, with the price in force."""
+"""The Cloud Billing Catalog: reads all SKUs about TPUs, with their current prices."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
@@ -17,11 +17,12 @@ from service.domain.pricing.skus import SERVICES, PriceTier, SkuFacts, is_about_
 
 BILLING_HOST = "cloudbilling.googleapis.com"
 PAGE_SIZE = 5_000
-"""The most that a page may have; Compute Engine sells some tens of thousands of things."""
+"""The largest page size; Compute Engine has some tens of thousands of SKUs."""
 
 
 def catalog_client(channel: grpc.Channel) -> billing_v1.CloudCatalogClient:
-    """Google's client over a channel; its `api_endpoint` names Google even on the emulator's."""
+    """Google's client over a channel. Its `api_endpoint` names Google even on the emulator's
+    channel."""
     return billing_v1.CloudCatalogClient(transport=CloudCatalogGrpcTransport(channel=channel))
 
 
@@ -35,25 +36,28 @@ class GooglePrices:
         self._patience = patience
 
     def skus(self) -> Sequence[SkuFacts]:
-        """Every SKU about TPUs of both services. One page that fails fails the whole."""
+        """List the SKUs about TPUs of both services. A failed page fails the whole list."""
+        found: list[SkuFacts] = []
         with translated():
-            return [facts for service in SERVICES for facts in self._of(service)]
-
-    def _of(self, service: str) -> Iterator[SkuFacts]:
-        request = billing_v1.ListSkusRequest(
-            parent=f"services/{service}", currency_code="USD", page_size=PAGE_SIZE
-        )
-        pager = ask(self._client.list_skus, request, self._patience.listing)
-        for page in pages.all_of(pages.raw(pager.pages)):
-            for sku in page.skus:
-                if is_about_tpus(sku.category.resource_group, sku.description):
-                    yield decoded(service, sku)
+            for service in SERVICES:
+                request = billing_v1.ListSkusRequest(
+                    parent=f"services/{service}", currency_code="USD", page_size=PAGE_SIZE
+                )
+                pager = ask(self._client.list_skus, request, self._patience.listing)
+                for page in pages.all_of(pages.raw(pager.pages)):
+                    found += [
+                        decoded(service, sku)
+                        for sku in page.skus
+                        if is_about_tpus(sku.category.resource_group, sku.description)
+                    ]
+        return found
 
 
 def decoded(service: str, sku: Any) -> SkuFacts:
-    """What the catalogue says of a SKU (the raw message), in our words; never an exception."""
+    """Decode a SKU of the catalogue (the raw message). Never raises."""
     pricing = sku.pricing_info[-1] if sku.pricing_info else None
     expression = None if pricing is None else pricing.pricing_expression
+    tiers = () if expression is None else expression.tiered_rates
     return SkuFacts(
         service=service,
         id=sku.sku_id,
@@ -61,15 +65,18 @@ def decoded(service: str, sku: Any) -> SkuFacts:
         usage_type=sku.category.usage_type,
         regions=tuple(sku.service_regions),
         unit="" if expression is None else expression.usage_unit,
-        tiers=() if expression is None else tuple(map(_tier, expression.tiered_rates)),
+        tiers=tuple(
+            PriceTier(
+                f"{tier.start_usage_amount:g}",
+                tier.unit_price.currency_code,
+                tier.unit_price.units,
+                tier.unit_price.nanos,
+            )
+            for tier in tiers
+        ),
         effective_at=(
             pricing.effective_time.seconds
             if pricing is not None and pricing.HasField("effective_time")
             else None
         ),
     )
-
-
-def _tier(rate: Any) -> PriceTier:
-    price = rate.unit_price
-    return PriceTier(f"{rate.start_usage_amount:g}", price.currency_code, price.units, price.nanos)

@@ -1,4 +1,4 @@
-"""A queued resource: Google's message in our words, and our order in Google's."""
+"""Queued resources: decodes Google's messages, and builds create requests."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ READ = (
     "spot",
     "guaranteed",
 )
-"""The fields that `decoded` reads. The metadata of the nodes to come is not one of them."""
+"""The fields that `decoded` reads, without the metadata of the requested nodes."""
 LISTED = (*(f"queuedResources.{field}" for field in READ), "nextPageToken", "unreachable")
 """The fields of a page that are read."""
 
@@ -49,25 +49,30 @@ _MAX_NAME = 200
 
 
 def decoded(queue: RawQueue) -> QueuedResource:
-    """What the cloud shows of a queued resource, in our words; never an exception."""
+    """Decode a queued resource. Never raises."""
     state, specs = queue.state, list(queue.tpu.node_spec)
     failed = state.WhichOneof("state_data") == "failed_data" and state.failed_data.HasField("error")
     first = specs[0].node if specs else None
+    parts = queue.name.split("/")
+    if len(parts) == 6 and parts[::2] == ["projects", "locations", "queuedResources"]:
+        place = Place(parts[1], parts[3], parts[5])
+    else:  # a malformed name is shown in place of an id
+        place = Place("", "", queue.name[:_MAX_NAME])
     return QueuedResource(
-        place=_place(queue.name),
+        place=place,
         state=_STATES.get(state.state, f"STATE_{state.state}"),
         initiator=_INITIATORS.get(state.state_initiator, ""),
         error=from_status(state.failed_data.error) if failed else None,
-        nodes=tuple(_nodes(specs)),
+        nodes=tuple(_node_names(specs)),
         labels={} if first is None else nodes.labels(first),
         accelerator_type="" if first is None else nodes.last(first.accelerator_type),
         created_at=queue.create_time.seconds if queue.HasField("create_time") else None,
-        provisioning_model=_model(queue, first),
+        provisioning_model=_find_model(queue, first),
     )
 
 
-def _model(queue: RawQueue, node: Any) -> str:
-    """How its nodes are bought; empty where neither it nor its node says so."""
+def _find_model(queue: RawQueue, node: Any) -> str:
+    """The provisioning model; empty if neither the queued resource nor its node names one."""
     if queue.HasField("spot"):
         return ProvisioningModel.SPOT
     if queue.HasField("guaranteed"):
@@ -77,7 +82,7 @@ def _model(queue: RawQueue, node: Any) -> str:
 
 
 def listed(project: str, found: Iterable[Any]) -> Queue:
-    """All queued resources on the pages (raw ListQueuedResourcesResponse), not yet read."""
+    """All queued resources on the pages (raw ListQueuedResourcesResponse), not yet decoded."""
     shown = list(pages.all_of(found))
     unreachable = {pages.zone_of(entry) for page in shown for entry in page.unreachable}
     seal = blake2b(digest_size=16)
@@ -85,13 +90,13 @@ def listed(project: str, found: Iterable[Any]) -> Queue:
         page.ClearField("next_page_token")
         seal.update(page.SerializeToString(deterministic=True))
     return Queue(
-        project, seal.digest(), partial(_entries, shown), frozenset(unreachable), len(shown)
+        project, seal.digest(), partial(_read_entries, shown), frozenset(unreachable), len(shown)
     )
 
 
 def create_request(order: Order) -> tpu_v2.CreateQueuedResourceRequest:
-    """The request for an order. Its request id follows from the name, which is never used again:
-    the same order sent twice is one."""
+    """Build the request for an order. Its request id is derived from the name, which is never used
+    again: the same order sent twice is one request."""
     spec, place = order.spec, order.place
     parent = f"projects/{place.project}/locations/{place.zone}"
     asked = tpu_v2.QueuedResource.Tpu.NodeSpec(parent=parent, node=nodes.message(order))
@@ -116,33 +121,27 @@ def create_request(order: Order) -> tpu_v2.CreateQueuedResourceRequest:
 
 
 def request_id(place: Place) -> str:
-    """By this Google knows a request that it has had before."""
+    """The id by which Google recognises a repeated request."""
     return str(uuid5(NAMESPACE_URL, place.queue_path))
 
 
 def reservation(order: Order) -> str:
-    """The full name of the reservation; `-` stands for any that the project has in the zone."""
+    """The full name of the reservation; `-` stands for any reservation of the project in the
+    zone."""
     named, place = order.spec.reservation, order.place
     if "/" in named:
         return named
     return f"projects/{place.project}/locations/{place.zone}/reservations/{named or '-'}"
 
 
-def _entries(found: Iterable[Any]) -> Mapping[str, QueuedResource]:
-    return {one.name: decoded(one) for page in found for one in page.queued_resources}
+def _read_entries(found: Iterable[Any]) -> Mapping[str, QueuedResource]:
+    return {queue.name: decoded(queue) for page in found for queue in page.queued_resources}
 
 
-def _nodes(specs: Iterable[Any]) -> Iterator[str]:
+def _node_names(specs: Iterable[Any]) -> Iterator[str]:
     for spec in specs:
         many = spec.multislice_params
         if many.node_count:
             yield from (f"{many.node_id_prefix}-{n}" for n in range(min(many.node_count, 1_000)))
         else:
             yield spec.node_id[:_MAX_NAME]
-
-
-def _place(name: str) -> Place:
-    parts = name.split("/")
-    if len(parts) != 6 or parts[::2] != ["projects", "locations", "queuedResources"]:
-        return Place("", "", name[:_MAX_NAME])
-    return Place(parts[1], parts[3], parts[5])

@@ -1,6 +1,6 @@
-"""How long each kind of call may take, and which ones are tried again.
+"""Timeouts and retries of each kind of call.
 
-The client has no default timeout and no default retry on any TPU call, so every call is given both.
+The client has no default timeout and no default retry for any TPU call, so every call gets both.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from google.api_core.retry import Retry, if_exception_type
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What one call may take: seconds in all, and how it is tried again (None: not at all)."""
+    """The limits of one call: its total seconds, and its retry policy (None: no retry)."""
 
     timeout: float
     retry: Retry | None = None
@@ -21,11 +21,11 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class Allowances:
-    """The allowances of the kinds of call; of a list, each page has its own.
+    """The allowances of the kinds of call; each page of a list has its own.
 
-    `offers` is for what a zone has, which is asked for on the way to a create: that does without it
-    where it is not to be had, so nobody waits for it to be tried again. `reports` is for the guest
-    attributes of a machine: each try counts against Google's limit, and the next look is a try.
+    `offers` is for the lists of a zone, which are read before a create: the create goes on without
+    them, so they are not retried. `reports` is for the guest attributes of a machine: each try
+    counts against Google's limit, and the next tick is a retry.
     """
 
     read: Allowance
@@ -36,14 +36,14 @@ class Allowances:
     create: Allowance
 
 
-def _retried(seconds: float) -> Allowance:
-    """At most `seconds` in all: no attempt begins within the last of them.
+def _with_retries(seconds: float) -> Allowance:
+    """At most `seconds` in total: no attempt begins within the last second.
 
-    (With less than one second left, the client would give an attempt the whole time once more.)
+    (With less than one second left, the client would give an attempt the whole time again.)
 
-    Only "unavailable" and "too late" are tried again: they say that nothing was found out. An
-    internal error may be a defect that comes back each time (AIP-194), and "too many" gets worse by
-    asking again; for both the next tick is soon enough.
+    Only UNAVAILABLE and DEADLINE_EXCEEDED are retried: their outcome is unknown. An internal error
+    may be a permanent defect (AIP-194), and a rate limit gets worse with each retry; for both the
+    next tick is soon enough.
     """
     return Allowance(
         seconds,
@@ -58,14 +58,14 @@ def _retried(seconds: float) -> Allowance:
 
 
 PATIENT = Allowances(
-    read=_retried(30),
-    listing=_retried(60),
+    read=_with_retries(30),
+    listing=_with_retries(60),
     reports=Allowance(10),
     offers=Allowance(10),
     write=Allowance(30),
     create=Allowance(60),
 )
-"""For real clouds. What changes something is sent once: the controllers look before they repeat."""
+"""For real clouds. A change is sent once: the controllers look before they repeat it."""
 
 ONCE = Allowances(
     read=Allowance(30),
@@ -75,4 +75,4 @@ ONCE = Allowances(
     write=Allowance(30),
     create=Allowance(60),
 )
-"""Nothing is tried again, and so nothing ever sleeps: for a virtual clock."""
+"""Without retries, so that nothing ever sleeps: for a virtual clock."""

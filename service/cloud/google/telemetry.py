@@ -1,4 +1,4 @@
-"""Cloud Monitoring in our words: what each worker of a project did, minute by minute."""
+"""Cloud Monitoring: reads the activity of each worker of a project, minute by minute."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from service.domain.idle.signal import CHIPS_KINDS, HOST_BYTES, Kind
 
 MONITORING_HOST = "monitoring.googleapis.com"
 PERIOD = 60
-"""Seconds that one point sums up; Google samples no more often."""
+"""Seconds that one point covers; Google samples no more often."""
 
 GAP_SECONDS = 300
-"""For so long one way of a network may be missing while the other one is known."""
+"""Seconds for which one direction of a network may be missing while the other is known."""
 
 PAGE_SIZE = 100_000
-"""Points on a page: the most that Google gives."""
+"""Points on a page: Google's maximum."""
 
 _Aligner, _Reducer = Aggregation.Aligner, Aggregation.Reducer
 _OF_NODE = ("zone", "node_id", "worker_id")
@@ -39,8 +39,8 @@ _OF_INSTANCE = ("worker_id",)
 
 @dataclass(frozen=True, slots=True)
 class _Metric:
-    """A metric, how the chips or cores of a worker are brought together, and by which labels of the
-    resource the worker is known."""
+    """A metric, how the values of a worker's chips or cores are combined, and the labels of the
+    resource that identify the worker."""
 
     type: str
     aligner: Any
@@ -106,7 +106,8 @@ _METRICS: Mapping[Kind, tuple[_Metric, ...]] = {
 
 
 def monitoring_client(channel: grpc.Channel) -> MetricServiceClient:
-    """Google's client over a channel; its `api_endpoint` names Google even on the emulator's."""
+    """Google's client over a channel. Its `api_endpoint` names Google even on the emulator's
+    channel."""
     return MetricServiceClient(transport=MetricServiceGrpcTransport(channel=channel))
 
 
@@ -118,21 +119,20 @@ class GoogleTelemetry:
         self._allowance = patience.listing
 
     def samples(self, project: str, kind: Kind, since: int, until: int) -> Sequence[Sample]:
-        """Every point of (since, until], page by page. One page that fails fails the whole.
+        """Read the points of (since, until], page by page. A failed page fails the whole read.
 
         Monitoring answers NOT_FOUND for a metric that a project never had: that is no error.
         """
-        found = [self._of(project, metric, since, until) for metric in _METRICS[kind]]
-        return found[0] if len(found) == 1 else _summed(found)
+        by_metric: list[list[Sample]] = []
+        for metric in _METRICS[kind]:
+            samples: list[Sample] = []
+            by_metric.append(samples)
+            with suppress(CloudNotFound):
+                for series in self._list_series(project, metric, since, until):
+                    samples.extend(_read_samples(series, metric.labels))
+        return by_metric[0] if len(by_metric) == 1 else _sum_directions(by_metric)
 
-    def _of(self, project: str, metric: _Metric, since: int, until: int) -> Sequence[Sample]:
-        found: list[Sample] = []
-        with suppress(CloudNotFound):
-            for series in self._series(project, metric, since, until):
-                found.extend(_samples(series, metric.labels))
-        return found
-
-    def _series(self, project: str, metric: _Metric, since: int, until: int) -> Iterator[Any]:
+    def _list_series(self, project: str, metric: _Metric, since: int, until: int) -> Iterator[Any]:
         request = ListTimeSeriesRequest(
             name=f"projects/{project}",
             filter=f'metric.type = "{metric.type}"',
@@ -151,35 +151,31 @@ class GoogleTelemetry:
                 yield from page.time_series
 
 
-def _summed(ways: Sequence[Sequence[Sample]]) -> Sequence[Sample]:
-    """Both ways of a network together. Points of one way may be missing here and there; one that
-    is not heard of for minutes proves no rest, so nothing is said then, unless the other is work.
-    """
+def _sum_directions(directions: Sequence[Sequence[Sample]]) -> Sequence[Sample]:
+    """The sums of both directions of a network. Single points of one direction may be missing. A
+    direction that is missing for minutes proves no rest: the sample is left out then, unless the
+    other direction alone is work."""
     minutes: dict[tuple[str, int, str, int], list[Sample]] = {}
-    ends: list[set[tuple[str, int, str, int]]] = [set() for _ in ways]
-    for way, known in zip(ways, ends, strict=True):
-        for one in way:
-            key = one.node_uid, one.worker, one.instance_id, one.end
-            minutes.setdefault(key, []).append(one)
+    ends: list[set[tuple[str, int, str, int]]] = [set() for _ in directions]
+    for direction, known in zip(directions, ends, strict=True):
+        for sample in direction:
+            key = sample.node_uid, sample.worker, sample.instance_id, sample.end
+            minutes.setdefault(key, []).append(sample)
             known.add(key)
     summed = []
-    for (*worker, end), some in minutes.items():
-        amount = sum(one.value for one in some)
-        is_heard = len(some) == len(ways) or all(
-            any((*worker, near) in known for near in _near(end)) for known in ends
+    for (*worker, end), samples in minutes.items():
+        amount = sum(sample.value for sample in samples)
+        nearby = range(end - GAP_SECONDS, end + GAP_SECONDS + 1, PERIOD)
+        is_known = len(samples) == len(directions) or all(
+            any((*worker, near) in known for near in nearby) for known in ends
         )
-        if is_heard or amount > HOST_BYTES:
-            summed.append(some[0]._replace(value=amount))
+        if is_known or amount > HOST_BYTES:
+            summed.append(samples[0]._replace(value=amount))
     return summed
 
 
-def _near(end: int) -> range:
-    """The ends of the minutes around one."""
-    return range(end - GAP_SECONDS, end + GAP_SECONDS + 1, PERIOD)
-
-
-def _samples(series: Any, labels: Sequence[str]) -> Iterator[Sample]:
-    """The points of one worker. A series that names no worker is left out."""
+def _read_samples(series: Any, labels: Sequence[str]) -> Iterator[Sample]:
+    """Yield the points of one worker. A series without a worker is left out."""
     found = series.resource.labels
     if any(label not in found for label in labels):
         return

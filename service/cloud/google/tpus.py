@@ -1,4 +1,4 @@
-"""The Cloud TPU API (v2, over gRPC) in our words."""
+"""The Cloud TPU API (v2, over gRPC)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from google.longrunning import operations_pb2
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from service.cloud.google import nodes, operations, pages, queue
-from service.cloud.google.calls import Answer, Future, ask, within
+from service.cloud.google.calls import Future, ask, within
 from service.cloud.google.errors import translated
 from service.cloud.google.flex import FlexStart
 from service.cloud.google.legacy import LegacyTpus
@@ -30,7 +30,7 @@ from service.domain.nodes.queued_resource import QueuedResource
 class GoogleTpus:
     """`service.cloud.ports.TpuCloud` over Google's own client.
 
-    Legacy TPU Nodes show up in the inventory beside TPU VMs: they cost money too.
+    The inventory has legacy TPU Nodes beside TPU VMs: they cost money too.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class GoogleTpus:
         self._report_pace = report_pace
 
     def inventory(self, project: str) -> Inventory:
-        """All nodes of a project over all zones. One page that fails fails the whole."""
+        """List all nodes of a project in all zones. A failed page fails the whole list."""
         request = tpu_v2.ListNodesRequest(parent=within(project, "-"), page_size=pages.PAGE_SIZE)
         with translated():
             pager = ask(
@@ -59,30 +59,31 @@ class GoogleTpus:
             return pages.inventory(project, pages.raw(pager.pages))
 
     def get(self, place: Place) -> CloudNode:
-        """One node, now."""
+        """Read one node."""
         request = tpu_v2.GetNodeRequest(name=place.path)
         node = ask(self._client.get_node, request, self._patience.read)
         return nodes.decoded(tpu_v2.Node.pb(node))
 
     def metadata(self, place: Place) -> Mapping[str, str]:
-        """The metadata of one node, now."""
+        """Read the metadata of one node."""
         request = tpu_v2.GetNodeRequest(name=place.path)
         node = ask(self._client.get_node, request, self._patience.read)
         return dict(tpu_v2.Node.pb(node).metadata)
 
     def create(self, order: Order) -> Operation:
-        """Ask for a node, once; RateLimited before anything is sent when the pace is too fast."""
+        """Create a node; the request is sent once. Raises RateLimited before sending anything if
+        creates are too fast."""
         if order.spec.queued:
-            return self._enqueue(order)
+            return self._create_queued(order)
         if order.spec.architecture is Architecture.NODE:
             self._pace.take(order.place.project)
-            return self._v1().create(order)
+            return self._require_legacy().create(order)
         request = nodes.create_request(order)
         self._pace.take(order.place.project)
         future = ask(self._client.create_node, request, self._patience.create, AlreadyExists)
         return operations.decoded(future.operation)
 
-    def _enqueue(self, order: Order) -> Operation:
+    def _create_queued(self, order: Order) -> Operation:
         allowance = self._patience.create
         self._pace.take(order.place.project)
         if order.spec.provisioning_model is ProvisioningModel.FLEX_START:
@@ -90,13 +91,14 @@ class GoogleTpus:
                 raise NotAllowed("flex-start needs the REST address of the cloud; none is set")
             return self._flex.create(order, allowance)
         request = queue.create_request(order)
-        # The client makes an id of its own where the field is there and empty.
+        # The client invents an id of its own if the field exists and is empty.
         request.request_id = queue.request_id(order.place)
         make = self._client.create_queued_resource
         return operations.decoded(ask(make, request, allowance, AlreadyExists).operation)
 
     def queue(self, project: str) -> Queue:
-        """All queued resources of a project over all zones. One page that fails fails the whole."""
+        """List all queued resources of a project in all zones. A failed page fails the whole
+        list."""
         request = tpu_v2.ListQueuedResourcesRequest(
             parent=within(project, "-"), page_size=pages.PAGE_SIZE
         )
@@ -110,31 +112,32 @@ class GoogleTpus:
             return queue.listed(project, pages.raw(pager.pages))
 
     def queued(self, place: Place) -> QueuedResource:
-        """One queued resource, now."""
+        """Read one queued resource."""
         request = tpu_v2.GetQueuedResourceRequest(name=place.queue_path)
         found = ask(self._client.get_queued_resource, request, self._patience.read)
         return queue.decoded(tpu_v2.QueuedResource.pb(found))
 
     def queue_model(self, place: Place) -> str:
-        """How the nodes of a queued resource that names no tier are bought."""
+        """Read the provisioning model of a queued resource that names no tier."""
         return "" if self._flex is None else self._flex.model(place, self._patience.read)
 
     def dequeue(self, place: Place, *, force: bool) -> Operation:
-        """Ask for the end of a queued resource, with `force` of its nodes first."""
+        """Delete a queued resource; with `force` its nodes are deleted first."""
         request = tpu_v2.DeleteQueuedResourceRequest(name=place.queue_path, force=force)
-        return self._change(self._client.delete_queued_resource, request)
+        return self._send_change(self._client.delete_queued_resource, request)
 
     def delete(self, place: Place) -> Operation:
-        """Ask for the end of a node."""
-        return self._change(self._client.delete_node, tpu_v2.DeleteNodeRequest(name=place.path))
+        """Delete a node."""
+        request = tpu_v2.DeleteNodeRequest(name=place.path)
+        return self._send_change(self._client.delete_node, request)
 
     def start(self, place: Place) -> Operation:
-        """Ask for a stopped node to run again."""
-        return self._change(self._client.start_node, tpu_v2.StartNodeRequest(name=place.path))
+        """Start a stopped node."""
+        return self._send_change(self._client.start_node, tpu_v2.StartNodeRequest(name=place.path))
 
     def stop(self, place: Place) -> Operation:
-        """Ask for a single-host on-demand node to stop."""
-        return self._change(self._client.stop_node, tpu_v2.StopNodeRequest(name=place.path))
+        """Stop a single-host on-demand node."""
+        return self._send_change(self._client.stop_node, tpu_v2.StopNodeRequest(name=place.path))
 
     def update_metadata(self, place: Place, metadata: Mapping[str, str]) -> Operation:
         """Replace the node's metadata."""
@@ -142,28 +145,29 @@ class GoogleTpus:
             node=tpu_v2.Node(name=place.path, metadata=dict(metadata)),
             update_mask=FieldMask(paths=["metadata"]),
         )
-        return self._change(self._client.update_node, request)
+        return self._send_change(self._client.update_node, request)
 
     def operation(self, name: str) -> Operation:
-        """One operation, now."""
+        """Read one operation."""
         request = operations_pb2.GetOperationRequest(name=name)
         found = ask(self._client.get_operation, request, self._patience.read)
         return operations.decoded(found)
 
     def operations(self, project: str, zone: str) -> Sequence[Operation]:
-        """What the cloud still remembers; an operation that says nothing of itself is left out."""
+        """List the remembered operations of a zone; operations without a creation time are left
+        out."""
         return [
             operations.decoded(found)
-            for page in pages.all_of(self._operation_pages(within(project, zone)))
+            for page in pages.all_of(self._list_operation_pages(within(project, zone)))
             for found in page.operations
             if operations.has_begun(found)
         ]
 
     def guest_attributes(self, place: Place, namespace: str) -> Sequence[Mapping[str, str]]:
-        """What each worker, in order, has written under `namespace`; empty where nothing was.
+        """Read the guest attributes of each worker, in order, under `namespace`; empty if no worker
+        has written any: Google refuses the request as invalid then.
 
-        Google refuses the request as invalid as long as no worker has written anything. RateLimited
-        before anything is sent when this machine was read too often.
+        Raises RateLimited before sending anything if this machine was read too often.
         """
         request = tpu_v2.GetGuestAttributesRequest(name=place.path, query_path=f"{namespace}/")
         if self._report_pace is not None:
@@ -175,13 +179,13 @@ class GoogleTpus:
                 return []
             raise
         workers = tpu_v2.GetGuestAttributesResponse.pb(found).guest_attributes
-        return [{item.key: item.value for item in one.query_value.items} for one in workers]
+        return [{item.key: item.value for item in worker.query_value.items} for worker in workers]
 
     def reimage(self, place: Place, runtime_version: str) -> Operation:
-        """Ask for a legacy TPU Node to be made anew with another software version."""
-        return self._v1().reimage(place, runtime_version)
+        """Reimage a legacy TPU Node with another software version."""
+        return self._require_legacy().reimage(place, runtime_version)
 
-    def _v1(self) -> LegacyTpus:
+    def _require_legacy(self) -> LegacyTpus:
         if self._legacy is None:
             raise NotAllowed("legacy TPU Nodes need the client of API version 1; none is set")
         return self._legacy
@@ -189,9 +193,9 @@ class GoogleTpus:
     def runtime_versions(
         self, project: str, zone: str, architecture: Architecture = Architecture.VM
     ) -> Sequence[str]:
-        """The runtime versions that the zone offers for nodes of that architecture."""
+        """List the runtime versions that the zone offers for nodes of that architecture."""
         if architecture is Architecture.NODE:
-            return self._v1().runtime_versions(project, zone)
+            return self._require_legacy().runtime_versions(project, zone)
         request = tpu_v2.ListRuntimeVersionsRequest(
             parent=within(project, zone), page_size=pages.PAGE_SIZE
         )
@@ -203,9 +207,9 @@ class GoogleTpus:
     def accelerator_types(
         self, project: str, zone: str, architecture: Architecture = Architecture.VM
     ) -> Sequence[str]:
-        """The accelerator types that the zone offers as nodes of that architecture."""
+        """List the accelerator types that the zone offers for nodes of that architecture."""
         if architecture is Architecture.NODE:
-            return self._v1().accelerator_types(project, zone)
+            return self._require_legacy().accelerator_types(project, zone)
         request = tpu_v2.ListAcceleratorTypesRequest(
             parent=within(project, zone), page_size=pages.PAGE_SIZE
         )
@@ -214,20 +218,17 @@ class GoogleTpus:
             found = pages.complete(pages.raw(pager.pages))
             return [offered.type_ for page in found for offered in page.accelerator_types]
 
-    def _change(self, method: Callable[..., Future], request: Any) -> Operation:
+    def _send_change(self, method: Callable[..., Future], request: Any) -> Operation:
         return operations.decoded(ask(method, request, self._patience.write).operation)
 
-    def _list(self, method: Callable[..., Answer], request: Any) -> Answer:
-        return ask(method, request, self._patience.listing)
-
-    def _operation_pages(self, name: str) -> Iterator[operations_pb2.ListOperationsResponse]:
-        """The client has no pager for operations."""
+    def _list_operation_pages(self, name: str) -> Iterator[operations_pb2.ListOperationsResponse]:
+        """Yield the pages of operations, for which the client has no pager."""
         token = ""
         while True:
             request = operations_pb2.ListOperationsRequest(
                 name=name, page_size=pages.PAGE_SIZE, page_token=token
             )
-            page = self._list(self._client.list_operations, request)
+            page = ask(self._client.list_operations, request, self._patience.listing)
             yield page
             token = page.next_page_token
             if not token:

@@ -1,5 +1,5 @@
-"""Looks at every budget, has people told once of what it comes to, and has nodes deleted that
-nobody may pay for any more."""
+"""Checks every budget, notifies people once of each alert, and requests the deletion of nodes when
+a budget is exceeded."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ from service.store.unit import Unit, Units
 log = structlog.get_logger()
 
 PERIOD_SECONDS = 30
-"""A budget is of no project: of all daemons that see it, one looks at it in so many seconds."""
+"""Seconds in which one daemon checks a budget: budgets belong to no project, so all daemons see
+them."""
 
 NAME = "the budget controller"
 KIND = "budget"
-"""Of the events by which a node is told that it goes."""
+"""Kind of the events that announce the deletion of a node."""
 
 
 class BudgetController:
-    """Running twice tells nobody twice: that something was told is written with the message."""
+    """Running twice notifies nobody twice: an alert is stored together with its message."""
 
     name = "budgets"
 
@@ -49,77 +50,79 @@ class BudgetController:
         self._priced: dict[str, int] = {}
 
     def tick(self, lease: Lease) -> None:
-        """Delete what is due in the project, and then look at those that nobody has looked at: so
-        no node goes by what was written a moment ago."""
+        """Request the deletions that are due in the project, then check the unclaimed budgets.
+
+        In this order, so that no deletion follows from an alert of the same tick.
+        """
         self._raise_holds(lease)
         with self._units.reading() as unit:
             budgets = unit.budgets.all()
         for budget in budgets:
             if budget.on_exceeded is OnExceeded.DELETE:
-                self._isolated(self._delete_due, budget, lease)
+                self._run_isolated(self._delete_due, budget, lease)
         with self._units.reading() as unit:
             due = unit.budgets.unclaimed(self._clock(), PERIOD_SECONDS)
-        for budget in (one for one in budgets if one.id in due):
+        for budget in (known for known in budgets if known.id in due):
             with self._units(lease) as unit:
-                mine = unit.budgets.claim(budget.id, self._clock(), PERIOD_SECONDS)
-            if mine:
-                self._isolated(self._look, budget, lease)
+                is_claimed = unit.budgets.claim(budget.id, self._clock(), PERIOD_SECONDS)
+            if is_claimed:
+                self._run_isolated(self._check_budget, budget, lease)
 
-    def _isolated(
+    def _run_isolated(
         self, work: Callable[[Budget, Lease], None], budget: Budget, lease: Lease
     ) -> None:
         try:
             work(budget, lease)
         except (LeaseLost, StoreUnavailable):
-            raise  # nothing else would fare better
-        except Exception:  # one that is poisoned must not keep the others from their turn
+            raise  # every other budget would fail too
+        except Exception:  # one poisoned budget must not starve the others
             log.exception("budget.failed", budget=budget.name)
 
-    def _look(self, budget: Budget, lease: Lease) -> None:
+    def _check_budget(self, budget: Budget, lease: Lease) -> None:
         standing = self._books.standing(budget)
         if standing is None:
             return
-        paces = (0, 0) if budget.burn_rate is None else self._paces(budget, standing.as_of)
+        now, short, long = standing.as_of, 0, 0
+        if budget.burn_rate is not None:
+            short, long = (
+                self._books.spent(budget.scope, Window(now - seconds, now)) for seconds in PACES
+            )
         with self._units(lease) as unit:
-            if not _is_as_it_was(unit, budget):
+            if not _is_unchanged(unit, budget):
                 return
-            for alert, message in changes(budget, standing, paces, unit.alerts.of(budget.id)):
+            alerts = unit.alerts.of(budget.id)
+            for alert, message in changes(budget, standing, (short, long), alerts):
                 unit.alerts.keep(budget.id, alert)
                 if message:
                     log.warning("budget.alert", budget=budget.name, kind=alert.kind, told=message)
-                    self._tell(unit, budget, standing, alert, message)
+                    self._add_messages(unit, budget, standing, alert, message)
 
-    def _paces(self, budget: Budget, now: int) -> tuple[int, int]:
-        short, long = (
-            self._books.spent(budget.scope, Window(now - seconds, now)) for seconds in PACES
-        )
-        return short, long
-
-    def _tell(
+    def _add_messages(
         self, unit: Unit, budget: Budget, standing: BudgetStanding, alert: Alert, message: str
     ) -> None:
-        """Put the messages into the outbox, and warn on every node that is to go."""
+        """Put the messages into the outbox, and announce the deletion on every affected node."""
         now = standing.as_of
         goes_at = deletes_at(budget, alert) if alert.kind == EXCEEDED else None
         channels = {Channel.WEBHOOK: budget.webhook, Channel.MAIL: budget.emails}
-        for channel, told in channels.items():
-            if told:
+        for channel, recipients in channels.items():
+            if recipients:
                 message_id = new_id()
-                facts = _facts(budget, standing, alert, goes_at)
+                facts = _describe_alert(budget, standing, alert, goes_at)
                 body = body_of({"id": message_id, "message": message, **facts})
                 subject = f"[TPU Steward] {budget.name}: {alert.kind.replace('_', ' ')}"
                 unit.notifications.add(
                     Notification(message_id, budget.id, channel, subject, body, now, now)
                 )
         if goes_at is not None:
-            for node in _deletable(unit, budget):
-                _warn(unit, budget, node, message, now)
+            for node in _list_deletable(unit, budget):
+                _announce_deletion(unit, budget, node, message, now)
 
     def _delete_due(self, budget: Budget, lease: Lease) -> None:
-        """Ask for the end of its nodes once the grace is over and it is still so.
+        """Request the deletion of the budget's nodes once the grace is over and the budget is still
+        exceeded.
 
-        One that came to cost it money later, as one that was adopted did, is told of itself, and
-        has a grace of its own.
+        A node that the budget began to pay for later, such as an adopted node, gets its own
+        announcement and its own grace.
         """
         now = self._clock()
         window = budget.window(now)
@@ -130,25 +133,29 @@ class BudgetController:
         if spent <= budget.amount:
             return
         with self._units.reading() as unit:
-            due = [one for one in _deletable(unit, budget) if one.spec.project == lease.project]
-            told = {one.id: _warned_at(unit, budget, one, fired_at) for one in due}
+            due = [
+                node for node in _list_deletable(unit, budget) if node.spec.project == lease.project
+            ]
+            announced = {node.id: _find_announcement(unit, budget, node, fired_at) for node in due}
         reason = (
             f"the budget {budget.name!r} is exceeded:"
             f" {dollars(spent)} of {dollars(budget.amount)} spent"
         )
         for node in due:
-            since = told[node.id]
+            since = announced[node.id]
             if since is None:
-                self._warn_late(budget, node, reason, lease)
+                with self._units(lease) as unit:
+                    if _is_unchanged(unit, budget):
+                        _announce_deletion(unit, budget, node, reason, self._clock())
             elif since + budget.grace_seconds <= now:
-                self._ask_for_end(budget, node, f"{reason}, told at {rfc3339(since)}", lease)
+                self._request_deletion(budget, node, f"{reason}, told at {rfc3339(since)}", lease)
 
     def _due_since(self, budget: Budget, window: Window, now: int) -> int | None:
-        """When more was spent than the budget allows, where its nodes are to go by now; None where
-        they are not, not yet, or something has to come first.
+        """Time at which the budget was exceeded, if its nodes are due for deletion now. None if
+        they are not due yet, or the deletion has to wait.
 
-        Every message of it was tried once: nobody is told afterwards. And the audit log was heard
-        in every project that counts: what was lost while nobody looked is charged to the upper
+        The deletion waits until every message was tried once. It also waits until the audit log has
+        answered in every project of the scope: usage that ended unobserved is charged at its upper
         bound until then.
         """
         with self._units.reading() as unit:
@@ -165,18 +172,13 @@ class BudgetController:
             return None
         return fired_at
 
-    def _warn_late(self, budget: Budget, node: Node, reason: str, lease: Lease) -> None:
-        with self._units(lease) as unit:
-            if _is_as_it_was(unit, budget):
-                _warn(unit, budget, node, reason, self._clock())
-
-    def _ask_for_end(self, budget: Budget, node: Node, reason: str, lease: Lease) -> None:
-        """The same wish as anybody's: the lifecycle does the deleting."""
+    def _request_deletion(self, budget: Budget, node: Node, reason: str, lease: Lease) -> None:
+        """Request the deletion as any caller does: the lifecycle controller deletes the node."""
         now = self._clock()
         try:
             with self._units(lease) as unit:
-                unit.nodes.lock(node.id)  # before any budget, as all do who change a node
-                if not _is_as_it_was(unit, budget):
+                unit.nodes.lock(node.id)  # before any budget, as every writer of a node does
+                if not _is_unchanged(unit, budget):
                     return
                 message = f"deletion requested: {reason}"
                 message += other_reasons(node, out_of_time(node, now))
@@ -199,8 +201,8 @@ class BudgetController:
             log.info("budget.overtaken", node_id=node.id, reason=str(error))
 
     def _raise_holds(self, lease: Lease) -> None:
-        """A price that has risen since makes what is set aside more; never less, as part of what
-        was used at the old one may not be posted yet."""
+        """Raise the holds of nodes whose price has risen. A hold never falls, because part of the
+        usage at the old price may not be posted yet."""
         with self._units.reading() as unit:
             count, book = unit.prices.count(), self._prices.book(unit)
             if self._priced.get(lease.project) == count:
@@ -216,33 +218,34 @@ class BudgetController:
         self._priced[lease.project] = count
 
 
-def _is_as_it_was(unit: Unit, budget: Budget) -> bool:
-    """Whether nobody has changed it or taken it away; it is held until the commit."""
+def _is_unchanged(unit: Unit, budget: Budget) -> bool:
+    """Whether the budget still exists in this version. Its row is locked until the commit."""
     try:
         return unit.budgets.get(budget.id, locked=True).version == budget.version
     except NotFound:
         return False
 
 
-def _warn(unit: Unit, budget: Budget, node: Node, reason: str, now: int) -> None:
-    """Say in a node's story when it goes; without that it never does."""
-    told_of = f"to be deleted at {rfc3339(now + budget.grace_seconds)}: {reason}"
-    unit.events.add(Event(node.id, now, KIND, told_of, NAME, {"budget_id": budget.id}))
+def _announce_deletion(unit: Unit, budget: Budget, node: Node, reason: str, now: int) -> None:
+    """Record on the node when it will be deleted. No node is deleted without this event."""
+    message = f"to be deleted at {rfc3339(now + budget.grace_seconds)}: {reason}"
+    unit.events.add(Event(node.id, now, KIND, message, NAME, {"budget_id": budget.id}))
 
 
-def _warned_at(unit: Unit, budget: Budget, node: Node, since: int) -> int | None:
-    """When it was first said, since the budget was exceeded; None where it was not."""
-    said = unit.events.of_kind(node.id, KIND, since)
-    return next((one.at for one in said if one.facts.get("budget_id") == budget.id), None)
+def _find_announcement(unit: Unit, budget: Budget, node: Node, since: int) -> int | None:
+    """Time of the first announcement since the budget was exceeded; None if there is none."""
+    events = unit.events.of_kind(node.id, KIND, since)
+    return next((event.at for event in events if event.facts.get("budget_id") == budget.id), None)
 
 
-def _deletable(unit: Unit, budget: Budget) -> Sequence[Node]:
-    """Its nodes that cost money or will; what is stopped costs nothing and keeps its disk."""
+def _list_deletable(unit: Unit, budget: Budget) -> Sequence[Node]:
+    """The budget's nodes that cost money or will. A stopped node costs nothing and keeps its
+    disk."""
     costly = [hold.node_id for hold, _, _ in unit.holds.open([budget.scope]) if not hold.stopped]
-    return [one for one in unit.nodes.many(costly).values() if one.asked is not Asked.ABSENT]
+    return [node for node in unit.nodes.many(costly).values() if node.asked is not Asked.ABSENT]
 
 
-def _facts(
+def _describe_alert(
     budget: Budget, standing: BudgetStanding, alert: Alert, goes_at: int | None
 ) -> dict[str, object]:
     return {

@@ -1,8 +1,8 @@
-"""Writes down once a day what the month is expected to cost, and later what it came to."""
+"""Records once a day what the month is expected to cost, and later what it did cost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Protocol
 
@@ -15,22 +15,22 @@ from service.store.unit import Units
 
 
 class Forecaster(Protocol):
-    """Whoever forecasts."""
+    """Forecasts the cost of a month."""
 
     def snapshots(self, now: int) -> Sequence[Snapshot]:
-        """What the month is expected to cost, seen from `now`: everything, and each team."""
+        """Forecast the cost of the month as of `now`: in total, and for each team."""
         ...
 
     def actual(self, scope: str, window: Window) -> int:
-        """Nano-dollars that a period came to, as far as is known."""
+        """Nano-dollars that a period has cost, as far as is known."""
         ...
 
 
 class ForecastsController:
-    """The first tick of a UTC day does it for all projects; every other one finds it done.
+    """The first tick of a UTC day forecasts for all projects; every later tick does nothing.
 
-    What was forecast at half time of the last month is held against what that came to as soon as it
-    is over, and again each day until it is closed, when nothing becomes known any more.
+    The forecast from the middle of the last month is compared with its actual cost once that month
+    is over, and again each day until the month is closed: its cost is final then.
     """
 
     name = "forecasts"
@@ -46,30 +46,20 @@ class ForecastsController:
         with self._units.reading() as unit:
             if unit.forecasts.taken(floor_to(now, DAY)):
                 return
-            last = _month_before(now)
-            said = unit.forecasts.of(last)
-        due = [one for one in _at_half_time(said, last) if _is_open(one)]
-        scores = [(one, self._forecaster.actual(one.scope, last)) for one in due]
+            period = period_of(period_of(now).start - 1)
+            last_month = Window(period.start, period.end)
+            earlier = unit.forecasts.of(last_month)
+        due: list[Snapshot] = []
+        for _, of_scope in groupby(earlier, lambda snapshot: snapshot.scope):
+            found = nearest(list(of_scope), middle(last_month))
+            if found is None:
+                continue
+            # A score from before the month was closed may still change.
+            if found.scored_at is None or found.scored_at < found.window.end + GRACE:
+                due.append(found)
+        scores = [(found, self._forecaster.actual(found.scope, last_month)) for found in due]
         snapshots = self._forecaster.snapshots(now)
         with self._units(lease) as unit:
-            for one, actual in scores:
-                unit.forecasts.score(one, actual, now)
+            for snapshot, actual in scores:
+                unit.forecasts.score(snapshot, actual, now)
             unit.forecasts.add(snapshots)
-
-
-def _month_before(now: int) -> Window:
-    last = period_of(period_of(now).start - 1)
-    return Window(last.start, last.end)
-
-
-def _at_half_time(said: Sequence[Snapshot], window: Window) -> Iterator[Snapshot]:
-    """Of each scope what was said closest to the middle of the period."""
-    for _, some in groupby(said, lambda one: one.scope):
-        found = nearest(list(some), middle(window))
-        if found is not None:
-            yield found
-
-
-def _is_open(one: Snapshot) -> bool:
-    """Whether what it came to was last looked at while it could still change."""
-    return one.scored_at is None or one.scored_at < one.window.end + GRACE

@@ -1,4 +1,4 @@
-"""Sends what is in the outbox, until it arrives or its day is over."""
+"""Sends the messages of the outbox until they arrive or are a day old."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ log = structlog.get_logger()
 
 BATCH = 50
 CLAIM_SECONDS = 300
-"""For so many seconds only one daemon sends a message that it has taken. No sending takes longer: a
-mail to 20 addresses needs some 25 commands, and a relay has ten seconds for each."""
+"""Seconds for which a claimed message is sent by one daemon only. No sending takes longer: a mail
+to 20 addresses needs some 25 commands, and a relay has ten seconds for each."""
 
 _LONGEST_ERROR = 500
 
 
 class DeliveryController:
-    """At least once, each time by the same id: a crash between sending and writing sends again."""
+    """Delivers at least once, with the same id each time: a message is sent again after a crash
+    between sending and saving."""
 
     name = "delivery"
 
@@ -36,54 +37,51 @@ class DeliveryController:
         self._clock = clock
 
     def tick(self, lease: Lease) -> None:
-        """Try each that is due once. No transaction is open while one is sent."""
+        """Try each due message once. No transaction is open while a message is sent."""
         with self._units.reading() as unit:
             due = unit.notifications.due(self._clock(), BATCH)
-        for one in due:
+        for message in due:
             with self._units(lease) as unit:
-                taken = unit.notifications.claim(one, self._clock() + CLAIM_SECONDS)
-            if taken is not None:
-                after = self._sent(taken)
+                claimed = unit.notifications.claim(message, self._clock() + CLAIM_SECONDS)
+            if claimed is not None:
+                after = self._try_message(claimed)
                 if after.next_try_at is None:
                     after = after.settled()
                 with self._units(lease) as unit:
                     unit.notifications.save(after)
 
-    def _sent(self, one: Notification) -> Notification:
-        """The message after it was tried."""
-        now, tried = self._clock(), replace(one, tries=one.tries + 1)
+    def _try_message(self, message: Notification) -> Notification:
+        """Send the message; returns the message with the outcome."""
+        now, tried = self._clock(), replace(message, tries=message.tries + 1)
         try:
-            partly = self._send(one)
+            partly = self._send_message(message)
         except InvalidRequest as error:
-            return self._failed(tried, str(error), None)
+            return self._with_failure(tried, str(error), None)
         except CloudError as error:
-            return self._failed(tried, str(error), retry_at(one, now))
-        except Exception as error:  # one that is poisoned must not keep the others from their turn
-            log.exception("notification.broke", notification=one.id)
-            return self._failed(tried, type(error).__name__, retry_at(one, now))
-        log.info("notification.sent", notification=one.id, channel=one.channel)
+            return self._with_failure(tried, str(error), retry_at(message, now))
+        except Exception as error:  # one poisoned message must not starve the others
+            log.exception("notification.broke", notification=message.id)
+            return self._with_failure(tried, type(error).__name__, retry_at(message, now))
+        log.info("notification.sent", notification=message.id, channel=message.channel)
         if partly:
-            log.warning("notification.not_sent_to_all", notification=one.id, reason=partly)
+            log.warning("notification.not_sent_to_all", notification=message.id, reason=partly)
         missed = (partly or "")[:_LONGEST_ERROR]
         return replace(tried, next_try_at=None, sent_at=now, last_error=missed)
 
-    def _failed(self, tried: Notification, reason: str, again: int | None) -> Notification:
+    def _with_failure(self, tried: Notification, reason: str, again: int | None) -> Notification:
         log.warning("notification.not_sent", notification=tried.id, reason=reason, again=again)
         return replace(tried, next_try_at=again, last_error=reason[:_LONGEST_ERROR])
 
-    def _send(self, one: Notification) -> str | None:
-        messenger = self._messengers.get(one.channel)
+    def _send_message(self, message: Notification) -> str | None:
+        messenger = self._messengers.get(message.channel)
         if messenger is None:
-            raise CloudError(f"no {one.channel} can be sent: STEWARD_SMTP_URL is not set")
-        return messenger.send(one, self._recipient(one), self._clock())
-
-    def _recipient(self, one: Notification) -> Recipient:
-        """Who is told: a budget names its recipients itself, as of now."""
-        if one.recipient is not None:
-            return one.recipient
-        try:
-            with self._units.reading() as unit:
-                budget = unit.budgets.get(one.about_id)
-        except NotFound as error:
-            raise InvalidRequest(str(error)) from None
-        return Recipient(budget.webhook, budget.secret, emails=budget.emails)
+            raise CloudError(f"no {message.channel} can be sent: STEWARD_SMTP_URL is not set")
+        recipient = message.recipient
+        if recipient is None:  # the current recipients of the budget
+            try:
+                with self._units.reading() as unit:
+                    budget = unit.budgets.get(message.about_id)
+            except NotFound as error:
+                raise InvalidRequest(str(error)) from None
+            recipient = Recipient(budget.webhook, budget.secret, emails=budget.emails)
+        return messenger.send(message, recipient, self._clock())

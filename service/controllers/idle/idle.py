@@ -1,4 +1,4 @@
-"""Follows READY nodes on their courses, and begins to end those that are proved to be idle."""
+"""Follows READY nodes on their courses, and begins to end nodes that are proved to be idle."""
 
 from __future__ import annotations
 
@@ -39,37 +39,37 @@ from service.store.unit import Unit, Units
 log = structlog.get_logger()
 
 CHUNK = 500
-"""Courses that are written in one transaction."""
+"""Courses written in one transaction."""
 
 
 class IdleActs(Protocol):
-    """What comes of a look, within the unit that it is given; see
+    """Consequences of a round, within the given unit of work; see
     `service.application.cleanup.daemon`."""
 
     def tell(self, unit: Unit, assessed: AssessedNode, now: int) -> None:
-        """Put what has to be told of a node into the outbox, for everybody who is to be told."""
+        """Put the notifications about a node into the outbox, one for each recipient."""
         ...
 
     def warn_of_keep(self, unit: Unit, subject: IdleSubject, keep: Keep, now: int) -> None:
-        """Say once that nobody can read until when a node is kept, which protects it."""
+        """Warn once that the end of a node's keep is unreadable; the node stays protected."""
         ...
 
     def alarm(
         self, unit: Unit, cleanup: Cleanup, held: RailHold, rates: Sequence[int | None], now: int
     ) -> None:
         """Put into the outbox that a rail began to hold. `rates` has the nano-dollars an hour of
-        each node that waits; None where no price is known."""
+        each waiting node; None where the price is unknown."""
         ...
 
     def end(self, unit: Unit, assessed: AssessedNode, cleanup: Cleanup, now: int) -> None:
-        """Ask for the stop or deletion of a node. Raises Conflict where something changed since."""
+        """Request the stop or deletion of a node. Raises Conflict if something has changed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class IdleManners:
-    """How it goes about it: the settings, a clock in seconds that nobody can set, and the reader of
-    what workers report; None where nobody reads it."""
+    """Settings of the controller, its monotonic clock in seconds, and the reader of worker reports
+    (None: reports are not read)."""
 
     times: IdleTimes = field(default_factory=IdleTimes)
     ceiling: Action = Action.OBSERVE
@@ -78,8 +78,8 @@ class IdleManners:
 
 
 class IdleController:
-    """One round over a project in each tick. Running twice ends nothing twice: every write is
-    guarded by the versions that it was decided from, and by the lease."""
+    """Runs one round over a project in each tick. Running twice ends nothing twice: every write is
+    guarded by the lease and by the versions that the decision was based on."""
 
     name = "idle"
 
@@ -107,36 +107,36 @@ class IdleController:
         self._collector = Collector(manners.monotonic)
 
     def tick(self, lease: Lease) -> None:
-        """Read what is new, judge every node, write, and begin what may be ended now."""
+        """Read new samples, assess every node, save, and begin to end the nodes that may go."""
         memory = self._memories.pop(lease.project, None)
         is_fresh = memory is None or memory.epoch != lease.epoch
         if memory is None or is_fresh:
             memory = IdleMemory(lease.epoch)
         with self._collector.away():
-            self._look(memory, lease, self._clock(), is_fresh=is_fresh)
-        self._memories[lease.project] = memory  # none where the look failed: the next begins anew
+            self._run_round(memory, lease, self._clock(), is_fresh=is_fresh)
+        self._memories[lease.project] = memory  # a failed round keeps none: the next starts fresh
 
-    def _look(self, memory: IdleMemory, lease: Lease, now: int, *, is_fresh: bool) -> None:
+    def _run_round(self, memory: IdleMemory, lease: Lease, now: int, *, is_fresh: bool) -> None:
         mark = self._monotonic()
         with self._units.reading() as unit:
             fleet = read_fleet(unit, lease.project, self._prices, self._ceiling, now, memory.known)
         read = self._telemetry.take(
             lease.project, fleet.cleanup.families, deeper=2 * REFRESH_SECONDS if is_fresh else 0
         )
-        families, measured = _measure(fleet, read, memory, now, self._times)
+        families, measured = _add_samples(fleet, read, memory, now, self._times)
         subjects = self._add_reports(measured, memory, lease.project, now)
         known = families_of(families, now, self._times.telemetry, self._times.period)
         looks = [assess(subject, known, now, self._times) for subject in subjects]
-        for one in looks:
-            if one.verdict.level is Level.ACTIVE:
-                lately = memory.lately.setdefault(one.subject.node.id, UnwrittenUse())
+        for assessed in looks:
+            if assessed.verdict.level is Level.ACTIVE:
+                lately = memory.lately.setdefault(assessed.subject.node.id, UnwrittenUse())
                 lately.add_work(now - self._times.period, now)
         facts = RoundFacts(
             now,
             fleet.held_since,
             len(fleet.subjects),
             fleet.census,
-            self._drift(lease.project, now, mark),
+            self._measure_drift(lease.project, now, mark),
             fleet.begun,
             memory.has_read,
             is_read_since(families, known, now - self._times.fresh),
@@ -151,76 +151,79 @@ class IdleController:
         self._ticked[lease.project] = now, mark
         for held in alarms:
             log.error("cleanup.held", project=lease.project, rail=held.rail, reason=held.reason)
-        # after the rails: what a tick that fails has not written is seen to change by the next
-        saved = {one.subject.node.id: one for one in self._save(looks, memory, lease, now)}
-        for one in decided.goes:
-            if one.subject.node.id in saved:
-                self._end(saved[one.subject.node.id], cleanup, lease)
+        # After the rails: the next tick finds again whatever a failed tick has not written.
+        saved = {look.subject.node.id: look for look in self._save_looks(looks, memory, lease, now)}
+        for assessed in decided.goes:
+            if assessed.subject.node.id in saved:
+                self._end_node(saved[assessed.subject.node.id], cleanup, lease)
 
     def _add_reports(
         self, subjects: Sequence[IdleSubject], memory: IdleMemory, project: str, now: int
     ) -> Sequence[IdleSubject]:
-        """The nodes with what their workers report as well."""
+        """The nodes with the reports of their workers added."""
         if self._reports is None:
             return subjects
         found = self._reports.take(project, subjects, now)
         memory.add_readings(found.readings)
         return found.subjects
 
-    def _drift(self, project: str, now: int, mark: float) -> float:
-        """By how many seconds the agreed clock left the monotonic one since the tick before that
-        was written: a jump in one that failed is not forgotten."""
+    def _measure_drift(self, project: str, now: int, mark: float) -> float:
+        """Seconds by which the agreed clock moved away from the monotonic clock since the last tick
+        that was saved. A jump during a failed tick still counts."""
         before_now, before_mark = self._ticked.get(project, (now, mark))
         return (now - before_now) - (mark - before_mark)
 
-    def _save(
+    def _save_looks(
         self, looks: Sequence[AssessedNode], memory: IdleMemory, lease: Lease, now: int
     ) -> Sequence[AssessedNode]:
-        """Write what was decided with what has to be told, and, in turns, what was measured. What
-        somebody else changed meanwhile is left out, and looked at again at the next tick."""
-        turn = {one.subject.node.id for one in looks if memory.is_due(one.subject.node.id, now)}
-        news = [one for one in looks if one.is_news or one.subject.node.id in turn]
-        written = {one.subject.node.id: one for one in self._write(news, lease, now)}
-        overtaken = {one.subject.node.id for one in news} - set(written)
-        ready = {one.subject.node.id: one.subject.node for one in looks}
+        """Save decisions with their notifications, and the measurements of nodes whose turn it is.
+
+        Nodes that another writer changed meanwhile are left out; the next tick assesses them again.
+        """
+        turn = {look.subject.node.id for look in looks if memory.is_due(look.subject.node.id, now)}
+        news = [look for look in looks if look.is_news or look.subject.node.id in turn]
+        written = {look.subject.node.id: look for look in self._save_courses(news, lease, now)}
+        overtaken = {look.subject.node.id for look in news} - set(written)
+        ready = {look.subject.node.id: look.subject.node for look in looks}
         gone = [node_id for node_id in memory.nodes if node_id not in ready]
         self._roll_up([*turn, *gone], memory, looks, lease, now)
         memory.forget(gone)
         memory.nodes = ready
-        saved = [written.get(one.subject.node.id, one) for one in looks]
-        memory.courses = {one.subject.node.id: one.watched for one in saved}
+        saved = [written.get(look.subject.node.id, look) for look in looks]
+        memory.courses = {look.subject.node.id: look.watched for look in saved}
         memory.written.update(dict.fromkeys(turn - overtaken, now))
-        return [one for one in saved if one.subject.node.id not in overtaken]
+        return [look for look in saved if look.subject.node.id not in overtaken]
 
-    def _write(
+    def _save_courses(
         self, looks: Sequence[AssessedNode], lease: Lease, now: int
     ) -> Sequence[AssessedNode]:
+        """Save in chunks. A chunk with a stale course is saved one course at a time."""
         saved: list[AssessedNode] = []
         for first in range(0, len(looks), CHUNK):
             chunk = looks[first : first + CHUNK]
             try:
                 saved += self._save_chunk(chunk, lease, now)
             except StaleVersion:
-                for one in chunk:
+                for look in chunk:
                     try:
-                        saved += self._save_chunk([one], lease, now)
+                        saved += self._save_chunk([look], lease, now)
                     except StaleVersion as error:
-                        log.info("idle.overtaken", node_id=one.subject.node.id, reason=str(error))
+                        log.info("idle.overtaken", node_id=look.subject.node.id, reason=str(error))
         return saved
 
     def _save_chunk(
         self, chunk: Sequence[AssessedNode], lease: Lease, now: int
     ) -> Sequence[AssessedNode]:
         with self._units(lease) as unit:
-            after = unit.idle_courses.save(one.watched for one in chunk)
-            for one in chunk:
-                if one.moved.tell is not None:
-                    self._acts.tell(unit, one, now)
-                if one.subject.keep is not None and one.subject.keep.is_unreadable:
-                    self._acts.warn_of_keep(unit, one.subject, one.subject.keep, now)
+            after = unit.idle_courses.save(look.watched for look in chunk)
+            for look in chunk:
+                if look.moved.tell is not None:
+                    self._acts.tell(unit, look, now)
+                if look.subject.keep is not None and look.subject.keep.is_unreadable:
+                    self._acts.warn_of_keep(unit, look.subject, look.subject.keep, now)
         return [
-            replace(one, watched=watched, moved=replace(one.moved, course=watched.course))
-            for one, watched in zip(chunk, after, strict=True)
+            replace(look, watched=watched, moved=replace(look.moved, course=watched.course))
+            for look, watched in zip(chunk, after, strict=True)
         ]
 
     def _roll_up(
@@ -231,64 +234,66 @@ class IdleController:
         lease: Lease,
         now: int,
     ) -> None:
-        """Write the hours of some nodes; those that are not READY any more as they were known."""
-        newest = {one.subject.node.id: one for one in looks}
-        ones = []
+        """Write the hours of some nodes. Nodes that are no longer READY are written from memory."""
+        newest = {look.subject.node.id: look for look in looks}
+        nodes = []
         for node_id in turn:
             lately = memory.lately.pop(node_id, UnwrittenUse())
             if node_id in newest:
-                ones.append((newest[node_id].subject.node, newest[node_id].watched, lately))
+                nodes.append((newest[node_id].subject.node, newest[node_id].watched, lately))
             else:
-                ones.append((memory.nodes[node_id], memory.courses[node_id], lately))
-        self._rollups.write(ones, lease, now)
+                nodes.append((memory.nodes[node_id], memory.courses[node_id], lately))
+        self._rollups.write(nodes, lease, now)
         self._rollups.thin(lease, now)
 
-    def _end(self, one: AssessedNode, cleanup: Cleanup, lease: Lease) -> None:
-        node = one.subject.node
+    def _end_node(self, assessed: AssessedNode, cleanup: Cleanup, lease: Lease) -> None:
+        node = assessed.subject.node
         try:
             with self._units(lease) as unit:
-                self._acts.end(unit, one, cleanup, self._clock())
+                self._acts.end(unit, assessed, cleanup, self._clock())
         except (LeaseLost, StoreUnavailable):
             raise
         except (Conflict, StewardError) as error:
             log.info("idle.not_ended", node_id=node.id, reason=str(error))
         else:
-            action = one.subject.applied.action
+            action = assessed.subject.applied.action
             log.warning("idle.ends", node_id=node.id, name=node.name, action=action)
 
 
-def _measure(
+def _add_samples(
     fleet: IdleFleet, read: Sequence[FamilySamples], memory: IdleMemory, now: int, times: IdleTimes
 ) -> tuple[Mapping[Kind, FamilyRead], Sequence[IdleSubject]]:
-    """What Monitoring has, and the nodes with what it has shown of them since the tick before."""
+    """The state of each metric, and the nodes with the samples that came since the last tick."""
     families = dict(fleet.cleanup.families)
     new: list[tuple[Kind, Iterable[Sample]]] = []
-    longest = max((one.applied.rule.idle_after_seconds for one in fleet.subjects), default=HOUR)
+    longest = max(
+        (subject.applied.rule.idle_after_seconds for subject in fleet.subjects), default=HOUR
+    )
     oldest = now - longest - times.telemetry - HOUR
     for found in read:
         before = families.get(found.kind, FamilyRead())
         if found.error:
             families[found.kind] = replace(before, error=found.error)
             continue
-        some = memory.take_new(found.kind, found.samples)
-        new.append((found.kind, some))
+        new_samples = memory.take_new(found.kind, found.samples)
+        new.append((found.kind, new_samples))
         if found.is_deep:
             memory.deep.add(found.kind)
-        seen = max(filter(None, (before.seen_at, newest(some))), default=None)
+        seen = max(filter(None, (before.seen_at, newest(new_samples))), default=None)
         families[found.kind] = FamilyRead(seen_at=seen, read_at=found.until)
-    tracks = {one.node.id: one.signals.tracks for one in fleet.subjects}
+    tracks = {subject.node.id: subject.signals.tracks for subject in fleet.subjects}
     measured = with_samples(tracks, workers_of(fleet.subjects), new, oldest)
     for kind, strange in measured.strange.items():
         memory.offer_again(kind, strange)
     memory.add_readings(measured.readings)
     return families, [
-        one if changed is None else one.measured(changed)
-        for one in fleet.subjects
-        for changed in (measured.tracks.get(one.node.id),)
+        subject if changed is None else subject.measured(changed)
+        for subject in fleet.subjects
+        for changed in (measured.tracks.get(subject.node.id),)
     ]
 
 
 def _rates_of_waiting(cleanup: Cleanup, looks: Sequence[AssessedNode]) -> Sequence[int | None]:
-    """Nano-dollars an hour of each node that waits; None where no price is known."""
-    rates = {one.subject.node.id: one.subject.hourly for one in looks}
-    return [rates.get(one.node_id) for one in cleanup.waiting]
+    """Nano-dollars an hour of each waiting node; None where the price is unknown."""
+    rates = {look.subject.node.id: look.subject.hourly for look in looks}
+    return [rates.get(waiting.node_id) for waiting in cleanup.waiting]

@@ -1,4 +1,4 @@
-"""What the controller knows of a project between two looks, and need not read or write again."""
+"""The controller's memory of a project between two ticks, which saves reads and writes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ COLLECTION_SECONDS = 1_800
 
 
 class Collector:
-    """Keeps Python's collector of cycles away from a look.
+    """Turns Python's cyclic garbage collector off during a round.
 
-    The collector would walk over the measurements of a whole fleet time and again, which takes
-    longer than the work itself, and a look makes almost no cycles. So it is off meanwhile, and the
-    new objects join the oldest generation unvisited. The few cycles are collected twice an hour.
+    The collector would walk over the measurements of a whole fleet again and again, which takes
+    longer than the round itself, and a round makes almost no cycles. New objects join the oldest
+    generation without a collection. The few cycles are collected twice an hour.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -34,7 +34,7 @@ class Collector:
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """Keep the collector away; afterwards it is on again if it was on before."""
+        """Turn the collector off; afterwards it is on again if it was on before."""
         was_on = gc.isenabled()
         gc.disable()
         try:
@@ -52,11 +52,11 @@ class Collector:
 
 @dataclass(slots=True)
 class IdleMemory:
-    """It is for one holder of the lease: whoever takes the lease begins with an empty one.
+    """Memory for one epoch of the lease: a new lease begins with an empty memory.
 
-    `written` is when the row of each node was written last, `samples` are those of the newest read
-    of each metric, `deep` the metrics that were read from before what the rows say, `lately` is
-    what the hours of each node do not say yet.
+    `written` has the time at which the row of each node was written last. `samples` are those of
+    the newest read of each metric. `deep` has the metrics whose read went back further than the
+    rows. `lately` is the use of each node that is not in its stored hours yet.
     """
 
     epoch: int
@@ -74,33 +74,33 @@ class IdleMemory:
 
     @property
     def has_read(self) -> bool:
-        """Whether every metric that counts was read from before what the rows say."""
+        """Whether the reads of all counted metrics went back further than the rows."""
         return self.deep.issuperset(COUNTED)
 
     def take_new(self, kind: Kind, samples: Sequence[Sample]) -> frozenset[Sample]:
-        """The samples of a read that the read before did not bring. Reads overlap, as points are
+        """The samples of a read that the previous read lacked. Reads overlap because points are
         late."""
         before = self.samples.get(kind, frozenset())
         self.samples[kind] = after = frozenset(samples)
         return after - before
 
     def offer_again(self, kind: Kind, samples: Iterable[MeasuredValue]) -> None:
-        """Have the next read bring samples once more, as nobody knows yet whose they are."""
+        """Let the next read return these samples again, because their node is not known yet."""
         if strange := frozenset(samples):
             self.samples[kind] -= strange
 
     def add_readings(self, readings: Mapping[str, Sequence[Reading]]) -> None:
         """Keep new readings by node until their hours are written."""
-        for node_id, some in readings.items():
+        for node_id, readings_of_node in readings.items():
             lately = self.lately.get(node_id)
             if lately is None:
                 lately = self.lately[node_id] = UnwrittenUse()
-            for reading in some:
+            for reading in readings_of_node:
                 lately.add(reading)
 
     def is_due(self, node_id: str, now: int) -> bool:
-        """Whether the row and the hours of a node are to be written though nothing was decided: at
-        the latest five minutes after the last time. The nodes take turns."""
+        """Whether the row and the hours of a node are due even without a decision: at the latest
+        five minutes after the last write. The nodes take turns."""
         written = self.written.get(node_id)
         if written is None:
             turn = zlib.crc32(node_id.encode()) % REFRESH_SECONDS
@@ -108,7 +108,7 @@ class IdleMemory:
         return now - written >= REFRESH_SECONDS
 
     def forget(self, ids: Iterable[str]) -> None:
-        """Forget nodes that are not READY any more."""
+        """Forget nodes that are no longer READY."""
         for node_id in ids:
             for known in (self.nodes, self.courses, self.written, self.lately):
                 known.pop(node_id, None)

@@ -1,5 +1,5 @@
-"""Reads what workers report of their activity, on threads of its own for each project: a slow cloud
-holds up nothing but the nodes whose reports are needed."""
+"""Reads the activity reports of workers, on separate threads for each project: a slow cloud delays
+only the nodes whose reports are needed."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from service.domain.nodes.slices import numbers, place_of
 log = structlog.get_logger()
 
 THREADS = 8
-"""How many nodes of a project are read at the same time."""
+"""Nodes of a project that are read at the same time."""
 
 
 class ReportReader:
-    """Its answers are taken at the next tick after they came; until then, what is stale is UNKNOWN
-    by its age. The next reads begin once those before are over."""
+    """Reads reports between ticks. The next tick takes the answers; until then a stale report is
+    UNKNOWN by its age. New reads begin once the previous reads have ended."""
 
     def __init__(
         self, cloud: TpuCloud, clock: Clock, times: IdleTimes, start: Start = on_a_thread
@@ -43,37 +43,35 @@ class ReportReader:
         self._tried: dict[str, int] = {}
 
     def take(self, project: str, subjects: Sequence[IdleSubject], now: int) -> ReportedNodes:
-        """The nodes with what was read since the last tick; begins the reads that are due. Called
-        outside of any transaction."""
+        """The nodes with the reports read since the last tick; begins the reads that are due.
+        Called outside of any transaction."""
         with self._lock:
             is_free = not self._running.get(project)
             self._tried = {node: at for node, at in self._tried.items() if at > now - HOUR}
             tried = dict(self._tried)
         if is_free:
-            self._begin(project, choose_reads(subjects, tried, now, self._times))
+            nodes = choose_reads(subjects, tried, now, self._times)
+            parts = [part for first in range(THREADS) if (part := nodes[first::THREADS])]
+            with self._lock:
+                self._running[project] = len(parts)
+            for part in parts:
+                self._start(partial(self._read_nodes, project, part))
         with self._lock:
             answers = self._answers.pop(project, [])
         return with_answers(subjects, answers, now, self._times)
 
-    def _begin(self, project: str, nodes: Sequence[Node]) -> None:
-        parts = [part for first in range(THREADS) if (part := nodes[first::THREADS])]
-        with self._lock:
-            self._running[project] = len(parts)
-        for part in parts:
-            self._start(partial(self._read_all, project, part))
-
-    def _read_all(self, project: str, nodes: Sequence[Node]) -> None:
+    def _read_nodes(self, project: str, nodes: Sequence[Node]) -> None:
         try:
             for node in nodes:
-                answer = self._read(node)
+                answer = self._read_node(node)
                 with self._lock:
                     self._answers.setdefault(project, []).append(answer)
         finally:
             with self._lock:
                 self._running[project] -= 1
 
-    def _read(self, node: Node) -> ReportRead:
-        """Read what all workers of a node have written; one call for each slice."""
+    def _read_node(self, node: Node) -> ReportRead:
+        """Read the reports of all workers of a node; one call for each slice."""
         now, hosts = self._clock(), hosts_of_slice(node)
         with self._lock:
             self._tried[node.id] = now
@@ -86,12 +84,12 @@ class ReportReader:
                 log.info("idle.no_reports", node_id=node.id, reason=str(error))
                 is_complete = False
                 continue
-            except Exception:  # a thread that dies in silence would leave all stale
+            except Exception:  # a thread that dies unnoticed would leave all reports stale
                 log.exception("idle.reports_broke", node_id=node.id)
                 is_complete = False
                 continue
             for worker, values in enumerate(written[:hosts], start=number * hosts):
-                # by the clock after the call: a report may be written while it is under way
+                # By the clock after the call: a worker may report while the call is under way.
                 report = workers[worker] = parse_worker(values, self._clock(), node.up_since or 0)
                 if report.is_ahead:
                     log.warning("idle.report_ahead", node_id=node.id, worker=worker)

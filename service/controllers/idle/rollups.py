@@ -1,4 +1,4 @@
-"""Keeps our own record of what nodes did, five minutes by five minutes."""
+"""Records the activity of nodes in steps of five minutes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from service.domain.nodes.node import Node
 from service.store.unit import Units
 
 CHUNK = 500
-"""Hours that are written in one transaction."""
+"""Hours written in one transaction."""
 
 THIN_SECONDS = 6 * HOUR
 
@@ -27,16 +27,19 @@ class Rollups:
     """Writes the hours of nodes whose turn it is."""
 
     def __init__(self, units: Units, telemetry: int) -> None:
-        """`telemetry` is for how many seconds points may still come."""
+        """`telemetry` is the number of seconds by which points may be late."""
         self._units = units
         self._telemetry = telemetry
         self._thinned_at = 0
 
     def write(
-        self, ones: Iterable[tuple[Node, WatchedNode, UnwrittenUse]], lease: Lease, now: int
+        self, nodes: Iterable[tuple[Node, WatchedNode, UnwrittenUse]], lease: Lease, now: int
     ) -> None:
-        """Bring the hours of nodes up to what came to be known of them."""
-        turn = [(*one, hours_since(one[2].first, now)) for one in ones]
+        """Update the hours of nodes with their new readings."""
+        turn = [
+            (node, watched, lately, hours_since(lately.first, now))
+            for node, watched, lately in nodes
+        ]
         earliest = min((starts[0] for *_, starts in turn), default=now)
         with self._units.reading() as unit:
             ids = [node.id for node, *_ in turn]
@@ -59,7 +62,7 @@ class Rollups:
                 unit.idle_rollups.save(hours[first : first + CHUNK])
 
     def thin(self, lease: Lease, now: int) -> None:
-        """Forget what is old, now and then."""
+        """Forget old hours, every `THIN_SECONDS`."""
         if now - self._thinned_at >= THIN_SECONDS:
             with self._units(lease) as unit:
                 unit.idle_rollups.thin(now)

@@ -1,4 +1,4 @@
-"""Reads Cloud Monitoring of each project on a thread of its own: a slow one holds up nothing."""
+"""Reads Cloud Monitoring on one thread for each project: a slow project delays no other."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from service.domain.idle.signal import MONITORED, Kind
 log = structlog.get_logger()
 
 LONGEST_SECONDS = 6 * HOUR
-"""How far back a read goes after a time in which nobody read."""
+"""How far back a read goes at most, after a time without reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class FamilySamples:
-    """What one read of a metric brought: its samples up to `until`, or why it failed. `is_deep`
-    says that it went back as far as somebody who had just begun had asked."""
+    """Result of one read of a metric: its samples up to `until`, or the error. `is_deep` is set if
+    the read went back as far as a fresh memory needs."""
 
     kind: Kind
     until: int
@@ -33,22 +33,22 @@ class FamilySamples:
 
 
 Start = Callable[[Callable[[], None]], None]
-"""Has some work be done: at once, or on a thread."""
+"""Runs some work: at once, or on a thread."""
 
 
 def on_a_thread(work: Callable[[], None]) -> None:
-    """Have work be done on a thread that ends with the process."""
+    """Run the work on a daemon thread."""
     threading.Thread(target=work, name="telemetry", daemon=True).start()
 
 
 def at_once(work: Callable[[], None]) -> None:
-    """Have work be done before anything else: for a virtual clock."""
+    """Run the work before returning: for a virtual clock."""
     work()
 
 
 class TelemetryReader:
-    """One read of all metrics at a time for each project. Its results are taken at the next tick
-    after it is over; until then, whatever is stale is UNKNOWN by its age."""
+    """Reads all metrics of a project, one read at a time. The next tick takes the results; until
+    then a stale metric is UNKNOWN by its age."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class TelemetryReader:
         overlap: int,
         start: Start = on_a_thread,
     ) -> None:
-        """`overlap` is for how many seconds before the newest read points may still have come."""
+        """`overlap` is the number of seconds before the last read in which points may be late."""
         self._telemetry = telemetry
         self._clock = clock
         self._overlap = overlap
@@ -70,20 +70,22 @@ class TelemetryReader:
     def take(
         self, project: str, families: Mapping[Kind, FamilyRead], *, deeper: int = 0
     ) -> Sequence[FamilySamples]:
-        """What was read since it was taken last; begins the next read where none is under way.
-        That many seconds `deeper` than usual are owed until a read of each metric has brought them:
-        what is not read again would be at rest for whoever looks."""
+        """The results since the last call; begins the next read if none is under way.
+
+        `deeper` seconds further back than usual are owed until a read of each metric succeeds: an
+        interval that is never read would look like rest.
+        """
         with self._lock:
             is_free = project not in self._running
             self._running.add(project)
             for kind in MONITORED if deeper else ():
                 self._owed[project, kind] = deeper
         if is_free:
-            self._start(lambda: self._read(project, dict(families)))
+            self._start(lambda: self._read_project(project, dict(families)))
         with self._lock:
             return self._done.pop(project, [])
 
-    def _read(self, project: str, families: Mapping[Kind, FamilyRead]) -> None:
+    def _read_project(self, project: str, families: Mapping[Kind, FamilyRead]) -> None:
         try:
             for kind in MONITORED:
                 before = families.get(kind, FamilyRead())
@@ -108,7 +110,7 @@ class TelemetryReader:
         except CloudError as error:
             log.warning("idle.not_read", project=project, metric=kind, reason=str(error))
             return FamilySamples(kind, until, error=str(error)[:500] or type(error).__name__)
-        except Exception as error:  # a thread that dies in silence would leave all stale for ever
+        except Exception as error:  # a thread that dies unnoticed would leave all metrics stale
             log.exception("idle.read_broke", project=project, metric=kind)
             return FamilySamples(kind, until, error=type(error).__name__)
         return FamilySamples(kind, until, samples)

@@ -1,4 +1,4 @@
-"""Asks the cloud's log when usage really ended, and takes back what was charged beyond that."""
+"""Asks the cloud's audit log when usage really ended, and takes back charges beyond that time."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ BATCH = 200
 """Corrections written in one transaction: few enough that no other writer waits for long."""
 
 PAUSE = MINUTE
-"""Seconds for which a log that gave no answer is left alone."""
+"""Seconds without a question after the log gave no answer."""
 
 PAUSE_WHEN_DENIED = 10 * MINUTE
-"""The same for one that may not be read: only a human can change that."""
+"""The same after a denied read: only a human can grant the permission."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The entry that ended a usage; `began` is the latest that this may have begun, and
-    `created_at` when its node was created, where that matters and is known."""
+    """A usage and the log entry that ended it. `began` is the latest possible start of the usage;
+    `created_at` is the creation time of the node, where it matters and is known."""
 
     usage: Usage
     entry: Termination
@@ -63,23 +63,23 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class _Trouble:
-    """Why the log gave no answer, and until when it is left alone."""
+    """Why the log gave no answer, and until when no question is asked."""
 
     kind: type[CloudError]
     until: int
 
 
 class EvidenceController:
-    """Level-triggered: whose turn it is follows from when it ended, so a correction that is lost
-    on the way is made at the next turn, and one that is made is not made again.
+    """Level-triggered: the end time of a usage decides when the log is asked about it. A lost
+    correction is made at the next question; a stored correction is not made again.
 
-    It acts on nothing but our own books. Where the log cannot be read, usage stays as uncertain as
-    it is, and nothing else stops.
+    The controller changes only our own books. If the log cannot be read, usage stays uncertain, and
+    nothing else stops.
 
-    It has the period of the inventory and runs beside it: after a start it asks at once about all
-    that was open before, and within two periods about what the first look found. Until it is heard
-    the upper bound counts, so it notes with the lease that it was: budgets have nothing deleted
-    before. Nobody else waits for it.
+    The controller runs with the period of the inventory. After a start it asks at once about all
+    usage that was open before, and within two periods about the result of the first look. Until the
+    audit log has answered, usage is charged at its upper bound. The answer is recorded on the
+    lease; budget deletions wait for it. Nothing else waits.
     """
 
     name = "evidence"
@@ -102,17 +102,17 @@ class EvidenceController:
         self._hearings: dict[str, LogState] = {}
 
     def tick(self, lease: Lease) -> None:
-        """One question for all whose turn it is; none where it is nobody's."""
+        """Ask one question about all usage that is due; none if no usage is due."""
         now = self._clock()
         try:
-            answered = self._ask(lease, now)
+            answered = self._ask_log(lease, now)
         except Exception:
-            self._note(lease, now, answered=False)
+            self._record_answer(lease, now, answered=False)
             raise
-        self._note(lease, now, answered=answered)
+        self._record_answer(lease, now, answered=answered)
 
-    def _note(self, lease: Lease, now: int, *, answered: bool) -> None:
-        """Write down whether there is still something to wait for, where that is news."""
+    def _record_answer(self, lease: Lease, now: int, *, answered: bool) -> None:
+        """Record on the lease whether the log was heard, if that has changed."""
         before = self._hearings.get(lease.project)
         after = next_log_state(before, lease, now, answered=answered)
         known = before is not None and before.lease == lease and before.heard
@@ -123,9 +123,9 @@ class EvidenceController:
                 log.warning("evidence.waited_long_enough", project=lease.project)
         self._hearings[lease.project] = after
 
-    def _ask(self, lease: Lease, now: int) -> bool:
-        """Whether the log has answered what it was asked, if anything; one that may not be read has
-        nothing to say."""
+    def _ask_log(self, lease: Lease, now: int) -> bool:
+        """Whether the log has answered, or no question was due. A denied read counts as answered:
+        the log has nothing to say."""
         trouble = self._trouble.get(lease.project)
         if trouble is not None and now < trouble.until:
             return trouble.kind is NotAllowed
@@ -134,18 +134,20 @@ class EvidenceController:
             windows = due_windows(asked if held == lease else None, now)
             in_doubt = unit.usage.ended_in_doubt(lease.project, windows) if windows else ()
         if in_doubt:
-            entries = self._entries(lease.project, in_doubt, now)
+            entries = self._read_entries(lease.project, in_doubt, now)
             if entries is None:
                 return self._trouble[lease.project].kind is NotAllowed
-            self._correct(in_doubt, entries, lease)
+            self._correct_usages(in_doubt, entries, lease)
         self._asked[lease.project] = lease, now
         return True
 
-    def _entries(
+    def _read_entries(
         self, project: str, in_doubt: Sequence[Usage], now: int
     ) -> Sequence[Termination] | None:
-        """What the log says of the time in which all these ended; None when it does not answer,
-        which is told once, and once more when it is over."""
+        """The log entries of the time in which the usages ended; None if the log gives no answer.
+
+        An outage is logged once, and its end is logged too.
+        """
         window = window_of(in_doubt)
         before = self._trouble.get(project)
         try:
@@ -161,86 +163,84 @@ class EvidenceController:
             log.info("evidence.log_is_back", project=project)
         return entries
 
-    def _correct(
+    def _correct_usages(
         self, in_doubt: Sequence[Usage], entries: Sequence[Termination], lease: Lease
     ) -> None:
         with self._units.reading() as unit:
-            found = list(_found(unit, in_doubt, entries))
+            matches = list(_match_entries(unit, in_doubt, entries))
         records = OperationLog(self._cloud)
-        known = [born for one in found if (born := _with_birth(one, records)) is not None]
+        known: list[_Found] = []
+        for found in matches:
+            created_at = None
+            if needs_creation_time(found.usage, found.began, found.entry):
+                try:
+                    created_at = records.birth(Place.of(found.entry.path))
+                except CloudError:
+                    continue  # the cloud gives no answer now: the usage is asked about again
+            known.append(replace(found, created_at=created_at))
         for start in range(0, len(known), BATCH):
             with self._units(lease) as unit:
-                some, now = known[start : start + BATCH], self._clock()
-                book = lock_and_price(unit, (one.usage.node_id for one in some), self._prices)
-                for one in some:
-                    _write(unit, one, book, now)
+                batch, now = known[start : start + BATCH], self._clock()
+                book = lock_and_price(unit, (found.usage.node_id for found in batch), self._prices)
+                for found in batch:
+                    _write_correction(unit, found, book, now)
 
 
-def _with_birth(found: _Found, records: OperationLog) -> _Found | None:
-    """The same with the instant at which the node was created, where that matters; None when the
-    cloud cannot say so now: it will be this one's turn again."""
-    if not needs_creation_time(found.usage, found.began, found.entry):
-        return found
-    try:
-        return replace(found, created_at=records.birth(Place.of(found.entry.path)))
-    except CloudError:
-        return None
-
-
-def _found(
+def _match_entries(
     unit: Unit, in_doubt: Sequence[Usage], entries: Sequence[Termination]
 ) -> Iterator[_Found]:
-    """The usage that an entry ended, with it. Names are looked up only where times agree."""
+    """Yield each usage that an entry ended, with the entry. Names are read only if times agree."""
     for usage in in_doubt:
-        near = [one for one in entries if is_possible_end(usage, one.at)]
-        path = _path_of(unit, usage) if near else ""
-        entry = find_termination(usage, [one for one in near if one.path == path])
-        if entry is not None:
-            yield _Found(usage, entry, _latest_beginning(unit, usage))
+        near = [entry for entry in entries if is_possible_end(usage, entry.at)]
+        path = ""
+        if near:
+            node, placement = unit.nodes.get(usage.node_id), _find_placement(unit, usage)
+            if placement is not None:
+                node = replace(node, zone=placement.zone, cloud_id=placement.cloud_id)
+            path = part(node, usage.slice).place.path
+        termination = find_termination(usage, [entry for entry in near if entry.path == path])
+        if termination is not None:
+            yield _Found(usage, termination, _latest_start(unit, usage))
 
 
-def _latest_beginning(unit: Unit, usage: Usage) -> int:
+def _latest_start(unit: Unit, usage: Usage) -> int:
     versions = unit.beliefs.of(usage.id)
     return latest_start(usage, versions[0].start_hi if versions else usage.start_hi)
 
 
-def _path_of(unit: Unit, usage: Usage) -> str:
-    """The cloud's full name of what was used."""
-    node, placement = unit.nodes.get(usage.node_id), _placement_of(unit, usage)
-    if placement is not None:
-        node = replace(node, zone=placement.zone, cloud_id=placement.cloud_id)
-    return part(node, usage.slice).place.path
-
-
-def _placement_of(unit: Unit, usage: Usage) -> Placement | None:
-    """The attempt that was not over before the end of some usage; None where none is known."""
+def _find_placement(unit: Unit, usage: Usage) -> Placement | None:
+    """The first attempt that did not end before the usage did; None if none is known."""
     assert usage.end_lo is not None
     attempts = unit.placements.of(usage.node_id)
     return next(
-        (one for one in attempts if one.ended_at is None or one.ended_at >= usage.end_lo), None
+        (
+            attempt
+            for attempt in attempts
+            if attempt.ended_at is None or attempt.ended_at >= usage.end_lo
+        ),
+        None,
     )
 
 
-def _earlier(unit: Unit, usage: Usage) -> list[tuple[Usage, int]]:
-    """The intervals of the same placement before some usage, each with the latest that it may have
-    begun."""
-    placement = _placement_of(unit, usage)
+def _list_earlier(unit: Unit, usage: Usage) -> list[tuple[Usage, int]]:
+    """The earlier intervals of the same placement, each with its latest possible start."""
+    placement = _find_placement(unit, usage)
     since = 0 if placement is None else placement.started_at
     return [
-        (one, _latest_beginning(unit, one))
-        for one in unit.usage.of(usage.node_id)
-        if one.slice == usage.slice and since <= one.start < usage.start
+        (earlier, _latest_start(unit, earlier))
+        for earlier in unit.usage.of(usage.node_id)
+        if earlier.slice == usage.slice and since <= earlier.start < usage.start
     ]
 
 
-def _write(unit: Unit, found: _Found, book: PriceBook, now: int) -> None:
-    """Write the correction down, unless somebody else has done so or knows better."""
-    current = (one for one in unit.usage.of(found.usage.node_id) if one.id == found.usage.id)
-    before = next(current, None)
+def _write_correction(unit: Unit, found: _Found, book: PriceBook, now: int) -> None:
+    """Write the correction, unless the end is certain by now."""
+    usages = unit.usage.of(found.usage.node_id)
+    before = next((usage for usage in usages if usage.id == found.usage.id), None)
     if before is None or not is_end_uncertain(before):
         return
     after = correct_end(before, found.entry, found.began, found.created_at)
-    earlier = _earlier(unit, before)
+    earlier = _list_earlier(unit, before)
     changed = [
         after,
         *correct_earlier(
@@ -250,10 +250,10 @@ def _write(unit: Unit, found: _Found, book: PriceBook, now: int) -> None:
             is_born_needed=needs_creation_time(before, found.began, found.entry),
         ),
     ]
-    known = {one.id: one for one in (before, *(usage for usage, _ in earlier))}
+    known = {usage.id: usage for usage in (before, *(usage for usage, _ in earlier))}
     was, is_now = (
-        sum(one.total() for one in meters(usages, book, now))
-        for usages in ([known[one.id] for one in changed], changed)
+        sum(meter.total() for meter in meters(usages, book, now))
+        for usages in ([known[usage.id] for usage in changed], changed)
     )
     for usage in changed:
         write_usage(unit, usage, book, now)

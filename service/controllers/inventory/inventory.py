@@ -1,4 +1,4 @@
-"""Looks at a whole project at once and writes down what changed."""
+"""Lists a whole project at once and records what changed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from service.domain.lease import Lease
 from service.domain.lifecycle.absence import LOOKS
 from service.domain.nodes.node import Node
 from service.domain.nodes.ownership import is_ours
-from service.domain.nodes.queued_resource import IN_LINE, QueuedResource
+from service.domain.nodes.queued_resource import IN_LINE
 from service.domain.nodes.slices import WHOLE, part
 from service.store.nodes import Fingerprint, KnownNode
 from service.store.pricebook import PriceShelf
@@ -35,18 +35,18 @@ from service.store.unit import Units
 log = structlog.get_logger()
 
 Batch = Mapping[str, Mapping[int, Sighting]]
-"""What is shown of some nodes, by their ids and the numbers of their slices."""
+"""Sightings by node id and slice number."""
 
 BATCH = 200
 """Nodes written in one transaction: few enough that no other writer waits for long."""
 
 
 SOON_SECONDS = 60
-"""Within so many seconds the lifecycle looks by itself at a node that is not settled."""
+"""Seconds within which the lifecycle looks by itself at a node that is not settled."""
 
 
 class InventoryListener(Protocol):
-    """Whoever else wants to know what an inventory shows, without another call to the cloud."""
+    """Receives each inventory, which saves another call to the cloud."""
 
     def saw(
         self,
@@ -56,20 +56,20 @@ class InventoryListener(Protocol):
         asked: int,
         stored: Fingerprint | None = None,
     ) -> None:
-        """Called after each look that was answered, be it complete or not; `asked` is the whole
-        UTC second in which it began. `stored` is the fingerprint of the records, where the look
-        found them as they were."""
+        """Called after each answered look, complete or not. `asked` is the whole UTC second in
+        which the look began. `stored` is the fingerprint of the records, if the look found them
+        unchanged."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class InventoryChanges:
-    """What one look shows otherwise than it is stored.
+    """Differences between one look and the records.
 
-    `changed` are the sightings of each node that shows otherwise, by slice number. `asleep` are
-    nodes that nobody looks after just now and should: those that lack something, and those whose
-    queued resource has moved on. `missing` are those that lack something as of a few looks, `found`
-    those that did and do no more. `lacking` says that any is not shown at all.
+    `changed` has the sightings of each changed node, by slice number. `asleep` are nodes to wake:
+    nodes that lack something and are not due soon, and nodes whose queued resource changed its
+    state. `missing` are nodes that have lacked something for a few looks, `found` are nodes that
+    are complete again. `lacking` is set if any node or slice is not listed.
     """
 
     changed: dict[str, dict[int, Sighting]]
@@ -80,14 +80,14 @@ class InventoryChanges:
 
     @property
     def none(self) -> bool:
-        """Whether both sides agree: as long as neither changes, there is nothing to compare."""
+        """Whether both sides agree: nothing needs comparing until one of them changes."""
         return not (self.changed or self.asleep or self.found or self.lacking)
 
 
 def compare(
     known: Iterable[KnownNode], inventory: Inventory, queue: Queue, now: int
 ) -> InventoryChanges:
-    """Tell what changed and what is missing. Absence counts only where the lists know."""
+    """Find what changed and what is missing. Absence counts only in zones that answered."""
     changed: dict[str, dict[int, Sighting]] = {}
     asleep: list[str] = []
     missing: list[KnownNode] = []
@@ -96,48 +96,36 @@ def compare(
     nodes, entries, project = inventory.sightings(), queue.entries(), inventory.project
     for node in known:
         where = f"projects/{project}/locations/{node.zone}"
-        seen = _seen(node, f"{where}/nodes/{node.cloud_id}", nodes)
+        seen = _find_sightings(node, f"{where}/nodes/{node.cloud_id}", nodes)
         expected = 0 if node.queue_state in IN_LINE else node.slices or 1
         if seen and digest_of(seen) != node.digest:
             changed[node.id] = seen
-        ticket = f"{where}/queuedResources/{node.cloud_id}"
+        entry = entries.get(f"{where}/queuedResources/{node.cloud_id}")
         lacks, known_of = len(seen) < expected, inventory.knows(node.zone)
-        lost = _lost_ticket(node, ticket, queue, entries)
+        is_entry_lost = bool(node.queue_state) and entry is None and queue.knows(node.zone)
         lacking = lacking or lacks
-        if (lacks and known_of) or lost:
+        if (lacks and known_of) or is_entry_lost:
             if node.misses < LOOKS:
                 missing.append(node)
-            if lost or _is_left_alone(node, now):
+            if is_entry_lost or _is_left_alone(node, now):
                 asleep.append(node.id)
         elif node.misses and not lacks:
             found.append(node.id)
-        if _moved_on(node, ticket, entries):
+        if node.queue_state and entry is not None and entry.state != node.queue_state:
             asleep.append(node.id)
     return InventoryChanges(changed, tuple(asleep), tuple(missing), tuple(found), lacking)
 
 
 def _is_left_alone(node: KnownNode, now: int) -> bool:
-    """Whether the lifecycle does not look at it soon. It looks at a settled node never, or only
-    when its time is over. A step that failed is tried again when the cloud allows it: that is not
-    hurried."""
+    """Whether the lifecycle will not look at the node soon. A settled node is not due, or due only
+    at its deadline. A failed step is retried when the cloud allows: the retry is not hurried."""
     due = node.next_try_at
     return due is None or (not node.tries and due - now > SOON_SECONDS)
 
 
-def _lost_ticket(
-    node: KnownNode, path: str, queue: Queue, entries: Mapping[str, QueuedResource]
-) -> bool:
-    """Whether its queued resource was there and is not."""
-    return bool(node.queue_state) and path not in entries and queue.knows(node.zone)
-
-
-def _moved_on(node: KnownNode, path: str, entries: Mapping[str, QueuedResource]) -> bool:
-    """Whether its queued resource is no longer in the state in which it was last seen."""
-    entry = entries.get(path)
-    return bool(node.queue_state) and entry is not None and entry.state != node.queue_state
-
-
-def _seen(node: KnownNode, path: str, nodes: Mapping[str, Sighting]) -> dict[int, Sighting]:
+def _find_sightings(
+    node: KnownNode, path: str, nodes: Mapping[str, Sighting]
+) -> dict[int, Sighting]:
     if not node.slices:
         sighting = nodes.get(path)
         return {} if sighting is None else {WHOLE: sighting}
@@ -146,7 +134,7 @@ def _seen(node: KnownNode, path: str, nodes: Mapping[str, Sighting]) -> dict[int
 
 
 def digest_of(seen: Mapping[int, Sighting]) -> bytes:
-    """One digest for all that was seen of a node."""
+    """One digest over all sightings of a node."""
     if len(seen) == 1 and WHOLE in seen:
         return seen[WHOLE].digest
     seal = blake2b(digest_size=8)
@@ -156,7 +144,7 @@ def digest_of(seen: Mapping[int, Sighting]) -> bytes:
 
 
 class InventoryController:
-    """Level-triggered: what it missed while it was down, it sees at the next look."""
+    """Level-triggered: the next look finds changes from a time when no daemon ran."""
 
     name = "inventory"
 
@@ -176,84 +164,78 @@ class InventoryController:
         self._recall = InterruptionSearch(units, cloud, prices)
         self.looked_at: dict[str, int] = {}
         self._agreed: dict[str, tuple[Lease, bytes, Fingerprint]] = {}
-        """What both sides were when they agreed, by project."""
+        """Fingerprints of both sides when they last agreed, by project."""
 
     def tick(self, lease: Lease) -> None:
-        """One look; a node that is missing is only handed to the lifecycle, which asks for it by
-        name: absence from a list alone proves nothing."""
-        asked = self._clock()
-        inventory = self._cloud.inventory(lease.project)
-        queue = self._queue(lease.project)
+        """Look once. A missing node is only handed to the lifecycle, which asks for it by name:
+        absence from a list alone proves nothing."""
+        asked, project = self._clock(), lease.project
+        inventory = self._cloud.inventory(project)
+        try:
+            queue = self._cloud.queue(project)
+        except NotAllowed as error:  # without the permission there can still be nodes
+            log.warning("inventory.no_queue", project=project, reason=str(error))
+            queue = Queue(project, b"", dict, frozenset({EVERYWHERE}), 0)
         shown = inventory.digest + queue.digest
         with self._units.reading() as unit:
-            stored = unit.nodes.fingerprint(lease.project)
-        noted = self._recall.recall(lease, inventory, self._looked_at(lease), self._clock())
-        agreed = self._agreed.get(lease.project) == (lease, shown, stored)
+            stored = unit.nodes.fingerprint(project)
+        is_written = self._recall.recall(lease, inventory, self._looked_at(lease), self._clock())
+        agreed = self._agreed.get(project) == (lease, shown, stored)
         if not agreed:
-            self._agreed.pop(lease.project, None)
-            difference = self._compare(inventory, queue, lease)
-            noted = self._note(difference, lease, asked) and noted
+            self._agreed.pop(project, None)
+            with self._units.reading() as unit:
+                known = unit.nodes.open_in(project)
+            difference = compare(known, inventory, queue, self._clock())
+            is_written = self._write_changes(difference, lease, asked) and is_written
             if difference.none:
-                self._agreed[lease.project] = lease, shown, stored
-        if noted and not inventory.unreachable:
-            self.looked_at[lease.project] = asked
+                self._agreed[project] = lease, shown, stored
+        if is_written and not inventory.unreachable:
+            self.looked_at[project] = asked
         for onlooker in self._onlookers:
             onlooker.saw(inventory, queue, lease, asked, stored if agreed else None)
 
-    def _queue(self, project: str) -> Queue:
-        """All queued resources. Who may not list them can still have nodes."""
-        try:
-            return self._cloud.queue(project)
-        except NotAllowed as error:
-            log.warning("inventory.no_queue", project=project, reason=str(error))
-            return Queue(project, b"", dict, frozenset({EVERYWHERE}), 0)
-
-    def _compare(self, inventory: Inventory, queue: Queue, lease: Lease) -> InventoryChanges:
-        with self._units.reading() as unit:
-            known = unit.nodes.open_in(lease.project)
-        return compare(known, inventory, queue, self._clock())
-
-    def _note(self, difference: InventoryChanges, lease: Lease, asked: int) -> bool:
-        """Write down what differs; answers whether all of it was. What was left out, because
-        someone else was faster or bears the name, counts as not looked at."""
+    def _write_changes(self, difference: InventoryChanges, lease: Lease, asked: int) -> bool:
+        """Write the differences; returns whether all were written. A node is left out if another
+        writer was faster or its name is taken: the project then counts as not looked at."""
         now, before = self._clock(), self._looked_at(lease)
         poll, records = Poll(now, before, asked_at=asked), OperationLog(self._cloud)
-        changed, noted = iter(difference.changed.items()), True
+        changed, is_written = iter(difference.changed.items()), True
         while batch := dict(islice(changed, BATCH)):
-            noted = self._write(batch, records, poll, lease) and noted
+            is_written = self._write_batch(batch, records, poll, lease) and is_written
         if difference.asleep or difference.missing or difference.found:
-            missed, anew = difference.missing, [one for one in difference.missing if not one.misses]
+            missing = difference.missing
+            newly_missing = [node.id for node in missing if not node.misses]
             with self._units(lease) as unit:
                 unit.nodes.wake(difference.asleep, now)
-                unit.nodes.last_seen([one.id for one in anew], before)
-                unit.nodes.missed([one.id for one in missed], now)
+                unit.nodes.last_seen(newly_missing, before)
+                unit.nodes.missed([node.id for node in missing], now)
                 unit.nodes.found(difference.found)
-        return noted
+        return is_written
 
     def _looked_at(self, lease: Lease) -> int:
-        """When the project was last looked at as a whole, by any daemon; 0 before that."""
+        """Time of the last complete look at the project by any daemon; 0 if there was none."""
         with self._units.reading() as unit:
             stored = unit.leases.looked_at(lease.project)
         return max(stored, self.looked_at.get(lease.project, 0))
 
-    def _write(self, batch: Batch, records: OperationLog, poll: Poll, lease: Lease) -> bool:
+    def _write_batch(self, batch: Batch, records: OperationLog, poll: Poll, lease: Lease) -> bool:
         with self._units.reading() as unit:
             nodes = unit.nodes.many(batch)
         seen = [
             (node, sights)
             for node in nodes.values()
-            if (sights := self._sights(node, batch[node.id], records, poll))
+            if (sights := self._select_own(node, batch[node.id], records, poll))
         ]
         ours = {node.id: len(sights) for node, sights in seen}
-        others = [one for one in nodes if ours.get(one, 0) < len(batch[one])]
+        others = [node_id for node_id in nodes if ours.get(node_id, 0) < len(batch[node_id])]
         with self._units(lease) as unit:
-            unit.nodes.wake(others, poll.now)  # somebody else has taken the name: ours is gone
+            unit.nodes.wake(others, poll.now)  # a stranger has taken the name: our node is gone
             book = lock_and_price(unit, (node.id for node, _ in seen), self._prices)
             current = unit.nodes.many(node.id for node, _ in seen)
             digests: dict[str, bytes] = {}
             for node, sights in sorted(seen, key=_by_id):
                 if current[node.id].version != node.version:
-                    continue  # someone was faster; the next look compares anew
+                    continue  # another writer was faster; the next look compares again
                 after = believe(unit, node, sights, book, self.name)
                 if after.state != node.state:
                     after = replace(after, next_try_at=poll.now)
@@ -262,20 +244,20 @@ class InventoryController:
             unit.nodes.remember(digests)
         return len(digests) == len(seen) and not others
 
-    def _sights(
+    def _select_own(
         self, node: Node, shown: Mapping[int, Sighting], records: OperationLog, poll: Poll
     ) -> Sights:
-        """What is shown of a node and is really it."""
+        """The sightings that are really the node and not a stranger of the same name."""
         sights = {}
         for number, sighting in shown.items():
-            one, sight = part(node, number), sighting.decode()
-            if is_ours(one, sight):
-                before = max(poll.previous, one.seen_at)
-                operations = records.of(one) if needs_evidence(one, sight) else ()
+            member, sight = part(node, number), sighting.decode()
+            if is_ours(member, sight):
+                before = max(poll.previous, member.seen_at)
+                operations = records.of(member) if needs_evidence(member, sight) else ()
                 sights[number] = sight, replace(poll, previous=before, operations=operations)
         return sights
 
 
 def _by_id(seen: tuple[Node, Sights]) -> str:
-    """Rows of several nodes are written in the order of their ids, by everybody."""
+    """Every writer of several nodes writes them in the order of their ids."""
     return seen[0].id

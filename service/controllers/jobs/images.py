@@ -1,4 +1,4 @@
-"""Looks at the image of a job before a node is paid for."""
+"""Checks the image of a job before a node is paid for."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from service.domain.jobs.job import Reason
 log = structlog.get_logger()
 
 ARCHITECTURE = "amd64"
-"""Of the hosts of every generation that the Cloud TPU API serves."""
+"""Architecture of the hosts of every generation that the Cloud TPU API serves."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageCheck:
-    """What the registry said. `refusal` is empty unless the image can never run."""
+    """Result of the check. `refusal` is empty unless the image can never run."""
 
     digest: str = ""
     warning: str = ""
@@ -33,7 +33,7 @@ class ImageCheck:
 
 
 def check(registry: Registry, image: str) -> ImageCheck:
-    """Ask the registry. One that *we* cannot reach is a warning: the workers may reach it."""
+    """Ask the registry. A registry that *we* cannot reach is a warning: workers may reach it."""
     try:
         facts = registry.resolve(image, ARCHITECTURE)
     except ImageNotFound as error:

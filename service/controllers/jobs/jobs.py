@@ -8,7 +8,7 @@ from typing import Protocol
 import structlog
 
 from service.cloud.ports import Registry, TpuCloud
-from service.controllers.jobs.images import ImageCheck, check
+from service.controllers.jobs.images import check
 from service.controllers.jobs.mailbox import Mailbox
 from service.controllers.threads import work_on
 from service.domain.clock import Clock
@@ -55,48 +55,48 @@ from service.store.unit import Unit, Units
 log = structlog.get_logger()
 
 BATCH = 60
-"""Jobs taken up in one tick, the longest waiting first: so many that a tick stays short."""
+"""Jobs of one tick, the longest waiting first; limited so that a tick stays short."""
 
 GONE_SECONDS = 300
-"""For so long a new attempt waits until its predecessor's node is gone, which holds quota; longer
-while that node may still run the container."""
+"""Seconds that a new attempt waits for the deletion of its predecessor's node, which holds quota.
+The attempt waits longer while that node may still run the container."""
 
 ACTOR = "the job controller"
 
 
 class AdmitsJobs(Protocol):
-    """Understands and records requests for nodes, and admits jobs on nodes that are there; see
+    """Resolves and records node requests, and admits jobs to existing nodes; see
     `service.application.nodes.requests`."""
 
     def admit(self, unit: Unit, node: Node, job: Job) -> None:
-        """Raise BudgetExceeded where a budget of the job has no room for its worst case."""
+        """Raise BudgetExceeded if a budget of the job has no room for its worst case."""
         ...
 
     def understand(self, wanted: RequestedNode) -> tuple[RequestedNode, ResolvedRequest]:
-        """The request with its project, and the spec that it means."""
+        """Resolve a request: returns the request with its project, and its spec."""
         ...
 
     def record(
         self, unit: Unit, wanted: RequestedNode, meant: ResolvedRequest, actor: str, job: str = ""
     ) -> Node:
-        """Write the node and set aside what it may cost."""
+        """Write the node and place the hold for its worst case."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A job, its newest attempt (None before the first) and the node of that. `reached` is the
-    highest step of the attempts before."""
+    """A job, its open attempt and the attempt's node. `reached` is the highest step of the earlier
+    attempts."""
 
     job: Job
-    attempt: Attempt | None
-    node: Node | None
-    reached: int | None = None
+    attempt: Attempt
+    node: Node
+    reached: int | None
 
 
 class JobsController:
-    """One job at a time: read, look, decide, write. No transaction is open while the cloud is
-    asked, and every write is guarded by the version of its row and by the lease."""
+    """Reads, looks, decides and writes, for each job separately. No transaction is open while the
+    cloud is asked, and every write is guarded by the version of its row and by the lease."""
 
     name = "jobs"
 
@@ -117,19 +117,20 @@ class JobsController:
         self._mailbox = Mailbox(cloud, units)
 
     workers = 8
-    """Jobs worked on at once."""
+    """Jobs reconciled at the same time."""
 
     def tick(self, lease: Lease) -> None:
-        """Take one step for every job that is due; one that fails keeps no other from its turn."""
+        """Take one step for every due job; a job that fails delays no other job."""
         with self._units.reading() as unit:
             due = unit.jobs.due(lease.project, self._clock(), BATCH)
-        work_on(due, lambda job_id: self._isolated(job_id, lease), min(self.workers, len(due)))
+        workers = min(self.workers, len(due))
+        work_on(due, lambda job_id: self._reconcile_isolated(job_id, lease), workers)
 
-    def _isolated(self, job_id: str, lease: Lease) -> None:
+    def _reconcile_isolated(self, job_id: str, lease: Lease) -> None:
         try:
             self.reconcile(job_id, lease)
         except LeaseLost:
-            raise  # nothing more is to be done for any of them
+            raise  # every other job would fail too
         except Conflict as error:
             log.debug("jobs.overtaken", job_id=job_id, reason=str(error))
         except (StoreUnavailable, CloudError) as error:
@@ -148,55 +149,49 @@ class JobsController:
 
     def reconcile(self, job_id: str, lease: Lease) -> None:
         """Take the next step of one job."""
-        found = self._load(job_id)
-        job, attempt, node = found.job, found.attempt, found.node
-        if job.image_checked_at is None and not job.ended and job.cancel_requested_at is None:
-            job = self._check_image(job, node, lease)
-            if job.next_try_at is not None and job.next_try_at > self._clock():
-                return  # others are before it
-        if job.ended:
-            self._finish(job, attempt, node, lease)
-        elif attempt is None or attempt.ended:
-            self._claim(job, attempt, node, lease)
-        elif node is not None:
-            self._advance(replace(found, job=job), attempt, node, lease)
-
-    def _load(self, job_id: str) -> _Found:
         with self._units.reading() as unit:
             job = unit.jobs.get(job_id)
             attempts = unit.jobs.attempts(job_id)
             attempt = attempts[-1] if attempts else None
             node_id = attempt.node_id if attempt is not None else job.node_id
             node = unit.nodes.get(node_id) if node_id else None
-            return _Found(job, attempt, node, steps_before(attempts))
+            reached = steps_before(attempts)
+        if job.image_checked_at is None and not job.ended and job.cancel_requested_at is None:
+            job = self._check_image(job, node, lease)
+            if job.next_try_at is not None and job.next_try_at > self._clock():
+                return  # other jobs are before this job
+        if job.ended:
+            self._finish_job(job, attempt, node, lease)
+        elif attempt is None or attempt.ended:
+            self._begin_attempt(job, attempt, node, lease)
+        elif node is not None:
+            self._advance_attempt(_Found(job, attempt, node, reached), lease)
 
     def _check_image(self, job: Job, node: Node | None, lease: Lease) -> Job:
-        """Ask the registry, then let the node of the job be asked for."""
+        """Ask the registry, then let the lifecycle create the node of the job."""
         image = check(self._registry, job.spec.image)
         with self._units(lease) as unit:
-            return self._note_image(unit, unit.jobs.get(job.id), image, node)
-
-    def _note_image(self, unit: Unit, job: Job, image: ImageCheck, node: Node | None) -> Job:
-        if job.cancel_requested_at is not None:  # while the registry was asked
-            return job
-        now = self._clock()
-        if image.warning:
-            job = replace(job, warnings=(*job.warnings, image.warning))
-        job = replace(job, image_digest=image.digest, image_checked_at=now)
-        if image.refusal:
-            job = refused(job, image.refusal, image.detail, now)
-            if not job.own_node:
-                unit.jobs.wake_next(job, now)
-            return self._close_unstarted(unit, job, now)
-        if job.own_node and node is not None and node.asked is Asked.PRESENT:
-            unit.nodes.wake([node.id], now)
-        if not job.own_node and not unit.jobs.is_first_in_line(job):
-            later = claim_again_at(now, self._period, is_next=False)
-            job = replace(job, next_try_at=later)
-        return unit.jobs.save(job)
+            job = unit.jobs.get(job.id)
+            if job.cancel_requested_at is not None:  # while the registry was asked
+                return job
+            now = self._clock()
+            if image.warning:
+                job = replace(job, warnings=(*job.warnings, image.warning))
+            job = replace(job, image_digest=image.digest, image_checked_at=now)
+            if image.refusal:
+                job = refused(job, image.refusal, image.detail, now)
+                if not job.own_node:
+                    unit.jobs.wake_next(job, now)
+                return self._close_unstarted(unit, job, now)
+            if job.own_node and node is not None and node.asked is Asked.PRESENT:
+                unit.nodes.wake([node.id], now)
+            if not job.own_node and not unit.jobs.is_first_in_line(job):
+                later = claim_again_at(now, self._period, is_next=False)
+                job = replace(job, next_try_at=later)
+            return unit.jobs.save(job)
 
     def _close_unstarted(self, unit: Unit, job: Job, now: int) -> Job:
-        """End a job whose attempt has not begun, with the node that was asked for."""
+        """End a job whose attempt has not begun, and request the deletion of its node."""
         attempts = unit.jobs.attempts(job.id)
         if attempts and not attempts[-1].ended:
             attempt = replace(
@@ -210,43 +205,46 @@ class JobsController:
             self._delete_node(unit, attempt.node_id, job, now)
         return unit.jobs.save(job)
 
-    def _claim(self, job: Job, attempt: Attempt | None, node: Node | None, lease: Lease) -> None:
-        """Begin the next attempt once a node is free for it."""
+    def _begin_attempt(
+        self, job: Job, attempt: Attempt | None, node: Node | None, lease: Lease
+    ) -> None:
+        """Begin the next attempt once a node is free for it. `attempt` is the previous attempt."""
         if job.cancel_requested_at is not None:
             with self._units(lease) as unit:
                 now = self._clock()
                 detail = "cancelled before it started"
                 job = job.closed(JobState.CANCELLED, Reason.CANCELLED, detail, now)
-                if job.own_node and node is not None:  # kept for the attempt that never comes
+                if job.own_node and node is not None:  # no attempt will use the node
                     self._delete_node(unit, node.id, job, now)
                 unit.jobs.wake_next(job, now)
                 unit.jobs.save(job)
-        elif not job.own_node or (node is not None and _can_be_used_again(node)):
+        elif not job.own_node or (node is not None and _is_reusable(node)):
             assert node is not None
             try:
                 self._claim_node(job, node, lease)
             except BudgetExceeded as error:
-                self._refuse(job, Reason.BUDGET_EXCEEDED, str(error), lease)
-        elif node is None or attempt is None or self._is_out_of_the_way(job, attempt, node):
-            self._make_node(job, lease)
+                self._refuse_job(job, Reason.BUDGET_EXCEEDED, str(error), lease)
+        elif node is None or attempt is None or self._may_replace(job, attempt, node):
+            self._request_node(job, lease)
         else:
-            self._look_again(job, lease)
+            with self._units(lease) as unit:
+                unit.jobs.save(replace(job, next_try_at=self._clock() + self._period))
 
-    def _is_out_of_the_way(self, job: Job, attempt: Attempt, node: Node) -> bool:
-        """Whether the next attempt may begin beside what is left of the one before. No job runs
-        twice at once, however long a deletion takes."""
+    def _may_replace(self, job: Job, attempt: Attempt, node: Node) -> bool:
+        """Whether the next attempt may get a new node while the previous node still exists. A job
+        never runs twice at once, however long a deletion takes."""
         waited = self._clock() - (attempt.ended_at or 0) >= GONE_SECONDS
         return node.ended or (waited and is_over(job, attempt, node))
 
     def _claim_node(self, job: Job, node: Node, lease: Lease) -> None:
-        """Claim the node that is there, in the order in which jobs were submitted."""
+        """Claim an existing node, in the order in which jobs were submitted."""
         if node.ended or node.asked is Asked.ABSENT:
             detail = f"node {node.name} is {node.state}: it was deleted before the job started"
-            self._refuse(job, Reason.NODE_DELETED, detail, lease)
+            self._refuse_job(job, Reason.NODE_DELETED, detail, lease)
             return
         with self._units(lease) as unit:
-            # Whoever stops or ends the node locks it too: that comes before this claim, or sees the
-            # job. Budgets are locked after the node, as everywhere.
+            # A stop or deletion locks the node too: it comes before this claim, or sees the job.
+            # Budgets are locked after the node, as everywhere.
             unit.nodes.lock(node.id)
             current = unit.nodes.get(node.id)
             is_free = current.state == NodeState.READY and current.asked is Asked.PRESENT
@@ -259,18 +257,18 @@ class JobsController:
                 return
             if not job.own_node:
                 self._requests.admit(unit, current, job)
-            since = self._lend(unit, job, current)
+            since = self._lend_node(unit, job, current)
             job = replace(job, attempt=job.attempt + 1)
             generation = unit.jobs.last_generation(node.id) + 1
             unit.jobs.add_attempt(new_attempt(job, current, generation=generation, now=since))
             job = job.in_state(JobState.WAITING_FOR_NODE, self._clock())
             unit.jobs.save(replace(job, next_try_at=self._clock()))
 
-    def _lend(self, unit: Unit, job: Job, node: Node) -> int:
-        """Charge a caller's node to the job; answers from when on.
+    def _lend_node(self, unit: Unit, job: Job, node: Node) -> int:
+        """Charge a caller's node to the job; returns the time from which it is charged.
 
-        The node gets a new version: whoever changes its owner, or stops it, at the same time has
-        read that no job runs there, and fails.
+        The node gets a new version. A concurrent stop or change of owner has read that no job runs
+        there, and fails.
         """
         now = self._clock()
         if job.own_node:
@@ -284,8 +282,8 @@ class JobsController:
         unit.events.add(Event(node.id, now, "job", f"job {job.id} runs here", ACTOR))
         return since
 
-    def _make_node(self, job: Job, lease: Lease) -> None:
-        """Ask for a node for the next attempt; a budget may refuse it, which ends the job."""
+    def _request_node(self, job: Job, lease: Lease) -> None:
+        """Request a node for the next attempt; a refusal by a budget ends the job."""
         with self._units.reading() as unit:
             request = unit.jobs.node_request(job.id)
         assert request is not None
@@ -306,9 +304,9 @@ class JobsController:
                 if isinstance(error, BudgetExceeded)
                 else Reason.NODE_NOT_GRANTED
             )
-            self._refuse(job, reason, str(error), lease)
+            self._refuse_job(job, reason, str(error), lease)
 
-    def _refuse(self, job: Job, reason: Reason, detail: str, lease: Lease) -> None:
+    def _refuse_job(self, job: Job, reason: Reason, detail: str, lease: Lease) -> None:
         """End a job before its next attempt begins."""
         with self._units(lease) as unit:
             now = self._clock()
@@ -316,16 +314,13 @@ class JobsController:
                 unit.jobs.wake_next(job, now)
             unit.jobs.save(refused(job, reason, detail, now))
 
-    def _look_again(self, job: Job, lease: Lease) -> None:
-        with self._units(lease) as unit:
-            unit.jobs.save(replace(job, next_try_at=self._clock() + self._period))
-
-    def _advance(self, found: _Found, attempt: Attempt, node: Node, lease: Lease) -> None:
-        """Look at the workers, decide, write; then have the metadata hold the newest task."""
-        job, now, before = found.job, self._clock(), attempt
+    def _advance_attempt(self, found: _Found, lease: Lease) -> None:
+        """Read the reports, decide and save; then write the newest task into the metadata."""
+        job, node, before, now = found.job, found.node, found.attempt, self._clock()
+        attempt = before
         if attempt.placement and node.state == NodeState.READY and is_read_due(attempt, now):
-            attempt = self._read(found, attempt, node, now)
-        facts = self._facts(attempt, node, job.project)
+            attempt = self._read_reports(found, now)
+        facts = self._gather_facts(attempt, node, job.project)
         decision = decide(job, attempt, node, facts, now)
         changed = applied(job, attempt, node, decision, now)
         if decision.step is not AttemptStep.WAIT:
@@ -336,32 +331,42 @@ class JobsController:
                 step=decision.step.value,
                 state=changed.job.state,
             )
-        saved = self._save(changed, before, node, lease)
-        if saved.follow is None and is_delivery_due(saved.attempt, node, now):
-            self._deliver(saved, node, lease)
+        saved = self._save_transition(changed, before, node, lease)
+        if saved.follow is not None or not is_delivery_due(saved.attempt, node, now):
+            return
+        delivery = self._mailbox.deliver(saved.job, saved.attempt, node, lease)
+        after = delivered(saved, delivery, self._clock())
+        if after != saved:
+            with self._units(lease) as unit:
+                if after.attempt != saved.attempt:
+                    unit.jobs.save_attempt(after.attempt)
+                if after.job != saved.job:
+                    unit.jobs.save(after.job)
 
-    def _read(self, found: _Found, attempt: Attempt, node: Node, now: int) -> Attempt:
-        """The attempt with what its workers report; the same where they cannot be read so soon."""
-        read = self._mailbox.reports(node, now)
+    def _read_reports(self, found: _Found, now: int) -> Attempt:
+        """The attempt with the reports of its workers; unchanged if reading was rate-limited."""
+        read = self._mailbox.reports(found.node, now)
         if read is None:
-            return attempt
+            return found.attempt
         reports, answered = read
-        attempt = replace(accepted(attempt, reports, found.reached), read_at=now)
+        attempt = replace(accepted(found.attempt, reports, found.reached), read_at=now)
         if answered:
             attempt = replace(attempt, answered_at=now)
-        return replace(attempt, echoed=has_echoed(found.job, attempt, node))
+        return replace(attempt, echoed=has_echoed(found.job, attempt, found.node))
 
-    def _facts(self, attempt: Attempt, node: Node, project: str) -> NodeFacts:
+    def _gather_facts(self, attempt: Attempt, node: Node, project: str) -> NodeFacts:
         since = attempt.ready_at or attempt.claimed_at
         with self._units.reading() as unit:
             states = {
-                one.state
-                for one in unit.observations.of(node.id)
-                if one.observed_at >= since and one.state != NodeState.READY
+                observation.state
+                for observation in unit.observations.of(node.id)
+                if observation.observed_at >= since and observation.state != NodeState.READY
             }
-            placements = {one.attempt: one for one in unit.placements.of(node.id)}
+            placements = {placement.attempt: placement for placement in unit.placements.of(node.id)}
             looked_at = unit.leases.looked_at(project)
-            ends = [one.end_evidence for one in unit.usage.of(node.id) if (one.end or 0) >= since]
+            ends = [
+                usage.end_evidence for usage in unit.usage.of(node.id) if (usage.end or 0) >= since
+            ]
         placed = placements.get(attempt.placement or node.attempt)
         return NodeFacts(
             states=frozenset(states),
@@ -370,10 +375,10 @@ class JobsController:
             terminated=Evidence.AUDIT in ends,
         )
 
-    def _save(
+    def _save_transition(
         self, changed: JobTransition, before: Attempt, node: Node, lease: Lease
     ) -> JobTransition:
-        """Write the job, the attempt and what follows from its end in one transaction."""
+        """Save the job, the attempt and the consequences of its end in one transaction."""
         job, attempt, now = changed.job, changed.attempt, self._clock()
         if changed.follow is None:
             later = next_look(job, attempt, now, self._period)
@@ -385,32 +390,33 @@ class JobsController:
                 job = unit.jobs.save(replace(job, next_try_at=later))
             return JobTransition(job, attempt)
         with self._units(lease) as unit:
-            attempt = replace(attempt, released_at=self._release(unit, job, attempt, now))
+            attempt = replace(attempt, released_at=self._release_node(unit, job, attempt, now))
             attempt = unit.jobs.save_attempt(attempt)
             if job.own_node and not changed.follow.same_node:
                 self._delete_node(unit, node.id, job, now)
-            # A caller's node still carries the old task: `_finish` has the supervisor let go of it.
+            # A caller's node still has the old task: `_finish_job` makes its supervisors release
+            # it.
             again = now if changed.follow.again or not job.own_node else None
             if job.ended and not job.own_node:
                 unit.jobs.wake_next(job, now)
             job = unit.jobs.save(replace(job, next_try_at=again))
         return JobTransition(job, attempt, changed.follow)
 
-    def _release(self, unit: Unit, job: Job, attempt: Attempt, now: int) -> int:
-        """Charge a caller's node to its own owner again; answers from when on. The node gets a new
-        version, as it does when it is lent."""
+    def _release_node(self, unit: Unit, job: Job, attempt: Attempt, now: int) -> int:
+        """Charge a caller's node to its owner again; returns the time from which the owner is
+        charged. The node gets a new version, as in `_lend_node`."""
         if job.own_node:
             return now
         node = unit.nodes.save(unit.nodes.get(attempt.node_id))
         since = max(now, unit.attributions.of(node.id)[-1].since + 1)
         unit.nodes.charge(Attribution(node.id, since, node.owner, node.team, "", node.labels), now)
-        told = f"job {job.id}: {attempt.reason}: {attempt.detail}"
-        unit.events.add(Event(node.id, now, "job", told, ACTOR))
+        message = f"job {job.id}: {attempt.reason}: {attempt.detail}"
+        unit.events.add(Event(node.id, now, "job", message, ACTOR))
         return since
 
     def _delete_node(self, unit: Unit, node_id: str, job: Job, now: int) -> None:
-        """The node of a job goes with its attempt, in the transaction that ends it; once nobody
-        keeps it any more."""
+        """Request the deletion of the job's node in the transaction that ends its attempt. The
+        deletion of a kept node waits for the end of the keep."""
         node = unit.nodes.get(node_id)
         if node.ended or node.asked is Asked.ABSENT:
             return
@@ -435,21 +441,12 @@ class JobsController:
             )
         )
 
-    def _deliver(self, changed: JobTransition, node: Node, lease: Lease) -> None:
-        """Have the metadata hold the newest task, and note what came of that."""
-        delivery = self._mailbox.deliver(changed.job, changed.attempt, node, lease)
-        after = delivered(changed, delivery, self._clock())
-        if after != changed:
-            with self._units(lease) as unit:
-                if after.attempt != changed.attempt:
-                    unit.jobs.save_attempt(after.attempt)
-                if after.job != changed.job:
-                    unit.jobs.save(after.job)
-
-    def _finish(self, job: Job, attempt: Attempt | None, node: Node | None, lease: Lease) -> None:
-        """Have the supervisors of a caller's node let go of a job that has ended. They do once the
-        metadata was read and says so. An attempt that never began may have come after one whose
-        task is still there."""
+    def _finish_job(
+        self, job: Job, attempt: Attempt | None, node: Node | None, lease: Lease
+    ) -> None:
+        """Make the supervisors of a caller's node release an ended job, by the task in its
+        metadata. After an attempt that never began, the task of an earlier attempt may still be
+        there."""
         is_there = node is not None and node.state == NodeState.READY and not node.ended
         delivery = TaskDelivery(done=True)
         if attempt is not None and node is not None and is_there and not job.own_node:
@@ -463,8 +460,8 @@ class JobsController:
             unit.jobs.save(replace(job, next_try_at=later))
 
 
-def _can_be_used_again(node: Node) -> bool:
-    """Whether the next attempt of a job can run on its own node of before. One that stays because
-    somebody keeps it is not trusted with another."""
+def _is_reusable(node: Node) -> bool:
+    """Whether the next attempt of a job can run on the job's previous node. A node that exists only
+    because of a keep gets no other attempt."""
     is_wanted = not node.ended and node.asked is Asked.PRESENT
     return is_wanted and not waits_for_job_end(node)

@@ -1,11 +1,11 @@
-"""The mailbox of a node: tasks go in by its metadata, reports come out by guest attributes.
+"""The mailbox of a node: tasks go in as metadata, reports come out as guest attributes.
 
-Nobody needs a key, an open port or an address for it (reference/jobs.md J2, J3).
+The mailbox needs no key, open port or address (reference/jobs.md J2, J3).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import structlog
@@ -27,21 +27,21 @@ log = structlog.get_logger()
 
 
 class Mailbox:
-    """Two calls for each slice of a node at most; no transaction is open meanwhile."""
+    """Makes at most two calls for each slice of a node; no transaction is open meanwhile."""
 
     def __init__(self, cloud: TpuCloud, units: Units) -> None:
         self._units = units
         self._cloud = cloud
 
     def reports(self, node: Node, now: int) -> tuple[Mapping[int, SupervisorReport], bool] | None:
-        """The report of each worker that has written one, by its number over all slices, and
-        whether the cloud answered for every slice: without an answer nobody is silent.
+        """Read the reports, by worker number over all slices, and whether the cloud answered for
+        every slice: without an answer no worker counts as silent.
 
-        None where every read would be one too many for now; ask again soon.
+        None if every read was rate-limited; ask again soon.
         """
         found: dict[int, SupervisorReport] = {}
         answered, too_many = True, True
-        for number, slice_number in self._slices(node):
+        for number, slice_number in enumerate(numbers(node)):
             try:
                 written = self._cloud.guest_attributes(place_of(node, slice_number), NAMESPACE)
                 too_many = False
@@ -58,15 +58,15 @@ class Mailbox:
         return None if too_many else (found, answered)
 
     def deliver(self, job: Job, attempt: Attempt, node: Node, lease: Lease) -> TaskDelivery:
-        """Have the metadata of every slice hold the newest task; answers whether it does, or why
-        not.
+        """Write the newest task into the metadata of every slice; returns whether it is there, or
+        the error.
 
-        The map is replaced as a whole, and nothing guards it against another writer such as
-        `gcloud ssh`: so it is read first, only written where it differs, and the caller looks again
-        until the workers have answered.
+        The API replaces the metadata as a whole, without a guard against another writer such as
+        `gcloud ssh`. So the metadata is read first and written only if the task differs, and the
+        caller checks again until the workers have answered.
         """
         delivery = TaskDelivery(done=True)
-        for number, slice_number in self._slices(node):
+        for number, slice_number in enumerate(numbers(node)):
             place = place_of(node, slice_number)
             task = task_of(job, attempt, node, number)
             try:
@@ -83,8 +83,3 @@ class Mailbox:
                 refused = delivery.refused or isinstance(error, InvalidRequest)
                 delivery = TaskDelivery(done=False, error=str(error), refused=refused)
         return delivery
-
-    @staticmethod
-    def _slices(node: Node) -> Iterator[tuple[int, int]]:
-        """(number from 0, the number by which its place is known) of each slice."""
-        yield from enumerate(numbers(node))

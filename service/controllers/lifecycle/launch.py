@@ -1,4 +1,4 @@
-"""Gets a node into the cloud: one attempt after another, each written down before it is made."""
+"""Creates a node in the cloud: one attempt after another, each recorded before it is sent."""
 
 from __future__ import annotations
 
@@ -55,25 +55,25 @@ from service.store.unit import Unit
 log = structlog.get_logger()
 
 REFUSALS = (CapacityUnavailable, QuotaExceeded, NotAllowed, InvalidRequest, CloudNotFound)
-"""Answers to a create by which it is certain that nothing came of it, nor will here."""
+"""Errors of a create after which certainly no node exists, and none will in this zone."""
 
 
 class LaunchSteps:
-    """The steps that ask for a node, and those that give an attempt up."""
+    """The steps that request a node or end an attempt."""
 
     def __init__(self, tools: StepContext) -> None:
         self._tools = tools
         self._offers = ZoneOffers(tools.cloud, tools.clock)
 
     def place(self, node: Node, lease: Lease) -> None:
-        """Write the intent, then send it: after a crash in between, the intent is sent again."""
-        now, attempt = self._tools.clock(), node.attempt + 1
+        """Record the intent, then send it. After a crash in between, the intent is sent again."""
+        now, attempt, slices = self._tools.clock(), node.attempt + 1, node.spec.slices
         cloud_id = cloud_id_for(node.name, node.id, attempt)
 
-        def change(unit: Unit, node: Node) -> Node:
+        def record_intent(unit: Unit, node: Node) -> Node:
             choice = choice_of(unit, node, now)
             if choice.at > now:
-                return _waiting(unit, node, choice, now)
+                return _with_wait(unit, node, choice, now)
             zone, spec = choice.key.zone, with_hardware(node.spec, choice.key)
             unit.placements.add(intent(node, choice.key, attempt, cloud_id, now))
             reason = explain_choice(choice, node.spec, now)
@@ -99,20 +99,21 @@ class LaunchSteps:
                 queue_since=None,
                 missed_at=None,
                 misses=0,
-                slices_seen=_unseen(node.spec.slices, now),
+                # As for a node of its own, no slice existed before this request.
+                slices_seen=(Slice(seen_at=now),) * slices if slices > 1 else (),
                 next_try_at=now,
             )
 
-        node = self._tools.save(node, lease, change)
+        node = self._tools.save(node, lease, record_intent)
         if node.sent_at is not None:
-            self._create(node, lease, stood=None, final=True)
+            self._create_node(node, lease, stood=None, final=True)
 
     def send(self, node: Node, lease: Lease) -> None:
-        """Send the intent again, whose answer never came, or was that it is too early.
+        """Send the intent again after a lost answer or a rate limit.
 
-        The name makes it the same node. What was sent before may yet land, under this name; so a
-        refusal now is the last word only if that was too long ago to. Where nothing was sent that
-        could, this is the first time.
+        The name makes it the same node. An earlier create may still take effect under this name, so
+        a refusal now is final only if that create was sent too long ago. If no earlier create can
+        take effect, this is the first one.
         """
         now = self._tools.clock()
         stood, final = node.unanswered_at, not may_yet_land(node, now)
@@ -120,23 +121,24 @@ class LaunchSteps:
         first = again if is_unsent(node) else node.sent_at
         poll = self._tools.records.poll(node, now)
 
-        def change(unit: Unit, node: Node) -> Node:
-            """What was sent before may have been READY and be gone again, while nobody looked."""
+        def end_unseen_usage(unit: Unit, node: Node) -> Node:
+            # The node of an earlier create may have been READY and gone again between two looks.
             known = polls_since(poll, unit.nodes.shown_at(node.id))
             book = lock_and_price(unit, [node.id], self._tools.prices)
             ended = end_usage(unit, node, known, book)
             ended = replace(ended, up_since=None, ready_at=node.ready_at)
             return replace(ended, sent_at=first, unanswered_at=again)
 
-        node = self._tools.save(node, lease, change)
-        self._create(node, lease, stood=stood, final=final)
+        node = self._tools.save(node, lease, end_unseen_usage)
+        self._create_node(node, lease, stood=stood, final=final)
 
-    def _create(self, node: Node, lease: Lease, *, stood: int | None, final: bool) -> None:
-        """`stood` is when a create of this attempt was sent before that may take effect, if any."""
+    def _create_node(self, node: Node, lease: Lease, *, stood: int | None, final: bool) -> None:
+        """Send the create. `stood` is the time of an earlier create of this attempt that may still
+        take effect; None if there is none."""
         try:
-            operation = self._sent(node, lease)
+            operation = self._send_create(node, lease)
         except AlreadyExists:
-            self._adopt(node, lease)
+            self._adopt_node(node, lease)
         except RateLimited as error:
             self._put_off(node, lease, error, stood)
         except REFUSALS as error:
@@ -149,50 +151,48 @@ class LaunchSteps:
                 late = CloudUnavailable("the daemon was delayed before its request; it retries")
                 self._put_off(node, lease, late, stood)
             else:
-                self._accepted(node, lease, operation, final=final)
+                self._record_accepted(node, lease, operation, final=final)
 
-    def _sent(self, node: Node, lease: Lease) -> Operation | None:
-        """Ask the cloud, unless the zone's own lists say no. They may be slow to come, so how old
-        the intent is by now is looked at last: None where it is too old to be sent."""
+    def _send_create(self, node: Node, lease: Lease) -> Operation | None:
+        """Ask the cloud, unless the zone's own lists refuse. Reading the lists may be slow, so the
+        age of the intent is checked last: returns None if it is too old to be sent."""
         self._offers.check(node)
         cloud = self._tools.commanded(lease)
         if too_old_to_send(node, self._tools.clock()):
             return None
         labels = labels_for(node, self._tools.manners.install)
-        until = deadline(
-            node, self._tools.clock()
-        )  # Google gives it up by itself then, should we be gone
+        # Google ends the request by itself at this time, even if no daemon runs then.
+        until = deadline(node, self._tools.clock())
         until = until if node.ready_at is None else None
-        return cloud.create(Order(node.place, node.spec, labels, until, self._task(node)))
-
-    def _task(self, node: Node) -> str:
-        """The task of the job that the node is made for; empty where it is made for none."""
+        task = ""  # of the job that the node is created for, if any
         with self._tools.units.reading() as unit:
             attempt = unit.jobs.claimed(node.id)
             job = None if attempt is None else unit.jobs.get(attempt.job_id)
-        if job is None or attempt is None or not travels_in_create(job, attempt, node):
-            return ""
-        return task_of(job, attempt, node, 0)
+        if job is not None and attempt is not None and travels_in_create(job, attempt, node):
+            task = task_of(job, attempt, node, 0)
+        return cloud.create(Order(node.place, node.spec, labels, until, task))
 
     def _put_off(self, node: Node, lease: Lease, error: CloudError, stood: int | None) -> None:
-        """Nothing came of this call, for certain, so there is nothing of it to wait for.
+        """Record that this call certainly had no effect, and retry later.
 
-        What was sent before counts again as it stood. Should we be gone before that is written,
-        this counts as a call whose answer was lost. Where somebody saw, or sent, something of it
-        meanwhile, only the reason is written.
+        The time of the earlier create is restored. After a crash before this write, the call counts
+        as a call whose answer was lost. If the intent has changed meanwhile, only the reason is
+        written.
         """
         log.warning("placing.put_off", node_id=node.id, zone=node.zone, reason=str(error))
         with self._tools.units(lease) as unit:
             found = unit.nodes.get(node.id)
             after = put_off(found, str(error), self._tools.clock(), asked_to_wait(error))
-            if _intent(found) == _intent(node):
+            if _intent_key(found) == _intent_key(node):
                 after = replace(after, unanswered_at=stood)
             unit.nodes.save(after)
 
-    def _accepted(self, node: Node, lease: Lease, operation: Operation, *, final: bool) -> None:
+    def _record_accepted(
+        self, node: Node, lease: Lease, operation: Operation, *, final: bool
+    ) -> None:
         now = self._tools.clock()
 
-        def change(_unit: Unit, node: Node) -> Node:
+        def with_operation(_unit: Unit, node: Node) -> Node:
             state = NodeState.QUEUED if node.spec.queued else NodeState.CREATING
             return replace(
                 node.moved(state, operation.created_at),
@@ -203,10 +203,10 @@ class LaunchSteps:
                 next_try_at=now + self._tools.manners.period,
             )
 
-        self._tools.save(node, lease, change)
+        self._tools.save(node, lease, with_operation)
 
-    def _adopt(self, node: Node, lease: Lease) -> None:
-        """The name is taken, by an earlier try of ours whose answer was lost, or by a stranger."""
+    def _adopt_node(self, node: Node, lease: Lease) -> None:
+        """Keep the node if its name was taken by an earlier create of ours with a lost answer."""
         cloud, place = self._tools.cloud, node.place
         ours = (
             is_our_ticket(node, cloud.queued(place))
@@ -222,8 +222,8 @@ class LaunchSteps:
         )
 
     def next(self, node: Node, look: NodeLook, lease: Lease) -> None:
-        """The cloud shows nothing of this attempt any more: the next one is made, at once where
-        nothing speaks against that."""
+        """End an attempt of which the cloud shows nothing any more, and make the next attempt at
+        once if it is due."""
         error = look.operation.error if look.operation is not None else None
         reason = error or CloudError(node.last_error or "it never appeared")
         node = self._give_way(node, lease, reason)
@@ -232,14 +232,14 @@ class LaunchSteps:
             self.place(node, lease)
 
     def _give_way(self, node: Node, lease: Lease, error: CloudError) -> Node:
-        """End this attempt and make ready for the next one; give up where all have refused it.
+        """End this attempt and schedule the next one; give up if no candidate is left.
 
-        The next one is made at once where something else need not be left alone.
+        The next attempt is due at once unless a cooldown applies.
         """
         now, outcome = self._tools.clock(), outcome_of(error)
         poll = self._tools.records.poll(node, now)
 
-        def change(unit: Unit, node: Node) -> Node:
+        def end_attempt(unit: Unit, node: Node) -> Node:
             known = polls_since(poll, unit.nodes.shown_at(node.id))
             book = lock_and_price(unit, [node.id], self._tools.prices)
             node = with_room(end_usage(unit, node, known, book))
@@ -250,7 +250,7 @@ class LaunchSteps:
                 unit.events.add(Event(node.id, now, "denied", describe_denial(node, error)))
             tried = unit.placements.of(node.id)
             if not candidates(node.spec, tried):
-                return _given_up(unit, node, describe_refusals(tried, node.spec), now)
+                return _with_failure(unit, node, describe_refusals(tried, node.spec), now)
             choice = choice_of(unit, node, now)
             last = tried[-1]
             where = describe_candidate(last.key, node.spec)
@@ -266,38 +266,30 @@ class LaunchSteps:
 
         if outcome is Outcome.DENIED:
             log.warning("placing.denied", node_id=node.id, zone=node.zone, reason=str(error))
-        return self._tools.save(node, lease, change)
-
-    def _refused(self, node: Node, lease: Lease, outcome: Outcome, reason: str) -> None:
-        """The cloud will never grant it: give up, and say why. Nothing of it is in the cloud."""
-        now = self._tools.clock()
-
-        def change(unit: Unit, node: Node) -> Node:
-            end_placement(unit, node, outcome, reason, now)
-            return _given_up(unit, node, reason, now)
-
-        self._tools.save(node, lease, change)
+        return self._tools.save(node, lease, end_attempt)
 
     def conflict(self, node: Node, lease: Lease) -> None:
+        """Give the node up because a stranger has its name; none of our nodes is in the cloud."""
         reason = (
             f"{node.cloud_id} in {node.zone} exists and is unmanaged; it is not touched."
             " Create the node again: it then gets another name in the cloud"
         )
-        self._refused(node, lease, Outcome.NAME_TAKEN, reason)
+        now = self._tools.clock()
+
+        def fail_node(unit: Unit, node: Node) -> Node:
+            end_placement(unit, node, Outcome.NAME_TAKEN, reason, now)
+            return _with_failure(unit, node, reason, now)
+
+        self._tools.save(node, lease, fail_node)
 
 
-def _unseen(slices: int, now: int) -> tuple[Slice, ...]:
-    """Slices of a group that is asked for now: like a node of its own, none was there before."""
-    return (Slice(seen_at=now),) * slices if slices > 1 else ()
-
-
-def _intent(node: Node) -> tuple[int, int | None, int | None]:
-    """By what the intent that one call stands for is told from every other."""
+def _intent_key(node: Node) -> tuple[int, int | None, int | None]:
+    """Identifies the intent that one create call stands for."""
     return node.attempt, node.sent_at, node.unanswered_at
 
 
 def choice_of(unit: Unit, node: Node, now: int) -> PlacementChoice:
-    """What a node is to try next, by what became of everybody's last attempts."""
+    """The next candidate for a node, based on the recent attempts of all nodes of the project."""
     spec = node.spec
     unit.placements.take_turns(spec.project)
     history = unit.placements.recent(spec.project, spec.provisioning_model, now)
@@ -307,7 +299,7 @@ def choice_of(unit: Unit, node: Node, now: int) -> PlacementChoice:
 
 
 def intent(node: Node, key: HardwareKey, attempt: int, cloud_id: str, now: int) -> Placement:
-    """The attempt that is about to be made."""
+    """Build the placement of an attempt that begins now."""
     return Placement(
         node_id=node.id,
         attempt=attempt,
@@ -321,8 +313,8 @@ def intent(node: Node, key: HardwareKey, attempt: int, cloud_id: str, now: int) 
     )
 
 
-def _waiting(unit: Unit, node: Node, choice: PlacementChoice, now: int) -> Node:
-    """Nothing is asked for yet; its story says so once."""
+def _with_wait(unit: Unit, node: Node, choice: PlacementChoice, now: int) -> Node:
+    """The node waiting for its next try; the first wait is recorded as an event."""
     reasons = "; ".join(describe_passed(choice.passed, node.spec, now))
     following = describe_next_try(choice, node.spec)
     if not node.attempt and not node.last_error:
@@ -332,7 +324,7 @@ def _waiting(unit: Unit, node: Node, choice: PlacementChoice, now: int) -> Node:
     return replace(node, last_error=f"{reasons}; {following}", next_try_at=again)
 
 
-def _given_up(unit: Unit, node: Node, reason: str, now: int) -> Node:
+def _with_failure(unit: Unit, node: Node, reason: str, now: int) -> Node:
     unit.events.add(Event(node.id, now, "failed", f"given up: {reason}"))
     return replace(
         node.moved(NodeState.FAILED, now),

@@ -1,4 +1,4 @@
-"""Brings each open node from what the cloud shows to what was asked for."""
+"""Brings each open node from its observed to its requested state."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ from service.store.unit import Unit, Units
 log = structlog.get_logger()
 
 BATCH = 1_000
-"""Nodes taken up in one tick: those that are to go, then the longest waiting, so none starves."""
+"""Nodes of one tick: first nodes to delete, then the longest waiting, so that none starves."""
 TURN_SECONDS = 10.0
-"""So long one tick takes up nodes. What is to go since it began is first in the next one."""
+"""Seconds after which a tick begins no other node. The next tick begins with new deletions."""
 
 
 class LifecycleController:
-    """One node at a time: read, look, decide, act, write. No transaction is open while the cloud is
-    asked, and every write is guarded by the node's version and by the lease."""
+    """Reads, looks, decides, acts and saves, for each node separately. No transaction is open while
+    the cloud is asked, and every write is guarded by the node's version and by the lease."""
 
     name = "lifecycle"
 
@@ -68,41 +68,49 @@ class LifecycleController:
         self._clock = clock
         self._steps = steps
         self._records = steps.records
-        self._eyes = NodeObserver(units, cloud, prices, clock, steps.records)
+        self._observer = NodeObserver(units, cloud, prices, clock, steps.records)
 
     workers = 8
-    """Nodes worked on at once; bounded, so that an outage does not become a storm."""
+    """Nodes reconciled at the same time; bounded, so that an outage causes no retry storm."""
     monotonic: Callable[[], float] = staticmethod(time.monotonic)
-    """The clock by which a tick ends."""
+    """The clock that limits a tick."""
 
     def tick(self, lease: Lease) -> None:
-        """Take one step for every node that is due; one that fails keeps no other from its turn."""
+        """Take one step for every due node; a node that fails delays no other node."""
         with self._units.reading() as unit:
             due = unit.nodes.due(lease.project, self._clock(), BATCH)
         self._records.forget(lease.project)
         line = for_so_long(due, TURN_SECONDS, self.monotonic)
-        work_on(line, lambda node_id: self._isolated(node_id, lease), min(self.workers, len(due)))
+        workers = min(self.workers, len(due))
+        work_on(line, lambda node_id: self._reconcile_isolated(node_id, lease), workers)
 
     def reconcile(self, node_id: str, lease: Lease) -> NodeStep | None:
-        """Take the next step for one node; answers it, or None when there is nothing more to do."""
+        """Take the next step for one node and return it; None if the node has ended."""
         now = self._clock()
         with self._units.reading() as unit:
             node = unit.nodes.get(node_id)
         if node.ended:
             return None
-        node = self._mind_the_clock(node, now, lease)
-        look = self._eyes.look(node)
+        if needs_a_human(node, now):
+            with self._units(lease) as unit:
+                message = alarm(node, now, self._describe_billing(unit, node, now))
+                unit.events.add(Event(node.id, now, "alarm", message))
+                log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=message)
+                node = unit.nodes.save(replace(node, alarmed_at=now))
+        elif not may_have_come_up(node):
+            node = self._expire_node(node, now, lease)
+        look = self._observer.look(node)
         may_be_up = may_have_come_up(node)
-        node = self._eyes.believe(node, look, now, lease)
+        node = self._observer.believe(node, look, now, lease)
         if may_be_up:
-            node = self._end_by_the_clock(node, now, lease)
+            node = self._expire_node(node, now, lease)
         step = next_step(node, look, now)
         self._steps.take(step, node, look, lease)
         return step
 
-    def _isolated(self, node_id: str, lease: Lease) -> None:
-        """A failure is written on the node and tried again later; the others go on. Raises
-        LeaseLost, after which there is nothing more to do for any of them."""
+    def _reconcile_isolated(self, node_id: str, lease: Lease) -> None:
+        """Reconcile a node; a failure is recorded on the node and retried later. Raises LeaseLost:
+        every other node would fail too."""
         try:
             self.reconcile(node_id, lease)
         except LeaseLost:
@@ -113,13 +121,15 @@ class LifecycleController:
             log.warning("lifecycle.no_database", node_id=node_id, reason=str(error))
         except CloudError as error:
             log.warning("lifecycle.cloud_error", node_id=node_id, reason=str(error))
-            self._note(node_id, str(error), lease, asked_to_wait(error))
+            self._record_failure(node_id, str(error), lease, asked_to_wait(error))
         except Exception as error:  # one poisoned node must not starve the others
             log.exception("lifecycle.failed", node_id=node_id)
-            self._note(node_id, f"internal error: {type(error).__name__}", lease)
+            self._record_failure(node_id, f"internal error: {type(error).__name__}", lease)
 
-    def _note(self, node_id: str, reason: str, lease: Lease, wait: int | None = None) -> None:
-        """Write down why nothing came of it, and when it is tried again."""
+    def _record_failure(
+        self, node_id: str, reason: str, lease: Lease, wait: int | None = None
+    ) -> None:
+        """Record on the node why the step failed, and when it is retried."""
         try:
             with self._units(lease) as unit:
                 node = unit.nodes.get(node_id)
@@ -129,29 +139,19 @@ class LifecycleController:
         except (Conflict, StoreUnavailable) as error:
             log.info("lifecycle.not_noted", node_id=node_id, reason=str(error))
 
-    def _mind_the_clock(self, node: Node, now: int, lease: Lease) -> Node:
-        """Tell a human of what does not come to what was asked; and end what has no time left."""
-        if needs_a_human(node, now):
-            with self._units(lease) as unit:
-                told = alarm(node, now, self._hourly(unit, node, now))
-                unit.events.add(Event(node.id, now, "alarm", told))
-                log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=told)
-                return unit.nodes.save(replace(node, alarmed_at=now))
-        return node if may_have_come_up(node) else self._end_by_the_clock(node, now, lease)
-
-    def _end_by_the_clock(self, node: Node, now: int, lease: Lease) -> Node:
-        """Turn a time that ran out into a request, like any other, with its reason."""
+    def _expire_node(self, node: Node, now: int, lease: Lease) -> Node:
+        """Turn an expired time limit into a deletion request with its reason."""
         over = out_of_time(node, now)
         if not over and not waits_for_job_end(node):
             return node
         with self._units(lease) as unit:
             is_paused = unit.cleanups.get(node.spec.project, held=True).is_paused
             expiry = expiry_of(node, over, now, is_paused=is_paused)
-            after = node if expiry is None else self._expired(unit, node, expiry, now)
+            after = node if expiry is None else self._apply_expiry(unit, node, expiry, now)
             return node if after == node else unit.nodes.save(after)
 
-    def _expired(self, unit: Unit, node: Node, expiry: Expiry, now: int) -> Node:
-        """The node after what is done about its end, by its clock or with its job."""
+    def _apply_expiry(self, unit: Unit, node: Node, expiry: Expiry, now: int) -> Node:
+        """The node after the hold, notice or end that its expiry asks for."""
         match expiry.turn:
             case ExpiryStep.HOLD:
                 after = held(node, expiry, now)
@@ -174,7 +174,7 @@ class LifecycleController:
                 )
 
     def _give_notice(self, unit: Unit, node: Node, now: int) -> Node:
-        """Tell the owner of a node that was kept beyond its time to live when it is deleted."""
+        """Notify the owner of a kept node, whose time to live has expired, when it is deleted."""
         applied = applied_policy(node.spec, node.team, unit.idle_policies.all(), Action.DELETE)
         after = on_notice(node, now, applied.rule.grace_seconds)
         acts_at, over_at = after.kept_until, node.deletes_at
@@ -185,12 +185,12 @@ class LifecycleController:
             message, recipients_of(applied, node.owner), now, new_id
         ):
             unit.notifications.add(notification)
-        told = f"its time to live expired at {rfc3339(over_at)}, and no keep protects it any more;"
-        unit.events.add(Event(node.id, now, "held", f"{told} it is deleted at {rfc3339(acts_at)}"))
+        text = f"its time to live expired at {rfc3339(over_at)}, and no keep protects it any more;"
+        unit.events.add(Event(node.id, now, "held", f"{text} it is deleted at {rfc3339(acts_at)}"))
         return after
 
     def _known_rate(self, unit: Unit, node: Node, now: int) -> int | None:
-        """Nano-dollars an hour that are billed of it; None where a price is not known."""
+        """Nano-dollars an hour that are billed for the node; None if a price is unknown."""
         book = self._prices.book(unit)
         rates = [
             hourly(usage.chips, book.at(usage.sku, now)) for usage in unit.usage.running_of(node.id)
@@ -198,8 +198,8 @@ class LifecycleController:
         known = [rate for rate in rates if rate is not None]
         return sum(known) if len(known) == len(rates) else None
 
-    def _hourly(self, unit: Unit, node: Node, now: int) -> str:
-        """What is still billed of it, in words."""
+    def _describe_billing(self, unit: Unit, node: Node, now: int) -> str:
+        """Whether and at what rate the node is still billed, as a clause."""
         if not unit.usage.running_of(node.id):
             return "it is not billed"
         rate = self._known_rate(unit, node, now)

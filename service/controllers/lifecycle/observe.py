@@ -1,4 +1,4 @@
-"""Looks at one node by its name, and writes down what was seen of it."""
+"""Looks at one node by its name, and records what was observed."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from service.store.unit import Units
 Found = TypeVar("Found")
 
 _GOING = LOST | {NodeState.DELETING}
-"""States in which nothing more is to be told when what is in them is gone."""
+"""States after which the end of a node needs no event of its own."""
 
 
 class NodeObserver:
-    """What the lifecycle sees with: GET, which is the last word on what is there."""
+    """Looks at nodes with GET, which has the last word on whether a node exists."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class NodeObserver:
         self._clock = clock
 
     def look(self, node: Node) -> NodeLook:
-        """The node, its queued resource and its slices, and the operation that was started last."""
+        """Read the node, its queued resource, its slices and its last operation."""
         if node.sent_at is None:
             return NodeLook(None)
         queue = _or_none(self._cloud.queued, node.place) if node.spec.queued else None
@@ -75,37 +75,41 @@ class NodeObserver:
         found = NodeLook(
             None if several else sights[0], operation, queue, sights if several else ()
         )
-        return self._judged(node, found)
+        return self._with_absence(node, found)
 
-    def _judged(self, node: Node, look: NodeLook) -> NodeLook:
-        """The look, with what to make of that which is not there."""
-        paths = list(_lacking(node, look))
+    def _with_absence(self, node: Node, look: NodeLook) -> NodeLook:
+        """The look with the verdict on parts that are absent without a recorded deletion."""
+        paths = list(_list_absent(node, look))
         if not paths or never_came(look.operation):
             return look
         ticket = node.place.queue_path
         proofs: Sequence[Operation] = () if look.operation is None else (look.operation,)
-        if _is_told_of(proofs, node, paths, ticket):
+        if _is_deletion_recorded(proofs, node, paths, ticket):
             return look
-        proofs = [one for path in (*paths, ticket) for one in self._records.at(node.place, path)]
-        if _is_told_of(proofs, node, paths, ticket):
+        proofs = [
+            operation
+            for path in (*paths, ticket)
+            for operation in self._records.at(node.place, path)
+        ]
+        if _is_deletion_recorded(proofs, node, paths, ticket):
             return look
         with self._units.reading() as unit:
             census = unit.nodes.census(node.spec.project)
         return replace(look, absence=judge(node, census, self._clock()), census=census)
 
     def believe(self, node: Node, look: NodeLook, asked: int, lease: Lease) -> Node:
-        """Write down what is new in it; answers the node as it is now."""
+        """Save the changes that the look shows; returns the node after them."""
         if node.sent_at is None:
             return node
-        sights = self._news(node, look, asked)
-        lost = self._missing(node, look, asked)
+        sights = self._find_changes(node, look, asked)
+        lost = self._find_lost(node, look, asked)
         queue = look.queue
         if queue is not None and (
             not is_our_ticket(node, queue) or queue.state == node.queue_state
         ):
             queue = None
         found = look.operation.name if look.operation is not None and _is_nameless(node) else ""
-        again = node.missed_at is not None and not any(_lacking(node, look))
+        again = node.missed_at is not None and not any(_list_absent(node, look))
         if not sights and not lost and queue is None and not found and not again:
             return node
         with self._units(lease) as unit:
@@ -125,40 +129,40 @@ class NodeObserver:
                 after = lose(unit, after, gone, book)
             return unit.nodes.save(after)
 
-    def _news(self, node: Node, look: NodeLook, asked: int) -> Sights:
-        """What shows otherwise than it is stored, with the circumstances of the look."""
-        news = {}
+    def _find_changes(self, node: Node, look: NodeLook, asked: int) -> Sights:
+        """The parts whose state or uid differs from the records, each with its poll."""
+        changes = {}
         for number, sight in zip(numbers(node), look.members, strict=True):
-            one = part(node, number)
-            if sight is None or not is_ours(one, sight):
+            member = part(node, number)
+            if sight is None or not is_ours(member, sight):
                 continue
-            if sight.state == one.state and sight.uid == one.cloud_uid:
+            if sight.state == member.state and sight.uid == member.cloud_uid:
                 continue
             last = look.operation
-            its = last is not None and last.target == one.place.path
-            known: Sequence[Operation] = (last,) if its and last is not None else ()
-            if needs_evidence(one, sight) and not _brought_up(one, known, sight):
-                known = tuple(self._records.of(one)) or known
-            news[number] = sight, Poll(self._clock(), one.seen_at, known, asked)
-        return news
+            is_target = last is not None and last.target == member.place.path
+            known: Sequence[Operation] = (last,) if is_target and last is not None else ()
+            if needs_evidence(member, sight) and not _is_start_explained(member, known, sight):
+                known = tuple(self._records.of(member)) or known
+            changes[number] = sight, Poll(self._clock(), member.seen_at, known, asked)
+        return changes
 
-    def _missing(self, node: Node, look: NodeLook, asked: int) -> Lost:
-        """Nodes of a queued resource that were there and are not, while it is still there itself.
+    def _find_lost(self, node: Node, look: NodeLook, asked: int) -> Lost:
+        """Nodes that are gone while their queued resource still exists.
 
-        (What is wholly gone is closed by the step that finds it so.)
+        (If the queued resource is gone too, a lifecycle step closes the node.)
         """
         if look.queue is None or look.absence is not Absence.CERTAIN:
             return {}
         lost = {}
         for number, sight in zip(numbers(node), look.members, strict=True):
-            one, state = part(node, number), state_of_absent_node(node, look.queue)
-            if sight is None and one.cloud_uid and one.state not in _GOING:
-                lost[number] = state, self._records.poll(node, self._clock(), asked)(one)
+            member, state = part(node, number), state_of_absent_node(node, look.queue)
+            if sight is None and member.cloud_uid and member.state not in _GOING:
+                lost[number] = state, self._records.poll(node, self._clock(), asked)(member)
         return lost
 
 
-def _lacking(node: Node, look: NodeLook) -> Iterator[str]:
-    """The full names of what was shown, or must have come to be, and is not there now."""
+def _list_absent(node: Node, look: NodeLook) -> Iterator[str]:
+    """Yield the full names of parts that existed before and are absent now."""
     if node.spec.queued:
         if look.queue is None and node.queue_state:
             yield node.place.queue_path
@@ -167,40 +171,44 @@ def _lacking(node: Node, look: NodeLook) -> Iterator[str]:
     created = look.operation is not None and look.operation.verb == "create"
     came = created and look.operation is not None and look.operation.succeeded
     for number, sight in zip(numbers(node), look.members, strict=True):
-        one = part(node, number)
-        if sight is None and (one.cloud_uid or (came and not node.spec.queued)):
-            yield one.place.path
+        member = part(node, number)
+        if sight is None and (member.cloud_uid or (came and not node.spec.queued)):
+            yield member.place.path
 
 
-def _is_told_of(proofs: Iterable[Operation], node: Node, paths: Sequence[str], ticket: str) -> bool:
-    """Whether the cloud's record says of each of them that it was deleted, or of the queued
-    resource that stood for all."""
-    deleted = {one.target for one in proofs if was_deleted([one], node)}
+def _is_deletion_recorded(
+    proofs: Iterable[Operation], node: Node, paths: Sequence[str], ticket: str
+) -> bool:
+    """Whether the operations show the deletion of each path, or of the queued resource that stands
+    for all paths."""
+    deleted = {operation.target for operation in proofs if was_deleted([operation], node)}
     return ticket in deleted or deleted.issuperset(paths)
 
 
 def _is_nameless(node: Node) -> bool:
-    """Whether the node was seen to come while the answer to its create was lost, or was overtaken
-    by that: only the operation says why, should it come to nothing."""
-    seen_to_come = bool(node.cloud_uid) and node.up_since is None
-    return seen_to_come and not node.operation and not node.spec.queued
+    """Whether the node appeared although the answer to its create was lost or came too late. Only
+    the operation can say later why such a node failed."""
+    has_appeared = bool(node.cloud_uid) and node.up_since is None
+    return has_appeared and not node.operation and not node.spec.queued
 
 
-def _brought_up(node: Node, known: Sequence[Operation], sight: CloudNode) -> bool:
-    """Whether the operation at hand says all: it is what made the node READY, and not what did so
-    before the node went into the state that is stored. Where a create went unanswered there may
-    have been another node of that name before; what comes back by itself may have been READY, and
-    stopped, before that operation."""
+def _is_start_explained(node: Node, known: Sequence[Operation], sight: CloudNode) -> bool:
+    """Whether the known operation made the node READY, so that the record need not be read. It must
+    have ended after the node entered its stored state.
+
+    After an unanswered create there may have been an earlier node of that name. A node that comes
+    back by itself may have been READY, and stopped, before that operation.
+    """
     return (
         is_billable(sight.state)
         and node.unanswered_at is None
         and node.state not in COMES_BACK_BY_ITSELF
         and any(
-            one.succeeded
-            and one.verb in ("create", "start")
-            and one.ended_at is not None
-            and one.ended_at >= node.state_since
-            for one in known
+            operation.succeeded
+            and operation.verb in ("create", "start")
+            and operation.ended_at is not None
+            and operation.ended_at >= node.state_since
+            for operation in known
         )
     )
 

@@ -1,4 +1,4 @@
-"""Learns from refusals what a project may have, and says where a node need not be tried for it."""
+"""Learns quota limits from refusals, and names the candidates that they rule out."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from service.store.unit import Unit
 
 
 def learn(unit: Unit, node: Node, error: CloudError | None, now: int) -> None:
-    """Keep the limit that a refusal names, in the unit of work that ends the attempt."""
+    """Save the limit that a refusal names, in the unit of work that ends the attempt."""
     limit = None if error is None else learned(node.spec, node.zone, error, now)
     if limit is not None:
         unit.quotas.learn(limit)
 
 
 def too_small(unit: Unit, spec: NodeSpec, now: int) -> Mapping[HardwareKey, Cooldown]:
-    """Where a node need not be tried, as Google said lately that it can never be had there."""
+    """Candidates that a recently learned quota limit rules out, each with its cooldown."""
     known = unit.quotas.all([spec.project], now - FRESH_SECONDS)
     if not known:
         return {}

@@ -1,10 +1,9 @@
-"""Puts other software on a legacy TPU Node, and gives that up when it cannot be."""
+"""Reimages a legacy TPU Node, and gives up when the cloud keeps refusing."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from service.cloud.ports import Operation
 from service.controllers.lifecycle.context import StepContext
 from service.controllers.lifecycle.zone_offers import ZoneOffers
 from service.controllers.recording.recording import end_usage, lock_and_price
@@ -19,14 +18,14 @@ from service.store.unit import Unit
 
 
 class ReimageSteps:
-    """The step that reimages a node. Errors that say nothing about the wish pass through."""
+    """The step that reimages a node. Errors that do not refuse the request pass through."""
 
     def __init__(self, tools: StepContext) -> None:
         self._tools = tools
         self._offers = ZoneOffers(tools.cloud, tools.clock)
 
     def reimage(self, node: Node, look: NodeLook, lease: Lease) -> None:
-        """Ask for it, unless it has failed too often; a refusal may be due to a passing state."""
+        """Request the reimage, unless it has failed too often. A refusal may be temporary."""
         failed = failure(look.operation)
         if failed is not None and is_over(node.tries):
             self._give_up(node, str(failed), lease)
@@ -39,14 +38,11 @@ class ReimageSteps:
             if not is_over(node.tries + 1):
                 raise
             self._give_up(node, str(error), lease)
-        else:
-            self._begun(node, operation, lease)
-
-    def _begun(self, node: Node, operation: Operation, lease: Lease) -> None:
-        """Nobody can use it from the instant at which the cloud accepted it; so nobody pays."""
+            return
         now = self._tools.clock()
 
-        def change(unit: Unit, node: Node) -> Node:
+        def end_usage_and_move(unit: Unit, node: Node) -> Node:
+            # Nobody can use the node, so nobody pays, once the cloud has accepted the operation.
             poll = Poll(now, max(node.seen_at, operation.created_at), (operation,))
             book = lock_and_price(unit, [node.id], self._tools.prices)
             node = end_usage(unit, node, lambda _: poll, book)
@@ -60,21 +56,21 @@ class ReimageSteps:
                 next_try_at=now + self._tools.manners.period,
             )
 
-        self._tools.save(node, lease, change)
+        self._tools.save(node, lease, end_usage_and_move)
 
     def _give_up(self, node: Node, reason: str, lease: Lease) -> None:
         now = self._tools.clock()
 
-        def change(unit: Unit, node: Node) -> Node:
+        def undo_request(unit: Unit, node: Node) -> Node:
             message = f"reimage given up, it stays {node.spec.reimage_from}: {reason}"
             unit.events.add(Event(node.id, now, "failed", message))
             return undone(node, message)
 
-        self._tools.save(node, lease, change)
+        self._tools.save(node, lease, undo_request)
 
 
 def settle(unit: Unit, node: Node, now: int) -> Node:
-    """Write down that what was asked for is there; called where a node is as asked."""
+    """Record that a requested reimage is done; called when a node is in its requested state."""
     if not node.spec.reimage_from:
         return node
     message = f"reimaged: {node.spec.runtime_version}, was {node.spec.reimage_from}"

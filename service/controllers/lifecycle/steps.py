@@ -1,4 +1,4 @@
-"""The steps that the lifecycle can take: one cloud call each, then one unit of work."""
+"""The steps of the lifecycle: one cloud call each, then one unit of work."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from service.store.unit import Unit
 log = structlog.get_logger()
 
 QUEUE_SECONDS = 1_800
-"""How often what waits in Google's queue is asked for by name, should the inventory not tell."""
+"""Seconds between two looks at a queued node; the inventory usually shows a change earlier."""
 
 
 class Steps:
-    """Acts on what `service.domain.lifecycle.lifecycle` decided."""
+    """Carries out the decisions of `service.domain.lifecycle.lifecycle`."""
 
     def __init__(self, tools: StepContext) -> None:
         self._tools = tools
@@ -37,24 +37,24 @@ class Steps:
     def take(  # noqa: C901, PLR0912, PLR0915 - a table of the steps
         self, step: NodeStep, node: Node, look: NodeLook, lease: Lease
     ) -> None:
-        """Take the step. Errors of the cloud that have no step of their own pass through."""
+        """Take the step. Cloud errors that the step does not handle pass through."""
         match step:
             case NodeStep.PLACE:
                 self._placing.place(node, lease)
             case NodeStep.SEND:
                 self._placing.send(node, lease)
             case NodeStep.WAIT:
-                self._wait(node, lease)
+                self._schedule_look(node, lease)
             case NodeStep.SETTLE:
-                self._settle(node, lease)
+                self._settle_node(node, lease)
             case NodeStep.START:
-                self._start(node, look, lease)
+                self._start_node(node, look, lease)
             case NodeStep.STOP:
                 self._ending.stop(node, lease)
             case NodeStep.REIMAGE:
                 self._reimaging.reimage(node, look, lease)
             case NodeStep.QUEUE:
-                self._queue(node, lease)
+                self._wait_in_queue(node, lease)
             case NodeStep.DELETE:
                 self._ending.delete(node, look, lease)
             case NodeStep.DEQUEUE:
@@ -66,34 +66,35 @@ class Steps:
             case NodeStep.CLOSE | NodeStep.VANISH:
                 self._ending.close(node, lease, vanished=step is NodeStep.VANISH)
             case NodeStep.MISS:
-                self._miss(node, look, lease)
+                self._record_absence(node, look, lease)
             case NodeStep.CONFLICT:
                 self._placing.conflict(node, lease)
 
-    def _wait(self, node: Node, lease: Lease) -> None:
+    def _schedule_look(self, node: Node, lease: Lease) -> None:
         now = self._tools.clock()
         waited = now - max(node.state_since, node.delete_requested_at or 0)
         later = now + wait_delay(waited, self._tools.manners.period)
         self._tools.save(node, lease, lambda _, node: replace(node, next_try_at=later))
 
-    def _miss(self, node: Node, look: NodeLook, lease: Lease) -> None:
-        """It is not there, and nothing is done for that yet; of very many a human is told."""
+    def _record_absence(self, node: Node, look: NodeLook, lease: Lease) -> None:
+        """Wait for a node that is absent without proof; raise an alarm if very many are absent."""
         now = self._tools.clock()
-        alarming = look.absence is Absence.TOO_MANY and node.alarmed_at is None
-        said = told(look.census, node.spec.project) if look.census is not None else ""
+        is_alarming = look.absence is Absence.TOO_MANY and node.alarmed_at is None
+        message = told(look.census, node.spec.project) if look.census is not None else ""
 
-        def change(unit: Unit, node: Node) -> Node:
-            if alarming:
-                unit.events.add(Event(node.id, now, "alarm", said))
+        def add_alarm(unit: Unit, node: Node) -> Node:
+            if is_alarming:
+                unit.events.add(Event(node.id, now, "alarm", message))
                 node = replace(node, alarmed_at=now)
             return replace(node, next_try_at=now + self._tools.manners.period)
 
-        if alarming:
-            log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=said)
-        self._tools.save(node, lease, change)
+        if is_alarming:
+            log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=message)
+        self._tools.save(node, lease, add_alarm)
 
-    def _queue(self, node: Node, lease: Lease) -> None:
-        """Nothing to do until its turn comes: the inventory sees that, for all of them at once."""
+    def _wait_in_queue(self, node: Node, lease: Lease) -> None:
+        """Wait for Google to grant the node: the inventory shows that, for all queued nodes at
+        once."""
         now = self._tools.clock()
         later, end = now + QUEUE_SECONDS, deadline(node, now)
         until = later if end is None else min(later, end)
@@ -101,10 +102,10 @@ class Steps:
             node, lease, lambda _, node: replace(node, tries=0, last_error="", next_try_at=until)
         )
 
-    def _settle(self, node: Node, lease: Lease) -> None:
+    def _settle_node(self, node: Node, lease: Lease) -> None:
         now = self._tools.clock()
 
-        def change(unit: Unit, node: Node) -> Node:
+        def clear_errors(unit: Unit, node: Node) -> Node:
             if node.asked is Asked.PRESENT:
                 node = settle(unit, node, now)
             return replace(
@@ -116,15 +117,16 @@ class Steps:
                 next_try_at=deadline(node, now),
             )
 
-        self._tools.save(node, lease, change)
+        self._tools.save(node, lease, clear_errors)
 
-    def _start(self, node: Node, look: NodeLook, lease: Lease) -> None:
-        """Capacity is not held while stopped: a start may fail, and is tried again, ever later."""
+    def _start_node(self, node: Node, look: NodeLook, lease: Lease) -> None:
+        """Start a stopped node. Its capacity was not reserved, so a start may fail and is retried
+        with a growing delay."""
         operation = self._tools.commanded(lease).start(node.place)
         now = self._tools.clock()
         failed = look.operation.error if look.operation is not None else None
 
-        def change(_unit: Unit, node: Node) -> Node:
+        def record_start(_unit: Unit, node: Node) -> Node:
             return replace(
                 node.moved(NodeState.STARTING, operation.created_at),
                 operation=operation.name,
@@ -133,4 +135,4 @@ class Steps:
                 next_try_at=now + retry_delay(node.tries),
             )
 
-        self._tools.save(node, lease, change)
+        self._tools.save(node, lease, record_start)

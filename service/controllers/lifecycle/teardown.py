@@ -1,4 +1,4 @@
-"""Gets a node out of the cloud, and closes its books once it is verified gone."""
+"""Deletes a node from the cloud, and closes its records once it is verified gone."""
 
 from __future__ import annotations
 
@@ -39,58 +39,55 @@ class TeardownSteps:
 
     def stop(self, node: Node, lease: Lease) -> None:
         operation = self._tools.commanded_unchanged(node, lease).stop(node.place)
-        self._end(node, lease, NodeState.STOPPING, operation)
+        self._record_end(node, lease, NodeState.STOPPING, operation)
 
     def delete(self, node: Node, look: NodeLook, lease: Lease) -> None:
-        """Delete the node, or each of its slices that is there and not yet going."""
+        """Delete the node, or each of its slices that exists and is not yet being deleted."""
         if node.spec.slices == 1:
-            self._delete(node, lease)
+            node = self._record_request(node, lease, "the node")
+            try:
+                operation = self._tools.commanded(lease).delete(node.place)
+            except CloudNotFound:
+                return  # gone between the look and the call; the next look verifies it
+            self._record_end(node, lease, NodeState.DELETING, operation)
             return
-        node = self._tell(node, lease, "its slices")
+        node = self._record_request(node, lease, "its slices")
         for number, sight in zip(numbers(node), look.members, strict=True):
             if sight is not None and sight.state != NodeState.DELETING and is_ours(node, sight):
                 with suppress(CloudNotFound):
                     self._tools.commanded(lease).delete(place_of(node, number))
-        self._look_again(node, lease)
-
-    def _delete(self, node: Node, lease: Lease) -> None:
-        node = self._tell(node, lease, "the node")
-        try:
-            operation = self._tools.commanded(lease).delete(node.place)
-        except CloudNotFound:
-            return  # gone between the look and the call; the next look verifies it
-        self._end(node, lease, NodeState.DELETING, operation)
+        self._schedule_look(node, lease)
 
     def dequeue(self, node: Node, lease: Lease) -> None:
-        """Ask for the end of the queued resource and of the nodes that it stands for.
+        """Delete the queued resource and its nodes.
 
-        That it was accepted says nothing yet of the nodes, nor that it will succeed; so nothing is
-        believed but what the looks that follow show. It is asked for again while it stays.
+        An accepted request may still fail and shows nothing about the nodes, so only later looks
+        change the state. The request is repeated while the queued resource exists.
         """
-        node = self._tell(node, lease, "its queued resource")
+        node = self._record_request(node, lease, "its queued resource")
         with suppress(CloudNotFound):  # gone meanwhile; the next look verifies it
             operation = self._tools.commanded(lease).dequeue(node.place, force=True)
-            self._look_again(node, lease, operation)
+            self._schedule_look(node, lease, operation)
 
-    def _tell(self, node: Node, lease: Lease, what: str) -> Node:
-        """Write down once, however often it is tried, that Google is asked for its end, and why:
-        before the call, whose answer may be lost."""
+    def _record_request(self, node: Node, lease: Lease, what: str) -> Node:
+        """Record the deletion and its cause once, however often it is retried. The event is written
+        before the call, because the answer may be lost."""
         now, since = self._tools.clock(), node.sent_at or 0
-        message = f"deletion of {what} in {node.zone}: {_wherefore(node)}"
+        message = f"deletion of {what} in {node.zone}: {_describe_cause(node)}"
 
-        def change(unit: Unit, node: Node) -> Node:
-            told = unit.events.of_kind(node.id, "state", since)
-            if all(one.message != message for one in told):
+        def add_event(unit: Unit, node: Node) -> Node:
+            events = unit.events.of_kind(node.id, "state", since)
+            if all(event.message != message for event in events):
                 unit.events.add(Event(node.id, now, "state", message))
             return node
 
-        return self._tools.save(node, lease, change)
+        return self._tools.save(node, lease, add_event)
 
-    def _look_again(self, node: Node, lease: Lease, operation: Operation | None = None) -> None:
+    def _schedule_look(self, node: Node, lease: Lease, operation: Operation | None = None) -> None:
         now = self._tools.clock()
         later = max(self._tools.manners.period, retry_delay(node.tries) if node.tries else 0)
 
-        def change(_unit: Unit, node: Node) -> Node:
+        def count_try(_unit: Unit, node: Node) -> Node:
             return replace(
                 node,
                 operation=node.operation if operation is None else operation.name,
@@ -98,22 +95,23 @@ class TeardownSteps:
                 next_try_at=now + later,
             )
 
-        self._tools.save(node, lease, change)
+        self._tools.save(node, lease, count_try)
 
-    def _end(self, node: Node, lease: Lease, state: NodeState, operation: Operation) -> None:
-        """Billing ends when the cloud accepts the operation: its own time for that is the end.
+    def _record_end(self, node: Node, lease: Lease, state: NodeState, operation: Operation) -> None:
+        """End the usage at the time when the cloud accepted the operation: billing ends there.
 
-        It is also all that is known of the state: by the time we write, it may be over.
+        The new state also begins then; it may be over by the time of the write.
         """
         now = self._tools.clock()
 
-        def change(unit: Unit, node: Node) -> Node:
+        def end_usage_and_move(unit: Unit, node: Node) -> Node:
             poll = Poll(now, max(node.seen_at, operation.created_at), (operation,))
             book = lock_and_price(unit, [node.id], self._tools.prices)
             node = end_usage(unit, node, lambda _: poll, book)
-            why = f": {_wherefore(node)}" if state == NodeState.STOPPING else f", was {node.state}"
+            is_stop = state == NodeState.STOPPING
+            cause = f": {_describe_cause(node)}" if is_stop else f", was {node.state}"
             if state != node.state:
-                unit.events.add(Event(node.id, now, "state", f"{state} in {node.zone}{why}"))
+                unit.events.add(Event(node.id, now, "state", f"{state} in {node.zone}{cause}"))
             return replace(
                 node.moved(state, operation.created_at),
                 operation=operation.name,
@@ -121,18 +119,18 @@ class TeardownSteps:
                 next_try_at=now + self._tools.manners.period,
             )
 
-        self._tools.save(node, lease, change)
+        self._tools.save(node, lease, end_usage_and_move)
 
     def replace(self, node: Node, look: NodeLook, lease: Lease) -> None:
-        """What is there cannot become what was asked for, yet holds its name and its quota.
+        """Delete a node that can never reach its requested state, but holds its name and quota.
 
-        Whether another is made is the owner's wish where it was lost, and ours where the placement
-        failed.
+        After a failed placement another attempt follows. A node that was lost is created again only
+        if its owner asked for that.
         """
         now, lost = self._tools.clock(), node.up_since is not None
-        (outcome, reason), error = _why(node, look), _error(look)
+        (outcome, reason), error = _find_outcome(node, look), _find_error(look)
 
-        def change(unit: Unit, node: Node) -> Node:
+        def end_attempt(unit: Unit, node: Node) -> Node:
             scope = "" if error is None else scope_of(error, node.zone)
             end_placement(unit, node, outcome, reason, now, scope)
             learn(unit, node, error, now)
@@ -147,21 +145,21 @@ class TeardownSteps:
             return replace(making_room(node, now), last_error=reason)
 
         if not node.replacing:
-            node = self._tools.save(node, lease, change)
+            node = self._tools.save(node, lease, end_attempt)
         if look.queue is not None:
             self.dequeue(node, lease)
         else:
             self.delete(node, look, lease)
 
     def close(self, node: Node, lease: Lease, *, vanished: bool) -> None:
-        """Verified gone: GET has just answered that there is no such node."""
+        """Close a node that is verified gone: GET has just answered that it does not exist."""
         now = self._tools.clock()
         poll = self._tools.records.poll(node, now)
         reason = node.delete_reason
         if vanished:
             reason = "it was deleted outside this service"
 
-        def change(unit: Unit, node: Node) -> Node:
+        def close_records(unit: Unit, node: Node) -> Node:
             book = lock_and_price(unit, [node.id], self._tools.prices)
             known = polls_since(poll, unit.nodes.shown_at(node.id))
             node = end_usage(unit, node, known, book)
@@ -184,28 +182,28 @@ class TeardownSteps:
                 next_try_at=None,
             )
 
-        self._tools.save(node, lease, change)
+        self._tools.save(node, lease, close_records)
 
 
-def _wherefore(node: Node) -> str:
-    """What it has to stop or to go for."""
+def _describe_cause(node: Node) -> str:
+    """Why the node is stopped or deleted."""
     if node.replacing and node.asked is not Asked.ABSENT:
         return "to make another"
     return node.delete_reason or "as asked"
 
 
-def _why(node: Node, look: NodeLook) -> tuple[Outcome, str]:
-    """How the placement ended whose remains are cleared away, and why."""
-    if (error := _error(look)) is not None:
+def _find_outcome(node: Node, look: NodeLook) -> tuple[Outcome, str]:
+    """How and why the placement ended whose remains are deleted."""
+    if (error := _find_error(look)) is not None:
         return outcome_of(error), str(error)
     if node.up_since is not None and by_hand(look):
         return Outcome.VANISHED, befell(look, node.zone)
-    health = next((one.health_description for one in look.present if one.health_description), "")
-    return Outcome.PREEMPTED, health
+    healths = (shown.health_description for shown in look.present)
+    return Outcome.PREEMPTED, next(filter(None, healths), "")
 
 
-def _error(look: NodeLook) -> CloudError | None:
-    """What the cloud itself says went wrong with it."""
+def _find_error(look: NodeLook) -> CloudError | None:
+    """The error that the cloud reports for the queued resource or the create; else None."""
     queue, operation = look.queue, look.operation
     if queue is not None and queue.error is not None:
         return queue.error

@@ -1,4 +1,4 @@
-"""Asks a zone what it has before it is asked for a node, at most once an hour and zone."""
+"""Reads what a zone offers before a node is created there, at most once an hour and zone."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Key = tuple[str, str, str]
 
 
 class ZoneOffers:
-    """The zones' own lists, kept in this process.
+    """The lists of the zones, cached in this process.
 
-    Where a list is not to be had, that is kept as well, and nothing is refused: a create must not
-    wait for a list, and the cloud has the last word anyhow.
+    A list that cannot be read is cached as empty and refuses nothing: a create must not wait for a
+    list, and the cloud has the last word.
     """
 
     def __init__(self, cloud: TpuCloud, clock: Clock) -> None:
@@ -25,25 +25,21 @@ class ZoneOffers:
         self._known: dict[Key, OfferedTypes] = {}
 
     def check(self, node: Node) -> None:
-        """Raises InvalidRequest when the zone of the present attempt lacks what the node needs."""
-        refused = refusal(node.spec, node.zone, self._offered(node, KEEP_SECONDS))
+        """Raise InvalidRequest if the zone of the current attempt lacks what the node needs."""
+        refused = refusal(node.spec, node.zone, self._get_offered(node, KEEP_SECONDS))
         if refused is not None:
-            refused = refusal(node.spec, node.zone, self._offered(node, DOUBT_SECONDS))
+            refused = refusal(node.spec, node.zone, self._get_offered(node, DOUBT_SECONDS))
         if refused is not None:
             raise refused
 
-    def _offered(self, node: Node, seconds: int) -> OfferedTypes:
+    def _get_offered(self, node: Node, seconds: int) -> OfferedTypes:
         key = node.spec.project, node.zone, node.spec.architecture
         known = self._known.get(key)
         if known is None or not known.is_fresh(self._clock(), seconds):
-            known = self._known[key] = self._listed(node)
+            try:
+                versions = self._cloud.runtime_versions(*key)
+                types = self._cloud.accelerator_types(*key)
+            except CloudError:
+                versions = types = ()
+            known = self._known[key] = OfferedTypes(versions, types, self._clock())
         return known
-
-    def _listed(self, node: Node) -> OfferedTypes:
-        where = node.spec.project, node.zone, node.spec.architecture
-        try:
-            versions = self._cloud.runtime_versions(*where)
-            types = self._cloud.accelerator_types(*where)
-        except CloudError:
-            versions = types = ()
-        return OfferedTypes(versions, types, self._clock())

@@ -1,4 +1,4 @@
-"""What one look at the cloud shows that the books do not account for, and what that changes."""
+"""Resources of one look at the cloud that no record accounts for, and the changes they cause."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from service.domain.orphans.verdict import KnownAttempt, classify, is_young, nam
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Something that bears the name of no live record. `digest` is the inventory's; `manned` says
-    of a queued resource that a node of it is, or may be, there."""
+    """A resource without a live record of its name. `digest` is the inventory's; `manned` is set
+    for a queued resource if a node of it exists or may exist."""
 
     shown: ShownResource
     digest: bytes = b""
@@ -25,8 +25,8 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class OrphanChanges:
-    """What a look changes: rows to add, rows to write anew, and rows to drop, of what a record
-    accounts for now. `settled` says that another look at the same would change nothing."""
+    """Changes after a look: rows to add, rows to rewrite, and rows to drop because a record
+    accounts for them now. `settled` is set if another look at the same lists changes nothing."""
 
     added: Sequence[Orphan]
     written: Sequence[Orphan]
@@ -36,7 +36,7 @@ class OrphanChanges:
 
 @dataclass(frozen=True, slots=True)
 class OrphanLook:
-    """One look at a project: both lists, and when they were asked for."""
+    """One look at a project: both lists, and the time at which they were requested."""
 
     inventory: Inventory
     queue: Queue
@@ -44,19 +44,20 @@ class OrphanLook:
 
     @property
     def blind(self) -> Blind:
-        """Where it says nothing."""
+        """Zones about which the look says nothing."""
         nodes = ((False, zone) for zone in self.inventory.unreachable)
         return frozenset(nodes) | {(True, zone) for zone in self.queue.unreachable}
 
     def candidates(
         self, live: set[tuple[str, str]], before: Mapping[str, Orphan]
     ) -> Iterator[Candidate]:
-        """What bears the name of no live record. What was not changed since is not read again."""
+        """Yield the resources without a live record of their name. Unchanged resources are not
+        decoded again."""
         project, sightings = self.inventory.project, self.inventory.sightings()
         places = [Place(project, zone, cloud_id) for zone, cloud_id in live]
         paths = {place.path for place in places} | {place.queue_path for place in places}
         for path, sighting in sightings.items():
-            place = _place(path, project, paths)
+            place = _find_place(path, project, paths)
             if place is None:
                 continue
             known = before.get(path)
@@ -64,18 +65,18 @@ class OrphanLook:
             shown = known.shown if same and known else node_shown(place, sighting.decode())
             yield Candidate(shown, sighting.digest)
         for path, entry in self.queue.entries().items():
-            place = _place(path, project, paths)
+            place = _find_place(path, project, paths)
             if place is None:
                 continue
             members = (Place(project, place.zone, name).path for name in entry.nodes)
             unknown = not self.inventory.knows(place.zone)
-            manned = unknown or any(one in sightings for one in members)
+            manned = unknown or any(member in sightings for member in members)
             yield Candidate(queue_shown(place, entry), manned=manned)
 
 
-def _place(path: str, project: str, known: set[str]) -> Place | None:
-    """Where something of that project is; None where its record is known, or where the name that
-    the cloud gives is no name."""
+def _find_place(path: str, project: str, known: set[str]) -> Place | None:
+    """The place of a resource of the project. None if a record has its name, or if the cloud's name
+    is malformed."""
     if path in known:
         return None
     place = place_in(path)
@@ -83,8 +84,8 @@ def _place(path: str, project: str, known: set[str]) -> Place | None:
 
 
 def names(candidates: Iterable[Candidate]) -> set[str]:
-    """The cloud ids that the books have to be asked about."""
-    return {name for one in candidates for name in names_of(one.shown.place)}
+    """The cloud ids to look up in the records."""
+    return {name for candidate in candidates for name in names_of(candidate.shown.place)}
 
 
 def changes(
@@ -95,37 +96,38 @@ def changes(
     install: str,
     period: int,
 ) -> OrphanChanges:
-    """Compare a look with what is remembered. Absence from it alone proves nothing: what is missing
-    is only asked for by name."""
+    """Compare a look with the stored orphans. Absence from a list alone proves nothing: a missing
+    orphan is only asked for by name."""
     by_name: dict[str, list[KnownAttempt]] = defaultdict(list)
     for attempt in attempts:
         by_name[attempt.cloud_id].append(attempt)
     now: dict[str, Orphan] = {}
-    for one in candidates:
-        made = [a for name in names_of(one.shown.place) for a in by_name.get(name, ())]
-        finding = classify(one.shown, made, install, manned=one.manned)
-        known = before.get(one.shown.path)
-        if finding is not None and not _is_late(known, look.asked):
-            after = seen(known, one.shown, finding, look.asked, period)
-            now[one.shown.path] = replace(after, digest=one.digest)
+    for candidate in candidates:
+        resource = candidate.shown
+        made = [attempt for name in names_of(resource.place) for attempt in by_name.get(name, ())]
+        finding = classify(resource, made, install, manned=candidate.manned)
+        known = before.get(resource.path)
+        # A list still shows a resource that was found to be gone after the list was requested.
+        gone_at = None if known is None else known.gone_at
+        is_outdated = gone_at is not None and look.asked <= gone_at
+        if finding is not None and not is_outdated:
+            after = seen(known, resource, finding, look.asked, period)
+            now[resource.path] = replace(after, digest=candidate.digest)
     blind = look.blind
     shown = look.inventory.sightings().keys() | look.queue.entries().keys()
-    absent = [one for path, one in before.items() if path not in now and one.gone_at is None]
-    missing = [
-        replace(one, next_try_at=look.asked)
-        for one in absent
-        if one.shown.path not in shown
-        and one.next_try_at is None
-        and not is_hidden(one.shown, blind)
+    absent = [
+        orphan for path, orphan in before.items() if path not in now and orphan.gone_at is None
     ]
-    added = [one for path, one in now.items() if path not in before]
-    written = [one for path, one in now.items() if path in before and one != before[path]]
-    dropped = [one for one in absent if one.shown.path in shown and not one.is_adopted]
+    missing = [
+        replace(orphan, next_try_at=look.asked)
+        for orphan in absent
+        if orphan.shown.path not in shown
+        and orphan.next_try_at is None
+        and not is_hidden(orphan.shown, blind)
+    ]
+    added = [orphan for path, orphan in now.items() if path not in before]
+    written = [orphan for path, orphan in now.items() if path in before and orphan != before[path]]
+    dropped = [orphan for orphan in absent if orphan.shown.path in shown and not orphan.is_adopted]
     young = any(map(is_young, now.values()))
     settled = not (young or added or written or missing or dropped)
     return OrphanChanges(added, [*written, *missing], dropped, settled)
-
-
-def _is_late(known: Orphan | None, asked: int) -> bool:
-    """Whether a list shows what was found to be gone only after the list was asked for."""
-    return known is not None and known.gone_at is not None and asked <= known.gone_at

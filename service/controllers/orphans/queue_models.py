@@ -1,4 +1,4 @@
-"""Tells flex-start from on demand, which the lists of the cloud do not."""
+"""Finds out whether a node is flex-start or on demand, which the cloud's lists do not show."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from service.domain.errors import CloudError, CloudNotFound, NotAllowed
 from service.domain.orphans.orphan import Orphan, ShownResource, is_model_in_doubt, place_in
 
 QUESTIONS = 20
-"""Queued resources that are asked about in one look: a look is not held up by thousands."""
+"""Most queued resources that are asked about in one look, so that a look stays short."""
 
 KEPT = 10_000
-"""Answers that are remembered."""
+"""Most answers that are remembered."""
 
 
 QUIET_SECONDS = 15 * MINUTE
-"""A project in which a question failed is asked none for so long: a call that hangs holds up one
-look, and not each of them twenty times."""
+"""Seconds without questions in a project after a question failed: a call that hangs delays one look
+once, and not every look twenty times."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The model, empty where the cloud does not know it either, and when it was asked."""
+    """The model, empty if the cloud does not know it, and the time of the question."""
 
     model: str
     at: int
 
 
 class QueueModels:
-    """Asks about each queued resource once, and again an hour after an answer that told nothing.
-    Several projects may be looked at at once."""
+    """Asks about each queued resource once, and again an hour after an empty answer. Several
+    threads may use one object, each for another project."""
 
     def __init__(self, cloud: TpuCloud, clock: Clock) -> None:
         self._cloud = cloud
@@ -46,33 +46,33 @@ class QueueModels:
     def with_models(
         self, candidates: Sequence[Candidate], before: Mapping[str, Orphan]
     ) -> tuple[list[Candidate], bool]:
-        """The candidates with their models, and whether each question was answered: else another
-        look at the same may bring more."""
+        """The candidates with their models, and whether each question was answered. Otherwise
+        another look at the same lists may find more models."""
         now, left = self._clock(), QUESTIONS
         found, is_complete = [], True
-        for one in candidates:
-            if not is_model_in_doubt(one.shown):
-                found.append(one)
+        for candidate in candidates:
+            shown = candidate.shown
+            if not is_model_in_doubt(shown):
+                found.append(candidate)
                 continue
-            ticket = one.shown.path if one.shown.queued else one.shown.ticket
-            if left and self._is_open(ticket, now):
-                self._ask(ticket, now)
+            ticket = shown.path if shown.queued else shown.ticket
+            if left and self._is_question_due(ticket, now):
+                self._ask_model(ticket, now)
                 left -= 1
             known = self._answers.get(ticket)
             is_complete = is_complete and (known is not None or place_in(ticket) is None)
-            model = (known.model if known else "") or _model_before(one.shown, before)
-            found.append(replace(one, shown=replace(one.shown, provisioning_model=model)))
+            model = (known.model if known else "") or _find_model(shown, before)
+            found.append(replace(candidate, shown=replace(shown, provisioning_model=model)))
         return found, is_complete
 
-    def _is_open(self, ticket: str, now: int) -> bool:
-        """Whether the cloud is to be asked about it now."""
+    def _is_question_due(self, ticket: str, now: int) -> bool:
         place = place_in(ticket)
         if place is None or now < self._quiet.get(place.project, 0):
             return False
         known = self._answers.get(ticket)
         return known is None or (not known.model and now - known.at >= HOUR)
 
-    def _ask(self, ticket: str, now: int) -> None:
+    def _ask_model(self, ticket: str, now: int) -> None:
         place = place_in(ticket)
         assert place is not None
         try:
@@ -88,8 +88,8 @@ class QueueModels:
             self._answers[ticket] = _Answer(model, now)
 
 
-def _model_before(shown: ShownResource, before: Mapping[str, Orphan]) -> str:
-    """The model that was known of the same thing at the look before; else what the list shows."""
+def _find_model(shown: ShownResource, before: Mapping[str, Orphan]) -> str:
+    """The model of the same resource at the previous look; else the model in the list."""
     known = before.get(shown.path)
     if known is None or known.shown.incarnation != shown.incarnation:
         return shown.provisioning_model

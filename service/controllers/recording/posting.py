@@ -1,4 +1,4 @@
-"""Brings the ledger from what it says of a usage to what it should say."""
+"""Brings the ledger entries of a usage to their desired values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from service.store.unit import LastWrites, Unit
 
 
 def post(unit: Unit, usage: Usage, book: PriceBook, now: int) -> Usage:
-    """Post what is missing: up to its end when that is known, else up to the last full hour.
+    """Post what is missing: up to the end of the usage if it has ended, else up to the last full
+    hour.
 
-    The entries, the rollup, the node's sum and the mark of how far the ledger has come are one
-    transaction, so a crash leaves all of them or none. So is what it changes in what was already
-    posted as unused of a reservation.
+    The entries, the rollup, the node's sum and `posted_until` are written in one transaction, so a
+    crash leaves all of them or none. The change to the unused part of a reservation belongs to the
+    same transaction.
     """
     closed_hour = max(floor_to(now, HOUR), usage.start)
     until = closed_hour if usage.end is None else usage.end
@@ -33,7 +34,7 @@ def post(unit: Unit, usage: Usage, book: PriceBook, now: int) -> Usage:
         wanted = desired_entries(meter, start, meter.end)
         posted = unit.ledger.posted(line, first_hour)
         entries = list(entries_to_post(usage.id, wanted, posted))
-        _write(unit, entries, line, whose, now)
+        _write_entries(unit, entries, line, whose, now)
         amount += sum(entry.amount for entry in entries)
         unpriced += meter.unpriced_seconds()
         written += entries
@@ -45,12 +46,12 @@ def post(unit: Unit, usage: Usage, book: PriceBook, now: int) -> Usage:
 
 
 def post_unused(unit: Unit, bought: Usage, book: PriceBook, now: int) -> Usage:
-    """Post of a reservation what nobody used, up to the last full hour of which all is known that
-    ran in it."""
+    """Post the unused part of a reservation, up to the last full hour in which all of its usage is
+    known."""
     running = [
-        one.posted_until
-        for one in unit.usage.reserved(bought.start, bought.until(now))
-        if one.end is None and (one.project, one.zone) == (bought.project, bought.zone)
+        usage.posted_until
+        for usage in unit.usage.reserved(bought.start, bought.until(now))
+        if usage.end is None and (usage.project, usage.zone) == (bought.project, bought.zone)
     ]
     known = floor_to(min([now, *running]), HOUR)
     until = bought.until(max(bought.posted_until, known))
@@ -69,14 +70,14 @@ def _post_unused(
     wanted = unused(desired_entries(meter, max(bought.start, first_hour), meter.end), used)
     posted = unit.ledger.posted(bought, first_hour)
     entries = list(entries_to_post(bought.id, wanted, posted))
-    _write(unit, entries, bought, whose, now)
+    _write_entries(unit, entries, bought, whose, now)
     return unit.usage.posted(bought, meter.end, meter.unpriced_seconds())
 
 
 def _post_what_they_left(
     unit: Unit, written: Iterable[LedgerEntry], book: PriceBook, now: int
 ) -> None:
-    """What was posted of reservations in hours that were used more, or less, than was known."""
+    """Post the unused part of reservations again, in hours whose usage has changed."""
     first: dict[str, int] = {}
     for entry in written:
         bought = reservation_in(entry.slot.price_id)
@@ -94,9 +95,9 @@ def _post_left(unit: Unit, reservation_id: str, hour: int, book: PriceBook, now:
         _post_unused(unit, bought_usage, book, part, now)
 
 
-def _write(
+def _write_entries(
     unit: Unit, entries: Sequence[LedgerEntry], line: Usage, whose: Sequence[Attribution], now: int
 ) -> None:
-    by_beginning = {one.since: one for one in whose}
-    unit.ledger.post(entries, line, by_beginning, now)
-    unit.costs.add(entries, line, by_beginning)
+    by_start = {attribution.since: attribution for attribution in whose}
+    unit.ledger.post(entries, line, by_start, now)
+    unit.costs.add(entries, line, by_start)

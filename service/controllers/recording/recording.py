@@ -1,4 +1,4 @@
-"""Writes down what a look at the cloud changed: node, usage, ledger and story at once."""
+"""Records what a look at the cloud changed: node, usage, ledger and events in one transaction."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from service.controllers.recording.posting import post
 from service.domain.event import Event
 from service.domain.evidence.interruptions import describe_shortened, shorten_to_record
 from service.domain.evidence.observation import (
-    PolledNode,
     find_return,
     has_stayed_up,
     observe,
@@ -29,21 +28,21 @@ from service.store.pricebook import PriceShelf
 from service.store.unit import Unit
 
 Sights = Mapping[int, tuple[CloudNode, Poll]]
-"""What was seen, and how, of each slice that was looked at; of WHOLE where there are no slices."""
+"""The sight and poll of each slice that was looked at; of WHOLE for a node without slices."""
 
 Lost = Mapping[int, tuple[str, Poll]]
-"""The state that each slice is now said to be in, of which the cloud says that it is not there."""
+"""The new state and the poll of each slice that no longer exists in the cloud."""
 
 
 def lock_and_price(unit: Unit, node_ids: Iterable[str], prices: PriceShelf) -> PriceBook:
-    """Lock the usage of nodes, and answer the prices by which it is posted. In this order: a price
-    that is not in this book finds the usage locked, and has it posted again afterwards."""
+    """Lock the usage of nodes, then return the prices for posting it. In this order, because a
+    price that is entered later waits for the lock and has the usage posted again."""
     unit.usage.lock(node_ids)
     return prices.book(unit)
 
 
 def needs_evidence(node: Node, sight: CloudNode) -> bool:
-    """Whether billable seconds may begin or end here: then the cloud's record is worth a call."""
+    """Whether billable time may begin or end here, so that the cloud's record is worth a call."""
     return sight.state != node.state and (
         is_billable(sight.state)
         or is_billable(node.state)
@@ -53,14 +52,14 @@ def needs_evidence(node: Node, sight: CloudNode) -> bool:
 
 
 def believe(unit: Unit, node: Node, sights: Sights, book: PriceBook, source: str) -> Node:
-    """Write down what was seen of a node, or of some of its slices; answers it as it is now."""
+    """Record the sights of a node, or of some of its slices; returns the node after them."""
     unit.usage.lock([node.id])
     parts = []
     for number in numbers(node):
-        one = part(node, number)
+        member = part(node, number)
         if number in sights:
-            one = _believe_part(unit, one, number, sights[number], _Pen(book, source))
-        parts.append(one)
+            member = _believe_part(unit, member, number, sights[number], _Pen(book, source))
+        parts.append(member)
     now = max(poll.now for _, poll in sights.values())
     after = folded(node, parts, now)
     if node.up_since is None and after.up_since is not None:
@@ -70,7 +69,7 @@ def believe(unit: Unit, node: Node, sights: Sights, book: PriceBook, source: str
 
 @dataclass(frozen=True, slots=True)
 class _Pen:
-    """What a belief is written down with: the prices, and who saw it."""
+    """The prices, and the controller that made the observation."""
 
     book: PriceBook
     source: str
@@ -78,38 +77,48 @@ class _Pen:
 
 def _believe_part(
     unit: Unit,
-    one: Node,
+    member: Node,
     number: int,
     seen: tuple[CloudNode, Poll],
     pen: _Pen,
 ) -> Node:
     sight, poll = seen
-    running = unit.usage.running(one.id, number)
-    belief = observe(one, sight, running, poll)
-    if belief.node.state != one.state:
-        unit.observations.add(_observation(belief, poll, pen.source))
+    running = unit.usage.running(member.id, number)
+    belief = observe(member, sight, running, poll)
+    if belief.node.state != member.state:
+        unit.observations.add(
+            Observation(
+                node_id=belief.node.id,
+                cloud_uid=belief.node.cloud_uid,
+                state=belief.node.state,
+                happened_at=belief.happened_at,
+                observed_at=poll.now,
+                recorded_at=poll.now,
+                source=pen.source,
+            )
+        )
     if belief.usage is not None and belief.usage != running:
-        usage = _of_slice(unit, belief.usage, number, is_new=running is None)
+        usage = _with_slice(unit, belief.usage, number, is_new=running is None)
         write_usage(unit, usage, pen.book, poll.now)
-    if sight.state in LOST and belief.node.state != one.state:
-        _waive_earlier(unit, one, number, belief.usage, seen, pen.book)
+    if sight.state in LOST and belief.node.state != member.state:
+        _waive_earlier(unit, member, number, belief.usage, seen, pen.book)
     unit.events.add(*(of_slice(event, number) for event in belief.events))
     return belief.node
 
 
 def _waive_earlier(
     unit: Unit,
-    one: Node,
+    member: Node,
     number: int,
     last: Usage | None,
     seen: tuple[CloudNode, Poll],
     book: PriceBook,
 ) -> None:
-    """Apply the rule of the first minute to the earlier intervals of a placement that the cloud
-    took back: within that minute, a node may have been READY, in maintenance, and READY again.
-    `last` is the interval that the preemption ended; None where the node was not READY then."""
+    """Apply the first-minute rule to the earlier intervals of a preempted placement: within that
+    minute, a node may have been READY, in maintenance, and READY again. `last` is the interval that
+    the preemption ended; None if the node was not READY then."""
     sight, poll = seen
-    own = [usage for usage in intervals_of_placement(unit, one, number) if usage.end is not None]
+    own = [usage for usage in intervals_of_placement(unit, member, number) if usage.end is not None]
     before = max((usage.end or 0 for usage in own), default=poll.previous)
     lost = (max(poll.previous, before), poll.now)
     if last is not None and last.end is not None and last.end_lo is not None:
@@ -120,19 +129,19 @@ def _waive_earlier(
 
 
 def intervals_of_placement(unit: Unit, one: Node, number: int) -> list[Usage]:
-    """The intervals of the present placement of a node, or of one of its slices, first to last."""
+    """The intervals of a node's current placement, or of one of its slices, first to last."""
     since = one.sent_at or 0
     own = (usage for usage in unit.usage.of(one.id) if usage.slice == number)
     return [usage for usage in own if usage.start >= since]
 
 
 def end_usage(unit: Unit, node: Node, poll: Callable[[Node], Poll], book: PriceBook) -> Node:
-    """Close the usage of a node that was just ended or is gone; answers it as it is now."""
+    """Close the usage of a node that has ended or is gone; returns the node after that."""
     unit.usage.lock([node.id])
     parts = []
     for number in numbers(node):
-        one = part(node, number)
-        parts.append(_end_part(unit, one, number, poll(one), book))
+        member = part(node, number)
+        parts.append(_end_part(unit, member, number, poll(member), book))
     after = folded(node, parts, node.state_since)
     if node.up_since is None and after.up_since is not None:
         unit.placements.came_up(node.id, node.attempt, after.up_since)
@@ -140,72 +149,71 @@ def end_usage(unit: Unit, node: Node, poll: Callable[[Node], Poll], book: PriceB
 
 
 def shorten(unit: Unit, node: Node, poll: Callable[[Node], Poll], book: PriceBook) -> None:
-    """Take back what was charged of the last usage of a node that is gone, where the cloud's record
-    says that somebody took it down just before it was ended here."""
+    """Shorten the last usage of a node that is gone, if the cloud's record shows that somebody
+    ended the node just before we did."""
     unit.usage.lock([node.id])
     for number in numbers(node):
-        one = part(node, number)
-        seen = poll(one)
+        member = part(node, number)
+        seen = poll(member)
         own = intervals_of_placement(unit, node, number)
         last = max(own, key=lambda usage: usage.start, default=None)
         if last is None:
             continue
         if (after := shorten_to_record(last, seen.operations)) is not None:
             write_usage(unit, after, book, seen.now)
-            unit.events.add(of_slice(describe_shortened(one, last, after, seen.now), number))
+            unit.events.add(of_slice(describe_shortened(member, last, after, seen.now), number))
 
 
 def complete(unit: Unit, node: Node, poll: Callable[[Node], Poll], book: PriceBook) -> None:
-    """Charge what a node that is gone for good ran while nobody saw any of it, where the cloud's
-    record tells of that."""
+    """Charge the usage of a closed node that was never observed but is in the cloud's record."""
     unit.usage.lock([node.id])
     for number in numbers(node):
-        one = part(node, number)
-        seen = poll(one)
+        member = part(node, number)
+        seen = poll(member)
         own = [usage for usage in unit.usage.of(node.id) if usage.slice == number]
-        for usage in find_unseen_usage(one, own, seen.operations):
+        for usage in find_unseen_usage(member, own, seen.operations):
             write_usage(unit, replace(usage, slice=number), book, seen.now)
-            unit.events.add(of_slice(describe_unseen_usage(one, usage, seen.now), number))
+            unit.events.add(of_slice(describe_unseen_usage(member, usage, seen.now), number))
 
 
 def lose(unit: Unit, node: Node, lost: Lost, book: PriceBook) -> Node:
-    """Write down that slices, or the node itself, are no longer there though they were; answers
-    the node as it is now."""
+    """Record that slices, or the node itself, no longer exist; returns the node after that."""
     unit.usage.lock([node.id])
     parts = []
     for number in numbers(node):
-        one = part(node, number)
+        member = part(node, number)
         if number in lost:
             state, poll = lost[number]
-            message = f"{state} in {one.zone}, was {one.state}: {one.cloud_id} is no longer there"
-            unit.events.add(Event(one.id, poll.now, "state", message))
-            one = _end_part(unit, one, number, poll, book).moved(state, poll.now)
-        parts.append(one)
+            change = f"{state} in {member.zone}, was {member.state}"
+            message = f"{change}: {member.cloud_id} is no longer there"
+            unit.events.add(Event(member.id, poll.now, "state", message))
+            member = _end_part(unit, member, number, poll, book).moved(state, poll.now)
+        parts.append(member)
     return folded(node, parts, max(poll.now for _, poll in lost.values()))
 
 
-def _end_part(unit: Unit, one: Node, number: int, poll: Poll, book: PriceBook) -> Node:
-    """Close the usage of one slice, or of a node that is not made of several."""
-    running = unit.usage.running(one.id, number)
-    usage = usage_of_gone(one, running, poll)
+def _end_part(unit: Unit, member: Node, number: int, poll: Poll, book: PriceBook) -> Node:
+    """Close the usage of one slice, or of a node without slices."""
+    running = unit.usage.running(member.id, number)
+    usage = usage_of_gone(member, running, poll)
     if usage is None:
-        usage = find_return(one, unit.usage.last_end(one.id, number), poll)
+        usage = find_return(member, unit.usage.last_end(member.id, number), poll)
     if usage is None:
-        return one
-    usage = _of_slice(unit, usage, number, is_new=running is None)
+        return member
+    usage = _with_slice(unit, usage, number, is_new=running is None)
     if running is None and usage.start == usage.end:
-        return one  # the record tells again what is written down
+        return member  # this usage is recorded already
     write_usage(unit, usage, book, poll.now)
-    if one.up_since is not None or usage.start_evidence is Evidence.UNSEEN:
-        return one
-    first = usage.start if one.ready_at is None else one.ready_at
-    return replace(one, up_since=usage.start, ready_at=first)
+    if member.up_since is not None or usage.start_evidence is Evidence.UNSEEN:
+        return member
+    first = usage.start if member.ready_at is None else member.ready_at
+    return replace(member, up_since=usage.start, ready_at=first)
 
 
 def end_placement(
     unit: Unit, node: Node, outcome: Outcome, reason: str, now: int, scope: str = ""
 ) -> None:
-    """Write down how the present attempt ended, and say so, once."""
+    """Record once, with an event, how the current attempt ended."""
     if not unit.placements.end(node.id, node.attempt, outcome, reason, now, scope):
         return
     message = f"attempt {node.attempt} in {node.zone} ended: {outcome}"
@@ -215,33 +223,21 @@ def end_placement(
 
 
 def of_slice(event: Event, number: int) -> Event:
-    """The event as one of that slice; as it is where the node is not made of several."""
+    """The event with the slice number in its message; unchanged for a node without slices."""
     if number == WHOLE:
         return event
     return replace(event, message=f"slice {number}: {event.message}")
 
 
-def _of_slice(unit: Unit, usage: Usage, number: int, *, is_new: bool) -> Usage:
-    """The usage as one of that slice, which begins after the one before it."""
+def _with_slice(unit: Unit, usage: Usage, number: int, *, is_new: bool) -> Usage:
+    """The usage with the slice number; a new usage begins after the previous one."""
     usage = replace(usage, slice=number)
     return begun_after(usage, unit.usage.last_end(usage.node_id, number)) if is_new else usage
 
 
 def write_usage(unit: Unit, usage: Usage, book: PriceBook, now: int) -> None:
-    """Write down what is now believed of usage, and bring the ledger to it: all of the interval, as
-    what was posted of it may have begun, or cost, otherwise."""
+    """Save the usage and post the whole interval again: an earlier posting may have had another
+    start or price."""
     saved = unit.usage.save(replace(usage, dirty=True))
     unit.beliefs.add(saved, now)
     post(unit, saved, book, now)
-
-
-def _observation(belief: PolledNode, poll: Poll, source: str) -> Observation:
-    return Observation(
-        node_id=belief.node.id,
-        cloud_uid=belief.node.cloud_uid,
-        state=belief.node.state,
-        happened_at=belief.happened_at,
-        observed_at=poll.now,
-        recorded_at=poll.now,
-        source=source,
-    )

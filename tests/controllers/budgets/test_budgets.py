@@ -55,7 +55,7 @@ def test_two_looks_at_once_are_one(purse):
     purse.clock.pass_(HOUR)
     seen = purse.budgets.get(budget.id).shown.budget
     for _ in range(3):
-        purse.controller._look(seen, purse.lease)
+        purse.controller._check_budget(seen, purse.lease)
     assert len(told(purse, budget)) == 1
 
 

@@ -108,7 +108,7 @@ def started_before_all_have_pulled() -> Any:
 
 def acknowledged_before_the_commit() -> Any:
     """Workers are told that their end is known before it is written down."""
-    save = JobsController._save
+    save = JobsController._save_transition
 
     def eager(
         self: JobsController, changed: JobTransition, before: Attempt, node: Node, lease: Any
@@ -117,7 +117,7 @@ def acknowledged_before_the_commit() -> Any:
             self._mailbox.deliver(changed.job, changed.attempt, node, lease)
         return save(self, changed, before, node, lease)
 
-    return patch.object(JobsController, "_save", eager)
+    return patch.object(JobsController, "_save_transition", eager)
 
 
 def task_written_once() -> Any:
