@@ -1,4 +1,4 @@
-"""Every RPC of `google.cloud.tpu.v2alpha1.Tpu`: those of v2, some with more to say, and its own."""
+"""Every RPC of `google.cloud.tpu.v2alpha1.Tpu`: those of v2, some with more fields, and its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.emulator.wire import Operation, TpuV2Alpha1
 
 _tpu = partial(described, TpuV2Alpha1)
 
-# What v2alpha1 answers by itself; the other calls it has in common with v2.
+# The calls that v2alpha1 answers differently; the others are those of v2.
 DIFFERENT = {
     "CreateNode": v2alpha1.spoken(v2alpha1.create_node),
     "DeleteNode": v2alpha1.spoken(v2alpha1.delete_node),
@@ -23,8 +23,8 @@ DIFFERENT = {
 }
 
 
-def _as_in_v2(method: Method) -> Method:
-    """Take over a call of v2: the same path, the messages of the same names."""
+def _adapt_v2_method(method: Method) -> Method:
+    """Return a call of v2 as v2alpha1 has it: the same path, and messages of the same names."""
     shared = method.response is Operation
     return replace(
         method,
@@ -35,7 +35,7 @@ def _as_in_v2(method: Method) -> Method:
 
 
 TPU_V2ALPHA1 = (
-    *map(_as_in_v2, TPU_V2),
+    *map(_adapt_v2_method, TPU_V2),
     _tpu(
         "SimulateMaintenanceEvent",
         v2alpha1.spoken(v2alpha1.simulate_maintenance_event),
@@ -58,7 +58,7 @@ TPU_V2ALPHA1 = (
         Operation,
     ),
     _tpu("ListReservations", v2alpha1.list_reservations, f"GET {PARENT}/reservations"),
-    # The Python client does not have this one: it is known from the REST API alone.
+    # The Python client lacks this call; only the REST API has it.
     Method(
         "GetMaintenanceInfo",
         extended_class(f"{V2ALPHA1}.GetMaintenanceInfoRequest"),

@@ -1,4 +1,4 @@
-"""Reservations as v2alpha1 lists them, with what is used of them at the moment."""
+"""Reservations as v2alpha1 lists them, with their present usage."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ from service.emulator.world.world import World
 
 
 def under(world: World, place: Place, now: float) -> list[NodeMessage]:
-    """List those of a zone, or of every zone, by name."""
+    """Return the reservations of a zone, or of every zone, sorted by name."""
     found = [
-        _shown(world, each, place.project, now)
-        for each in world.config.reservations
-        if place.everywhere or each.zone == place.zone
+        _describe_reservation(world, reserved, place.project, now)
+        for reserved in world.config.reservations
+        if place.everywhere or reserved.zone == place.zone
     ]
-    return sorted(found, key=lambda each: str(each.name))
+    return sorted(found, key=lambda reservation: str(reservation.name))
 
 
-def _shown(world: World, reserved: Reserved, project: str, now: float) -> NodeMessage:
+def _describe_reservation(
+    world: World, reserved: Reserved, project: str, now: float
+) -> NodeMessage:
     place = Place(project, reserved.zone)
+    kind = Kind(reserved.zone, reserved.generation, "reserved")
+    holders = (node for node in world.nodes.values() if node.holds_hardware)
+    used = sum(node.accelerator.chips for node in holders if kind_of(node) == kind)
     shown = TpuV2Alpha1.Reservation(
         name=place.child("reservations", reserved.name),
         state=reserved.state(now),
@@ -29,7 +34,7 @@ def _shown(world: World, reserved: Reserved, project: str, now: float) -> NodeMe
             "size": reserved.chips,
             "capacity_units": "CHIPS",
             "resource_type": reserved.generation,
-            "usage": {"total": _used(world, reserved)},
+            "usage": {"total": used},
         },
     )
     interval = shown.standard.interval
@@ -38,9 +43,3 @@ def _shown(world: World, reserved: Reserved, project: str, now: float) -> NodeMe
     if reserved.end is not None:
         interval.end_time.CopyFrom(stamp(reserved.end))
     return shown
-
-
-def _used(world: World, reserved: Reserved) -> int:
-    kind = Kind(reserved.zone, reserved.generation, "reserved")
-    holders = (each for each in world.nodes.values() if each.holds_hardware)
-    return sum(each.accelerator.chips for each in holders if kind_of(each) == kind)
