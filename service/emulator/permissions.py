@@ -85,8 +85,13 @@ def callers_of(raw: object, what: str) -> dict[str, Permissions]:
                 raise refusal(
                     f"{pattern!r} is not a permission, such as tpu.nodes.create or tpu.nodes.*"
                 )
-        for pattern in found.denied:
-            _require_effect(pattern)
+        for denied in found.denied:
+            # A denial of a permission that no call needs is a mistake of its author.
+            known = sorted({*NEEDED.values(), *STORAGE})
+            if not any(
+                _is_covered(needed, denied) or _is_covered(denied, needed) for needed in known
+            ):
+                raise refusal(f"nothing here needs {denied!r}; known: {', '.join(known)}")
         callers[token] = found
     return callers
 
@@ -109,13 +114,6 @@ def token_of(authorization: str) -> str:
     """Return the bearer token of an `Authorization` header; empty if it has none."""
     scheme, _, token = authorization.strip().partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
-
-
-def _require_effect(denied: str) -> None:
-    """Raise ApiError for a denial of a permission that no call needs: a mistake of its author."""
-    known = sorted({*NEEDED.values(), *STORAGE})
-    if not any(_is_covered(needed, denied) or _is_covered(denied, needed) for needed in known):
-        raise refusal(f"nothing here needs {denied!r}; known: {', '.join(known)}")
 
 
 def _is_any_covering(patterns: tuple[str, ...], permission: str) -> bool:

@@ -117,8 +117,13 @@ def _find_response(method: Method, call: Call) -> NodeMessage:
     if method.verb != "GET":
         world.touch()
     if not method.steady or call.effects != NO_EFFECTS:
-        response = method.answer(call)
-        _distort_list(response, call.effects)
+        response: NodeMessage = method.answer(call)
+        if call.effects.emptied or call.effects.shortened:
+            # A fault removes items of the list, and the response does not show it.
+            fields = response.DESCRIPTOR.fields
+            items = getattr(response, next(field.name for field in fields if field.is_repeated))
+            del items[0 if call.effects.emptied else len(items) // 2 :]
+            response.next_page_token = ""
         return _apply_mask(response, call.chosen)
     # Versions share the names of methods, but not the names of messages.
     kind = f"{method.request.DESCRIPTOR.full_name}?{call.chosen}"
@@ -159,12 +164,3 @@ def _convert_exceptions(rpc: str) -> Iterator[None]:
     except Exception as error:
         log.exception("%s failed inside the emulator", rpc)
         raise ApiError(Code.INTERNAL, "an internal error has occurred") from error
-
-
-def _distort_list(response: NodeMessage, effects: Effects) -> None:
-    """Remove items of a list as a fault orders; the response does not show it."""
-    if effects.emptied or effects.shortened:
-        fields = response.DESCRIPTOR.fields
-        items = getattr(response, next(field.name for field in fields if field.is_repeated))
-        del items[0 if effects.emptied else len(items) // 2 :]
-        response.next_page_token = ""

@@ -171,24 +171,17 @@ def _copy_fields(source: Message, into: Message, chosen: Chosen) -> None:
             continue
         inner = chosen[field.json_name]
         if inner and _has_fields(field) and not _is_open(field):
-            for message, copy in _pair_messages(field, value, into):
-                _copy_fields(message, copy, inner)
+            target = getattr(into, field.name)
+            if field.is_repeated:
+                for message in value:
+                    _copy_fields(message, target.add(), inner)
+            else:
+                target.SetInParent()
+                _copy_fields(value, target, inner)
         elif field.is_repeated or field.message_type is not None:
             getattr(into, field.name).MergeFrom(value)
         else:
             setattr(into, field.name, value)
-
-
-def _pair_messages(
-    field: FieldDescriptor, value: Any, into: Message
-) -> Iterator[tuple[Message, Message]]:
-    """Yield each message in a field with an empty one at the same place of `into`."""
-    if field.is_repeated:
-        for message in value:
-            yield message, getattr(into, field.name).add()
-    else:
-        getattr(into, field.name).SetInParent()
-        yield value, getattr(into, field.name)
 
 
 def _has_fields(field: FieldDescriptor) -> bool:

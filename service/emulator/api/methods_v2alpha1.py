@@ -23,19 +23,19 @@ DIFFERENT = {
 }
 
 
-def _adapt_v2_method(method: Method) -> Method:
-    """Return a call of v2 as v2alpha1 has it: the same path, and messages of the same names."""
-    shared = method.response is Operation
-    return replace(
-        method,
-        request=getattr(TpuV2Alpha1, method.request.DESCRIPTOR.name),
-        response=Operation if shared else getattr(TpuV2Alpha1, method.response.DESCRIPTOR.name),
-        answer=DIFFERENT.get(method.name) or v2alpha1.as_in_v2(method.answer),
-    )
-
-
 TPU_V2ALPHA1 = (
-    *map(_adapt_v2_method, TPU_V2),
+    # The calls of v2: the same paths, and messages of the same names.
+    *(
+        replace(
+            method,
+            request=getattr(TpuV2Alpha1, method.request.DESCRIPTOR.name),
+            response=Operation
+            if method.response is Operation
+            else getattr(TpuV2Alpha1, method.response.DESCRIPTOR.name),
+            answer=DIFFERENT.get(method.name) or v2alpha1.as_in_v2(method.answer),
+        )
+        for method in TPU_V2
+    ),
     _tpu(
         "SimulateMaintenanceEvent",
         v2alpha1.spoken(v2alpha1.simulate_maintenance_event),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from service.emulator.clock import stamp
-from service.emulator.config.reservations import Reserved
 from service.emulator.limits.capacity import Kind, kind_of
 from service.emulator.names import Place
 from service.emulator.wire import NodeMessage, TpuV2Alpha1
@@ -12,34 +11,27 @@ from service.emulator.world.world import World
 
 def under(world: World, place: Place, now: float) -> list[NodeMessage]:
     """Return the reservations of a zone, or of every zone, sorted by name."""
-    found = [
-        _describe_reservation(world, reserved, place.project, now)
-        for reserved in world.config.reservations
-        if place.everywhere or reserved.zone == place.zone
-    ]
+    found = []
+    for reserved in world.config.reservations:
+        if not place.everywhere and reserved.zone != place.zone:
+            continue
+        kind = Kind(reserved.zone, reserved.generation, "reserved")
+        holders = (node for node in world.nodes.values() if node.holds_hardware)
+        used = sum(node.accelerator.chips for node in holders if kind_of(node) == kind)
+        shown = TpuV2Alpha1.Reservation(
+            name=Place(place.project, reserved.zone).child("reservations", reserved.name),
+            state=reserved.state(now),
+            standard={
+                "size": reserved.chips,
+                "capacity_units": "CHIPS",
+                "resource_type": reserved.generation,
+                "usage": {"total": used},
+            },
+        )
+        interval = shown.standard.interval
+        if reserved.start is not None:
+            interval.start_time.CopyFrom(stamp(reserved.start))
+        if reserved.end is not None:
+            interval.end_time.CopyFrom(stamp(reserved.end))
+        found.append(shown)
     return sorted(found, key=lambda reservation: str(reservation.name))
-
-
-def _describe_reservation(
-    world: World, reserved: Reserved, project: str, now: float
-) -> NodeMessage:
-    place = Place(project, reserved.zone)
-    kind = Kind(reserved.zone, reserved.generation, "reserved")
-    holders = (node for node in world.nodes.values() if node.holds_hardware)
-    used = sum(node.accelerator.chips for node in holders if kind_of(node) == kind)
-    shown = TpuV2Alpha1.Reservation(
-        name=place.child("reservations", reserved.name),
-        state=reserved.state(now),
-        standard={
-            "size": reserved.chips,
-            "capacity_units": "CHIPS",
-            "resource_type": reserved.generation,
-            "usage": {"total": used},
-        },
-    )
-    interval = shown.standard.interval
-    if reserved.start is not None:
-        interval.start_time.CopyFrom(stamp(reserved.start))
-    if reserved.end is not None:
-        interval.end_time.CopyFrom(stamp(reserved.end))
-    return shown

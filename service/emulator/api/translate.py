@@ -90,10 +90,7 @@ def _build_step(field: FieldDescriptor, twin: FieldDescriptor) -> Step:
         return lambda value, target: setattr(target, name, same.get(value, value))
     if field.message_type.GetOptions().map_entry:
         return lambda value, target: getattr(target, name).update(value)
-    return _build_message_step(name, is_repeated=bool(field.is_repeated))
 
-
-def _build_message_step(name: str, *, is_repeated: bool) -> Step:
     def copy_one(value: Any, target: NodeMessage) -> None:
         inner = getattr(target, name)
         inner.SetInParent()
@@ -103,7 +100,7 @@ def _build_message_step(name: str, *, is_repeated: bool) -> Step:
         for message in value:
             copy_fields(message, getattr(target, name).add())
 
-    return copy_each if is_repeated else copy_one
+    return copy_each if field.is_repeated else copy_one
 
 
 def _same_values(source: EnumDescriptor, target: EnumDescriptor) -> Mapping[int, int]:

@@ -27,7 +27,12 @@ Check = Callable[[Place, NodeMessage, Config], Accelerator]
 
 
 def create_node(call: Call) -> NodeMessage:
-    return create_checked(call, _check_node)
+    def check_node(place: Place, node: NodeMessage, config: Config) -> Accelerator:
+        accelerator = nodes.accelerator_of(node, place.zone)
+        nodes.check(node, accelerator, strict_runtimes=config.strict_runtimes)
+        return accelerator
+
+    return create_checked(call, check_node)
 
 
 def create_checked(call: Call, check: Check) -> NodeMessage:
@@ -141,12 +146,6 @@ def list_runtime_versions(call: Call) -> NodeMessage:
 
 def get_runtime_version(call: Call) -> NodeMessage:
     return offers.found(call, "runtimeVersions", _runtime_versions)
-
-
-def _check_node(place: Place, node: NodeMessage, config: Config) -> Accelerator:
-    accelerator = nodes.accelerator_of(node, place.zone)
-    nodes.check(node, accelerator, strict_runtimes=config.strict_runtimes)
-    return accelerator
 
 
 def record_of(call: Call) -> NodeRecord:

@@ -117,14 +117,10 @@ def _patched_durations(durations: Durations, raw: object) -> Durations:
     )
 
 
-def _parse_name(known: tuple[str, ...], raw: object, what: str) -> str:
-    if not isinstance(raw, str) or raw not in known:
-        raise refusal(f"{what} must be one of {', '.join(known)}")
-    return raw
-
-
-def _parse_code(known: tuple[int, ...], raw: object, what: str) -> int:
-    if not isinstance(raw, int) or isinstance(raw, bool) or raw not in known:
+def _parse_choice(known: tuple[object, ...], raw: object, what: str) -> Any:
+    """Return the value if it is a known one, of the same type; raises ApiError."""
+    is_same_type = isinstance(raw, type(known[0])) and not isinstance(raw, bool)
+    if not is_same_type or raw not in known:
         raise refusal(f"{what} must be one of {', '.join(map(str, known))}")
     return raw
 
@@ -144,7 +140,7 @@ READERS: Mapping[str, Callable[[object, str], Any]] = {
     "strict_queued_scheduling": flag,
     "capacity": lambda raw, key: limits_of(mapping(raw, key), key, by_region=False),
     "quotas": lambda raw, key: limits_of(mapping(raw, key), key, by_region=True),
-    "stockout_code": lambda raw, key: _parse_code((8, 13), raw, key),
+    "stockout_code": lambda raw, key: _parse_choice((8, 13), raw, key),
     "create_rate_per_minute": whole,
     "closed_queues": queues_of,
     "no_flex_start": queues_of,
@@ -153,6 +149,6 @@ READERS: Mapping[str, Callable[[object, str], Any]] = {
     "permissions": callers_of,
     "buckets": buckets_of,
     "real_workers": lambda raw, key: whole(raw, key, highest=MAX_REAL_WORKERS),
-    "played_workers": lambda raw, key: _parse_name(PLAYED, raw, key),
+    "played_workers": lambda raw, key: _parse_choice(PLAYED, raw, key),
     "meter_speed": lambda raw, key: number(raw, key, 1, FASTEST_METER),
 }

@@ -48,7 +48,9 @@ class Holdings:
         for kind, chips in wanted.items():
             own = PREEMPTIBLE if kind.model in PREEMPTIBLE else (kind.model,)
             for where, models in product((kind.zone, region_of(kind.zone)), (MODELS, own)):
-                limit = _find_limit(quotas, where, kind, models)
+                whole = f"{where}/{kind.generation}"
+                keys = [whole] if models is MODELS else [f"{whole}/{model}" for model in models]
+                limit = min((quotas[key] for key in keys if key in quotas), default=None)
                 if limit is None:
                     continue
                 held = sum(
@@ -100,15 +102,6 @@ def out_of_quota(generation: str, model: str, limit: int, where: str, project: s
 @cache
 def _zones_of(where: str) -> tuple[str, ...]:
     return tuple(zone for zone in zones() if where in {zone, region_of(zone)})
-
-
-def _find_limit(
-    quotas: Mapping[str, int], where: str, kind: Kind, models: tuple[str, ...]
-) -> int | None:
-    """Return the smallest limit on these models together; None if there is none."""
-    whole = f"{where}/{kind.generation}"
-    keys = [whole] if models is MODELS else [f"{whole}/{model}" for model in models]
-    return min((quotas[key] for key in keys if key in quotas), default=None)
 
 
 def _too_often(rpc: str, project: str, limit: int, seconds: float) -> ApiError:

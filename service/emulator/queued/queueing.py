@@ -78,7 +78,13 @@ def _examine_capacity(world: World, record: QueuedRecord, at: float) -> None:
     """
     config, demand = world.config, record.demand
     if at >= record.stocked_out_until and world.hardware.has_room(config, demand, at):
-        _provision_nodes(world, record, at)
+        enter(world, record, "PROVISIONING", at)
+        record.ready.clear()
+        flaw = record.flaw
+        if flaw is not None:
+            # Scheduled before the nodes are created, so that it comes before they are READY.
+            later(world, record, "create", at, lambda at: _fail_request(world, record, flaw, at))
+        members.bear(world, record, at, partial(_follow_node, world, record))
     elif record.provisioning_model == "reserved" and not Hardware().has_room(config, demand, at):
         error = shortage(record.place.zone, "reserved", Code.RESOURCE_EXHAUSTED)
         _fail_request(world, record, error, at)
@@ -87,16 +93,6 @@ def _examine_capacity(world: World, record: QueuedRecord, at: float) -> None:
         if at < record.stocked_out_until:
             due = min(due, record.stocked_out_until)
         when(world, record, "examine", due, partial(_examine_capacity, world, record))
-
-
-def _provision_nodes(world: World, record: QueuedRecord, at: float) -> None:
-    enter(world, record, "PROVISIONING", at)
-    record.ready.clear()
-    flaw = record.flaw
-    if flaw is not None:
-        # Scheduled before the nodes are created, so that it comes before they are READY.
-        later(world, record, "create", at, lambda at: _fail_request(world, record, flaw, at))
-    members.bear(world, record, at, partial(_follow_node, world, record))
 
 
 def _follow_node(

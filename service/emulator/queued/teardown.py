@@ -41,7 +41,12 @@ def delete(
         return operation
 
     def end_deletion(at: float) -> None:
-        _remove_record(world, record, at)
+        if record.expiry is not None:
+            record.expiry.cancelled = True
+        world.queue.remove(record, at)
+        world.holdings.give_back(record.place.project, record.demand)
+        members.orphan(world, record)
+        world.queue.tell(QueuedTransition(at, record.name, record.state, "", "SERVICE"))
         lifecycle.conclude(world, operation, at, effects, Empty())
 
     enter(world, record, "DELETING", at, initiator="USER")
@@ -79,15 +84,6 @@ def reset(world: World, record: QueuedRecord, at: float, effects: Effects) -> No
     wind_up(world, record, "suspend", at, end_reset)
     members.clear_away(world, record, at, lost_too=True)
     return operation
-
-
-def _remove_record(world: World, record: QueuedRecord, at: float) -> None:
-    if record.expiry is not None:
-        record.expiry.cancelled = True
-    world.queue.remove(record, at)
-    world.holdings.give_back(record.place.project, record.demand)
-    members.orphan(world, record)
-    world.queue.tell(QueuedTransition(at, record.name, record.state, "", "SERVICE"))
 
 
 def _refuse_later(world: World, operation: NodeMessage, at: float, error: ApiError) -> None:

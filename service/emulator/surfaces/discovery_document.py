@@ -7,7 +7,7 @@ starts with "Output only.": their descriptors have no `google.api.field_behavior
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -190,7 +190,10 @@ def _describe_schemas(version: str, services: Iterable[Service]) -> Json:
                 if field.name != elsewhere.get(message.full_name, "")
             }
             found[message.name] = {"id": message.name, "type": "object", "properties": properties}
-            waiting += _messages_in(message)
+            kinds = ((_map_value(field) or field).message_type for field in message.fields)
+            waiting += [
+                kind for kind in kinds if kind is not None and kind.full_name not in WELL_KNOWN
+            ]
     return dict(sorted(found.items()))
 
 
@@ -211,13 +214,6 @@ def _describe_value(field: FieldDescriptor) -> Json:
     if field.enum_type is not None:
         return {"type": "string", "enum": [value.name for value in field.enum_type.values]}
     return dict(SCALARS[field.type])
-
-
-def _messages_in(message: Descriptor) -> Iterator[Descriptor]:
-    for field in message.fields:
-        kind = (_map_value(field) or field).message_type
-        if kind is not None and kind.full_name not in WELL_KNOWN:
-            yield kind
 
 
 def _map_value(field: FieldDescriptor) -> FieldDescriptor | None:

@@ -51,7 +51,13 @@ class Guard:
 
     def _find_reason(self, headers: Headers) -> str:
         """Return the reason to refuse the request; empty if there is none."""
-        if _is_cross_origin(headers):
+        origin = headers.get("origin")
+        if origin is not None:
+            is_cross_origin = urlsplit(origin).netloc != headers.get("host")
+        else:
+            is_cross_site = headers.get("sec-fetch-site") == "cross-site"
+            is_cross_origin = is_cross_site and headers.get("sec-fetch-mode") != "navigate"
+        if is_cross_origin:
             return "The emulator takes no orders from web pages."
         try:
             host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
@@ -87,13 +93,3 @@ def _parse_address(host: str) -> IPv4Address | IPv6Address | None:
         return ip_address(host)
     except ValueError:
         return None
-
-
-def _is_cross_origin(headers: Headers) -> bool:
-    origin = headers.get("origin")
-    if origin is not None:
-        return urlsplit(origin).netloc != headers.get("host")
-    return (
-        headers.get("sec-fetch-site") == "cross-site"
-        and headers.get("sec-fetch-mode") != "navigate"
-    )

@@ -116,18 +116,11 @@ def _complete_operation(shown: Shown) -> None:
         _complete_fields(response, REST_POOL.FindMessageTypeByName(kind))
 
 
-def _complete_node(shown: Shown) -> None:
-    for empty in ("labels", "metadata"):
+def _complete_node(shown: Shown, *, is_legacy: bool = False) -> None:
+    for empty in ("labels",) if is_legacy else ("labels", "metadata"):
         shown.setdefault(empty, {})
     model = shown.setdefault("schedulingConfig", {})
-    for flag in ("preemptible", "reserved", "spot"):
-        model.setdefault(flag, False)
-
-
-def _complete_legacy_node(shown: Shown) -> None:
-    shown.setdefault("labels", {})
-    model = shown.setdefault("schedulingConfig", {})
-    for flag in ("preemptible", "reserved"):
+    for flag in ("preemptible", "reserved") if is_legacy else ("preemptible", "reserved", "spot"):
         model.setdefault(flag, False)
 
 
@@ -144,7 +137,7 @@ def _complete_rate(shown: Shown) -> None:
 COMPLETE: dict[str, Callable[[Shown], None]] = {
     "google.cloud.billing.v1.PricingExpression.TierRate": _complete_rate,
     "google.longrunning.Operation": _complete_operation,
-    "google.cloud.tpu.v1.Node": _complete_legacy_node,
+    "google.cloud.tpu.v1.Node": lambda shown: _complete_node(shown, is_legacy=True),
     "google.cloud.tpu.v2.Node": _complete_node,
     "google.cloud.tpu.v2alpha1.Node": _complete_node,
     "google.cloud.tpu.v2.QueuedResource.Tpu.NodeSpec": _complete_spec,

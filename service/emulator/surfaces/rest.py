@@ -42,7 +42,12 @@ def build_endpoint(world: World) -> Endpoint:
     async def answer_request(request: Request) -> Response:
         try:
             if request.method == "OPTIONS":
-                return _answer_options(bindings, request)
+                path = request.scope["path"]
+                verbs = verbs_of(bindings, path)
+                if not verbs:
+                    text = f"The requested URL {path} was not found."
+                    return error_response(ApiError(Code.NOT_FOUND, text))
+                return Response(headers={"Allow": ", ".join([*verbs, "OPTIONS"])})
             return await _answer_call(world, bindings, request)
         except ApiError as error:
             return error_response(error)
@@ -97,13 +102,6 @@ def json_response(content: object, status: int = 200) -> Response:
     """Make a JSON response in ASCII, which can represent even a lone surrogate."""
     text = json.dumps(content, allow_nan=False)
     return Response(text, status_code=status, media_type="application/json")
-
-
-def _answer_options(bindings: list[Binding], request: Request) -> Response:
-    verbs = verbs_of(bindings, request.scope["path"])
-    if not verbs:
-        raise ApiError(Code.NOT_FOUND, f"The requested URL {request.scope['path']} was not found.")
-    return Response(headers={"Allow": ", ".join([*verbs, "OPTIONS"])})
 
 
 def _last_value(query: Query, key: str) -> str:

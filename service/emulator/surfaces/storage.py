@@ -129,7 +129,9 @@ async def answer_storage(world: World, request: Request, region: str) -> Respons
 
 
 def _route_request(world: World, request: Request, body: bytes, region: str) -> Response:
-    found = PATH.fullmatch(_read_raw_path(request))
+    # As it was sent: the name of an object may contain quoted slashes.
+    path: bytes = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
+    found = PATH.fullmatch(path.partition(b"?")[0].decode(errors="replace"))
     if found is None:
         raise StorageRefusal(404, "notFound", "Not Found")
     ask = Ask(
@@ -329,12 +331,6 @@ def _describe_object(ask: Ask, found: StoredObject) -> dict[str, Any]:
 def _md5_hash(found: StoredObject) -> str:
     digest = hashlib.md5(found.content, usedforsecurity=False).digest()
     return base64.b64encode(digest).decode()
-
-
-def _read_raw_path(request: Request) -> str:
-    """Return the path as it was sent: the name of an object may contain quoted slashes."""
-    raw: bytes = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
-    return raw.partition(b"?")[0].decode(errors="replace")
 
 
 def _error_response(refusal: StorageRefusal) -> Response:

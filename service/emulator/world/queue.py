@@ -166,7 +166,9 @@ class Queue:
         """By the full name of a node: the queued resource that requested it, in any state."""
         self.waiting: dict[str, QueuedRecord] = {}
         """Queued resources that wait for hardware, the longest waiting first."""
-        self.stale_reads = StaleReads(self._find_message)
+        self.stale_reads = StaleReads(
+            lambda name: self.records[name].message if name in self.records else None
+        )
         self.observers: list[Callable[[QueuedTransition], None]] = []
 
     def find(self, name: str) -> QueuedRecord:
@@ -174,10 +176,6 @@ class Queue:
         if name not in self.records:
             raise not_found(name)
         return self.records[name]
-
-    def _find_message(self, name: str) -> NodeMessage | None:
-        record = self.records.get(name)
-        return None if record is None else record.message
 
     def add(self, record: QueuedRecord, at: float) -> None:
         self.stale_reads.note(at, record.name)

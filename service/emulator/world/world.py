@@ -79,7 +79,9 @@ class World:
         self._random = Random(self.seed)  # noqa: S311 - repeatable on purpose, protects nothing
         self._now = 0.0
         self._addresses = 0
-        self.stale_reads = StaleReads(self._find_message)
+        self.stale_reads = StaleReads(
+            lambda name: self.nodes[name].message if name in self.nodes else None
+        )
         self._first_config = self.config
         self._looking = False
         self.on_config.append(self._look_for_room)
@@ -152,10 +154,6 @@ class World:
     def sight(self, age: float = 0.0) -> Sight:
         """Return the nodes as they are now, or as they were `age` seconds ago."""
         return self.stale_reads.sight(self._now - age if age else None)
-
-    def _find_message(self, name: str) -> NodeMessage | None:
-        record = self.nodes.get(name)
-        return None if record is None else record.message
 
     def new_uid(self) -> int:
         return int(2**60 + self._random.getrandbits(62))
