@@ -37,7 +37,7 @@ class Call:
 
 
 class CallStream(Protocol):
-    """An open stream; `take` returns the next message, None if there is none yet."""
+    """An open stream of messages. The next message is None if there is none yet."""
 
     def take(self) -> Message | None: ...
 

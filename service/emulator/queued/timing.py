@@ -62,10 +62,10 @@ def _read_window(policy: NodeMessage, now: float) -> ValidWindow:
     return ValidWindow(end=moment) if which.startswith("valid_until") else ValidWindow(start=moment)
 
 
-def _read_moment(stamp: NodeMessage, field: str) -> float:
-    if not is_moment(stamp):
+def _read_moment(moment: NodeMessage, field: str) -> float:
+    if not is_moment(moment):
         raise _invalid_field(field, "it is not a moment from year 1 to year 9999")
-    return float(stamp.seconds + stamp.nanos / 1e9)
+    return float(moment.seconds + moment.nanos / 1e9)
 
 
 def _to_camel_case(field: str) -> str:

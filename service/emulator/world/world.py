@@ -219,13 +219,13 @@ class World:
     def _look_for_room(self, at: float) -> None:
         """Check for waiting queued resources whether there is hardware, after the present event."""
 
-        def look(at: float) -> None:
+        def look_again(at: float) -> None:
             self._looking = False
             self.queue.look(at)
 
         if self.queue.waiting and not self._looking:
             self._looking = True
-            self.timeline.schedule(at, "queuedResources", "room", look)
+            self.timeline.schedule(at, "queuedResources", "room", look_again)
 
 
 def _build_transition(record: NodeRecord, before: str, after: str, at: float) -> Transition:
