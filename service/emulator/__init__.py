@@ -1,1 +1,1 @@
-"""A faithful Cloud TPU API on this machine, with faults on command and its own bill: an island."""
+"""A faithful Cloud TPU API on this machine, with injected faults and a bill of its own."""

@@ -7,5 +7,5 @@ import sys
 
 if __name__ == "__main__":
     sys.argv.insert(1, "emulator")
-    # By its name: the emulator itself imports nothing of the command line.
+    # By its name: no module of the emulator imports the command line.
     runpy.run_module("service.cli", run_name="__main__")

@@ -33,7 +33,7 @@ GRACE_SECONDS = 1
 
 
 class PortTaken(OSError):
-    """A port that somebody else listens on."""
+    """The port is in use by another program, or this process may not listen on it."""
 
     def __init__(self, host: str, port: int) -> None:
         super().__init__(f"cannot listen on {host}:{port}: the port is taken or not allowed")
@@ -63,7 +63,10 @@ Served = Callable[[], AbstractAsyncContextManager[Emulator]]
 
 
 def build_world(*, speed: float = 1.0, seed: int = 0, clock: Clock = wall) -> World:
-    """Make a world without servers, for callers in the same process; raises ApiError."""
+    """Make a world without servers, for callers in the same process.
+
+    Raises ApiError for a `speed` out of range.
+    """
     world = World(clock, RPCS, seed, patched(Config(), {"speed": speed}))
     attach_observers(world)
     return world
@@ -87,10 +90,13 @@ async def serving(
     run_startup_scripts: Scripts = False,
     allowed_hosts: Collection[str] = (),
 ) -> AsyncIterator[Emulator]:
-    """Serve a world on two ports of this event loop, 0 for any; raises PortTaken."""
-    # gRPC's own complaint about a taken port is a line of C++ on stderr: look first.
-    _listen(host, grpc_port).close()
-    listener = _listen(host, rest_port)
+    """Serve a world on two ports of this event loop; port 0 takes any free port.
+
+    Raises PortTaken.
+    """
+    # gRPC reports a taken port as a line of C++ on stderr, so the port is tried first.
+    _open_listener(host, grpc_port).close()
+    listener = _open_listener(host, rest_port)
     rpc = build_server(world)
     try:
         bound = rpc.add_insecure_port(f"{host}:{grpc_port}")
@@ -113,7 +119,7 @@ async def serving(
         listener.close()
 
 
-def run(  # noqa: PLR0913 - what can be said on the command line
+def run(  # noqa: PLR0913 - the options of the command line
     world: World,
     host: str = HOST,
     grpc_port: int = GRPC_PORT,
@@ -125,20 +131,29 @@ def run(  # noqa: PLR0913 - what can be said on the command line
 ) -> None:
     """Serve until SIGINT or SIGTERM; to be called from the main thread. Raises PortTaken.
 
-    `run_startup_scripts` runs what the metadata of nodes says, as the user of this process: every
-    startup script, or those alone whose SHA-256 digest is among the ones given. `allowed_hosts` are
-    further host names to which the REST port answers.
+    `run_startup_scripts` runs startup scripts from the metadata of nodes, as the user of this
+    process: all of them, or only scripts with a given SHA-256 digest. `allowed_hosts` are further
+    host names to which the REST port answers.
     """
-    served = partial(
-        serving,
-        world,
-        host,
-        grpc_port,
-        rest_port,
-        run_startup_scripts=run_startup_scripts,
-        allowed_hosts=allowed_hosts,
-    )
-    asyncio.run(_until_signal(served, on_ready))
+
+    async def serve_until_signal() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        async with serving(
+            world,
+            host,
+            grpc_port,
+            rest_port,
+            run_startup_scripts=run_startup_scripts,
+            allowed_hosts=allowed_hosts,
+        ) as emulator:
+            if on_ready is not None:
+                on_ready(emulator)
+            await stop.wait()
+
+    asyncio.run(serve_until_signal())
 
 
 @contextmanager
@@ -151,7 +166,7 @@ def running(
     run_startup_scripts: Scripts = False,
     allowed_hosts: Collection[str] = (),
 ) -> Iterator[Emulator]:
-    """Serve a world from a thread of its own; look at the world only while no call is under way."""
+    """Serve a world from a separate thread. Read the world only while no call is in progress."""
     served = partial(
         serving,
         world or build_world(),
@@ -164,13 +179,13 @@ def running(
     thread = _Thread(served)
     thread.start()
     try:
-        yield thread.emulator()
+        yield thread.wait_until_up()
     finally:
         thread.stop()
 
 
 class _Web(uvicorn.Server):
-    """A web server that leaves signals to the program around it and says when it listens."""
+    """A web server that leaves signals to its program; `ready` is set once it listens."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -194,12 +209,12 @@ class _Thread(threading.Thread):
 
     def run(self) -> None:
         try:
-            asyncio.run(self._serve())
+            asyncio.run(self._serve_until_stop())
         except BaseException as error:  # noqa: BLE001 - handed to the thread that waits for it
             self._error = error
             self._up.set()
 
-    def emulator(self) -> Emulator:
+    def wait_until_up(self) -> Emulator:
         self._up.wait()
         if self._error is not None:
             raise self._error
@@ -211,24 +226,13 @@ class _Thread(threading.Thread):
             self._loop.call_soon_threadsafe(self._stop_event.set)
         self.join()
 
-    async def _serve(self) -> None:
+    async def _serve_until_stop(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop_event = asyncio.Event()
         async with self._served() as emulator:
             self._emulator = emulator
             self._up.set()
             await self._stop_event.wait()
-
-
-async def _until_signal(served: Served, on_ready: Callable[[Emulator], None] | None) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    async with served() as emulator:
-        if on_ready is not None:
-            on_ready(emulator)
-        await stop.wait()
 
 
 def _web_config(
@@ -245,13 +249,13 @@ def _web_config(
         lifespan="off",
         log_config=None,
         access_log=False,
-        # The metadata servers of the workers name another.
+        # The metadata servers of the workers send a Server header of their own.
         server_header=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _open_listener(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), backlog=2048)
     except OSError:

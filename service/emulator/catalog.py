@@ -1,11 +1,11 @@
 """What the emulated cloud offers: accelerator types, the zones that have them, runtime versions.
 
-The emulator's own table, written down apart from the service's, so that the two can disagree.
+This table is independent of the service's own, so a difference between the two shows in tests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -42,7 +42,7 @@ class Generation:
     sizes: tuple[int, ...]
 
 
-# Torus generations come in cubes; the others lie flat.
+# Generations with a three-dimensional torus; the others have two dimensions.
 SOLID = {"v4", "v5p"}
 # The v5p sizes that Google's list leaves out of the multiples of 128.
 V5P_GAPS = {8576, 9088, 9344, 10112, 10624, 11392}
@@ -125,43 +125,54 @@ TENSORFLOW_VERSIONS = (
 
 @cache
 def accelerators() -> dict[str, Accelerator]:
-    """Give every type of the API by its name."""
-    return {
-        accelerator.name: accelerator
-        for generation, rule in GENERATIONS.items()
-        for accelerator in _types(generation, rule)
-    }
+    """Return every accelerator type of the API by its name."""
+    found = {}
+    for generation, rule in GENERATIONS.items():
+        for size in rule.sizes:
+            name = f"{rule.prefix}-{size}"
+            chips = size // rule.cores_per_chip
+            found[name] = Accelerator(
+                name=name,
+                generation=generation,
+                config_type=rule.config_type,
+                cores=size,
+                chips=chips,
+                # A host has four chips; v5e and v6e also have hosts of eight chips and of one.
+                hosts=1 if chips <= 8 and rule.cores_per_chip == 1 else chips // 4,
+                topology=_cubic_topology(chips) if generation in SOLID else _flat_topology(chips),
+            )
+    return found
 
 
 @cache
 def zones() -> tuple[str, ...]:
-    """Name every zone with a TPU, sorted."""
+    """Return the names of all zones with TPUs, sorted."""
     return tuple(sorted({zone for named in ZONES.values() for zone in named.split()}))
 
 
 @cache
 def offered(zone: str) -> tuple[Accelerator, ...]:
-    """List the accelerator types of a zone, by name."""
+    """Return the accelerator types of a zone, sorted by name."""
     here = {generation for generation, named in ZONES.items() if zone in named.split()}
-    found = [each for each in accelerators().values() if each.generation in here]
-    return tuple(sorted(found, key=lambda each: each.name))
+    found = [kind for kind in accelerators().values() if kind.generation in here]
+    return tuple(sorted(found, key=lambda kind: kind.name))
 
 
 @cache
 def legacy(zone: str) -> tuple[Accelerator, ...]:
-    """List the types of a zone that come as legacy TPU Nodes."""
-    return tuple(each for each in offered(zone) if each.generation in LEGACY)
+    """Return the accelerator types of a zone that legacy TPU Nodes can have."""
+    return tuple(kind for kind in offered(zone) if kind.generation in LEGACY)
 
 
 @cache
 def tensorflow_versions() -> tuple[str, ...]:
-    """Name what a legacy TPU Node can run; each zone lists it all."""
+    """Return the TensorFlow versions of legacy TPU Nodes, which are the same in each zone."""
     return tuple(TENSORFLOW_VERSIONS.split())
 
 
 @cache
 def runtimes() -> dict[str, tuple[str, ...]]:
-    """Give every runtime version with the generations it fits; each zone lists them all."""
+    """Return every runtime version with the generations it fits. Each zone lists all of them."""
     built = {
         f"tpu-vm-tf-{version}{pod}{suffix}": generations
         for versions, suffix, generations in TENSORFLOW_RUNTIMES
@@ -173,13 +184,16 @@ def runtimes() -> dict[str, tuple[str, ...]]:
 def find(
     among: Iterable[Accelerator], name: str, config_type: int, topology: str
 ) -> Accelerator | None:
-    """Find a type by its name, short or full, or else by its configuration."""
+    """Return the type with this name, short or full; without a name, with this configuration.
+
+    None if there is no such type.
+    """
     short = name.rpartition("/")[2]
-    for each in among:
-        if each.name == short or (
-            not short and (each.config_type, each.topology) == (config_type, topology)
+    for kind in among:
+        if kind.name == short or (
+            not short and (kind.config_type, kind.topology) == (config_type, topology)
         ):
-            return each
+            return kind
     return None
 
 
@@ -187,29 +201,14 @@ def region_of(zone: str) -> str:
     return zone.rpartition("-")[0]
 
 
-def _types(generation: str, rule: Generation) -> Iterator[Accelerator]:
-    for size in rule.sizes:
-        chips = size // rule.cores_per_chip
-        yield Accelerator(
-            name=f"{rule.prefix}-{size}",
-            generation=generation,
-            config_type=rule.config_type,
-            cores=size,
-            chips=chips,
-            # A host has four chips; v5e and v6e also come as one host of eight, or a single chip.
-            hosts=1 if chips <= 8 and rule.cores_per_chip == 1 else chips // 4,
-            topology=_solid(chips) if generation in SOLID else _square(chips),
-        )
-
-
-def _square(chips: int) -> str:
-    """Lay out a power of two as `axb`, a <= b, as square as can be."""
+def _flat_topology(chips: int) -> str:
+    """Arrange a power of two as `axb` with a <= b and the smallest possible difference."""
     width = 1 << ((chips.bit_length() - 1) // 2)
     return f"{width}x{chips // width}"
 
 
-def _solid(chips: int) -> str:
-    """Lay out chips as `axbxc`: cubes of 4x4x4 side by side, as cubic as can be."""
+def _cubic_topology(chips: int) -> str:
+    """Arrange chips as `axbxc`: cubes of 4x4x4, with the smallest possible sum of sides."""
     small = {4: "2x2x1", 8: "2x2x2", 16: "2x2x4", 32: "2x4x4"}
     if chips in small:
         return small[chips]

@@ -16,23 +16,26 @@ LAST_MOMENT = 253_402_300_799.0
 
 
 def wall() -> float:
-    """Read this machine's clock; nothing else in the emulator does."""
+    """Read this machine's clock. No other function of the emulator does."""
     return time.time()
 
 
 def stamp(at: float) -> Timestamp:
-    """Write a moment with microseconds, cut off, so that its whole second is `floor(at)`."""
+    """Convert unix seconds; microseconds are truncated, so the whole second is `floor(at)`."""
     return Timestamp(seconds=math.floor(at), nanos=int((at % 1) * 1_000_000) * 1000)
 
 
 def is_moment(given: Timestamp) -> bool:
-    """Say whether a timestamp holds what it may: from year 1 to year 9999."""
+    """Whether a timestamp is valid: from year 1 to year 9999."""
     seconds, nanos = int(given.seconds), int(given.nanos)
     return FIRST_MOMENT <= seconds <= LAST_MOMENT and 0 <= nanos < 1_000_000_000
 
 
 def parse(text: str) -> float:
-    """Read unix seconds or RFC 3339 with an offset; raises ValueError."""
+    """Return the unix seconds of a text: unix seconds or RFC 3339 with an offset.
+
+    Raises ValueError.
+    """
     try:
         moment = float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The one error of the emulated API, and the texts that the real one was seen to send."""
+"""The error of the emulated API, and the texts that Google's API was seen to send."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 
 class Code(IntEnum):
-    """`google.rpc.Code`, which gRPC shares."""
+    """The numbers of `google.rpc.Code`, which are those of gRPC."""
 
     OK = 0
     CANCELLED = 1
@@ -55,11 +55,12 @@ HTTP_STATUS = {
 
 
 MAX_TEXT = 1200
-"""In bytes, which gRPC may write as three each, and again in the details; a trailer has 8 KiB."""
+"""In bytes. gRPC may write each byte as three, and repeats the text in the details; a trailer has
+8 KiB."""
 
 
 class ApiError(Exception):
-    """A refusal in Google's words; gRPC and REST each write it down in their own way."""
+    """An error with Google's text; gRPC and REST encode it differently."""
 
     def __init__(self, code: Code, message: str, details: Sequence[Message] = ()) -> None:
         super().__init__(message)
@@ -82,9 +83,9 @@ class ApiError(Exception):
 
 
 def told(text: str) -> str:
-    """Make a text fit into an error: what a caller sent may be longer than a header can be.
+    """Return the text, truncated to `MAX_TEXT` bytes: a header limits the length of an error.
 
-    Half a surrogate pair, which a JSON text may hold, fits into no protobuf.
+    A lone surrogate is replaced. JSON allows a lone surrogate in a text, protobuf does not.
     """
     raw = text.encode(errors="replace")
     if len(raw) <= MAX_TEXT:
@@ -93,7 +94,7 @@ def told(text: str) -> str:
 
 
 def with_eid(text: str) -> str:
-    """Append the error id that Cloud TPU puts behind its texts; the same text has the same id."""
+    """Append an error id, as Cloud TPU does; the same text has the same id."""
     return f"{text} [EID: 0x{hashlib.sha256(text.encode()).hexdigest()[:16]}]"
 
 
@@ -120,7 +121,7 @@ def already_exists(resource: str) -> ApiError:
 
 
 def location_denied(zone: str) -> ApiError:
-    """Refuse a zone the way Google's front end does, without telling whether it exists."""
+    """Make the error of an unknown zone. As with Google, the text leaves open whether it exists."""
     text = f"Permission denied on 'locations/{zone}' (or it may not exist)."
     info = error_details_pb2.ErrorInfo(
         reason="LOCATION_POLICY_VIOLATED",
@@ -131,7 +132,7 @@ def location_denied(zone: str) -> ApiError:
 
 
 def permission_denied(permission: str, resource: str) -> ApiError:
-    """Refuse a caller that lacks a permission, as services behind Google's front end do."""
+    """Make the error of a missing permission, as services behind Google's front end do."""
     service = f"{permission.partition('.')[0]}.googleapis.com"
     text = (
         f"Permission '{permission}' denied on resource '//{service}/{resource}'"
@@ -166,7 +167,7 @@ def stocked_out(zone: str) -> ApiError:
 
 
 def quota_exceeded(limit_name: str, limit: int, where: str, project: str) -> ApiError:
-    """Refuse for quota; `where` is spelled `region us-east5` or `zone europe-west4-a`."""
+    """Make the error of an exceeded quota; `where` is `region us-east5` or `zone us-east5-a`."""
     text = f"Quota limit '{limit_name}' has been exceeded. Limit: {limit} in {where}."
     violation = error_details_pb2.QuotaFailure.Violation(
         subject=f"project:{project}", description=text
@@ -181,5 +182,5 @@ def wrong_state(verb: str, state: str) -> ApiError:
 
 
 def update_in_state(state: str) -> ApiError:
-    """The text seen when a node is preempted under a create or an update; code 3, not 9."""
+    """Make the error of a preemption during a create or an update: code 3 was seen, not 9."""
     return bad_request(f"update is not supported while in state {state}")

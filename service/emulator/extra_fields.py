@@ -1,9 +1,9 @@
-"""The fields that Google's REST API has and its Python classes lack, written down by hand.
+"""The fields that Google's REST API has and its Python classes lack, written by hand.
 
-They come from Google's discovery documents, which have no wire numbers: the numbers are our own,
-far above those of Google. A line reads `Message.field number [repeated] type [note]`, where the
-note is the oneof that the field belongs to, or `output` if only the cloud may set it. A message
-that Google's classes lack altogether comes into being with its first field.
+The fields come from Google's discovery documents, which have no wire numbers: the numbers are our
+own, far above those of Google. A line has the form `Message.field number [repeated] type [note]`.
+The note is the oneof of the field, or `output` if only the cloud may set the field. The first field
+of a message that Google's classes lack creates the message.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RunDuration.max_run_duration 10001 google.protobuf.Duration run
 RunDuration.termination_time 10002 google.protobuf.Timestamp run
 """
 
-# What the REST API of each version shows besides the fields of its Python classes.
+# By version: the fields that its REST API shows and its Python classes lack.
 SHOWN = {
     V2: f"""
 Node.boot_disk_config 10001 BootDiskConfig
@@ -66,7 +66,7 @@ ListLocationsRequest.extra_location_types 10001 repeated string
 """,
 }
 
-# What a stored v2 message keeps for the other versions, and v2 itself never shows.
+# Fields that a stored v2 message keeps for the other versions, and v2 itself never shows.
 KEPT = f"""
 {MORE_OF_THE_BOOT_DISK}
 {SCHEDULING}
@@ -92,7 +92,7 @@ ENUMS = {
 
 @dataclass(frozen=True)
 class Extra:
-    """One such field; `kind` is a scalar, an enum or message of its package, or a full name."""
+    """One added field; `kind` is a scalar, an enum or message of its package, or a full name."""
 
     owner: str
     name: str
@@ -111,21 +111,20 @@ class Extra:
 
 
 def rows(text: str) -> list[Extra]:
-    return [_row(line) for line in text.splitlines() if line]
-
-
-def _row(line: str) -> Extra:
-    path, number, *rest = line.split()
-    repeated = rest[0] == "repeated"
-    kind, note = [*rest[repeated:], ""][:2]
-    owner, _, name = path.rpartition(".")
-    return Extra(owner, name, int(number), repeated, kind, note)
+    found = []
+    for line in filter(None, text.splitlines()):
+        path, number, *rest = line.split()
+        repeated = rest[0] == "repeated"
+        kind, note = [*rest[repeated:], ""][:2]
+        owner, _, name = path.rpartition(".")
+        found.append(Extra(owner, name, int(number), repeated, kind, note))
+    return found
 
 
 OUTPUTS = frozenset(
-    (package, each.owner, each.name)
+    (package, extra.owner, extra.name)
     for package, text in (*SHOWN.items(), (V2, KEPT))
-    for each in rows(text)
-    if each.output
+    for extra in rows(text)
+    if extra.output
 ) | {(V2ALPHA1, "Node", "upcoming_maintenance")}
-"""Package, message and field of what a request cannot set."""
+"""Package, message and name of the fields that a request cannot set."""

@@ -1,4 +1,4 @@
-"""Resource names, node ids and labels: what is well formed, and how a malformed one is refused."""
+"""Resource names, node ids and labels: their formats, and the errors of malformed values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def malformed(field: str, value: str, pattern: str) -> ApiError:
 
 
 def project_of(name: str) -> str:
-    """Read `projects/P`, the parent of locations."""
+    """Return P of `projects/P`, the parent of locations; raises ApiError."""
     match = re.fullmatch(f"projects/({PROJECT})", name)
     if match is None:
         raise malformed("name", name, "projects/*")
@@ -52,7 +52,7 @@ def project_of(name: str) -> str:
 
 
 def place_of(parent: str, field: str = "parent") -> Place:
-    """Read `projects/P/locations/Z`."""
+    """Parse `projects/P/locations/Z`; raises ApiError."""
     match = re.fullmatch(f"projects/({PROJECT})/locations/({ZONE})", parent)
     if match is None:
         raise malformed(field, parent, "projects/*/locations/*")
@@ -60,7 +60,7 @@ def place_of(parent: str, field: str = "parent") -> Place:
 
 
 def child_of(name: str, collection: str, field: str = "name") -> tuple[Place, str]:
-    """Read `projects/P/locations/Z/<collection>/<id>`."""
+    """Parse `projects/P/locations/Z/<collection>/<id>`; raises ApiError."""
     match = re.fullmatch(f"projects/({PROJECT})/locations/({ZONE})/{collection}/([^/]+)", name)
     if match is None:
         raise malformed(field, name, f"projects/*/locations/*/{collection}/*")
@@ -76,38 +76,33 @@ def check_node_id(node_id: str) -> None:
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
-    problem = _label_problem(labels)
+    """Raise ApiError for too many labels, or for the first invalid one by key."""
+    problem = ""
+    if len(labels) > MAX_LABELS:
+        problem = f"{len(labels)} labels given, the maximum is {MAX_LABELS}"
+    for key, value in sorted(labels.items()):
+        problem = problem or _find_key_problem(key) or _find_value_problem(key, value)
     if problem:
         raise ApiError(Code.INVALID_ARGUMENT, f"resource labels are invalid: {problem}")
 
 
-def _label_problem(labels: Mapping[str, str]) -> str:
-    if len(labels) > MAX_LABELS:
-        return f"{len(labels)} labels given, the maximum is {MAX_LABELS}"
-    for key, value in sorted(labels.items()):
-        problem = _key_problem(key) or _value_problem(key, value)
-        if problem:
-            return problem
-    return ""
-
-
-def _key_problem(key: str) -> str:
+def _find_key_problem(key: str) -> str:
     if not key:
         return "key must not be empty"
     if len(key) > MAX_LABEL_LENGTH:
         return f'key "{key}" is longer than {MAX_LABEL_LENGTH} characters'
     if LABEL_KEY_START.match(key) is None:
         return f'key "{key}" must start with a lowercase letter'
-    return _stranger(f'key "{key}"', key, "")
+    return _find_bad_character(f'key "{key}"', key, "")
 
 
-def _value_problem(key: str, value: str) -> str:
+def _find_value_problem(key: str, value: str) -> str:
     if len(value) > MAX_LABEL_LENGTH:
         return f'value "{value}" is longer than {MAX_LABEL_LENGTH} characters for key "{key}"'
-    return _stranger(f'value "{value}"', value, f' for key "{key}"')
+    return _find_bad_character(f'value "{value}"', value, f' for key "{key}"')
 
 
-def _stranger(what: str, text: str, suffix: str) -> str:
+def _find_bad_character(what: str, text: str, suffix: str) -> str:
     for index, character in enumerate(text):
         if LABEL_CHARACTER.match(character) is None:
             return f"{what} contains invalid character '{character}' at index {index}{suffix}"

@@ -10,7 +10,7 @@ from service.emulator.errors import ApiError, permission_denied
 from service.emulator.validation import known_only, mapping, refusal, texts
 
 EVERYBODY = "*"
-"""Stands for each caller that is not named, those without a token among them."""
+"""The key of all callers that have no key of their own, with and without a token."""
 PATTERN = re.compile(r"\*|[a-z]+(\.[A-Za-z]+)*\.(\*|[A-Za-z]+)")
 NEEDED = {
     "ListNodes": "tpu.nodes.list",
@@ -24,7 +24,7 @@ NEEDED = {
     "GetGuestAttributes": "tpu.nodes.get",
     "SimulateMaintenanceEvent": "tpu.nodes.simulateMaintenanceEvent",
     "PerformMaintenance": "tpu.nodes.performMaintenance",
-    # Google's list of permissions names none for queued resources and reservations.
+    # Google documents no permissions of queued resources and reservations; these are our own.
     "ListQueuedResources": "tpu.queuedResources.list",
     "GetQueuedResource": "tpu.queuedResources.get",
     "CreateQueuedResource": "tpu.queuedResources.create",
@@ -53,39 +53,57 @@ NEEDED = {
     "WriteLogEntries": "logging.logEntries.create",
     "ListLogs": "logging.logs.list",
 }
-"""By RPC. A call that is not named needs no permission, as those of the price list."""
+"""By RPC. A call that is missing here needs no permission, such as those of the price list."""
 STORAGE = ("storage.buckets.get", "storage.objects.*")
 
 
 @dataclass(frozen=True)
 class Permissions:
-    """What one caller may do; a permission may end in `.*`, and `*` is all of them."""
+    """The permissions of one caller. A permission may end in `.*`, and `*` is all of them."""
 
     granted: tuple[str, ...] = ("*",)
-    """Those that the caller has."""
     denied: tuple[str, ...] = ()
-    """Those that the caller lacks though they are granted."""
+    """Permissions that the caller lacks although they are granted."""
 
     def include(self, permission: str) -> bool:
-        return _any_fits(self.granted, permission) and not _any_fits(self.denied, permission)
+        granted = _is_any_covering(self.granted, permission)
+        return granted and not _is_any_covering(self.denied, permission)
 
 
 Callers = Mapping[str, Permissions]
 
 
 def callers_of(raw: object, what: str) -> dict[str, Permissions]:
-    """Read the permissions of callers, by token or `*`; raises ApiError that says what is wrong."""
-    return {token: _permissions(each, token) for token, each in mapping(raw, what).items()}
+    """Parse the permissions of callers, by token or `*`; raises ApiError."""
+    callers = {}
+    for token, permissions in mapping(raw, what).items():
+        said = mapping(permissions, f"permissions of {token!r}")
+        known_only(said, [key.name for key in fields(Permissions)], "key of permissions")
+        found = Permissions(**{key: texts(value, key) for key, value in said.items()})
+        for pattern in (*found.granted, *found.denied):
+            if PATTERN.fullmatch(pattern) is None:
+                raise refusal(
+                    f"{pattern!r} is not a permission, such as tpu.nodes.create or tpu.nodes.*"
+                )
+        for denied in found.denied:
+            # A denial of a permission that no call needs is a mistake of its author.
+            known = sorted({*NEEDED.values(), *STORAGE})
+            if not any(
+                _is_covered(needed, denied) or _is_covered(denied, needed) for needed in known
+            ):
+                raise refusal(f"nothing here needs {denied!r}; known: {', '.join(known)}")
+        callers[token] = found
+    return callers
 
 
 def may(callers: Callers, token: str, permission: str) -> bool:
-    """Whether the caller with a token has a permission; all are had where nothing is said."""
+    """Whether the caller with this token has a permission; a caller without a key has all."""
     found = callers.get(token) or callers.get(EVERYBODY)
     return found is None or found.include(permission)
 
 
 def denial(callers: Callers, token: str, rpc: str, resource: str) -> ApiError | None:
-    """The refusal of a call on a resource whose caller lacks the permission; None if it may."""
+    """Return the error of a caller that lacks the permission of an RPC; None if it has it."""
     permission = NEEDED.get(rpc, "")
     if not permission or may(callers, token, permission):
         return None
@@ -93,34 +111,15 @@ def denial(callers: Callers, token: str, rpc: str, resource: str) -> ApiError | 
 
 
 def token_of(authorization: str) -> str:
-    """Give the token of an `Authorization` header; empty if it has none."""
+    """Return the bearer token of an `Authorization` header; empty if it has none."""
     scheme, _, token = authorization.strip().partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def _permissions(raw: object, token: str) -> Permissions:
-    said = mapping(raw, f"permissions of {token!r}")
-    known_only(said, [each.name for each in fields(Permissions)], "key of permissions")
-    found = Permissions(**{key: texts(value, key) for key, value in said.items()})
-    for each in (*found.granted, *found.denied):
-        if PATTERN.fullmatch(each) is None:
-            raise refusal(f"{each!r} is not a permission, such as tpu.nodes.create or tpu.nodes.*")
-    for each in found.denied:
-        _require_effect(each)
-    return found
+def _is_any_covering(patterns: tuple[str, ...], permission: str) -> bool:
+    return any(_is_covered(permission, pattern) for pattern in patterns)
 
 
-def _require_effect(pattern: str) -> None:
-    """Refuse a denial that fits no permission which the emulator asks for: it is a mistake."""
-    known = sorted({*NEEDED.values(), *STORAGE})
-    if not any(_fits(pattern, each) or _fits(each, pattern) for each in known):
-        raise refusal(f"nothing here needs {pattern!r}; known: {', '.join(known)}")
-
-
-def _any_fits(patterns: tuple[str, ...], permission: str) -> bool:
-    return any(_fits(each, permission) for each in patterns)
-
-
-def _fits(pattern: str, permission: str) -> bool:
+def _is_covered(permission: str, pattern: str) -> bool:
     prefix, star, _ = pattern.partition("*")
     return permission.startswith(prefix) if star else permission == pattern

@@ -1,4 +1,4 @@
-"""What is due to happen, and when: a heap of events that run in time order."""
+"""Events that are due in the future: a heap that runs them in time order."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ LEAST_SWEPT = 1024
 
 @dataclass(order=True, slots=True)
 class Event:
-    """Something that happens to a target at `due`; `act` is told the moment it counts for.
+    """A change of a target at `due`; `act` is called with the time of the change.
 
-    A `fate` (a preemption, a maintenance window) waits for its time even when all is hurried:
-    it is not the end of something under way.
+    A `fate` (a preemption, a maintenance window) ends no operation in progress, so it waits for its
+    time even when all other events run at once.
     """
 
     due: float
@@ -29,7 +29,7 @@ class Event:
 
 
 class Timeline:
-    """`moment` is when the event that is happening counts for; None while nothing happens."""
+    """`moment` is the time of the event that is running; None while no event runs."""
 
     def __init__(self) -> None:
         self.moment: float | None = None
@@ -41,23 +41,26 @@ class Timeline:
         self, due: float, target: str, what: str, act: Act, *, fate: bool = False
     ) -> Event:
         if len(self._heap) >= self._sweep_at:
-            self._sweep()
+            # A cancelled event may be due in years, and holds a reference to its node.
+            self._heap = [event for event in self._heap if not event.cancelled]
+            heapq.heapify(self._heap)
+            self._sweep_at = max(LEAST_SWEPT, 2 * len(self._heap))
         event = Event(due, next(self._order), target, what, act, fate)
         heapq.heappush(self._heap, event)
         return event
 
     def run_due(self, now: float) -> bool:
-        """Let everything due by now happen, each thing at its own time; say whether any did."""
+        """Run every event due by now, each at its own time. Returns whether any ran."""
         any_did = False
         while self._heap and self._heap[0].due <= now:
             event = heapq.heappop(self._heap)
             if not event.cancelled:
                 any_did = True
-                self._happen(event, event.due)
+                self._run_event(event, event.due)
         return any_did
 
     def hurry(self, now: float) -> int:
-        """Let everything under way, and what follows from it, happen now; say how many did."""
+        """Run every event but fates now, and the events they schedule. Returns their number."""
         done = 0
         fates = []
         try:
@@ -66,25 +69,19 @@ class Timeline:
                 if event.fate:
                     fates.append(event)
                 elif not event.cancelled:
-                    self._happen(event, now)
+                    self._run_event(event, now)
                     done += 1
         finally:
             for event in fates:
                 heapq.heappush(self._heap, event)
         return done
 
-    def _happen(self, event: Event, moment: float) -> None:
+    def _run_event(self, event: Event, moment: float) -> None:
         self.moment = moment
         try:
             event.act(moment)
         finally:
             self.moment = None
-
-    def _sweep(self) -> None:
-        """Let go of what was called off: it may be due in years, and holds on to a node."""
-        self._heap = [event for event in self._heap if not event.cancelled]
-        heapq.heapify(self._heap)
-        self._sweep_at = max(LEAST_SWEPT, 2 * len(self._heap))
 
     def pending(self) -> list[Event]:
         return sorted(event for event in self._heap if not event.cancelled)

@@ -1,4 +1,4 @@
-"""The checks of what is ordered in JSON or TOML: a value is read, or refused by its name."""
+"""Parsers of values in JSON or TOML. Each raises ApiError with the name of an invalid value."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def mapping(raw: object, what: str) -> Mapping[str, object]:
 
 
 def known_only(given: Mapping[str, object], known: Iterable[str], what: str) -> None:
-    """Refuse keys that mean nothing: they are mistakes."""
+    """Raise ApiError for keys that are not known."""
     named = list(known)
-    strangers = sorted(str(each) for each in set(given) - set(named))
+    strangers = sorted(str(key) for key in set(given) - set(named))
     if strangers:
         raise refusal(f"unknown {what} {', '.join(strangers)}; known: {', '.join(named)}")
 
 
 def number(raw: object, what: str, lowest: float, highest: float) -> float:
-    """Read a number; NaN lies between no two others."""
+    """Return the value as a float; NaN is refused, as no comparison with NaN is true."""
     if isinstance(raw, int | float) and not isinstance(raw, bool) and lowest <= raw <= highest:
         return float(raw)
     raise refusal(f"{what} must be a number from {lowest:g} to {highest:.0f}")
@@ -49,13 +49,13 @@ def flag(raw: object, what: str) -> bool:
 
 
 def texts(raw: object, what: str) -> tuple[str, ...]:
-    if not isinstance(raw, list | tuple) or not all(isinstance(each, str) for each in raw):
+    if not isinstance(raw, list | tuple) or not all(isinstance(text, str) for text in raw):
         raise refusal(f"{what} must be a list of texts")
     return tuple(raw)
 
 
 def moment(raw: object, what: str) -> float:
-    """Read unix seconds or RFC 3339, from 1970 to the end of year 9999."""
+    """Return unix seconds of unix seconds or RFC 3339, from 1970 to the end of year 9999."""
     try:
         at = parse(str(raw))
     except (ValueError, OverflowError):

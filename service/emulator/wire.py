@@ -1,4 +1,4 @@
-"""Google's own message classes, which are everything the emulator reads and writes."""
+"""Google's message classes, the only format that the emulator reads and writes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ Empty: Any = empty_pb2.Empty
 
 
 def copied(message: NodeMessage) -> NodeMessage:
-    """Hand out a copy: what a caller keeps must not change with the world."""
+    """Return a copy: a message that a caller keeps must not change with the world."""
     copy = type(message)()
     copy.CopyFrom(message)
     return copy

@@ -1,1 +1,1 @@
-"""What each RPC does, from its request to its response, and the table of all of them."""
+"""The RPCs, each from its request to its response, and the table of all RPCs."""

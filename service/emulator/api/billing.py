@@ -1,4 +1,4 @@
-"""The calls of `google.cloud.billing.v1.CloudCatalog`: what is sold, and at what price."""
+"""The calls of `google.cloud.billing.v1.CloudCatalog`: services, SKUs and their prices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from service.emulator.wire import NodeMessage
 
 MAX_SIZE = 5000
 NANOS = 1_000_000_000
-# How much of a currency a dollar buys, the same on every day.
+# The exchange rate of a dollar, which never changes.
 CURRENCIES = {"USD": "1", "EUR": "0.92", "GBP": "0.79", "JPY": "150", "CHF": "0.88", "INR": "84"}
 UNITS = {
     "h": ("hour", "s", "second", 3600.0),
@@ -37,7 +37,7 @@ T = TypeVar("T")
 def list_services(call: Call) -> NodeMessage:
     others = {_made_id(name): name for name in skus.OTHER_SERVICES}
     found = sorted({**others, **skus.SERVICES}.items())
-    shown, token = _page(call, found, lambda each: each[0], "services")
+    shown, token = _cut_page(call, found, lambda item: item[0], "services")
     services = [
         Billing.Service(
             name=f"services/{key}",
@@ -51,39 +51,34 @@ def list_services(call: Call) -> NodeMessage:
 
 
 def list_skus(call: Call) -> NodeMessage:
-    """List what a service sells, with the price in force or, for a span of time, all of them."""
+    """List the SKUs of a service with the price in force or, for a time span, all its prices."""
     request = call.request
-    service = _service(request.parent)
+    collection, _, service = request.parent.partition("/")
+    if collection != "services" or not service or "/" in service:
+        raise malformed("parent", request.parent, "services/*")
+    if service not in {*skus.SERVICES, *map(_made_id, skus.OTHER_SERVICES)}:
+        raise not_found(request.parent)
     currency = request.currency_code or "USD"
     if currency not in CURRENCIES:
         raise ApiError(Code.INVALID_ARGUMENT, f"Invalid currency code: {currency}.")
-    start, end = _span(request, call.now)
+    start, end = _read_span(request, call.now)
     found = skus.listed(service, call.world.config.prices)
     of = f"skus of {request.parent}\n{currency}\n{request.start_time}\n{request.end_time}"
-    shown, token = _page(call, found, lambda sku: sku.id, of)
-    messages = [_sku(sku, (*in_force(sku.steps, start, end),), currency) for sku in shown]
+    shown, token = _cut_page(call, found, lambda sku: sku.id, of)
+    messages = [_describe_sku(sku, (*in_force(sku.steps, start, end),), currency) for sku in shown]
     return Billing.ListSkusResponse(skus=messages, next_page_token=token)
 
 
 def in_force(steps: Sequence[PriceStep], start: float, end: float) -> Sequence[PriceStep]:
-    """Give the prices of a span of time, the one in force at its start first."""
+    """Return the prices of a time span, the one in force at its start first."""
     begun = [step for step in steps if step.at <= start]
     later = [step for step in steps if start < step.at < end]
-    # What is listed has a price, if only one to come.
+    # A listed SKU always has a price, at least a future one.
     return [*begun[-1:], *later] or steps[:1]
 
 
-def _service(parent: str) -> str:
-    collection, _, service = parent.partition("/")
-    if collection != "services" or not service or "/" in service:
-        raise malformed("parent", parent, "services/*")
-    known = {*skus.SERVICES, *map(_made_id, skus.OTHER_SERVICES)}
-    if service not in known:
-        raise not_found(parent)
-    return service
-
-
-def _span(request: NodeMessage, now: float) -> tuple[float, float]:
+def _read_span(request: NodeMessage, now: float) -> tuple[float, float]:
+    """Return the requested time span, in unix seconds; now if there is none. Raises ApiError."""
     if not request.HasField("start_time") and not request.HasField("end_time"):
         return now, now
     if not (request.HasField("start_time") and request.HasField("end_time")):
@@ -92,11 +87,11 @@ def _span(request: NodeMessage, now: float) -> tuple[float, float]:
     end = moment("endTime", request.end_time)
     if not start <= end:
         raise ApiError(Code.INVALID_ARGUMENT, "The start time is later than the end time.")
-    # Prices to come are not told.
+    # Future prices are not shown.
     return min(start, now), min(end, now)
 
 
-def _page(
+def _cut_page(
     call: Call, items: Sequence[T], key: Callable[[T], str], of: str
 ) -> tuple[Sequence[T], str]:
     request = call.request
@@ -107,8 +102,8 @@ def _page(
     return shown, write_token(key(shown[-1]), of) if len(rest) > limit else ""
 
 
-@lru_cache(maxsize=4 * MAX_SIZE)  # it is asked for again and again, and what is answered is a copy
-def _sku(sku: Sku, steps: tuple[PriceStep, ...], currency: str) -> NodeMessage:
+@lru_cache(maxsize=4 * MAX_SIZE)  # clients poll the list, and each response holds a copy
+def _describe_sku(sku: Sku, steps: tuple[PriceStep, ...], currency: str) -> NodeMessage:
     several = len(sku.regions) > 1
     return Billing.Sku(
         name=f"services/{sku.service}/skus/{sku.id}",
@@ -121,7 +116,7 @@ def _sku(sku: Sku, steps: tuple[PriceStep, ...], currency: str) -> NodeMessage:
             "usage_type": sku.usage_type,
         },
         service_regions=sku.regions,
-        pricing_info=[_pricing(sku, step, currency) for step in steps],
+        pricing_info=[_describe_price(sku, step, currency) for step in steps],
         service_provider_name="Google",
         geo_taxonomy={
             "type_": MULTI_REGIONAL if several else REGIONAL,
@@ -130,8 +125,13 @@ def _sku(sku: Sku, steps: tuple[PriceStep, ...], currency: str) -> NodeMessage:
     )
 
 
-def _pricing(sku: Sku, step: PriceStep, currency: str) -> NodeMessage:
+def _describe_price(sku: Sku, step: PriceStep, currency: str) -> NodeMessage:
     unit, base, base_name, factor = UNITS[sku.unit]
+    nanos = int(Decimal(step.usd) * Decimal(CURRENCIES[currency]) * NANOS)
+    # Whole units and billionths both have the sign of the price.
+    units, rest = divmod(abs(nanos), NANOS)
+    sign = -1 if nanos < 0 else 1
+    price = {"currency_code": currency, "units": sign * units, "nanos": sign * rest}
     return Billing.PricingInfo(
         effective_time=stamp(step.at),
         currency_conversion_rate=float(CURRENCIES[currency]),
@@ -142,17 +142,9 @@ def _pricing(sku: Sku, step: PriceStep, currency: str) -> NodeMessage:
             "base_unit_description": base_name,
             "base_unit_conversion_factor": factor,
             "display_quantity": 1,
-            "tiered_rates": [{"unit_price": _money(step.usd, currency)}],
+            "tiered_rates": [{"unit_price": price}],
         },
     )
-
-
-def _money(usd: str, currency: str) -> dict[str, object]:
-    """Split a price into whole units and billionths, both of its sign."""
-    nanos = int(Decimal(usd) * Decimal(CURRENCIES[currency]) * NANOS)
-    units, rest = divmod(abs(nanos), NANOS)
-    sign = -1 if nanos < 0 else 1
-    return {"currency_code": currency, "units": sign * units, "nanos": sign * rest}
 
 
 def _made_id(name: str) -> str:

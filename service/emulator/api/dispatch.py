@@ -1,4 +1,4 @@
-"""One call of the API, from whichever surface it came: settle, apply faults, answer."""
+"""One call of the API, from any surface: run due events, apply faults, answer."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Call:
-    """What a function that answers an RPC is given; the surfaces never look inside."""
+    """The argument of a function that answers an RPC. The surfaces do not read it."""
 
     world: World
     request: NodeMessage
     now: float
     effects: Effects
     chosen: Chosen = field(default_factory=dict)
-    """The fields of the response that its caller wants; empty for all."""
+    """The requested fields of the response; empty for all."""
 
 
 class CallStream(Protocol):
-    """A call that goes on: it hands out what is new, None for nothing, until it is closed."""
+    """An open stream of messages. The next message is None if there is none yet."""
 
     def take(self) -> Message | None: ...
 
@@ -46,7 +46,7 @@ class CallStream(Protocol):
 
 @dataclass(frozen=True)
 class Method:
-    """One RPC: its messages, what answers it, and its REST binding, the path without a version."""
+    """One RPC: its messages, its function, and its REST binding; the path has no version."""
 
     name: str
     request: type[Message]
@@ -57,14 +57,14 @@ class Method:
     body: str = ""
     """The field that the JSON body fills; `*` for the whole request, empty for no body."""
     steady: bool = False
-    """Its answer stays the same until something happens, however much time passes."""
+    """Whether the response depends on the state of the world alone, not on the time."""
     stream: Callable[[World, NodeMessage], CallStream] | None = None
-    """What goes on after the answer to a first request that was found good; only over gRPC."""
+    """Opens the stream after the response to a valid first request; only over gRPC."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """A gRPC service, and the versions of the REST API under which its methods are found."""
+    """A gRPC service, and the versions of the REST API that have its methods."""
 
     name: str
     versions: tuple[str, ...]
@@ -73,7 +73,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Answer:
-    """Either a response or an error, to be sent after a delay in real seconds."""
+    """A response or an error, to be sent after a delay in real seconds."""
 
     response: Message | None = None
     error: ApiError | None = None
@@ -83,24 +83,25 @@ class Answer:
 def answer(
     world: World, method: Method, request: Message, mask: str = "", token: str = ""
 ) -> Answer:
-    """Let a request take effect and say what its caller is to be told. Never raises.
+    """Apply a request and return its response or error. Never raises.
 
-    `mask` names the fields of the response that the caller wants; empty for all. Nothing happens
-    where it names a field that is none, or where the caller with this `token` lacks a permission.
+    `mask` names the requested fields of the response; empty for all. The request has no effect if
+    the mask names an unknown field, or if the caller with this `token` lacks a permission.
     """
     effects = NO_EFFECTS
     try:
-        with _no_surprises(method.name):
+        with _convert_exceptions(method.name):
             chosen = resolved(method.response.DESCRIPTOR, chosen_of(mask), mask)
             now = world.settle()
-            denied = _denial(world, method.name, request, token)
+            callers = world.config.permissions
+            denied = denial(callers, token, method.name, resource_of(request)) if callers else None
             if denied is not None:
                 raise denied
             if not world.faults.quiet:
                 effects = world.faults.take(method.name, facts_of(world, request), now)
             if effects.refusal is not None:
                 raise effects.refusal
-            response = _response(method, Call(world, request, now, effects, chosen))
+            response = _find_response(method, Call(world, request, now, effects, chosen))
             if effects.operation_lost:
                 world.operations.forget(response.name)
             if effects.loss is not None:
@@ -110,49 +111,52 @@ def answer(
     return Answer(response=response, delay_seconds=effects.delay_seconds)
 
 
-def _response(method: Method, call: Call) -> NodeMessage:
-    """Let the call take effect, or answer it from the cache."""
+def _find_response(method: Method, call: Call) -> NodeMessage:
+    """Apply the call, or answer a steady one from the cache."""
     world = call.world
     if method.verb != "GET":
         world.touch()
     if not method.steady or call.effects != NO_EFFECTS:
-        return _masked(_distorted(method.answer(call), call.effects), call.chosen)
-    # Versions share the names of methods, not those of messages.
+        response: NodeMessage = method.answer(call)
+        if call.effects.emptied or call.effects.shortened:
+            # A fault removes items of the list, and the response does not show it.
+            fields = response.DESCRIPTOR.fields
+            items = getattr(response, next(field.name for field in fields if field.is_repeated))
+            del items[0 if call.effects.emptied else len(items) // 2 :]
+            response.next_page_token = ""
+        return _apply_mask(response, call.chosen)
+    # Versions share the names of methods, but not the names of messages.
     kind = f"{method.request.DESCRIPTOR.full_name}?{call.chosen}"
     key = (kind, call.request.SerializeToString())
     if key not in world.response_cache:
-        response = _masked(method.answer(call), call.chosen)
+        response = _apply_mask(method.answer(call), call.chosen)
         if len(world.response_cache) >= MAX_CACHED:
             world.touch()
         world.response_cache[key] = response
     return world.response_cache[key]
 
 
-def _masked(response: NodeMessage, chosen: Chosen) -> NodeMessage:
+def _apply_mask(response: NodeMessage, chosen: Chosen) -> NodeMessage:
     return masked(response, chosen) if chosen else response
-
-
-def _denial(world: World, rpc: str, request: NodeMessage, token: str) -> ApiError | None:
-    callers = world.config.permissions
-    return denial(callers, token, rpc, resource_of(request)) if callers else None
 
 
 def answer_bytes(
     world: World, method: Method, raw: bytes, mask: str = "", token: str = ""
 ) -> Answer:
-    """Answer a request as it came over the wire. Never raises."""
+    """Answer a serialized request. Never raises."""
     try:
         request = method.request.FromString(raw)
     except DecodeError:
         text = f"The request is not a {method.request.DESCRIPTOR.full_name}."
         return Answer(error=ApiError(Code.INVALID_ARGUMENT, text))
-    # What its own classes lack, a client cannot say; only REST has more, and checks it.
+    # A gRPC client cannot set the fields that only REST has, and only REST checks them.
     request.DiscardUnknownFields()
     return answer(world, method, request, mask, token)
 
 
 @contextmanager
-def _no_surprises(rpc: str) -> Iterator[None]:
+def _convert_exceptions(rpc: str) -> Iterator[None]:
+    """Log an unexpected exception and raise ApiError with code 13 in its place."""
     try:
         yield
     except ApiError:
@@ -160,17 +164,3 @@ def _no_surprises(rpc: str) -> Iterator[None]:
     except Exception as error:
         log.exception("%s failed inside the emulator", rpc)
         raise ApiError(Code.INTERNAL, "an internal error has occurred") from error
-
-
-def _distorted(response: NodeMessage, effects: Effects) -> NodeMessage:
-    """Leave out what a fault wants left out of a list, without a word about it."""
-    if effects.emptied or effects.shortened:
-        items = getattr(response, _items(response))
-        del items[0 if effects.emptied else len(items) // 2 :]
-        response.next_page_token = ""
-    return response
-
-
-def _items(response: Message) -> str:
-    """Name the field of a list response that holds what is listed."""
-    return next(field.name for field in response.DESCRIPTOR.fields if field.is_repeated)

@@ -1,4 +1,4 @@
-"""The `filter` and `order_by` of lists: equalities joined with AND, and one field to sort by."""
+"""The `filter` and `order_by` of lists: comparisons joined with AND, and one field to sort by."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ Test = Callable[[dict[str, Any]], bool]
 
 
 def apply(kind: Any, items: list[NodeMessage], expression: str, order_by: str) -> list[NodeMessage]:
-    """Keep what the filter lets through, in the order asked for; raises ApiError.
+    """Return the items that match the filter, in the requested order; raises ApiError.
 
-    `kind` is the class of the items, whose fields may be named.
+    `kind` is the class of the items, which has the fields that may be named.
     """
     for what, text in (("list filter", expression), ("order_by", order_by)):
         if len(text) > MAX_LENGTH:
             raise ApiError(Code.INVALID_ARGUMENT, f"Invalid {what}: it is too long.")
-    tests = [_test(kind, term) for term in AND.split(expression)] if expression else []
+    tests = [_build_test(kind, term) for term in AND.split(expression)] if expression else []
     field, _, direction = order_by.strip().partition(" ")
     if direction.strip() not in {"", "asc", "desc"}:
         raise ApiError(Code.INVALID_ARGUMENT, f'Invalid order_by: "{order_by}"')
     if field:
         _require_known(kind, field, "order_by")
-    kept = [each for each in items if all(test(_plain(each)) for test in tests)]
+    kept = [item for item in items if all(test(_to_plain(item)) for test in tests)]
     if not field:
         return kept
     return sorted(
-        kept, key=lambda each: _look_up(_plain(each), field), reverse=direction.strip() == "desc"
+        kept, key=lambda item: _look_up(_to_plain(item), field), reverse=direction.strip() == "desc"
     )
 
 
@@ -47,7 +47,7 @@ def _require_known(kind: Any, field: str, what: str) -> None:
 
 
 def _is_known(kind: Any, path: list[str]) -> bool:
-    """Whether a path leads to a field; whatever lies in a map or a packed message may be named."""
+    """Whether a path names a field; any path inside a map or a packed message does."""
     first, *rest = path
     for field in kind.fields:
         if first in {field.name, field.json_name}:
@@ -59,7 +59,7 @@ def _is_known(kind: Any, path: list[str]) -> bool:
     return False
 
 
-def _test(kind: Any, term: str) -> Test:
+def _build_test(kind: Any, term: str) -> Test:
     match = TERM.fullmatch(term)
     if match is None:
         raise ApiError(Code.INVALID_ARGUMENT, f'Invalid list filter: "{term}"')
@@ -71,7 +71,7 @@ def _test(kind: Any, term: str) -> Test:
     return lambda plain: (_look_up(plain, field) == wanted) == (operator == "=")
 
 
-def _plain(message: NodeMessage) -> dict[str, Any]:
+def _to_plain(message: NodeMessage) -> dict[str, Any]:
     plain: dict[str, Any] = json_format.MessageToDict(
         message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
@@ -82,6 +82,6 @@ def _look_up(plain: dict[str, Any], field: str) -> str:
     value: Any = plain
     for part in field.split("."):
         snake = re.sub(r"(?<!^)([A-Z])", lambda found: f"_{found[1].lower()}", part)
-        # The client library calls a field `type_` that every filter calls `type`.
+        # The client library has a field `type_` where filters have `type`.
         value = value.get(snake, value.get(f"{snake}_", "")) if isinstance(value, dict) else ""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -23,18 +23,18 @@ from service.emulator.world.world import World
 
 DEFAULT_SIZE, MAX_SIZE = 50, 1000
 RESOURCE = re.compile(rf"({OWNER})(?:/locations/[^/]+/buckets/[^/]+/views/[^/]+)?")
-# The newest come first where this is true.
+# By order_by: whether the newest entries come first.
 ORDERS = {"": False, "timestamp": False, "timestamp asc": False, "timestamp desc": True}
 MAX_WAITING = 10_000
 MAX_ERRORS = 20
-"""Of a refused write, told one by one: as many as fit into the trailer of a response."""
+"""The errors that a failed write details: as many as fit into the trailer of a response."""
 END_OF_TIME = 10**20
 
 
 def list_log_entries(call: Call) -> NodeMessage:
-    """List entries by time, fifty to a page unless more are asked for."""
+    """List entries by time, fifty to a page by default."""
     request = call.request
-    wanted = _wanted(request.resource_names, request.filter)
+    is_wanted = _build_match(request.resource_names, request.filter)
     if request.order_by.strip() not in ORDERS:
         raise ApiError(Code.INVALID_ARGUMENT, f'Unsupported order_by: "{request.order_by}".')
     if not 0 <= request.page_size <= MAX_SIZE:
@@ -43,8 +43,8 @@ def list_log_entries(call: Call) -> NodeMessage:
     size = request.page_size or DEFAULT_SIZE
     of = f"entries of {sorted(request.resource_names)}\n{request.filter}\n{backwards}"
     after = read_token(request.page_token, of) if request.page_token else ""
-    placed = sorted((_place(entry, backwards), entry) for entry in call.world.logs)
-    rest = ((place, entry) for place, entry in placed if place > after and wanted(entry))
+    placed = sorted((_sort_key(entry, backwards), entry) for entry in call.world.logs)
+    rest = ((place, entry) for place, entry in placed if place > after and is_wanted(entry))
     shown = list(islice(rest, size + 1))
     token = write_token(shown[size - 1][0], of) if len(shown) > size else ""
     return Logging.ListLogEntriesResponse(
@@ -53,7 +53,7 @@ def list_log_entries(call: Call) -> NodeMessage:
 
 
 def write_log_entries(call: Call) -> NodeMessage:
-    """Write all or none or, where a part is better than nothing, those that are good."""
+    """Write all entries or none; with `partial_success`, the valid entries."""
     request = call.request
     drafts: list[Draft] = []
     errors: dict[int, ApiError] = {}
@@ -66,40 +66,44 @@ def write_log_entries(call: Call) -> NodeMessage:
         for found in drafts:
             store(call.world, found, call.now)
     if errors:
-        raise _partial(errors)
+        first = errors[min(errors)]
+        details = Logging.WriteLogEntriesPartialErrors()
+        for index, error in islice(errors.items(), MAX_ERRORS):
+            details.log_entry_errors[index].CopyFrom(error.status())
+        raise ApiError(first.code, first.message, [details])
     return Logging.WriteLogEntriesResponse()
 
 
 def list_logs(call: Call) -> NodeMessage:
     request = call.request
-    owners = _owners(request.resource_names or [request.parent])
-    names = sorted({entry.log for entry in call.world.logs if _owner(entry) in owners})
+    owners = _parse_owners(request.resource_names or [request.parent])
+    names = sorted({entry.log for entry in call.world.logs if _owner_of(entry) in owners})
     of = f"logs of {sorted(owners)}"
     shown, token = page(names, str, of, request.page_size, request.page_token)
     return Logging.ListLogsResponse(log_names=shown, next_page_token=token)
 
 
 def open_tail(call: Call) -> NodeMessage:
-    """Find the first request of a tail good; what follows is a `Tail`."""
-    _wanted(call.request.resource_names, call.request.filter)
+    """Check the first request of a tail; a `Tail` follows. Raises ApiError."""
+    _build_match(call.request.resource_names, call.request.filter)
     return Logging.TailLogEntriesResponse()
 
 
 class Tail:
-    """Entries as they come, of the owners and of the kind that were asked for."""
+    """New entries of the requested owners that match the filter."""
 
     def __init__(self, world: World, request: NodeMessage) -> None:
         self._world = world
-        self._wanted = _wanted(request.resource_names, request.filter)
-        # Entries may come in a thread of their own; a deque minds nobody.
-        # A caller who does not listen loses the oldest.
+        self._is_wanted = _build_match(request.resource_names, request.filter)
+        # A deque is thread-safe: entries may come from another thread.
+        # A caller that does not read loses the oldest entries.
         self._waiting: deque[BufferedLog] = deque(maxlen=MAX_WAITING)
         self._stop = world.logs.listen(self._waiting.append)
 
     def take(self) -> NodeMessage | None:
         self._world.settle()
         found = [self._waiting.popleft() for _ in range(len(self._waiting))]
-        messages = [message_of(entry) for entry in found if self._wanted(entry)]
+        messages = [message_of(entry) for entry in found if self._is_wanted(entry)]
         return Logging.TailLogEntriesResponse(entries=messages) if messages else None
 
     def close(self) -> None:
@@ -107,18 +111,19 @@ class Tail:
 
 
 def message_of(entry: BufferedLog) -> NodeMessage:
-    """Give an entry as its client wrote it, or make the message of what the world wrote."""
+    """Return the message of an entry: as its client wrote it, or made from the world's entry."""
     if entry.message is not None:
         return entry.message
     return json_format.ParseDict(entry.plain, Logging.LogEntry())
 
 
-def _wanted(resource_names: Iterable[str], text: str) -> Callable[[BufferedLog], bool]:
-    owners, holds = _owners(resource_names), log_query.read(text)
-    return lambda entry: _owner(entry) in owners and holds(entry)
+def _build_match(resource_names: Iterable[str], text: str) -> Callable[[BufferedLog], bool]:
+    """Return a function that says whether an entry matches owners and filter; raises ApiError."""
+    owners, holds = _parse_owners(resource_names), log_query.read(text)
+    return lambda entry: _owner_of(entry) in owners and holds(entry)
 
 
-def _owners(resource_names: Iterable[str]) -> set[str]:
+def _parse_owners(resource_names: Iterable[str]) -> set[str]:
     names = list(resource_names)
     if not names:
         raise ApiError(Code.INVALID_ARGUMENT, "At least one resource name is required.")
@@ -129,19 +134,11 @@ def _owners(resource_names: Iterable[str]) -> set[str]:
     return {match[1] for match in matches.values() if match is not None}
 
 
-def _owner(entry: BufferedLog) -> str:
+def _owner_of(entry: BufferedLog) -> str:
     return entry.log.partition("/logs/")[0]
 
 
-def _place(entry: BufferedLog, backwards: bool) -> str:
-    """Spell where an entry stands, so that it sorts as a text."""
+def _sort_key(entry: BufferedLog, backwards: bool) -> str:
+    """Return an entry's position as a text, which a page token can hold."""
     at, insert_id = entry.place
     return f"{END_OF_TIME - at if backwards else at:021d}/{insert_id}/{entry.log}"
-
-
-def _partial(errors: dict[int, ApiError]) -> ApiError:
-    first = errors[min(errors)]
-    details = Logging.WriteLogEntriesPartialErrors()
-    for index, error in islice(errors.items(), MAX_ERRORS):
-        details.log_entry_errors[index].CopyFrom(error.status())
-    return ApiError(first.code, first.message, [details])

@@ -1,4 +1,4 @@
-"""What a fault or a scenario may match on: the facts of a request, and of a node."""
+"""The facts of a request and of a node that faults and scenarios may match."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ METRIC_TYPE = re.compile(r'metric\.type\s*=\s*"([^"]*)"')
 
 
 def facts_of(world: World, request: NodeMessage) -> Mapping[str, str]:
-    """Say about a request what a fault may match on, as far as it tells."""
+    """Return the facts of a request that a fault may match; an unknown fact is empty."""
     node = getattr(request, "node", None)
     queued = getattr(request, "queued_resource", None)
     name = getattr(request, "name", "") or getattr(node, "name", "")
@@ -23,17 +23,18 @@ def facts_of(world: World, request: NodeMessage) -> Mapping[str, str]:
     path = dict(zip(where[::2], where[1::2], strict=False))
     node_id = getattr(request, "node_id", "") or path.get("nodes", "")
     parent = f"projects/{path.get('projects', '')}/locations/{path.get('locations', '')}"
+    metric = METRIC_TYPE.search(getattr(request, "filter", ""))
     facts = {
         "project": path.get("projects", ""),
         "zone": path.get("locations", ""),
         "node_id": node_id,
         "name": name or (f"{parent}/nodes/{node_id}" if node_id else ""),
         "page": "next" if getattr(request, "page_token", "") else "first",
-        "metric": _metric(request),
+        "metric": metric[1] if metric else "",
     }
     queued_id = getattr(request, "queued_resource_id", "") or path.get("queuedResources", "")
     if queued_id:
-        return facts | _queued_facts(world, parent, queued_id, queued)
+        return facts | _describe_queued(world, parent, queued_id, queued)
     record = world.nodes.get(facts["name"])
     if record is not None:
         queued_id = record.queued_resource.rpartition("/")[2]
@@ -42,23 +43,17 @@ def facts_of(world: World, request: NodeMessage) -> Mapping[str, str]:
 
 
 def resource_of(request: NodeMessage) -> str:
-    """Name what a request is about: a resource, or the parent of what it lists or creates."""
+    """Return the resource of a request, or the parent of the resources it lists or creates."""
     name = getattr(request, "name", "") or getattr(getattr(request, "node", None), "name", "")
-    return str(name or getattr(request, "parent", "") or _log_owner(request))
-
-
-def _log_owner(request: NodeMessage) -> str:
     names = getattr(request, "resource_names", ())
-    return str(names[0] if names else getattr(request, "log_name", ""))
+    log_owner = names[0] if names else getattr(request, "log_name", "")
+    return str(name or getattr(request, "parent", "") or log_owner)
 
 
-def _metric(request: NodeMessage) -> str:
-    found = METRIC_TYPE.search(getattr(request, "filter", ""))
-    return found[1] if found else ""
-
-
-def _queued_facts(world: World, parent: str, queued_id: str, asked: NodeMessage) -> dict[str, str]:
-    """Say what a queued resource is, or is asked to be; its first node speaks for all."""
+def _describe_queued(
+    world: World, parent: str, queued_id: str, asked: NodeMessage
+) -> dict[str, str]:
+    """Return the facts of an existing or requested queued resource and of its first node."""
     name = f"{parent}/queuedResources/{queued_id}"
     record = world.queue.records.get(name)
     facts = {"name": name, "queued_resource_id": queued_id}
@@ -73,7 +68,7 @@ def _queued_facts(world: World, parent: str, queued_id: str, asked: NodeMessage)
 
 
 def record_facts(record: NodeRecord) -> dict[str, str]:
-    """Say about a node what a scenario may match on."""
+    """Return the facts of a node that a scenario may match."""
     name = str(record.name)
     return {
         "project": record.place.project,
@@ -85,7 +80,7 @@ def record_facts(record: NodeRecord) -> dict[str, str]:
 
 
 def node_facts(node: NodeMessage) -> dict[str, str]:
-    """Say what a node is, or is asked to be, in whatever version of the API."""
+    """Return the facts of an existing or requested node, of any version of the API."""
     config = getattr(node, "accelerator_config", None)
     accelerator = catalog.find(
         catalog.accelerators().values(),

@@ -1,4 +1,4 @@
-"""Every RPC of the emulated API, by service: the one table that all surfaces are built from."""
+"""Every RPC of the emulated API, by service: the table from which all surfaces are built."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ LOCATIONS = (
     ),
 )
 
-# The shared services answer under every version of the REST API; gcloud asks for them under v1.
+# Every version of the REST API has the shared services; gcloud calls them under v1.
 VERSIONS = ("v1", "v2", "v2alpha1")
 SERVICES = (
     Service("google.cloud.tpu.v2.Tpu", ("v2",), TPU_V2),
@@ -77,5 +77,5 @@ SERVICES = (
     *PRODUCTS,
 )
 
-# A call that several versions have is one call to those who order faults.
+# A fault names a call that several versions have only once.
 RPCS = tuple(dict.fromkeys(method.name for service in SERVICES for method in service.methods))

@@ -1,4 +1,4 @@
-"""Every RPC of `google.cloud.tpu.v2alpha1.Tpu`: those of v2, some with more to say, and its own."""
+"""Every RPC of `google.cloud.tpu.v2alpha1.Tpu`: those of v2, some with more fields, and its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.emulator.wire import Operation, TpuV2Alpha1
 
 _tpu = partial(described, TpuV2Alpha1)
 
-# What v2alpha1 answers by itself; the other calls it has in common with v2.
+# The calls that v2alpha1 answers differently; the others are those of v2.
 DIFFERENT = {
     "CreateNode": v2alpha1.spoken(v2alpha1.create_node),
     "DeleteNode": v2alpha1.spoken(v2alpha1.delete_node),
@@ -23,19 +23,19 @@ DIFFERENT = {
 }
 
 
-def _as_in_v2(method: Method) -> Method:
-    """Take over a call of v2: the same path, the messages of the same names."""
-    shared = method.response is Operation
-    return replace(
-        method,
-        request=getattr(TpuV2Alpha1, method.request.DESCRIPTOR.name),
-        response=Operation if shared else getattr(TpuV2Alpha1, method.response.DESCRIPTOR.name),
-        answer=DIFFERENT.get(method.name) or v2alpha1.as_in_v2(method.answer),
-    )
-
-
 TPU_V2ALPHA1 = (
-    *map(_as_in_v2, TPU_V2),
+    # The calls of v2: the same paths, and messages of the same names.
+    *(
+        replace(
+            method,
+            request=getattr(TpuV2Alpha1, method.request.DESCRIPTOR.name),
+            response=Operation
+            if method.response is Operation
+            else getattr(TpuV2Alpha1, method.response.DESCRIPTOR.name),
+            answer=DIFFERENT.get(method.name) or v2alpha1.as_in_v2(method.answer),
+        )
+        for method in TPU_V2
+    ),
     _tpu(
         "SimulateMaintenanceEvent",
         v2alpha1.spoken(v2alpha1.simulate_maintenance_event),
@@ -58,7 +58,7 @@ TPU_V2ALPHA1 = (
         Operation,
     ),
     _tpu("ListReservations", v2alpha1.list_reservations, f"GET {PARENT}/reservations"),
-    # The Python client does not have this one: it is known from the REST API alone.
+    # The Python client lacks this call; only the REST API has it.
     Method(
         "GetMaintenanceInfo",
         extended_class(f"{V2ALPHA1}.GetMaintenanceInfoRequest"),

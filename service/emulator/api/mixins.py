@@ -29,7 +29,7 @@ def list_operations(call: Call) -> NodeMessage:
     found = filters.apply(Operation, call.world.operations.under(place), request.filter, "")
     of = f"operations of {place.parent}\n{request.filter}"
     shown, token = page(
-        found, lambda each: str(each.name), of, request.page_size, request.page_token
+        found, lambda operation: str(operation.name), of, request.page_size, request.page_token
     )
     return operations_pb2.ListOperationsResponse(operations=shown, next_page_token=token)
 
@@ -48,11 +48,14 @@ def list_locations(call: Call) -> NodeMessage:
     request = call.request
     project = project_of(request.name)
     found = filters.apply(
-        Location, [_location(project, zone) for zone in catalog.zones()], request.filter, ""
+        Location,
+        [_describe_location(project, zone) for zone in catalog.zones()],
+        request.filter,
+        "",
     )
     of = f"locations of {request.name}\n{request.filter}"
     shown, token = page(
-        found, lambda each: str(each.name), of, request.page_size, request.page_token
+        found, lambda location: str(location.name), of, request.page_size, request.page_token
     )
     return locations_pb2.ListLocationsResponse(locations=shown, next_page_token=token)
 
@@ -61,7 +64,7 @@ def get_location(call: Call) -> NodeMessage:
     place = place_of(call.request.name, "name")
     if place.zone not in catalog.zones():
         raise location_denied(place.zone)
-    return _location(place.project, place.zone)
+    return _describe_location(place.project, place.zone)
 
 
 def _operation_name(call: Call) -> str:
@@ -69,7 +72,7 @@ def _operation_name(call: Call) -> str:
     return str(call.request.name)
 
 
-def _location(project: str, zone: str) -> NodeMessage:
+def _describe_location(project: str, zone: str) -> NodeMessage:
     return Location(
         name=Place(project, zone).parent,
         location_id=zone,

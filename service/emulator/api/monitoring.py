@@ -1,4 +1,4 @@
-"""The calls of `google.monitoring.v3.MetricService` that read; nothing can be written."""
+"""The read calls of `google.monitoring.v3.MetricService`; the write calls are not emulated."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from service.emulator.wire import NodeMessage, copied
 MAX_RESULTS = 100_000
 HEADERS = 1
 Keyed = tuple[str, Callable[[], Line]]
-"""A line that is not computed before somebody needs it, and what tells it from the others."""
+"""The key of a line, and a function that computes the line."""
 
 Begun = tuple[float, str, int]
-"""The moment of the first page, and where the next begins: at which line, after how many points."""
+"""The time of the first page, the key of the next page's first line, and the points to skip."""
 
 
 def list_time_series(call: Call) -> NodeMessage:
-    """List points, the newest first; a page ends after so many points, inside a series if need be.
+    """List points, the newest first. A page ends after a number of points, even inside a series.
 
-    A token holds the moment of the first page, so that points which come meanwhile shift nothing.
+    A token holds the time of the first page, so that points which arrive later shift nothing.
     """
     request = call.request
     project = project_of(request.name)
@@ -41,13 +41,18 @@ def list_time_series(call: Call) -> NodeMessage:
     selection = Selection(request.filter)
     metric = selection.metric()
     limit = size_of(request.page_size, MAX_RESULTS, MAX_RESULTS)
-    of = _list_of(request)
-    begun = _begun(request.page_token, of) if request.page_token else None
+    # A token is valid for an equal request, whatever its page.
+    bare = copied(request)
+    bare.ClearField("page_size")
+    bare.ClearField("page_token")
+    of = str(bare.SerializeToString(deterministic=True).hex())
+    begun = _parse_progress(request.page_token, of) if request.page_token else None
     asked = window(request.interval, begun[0] if begun else call.now)
     steps = aggregations(request, metric)
-    found = _selected(call, project, metric, selection, asked)
+    found = _select_series(call, project, metric, selection, asked)
     headers = request.view == HEADERS
-    lines, after = _cut(_lines(found, metric, steps, asked), limit, begun, headers=headers)
+    computed = _compute_lines(found, metric, steps, asked)
+    lines, after = _cut_page(computed, limit, begun, headers=headers)
     return Monitoring.ListTimeSeriesResponse(
         time_series=[time_series(line, metric, headers=headers) for line in lines],
         next_page_token=write_token(json.dumps([asked.now, *after]), of) if after else "",
@@ -61,7 +66,7 @@ def list_metric_descriptors(call: Call) -> NodeMessage:
     found = Selection(request.filter).descriptors()
     of = f"metric descriptors of {request.name}\n{request.filter}"
     shown, token = page(
-        found, lambda each: each.type, of, max(0, request.page_size), request.page_token
+        found, lambda metric: metric.type, of, max(0, request.page_size), request.page_token
     )
     return Monitoring.ListMetricDescriptorsResponse(
         metric_descriptors=[descriptor(metric, project) for metric in shown],
@@ -79,47 +84,49 @@ def get_metric_descriptor(call: Call) -> NodeMessage:
     return descriptor(by_type()[type_], project)
 
 
-def _selected(
+def _select_series(
     call: Call, project: str, metric: Metric, selection: Selection, asked: SeriesWindow
 ) -> Iterator[Series]:
     if call.effects.emptied:
         return
-    for each in series.of_metric(call.world, project, metric, asked):
-        if selection.holds(facts_of(metric, project, each.metric, each.resource)):
-            yield each
+    for one_series in series.of_metric(call.world, project, metric, asked):
+        if selection.holds(facts_of(metric, project, one_series.metric, one_series.resource)):
+            yield one_series
 
 
-def _lines(
+def _compute_lines(
     found: Iterable[Series], metric: Metric, steps: tuple[Aggregation, ...], asked: SeriesWindow
 ) -> Iterator[Keyed]:
-    """Align and reduce; without a reducer each series waits until its page comes."""
+    """Align and reduce the series. Without a reducer, a series is computed only for its page."""
     if all(step.reducer == "REDUCE_NONE" for step in steps):
-        yield from ((each.key, partial(_line, each, metric, steps, asked)) for each in found)
+        for one_series in found:
+            yield one_series.key, partial(_align_series, one_series, metric, steps, asked)
         return
     first, *others = steps
-    lines = [_line(each, metric, (first,), asked) for each in found]
-    lines = alignment.reduced([each for each in lines if each.points], first)
+    lines = [_align_series(one_series, metric, (first,), asked) for one_series in found]
+    lines = alignment.reduced([line for line in lines if line.points], first)
     for step in others:
-        lines = alignment.reduced([alignment.aligned(each, step, asked) for each in lines], step)
-    for each in lines:
-        yield json.dumps([each.resource, each.metric]), partial(_as_it_is, each)
+        lines = alignment.reduced([alignment.aligned(line, step, asked) for line in lines], step)
+    for line in lines:
+        yield json.dumps([line.resource, line.metric]), partial(_return_line, line)
 
 
-def _line(
-    each: Series, metric: Metric, steps: tuple[Aggregation, ...], asked: SeriesWindow
+def _align_series(
+    one_series: Series, metric: Metric, steps: tuple[Aggregation, ...], asked: SeriesWindow
 ) -> Line:
-    line = Line(each.metric, each.resource, each.points(asked), metric.kind, metric.value)
+    points = one_series.points(asked)
+    line = Line(one_series.metric, one_series.resource, points, metric.kind, metric.value)
     for step in steps:
         line = alignment.aligned(line, step, asked)
     return line
 
 
-def _as_it_is(line: Line) -> Line:
+def _return_line(line: Line) -> Line:
     return line
 
 
-def _begun(token: str, of: str) -> Begun:
-    """Read how far the pages before got; raises ApiError, also for what nobody here wrote."""
+def _parse_progress(token: str, of: str) -> Begun:
+    """Parse the content of a page token; raises ApiError for a token that is not ours."""
     try:
         at, key, used = json.loads(read_token(token, of))
         return float(at), str(key), max(0, int(used))
@@ -128,10 +135,13 @@ def _begun(token: str, of: str) -> Begun:
         raise ApiError(Code.INVALID_ARGUMENT, text) from None
 
 
-def _cut(
+def _cut_page(
     lines: Iterable[Keyed], limit: int, begun: Begun | None, *, headers: bool
 ) -> tuple[list[Line], list[object]]:
-    """Take lines up to the limit, and say where to go on: at which line, after how many points."""
+    """Return the lines of one page, and the position of the next page; empty if it is the last.
+
+    The position is the key of a line and the number of its points to skip.
+    """
     page_of: list[Line] = []
     left = limit
     waiting_for, used = (begun[1], begun[2]) if begun else (None, 0)
@@ -152,11 +162,3 @@ def _cut(
         if len(taken) < len(points):
             return page_of, [key, skipped + len(taken)]
     return page_of, []
-
-
-def _list_of(request: NodeMessage) -> str:
-    """Spell what is listed, whatever the page."""
-    bare = copied(request)
-    bare.ClearField("page_size")
-    bare.ClearField("page_token")
-    return str(bare.SerializeToString(deterministic=True).hex())

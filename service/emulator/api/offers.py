@@ -1,4 +1,4 @@
-"""What a zone offers, listed and looked up: the same for every kind of offer and API version."""
+"""Lists and reads of a zone's offers, the same for every kind of offer and API version."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Offers = Callable[[Place], list[NodeMessage]]
 
 
 def listed(call: Call, kind: Any, collection: str, offers: Offers) -> tuple[list[NodeMessage], str]:
-    """Give one page of what the request filters and sorts, and the token of the next.
+    """Return one page of the offers, filtered and sorted, and the token of the next page.
 
-    `kind` is the class of what is offered.
+    `kind` is the class of an offer. Raises ApiError.
     """
     request = call.request
     place = known_place(request.parent)
@@ -27,25 +27,25 @@ def listed(call: Call, kind: Any, collection: str, offers: Offers) -> tuple[list
         raise malformed("parent", request.parent, f"projects/*/locations/ZONE/{collection}")
     found = filters.apply(kind, offers(place), request.filter, request.order_by)
     of = f"{collection} of {request.parent}\n{request.filter}\n{request.order_by}"
-    ranks = {each.name: f"{rank:06d}" for rank, each in enumerate(found)}
+    ranks = {offer.name: f"{rank:06d}" for rank, offer in enumerate(found)}
     shown, token = page(
-        found, lambda each: ranks[each.name], of, request.page_size, request.page_token
+        found, lambda offer: ranks[offer.name], of, request.page_size, request.page_token
     )
     return list(shown), token
 
 
 def found(call: Call, collection: str, offers: Offers) -> NodeMessage:
-    """Look one offer up by its full name; raises ApiError."""
+    """Return an offer by its full name; raises ApiError."""
     place, _ = child_of(call.request.name, collection)
     require_zone(place)
-    for each in offers(place):
-        if each.name == call.request.name:
-            return each
+    for offer in offers(place):
+        if offer.name == call.request.name:
+            return offer
     raise not_found(call.request.name)
 
 
 def known_place(parent: str) -> Place:
-    """Read a parent, whose zone must be one with TPUs, or `-` for all of them."""
+    """Parse a parent, whose zone has TPUs or is `-` for all zones; raises ApiError."""
     place = place_of(parent)
     if not place.everywhere:
         require_zone(place)

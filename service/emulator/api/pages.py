@@ -1,4 +1,4 @@
-"""Lists in pages: a token says where the next page begins, and for which list it was made."""
+"""Pages of lists: a token holds the start of the next page, and the list that it is for."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ T = TypeVar("T")
 def page(
     items: Sequence[T], key: Callable[[T], str], of: str, size: int, token: str
 ) -> tuple[Sequence[T], str]:
-    """Cut one page out of items sorted by key, and give the token of the next.
+    """Return one page of items sorted by key, and the token of the next; raises ApiError.
 
-    `of` says which list it is: what is listed, of whom, and by which filter. The token holds the
-    last key shown, so that a list that changes meanwhile loses nothing.
+    `of` identifies the list: its kind, its parent and its filter. The token holds the last key
+    shown, so that a change of the list between two pages skips no item.
     """
     limit = size_of(size, DEFAULT_SIZE, MAX_SIZE)
     first = bisect_right(items, read_token(token, of), key=key) if token else 0
@@ -31,27 +31,27 @@ def page(
 
 
 def size_of(asked: int, usual: int, highest: int) -> int:
-    """Say how many items a page may have, 0 asking for the usual; raises ApiError."""
+    """Return the size of a page, the usual one for 0; raises ApiError."""
     if asked < 0:
         raise ApiError(Code.INVALID_ARGUMENT, f"page_size must not be negative: {asked}")
     return min(asked or usual, highest)
 
 
 def write_token(after: str, of: str) -> str:
-    return base64.urlsafe_b64encode(f"{_mark(after, of)}{after}".encode()).decode()
+    return base64.urlsafe_b64encode(f"{_compute_mark(after, of)}{after}".encode()).decode()
 
 
 def read_token(token: str, of: str) -> str:
-    """Give back what a token was made of, where it belongs to this list; raises ApiError."""
+    """Return the key that a token holds; raises ApiError if the token is of another list."""
     try:
         text = base64.urlsafe_b64decode(token.encode()).decode()
     except (binascii.Error, ValueError):
         text = ""
     mark, after = text[:16], text[16:]
-    if mark != _mark(after, of):
+    if mark != _compute_mark(after, of):
         raise ApiError(Code.INVALID_ARGUMENT, "The page token is invalid for this list.")
     return after
 
 
-def _mark(after: str, of: str) -> str:
+def _compute_mark(after: str, of: str) -> str:
     return hashlib.sha256(f"{of}\n{after}".encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""The REST paths of the Tpu service, and how one of its calls is described by its name."""
+"""The REST paths of the Tpu service, and the description of a call by its name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TENSORFLOW_VERSION = f"/{{name={PLACE}/tensorflowVersions/*}}"
 def described(
     messages: Any, name: str, answer: Any, http: str, body: str = "", response: Any = None
 ) -> Method:
-    """Describe a call of the Tpu service, whose messages are named after it."""
+    """Return a call of the Tpu service; the names of its messages begin with its name."""
     verb, path = http.split(" ", 1)
     return Method(
         name,

@@ -1,4 +1,4 @@
-"""The RPCs of the other products whose APIs a TPU's owner calls: Monitoring, Logging, Billing."""
+"""The RPCs of other products whose APIs TPU users call: Monitoring, Logging, Billing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from service.emulator.api.dispatch import Method, Service
 from service.emulator.telemetry.messages import Billing, Logging, Monitoring
 
 
-def _methods(package: Any, *rows: tuple[str, Any, str]) -> tuple[Method, ...]:
-    """Describe calls whose messages are named after them; what is posted is the whole request."""
+def _describe_methods(package: Any, *rows: tuple[str, Any, str]) -> tuple[Method, ...]:
+    """Return calls, whose messages have their names; a body is the whole request."""
     found = []
     for name, answer, http in rows:
         verb, path = http.split(" ", 1)
@@ -23,7 +23,7 @@ def _methods(package: Any, *rows: tuple[str, Any, str]) -> tuple[Method, ...]:
 
 
 MONITORING = (
-    *_methods(
+    *_describe_methods(
         Monitoring,
         ("ListTimeSeries", monitoring.list_time_series, "GET /{name=projects/*}/timeSeries"),
         (
@@ -43,7 +43,7 @@ MONITORING = (
 )
 
 LOGGING = (
-    *_methods(
+    *_describe_methods(
         Logging,
         ("ListLogEntries", logs.list_log_entries, "POST /entries:list"),
         ("WriteLogEntries", logs.write_log_entries, "POST /entries:write"),
@@ -61,7 +61,7 @@ LOGGING = (
     ),
 )
 
-BILLING = _methods(
+BILLING = _describe_methods(
     Billing,
     ("ListServices", billing.list_services, "GET /services"),
     ("ListSkus", billing.list_skus, "GET /{parent=services/*}/skus"),

@@ -18,7 +18,7 @@ def create_queued_resource(call: Call) -> NodeMessage:
 
 
 def create_on_terms(call: Call, terms: Terms) -> NodeMessage:
-    """Answer a request of v2, on terms that v2 has no fields for; raises ApiError."""
+    """Create a queued resource, with terms that v2 has no fields for; raises ApiError."""
     request, world = call.request, call.world
     place = place_of(request.parent)
     done = world.requests.repeated(place.project, request, call.now, terms)
@@ -27,7 +27,11 @@ def create_on_terms(call: Call, terms: Terms) -> NodeMessage:
     rate = world.config.create_rate_per_minute
     world.rates.admit("CreateQueuedResource", place.project, rate, call.now)
     record = admission.record_of(place, request, terms, world.config, call.now)
-    _require_free_names(call, record)
+    if record.name in world.queue.records:
+        raise already_exists(record.name)
+    for slice_ in record.slices:
+        if slice_.name in world.nodes or slice_.name in world.queue.claims:
+            raise already_exists(slice_.name)
     refusal = world.holdings.refusal(world.config.quotas, place.project, record.demand)
     if refusal is not None:
         raise refusal
@@ -40,15 +44,15 @@ def get_queued_resource(call: Call) -> NodeMessage:
     name = call.request.name
     place, _ = child_of(name, "queuedResources")
     require_zone(place)
-    seen = _sight(call).look(name)
+    seen = _get_sight(call).look(name)
     if seen is None:
         raise not_found(name)
     return copied(seen)
 
 
 def list_queued_resources(call: Call) -> NodeMessage:
-    """List a zone or, for `-`, every zone; what a fault made unreachable is named, not shown."""
-    request, sight = call.request, _sight(call)
+    """List a zone or, for `-`, every zone; zones that a fault made unreachable are only named."""
+    request, sight = call.request, _get_sight(call)
     place = known_place(request.parent)
     hidden = [zone for zone in call.effects.unreachable if place.zone in {zone, "-"}]
     everywhere = f"projects/{place.project}/locations/"
@@ -64,13 +68,14 @@ def list_queued_resources(call: Call) -> NodeMessage:
     )
 
 
-def _sight(call: Call) -> Sight:
+def _get_sight(call: Call) -> Sight:
+    """Return the queued resources as they are now or, by a fault, as they were."""
     age = call.effects.stale_seconds
     return call.world.queue.stale_reads.sight(call.now - age if age else None)
 
 
 def delete_queued_resource(call: Call) -> NodeMessage:
-    """Delete once for each request id: the answer to it is the same after all is gone, too."""
+    """Delete once for each request id: the response to it stays the same after the deletion."""
     request, world = call.request, call.world
     place, _ = child_of(request.name, "queuedResources")
     done = world.requests.repeated(place.project, request, call.now)
@@ -86,16 +91,8 @@ def reset_queued_resource(call: Call) -> NodeMessage:
     return copied(teardown.reset(call.world, record_of(call), call.now, call.effects))
 
 
-def _require_free_names(call: Call, record: QueuedRecord) -> None:
-    queue = call.world.queue
-    if record.name in queue.records:
-        raise already_exists(record.name)
-    for each in record.slices:
-        if each.name in call.world.nodes or each.name in queue.claims:
-            raise already_exists(each.name)
-
-
 def record_of(call: Call) -> QueuedRecord:
+    """Return the queued resource that a request names; raises ApiError."""
     place, _ = child_of(call.request.name, "queuedResources")
     require_zone(place)
     return call.world.queue.find(call.request.name)

@@ -1,4 +1,4 @@
-"""The calls about queued resources that v2 has no words for: flex-start and maintenance."""
+"""The calls about queued resources that v2 lacks: flex-start and maintenance."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from service.emulator.wire import NodeMessage, copied
 from service.emulator.world.maintenance import upcoming
 from service.emulator.world.queue import Terms
 
-# By the number of `QueuedResource.ProvisioningModel`; STANDARD leaves it to the tier, as gcloud
-# sends it with every tier.
+# By the number of `QueuedResource.ProvisioningModel`. With STANDARD the tier counts, as gcloud
+# sends STANDARD with every tier.
 MODELS = {2: "spot", 3: "reserved", 4: "flex_start"}
 FLEX_SECONDS = 7 * 86_400.0
-"""How long a flex-start run lasts at most, and if nothing is said of it."""
+"""The longest flex-start run, and the default."""
 
 
 def create_queued_resource(call: Call) -> NodeMessage:
@@ -30,7 +30,7 @@ def create_queued_resource(call: Call) -> NodeMessage:
     if any(spec.node_id and spec.HasField("multi_node_params") for spec in specs):
         raise invalid_argument('The fields "NodeId" and "MultiNodeParams" exclude each other.')
     asked = to_v2(call.request)
-    terms = _terms(kept(asked.queued_resource))
+    terms = _read_terms(kept(asked.queued_resource))
     return queued.create_on_terms(replace(call, request=asked), terms)
 
 
@@ -41,7 +41,7 @@ def perform_maintenance_queued_resource(call: Call) -> NodeMessage:
 
 
 def get_maintenance_info(call: Call) -> NodeMessage:
-    """Tell of each node of a queued resource what maintenance is to come, if any is."""
+    """Return the upcoming maintenance of each node of a queued resource."""
     record = queued.record_of(call)
     answer = extended_class(f"{V2ALPHA1}.GetMaintenanceInfoResponse")()
     for node in members.listed(call.world, record):
@@ -53,10 +53,13 @@ def get_maintenance_info(call: Call) -> NodeMessage:
     return answer
 
 
-def _terms(resource: Any) -> Terms:
-    """Read the provisioning model and the end of the run, which only this version asks for."""
+def _read_terms(resource: Any) -> Terms:
+    """Return the provisioning model and the end of the run, which only this version has."""
     model = MODELS.get(resource.provisioning_model, "")
-    tier = _model_of_tier(resource)
+    tier = "reserved" if resource.guaranteed.reserved else ""
+    if resource.HasField("spot") or resource.HasField("best_effort"):
+        # Best effort has the same capacity as spot.
+        tier = "spot"
     if model and tier and model != tier:
         raise invalid_argument(
             f'The field "ProvisioningModel" does not go with the tier of a {tier} resource.'
@@ -70,10 +73,3 @@ def _terms(resource: Any) -> Terms:
         at = run.termination_time
         return replace(terms, run_until=at.seconds + at.nanos / 1e9)
     return replace(terms, run_seconds=FLEX_SECONDS if model == "flex_start" else math.inf)
-
-
-def _model_of_tier(resource: Any) -> str:
-    """Name the model of a tier; best effort is served from what spot is served from."""
-    if resource.HasField("spot") or resource.HasField("best_effort"):
-        return "spot"
-    return "reserved" if resource.guaranteed.reserved else ""

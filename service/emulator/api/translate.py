@@ -1,7 +1,7 @@
-"""Messages from one version of the API to another, field by field, by name.
+"""Conversion of messages from one version of the API to another, field by field, by name.
 
-The wire numbers of the versions differ: bytes of one must never be read as another. What is stored
-is always v2, with the fields that only other versions know kept in it.
+The wire numbers of the versions differ: bytes of one must never be read as another. Stored messages
+are always v2, with additional fields for the other versions.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ RENAMED = {
     "multi_node_params": "multislice_params",
     "multislice_params": "multi_node_params",
 }
-# What a version says that has no word of its own for a value.
+# By enum value: the value to use in a version that lacks it.
 NEAREST = {"V2": "V2_ALPHA1"}
 
 
 def copy_fields(source: NodeMessage, target: NodeMessage) -> None:
-    """Copy what is set and what the target knows by the same name and of the same shape."""
-    steps = _steps(source.DESCRIPTOR, target.DESCRIPTOR)
+    """Copy the set fields that the target has with the same name and shape."""
+    steps = _plan_steps(source.DESCRIPTOR, target.DESCRIPTOR)
     for field, value in source.ListFields():
         step = steps.get(field.name)
         if step is not None:
@@ -38,8 +38,8 @@ def copy_fields(source: NodeMessage, target: NodeMessage) -> None:
 
 
 def to_v2(request: NodeMessage) -> Any:
-    """Read a v2alpha1 message as the v2 one of the same name, and forget what it cannot set."""
-    name = _name(request, V2ALPHA1)
+    """Convert a v2alpha1 request to the v2 message of the same name, without output fields."""
+    name = _local_name(request, V2ALPHA1)
     stored = kept_class(name)()
     copy_fields(extended(request), stored)
     drop_outputs(stored)
@@ -47,8 +47,8 @@ def to_v2(request: NodeMessage) -> Any:
 
 
 def to_v2alpha1(message: NodeMessage) -> Any:
-    """Show a v2 message in v2alpha1; one of the services that all versions share stays as it is."""
-    name = _name(message, V2)
+    """Convert a v2 message to v2alpha1; a message of the shared services is returned as is."""
+    name = _local_name(message, V2)
     if not name:
         return message
     raw = getattr(TpuV2Alpha1, name)
@@ -57,29 +57,29 @@ def to_v2alpha1(message: NodeMessage) -> Any:
     return raw.FromString(shown.SerializeToString())
 
 
-def _name(message: NodeMessage, package: str) -> str:
-    """Name a message within its package, empty if it belongs to another."""
+def _local_name(message: NodeMessage, package: str) -> str:
+    """Return a message's name within a package; empty if the message is of another package."""
     package_of, _, name = message.DESCRIPTOR.full_name.rpartition(".")
     return name if package_of == package else ""
 
 
 @cache
-def _steps(source: Descriptor, target: Descriptor) -> Mapping[str, Step]:
-    """Work out once how each field of one kind of message gets into another kind."""
+def _plan_steps(source: Descriptor, target: Descriptor) -> Mapping[str, Step]:
+    """Return, by field of the source, the step that copies it; cached for each pair of messages."""
     known = target.fields_by_name
     steps = {}
     for field in source.fields:
         twin = known.get(field.name) or known.get(RENAMED.get(field.name, ""))
-        if twin is not None and _shape(field) == _shape(twin):
-            steps[field.name] = _step(field, twin)
+        if twin is not None and _shape_of(field) == _shape_of(twin):
+            steps[field.name] = _build_step(field, twin)
     return steps
 
 
-def _shape(field: FieldDescriptor) -> tuple[bool, bool]:
+def _shape_of(field: FieldDescriptor) -> tuple[bool, bool]:
     return field.message_type is None, bool(field.is_repeated)
 
 
-def _step(field: FieldDescriptor, twin: FieldDescriptor) -> Step:
+def _build_step(field: FieldDescriptor, twin: FieldDescriptor) -> Step:
     name = twin.name
     if field.message_type is None:
         if field.is_repeated:
@@ -90,28 +90,21 @@ def _step(field: FieldDescriptor, twin: FieldDescriptor) -> Step:
         return lambda value, target: setattr(target, name, same.get(value, value))
     if field.message_type.GetOptions().map_entry:
         return lambda value, target: getattr(target, name).update(value)
-    return _copy_each(name) if field.is_repeated else _copy_one(name)
 
-
-def _copy_one(name: str) -> Step:
-    def step(value: NodeMessage, target: NodeMessage) -> None:
+    def copy_one(value: Any, target: NodeMessage) -> None:
         inner = getattr(target, name)
         inner.SetInParent()
         copy_fields(value, inner)
 
-    return step
+    def copy_each(value: Any, target: NodeMessage) -> None:
+        for message in value:
+            copy_fields(message, getattr(target, name).add())
 
-
-def _copy_each(name: str) -> Step:
-    def step(values: Any, target: NodeMessage) -> None:
-        for value in values:
-            copy_fields(value, getattr(target, name).add())
-
-    return step
+    return copy_each if field.is_repeated else copy_one
 
 
 def _same_values(source: EnumDescriptor, target: EnumDescriptor) -> Mapping[int, int]:
-    """Pair the numbers of the same names; a number without one is passed on as it is."""
+    """Return the target's number for each number of the source with the same name."""
     known = {value.name: value.number for value in target.values}
     pairs = {}
     for value in source.values:

@@ -1,7 +1,7 @@
 """The calls of `google.cloud.tpu.v1.Tpu`: legacy TPU Nodes, in one world with the TPU VMs.
 
-A legacy node is stored as a v2 node whose `api_version` is V1. As gcloud counts on it, every
-version lists the nodes of both kinds, and v1 acts on both; only reimaging is for legacy nodes.
+A legacy node is stored as a v2 node whose `api_version` is V1. gcloud expects that every version
+lists the nodes of both kinds, and that v1 acts on both; only a reimage requires a legacy node.
 """
 
 from __future__ import annotations
@@ -30,11 +30,16 @@ from service.emulator.world.operations import Voice
 def create_node(call: Call) -> NodeMessage:
     request, world = call.request, call.world
     place = place_of(request.parent)
-    asked = Tpu.CreateNodeRequest(
-        parent=request.parent, node_id=request.node_id, node=_asked(request.node, place.project)
-    )
+    stored = kept_class("Node")()
+    copy_fields(request.node, stored)
+    stored.runtime_version = request.node.tensorflow_version
+    stored.network_config.network = request.node.network
+    number = zlib.crc32(place.project.encode())
+    stored.service_account.email = f"service-{number}@cloud-tpu.iam.gserviceaccount.com"
+    node = Node.FromString(stored.SerializeToString())
+    asked = Tpu.CreateNodeRequest(parent=request.parent, node_id=request.node_id, node=node)
     with world.operations.speaking(VOICE):
-        operation = v2.create_checked(replace(call, request=asked), _checked)
+        operation = v2.create_checked(replace(call, request=asked), _check_legacy_node)
     record = world.nodes[place.child("nodes", request.node_id)]
     record.message.api_version = Node.ApiVersion.V1
     return operation
@@ -47,19 +52,19 @@ def get_node(call: Call) -> NodeMessage:
 def list_nodes(call: Call) -> NodeMessage:
     found = v2.list_nodes(call)
     return TpuV1.ListNodesResponse(
-        nodes=[to_v1(each) for each in found.nodes],
+        nodes=[to_v1(node) for node in found.nodes],
         next_page_token=found.next_page_token,
         unreachable=found.unreachable,
     )
 
 
 def delete_node(call: Call) -> NodeMessage:
-    """Delete a node; its operation answers Empty, though the API's own definition says Node.
+    """Delete a node; its operation returns Empty, although the API's definition says Node.
 
-    Google was seen to do so, and its typed clients stumble over it:
+    Google was seen to do so, and its typed clients fail on it:
     https://github.com/googleapis/google-cloud-go/issues/10951
     """
-    with call.world.operations.speaking(_voice(lambda response: response)):
+    with call.world.operations.speaking(_make_voice(lambda response: response)):
         return v2.delete_node(call)
 
 
@@ -107,7 +112,7 @@ def get_accelerator_type(call: Call) -> NodeMessage:
 
 
 def to_v1(node: NodeMessage) -> NodeMessage:
-    """Show a stored node in v1, which has no words for what only a TPU VM has."""
+    """Convert a stored node to v1, without the fields that only a TPU VM has."""
     shown = TpuV1.Node(
         tensorflow_version=node.runtime_version,
         network=node.network_config.network,
@@ -120,25 +125,14 @@ def to_v1(node: NodeMessage) -> NodeMessage:
     return shown
 
 
-def _voice(word: Callable[[Message], Message]) -> Voice:
+def _make_voice(word: Callable[[Message], Message]) -> Voice:
     return Voice("v1", TpuV1.OperationMetadata, word)
 
 
-VOICE = _voice(to_v1)
+VOICE = _make_voice(to_v1)
 
 
-def _asked(node: NodeMessage, project: str) -> NodeMessage:
-    """Put the wish for a legacy node into v2's words."""
-    stored = kept_class("Node")()
-    copy_fields(node, stored)
-    stored.runtime_version = node.tensorflow_version
-    stored.network_config.network = node.network
-    number = zlib.crc32(project.encode())
-    stored.service_account.email = f"service-{number}@cloud-tpu.iam.gserviceaccount.com"
-    return Node.FromString(stored.SerializeToString())
-
-
-def _checked(place: Place, node: NodeMessage, _: Config) -> Accelerator:
+def _check_legacy_node(place: Place, node: NodeMessage, _: Config) -> Accelerator:
     if not node.accelerator_type:
         raise invalid_argument('The field "AcceleratorType" cannot be "".')
     found = catalog.find(catalog.legacy(place.zone), node.accelerator_type, 0, "")
@@ -167,6 +161,6 @@ def _tensorflow_versions(place: Place) -> list[NodeMessage]:
 
 def _accelerator_types(place: Place) -> list[NodeMessage]:
     return [
-        TpuV1.AcceleratorType(name=place.child("acceleratorTypes", each.name), type_=each.name)
-        for each in catalog.legacy(place.zone)
+        TpuV1.AcceleratorType(name=place.child("acceleratorTypes", kind.name), type_=kind.name)
+        for kind in catalog.legacy(place.zone)
     ]

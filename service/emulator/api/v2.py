@@ -23,15 +23,20 @@ from service.emulator.world import lifecycle
 from service.emulator.world.maintenance import with_forecast
 
 Check = Callable[[Place, NodeMessage, Config], Accelerator]
-"""Refuses what cannot be, and names the type of what can."""
+"""Returns the accelerator type of a valid node; raises ApiError for an invalid one."""
 
 
 def create_node(call: Call) -> NodeMessage:
-    return create_checked(call, _checked)
+    def check_node(place: Place, node: NodeMessage, config: Config) -> Accelerator:
+        accelerator = nodes.accelerator_of(node, place.zone)
+        nodes.check(node, accelerator, strict_runtimes=config.strict_runtimes)
+        return accelerator
+
+    return create_checked(call, check_node)
 
 
 def create_checked(call: Call, check: Check) -> NodeMessage:
-    """Create a node that a check lets through, be it a TPU VM or a legacy TPU Node."""
+    """Create a node that passes a check, either a TPU VM or a legacy TPU Node."""
     request, world = call.request, call.world
     place = place_of(request.parent)
     if place.zone not in catalog.zones():
@@ -66,7 +71,7 @@ def get_node(call: Call) -> NodeMessage:
 
 
 def list_nodes(call: Call) -> NodeMessage:
-    """List a zone or, for `-`, every zone; what a fault made unreachable is named, not shown."""
+    """List a zone or, for `-`, every zone; zones that a fault made unreachable are only named."""
     request = call.request
     place = known_place(request.parent)
     hidden = [zone for zone in call.effects.unreachable if place.zone in {zone, "-"}]
@@ -110,7 +115,7 @@ def get_guest_attributes(call: Call) -> NodeMessage:
     record = record_of(call)
     workers = guest_attributes.workers_of(record, list(request.worker_ids))
     for worker in workers:
-        # A reader is answered though it is one too many; a writer pays for it.
+        # A read beyond the rate limit succeeds; it uses up the limit of the writes.
         guest_attributes.count_query(
             record, worker, call.now, call.world.config.speed, is_read=True
         )
@@ -143,13 +148,8 @@ def get_runtime_version(call: Call) -> NodeMessage:
     return offers.found(call, "runtimeVersions", _runtime_versions)
 
 
-def _checked(place: Place, node: NodeMessage, config: Config) -> Accelerator:
-    accelerator = nodes.accelerator_of(node, place.zone)
-    nodes.check(node, accelerator, strict_runtimes=config.strict_runtimes)
-    return accelerator
-
-
 def record_of(call: Call) -> NodeRecord:
+    """Return the node that a request names; raises ApiError."""
     place, _ = child_of(call.request.name, "nodes")
     require_zone(place)
     return call.world.find(call.request.name)
@@ -158,11 +158,11 @@ def record_of(call: Call) -> NodeRecord:
 def _accelerator_types(place: Place) -> list[NodeMessage]:
     return [
         AcceleratorType(
-            name=place.child("acceleratorTypes", each.name),
-            type_=each.name,
-            accelerator_configs=[{"type_": each.config_type, "topology": each.topology}],
+            name=place.child("acceleratorTypes", kind.name),
+            type_=kind.name,
+            accelerator_configs=[{"type_": kind.config_type, "topology": kind.topology}],
         )
-        for each in catalog.offered(place.zone)
+        for kind in catalog.offered(place.zone)
     ]
 
 

@@ -1,4 +1,4 @@
-"""The calls of `google.cloud.tpu.v2alpha1.Tpu`: those of v2 in its own words, and its own."""
+"""The calls of `google.cloud.tpu.v2alpha1.Tpu`: those of v2, converted, and its own."""
 
 from __future__ import annotations
 
@@ -21,51 +21,55 @@ from service.emulator.world.operations import Voice
 Answer = Callable[[Call], NodeMessage]
 VOICE = Voice("v2alpha1", TpuV2Alpha1.OperationMetadata, to_v2alpha1)
 SPOT, RESERVATION_BOUND = 2, 3
-"""Of `SchedulingConfig.ProvisioningModel`."""
+"""Numbers of `SchedulingConfig.ProvisioningModel`."""
 
 
 def spoken(answer: Answer) -> Answer:
-    """Tell of the operations that an answer begins in the words of v2alpha1."""
+    """Return the answer function, with its operations shown in v2alpha1."""
 
-    def speaking(call: Call) -> NodeMessage:
+    def answer_in_v2alpha1(call: Call) -> NodeMessage:
         with call.world.operations.speaking(VOICE):
             return answer(call)
 
-    return speaking
+    return answer_in_v2alpha1
 
 
 def as_in_v2(answer: Answer) -> Answer:
-    """Answer as v2 does, and say it in v2alpha1."""
+    """Return an answer function of v2 with its request and response in v2alpha1."""
 
-    def translated(call: Call) -> NodeMessage:
+    def answer_translated(call: Call) -> NodeMessage:
         return to_v2alpha1(answer(replace(call, request=to_v2(call.request))))
 
-    return spoken(translated)
+    return spoken(answer_translated)
 
 
 def create_node(call: Call) -> NodeMessage:
-    """Create once for each request id; the node says which version it was made by."""
+    """Create once for each request id; the node shows the version that created it."""
     request = call.request
     place = place_of(request.parent)
 
-    def create() -> NodeMessage:
+    def create_in_v2() -> NodeMessage:
         asked = to_v2(request)
-        _read_model(asked.node)
+        # Only REST can name a provisioning model; a flag of v2 has the same meaning.
+        model = kept(asked.node).scheduling_config.provisioning_model
+        flag = {SPOT: "spot", RESERVATION_BOUND: "reserved"}.get(model)
+        if flag is not None:
+            setattr(asked.node.scheduling_config, flag, True)
         operation = v2.create_node(replace(call, request=asked))
         record = call.world.nodes[place.child("nodes", request.node_id)]
         record.message.api_version = Node.ApiVersion.V2_ALPHA1
         return operation
 
-    return _once(call, place.project, create)
+    return _run_once(call, place.project, create_in_v2)
 
 
 def delete_node(call: Call) -> NodeMessage:
     place, _ = child_of(call.request.name, "nodes")
-    return _once(call, place.project, lambda: v2.delete_node(call))
+    return _run_once(call, place.project, lambda: v2.delete_node(call))
 
 
 def simulate_maintenance_event(call: Call) -> NodeMessage:
-    """Put the node under a maintenance event, as of its first worker unless told otherwise."""
+    """Start a maintenance event of the node; a given worker must exist."""
     record = v2.record_of(call)
     for worker in dict.fromkeys(call.request.worker_ids):
         check_worker(record, worker)
@@ -74,7 +78,7 @@ def simulate_maintenance_event(call: Call) -> NodeMessage:
 
 
 def perform_maintenance(call: Call) -> NodeMessage:
-    """Begin a maintenance that is announced before its window opens."""
+    """Start an announced maintenance before its window."""
     record = v2.record_of(call)
     require_startable(record)
     verb = "performMaintenance"
@@ -87,13 +91,16 @@ def list_reservations(call: Call) -> NodeMessage:
     found = reservations.under(call.world, place, call.now)
     of = f"reservations of {request.parent}"
     shown, token = page(
-        found, lambda each: str(each.name), of, request.page_size, request.page_token
+        found, lambda reservation: str(reservation.name), of, request.page_size, request.page_token
     )
     return TpuV2Alpha1.ListReservationsResponse(reservations=shown, next_page_token=token)
 
 
-def _once(call: Call, project: str, act: Callable[[], NodeMessage]) -> NodeMessage:
-    """Do what a request with an id asks for the first time only; raises ApiError."""
+def _run_once(call: Call, project: str, act: Callable[[], NodeMessage]) -> NodeMessage:
+    """Call `act` for the first request with an id; a repeated one gets the same operation.
+
+    Raises ApiError.
+    """
     requests = call.world.requests
     done = requests.repeated(project, call.request, call.now)
     if done is not None:
@@ -101,11 +108,3 @@ def _once(call: Call, project: str, act: Callable[[], NodeMessage]) -> NodeMessa
     operation = call.world.operations.get(act().name)
     requests.remember(project, call.request, operation, call.now)
     return copied(operation)
-
-
-def _read_model(node: NodeMessage) -> None:
-    """Read a provisioning model, which only REST can name, as the flag that means the same."""
-    model = kept(node).scheduling_config.provisioning_model
-    flag = {SPOT: "spot", RESERVATION_BOUND: "reserved"}.get(model)
-    if flag is not None:
-        setattr(node.scheduling_config, flag, True)

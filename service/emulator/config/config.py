@@ -1,4 +1,4 @@
-"""How long things take in the emulated cloud, and how strict and how full it is."""
+"""The configuration of the emulated cloud: its durations, its strictness and its limits."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from service.emulator.validation import flag, known_only, mapping, number, refus
 MAX_REAL_WORKERS = 512
 PLAYED = ("none", "overflow", "all")
 MAX_SECONDS = 10 * 365 * 24 * 3600.0
-# A report every five seconds: more often than Google would take them.
+# A report every five seconds: more often than Google accepts reports.
 FASTEST_METER = 12.0
 
 
 @dataclass(frozen=True)
 class Durations:
-    """Seconds that each change takes, before `speed` divides them."""
+    """Seconds that each change takes; `speed` divides them."""
 
     create: float = 20.0
     delete: float = 8.0
@@ -35,8 +35,8 @@ class Durations:
     repair: float = 60.0
     reimage: float = 30.0
     restart: float = 30.0
-    # Of queued resources: CREATING, ACCEPTED, WAITING_FOR_RESOURCES even if there is hardware,
-    # from the last node READY to ACTIVE, SUSPENDING and DELETING at least.
+    # Of queued resources: CREATING, ACCEPTED, WAITING_FOR_RESOURCES even if there is hardware, from
+    # the last READY node to ACTIVE, and at least: SUSPENDING, DELETING.
     accept: float = 3.0
     queue: float = 2.0
     allocate: float = 5.0
@@ -44,25 +44,26 @@ class Durations:
     suspend: float = 5.0
     remove: float = 4.0
     refuse: float = 1.5
-    """Until the operation of a delete that comes at the wrong time fails."""
+    """Until the operation of a delete fails that came in a state without deletion."""
     examine: float = 30.0
-    """Between two looks for hardware, at least a second, unless some comes free."""
+    """Between two checks for hardware, at least one second, unless hardware becomes free."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """`capacity` and `quotas` are chips by `zone/generation[/model]`; what is not named has no end.
+    """`capacity` and `quotas` are chips by `zone/generation[/model]`; without a key, no limit.
 
-    Capacity counts nodes that hold hardware, and runs out late, inside the operation. Quota counts
-    every listed node of a project, dead ones and what is queued too, and refuses at once; it may
-    also be set by region. A key with a model counts that model alone. `closed_queues` take no
-    requests of a `zone/accelerator-type`, and `no_flex_start` none of that provisioning model.
+    Capacity counts nodes that hold hardware; a stockout comes inside the operation. Quota counts
+    every listed node of a project, lost ones included, and queued resources; a request beyond it
+    fails. Quota may also be set by region. A key with a model counts that model alone.
+    `closed_queues` accept no requests of a `zone/accelerator-type`, and `no_flex_start` none of
+    that provisioning model.
     """
 
     speed: float = 1.0
     strict_runtimes: bool = False
     strict_queued_scheduling: bool = False
-    """Fail each queued resource whose nodes name a model of their own in `schedulingConfig`."""
+    """Fails each queued resource whose nodes name a model of their own in `schedulingConfig`."""
     durations: Durations = field(default_factory=Durations)
     odds: Odds = field(default_factory=Odds)
     capacity: Mapping[str, int] = field(default_factory=dict)
@@ -70,26 +71,26 @@ class Config:
     stockout_code: int = 8
     """13 for the opaque error that was seen for spot v5e."""
     create_rate_per_minute: int = 0
-    """Creations a project may ask for within a minute, 0 for any; the real limit was seen at 91."""
+    """Creations per minute and project, 0 for no limit; Google's limit was seen at 91."""
     closed_queues: tuple[str, ...] = ()
     no_flex_start: tuple[str, ...] = ()
     reservations: tuple[Reserved, ...] = ()
     real_workers: int = 32
-    """How many workers may run for real at once; a node runs with all of its workers or none."""
+    """The most workers that run as real processes at once; a node has all its workers or none."""
     images: Mapping[str, ImageSettings] = field(default_factory=dict)
     buckets: Mapping[str, BucketSettings] = field(default_factory=dict)
     telemetry: Telemetry = field(default_factory=Telemetry)
     prices: Prices = field(default_factory=Prices)
     registry: Registry = field(default_factory=Registry)
     permissions: Callers = field(default_factory=dict)
-    """What callers may do, by their token, `*` for the others; each may do all otherwise."""
+    """By token, `*` for all other callers. A caller without a key has all permissions."""
     played_workers: str = "none"
-    """Which READY nodes have workers that are played: `none`, `overflow` or `all`."""
+    """The READY nodes whose workers are played: `none`, `overflow` or `all`."""
     meter_speed: float = 1.0
-    """How much faster our meter runs on real workers that boot from now on."""
+    """The factor by which our meter runs faster, on real workers that boot from now on."""
 
     def seconds(self, what: str) -> float:
-        """Say how long a change takes at the present speed."""
+        """Return the duration of a change at the present speed, in seconds."""
         nominal: float = getattr(self.durations, what)
         return min(nominal / self.speed, MAX_SECONDS)
 
@@ -98,54 +99,48 @@ class Config:
 
 
 def patched(config: Config, patch: object) -> Config:
-    """Apply a JSON merge of known keys; raises ApiError that names what is wrong."""
+    """Return the configuration with a JSON merge patch of known keys applied; raises ApiError."""
     changes = mapping(patch, "the configuration")
-    known_only(changes, [each.name for each in fields(Config)], "configuration key")
-    return replace(config, **{key: _value(config, key, raw) for key, raw in changes.items()})
+    known_only(changes, [key.name for key in fields(Config)], "configuration key")
+    values = {
+        key: MERGERS[key](getattr(config, key), raw) if key in MERGERS else READERS[key](raw, key)
+        for key, raw in changes.items()
+    }
+    return replace(config, **values)
 
 
-def _value(config: Config, key: str, raw: object) -> Any:
-    if key in MERGERS:
-        return MERGERS[key](getattr(config, key), raw)
-    return READERS[key](raw, key)
-
-
-def _durations(durations: Durations, raw: object) -> Durations:
+def _patched_durations(durations: Durations, raw: object) -> Durations:
     changes = mapping(raw, "durations")
-    known_only(changes, [each.name for each in fields(Durations)], "duration")
+    known_only(changes, [key.name for key in fields(Durations)], "duration")
     return replace(
         durations, **{key: number(value, key, 0, MAX_SECONDS) for key, value in changes.items()}
     )
 
 
-def _name_of(known: tuple[str, ...], raw: object, what: str) -> str:
-    if not isinstance(raw, str) or raw not in known:
-        raise refusal(f"{what} must be one of {', '.join(known)}")
-    return raw
-
-
-def _one_of(known: tuple[int, ...], raw: object, what: str) -> int:
-    if not isinstance(raw, int) or isinstance(raw, bool) or raw not in known:
+def _parse_choice(known: tuple[object, ...], raw: object, what: str) -> Any:
+    """Return the value if it is a known one, of the same type; raises ApiError."""
+    is_same_type = isinstance(raw, type(known[0])) and not isinstance(raw, bool)
+    if not is_same_type or raw not in known:
         raise refusal(f"{what} must be one of {', '.join(map(str, known))}")
     return raw
 
 
-# How to merge a patch into the keys that have keys of their own.
+# The functions that merge a patch into a key with keys of its own.
 MERGERS: Mapping[str, Callable[[Any, object], Any]] = {
-    "durations": _durations,
+    "durations": _patched_durations,
     "odds": patched_odds,
     "telemetry": patched_settings,
     "prices": patched_settings,
     "registry": patched_registry,
 }
-# How to read the keys that replace what was there before.
+# The functions that parse a key whose value is replaced as a whole.
 READERS: Mapping[str, Callable[[object, str], Any]] = {
     "speed": lambda raw, key: number(raw, key, 0.001, 1_000_000),
     "strict_runtimes": flag,
     "strict_queued_scheduling": flag,
     "capacity": lambda raw, key: limits_of(mapping(raw, key), key, by_region=False),
     "quotas": lambda raw, key: limits_of(mapping(raw, key), key, by_region=True),
-    "stockout_code": lambda raw, key: _one_of((8, 13), raw, key),
+    "stockout_code": lambda raw, key: _parse_choice((8, 13), raw, key),
     "create_rate_per_minute": whole,
     "closed_queues": queues_of,
     "no_flex_start": queues_of,
@@ -154,6 +149,6 @@ READERS: Mapping[str, Callable[[object, str], Any]] = {
     "permissions": callers_of,
     "buckets": buckets_of,
     "real_workers": lambda raw, key: whole(raw, key, highest=MAX_REAL_WORKERS),
-    "played_workers": lambda raw, key: _name_of(PLAYED, raw, key),
+    "played_workers": lambda raw, key: _parse_choice(PLAYED, raw, key),
     "meter_speed": lambda raw, key: number(raw, key, 1, FASTEST_METER),
 }

@@ -1,4 +1,4 @@
-"""How likely random events are. Nothing happens by itself unless the configuration says so."""
+"""The rates of random events, which are all 0 unless the configuration sets them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MAX = 1e6
 class Odds:
     """Rates in the world's time.
 
-    `preemptions_per_hour` is by `zone/generation`, `generation` or `*`, the narrowest counts; it
-    concerns spot and preemptible nodes. Compute Engine ends a preemptible one after 24 hours; 0
-    lets it live. `lost_repairs` is the share of host errors from which a node does not come back.
-    `spot_rhythm` (0 to 1) is the share of a capacity that others take at the peak of the week, and
-    by which preemptions become rarer when nobody wants it. With `sibling_death_seconds`, the
-    programs of a played node that is preempted end up to that long before the node shows it.
+    `preemptions_per_hour` is by `zone/generation`, `generation` or `*`; the narrowest key counts.
+    Only spot and preemptible nodes are preempted. `preemptible_life_seconds` is 24 hours on Compute
+    Engine; 0 is no limit. `lost_repairs` is the share of host errors without recovery.
+    `spot_rhythm` (0 to 1) is the share of a capacity that others use at the weekly peak, and by
+    which preemptions become rarer at the lowest demand. `sibling_death_seconds` is the longest time
+    by which the programs of a preempted played node end before the node is PREEMPTED.
     """
 
     preemptions_per_hour: Mapping[str, float] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Odds:
     sibling_death_seconds: float = 0.0
 
     def preemptions_of(self, record: NodeRecord) -> float:
-        """Say how often an hour a node like this is preempted."""
+        """Return the preemptions per hour of a node like this."""
         generation = record.accelerator.generation
         for key in (f"{record.place.zone}/{generation}", generation, "*"):
             if key in self.preemptions_per_hour:
@@ -46,13 +46,14 @@ SHARES = {"lost_repairs", "spot_rhythm"}
 
 
 def patched_odds(odds: Odds, patch: object) -> Odds:
-    """Apply a JSON merge of known keys; raises ApiError that names what is wrong."""
+    """Return the odds with a JSON merge patch of known keys applied; raises ApiError."""
     changes = mapping(patch, "odds")
-    known_only(changes, [each.name for each in fields(Odds)], "odds")
-    return replace(odds, **{key: _value(key, raw) for key, raw in changes.items()})
-
-
-def _value(key: str, raw: object) -> Any:
-    if key == "preemptions_per_hour":
-        return {name: number(rate, name, 0, MAX) for name, rate in mapping(raw, key).items()}
-    return number(raw, key, 0, 1 if key in SHARES else MAX)
+    known_only(changes, [key.name for key in fields(Odds)], "odds")
+    values: dict[str, Any] = {}
+    for key, raw in changes.items():
+        if key == "preemptions_per_hour":
+            rates = mapping(raw, key).items()
+            values[key] = {name: number(rate, name, 0, MAX) for name, rate in rates}
+        else:
+            values[key] = number(raw, key, 0, 1 if key in SHARES else MAX)
+    return replace(odds, **values)

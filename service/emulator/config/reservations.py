@@ -1,4 +1,4 @@
-"""Hardware set aside for its owner, as it is ordered in the configuration."""
+"""Reservations, as the configuration has them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True)
 class Reserved:
-    """Chips of one generation in a zone, from one moment to another; None for no bound."""
+    """Chips of one generation in a zone, between two times in unix seconds; None for no bound."""
 
     name: str
     zone: str
@@ -23,49 +23,48 @@ class Reserved:
     end: float | None = None
 
     def state(self, now: float) -> str:
-        """Name the state of the reservation as the API has it."""
+        """Return the state of the reservation, with the API's name."""
         if self.start is not None and now < self.start:
             return "APPROVED"
         return "EXPIRED" if self.end is not None and self.end <= now else "ACTIVE"
 
 
 def reservations_of(raw: object, what: str) -> tuple[Reserved, ...]:
-    """Check a list of reservations; raises ApiError. One without a name is called by its number."""
+    """Parse a list of reservations; raises ApiError. The default name is `reservation-<index>`."""
     if not isinstance(raw, list | tuple):
         raise refusal(f"{what} must be a list")
-    found = tuple(_reserved(each, f"reservation-{number}") for number, each in enumerate(raw))
-    places = [(each.zone, each.name) for each in found]
+    found = tuple(
+        _parse_reservation(order, f"reservation-{index}") for index, order in enumerate(raw)
+    )
+    places = [(reserved.zone, reserved.name) for reserved in found]
     if len(set(places)) < len(places):
         raise refusal(f"{what} must have different names within a zone")
     return found
 
 
-def _reserved(raw: object, name: str) -> Reserved:
+def _parse_reservation(raw: object, default_name: str) -> Reserved:
     order = mapping(raw, "a reservation")
-    known_only(order, [each.name for each in fields(Reserved)], "reservation key")
+    known_only(order, [key.name for key in fields(Reserved)], "reservation key")
+    name = order.get("name", default_name)
+    if not isinstance(name, str) or NAME.fullmatch(name) is None:
+        raise refusal(f"the name of a reservation must match {NAME.pattern}: {name!r}")
     return Reserved(
-        name=_name(order.get("name", name)),
-        zone=_one_of(catalog.zones(), order.get("zone"), "zone"),
-        generation=_one_of(tuple(catalog.GENERATIONS), order.get("generation"), "generation"),
+        name=name,
+        zone=_parse_name(catalog.zones(), order.get("zone"), "zone"),
+        generation=_parse_name(tuple(catalog.GENERATIONS), order.get("generation"), "generation"),
         chips=whole(order.get("chips"), "chips of a reservation", 1, 2**31 - 1),
-        start=_moment(order.get("start"), "start"),
-        end=_moment(order.get("end"), "end"),
+        start=_parse_bound(order.get("start"), "start"),
+        end=_parse_bound(order.get("end"), "end"),
     )
 
 
-def _name(raw: object) -> str:
-    if not isinstance(raw, str) or NAME.fullmatch(raw) is None:
-        raise refusal(f"the name of a reservation must match {NAME.pattern}: {raw!r}")
-    return raw
-
-
-def _one_of(known: tuple[str, ...], raw: object, what: str) -> str:
+def _parse_name(known: tuple[str, ...], raw: object, what: str) -> str:
     if raw not in known:
         raise refusal(f"unknown {what} {raw!r} of a reservation; known: {', '.join(known)}")
     return str(raw)
 
 
-def _moment(raw: object, what: str) -> float | None:
+def _parse_bound(raw: object, what: str) -> float | None:
     if raw is None:
         return None
     return moment(raw, f"{what} of a reservation")

@@ -1,4 +1,4 @@
-"""How telemetry behaves: how late and how complete it is, and what the price list says."""
+"""The settings of telemetry and of the price list: their delays, gaps and contents."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ MAX_USD = Decimal(10) ** 15
 
 @dataclass(frozen=True)
 class Telemetry:
-    """What a configuration may say of time series and log entries."""
+    """The settings of time series and log entries."""
 
     delay_seconds: float = 180.0
-    """The longest time until a point can be seen; each series has its own, at most this."""
+    """The longest time until a point is visible; each series has its own delay up to this."""
     gap_share: float = 0.0
     """The share of points that are lost, from 0 to 1."""
     late_share: float = 0.0
-    """The share of points that come later than those after them, by `delay_seconds` more."""
+    """The share of points that are delayed by `delay_seconds` more, so that they come out of order.
+    """
     missing: tuple[str, ...] = ()
-    """What is never measured: a zone, a generation, the name of a node, `worker-0`, a metric, or
-    several of them with a space between, which all have to fit."""
+    """Series that are never measured: a zone, a generation, the name of a node, `worker-0`, a
+    metric, or several of them with a space between, which must all match."""
     cores: int = 4
-    """How many cores of each host have a series; the real ones have up to 240."""
+    """The number of cores of each host with a series; real hosts have up to 240."""
     log_entries: int = 20_000
-    """How many log entries are kept, the newest; 0 keeps none and costs nothing."""
+    """The number of log entries kept, the newest ones; 0 turns logs off."""
     log_delay_seconds: float = 0.0
-    """Until what the cloud itself writes can be found in the log."""
+    """The time until an entry of the cloud itself is visible in the log."""
     log_lost_share: float = 0.0
-    """The share of moments of which the cloud writes nothing, though they should be in the log."""
+    """The share of the cloud's own log entries that are lost."""
     log_twice_share: float = 0.0
-    """The share of moments that are in the log twice, by two ids."""
+    """The share of the cloud's own log entries that are written twice, with two ids."""
 
 
 @dataclass(frozen=True)
 class SpotChange:
-    """A spot price in USD a chip-hour, in force from `at` (unix seconds)."""
+    """A spot price in USD per chip-hour, in force from `at` (unix seconds)."""
 
     generation: str
     region: str
@@ -50,9 +51,9 @@ class SpotChange:
 
 @dataclass(frozen=True)
 class Prices:
-    """What a configuration may say of the price list.
+    """The settings of the price list.
 
-    `listed` gives SKUs, by id or by description, whatever price in USD it says, however absurd.
+    `listed` sets the price of SKUs in USD, by id or by description. Any price is accepted.
     """
 
     spot_price_changes: tuple[SpotChange, ...] = ()
@@ -63,23 +64,24 @@ Settings = TypeVar("Settings", Telemetry, Prices)
 
 
 def patched_settings(settings: Settings, patch: object) -> Settings:
-    """Apply a JSON merge of known keys; raises ApiError that names what is wrong."""
+    """Return the settings with a JSON merge patch of known keys applied; raises ApiError."""
     changes = mapping(patch, "settings")
-    known_only(changes, [each.name for each in fields(settings)], "settings")
+    known_only(changes, [key.name for key in fields(settings)], "settings")
     return replace(settings, **{key: READERS[key](key, raw) for key, raw in changes.items()})
 
 
-def _number(highest: float) -> Callable[[str, object], float]:
+def _number_parser(highest: float) -> Callable[[str, object], float]:
     return lambda key, raw: number(raw, key, 0, highest)
 
 
-def _count(lowest: int, highest: int) -> Callable[[str, object], int]:
+def _count_parser(lowest: int, highest: int) -> Callable[[str, object], int]:
     return lambda key, raw: whole(raw, key, lowest, highest)
 
 
-def _usd(key: str, raw: object) -> str:
+def _parse_usd(key: str, raw: object) -> str:
+    """Return a price as a decimal text; raises ApiError."""
     try:
-        # A JSON number is read as it is written, as far as that can be known by now.
+        # The text of a JSON number is its shortest form, mostly the one that was written.
         price = Decimal(str(raw))
     except InvalidOperation:
         price = Decimal("nan")
@@ -88,37 +90,34 @@ def _usd(key: str, raw: object) -> str:
     return format(price, "f")
 
 
-def _listed(key: str, raw: object) -> dict[str, str]:
-    return {name: _usd(name, price) for name, price in mapping(raw, key).items()}
-
-
-def _spot_changes(key: str, raw: object) -> tuple[SpotChange, ...]:
+def _parse_spot_changes(key: str, raw: object) -> tuple[SpotChange, ...]:
+    """Return the price changes, sorted by time; raises ApiError."""
     if not isinstance(raw, list):
         raise refusal(f"{key} must be a list")
-    return tuple(sorted(map(_spot_change, raw), key=lambda change: change.at))
-
-
-def _spot_change(raw: object) -> SpotChange:
-    order = mapping(raw, "a spot price change")
-    known_only(order, [each.name for each in fields(SpotChange)], "spot price change")
-    generation, region = order.get("generation"), order.get("region")
-    if not isinstance(generation, str) or not isinstance(region, str):
-        raise refusal("a spot price change needs a generation and a region, both texts")
-    return SpotChange(
-        generation, region, _usd("usd", order.get("usd")), moment(order.get("at"), "at")
-    )
+    changes = []
+    for change in raw:
+        order = mapping(change, "a spot price change")
+        known_only(order, [key.name for key in fields(SpotChange)], "spot price change")
+        generation, region = order.get("generation"), order.get("region")
+        if not isinstance(generation, str) or not isinstance(region, str):
+            raise refusal("a spot price change needs a generation and a region, both texts")
+        usd = _parse_usd("usd", order.get("usd"))
+        changes.append(SpotChange(generation, region, usd, moment(order.get("at"), "at")))
+    return tuple(sorted(changes, key=lambda change: change.at))
 
 
 READERS: Mapping[str, Callable[[str, object], Any]] = {
-    "delay_seconds": _number(MAX_SECONDS),
-    "gap_share": _number(1),
-    "late_share": _number(1),
+    "delay_seconds": _number_parser(MAX_SECONDS),
+    "gap_share": _number_parser(1),
+    "late_share": _number_parser(1),
     "missing": lambda key, raw: texts(raw, key),
-    "cores": _count(1, 256),
-    "log_entries": _count(0, 10_000_000),
-    "log_delay_seconds": _number(MAX_SECONDS),
-    "log_lost_share": _number(1),
-    "log_twice_share": _number(1),
-    "spot_price_changes": _spot_changes,
-    "listed": _listed,
+    "cores": _count_parser(1, 256),
+    "log_entries": _count_parser(0, 10_000_000),
+    "log_delay_seconds": _number_parser(MAX_SECONDS),
+    "log_lost_share": _number_parser(1),
+    "log_twice_share": _number_parser(1),
+    "spot_price_changes": _parse_spot_changes,
+    "listed": lambda key, raw: {
+        name: _parse_usd(name, price) for name, price in mapping(raw, key).items()
+    },
 }

@@ -1,1 +1,1 @@
-"""How much there is: hardware and quota, and how they are counted."""
+"""Hardware capacity and quota."""

@@ -1,4 +1,4 @@
-"""The hardware of the emulated cloud, where a limit is set: it runs out late, not at once."""
+"""The capacity of the emulated cloud, if a limit is set. A stockout comes inside an operation."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from service.emulator.errors import ApiError, Code, stocked_out, with_eid
 from service.emulator.limits.spot_cycle import left_for_spot
 from service.emulator.nodes.nodes import NodeRecord
 
-# A state that is named in neither set changes nothing: a node being deleted keeps what it had.
+# A state in neither set changes nothing: a node that is being deleted keeps its hardware.
 HOLDS_HARDWARE = {"READY", "STOPPING", "REPAIRING", "RESTARTING", "REIMAGING"}
 HOLDS_NOTHING = {"", "STOPPED", "STARTING", "PREEMPTED", "TERMINATED"}
 
 
 class Kind(NamedTuple):
-    """Hardware of one sort in one zone; chips are counted by it."""
+    """The key by which chips are counted."""
 
     zone: str
     generation: str
@@ -30,35 +30,47 @@ def kind_of(record: NodeRecord) -> Kind:
 
 
 class Hardware:
-    """Chips in use by kind, kept up to date so that nobody has to count the nodes."""
+    """Chips in use by kind, updated with each change so that nodes need not be counted."""
 
     def __init__(self) -> None:
         self._used: Counter[Kind] = Counter()
 
     def note(self, record: NodeRecord, state: str) -> bool:
-        """Follow a node into a state; say whether hardware came free."""
-        holds = _holds(record, state)
+        """Count a node's change of state. Returns whether hardware became free."""
+        if state == "CREATING":
+            # A queued resource gets its hardware first, and creates its nodes then.
+            holds = bool(record.queued_resource)
+        else:
+            kept = record.holds_hardware and state not in HOLDS_NOTHING
+            holds = kept or state in HOLDS_HARDWARE
         if holds == record.holds_hardware:
             return False
         record.holds_hardware = holds
-        self._used[kind_of(record)] += record.accelerator.chips if holds else -_chips(record)
+        chips = record.accelerator.chips
+        self._used[kind_of(record)] += chips if holds else -chips
         return not holds
 
     def has_room(self, config: Config, wanted: Mapping[Kind, int], at: float) -> bool:
-        """Say whether all of it is to be had together, of the zone and of the model's own share.
+        """Whether all wanted chips are available together, in the zone and for their model.
 
-        Spot takes only what others leave, which changes with the hour of the week.
+        Spot gets only the capacity that others leave, which changes with the hour of the week.
         """
-        return not config.capacity or all(
-            used + chips <= _left(config, kind, limit, at)
-            for kind, chips in wanted.items()
-            for limit, used in self._limits(config.capacity, kind)
-        )
+        if not config.capacity:
+            return True
+        rhythm = config.odds.spot_rhythm
+        for kind, chips in wanted.items():
+            is_spot = kind.model in {"spot", "preemptible"}
+            for limit, used in self._list_limits(config.capacity, kind):
+                left = left_for_spot(limit, rhythm, at) if is_spot and rhythm else limit
+                if used + chips > left:
+                    return False
+        return True
 
     def clear(self) -> None:
         self._used.clear()
 
-    def _limits(self, capacity: Mapping[str, int], kind: Kind) -> list[tuple[int, int]]:
+    def _list_limits(self, capacity: Mapping[str, int], kind: Kind) -> list[tuple[int, int]]:
+        """Return the limits that apply to a kind, each with the chips in use."""
         whole = f"{kind.zone}/{kind.generation}"
         limits = []
         if whole in capacity:
@@ -70,7 +82,7 @@ class Hardware:
 
 
 def shortage(zone: str, model: str, code: int) -> ApiError:
-    """Word a stock-out; with code 13 it is the opaque text seen for spot v5e."""
+    """Make the error of a stockout; with code 13, the text that was seen for spot v5e."""
     if model == "reserved":
         text = (
             "Insufficient reserved capacity. Contact customer support to increase your reservation."
@@ -79,22 +91,3 @@ def shortage(zone: str, model: str, code: int) -> ApiError:
     if code == Code.INTERNAL:
         return ApiError(Code.INTERNAL, "an internal error has occurred")
     return stocked_out(zone)
-
-
-def _holds(record: NodeRecord, state: str) -> bool:
-    if state in HOLDS_HARDWARE:
-        return True
-    if state == "CREATING":
-        # A queued resource is given its hardware first and its nodes then.
-        return bool(record.queued_resource)
-    return record.holds_hardware and state not in HOLDS_NOTHING
-
-
-def _left(config: Config, kind: Kind, limit: int, at: float) -> int:
-    if kind.model not in {"spot", "preemptible"} or not config.odds.spot_rhythm:
-        return limit
-    return left_for_spot(limit, config.odds.spot_rhythm, at)
-
-
-def _chips(record: NodeRecord) -> int:
-    return record.accelerator.chips

@@ -1,11 +1,12 @@
-"""Quota: what a project may hold, and how often it may ask for more; both refuse at once."""
+"""Quota: the chips that a project may hold, and its rate of requests; both fail a request."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
+from itertools import product
 
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2
@@ -15,14 +16,14 @@ from service.emulator.config.limit_keys import MODELS
 from service.emulator.errors import ApiError, Code, quota_exceeded
 from service.emulator.limits.capacity import Kind
 
-# These share one limit, which has Preemptible in its name.
+# Models that share one limit, which has Preemptible in its name.
 PREEMPTIBLE = ("spot", "preemptible", "flex_start")
 FAMILIES = {"v5e": "V5sLitepod"}
 MINUTE = 60.0
 
 
 class Holdings:
-    """Chips by project and kind of all that is listed: dead nodes, and requests in the queue."""
+    """Chips by project and kind of all listed nodes, lost ones included, and queued resources."""
 
     def __init__(self) -> None:
         self._held: Counter[tuple[str, Kind]] = Counter()
@@ -38,37 +39,43 @@ class Holdings:
     def refusal(
         self, quotas: Mapping[str, int], project: str, wanted: Mapping[Kind, int]
     ) -> ApiError | None:
-        """Refuse what would go over a limit, in the words of the first one that it breaks."""
+        """Return the error of the first limit that the wanted chips exceed; None if they fit.
+
+        A limit counts one zone or region, and all models or those that share a limit.
+        """
         if not quotas:
             return None
         for kind, chips in wanted.items():
-            for where, models in _scopes(kind):
-                limit = _limit(quotas, where, kind, models)
-                if limit is not None and self._sum(project, where, kind, models) + chips > limit:
+            own = PREEMPTIBLE if kind.model in PREEMPTIBLE else (kind.model,)
+            for where, models in product((kind.zone, region_of(kind.zone)), (MODELS, own)):
+                whole = f"{where}/{kind.generation}"
+                keys = [whole] if models is MODELS else [f"{whole}/{model}" for model in models]
+                limit = min((quotas[key] for key in keys if key in quotas), default=None)
+                if limit is None:
+                    continue
+                held = sum(
+                    self._held[project, Kind(zone, kind.generation, model)]
+                    for zone in _zones_of(where)
+                    for model in models
+                )
+                if held + chips > limit:
                     return out_of_quota(kind.generation, kind.model, limit, where, project)
         return None
 
     def clear(self) -> None:
         self._held.clear()
 
-    def _sum(self, project: str, where: str, kind: Kind, models: tuple[str, ...]) -> int:
-        return sum(
-            self._held[project, Kind(zone, kind.generation, model)]
-            for zone in _zones_of(where)
-            for model in models
-        )
-
 
 class Rates:
-    """When each project asked for something new; a minute is of the world's clock."""
+    """The times of each project's creations, for a limit per minute of the world's clock."""
 
     def __init__(self) -> None:
         self._asked: defaultdict[str, deque[float]] = defaultdict(deque)
 
     def admit(self, rpc: str, project: str, limit: int, now: float) -> None:
-        """Count a request, or refuse it if the last minute had as many as allowed; 0 is no limit.
+        """Count a request; raises ApiError, without counting, beyond the limit of a minute.
 
-        Whether the request then succeeds does not matter; one refused here is not counted.
+        A request that fails later counts too. A limit of 0 is no limit.
         """
         if not limit:
             return
@@ -84,7 +91,7 @@ class Rates:
 
 
 def out_of_quota(generation: str, model: str, limit: int, where: str, project: str) -> ApiError:
-    """Refuse in the words of the API's own quota, by zone or by region as `where` is one."""
+    """Make the error of an exceeded quota with Google's name; `where` is a zone or region."""
     family = FAMILIES.get(generation, generation.upper())
     preemptible = "Preemptible" if model in PREEMPTIBLE else ""
     scope = "zone" if where in zones() else "region"
@@ -95,22 +102,6 @@ def out_of_quota(generation: str, model: str, limit: int, where: str, project: s
 @cache
 def _zones_of(where: str) -> tuple[str, ...]:
     return tuple(zone for zone in zones() if where in {zone, region_of(zone)})
-
-
-def _scopes(kind: Kind) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Give each place and set of models that a limit over this kind may be set for."""
-    own = PREEMPTIBLE if kind.model in PREEMPTIBLE else (kind.model,)
-    for where in (kind.zone, region_of(kind.zone)):
-        yield where, MODELS
-        yield where, own
-
-
-def _limit(
-    quotas: Mapping[str, int], where: str, kind: Kind, models: tuple[str, ...]
-) -> int | None:
-    whole = f"{where}/{kind.generation}"
-    keys = [whole] if models is MODELS else [f"{whole}/{model}" for model in models]
-    return min((quotas[key] for key in keys if key in quotas), default=None)
 
 
 def _too_often(rpc: str, project: str, limit: int, seconds: float) -> ApiError:

@@ -1,4 +1,4 @@
-"""The week of spot capacity: scarce while America works, plenty at night and at the weekend."""
+"""The weekly cycle of spot capacity: low during American working hours, high otherwise."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import math
 HOUR = 3600
 DAY = 24 * HOUR
 PEAK_HOUR = 20
-"""In UTC: the afternoon of the East coast and the morning of the West."""
+"""In UTC: afternoon on the American East Coast, and late morning on the West Coast."""
 WEEKEND_SHARE = 0.3
 # The first of January 1970 was a Thursday.
 THURSDAY = 3
 
 
 def busy(at: float) -> float:
-    """Say how sought-after spot capacity is at a moment, from 0 (nobody) to 1 (the weekly peak)."""
+    """Return the demand for spot capacity, from 0 (none) to 1 (the weekly peak)."""
     hour = at % DAY / HOUR
     day = (math.floor(at / DAY) + THURSDAY) % 7
     height = WEEKEND_SHARE if day >= 5 else 1.0
@@ -22,5 +22,5 @@ def busy(at: float) -> float:
 
 
 def left_for_spot(chips: int, depth: float, at: float) -> int:
-    """Say how much of a capacity others leave; at the peak they take the share `depth` of it."""
+    """Return the chips of a capacity that others leave; at the peak they use the share `depth`."""
     return math.floor(chips * (1 - depth * busy(at)))

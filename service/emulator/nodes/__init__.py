@@ -1,1 +1,1 @@
-"""Nodes and their workers: what is recorded of them, and what they were told to do."""
+"""Nodes and their workers: their records, their activity, and their guest attributes."""

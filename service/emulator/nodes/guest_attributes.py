@@ -17,16 +17,16 @@ MAX_VALUE = 256 * 1024
 
 
 def enabled(record: NodeRecord) -> bool:
-    """Say whether workers may publish: yes, unless the node's metadata says no.
+    """Whether workers may publish: yes, unless the node's metadata says no.
 
-    A machine of Compute Engine has to switch them on; those of Cloud TPU publish their host keys,
-    which gcloud reads, though nobody did.
+    On Compute Engine, guest attributes are off by default. TPU VMs publish their host keys by
+    default, and gcloud reads them.
     """
     return str(record.message.metadata.get(SWITCH, "TRUE")).upper() != "FALSE"
 
 
 def publish(record: NodeRecord, worker: int, namespace: str, key: str, value: str) -> None:
-    """Set a value as the worker itself would; raises ApiError for what cannot be."""
+    """Set a value, as the worker itself would; raises ApiError for an invalid name or value."""
     check_worker(record, str(worker))
     for name in (namespace, key):
         if NAME.fullmatch(name) is None:
@@ -39,68 +39,69 @@ def publish(record: NodeRecord, worker: int, namespace: str, key: str, value: st
 
 
 def withdraw(record: NodeRecord, worker: int, namespace: str, key: str) -> bool:
-    """Drop a value; False if there was none."""
+    """Drop a value. Returns False if there was none."""
     return record.guest_attributes.get(worker, {}).pop((namespace, key), None) is not None
 
 
 def of_worker(record: NodeRecord, worker: int) -> Mapping[tuple[str, str], str]:
-    """Give a worker's values by namespace and key."""
+    """Return a worker's values by namespace and key."""
     return record.guest_attributes.get(worker, {})
 
 
 def count_query(
     record: NodeRecord, worker: int, now: float, speed: float, *, is_read: bool = False
 ) -> bool:
-    """Count a query of a worker's attributes, of a reader outside or of the worker itself; False if
-    it was one too many."""
+    """Count a query of a worker's attributes by an outside reader or by the worker itself.
+
+    Returns False if the query exceeds the rate limit.
+    """
     allowance = record.guest_queries.setdefault(worker, Allowance(at=now))
     return allowance.take(now, speed, is_read=is_read)
 
 
 def query_times(record: NodeRecord, worker: int) -> list[float]:
-    """List when the newest queries of a worker's attributes came, in unix seconds."""
+    """Return the times of the newest queries of a worker's attributes, in unix seconds."""
     allowance = record.guest_queries.get(worker)
     return list(allowance.times) if allowance else []
 
 
 def read_times(record: NodeRecord, worker: int) -> list[float]:
-    """List when readers outside asked for a worker's attributes, in unix seconds."""
+    """Return the times of outside readers' queries of a worker's attributes, in unix seconds."""
     allowance = record.guest_queries.get(worker)
     return list(allowance.reads) if allowance else []
 
 
 def workers_of(record: NodeRecord, worker_ids: list[str]) -> list[int]:
-    """Number the workers that a reader names, all if it names none; raises ApiError."""
-    # gcloud names the empty worker when it means all of them.
-    named = [each for each in dict.fromkeys(worker_ids) if each]
+    """Return the numbers of the named workers, or of all if none is named; raises ApiError."""
+    # gcloud sends an empty worker id for all workers.
+    named = [worker for worker in dict.fromkeys(worker_ids) if worker]
     for worker in named:
         check_worker(record, worker)
-    return [int(each) for each in named] or list(range(record.accelerator.hosts))
+    return [int(worker) for worker in named] or list(range(record.accelerator.hosts))
 
 
 def read(record: NodeRecord, query_path: str, workers: list[int]) -> list[NodeMessage]:
-    """List the values under `namespace/` or `namespace/key`, one message for each worker."""
-    found = [_values(record, worker, query_path) for worker in workers]
-    if not any(each.query_value.items for each in found):
+    """Return the values under `namespace/` or `namespace/key`, one message for each worker.
+
+    Raises ApiError if there are none.
+    """
+    namespace, _, key = query_path.partition("/")
+    found = []
+    for worker in workers:
+        entries = [
+            Tpu.GuestAttributesEntry(namespace=space, key=name, value=value)
+            for (space, name), value in sorted(record.guest_attributes.get(worker, {}).items())
+            if namespace in {"", space} and key in {"", name}
+        ]
+        values = Tpu.GuestAttributesValue(items=entries)
+        found.append(Tpu.GuestAttributes(query_path=query_path, query_value=values))
+    if not any(attributes.query_value.items for attributes in found):
         raise invalid_argument('The "GuestAttributes" value "" was not found.')
     return found
 
 
-def _values(record: NodeRecord, worker: int, query_path: str) -> NodeMessage:
-    namespace, _, key = query_path.partition("/")
-    values = sorted(record.guest_attributes.get(worker, {}).items())
-    entries = [
-        Tpu.GuestAttributesEntry(namespace=space, key=name, value=value)
-        for (space, name), value in values
-        if namespace in {"", space} and key in {"", name}
-    ]
-    return Tpu.GuestAttributes(
-        query_path=query_path, query_value=Tpu.GuestAttributesValue(items=entries)
-    )
-
-
 def check_worker(record: NodeRecord, worker: str) -> None:
-    """Refuse a worker that the node does not have; raises ApiError."""
+    """Raise ApiError for a worker that the node does not have."""
     hosts = record.accelerator.hosts
     known = worker.isascii() and worker.isdecimal() and len(worker) <= len(str(hosts))
     if not known or int(worker) >= hosts or str(int(worker)) != worker:

@@ -1,4 +1,4 @@
-"""A node as the cloud writes it down: what a request may ask for, and what the cloud fills in."""
+"""The record of a node: the checks of a request, and the fields that the cloud fills in."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from service.emulator.nodes.query_allowance import Allowance
 from service.emulator.timeline import Event
 from service.emulator.wire import Node, NodeMessage, copied
 
-# What only the cloud may say about a node; a request's values for these are dropped.
+# Fields that only the cloud may set; the values of a request are dropped.
 OUTPUT_ONLY = (
     "name",
     "state",
@@ -43,23 +43,23 @@ OUTPUT_ONLY = (
 PORT = 8470
 MAX_METADATA_VALUE = 256 * 1024
 MAX_METADATA = 512 * 1024
-"""In bytes, of all keys and values; both as Google documents them for Compute Engine."""
+"""In bytes, of all keys and values. Google documents both limits for Compute Engine."""
 MAX_NODE = 1024 * 1024
-"""A choice of ours, in bytes: a queued resource makes a thousand nodes of one request."""
+"""In bytes. Our own limit: a queued resource makes a thousand nodes of one request."""
 MAX_DESCRIPTION = 512
-"""Google documents it, in characters."""
+"""In characters, as Google documents."""
 MAX_NETWORKS = 8
-"""What a machine of Compute Engine can have of interfaces."""
+"""The number of interfaces that a machine of Compute Engine can have."""
 CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
 
 
 Watch = Callable[["NodeRecord", float, str], None]
-"""Told of a node, the moment and the state that it came into; an empty state is its end."""
+"""Called with a node, the time and the node's new state; an empty state is its end."""
 
 
 @dataclass(slots=True)
 class NodeRecord:
-    """One node of the world: the message that is shown, and what the world knows besides."""
+    """One node of the world: the message that the API shows, and the state of the emulation."""
 
     message: NodeMessage
     place: Place
@@ -67,25 +67,25 @@ class NodeRecord:
     created: float
     pending: Event | None = None
     operation: NodeMessage = None
-    """The operation in flight, done or not; None before the first."""
+    """The latest operation, done or not; None before the first."""
     activity: Activity = field(default_factory=Activity)
     guest_attributes: dict[int, dict[tuple[str, str], str]] = field(default_factory=dict)
     """By worker: (namespace, key) -> value."""
     guest_queries: dict[int, Allowance] = field(default_factory=dict)
-    """By worker: what it has left of queries of its guest attributes."""
+    """By worker: the remaining queries of its guest attributes."""
     notices: dict[int, float] = field(default_factory=dict)
-    """By worker: since when it is told that it is being preempted, before the node shows it."""
+    """By worker: the time of its preemption notice, which comes before the node is PREEMPTED."""
     maintenance: tuple[float, float] | None = None
-    """The window of the maintenance to come, or under way."""
+    """The window of the upcoming or current maintenance, in unix seconds."""
     queued_resource: str = ""
-    """The full name of the queued resource that it belongs to; empty for a node of its own."""
+    """The full name of its queued resource; empty for a node without one."""
     model: str = ""
-    """The provisioning model, where the message has no words for it (`flex_start`)."""
+    """The provisioning model, if the message has no field for it (`flex_start`)."""
     holds_hardware: bool = False
     is_played: bool = False
-    """Whether its workers are played rather than run; decided when it is first READY."""
+    """Whether its workers are played, not real processes; decided when it is first READY."""
     watch: Watch | None = None
-    """Who else follows what becomes of it: its queued resource."""
+    """The observer of its queued resource."""
 
     @property
     def name(self) -> str:
@@ -105,7 +105,7 @@ class NodeRecord:
 
 
 def instance_id(record: NodeRecord, worker: int) -> int:
-    """Give a worker's number as a Compute Engine instance: 19 digits, the same at each look."""
+    """Return a worker's id as a Compute Engine instance: 19 digits, always the same."""
     return _instance_id(record.message.id, worker)
 
 
@@ -128,7 +128,7 @@ def provisioning_model(node: NodeMessage) -> str:
 
 
 def accelerator_of(node: NodeMessage, zone: str) -> Accelerator:
-    """Find the type that a request asks for, by its name or by its configuration."""
+    """Return the requested type, by its name or by its configuration; raises ApiError."""
     configured = node.HasField("accelerator_config")
     if bool(node.accelerator_type) == configured:
         raise ApiError(
@@ -141,22 +141,27 @@ def accelerator_of(node: NodeMessage, zone: str) -> Accelerator:
     )
     if found is None:
         asked = node.accelerator_type.rpartition("/")[2]
-        raise accelerator_not_in_zone(asked or _config_text(config), zone)
+        if not asked:
+            # An enum number that this client library does not know has no name.
+            values = config.DESCRIPTOR.fields_by_name["type_"].enum_type.values_by_number
+            known = values.get(config.type_)
+            asked = f"{known.name if known else config.type_}:{config.topology}"
+        raise accelerator_not_in_zone(asked, zone)
     return found
 
 
 def check(node: NodeMessage, accelerator: Accelerator, *, strict_runtimes: bool) -> None:
-    """Refuse what the cloud refuses at once; raises ApiError."""
+    """Raise ApiError for a request that the cloud refuses immediately."""
     check_runtime(node.runtime_version, accelerator, strict=strict_runtimes)
     check_settings(node, accelerator)
 
 
 def check_settings(node: NodeMessage, accelerator: Accelerator) -> None:
-    """Refuse what cannot be, whatever software the node is to run."""
+    """Raise ApiError for invalid settings, apart from the software of the node."""
     check_labels(node.labels)
     check_metadata(node)
     asked = node.scheduling_config
-    # Spot and preemptible go together: Terraform's own tests ask for both, and get them.
+    # Spot and preemptible together are valid: Terraform's own tests request both, successfully.
     if asked.reserved and (asked.spot or asked.preemptible):
         raise invalid_argument(
             'The field "SchedulingConfig" cannot have more than one of preemptible, reserved, spot.'
@@ -178,7 +183,10 @@ def check_settings(node: NodeMessage, accelerator: Accelerator) -> None:
 
 
 def check_runtime(version: str, accelerator: Accelerator, *, strict: bool) -> None:
-    """Refuse an unknown runtime; one that does not fit passes, as in the world, unless strict."""
+    """Raise ApiError for an unknown runtime; with `strict`, also for another generation's.
+
+    Cloud TPU accepts the runtime of another generation.
+    """
     fits = catalog.runtimes().get(version)
     if fits is None or (strict and accelerator.generation not in fits):
         raise invalid_argument(f'The field "RuntimeVersion" cannot be "{version}".')
@@ -210,7 +218,7 @@ def check_disks(node: NodeMessage) -> None:
 
 
 def born(asked: NodeMessage, name: str, uid: int, accelerator: Accelerator, at: float) -> Any:
-    """Make the node a request asks for, as the cloud first shows it."""
+    """Make the requested node, as the cloud first shows it."""
     project = name.split("/")[1]
     node = copied(asked)
     for output in OUTPUT_ONLY:
@@ -225,7 +233,7 @@ def born(asked: NodeMessage, name: str, uid: int, accelerator: Accelerator, at: 
     node.accelerator_config.topology = accelerator.topology
     node.scheduling_config.SetInParent()
     node.shielded_instance_config.SetInParent()
-    for network in _networks(node):
+    for network in _list_networks(node):
         network.network = network.network or f"projects/{project}/global/networks/default"
     if not node.service_account.email:
         number = zlib.crc32(project.encode())
@@ -236,46 +244,35 @@ def born(asked: NodeMessage, name: str, uid: int, accelerator: Accelerator, at: 
 
 
 def block_size(node: NodeMessage, accelerator: Accelerator) -> int:
-    """Count the addresses to set aside: a power of two, a /29 at least."""
-    endpoints = accelerator.hosts * len(_networks(node))
+    """Return the number of addresses to reserve: a power of two, at least a /29."""
+    endpoints = accelerator.hosts * len(_list_networks(node))
     return max(8, 1 << math.ceil(math.log2(endpoints + 4)))
 
 
 def connect(node: NodeMessage, accelerator: Accelerator) -> None:
-    """Give each worker its endpoint; with several networks the endpoints take turns."""
+    """Add an endpoint for each worker and network, worker by worker."""
     block = ip_network(node.cidr_block)
     first = int(block.network_address) + 2
     del node.network_endpoints[:]
-    for index in range(accelerator.hosts * len(_networks(node))):
+    for index in range(accelerator.hosts * len(_list_networks(node))):
         endpoint = node.network_endpoints.add(ip_address=str(IPv4Address(first + index)), port=PORT)
         endpoint.access_config.SetInParent()
     set_external_ips(node)
 
 
 def set_external_ips(node: NodeMessage) -> None:
-    """Show an outer address on every endpoint whose network has them enabled, on no other."""
-    networks = _networks(node)
+    """Set the external address of each endpoint whose network enables it; clear the others."""
+    networks = _list_networks(node)
     for index, endpoint in enumerate(node.network_endpoints):
         if networks[index % len(networks)].enable_external_ips:
-            endpoint.access_config.external_ip = _outer(endpoint.ip_address)
+            # 10.a.b.c becomes 34.a.b.c: unique, and never routed from here.
+            endpoint.access_config.external_ip = f"34.{endpoint.ip_address.partition('.')[2]}"
         else:
             endpoint.access_config.external_ip = ""
 
 
-def _networks(node: NodeMessage) -> list[NodeMessage]:
+def _list_networks(node: NodeMessage) -> list[NodeMessage]:
     return list(node.network_configs) or [node.network_config]
-
-
-def _outer(inner: str) -> str:
-    """Map 10.a.b.c to 34.a.b.c: unique, and never routed from here."""
-    return f"34.{inner.partition('.')[2]}"
-
-
-def _config_text(config: NodeMessage) -> str:
-    # An enum number that this client library does not know has no name.
-    values = config.DESCRIPTOR.fields_by_name["type_"].enum_type.values_by_number
-    known = values.get(config.type_)
-    return f"{known.name if known else config.type_}:{config.topology}"
 
 
 def _check_block(text: str, size: int) -> None:

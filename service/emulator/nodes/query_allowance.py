@@ -1,12 +1,12 @@
-"""How many queries of its guest attributes a machine has left, of its own and of its readers."""
+"""The rate limit of guest attribute queries, shared by a machine and its readers."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
 
-# Google documents ten queries a minute for each machine, of its own and of those who read, and at
-# most three in a second; beyond, what is being written may be lost.
+# Google documents ten queries per minute and machine, its own and its readers', and at most three
+# per second. Beyond the limit, a write may be lost.
 QUERIES = 10.0
 PER_SECONDS = 60.0
 BURST = 3
@@ -15,18 +15,18 @@ MAX_TIMES = 1000
 
 @dataclass
 class Allowance:
-    """The queries that a machine has left: a bucket of ten that fills up again in a minute."""
+    """The queries that a machine has left: a token bucket of ten that refills in a minute."""
 
     left: float = QUERIES
     at: float = 0.0
     times: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_TIMES))
-    """When the newest queries came, those that were too many among them."""
+    """The times of the newest queries, refused ones included."""
     reads: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_TIMES))
-    """When those of them came that are of its readers."""
+    """The times of the readers' queries."""
     _taken: deque[float] = field(default_factory=lambda: deque(maxlen=BURST))
 
     def take(self, now: float, speed: float, *, is_read: bool = False) -> bool:
-        """Count a query, of a reader or of the machine itself; False if it was one too many."""
+        """Count a query by a reader or by the machine itself. Returns False beyond the limit."""
         self.times.append(now)
         if is_read:
             self.reads.append(now)

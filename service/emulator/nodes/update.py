@@ -1,4 +1,4 @@
-"""What UpdateNode may change on a node: the paths of its mask, checked before they are applied."""
+"""The changes that UpdateNode may make: the paths of its mask are checked, then applied."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SUPPORTED = (*FIELDS, EXTERNAL_IPS)
 
 
 def change_of(record: NodeRecord, wanted: NodeMessage, mask: NodeMessage) -> Callable[[], None]:
-    """Give the change that the masked fields ask for; raises ApiError for what cannot be."""
+    """Return a function that applies the masked fields; raises ApiError for invalid ones."""
     paths = tuple(dict.fromkeys(mask.paths))
     if not paths:
         raise ApiError(Code.INVALID_ARGUMENT, "The update_mask must name at least one field.")
@@ -26,12 +26,6 @@ def change_of(record: NodeRecord, wanted: NodeMessage, mask: NodeMessage) -> Cal
             f'The field "UpdateMask" cannot be "{",".join(strangers)}".'
             f" Supported paths: {', '.join(SUPPORTED)}."
         )
-    _check(wanted, paths)
-    kept = copied(wanted)
-    return lambda: _apply(record.message, kept, paths)
-
-
-def _check(wanted: NodeMessage, paths: tuple[str, ...]) -> None:
     if "description" in paths:
         nodes.check_description(wanted)
     if "labels" in paths:
@@ -40,10 +34,12 @@ def _check(wanted: NodeMessage, paths: tuple[str, ...]) -> None:
         nodes.check_metadata(wanted)
     if "data_disks" in paths:
         nodes.check_disks(wanted)
+    kept = copied(wanted)
+    return lambda: _apply_change(record.message, kept, paths)
 
 
-def _apply(node: NodeMessage, wanted: NodeMessage, paths: tuple[str, ...]) -> None:
-    """Replace each field as a whole, maps and lists too, as a field mask says."""
+def _apply_change(node: NodeMessage, wanted: NodeMessage, paths: tuple[str, ...]) -> None:
+    """Replace each field as a whole, maps and lists included, as a field mask specifies."""
     for path in paths:
         if path == EXTERNAL_IPS:
             node.network_config.enable_external_ips = wanted.network_config.enable_external_ips

@@ -1,4 +1,4 @@
-"""Who a worker of a node is, as a Compute Engine instance: its names, addresses and kind."""
+"""A worker of a node as a Compute Engine instance: its names, addresses and machine type."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from service.emulator.errors import ApiError, Code
 from service.emulator.nodes.nodes import NodeRecord, instance_id
 from service.emulator.wire import Node, NodeMessage
 
-# Machine types by generation and the chips of a host; the CPUs are an informed guess.
+# Machine types by generation and the chips of a host.
 MACHINE_TYPES = {
     "v2": "ct2-hightpu-4t",
     "v3": "ct3-hightpu-4t",
@@ -19,6 +19,7 @@ MACHINE_TYPES = {
     "v5p": "ct5p-hightpu-4t",
     "v6e": "ct6e-standard-{}t",
 }
+# An informed guess.
 CPU_PLATFORMS = {
     "v2": "Intel Skylake",
     "v3": "Intel Skylake",
@@ -27,10 +28,10 @@ CPU_PLATFORMS = {
     "v5p": "Intel Sapphire Rapids",
     "v6e": "AMD Genoa",
 }
-# The states in which a worker's machine answers. A preempted node keeps on answering, so that
-# whoever watches from outside can read that it was preempted.
+# The states in which a worker's machine responds. The machine of a preempted node still responds,
+# so that an outside observer can read that it was preempted.
 UP = {"READY", "STOPPING", "RESTARTING", "REPAIRING", "REIMAGING", "PREEMPTED", "DELETING"}
-# The nodes of the first API: their users work on a machine of their own.
+# Nodes of the first API, whose users work on a separate machine.
 LEGACY = {Node.ApiVersion.V1_ALPHA1, Node.ApiVersion.V1}
 
 
@@ -59,7 +60,7 @@ class Worker:
 
     @property
     def name(self) -> str:
-        """Name the machine the way TPU VMs are seen to be named: `t1v-n-<hash>-w-<number>`."""
+        """The name of the machine, as TPU VMs were seen to have: `t1v-n-<hash>-w-<number>`."""
         digest = hashlib.sha256(str(self.uid).encode()).hexdigest()
         return f"t1v-n-{digest[:8]}-w-{self.number}"
 
@@ -92,7 +93,7 @@ class Worker:
 
     @property
     def endpoints(self) -> list[NodeMessage]:
-        """Give the worker's network interfaces, the primary one first."""
+        """The worker's network interfaces, the primary one first."""
         each = len(self.node.network_endpoints) // self.record.accelerator.hosts
         return list(self.node.network_endpoints)[self.number * each : (self.number + 1) * each]
 
@@ -102,7 +103,7 @@ class Worker:
 
 
 def numbered(record: NodeRecord, number: int) -> Worker:
-    """Pick a worker of a node by its number; raises ApiError."""
+    """Return a worker of a node by its number; raises ApiError."""
     if record.message.api_version in LEGACY:
         raise ApiError(
             Code.FAILED_PRECONDITION,
@@ -117,7 +118,7 @@ def numbered(record: NodeRecord, number: int) -> Worker:
 
 
 def worker_of(record: NodeRecord, number: int) -> Worker:
-    """Pick a worker whose machine is up; raises ApiError."""
+    """Return a worker whose machine is up; raises ApiError."""
     worker = numbered(record, number)
     if not worker.up:
         raise ApiError(

@@ -1,1 +1,1 @@
-"""Queued resources: what they ask for, what they wait for, and what becomes of them."""
+"""Queued resources: their admission, their states, and their end."""

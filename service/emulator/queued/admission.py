@@ -1,4 +1,4 @@
-"""What a queued resource may ask for: a request is read whole, or refused in Google's words."""
+"""Admission of queued resources: a request becomes a record, or fails with Google's text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from service.emulator import catalog
-from service.emulator.catalog import Accelerator
 from service.emulator.clock import stamp
 from service.emulator.config.config import Config
 from service.emulator.errors import (
@@ -33,45 +32,56 @@ MAX_FLEX_SECONDS = 7 * 86_400.0
 def record_of(
     place: Place, request: NodeMessage, terms: Terms, config: Config, now: float
 ) -> QueuedRecord:
-    """Make the record of what a CreateQueuedResource asks for; raises ApiError.
+    """Make the record of a CreateQueuedResource request; raises ApiError.
 
-    What is wrong but found only later is the `doom` of the record.
+    An error that the cloud finds only later becomes the `doom` of the record.
     """
     if place.zone not in catalog.zones():
         raise zone_unsupported(place.zone)
     resource_id, resource = request.queued_resource_id, request.queued_resource
     _check_id("QueuedResourceId", resource_id)
-    model, named = _model(resource, terms, place), names_model(resource, terms)
-    slices = _slices(place, resource_id, resource, config, model if named else "")
+    model, named = _read_model(resource, terms, place), names_model(resource, terms)
+    slices = _build_slices(place, resource_id, resource, config, model if named else "")
     record = QueuedRecord(
-        message=_shown(resource, place.child("queuedResources", resource_id), now),
+        message=_show_request(resource, place.child("queuedResources", resource_id), now),
         place=place,
         provisioning_model=model,
         slices=slices,
         created=now,
         window=window_of(resource.queueing_policy, now),
-        terms=_checked(terms, now),
+        terms=_check_terms(terms, now),
     )
-    _refuse_closed(record, config)
-    record.doom = _doom(record, config, may_name_models=not named)
+    for slice_ in slices:
+        if f"{place.zone}/{slice_.accelerator.name}" in config.closed_queues:
+            raise ApiError(
+                Code.PERMISSION_DENIED,
+                "User does not have permission to submit requests into this queue for accelerator"
+                f" type {slice_.accelerator.name} in location {place.zone}",
+            )
+    record.doom = _find_doom(record, config, may_name_models=not named)
     return record
 
 
-def _model(resource: NodeMessage, terms: Terms, place: Place) -> str:
+def _read_model(resource: NodeMessage, terms: Terms, place: Place) -> str:
+    """Return the provisioning model of a request; raises ApiError."""
     if resource.HasField("guaranteed"):
         seconds_of(resource.guaranteed.min_duration, "Guaranteed.MinDuration")
     reservation = resource.reservation_name
-    if reservation:
-        _check_reservation(reservation, place)
+    pattern = rf"(projects|folders|organizations)/[^/]+/locations/{place.zone}/reservations/"
+    if reservation and re.fullmatch(rf"{pattern}(-|[^/-][^/]*)", reservation) is None:
+        raise invalid_argument(
+            f'The field "ReservationName" cannot be "{reservation}".'
+            f' It must name a reservation in the zone "{place.zone}".'
+        )
     if reservation and resource.HasField("spot"):
         raise invalid_argument('The fields "Spot" and "ReservationName" exclude each other.')
     return terms.provisioning_model or model_of(resource)
 
 
-def _slices(
+def _build_slices(
     place: Place, resource_id: str, resource: NodeMessage, config: Config, model: str
 ) -> tuple[Slice, ...]:
-    """Make the slices of a request; without a `model` of it, each node says its own."""
+    """Make the slices of a request; if `model` is empty, each node has a model of its own."""
     specs = resource.tpu.node_spec
     if not specs:
         raise invalid_argument('The field "Tpu.NodeSpec" must name at least one node.')
@@ -80,16 +90,18 @@ def _slices(
     slices = tuple(
         slice_
         for spec in specs
-        for slice_ in _slices_of(place, resource_id, spec, _accelerator(place, spec, config), model)
+        for slice_ in _build_spec_slices(place, resource_id, spec, config, model)
     )
-    name, times = Counter(each.name for each in slices).most_common(1)[0]
+    name, times = Counter(slice_.name for slice_ in slices).most_common(1)[0]
     if times > 1:
         raise invalid_argument(f'The node "{name}" is asked for more than once.')
     return slices
 
 
-def _accelerator(place: Place, spec: NodeMessage, config: Config) -> Accelerator:
-    """Check one node as CreateNode does."""
+def _build_spec_slices(
+    place: Place, resource_id: str, spec: NodeMessage, config: Config, model: str
+) -> Iterator[Slice]:
+    """Check a node as CreateNode does, and make a slice for each copy of it."""
     if spec.parent != place.parent:
         raise invalid_argument(
             f'The field "NodeSpec.Parent" cannot be "{spec.parent}".'
@@ -97,12 +109,6 @@ def _accelerator(place: Place, spec: NodeMessage, config: Config) -> Accelerator
         )
     accelerator = nodes.accelerator_of(spec.node, place.zone)
     nodes.check(spec.node, accelerator, strict_runtimes=config.strict_runtimes)
-    return accelerator
-
-
-def _slices_of(
-    place: Place, resource_id: str, spec: NodeMessage, accelerator: Accelerator, model: str
-) -> Iterator[Slice]:
     multislice = spec.HasField("multislice_params")
     asked = copied(spec.node)
     if model:
@@ -137,17 +143,11 @@ def _check_id(field: str, text: str) -> None:
         )
 
 
-def _check_reservation(name: str, place: Place) -> None:
-    owner = r"(projects|folders|organizations)/[^/]+"
-    if re.fullmatch(rf"{owner}/locations/{place.zone}/reservations/(-|[^/-][^/]*)", name) is None:
-        raise invalid_argument(
-            f'The field "ReservationName" cannot be "{name}".'
-            f' It must name a reservation in the zone "{place.zone}".'
-        )
+def _check_terms(terms: Terms, now: float) -> Terms:
+    """Return the terms; raises ApiError for an invalid end of the run.
 
-
-def _checked(terms: Terms, now: float) -> Terms:
-    """Flex-start lasts seven days at most, as Google documents; any run must have a length."""
+    A run lasts longer than 0 seconds, and a flex-start run at most seven days, as Google documents.
+    """
     longest = MAX_FLEX_SECONDS if terms.provisioning_model == "flex_start" else float("inf")
     if not 0 < terms.run_seconds <= longest and terms.run_seconds != float("inf"):
         raise invalid_argument(
@@ -158,19 +158,11 @@ def _checked(terms: Terms, now: float) -> Terms:
     return terms
 
 
-def _refuse_closed(record: QueuedRecord, config: Config) -> None:
-    zone = record.place.zone
-    for each in record.slices:
-        if f"{zone}/{each.accelerator.name}" in config.closed_queues:
-            raise ApiError(
-                Code.PERMISSION_DENIED,
-                "User does not have permission to submit requests into this queue for accelerator"
-                f" type {each.accelerator.name} in location {zone}",
-            )
+def _find_doom(record: QueuedRecord, config: Config, *, may_name_models: bool) -> ApiError | None:
+    """Return the error that Cloud TPU finds late: two tiers, or flex-start where it is not offered.
 
-
-def _doom(record: QueuedRecord, config: Config, *, may_name_models: bool) -> ApiError | None:
-    """Find what the real service notices late: tiers asked for twice, and no flex-start here."""
+    None if there is none.
+    """
     specs = record.message.tpu.node_spec
     accepted = may_name_models and not config.strict_queued_scheduling
     if not accepted and any(
@@ -181,19 +173,19 @@ def _doom(record: QueuedRecord, config: Config, *, may_name_models: bool) -> Api
             " its tier is that of the queued resource."
         )
     zone = record.place.zone
-    for each in record.slices:
-        closed = f"{zone}/{each.accelerator.name}" in config.no_flex_start
+    for slice_ in record.slices:
+        closed = f"{zone}/{slice_.accelerator.name}" in config.no_flex_start
         if closed and record.provisioning_model == "flex_start":
             return ApiError(
                 Code.INVALID_ARGUMENT,
                 "FLEX_START provisioning model is not supported for accelerator type"
-                f' "{each.accelerator.name}" in location "{zone}"',
+                f' "{slice_.accelerator.name}" in location "{zone}"',
             )
     return None
 
 
-def _shown(resource: NodeMessage, name: str, now: float) -> NodeMessage:
-    """Show a request as it was made, with its nodes pointing back at it."""
+def _show_request(resource: NodeMessage, name: str, now: float) -> NodeMessage:
+    """Return the requested resource as the API shows it; its nodes refer to it by name."""
     shown = copied(resource)
     shown.ClearField("state")
     shown.name = name

@@ -1,4 +1,4 @@
-"""The maintenance of a queued resource's nodes, begun by hand on all or some of them together."""
+"""Maintenance of the nodes of a queued resource, started by hand on all or some of them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ VERB = "performMaintenanceQueuedResource"
 def perform(
     world: World, record: QueuedRecord, names: Sequence[str], at: float, effects: Effects
 ) -> NodeMessage:
-    """Begin what is announced for the nodes named, or for all; raises ApiError.
+    """Start the announced maintenance of the named nodes, or of all; raises ApiError.
 
-    All of them can be maintained, or none is. The operation ends when the repairs do, whatever
-    became of the nodes meanwhile.
+    If one node cannot be maintained, none is. The operation ends after the repair time, even if a
+    node is preempted or deleted before.
     """
     if record.state != "ACTIVE":
         raise wrong_state(VERB, record.state)
-    chosen = _chosen(world, record, names)
+    chosen = _choose_nodes(world, record, names)
     for node in chosen:
         require_startable(node)
         if node.state != "READY" or node.busy:
@@ -36,19 +36,19 @@ def perform(
     for node in chosen:
         lifecycle.maintain(world, node, at)
 
-    def end(at: float) -> None:
+    def end_maintenance(at: float) -> None:
         if effects.operation_error is not None:
             world.operations.fail(operation, at, effects.operation_error)
         else:
             lifecycle.conclude(world, operation, at, effects, copied(record.message))
 
     due = at + world.config.seconds("repair")
-    world.timeline.schedule(due, operation.name, "maintained", end)
+    world.timeline.schedule(due, operation.name, "maintained", end_maintenance)
     return operation
 
 
-def _chosen(world: World, record: QueuedRecord, names: Sequence[str]) -> list[NodeRecord]:
-    """Find the nodes, which may be named in full or by their last part."""
+def _choose_nodes(world: World, record: QueuedRecord, names: Sequence[str]) -> list[NodeRecord]:
+    """Return the nodes with these names, full or short; all if there are none. Raises ApiError."""
     nodes = {node.name: node for node in members.listed(world, record)}
     if not names:
         return list(nodes.values())

@@ -1,4 +1,4 @@
-"""The nodes of a queued resource: ordinary ones, born together and watched."""
+"""The nodes of a queued resource: ordinary nodes that are created together and observed."""
 
 from __future__ import annotations
 
@@ -6,28 +6,46 @@ from service.emulator.faults.faults import Effects
 from service.emulator.limits.capacity import kind_of
 from service.emulator.nodes import nodes
 from service.emulator.nodes.nodes import NodeRecord, Watch
-from service.emulator.wire import NodeMessage, copied
+from service.emulator.wire import copied
 from service.emulator.world import lifecycle
-from service.emulator.world.queue import QueuedRecord, Slice
+from service.emulator.world.queue import QueuedRecord
 from service.emulator.world.world import World
 
 LOST = {"PREEMPTED", "TERMINATED"}
-"""Without hardware, and listed until somebody deletes them."""
+"""States without hardware; nodes in them stay listed until deleted."""
 
 
 def bear(world: World, record: QueuedRecord, at: float, watch: Watch) -> None:
-    """Create all the nodes that were asked for, through the lifecycle of every node."""
-    for each in record.slices:
-        lifecycle.create(world, _born(world, record, each, at, watch), Effects())
+    """Create all requested nodes, as CreateNode does."""
+    for slice_ in record.slices:
+        asked = copied(slice_.asked)
+        if slice_.model in {"spot", "preemptible", "reserved"}:
+            setattr(asked.scheduling_config, slice_.model, True)
+        message = nodes.born(asked, slice_.name, world.new_uid(), slice_.accelerator, at)
+        message.queued_resource = record.name
+        message.multislice_node = slice_.multislice
+        if not message.cidr_block:
+            message.cidr_block = world.new_block(nodes.block_size(message, slice_.accelerator))
+        node = NodeRecord(
+            message=message,
+            place=record.place,
+            accelerator=slice_.accelerator,
+            created=at,
+            queued_resource=record.name,
+            model=slice_.model,
+            watch=watch,
+        )
+        lifecycle.create(world, node, Effects())
 
 
 def listed(world: World, record: QueuedRecord) -> list[NodeRecord]:
-    found = (world.nodes.get(each.name) for each in record.slices)
+    """Return the existing nodes of a queued resource."""
+    found = (world.nodes.get(slice_.name) for slice_ in record.slices)
     return [node for node in found if node is not None and node.queued_resource == record.name]
 
 
 def clear_away(world: World, record: QueuedRecord, at: float, *, lost_too: bool) -> None:
-    """Delete the nodes; those that lost their hardware only if told to."""
+    """Delete the nodes; nodes in `LOST` only with `lost_too`."""
     record.lost_too = lost_too
     for node in listed(world, record):
         if node.state != "DELETING" and (lost_too or node.state not in LOST):
@@ -35,34 +53,13 @@ def clear_away(world: World, record: QueuedRecord, at: float, *, lost_too: bool)
 
 
 def leaving(world: World, record: QueuedRecord) -> bool:
-    """Say whether a node is still being deleted."""
+    """Whether a node is still being deleted."""
     return any(node.state == "DELETING" for node in listed(world, record))
 
 
 def orphan(world: World, record: QueuedRecord) -> None:
-    """Leave what is still listed to itself: it goes on to hold its name and its quota."""
+    """Detach the nodes that are still listed: each holds its name and its own quota from now on."""
     for node in listed(world, record):
         node.queued_resource = ""
         node.watch = None
         world.holdings.take(node.place.project, {kind_of(node): node.accelerator.chips})
-
-
-def _born(world: World, record: QueuedRecord, each: Slice, at: float, watch: Watch) -> NodeRecord:
-    asked = copied(each.asked)
-    model = each.model
-    if model in {"spot", "preemptible", "reserved"}:
-        setattr(asked.scheduling_config, model, True)
-    message: NodeMessage = nodes.born(asked, each.name, world.new_uid(), each.accelerator, at)
-    message.queued_resource = record.name
-    message.multislice_node = each.multislice
-    if not message.cidr_block:
-        message.cidr_block = world.new_block(nodes.block_size(message, each.accelerator))
-    return NodeRecord(
-        message=message,
-        place=record.place,
-        accelerator=each.accelerator,
-        created=at,
-        queued_resource=record.name,
-        model=model,
-        watch=watch,
-    )

@@ -1,4 +1,4 @@
-"""How a queued resource comes into a state, and what it waits for there."""
+"""State changes of a queued resource, and the event that ends each state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def enter(
     initiator: str = "SERVICE",
     error: ApiError | None = None,
 ) -> None:
-    """Show a new state, and call off what the one before waited for."""
+    """Move to a state, and cancel the events of the state before."""
     for event in (record.pending, record.curfew):
         if event is not None:
             event.cancelled = True
@@ -34,16 +34,17 @@ def enter(
 
 
 def later(world: World, record: QueuedRecord, what: str, at: float, end: Act) -> None:
-    _set(world, record, what, at + world.config.seconds(what), end)
+    """Call `end` after the configured duration of `what`."""
+    _schedule_end(world, record, what, at + world.config.seconds(what), end)
 
 
 def when(world: World, record: QueuedRecord, what: str, due: float, end: Act) -> None:
-    """Wait for a moment that comes when it comes, even when all is hurried."""
-    _set(world, record, what, due, end, fate=True)
+    """Call `end` at `due`, and not before, even when all pending events run at once."""
+    _schedule_end(world, record, what, due, end, fate=True)
 
 
 def wind_up(world: World, record: QueuedRecord, what: str, at: float, then: Act) -> None:
-    """Let something follow after its time, and not before the last deletion has ended."""
+    """Call `then` after the configured duration of `what` and after the last deletion of a node."""
     record.then = then
     later(world, record, what, at, partial(end_if_wound_up, world, record))
 
@@ -56,13 +57,15 @@ def end_if_wound_up(world: World, record: QueuedRecord, at: float) -> None:
     then(at)
 
 
-def _set(
+def _schedule_end(
     world: World, record: QueuedRecord, what: str, due: float, end: Act, *, fate: bool = False
 ) -> None:
-    def act(at: float) -> None:
+    """Replace the pending event by a call of `end` at `due`."""
+
+    def end_state(at: float) -> None:
         record.pending = None
         end(at)
 
     if record.pending is not None:
         record.pending.cancelled = True
-    record.pending = world.timeline.schedule(due, record.name, what, act, fate=fate)
+    record.pending = world.timeline.schedule(due, record.name, what, end_state, fate=fate)

@@ -1,4 +1,4 @@
-"""How a queued resource ends, and how it begins again."""
+"""Deletion and reset of a queued resource."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from service.emulator.world import lifecycle
 from service.emulator.world.queue import QueuedRecord, QueuedTransition
 from service.emulator.world.world import World
 
-# A delete in these is taken, and its operation fails a little later, even with force: so it was
-# seen in the field.
+# In these states a delete is accepted and its operation fails a little later, even with force.
+# Cloud TPU was seen to do so.
 TOO_BUSY_TO_DELETE = {"CREATING", "PROVISIONING", "SUSPENDING"}
 CAN_BE_RESET = {"ACTIVE", "FAILED", "SUSPENDED"}
 
@@ -22,9 +22,9 @@ CAN_BE_RESET = {"ACTIVE", "FAILED", "SUSPENDED"}
 def delete(
     world: World, record: QueuedRecord, at: float, effects: Effects, *, force: bool
 ) -> NodeMessage:
-    """Delete a queued resource, its nodes first if forced; raises ApiError.
+    """Delete a queued resource, with `force` its nodes first; raises ApiError.
 
-    Without force it goes when it has no running nodes, and one that was preempted stays behind.
+    Without `force` it is deleted once it has no running nodes, and preempted nodes stay listed.
     """
     state = record.state
     if state == "DELETING":
@@ -40,22 +40,27 @@ def delete(
         _refuse_later(world, operation, at, error)
         return operation
 
-    def end(at: float) -> None:
-        _forget(world, record, at)
+    def end_deletion(at: float) -> None:
+        if record.expiry is not None:
+            record.expiry.cancelled = True
+        world.queue.remove(record, at)
+        world.holdings.give_back(record.place.project, record.demand)
+        members.orphan(world, record)
+        world.queue.tell(QueuedTransition(at, record.name, record.state, "", "SERVICE"))
         lifecycle.conclude(world, operation, at, effects, Empty())
 
     enter(world, record, "DELETING", at, initiator="USER")
-    wind_up(world, record, "remove", at, end)
+    wind_up(world, record, "remove", at, end_deletion)
     if force:
         members.clear_away(world, record, at, lost_too=True)
     return operation
 
 
 def reset(world: World, record: QueuedRecord, at: float, effects: Effects) -> NodeMessage:
-    """Delete the nodes and queue the request again; the operation ends when it waits again.
+    """Delete the nodes and queue the request again; the operation ends once it is queued.
 
-    Google says nothing of what a reset does. It is not a way round an end that has passed, nor
-    round what is wrong with the request itself.
+    Google does not document a reset. Here it fails after the end of the requested window, and for
+    an invalid request.
     """
     if record.state not in CAN_BE_RESET:
         raise wrong_state("reset", record.state)
@@ -68,7 +73,7 @@ def reset(world: World, record: QueuedRecord, at: float, effects: Effects) -> No
         _refuse_later(world, operation, at, effects.operation_error)
         return operation
 
-    def end(at: float) -> None:
+    def end_reset(at: float) -> None:
         record.flaw = None
         record.stocked_out_until = -math.inf
         queueing.queue(world, record, at)
@@ -76,18 +81,9 @@ def reset(world: World, record: QueuedRecord, at: float, effects: Effects) -> No
         lifecycle.conclude(world, operation, at, effects, response)
 
     enter(world, record, "SUSPENDING", at, initiator="USER")
-    wind_up(world, record, "suspend", at, end)
+    wind_up(world, record, "suspend", at, end_reset)
     members.clear_away(world, record, at, lost_too=True)
     return operation
-
-
-def _forget(world: World, record: QueuedRecord, at: float) -> None:
-    if record.expiry is not None:
-        record.expiry.cancelled = True
-    world.queue.remove(record, at)
-    world.holdings.give_back(record.place.project, record.demand)
-    members.orphan(world, record)
-    world.queue.tell(QueuedTransition(at, record.name, record.state, "", "SERVICE"))
 
 
 def _refuse_later(world: World, operation: NodeMessage, at: float, error: ApiError) -> None:

@@ -1,1 +1,1 @@
-"""How a call comes in and goes out: gRPC, REST, and the emulator's own control routes."""
+"""The interfaces of the emulator: gRPC, REST, and its own control routes."""

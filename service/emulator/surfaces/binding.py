@@ -1,4 +1,4 @@
-"""Which method a REST request calls, and how its path, query and body become the message."""
+"""The method that a REST request calls, and its message from path, query and body."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from service.emulator.schema import drop_outputs, extended_class
 from service.emulator.surfaces.json_codec import read_into, unknown_name
 
 Query = Mapping[str, list[str]]
-# Query parameters that belong to the front end, not to the request message, as do all with a `$`.
+# Query parameters of the front end, which are not part of the request message. All parameters with
+# a `$` are of the front end too.
 SYSTEM_PARAMETERS = {
     "access_token",
     "alt",
@@ -42,18 +43,30 @@ class Binding:
 
 
 def bindings_of(services: Iterable[Service]) -> list[Binding]:
-    """Bind every method, those with a verb of their own first: their paths fit others, too."""
-    bindings = [
-        _binding(method, service.versions)
-        for service in services
-        for method in service.methods
-        if method.stream is None
-    ]
-    return sorted(bindings, key=lambda each: ":" not in each.method.path)
+    """Bind every method without a stream.
+
+    Methods with a verb of their own come first, as their paths match other patterns too.
+    """
+    bindings = []
+    for service in services:
+        prefix = f"/(?:{'|'.join(service.versions)})"
+        for method in service.methods:
+            if method.stream is not None:
+                continue
+            variable = VARIABLE.search(method.path)
+            if variable is None:
+                pattern, field = f"{prefix}{re.escape(method.path)}()", ""
+            else:
+                before, after = method.path[: variable.start()], method.path[variable.end() :]
+                inner = variable[2].replace("**", ".+").replace("*", "[^/]+")
+                pattern = f"{prefix}{re.escape(before)}({inner}){re.escape(after)}"
+                field = variable[1]
+            bindings.append(Binding(method, re.compile(pattern), field))
+    return sorted(bindings, key=lambda binding: ":" not in binding.method.path)
 
 
 def find(bindings: list[Binding], verb: str, path: str) -> tuple[Binding, str]:
-    """Find what a path calls, and what fills its variable; raises ApiError."""
+    """Return the binding of a path, and the value of its variable; raises ApiError."""
     for binding in bindings:
         match = binding.pattern.fullmatch(path)
         if match is not None and binding.method.verb == verb:
@@ -62,16 +75,15 @@ def find(bindings: list[Binding], verb: str, path: str) -> tuple[Binding, str]:
 
 
 def verbs_of(bindings: list[Binding], path: str) -> list[str]:
-    """Name the verbs that a path knows, none if there is no such path."""
-    return sorted(
-        {each.method.verb for each in bindings if each.pattern.fullmatch(path) is not None}
-    )
+    """Return the verbs of a path; empty if there is no such path."""
+    matching = (binding for binding in bindings if binding.pattern.fullmatch(path) is not None)
+    return sorted({binding.method.verb for binding in matching})
 
 
 def message_of(binding: Binding, name: str, query: Query, body: object) -> Message:
     """Make the request message, with the fields that only REST has; raises ApiError.
 
-    What only the cloud may set is dropped, as Google does with output-only fields.
+    Output-only fields are dropped, as Google does.
     """
     method = binding.method
     known = extended_class(method.request.DESCRIPTOR.full_name)
@@ -82,53 +94,37 @@ def message_of(binding: Binding, name: str, query: Query, body: object) -> Messa
         read_into(getattr(message, method.body), body, method.body)
         getattr(message, method.body).SetInParent()
     _read_query(message, query)
-    _set_path(message, binding.field, name)
+    if binding.field:
+        *parents, last = binding.field.split(".")
+        target: Any = message
+        for parent in parents:
+            target = getattr(target, parent)
+        setattr(target, last, name)
     if known is None:
         return message
     drop_outputs(message)
     return method.request.FromString(message.SerializeToString())
 
 
-def _binding(method: Method, versions: tuple[str, ...]) -> Binding:
-    variable = VARIABLE.search(method.path)
-    if variable is None:
-        pattern = f"/(?:{'|'.join(versions)}){re.escape(method.path)}()"
-        return Binding(method, re.compile(pattern), "")
-    before, after = method.path[: variable.start()], method.path[variable.end() :]
-    inner = variable[2].replace("**", ".+").replace("*", "[^/]+")
-    pattern = f"/(?:{'|'.join(versions)}){re.escape(before)}({inner}){re.escape(after)}"
-    return Binding(method, re.compile(pattern), variable[1])
-
-
-def _set_path(message: Message, field: str, name: str) -> None:
-    if not field:
-        return
-    *parents, last = field.split(".")
-    target: Any = message
-    for parent in parents:
-        target = getattr(target, parent)
-    setattr(target, last, name)
-
-
 def _read_query(message: Message, query: Query) -> None:
-    """Bind query parameters to fields, `interval.endTime` to one inside another."""
+    """Set fields from query parameters; `interval.endTime` is a field inside a message."""
     for key, values in query.items():
         if not key.startswith("$") and key not in SYSTEM_PARAMETERS:
             path = key.split(".")
             if len(path) > MAX_DEPTH:
                 raise unknown_name(key)
-            read_into(message, _bound(message.DESCRIPTOR, key, path, values))
+            read_into(message, _to_json_body(message.DESCRIPTOR, key, path, values))
 
 
-def _bound(kind: Any, key: str, path: list[str], values: list[str]) -> dict[str, object]:
-    """Give the JSON that a parameter stands for; a field may be spelled in either case."""
-    spelled = (each for each in kind.fields if path[0] in {each.name, each.json_name})
+def _to_json_body(kind: Any, key: str, path: list[str], values: list[str]) -> dict[str, object]:
+    """Return the JSON body that a parameter stands for; a field may have either spelling."""
+    spelled = (field for field in kind.fields if path[0] in {field.name, field.json_name})
     field = next(spelled, None)
     if field is None or (len(path) > 1 and field.message_type is None):
         raise unknown_name(key)
     if len(path) == 1:
         return {field.json_name: _query_value(field, values)}
-    return {field.json_name: _bound(field.message_type, key, path[1:], values)}
+    return {field.json_name: _to_json_body(field.message_type, key, path[1:], values)}
 
 
 def _query_value(field: Any, values: list[str]) -> object:
@@ -138,6 +134,6 @@ def _query_value(field: Any, values: list[str]) -> object:
     if field.type == field.TYPE_BOOL:
         return {"true": True, "false": False}.get(value.lower(), value)
     if field.type == field.TYPE_MESSAGE:
-        # A mask may be spelled in either case.
+        # A field mask may have either spelling.
         return re.sub(r"_([a-z])", lambda found: found[1].upper(), value)
     return value

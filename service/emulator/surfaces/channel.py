@@ -1,7 +1,7 @@
-"""A gRPC channel without a socket: Google's own client talks to a world in the same process.
+"""A gRPC channel without a socket: Google's own client calls a world in the same process.
 
-One thread, no server, no waiting: with a clock that is a value, a day passes in a moment, and the
-same seed gives the same day. Requests and responses still travel as bytes.
+There is one thread, no server and no waiting. With a simulated clock a day takes a moment, and the
+same seed gives the same day. Requests and responses are still serialized.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ METHODS = {
 
 
 class LocalChannel(grpc.Channel):
-    """`sleep` is called with the seconds that a fault delays an answer by; it moves the clock."""
+    """A channel to a world. `sleep` is called with the seconds of a delay by a fault."""
 
     def __init__(self, world: World, sleep: Sleep = lambda _: None) -> None:
         self._world = world
@@ -41,50 +41,55 @@ class LocalChannel(grpc.Channel):
         *_: object,
         **__: object,
     ) -> _LocalCall:
-        def call(request: Any, timeout: float | None, metadata: Metadata | None) -> _Finished:
-            told = self._told(method, request_serializer(request), timeout, metadata or ())
-            if told.error is not None:
-                return _Failed(told.error)
-            assert told.response is not None
-            return _Finished(response_deserializer(told.response.SerializeToString()))
+        def call_method(
+            request: Any, timeout: float | None, metadata: Metadata | None
+        ) -> _Finished:
+            raw = request_serializer(request)
+            answer = self._answer_call(method, raw, timeout, metadata or ())
+            if answer.error is not None:
+                return _Failed(answer.error)
+            assert answer.response is not None
+            return _Finished(response_deserializer(answer.response.SerializeToString()))
 
-        return _LocalCall(call)
+        return _LocalCall(call_method)
 
-    def _told(self, path: str, raw: bytes, timeout: float | None, metadata: Metadata) -> Answer:
+    def _answer_call(
+        self, path: str, raw: bytes, timeout: float | None, metadata: Metadata
+    ) -> Answer:
         method = METHODS.get(path)
         if method is None:
             return Answer(error=ApiError(Code.UNIMPLEMENTED, "Method not found!"))
         sent = {key.lower(): str(value) for key, value in metadata}
         token = token_of(sent.get("authorization", ""))
-        told = answer_bytes(self._world, method, raw, sent.get(HEADER, ""), token)
-        if timeout is not None and told.delay_seconds >= timeout:
-            # What was asked has taken effect all the same: that is what makes deadlines hard.
+        answer = answer_bytes(self._world, method, raw, sent.get(HEADER, ""), token)
+        if timeout is not None and answer.delay_seconds >= timeout:
+            # The request has taken effect all the same, as with a real server.
             self._sleep(timeout)
             return Answer(error=ApiError(Code.DEADLINE_EXCEEDED, "Deadline Exceeded"))
-        if told.delay_seconds:
-            self._sleep(told.delay_seconds)
-        return told
+        if answer.delay_seconds:
+            self._sleep(answer.delay_seconds)
+        return answer
 
     def unary_stream(self, *_: object, **__: object) -> NoReturn:
         raise NotImplementedError("a local channel has no streams")
 
     stream_unary = unary_stream
 
-    # A client makes the callables of all its methods at once, so this one must not refuse yet.
+    # A client makes the callables of all its methods first, so only the call itself may fail.
     def stream_stream(self, method: str, *_: object, **__: object) -> Any:
-        def call(_: Iterable[object], **__: object) -> NoReturn:
+        def refuse_call(_: Iterable[object], **__: object) -> NoReturn:
             raise NotImplementedError(f"{method} is a stream; a local channel has none")
 
-        return call
+        return refuse_call
 
     def subscribe(self, callback: Callable[[grpc.ChannelConnectivity], None], **_: object) -> None:  # type: ignore[override]
         callback(grpc.ChannelConnectivity.READY)
 
     def unsubscribe(self, callback: Callable[[grpc.ChannelConnectivity], None]) -> None:
-        """Nothing ever changes, so nobody is waiting."""
+        """Do nothing: the connectivity never changes."""
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: the channel holds no resource."""
 
     def __enter__(self) -> LocalChannel:
         return self
@@ -127,7 +132,7 @@ class _LocalCall(grpc.UnaryUnaryMultiCallable):  # type: ignore[type-arg]
 
 
 class _Finished(grpc.Call, grpc.Future):  # type: ignore[type-arg]
-    """A call that is over; every question about its progress has one answer."""
+    """A successful call that has ended, so its status never changes."""
 
     def __init__(self, response: Any = None) -> None:
         self._response = response
@@ -179,7 +184,7 @@ class _Finished(grpc.Call, grpc.Future):  # type: ignore[type-arg]
 
 
 class _Failed(grpc.RpcError, _Finished):
-    """An error as gRPC raises it, with Google's details in the trailing metadata."""
+    """A failed call, with Google's details in the trailing metadata, as gRPC raises it."""
 
     def __init__(self, error: ApiError) -> None:
         super().__init__(error.message)

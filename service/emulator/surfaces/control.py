@@ -1,4 +1,4 @@
-"""What `/_emulator/…` does: look into the world, and make things happen to it."""
+"""The control routes below `/_emulator/`: they read the world and cause events in it."""
 
 from __future__ import annotations
 
@@ -23,19 +23,21 @@ MAX_DIGITS = 18
 
 
 def state(world: World) -> dict[str, Any]:
-    """Show everything there is, and what is due to happen."""
+    """Return all resources, the pending events, the faults and the configuration."""
     now = world.settle()
     return {
         "now": now,
-        "nodes": [_shown(record) for _, record in sorted(world.nodes.items())],
+        "nodes": [_describe_node(record) for _, record in sorted(world.nodes.items())],
         "queued_resources": [
             to_json(record.message, enum_numbers=False)
             for _, record in sorted(world.queue.records.items())
         ],
-        "operations": [to_json(each, enum_numbers=False) for each in world.operations.everything()],
+        "operations": [
+            to_json(operation, enum_numbers=False) for operation in world.operations.everything()
+        ],
         "pending": [
-            {"due": each.due, "target": each.target, "what": each.what}
-            for each in world.timeline.pending()
+            {"due": event.due, "target": event.target, "what": event.what}
+            for event in world.timeline.pending()
         ],
         "faults": world.faults.all(),
         "config": world.config.as_dict(),
@@ -47,7 +49,7 @@ def read_config(world: World) -> dict[str, Any]:
 
 
 def change_config(world: World, patch: object) -> dict[str, Any]:
-    """Apply a patch; what has already begun keeps its time."""
+    """Apply a patch to the configuration; changes that have begun keep their time."""
     world.configure(patched(world.config, patch))
     return world.config.as_dict()
 
@@ -84,99 +86,105 @@ def reset(world: World) -> dict[str, Any]:
 
 
 def preempt(world: World, body: object) -> dict[str, Any]:
-    """Preempt a node; `{"force": true}` takes one that is neither spot nor preemptible.
+    """Preempt a node; `{"force": true}` preempts one that is neither spot nor preemptible.
 
-    With `notice_seconds` its workers are told at once, or only `workers` by their numbers, and the
-    node is PREEMPTED after that long. Programs on workers that are not told die of it before.
+    With `notice_seconds` its workers receive a notice immediately, or only those with a number in
+    `workers`, and the node is PREEMPTED after that time. Programs on workers without a notice end
+    before.
     """
     now = world.settle()
     order = read_order("POST nodes/preempt", body)
-    record = world.find(_name(order))
+    record = world.find(_parse_name(order))
     forced = flag(order["force"], "force")
     seconds = number(order["notice_seconds"], "notice_seconds", 0, MAX_NOTICE_SECONDS)
-    if seconds:
-        told = _numbers("workers", order, record.accelerator.hosts)
-        lifecycle.announce_preemption(world, record, now, seconds, told, forced=forced)
-    else:
+    if not seconds:
         lifecycle.preempt(world, record, now, forced=forced)
-    return _shown(record)
+        return _describe_node(record)
+    hosts = record.accelerator.hosts
+    told = list(range(hosts)) if order["workers"] is None else order["workers"]
+    if not isinstance(told, list) or not all(
+        type(index) is int and 0 <= index < hosts for index in told
+    ):
+        raise refusal(f"workers must be a list of numbers from 0 to {hosts - 1}")
+    lifecycle.announce_preemption(world, record, now, seconds, told, forced=forced)
+    return _describe_node(record)
 
 
 def maintain(world: World, body: object) -> dict[str, Any]:
     now = world.settle()
-    record = world.find(_name(read_order("POST nodes/maintenance", body)))
+    record = world.find(_parse_name(read_order("POST nodes/maintenance", body)))
     lifecycle.maintain(world, record, now)
-    return _shown(record)
+    return _describe_node(record)
 
 
 def break_host(world: World, body: object) -> dict[str, Any]:
-    """Fail a node's host; with `{"recovers": false}` the node is UNKNOWN from then on."""
+    """Fail a node's host; with `{"recovers": false}` the node ends UNKNOWN."""
     now = world.settle()
     order = read_order("POST nodes/host-error", body)
-    record = world.find(_name(order))
+    record = world.find(_parse_name(order))
     lifecycle.break_host(world, record, now, recovers=flag(order["recovers"], "recovers"))
-    return _shown(record)
+    return _describe_node(record)
 
 
 def set_health(world: World, body: object) -> dict[str, Any]:
-    """Show a node in another health, with a reason, until something changes it."""
+    """Set the health of a node and its description, until the next change of the node."""
     world.settle()
     order = read_order("POST nodes/health", body)
-    record = world.find(_name(order))
+    record = world.find(_parse_name(order))
     health, description = order["health"], order["description"]
     if health not in Node.Health.keys() or not isinstance(description, str):  # noqa: SIM118
         raise refusal(f"health must be one of {', '.join(Node.Health.keys())}")
     world.touch()
     record.message.health = Node.Health.Value(health)
     record.message.health_description = description
-    return _shown(record)
+    return _describe_node(record)
 
 
 def set_activity(world: World, body: object) -> dict[str, Any]:
-    """Say how busy a node, a worker or a chip is from now on; what is not named stays as it was."""
+    """Set the activity of a node, a worker or a chip from now on; absent quantities stay."""
     now = world.settle()
     order = read_order("POST nodes/activity", body)
-    record = world.find(_name(order))
+    record = world.find(_parse_name(order))
     changes = {
         key: activity.check(key, value) for key, value in order.items() if key in activity.HIGHEST
     }
-    worker, chip = _index("worker", order), _index("chip", order)
+    worker, chip = _parse_index("worker", order), _parse_index("chip", order)
     activity.note(record, now, changes, worker, chip)
-    return _shown(record)
+    return _describe_node(record)
 
 
 def worker(world: World, body: object) -> Worker:
-    """Pick a worker whose machine is up; without a number, the first."""
-    found = _worker(world, read_order("POST nodes/metadata-server", body))
+    """Return a worker whose machine is up; the first without a number. Raises ApiError."""
+    found = _get_worker(world, read_order("POST nodes/metadata-server", body))
     return worker_of(found.record, found.number)
 
 
 def any_worker(world: World, query: object) -> Worker:
-    """Pick a worker, whether its machine is up or not."""
-    return _worker(world, read_order("GET nodes/serial", query))
+    """Return a worker, whether its machine is up or not; raises ApiError."""
+    return _get_worker(world, read_order("GET nodes/serial", query))
 
 
-def _worker(world: World, order: Mapping[str, object]) -> Worker:
+def _get_worker(world: World, order: Mapping[str, object]) -> Worker:
     world.settle()
-    record = world.find(_name(order))
-    return numbered(record, _index("worker", order) or 0)
+    record = world.find(_parse_name(order))
+    return numbered(record, _parse_index("worker", order) or 0)
 
 
 def runs(world: World) -> dict[str, Any]:
-    """Tell what the containers of played workers really did."""
+    """Return what the containers of played workers really did."""
     world.settle()
     return {"runs": world.runs.shown()}
 
 
 def bill(world: World, start: str, end: str) -> dict[str, Any]:
-    """Give the account, clipped to a window of unix seconds or RFC 3339 moments."""
+    """Return the bill of a window; `start` and `end` are unix seconds or RFC 3339."""
     now = world.settle()
-    low = _moment("start", start, -math.inf)
-    high = _moment("end", end, math.inf)
+    low = _parse_bound("start", start, -math.inf)
+    high = _parse_bound("end", end, math.inf)
     return {"entries": world.bill.entries(now, low, high)}
 
 
-def _shown(record: NodeRecord) -> dict[str, Any]:
+def _describe_node(record: NodeRecord) -> dict[str, Any]:
     return {
         "name": record.name,
         "node": to_json(record.message, enum_numbers=False),
@@ -184,27 +192,19 @@ def _shown(record: NodeRecord) -> dict[str, Any]:
     }
 
 
-def _name(order: Mapping[str, object]) -> str:
+def _parse_name(order: Mapping[str, object]) -> str:
     name = order["name"]
     if not isinstance(name, str) or not name:
         raise refusal("name must be projects/…/locations/…/nodes/…")
     return name
 
 
-def _index(key: str, order: Mapping[str, object]) -> int | None:
+def _parse_index(key: str, order: Mapping[str, object]) -> int | None:
     raw = order.get(key)
     return None if raw is None else whole(raw, key)
 
 
-def _numbers(key: str, order: Mapping[str, object], below: int) -> list[int]:
-    """Read numbers of workers; all of them where none are named."""
-    raw = list(range(below)) if order[key] is None else order[key]
-    if not isinstance(raw, list) or not all(type(one) is int and 0 <= one < below for one in raw):
-        raise refusal(f"{key} must be a list of numbers from 0 to {below - 1}")
-    return raw
-
-
-def _moment(key: str, text: str, default: float) -> float:
+def _parse_bound(key: str, text: str, default: float) -> float:
     if not text:
         return default
     try:

@@ -16,7 +16,7 @@ MAX_NOTICE_SECONDS = 3600.0
 
 
 class Absent(Enum):
-    """What a key means that is left out and has no default value."""
+    """The meaning of an absent key that has no default value."""
 
     REQUIRED = "required"
     UNCHANGED = "as it was"
@@ -24,7 +24,7 @@ class Absent(Enum):
 
 @dataclass(frozen=True)
 class Key:
-    """One key: its type in words, and the value that it has where it is left out."""
+    """One key: its type in words, and its default value."""
 
     name: str
     type: str
@@ -66,7 +66,7 @@ BODIES: Mapping[str, tuple[Key, ...]] = {
 
 
 def read_order(route: str, body: object) -> dict[str, object]:
-    """Read what is said in a body, with the defaults of the rest; raises ApiError."""
+    """Return the keys of a body, with the defaults of absent keys; raises ApiError."""
     keys = BODIES[route]
     said = mapping(body, "the body")
     known_only(said, [key.name for key in keys], "key")

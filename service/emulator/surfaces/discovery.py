@@ -1,4 +1,4 @@
-"""The discovery document of the API, for clients that build themselves from it."""
+"""The discovery document of the API, from which some clients build themselves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEFAULT = "v2"
 
 
 def document(version: str, root: str) -> dict[str, Any]:
-    """Give the document of a version with our address in it; raises ApiError."""
+    """Return the document of a version, with the emulator's address `root`; raises ApiError."""
     wanted = version or DEFAULT
     if wanted not in VERSIONS:
         known = ", ".join(VERSIONS)

@@ -1,13 +1,13 @@
-"""The discovery document of an API version, made from the methods and messages that REST answers.
+"""The discovery document of an API version, made from the methods and messages of REST.
 
-`readOnly` follows the documentation of Google's Python classes, where such a field starts with
-"Output only.": their descriptors have no `google.api.field_behavior`.
+`readOnly` follows the documentation of Google's Python classes, where the text of such a field
+starts with "Output only.": their descriptors have no `google.api.field_behavior`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 MODULES = {"v1": tpu_v1, "v2": tpu_v2, "v2alpha1": tpu_v2alpha1}
 PACKAGE = "google.cloud.tpu."
-# The names of methods that have no verb of their own in the path; GET is "get" or "list".
+# The names of methods without a verb of their own in the path; GET is "get" or "list".
 STANDARD_NAMES = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
 OUTPUT_ONLY = re.compile(r"^ +(\w+) \([^:]*\):\s+Output only\.", re.MULTILINE)
 
@@ -44,14 +44,14 @@ SCALARS: dict[int, Json] = {
     FIELD.TYPE_UINT32: {"type": "integer", "format": "uint32"},
     FIELD.TYPE_UINT64: {"type": "string", "format": "uint64"},
 }
-# Messages with a JSON of their own, which no schema describes.
+# Messages with a JSON form of their own, which no schema describes.
 WELL_KNOWN: dict[str, Json] = {
     "google.protobuf.Any": {"type": "object", "additionalProperties": {"type": "any"}},
     "google.protobuf.Duration": {"type": "string", "format": "google-duration"},
     "google.protobuf.FieldMask": {"type": "string", "format": "google-fieldmask"},
     "google.protobuf.Timestamp": {"type": "string", "format": "google-datetime"},
 }
-# Parameters that every method takes.
+# Parameters of every method.
 COMMON: dict[str, Json] = {
     **{name: {"type": "string", "location": "query"} for name in sorted(SYSTEM_PARAMETERS)},
     "$.xgafv": {"type": "string", "location": "query", "enum": ["1", "2"]},
@@ -67,8 +67,10 @@ COMMON: dict[str, Json] = {
 
 @cache
 def describe(version: str) -> Json:
-    """Give the document of a version, without addresses. Callers share it and do not change it."""
-    services = [each for each in SERVICES if version in each.versions and each not in PRODUCTS]
+    """Return the document of a version, without addresses. Callers must not change it."""
+    services = [
+        service for service in SERVICES if version in service.versions and service not in PRODUCTS
+    ]
     return {
         "kind": "discovery#restDescription",
         "discoveryVersion": "v1",
@@ -88,31 +90,36 @@ def describe(version: str) -> Json:
         "fullyEncodeReservedExpansion": True,
         "auth": {"oauth2": {"scopes": {SCOPE: {"description": "Use Google Cloud."}}}},
         "parameters": COMMON,
-        "resources": _resources(version, services),
-        "schemas": _schemas(version, services),
+        "resources": _describe_resources(version, services),
+        "schemas": _describe_schemas(version, services),
     }
 
 
-def _resources(version: str, services: Iterable[Service]) -> Json:
-    """Put each method under the collections of its path: `projects.locations.nodes`."""
+def _describe_resources(version: str, services: Iterable[Service]) -> Json:
+    """Describe each method, below the collections of its path: `projects.locations.nodes`."""
     root: Json = {}
     for service in services:
         for method in service.methods:
+            _, _, pattern, after = _split_path(method)
+            path_after, _, verb = after.partition(":")
+            collections = [name for name in (pattern + path_after).split("/") if name != "*"]
             target = root
-            collections = _collections(method)
             for name in collections:
                 target = target.setdefault("resources", {}).setdefault(name, {})
-            name = _name(method)
-            described = _method(service, version, method)
+            name = verb or STANDARD_NAMES.get(method.verb, "list" if after else "get")
+            described = _describe_method(service, version, method)
             described["id"] = ".".join(["tpu", *collections, name])
             target.setdefault("methods", {})[name] = described
     resources: Json = root["resources"]
     return resources
 
 
-def _method(service: Service, version: str, method: Method) -> Json:
-    """Describe a call. The parameter of its path is `name` even where that fills `node.name`."""
-    before, path, pattern, after = _split(method)
+def _describe_method(service: Service, version: str, method: Method) -> Json:
+    """Describe a call. The parameter of its path is `name`, even if it fills `node.name`.
+
+    Fields of the request that neither path nor body fills are query parameters.
+    """
+    before, path, pattern, after = _split_path(method)
     field = path.rpartition(".")[2]
     filled = {
         "type": "string",
@@ -121,126 +128,104 @@ def _method(service: Service, version: str, method: Method) -> Json:
         "pattern": "^" + pattern.replace("*", "[^/]+") + "$",
     }
     flat = re.sub(r"(\w+)/\*", r"\1/{\1Id}", pattern)
+    query: Json = {}
+    if method.body != "*":
+        for parameter in _rest_descriptor(method.request).fields:
+            if parameter.name not in {method.body, path}:
+                repeated = {"repeated": True} if parameter.is_repeated else {}
+                described = {**_describe_value(parameter), "location": "query", **repeated}
+                query[parameter.json_name] = described
     found: Json = {
         "description": f"Calls {method.name} of {service.name}.",
         "httpMethod": method.verb,
         "path": f"{version}{before}{{+{field}}}{after}",
         "flatPath": f"{version}{before}{flat}{after}",
-        "parameters": {field: filled, **_query(method)},
+        "parameters": {field: filled, **query},
         "parameterOrder": [field],
         "response": {"$ref": method.response.DESCRIPTOR.name},
         "scopes": [SCOPE],
     }
-    body = _body(method)
+    body = _body_message(method)
     return found if body is None else {**found, "request": {"$ref": body.name}}
 
 
-def _split(method: Method) -> tuple[str, str, str, str]:
-    """Give what stands before the variable of the path, its field, its pattern, and the rest."""
+def _split_path(method: Method) -> tuple[str, str, str, str]:
+    """Return the path before its variable, the variable's field and pattern, and the rest."""
     variable = VARIABLE.search(method.path)
     assert variable is not None, f"no variable in {method.path}"
     before, after = method.path[: variable.start()], method.path[variable.end() :]
     return before, variable[1], variable[2], after
 
 
-def _collections(method: Method) -> list[str]:
-    _, _, pattern, after = _split(method)
-    return [name for name in (pattern + after.partition(":")[0]).split("/") if name != "*"]
+def _body_message(method: Method) -> Descriptor | None:
+    """Return the message of the body; None if there is none.
 
-
-def _name(method: Method) -> str:
-    _, _, _, after = _split(method)
-    _, _, verb = after.partition(":")
-    read = "list" if after else "get"
-    return verb or STANDARD_NAMES.get(method.verb, read)
-
-
-def _query(method: Method) -> Json:
-    """Describe the parameters: the fields of the request that neither path nor body fills."""
-    if method.body == "*":
-        return {}
-    elsewhere = {method.body, _split(method)[1]}
-    fields = _shown(method.request).fields
-    return {each.json_name: _parameter(each) for each in fields if each.name not in elsewhere}
-
-
-def _parameter(field: FieldDescriptor) -> Json:
-    repeated = {"repeated": True} if field.is_repeated else {}
-    return {**_value(field), "location": "query", **repeated}
-
-
-def _body(method: Method) -> Descriptor | None:
-    """Give the message that is the body, None if there is none.
-
-    Google's documents show no body for CancelOperation, whose request says no more than its path.
+    Google's documents show no body for CancelOperation, whose request is only its path.
     """
-    request = _shown(method.request)
+    request = _rest_descriptor(method.request)
     if method.body == "*":
         return request if request.file.package.startswith(PACKAGE) else None
     return request.fields_by_name[method.body].message_type if method.body else None
 
 
-def _schemas(version: str, services: Iterable[Service]) -> Json:
-    """Describe every message that a body, a response or an operation may have in it, by name."""
+def _describe_schemas(version: str, services: Iterable[Service]) -> Json:
+    """Describe every message inside a body, a response or an operation, by name.
+
+    A message that is a body has no property for the field that the path fills.
+    """
     waiting = [REST_POOL.FindMessageTypeByName(f"{PACKAGE}{version}.OperationMetadata")]
     elsewhere: dict[str, str] = {}
     for method in (method for service in services for method in service.methods):
-        waiting += [_shown(method.response), *filter(None, [_body(method)])]
+        waiting += [_rest_descriptor(method.response), *filter(None, [_body_message(method)])]
         if method.body == "*":
-            elsewhere[method.request.DESCRIPTOR.full_name] = _split(method)[1]
+            elsewhere[method.request.DESCRIPTOR.full_name] = _split_path(method)[1]
     found: Json = {}
     while waiting:
         message = waiting.pop()
         if message.name not in found:
-            found[message.name] = _schema(message, elsewhere.get(message.full_name, ""))
-            waiting += _messages_in(message)
+            outputs = _output_fields(message)
+            properties = {
+                field.json_name: _describe_property(field, is_output=field.name in outputs)
+                for field in message.fields
+                if field.name != elsewhere.get(message.full_name, "")
+            }
+            found[message.name] = {"id": message.name, "type": "object", "properties": properties}
+            kinds = ((_map_value(field) or field).message_type for field in message.fields)
+            waiting += [
+                kind for kind in kinds if kind is not None and kind.full_name not in WELL_KNOWN
+            ]
     return dict(sorted(found.items()))
 
 
-def _schema(message: Descriptor, elsewhere: str) -> Json:
-    """Describe a message without the field that the path fills."""
-    outputs = _outputs(message)
-    properties = {
-        field.json_name: _property(field) | ({"readOnly": True} if field.name in outputs else {})
-        for field in message.fields
-        if field.name != elsewhere
-    }
-    return {"id": message.name, "type": "object", "properties": properties}
-
-
-def _property(field: FieldDescriptor) -> Json:
+def _describe_property(field: FieldDescriptor, *, is_output: bool) -> Json:
     value = _map_value(field)
+    described = _describe_value(field if value is None else value)
     if value is not None:
-        return {"type": "object", "additionalProperties": _value(value)}
-    return {"type": "array", "items": _value(field)} if field.is_repeated else _value(field)
+        described = {"type": "object", "additionalProperties": described}
+    elif field.is_repeated:
+        described = {"type": "array", "items": described}
+    return described | ({"readOnly": True} if is_output else {})
 
 
-def _value(field: FieldDescriptor) -> Json:
-    """Describe one value of a field, whether it has many or not."""
+def _describe_value(field: FieldDescriptor) -> Json:
+    """Describe a single value of a field, also for a repeated one."""
     if field.message_type is not None:
         return dict(WELL_KNOWN.get(field.message_type.full_name, {"$ref": field.message_type.name}))
     if field.enum_type is not None:
-        return {"type": "string", "enum": [each.name for each in field.enum_type.values]}
+        return {"type": "string", "enum": [value.name for value in field.enum_type.values]}
     return dict(SCALARS[field.type])
 
 
-def _messages_in(message: Descriptor) -> Iterator[Descriptor]:
-    for field in message.fields:
-        kind = (_map_value(field) or field).message_type
-        if kind is not None and kind.full_name not in WELL_KNOWN:
-            yield kind
-
-
 def _map_value(field: FieldDescriptor) -> FieldDescriptor | None:
-    """Give the field that the values of a map are described by; None if it is no map."""
+    """Return the field that describes the values of a map; None if `field` is no map."""
     kind = field.message_type
     if kind is None or not kind.GetOptions().map_entry:
         return None
     return kind.fields_by_name["value"]
 
 
-def _outputs(message: Descriptor) -> set[str]:
-    """Name the fields of a message that only the cloud may set."""
+def _output_fields(message: Descriptor) -> set[str]:
+    """Return the names of the fields of a message that only the cloud may set."""
     package = message.file.package
     owner = message.full_name.removeprefix(f"{package}.")
     found = {name for where, whose, name in OUTPUTS if (where, whose) == (package, owner)}
@@ -253,6 +238,6 @@ def _outputs(message: Descriptor) -> set[str]:
     return found | set(OUTPUT_ONLY.findall(known.__doc__ or ""))
 
 
-def _shown(kind: type[Message]) -> Descriptor:
-    """Give a message with the fields that only REST has."""
+def _rest_descriptor(kind: type[Message]) -> Descriptor:
+    """Return the descriptor of a message with the fields that only REST has."""
     return REST_POOL.FindMessageTypeByName(kind.DESCRIPTOR.full_name)

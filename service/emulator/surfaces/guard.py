@@ -1,14 +1,14 @@
-"""Keeps web pages out: a browser must not carry a stranger's orders to the emulator.
+"""Refuses requests of web pages, which a browser sends without its user's knowledge.
 
-Any page can send a plain POST to 127.0.0.1. It would break tests and, where startup scripts are
-run, run a script. No client of a Google API sends an Origin.
+Any page can send a simple POST to 127.0.0.1. Such a request would break tests and, if startup
+scripts are run, run a script. No client of a Google API sends an Origin.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from enum import Enum
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -19,7 +19,7 @@ from service.emulator.surfaces.rest import error_response
 
 
 class Hosts(Enum):
-    """The host names to which the emulator answers, besides those that were allowed."""
+    """The host names to which the emulator answers, in addition to the allowed ones."""
 
     ANY = "any: whoever is behind the guard looks himself"
     LOCAL = "addresses, and names without a dot: no web page can make these mean this machine"
@@ -27,8 +27,10 @@ class Hosts(Enum):
 
 
 class Guard:
-    """Refuses what a page of somebody else's sends, and host names that somebody may have made to
-    mean this machine (DNS rebinding); `allowed` are further names that are meant."""
+    """Refuses requests of web pages of other origins, and unknown host names (DNS rebinding).
+
+    `allowed` are further host names to which the emulator answers.
+    """
 
     def __init__(
         self, app: ASGIApp, *, hosts: Hosts = Hosts.LOCAL, allowed: Collection[str] = ()
@@ -40,19 +42,28 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             headers = Headers(scope=scope)
-            said = self._refusal(headers)
-            if said:
-                refusal = ApiError(Code.PERMISSION_DENIED, said)
+            reason = self._find_reason(headers)
+            if reason:
+                refusal = ApiError(Code.PERMISSION_DENIED, reason)
                 await error_response(refusal)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
-    def _refusal(self, headers: Headers) -> str:
-        """Why the request is refused; empty where it is not."""
-        if _foreign(headers):
+    def _find_reason(self, headers: Headers) -> str:
+        """Return the reason to refuse the request; empty if there is none."""
+        origin = headers.get("origin")
+        if origin is not None:
+            is_cross_origin = urlsplit(origin).netloc != headers.get("host")
+        else:
+            is_cross_site = headers.get("sec-fetch-site") == "cross-site"
+            is_cross_origin = is_cross_site and headers.get("sec-fetch-mode") != "navigate"
+        if is_cross_origin:
             return "The emulator takes no orders from web pages."
-        host = _host(headers)
-        if host in self._allowed or _is_meant(host, self._hosts):
+        try:
+            host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+        except ValueError:
+            host = ""
+        if host in self._allowed or _is_accepted(host, self._hosts):
             return ""
         return (
             f"The emulator does not answer to the host name {host[:100]!r}, which a web page may"
@@ -61,46 +72,24 @@ class Guard:
         )
 
 
-def _is_meant(host: str, hosts: Hosts) -> bool:
+def _is_accepted(host: str, hosts: Hosts) -> bool:
     match hosts:
         case Hosts.ANY:
             return True
         case Hosts.LOOPBACK:
             return is_loopback(host)
         case Hosts.LOCAL:
-            return _is_address(host) or (host != "" and "." not in host)
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
+            return _parse_address(host) is not None or (host != "" and "." not in host)
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether a host name can only mean this machine."""
-    if host == "localhost":
-        return True
+    """Whether a host name always means this machine."""
+    address = _parse_address(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
+
+
+def _parse_address(host: str) -> IPv4Address | IPv6Address | None:
     try:
-        return ip_address(host).is_loopback
+        return ip_address(host)
     except ValueError:
-        return False
-
-
-def _foreign(headers: Headers) -> bool:
-    origin = headers.get("origin")
-    if origin is not None:
-        return urlsplit(origin).netloc != headers.get("host")
-    return (
-        headers.get("sec-fetch-site") == "cross-site"
-        and headers.get("sec-fetch-mode") != "navigate"
-    )
-
-
-def _host(headers: Headers) -> str:
-    try:
-        return urlsplit(f"//{headers.get('host', '')}").hostname or ""
-    except ValueError:
-        return ""
+        return None

@@ -1,6 +1,6 @@
-"""Whether the emulator answers: the gRPC health checking protocol, `grpc.health.v1.Health`.
+"""The gRPC health checking protocol, `grpc.health.v1.Health`.
 
-It is about this process alone: no fault and no permission changes what it says.
+The status is about this process: no fault and no permission changes it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ SERVICE = "grpc.health.v1.Health"
 STATUSES = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
 SERVING, SERVICE_UNKNOWN = 1, 3
 KNOWN = {"", SERVICE, *(service.name for service in SERVICES)}
-"""The services that may be asked for; the empty name is the server as a whole."""
+"""The services that have a health status; the empty name is the server as a whole."""
 
 
-def _pool() -> DescriptorPool:
-    """Define the two messages of the protocol, in a pool that clashes with nobody's."""
+def _build_pool() -> DescriptorPool:
+    """Define the two messages of the protocol, in a pool of their own to avoid conflicts."""
     file = FileDescriptorProto(
         name="grpc/health/v1/health.proto", package="grpc.health.v1", syntax="proto3"
     )
@@ -49,37 +49,39 @@ def _pool() -> DescriptorPool:
     return pool
 
 
-POOL = _pool()
+POOL = _build_pool()
 Request: Any = GetMessageClass(POOL.FindMessageTypeByName("grpc.health.v1.HealthCheckRequest"))
 Response: Any = GetMessageClass(POOL.FindMessageTypeByName("grpc.health.v1.HealthCheckResponse"))
 
 
 def health_handler() -> grpc.GenericRpcHandler[bytes, Any]:
-    """Answer `Check` and `Watch`, for a server to be given."""
+    """Return a handler for a server, which answers `Check` and `Watch`."""
     serialize = Response.SerializeToString
     return grpc.method_handlers_generic_handler(
         SERVICE,
         {
-            "Check": grpc.unary_unary_rpc_method_handler(_check, None, serialize),
-            "Watch": grpc.unary_stream_rpc_method_handler(_watch, None, serialize),
+            "Check": grpc.unary_unary_rpc_method_handler(_check_health, None, serialize),
+            "Watch": grpc.unary_stream_rpc_method_handler(_watch_health, None, serialize),
         },
     )
 
 
-async def _check(raw: bytes, context: grpc.aio.ServicerContext[bytes, Any]) -> Any:
-    if await _asked(raw, context) not in KNOWN:
+async def _check_health(raw: bytes, context: grpc.aio.ServicerContext[bytes, Any]) -> Any:
+    if await _read_service(raw, context) not in KNOWN:
         await context.abort(grpc.StatusCode.NOT_FOUND, "unknown service")
     return Response(status=SERVING)
 
 
-async def _watch(raw: bytes, context: grpc.aio.ServicerContext[bytes, Any]) -> AsyncIterator[Any]:
-    """Tell the status, which does not change while the emulator runs."""
-    known = await _asked(raw, context) in KNOWN
+async def _watch_health(
+    raw: bytes, context: grpc.aio.ServicerContext[bytes, Any]
+) -> AsyncIterator[Any]:
+    """Yield the status, which does not change while the emulator runs."""
+    known = await _read_service(raw, context) in KNOWN
     yield Response(status=SERVING if known else SERVICE_UNKNOWN)
     await asyncio.Event().wait()
 
 
-async def _asked(raw: bytes, context: grpc.aio.ServicerContext[bytes, Any]) -> str:
+async def _read_service(raw: bytes, context: grpc.aio.ServicerContext[bytes, Any]) -> str:
     try:
         return str(Request.FromString(raw).service)
     except DecodeError:

@@ -1,4 +1,4 @@
-"""Messages as Google's REST front end writes and reads them: JSON out, JSON in."""
+"""Messages as Google's REST front end writes and reads them in JSON."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Shown = dict[str, Any]
 
 
 def to_json(message: Message, *, enum_numbers: bool) -> Shown:
-    """Write a message with the fields that clients count on, even when they are empty."""
+    """Convert a message to JSON, with the fields that clients expect even when they are empty."""
     whole = extended(message)
-    # What an operation has packed is known by name to the pool that its own class is from.
+    # The messages packed in an operation are in the pool of the operation's class.
     pool = None if whole is message else REST_POOL
     shown = json_format.MessageToDict(
         whole, use_integers_for_enums=enum_numbers, descriptor_pool=pool
     )
-    return _completed(shown, whole.DESCRIPTOR)
+    return _complete_fields(shown, whole.DESCRIPTOR)
 
 
 def error_json(error: ApiError) -> Shown:
-    """Write an error in the envelope of AIP-193."""
+    """Convert an error to JSON, in the envelope of AIP-193."""
     status = json_format.MessageToDict(error.status())
     shown: Shown = {
         "code": error.http_status,
@@ -43,21 +43,24 @@ def error_json(error: ApiError) -> Shown:
 def read_into(message: Message, body: object, at: str = "") -> None:
     """Fill a message from JSON with camelCase or snake_case keys; raises ApiError."""
     if not isinstance(body, dict):
-        raise _refusal(unknown("", at, "Root element must be a message."))
+        raise _misfit_error(unknown("", at, "Root element must be a message."))
     said = _in_lists(body, message.DESCRIPTOR)
     try:
         json_format.ParseDict(said, message)
     except (json_format.ParseError, AttributeError, RecursionError, TypeError, ValueError):
         found = find_misfit(message.DESCRIPTOR, said, at)
-        raise _refusal(found or Misfit(at, PAYLOAD)) from None
+        raise _misfit_error(found or Misfit(at, PAYLOAD)) from None
 
 
 def unknown_name(name: str, where: str = "") -> ApiError:
-    return _refusal(unknown(name, where))
+    return _misfit_error(unknown(name, where))
 
 
 def _in_lists(body: object, kind: Any) -> Any:
-    """Take a bare object for a list of one, as Google's front end was seen to do."""
+    """Return the body with a list for a bare object in a repeated field.
+
+    Google's front end was seen to accept such an object as a list of one.
+    """
     if not isinstance(body, dict):
         return body
     fields = {
@@ -66,19 +69,20 @@ def _in_lists(body: object, kind: Any) -> Any:
         for spelling in (field.name, field.json_name)
         if field.message_type is not None and not field.message_type.GetOptions().map_entry
     }
-    return {
-        key: _listed(value, fields[key]) if key in fields else value for key, value in body.items()
-    }
+    found = {}
+    for key, value in body.items():
+        field = fields.get(key)
+        if field is None:
+            found[key] = value
+        elif isinstance(value, list):
+            found[key] = [_in_lists(item, field.message_type) for item in value]
+        else:
+            inner = _in_lists(value, field.message_type)
+            found[key] = [inner] if field.is_repeated and isinstance(value, dict) else inner
+    return found
 
 
-def _listed(value: object, field: Any) -> object:
-    items = [value] if field.is_repeated and isinstance(value, dict) else value
-    if isinstance(items, list):
-        return [_in_lists(each, field.message_type) for each in items]
-    return _in_lists(items, field.message_type)
-
-
-def _refusal(found: Misfit) -> ApiError:
+def _misfit_error(found: Misfit) -> ApiError:
     description = told(found.text)
     violation = error_details_pb2.BadRequest.FieldViolation(
         field=told(found.path), description=description
@@ -90,14 +94,14 @@ def _refusal(found: Misfit) -> ApiError:
     )
 
 
-def _completed(shown: Shown, kind: Any) -> Shown:
-    """Add what clients read without looking whether it is there, however deep it lies."""
+def _complete_fields(shown: Shown, kind: Any) -> Shown:
+    """Add the fields that clients read without a check, in inner messages too."""
     for field in kind.fields:
         value = shown.get(field.json_name)
         if field.message_type is not None and isinstance(value, dict | list):
-            for each in value if isinstance(value, list) else [value]:
-                if isinstance(each, dict):
-                    _completed(each, field.message_type)
+            for inner in value if isinstance(value, list) else [value]:
+                if isinstance(inner, dict):
+                    _complete_fields(inner, field.message_type)
     complete = COMPLETE.get(kind.full_name)
     if complete is not None:
         complete(shown)
@@ -109,22 +113,15 @@ def _complete_operation(shown: Shown) -> None:
     response = shown.get("response", {})
     kind = response.get("@type", "").rpartition("/")[2]
     if kind.startswith("google.cloud.tpu."):
-        _completed(response, REST_POOL.FindMessageTypeByName(kind))
+        _complete_fields(response, REST_POOL.FindMessageTypeByName(kind))
 
 
-def _complete_node(shown: Shown) -> None:
-    for empty in ("labels", "metadata"):
+def _complete_node(shown: Shown, *, is_legacy: bool = False) -> None:
+    for empty in ("labels",) if is_legacy else ("labels", "metadata"):
         shown.setdefault(empty, {})
     model = shown.setdefault("schedulingConfig", {})
-    for each in ("preemptible", "reserved", "spot"):
-        model.setdefault(each, False)
-
-
-def _complete_legacy_node(shown: Shown) -> None:
-    shown.setdefault("labels", {})
-    model = shown.setdefault("schedulingConfig", {})
-    for each in ("preemptible", "reserved"):
-        model.setdefault(each, False)
+    for flag in ("preemptible", "reserved") if is_legacy else ("preemptible", "reserved", "spot"):
+        model.setdefault(flag, False)
 
 
 def _complete_spec(shown: Shown) -> None:
@@ -132,7 +129,7 @@ def _complete_spec(shown: Shown) -> None:
 
 
 def _complete_rate(shown: Shown) -> None:
-    """Write the zeros of a price, which clients count on."""
+    """Add the zeros of a price, which clients expect."""
     shown.setdefault("startUsageAmount", 0)
     shown["unitPrice"] = {"units": "0", "nanos": 0, **shown.get("unitPrice", {})}
 
@@ -140,7 +137,7 @@ def _complete_rate(shown: Shown) -> None:
 COMPLETE: dict[str, Callable[[Shown], None]] = {
     "google.cloud.billing.v1.PricingExpression.TierRate": _complete_rate,
     "google.longrunning.Operation": _complete_operation,
-    "google.cloud.tpu.v1.Node": _complete_legacy_node,
+    "google.cloud.tpu.v1.Node": lambda shown: _complete_node(shown, is_legacy=True),
     "google.cloud.tpu.v2.Node": _complete_node,
     "google.cloud.tpu.v2alpha1.Node": _complete_node,
     "google.cloud.tpu.v2.QueuedResource.Tpu.NodeSpec": _complete_spec,

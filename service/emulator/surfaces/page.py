@@ -1,4 +1,4 @@
-"""The status page: what the emulated cloud holds, what is due to happen to it, and its faults."""
+"""The status page: the resources of the emulated cloud, its pending events and its faults."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Row:
 
 
 def status_page(world: World, grpc_address: str, rest_url: str) -> str:
-    """Write the page as HTML; a big world shows its first rows and says how many there are."""
+    """Return the page as HTML; each list shows its first `MOST_ROWS` rows and its total."""
     now = world.settle()
     nodes = [world.nodes[name] for name in world.sight().names[:MOST_ROWS]]
     queue = world.queue.records.values()
@@ -48,14 +48,14 @@ def status_page(world: World, grpc_address: str, rest_url: str) -> str:
         now=datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
         speed=f"{world.config.speed:g}",
         seed=world.seed,
-        nodes=[_node_row(each, now) for each in nodes],
+        nodes=[_node_row(record, now) for record in nodes],
         node_count=len(world.nodes),
-        node_states=_counts(each.state for each in world.nodes.values()),
-        queue=[_queue_row(each, now) for each in list(queue)[:MOST_ROWS]],
-        queue_states=_counts(each.state for each in queue),
+        node_states=_count_states(record.state for record in world.nodes.values()),
+        queue=[_queue_row(record, now) for record in list(queue)[:MOST_ROWS]],
+        queue_states=_count_states(record.state for record in queue),
         pending=[
-            (each.what, each.target.rpartition("/")[2], in_words(each.due - now))
-            for each in world.timeline.pending()[:MOST_ROWS]
+            (event.what, event.target.rpartition("/")[2], in_words(event.due - now))
+            for event in world.timeline.pending()[:MOST_ROWS]
         ],
         faults=world.faults.all(),
     )
@@ -74,7 +74,7 @@ def _node_row(record: NodeRecord, now: float) -> Row:
 
 
 def _queue_row(record: QueuedRecord, now: float) -> Row:
-    kinds = Counter(each.accelerator.name for each in record.slices)
+    kinds = Counter(slice_.accelerator.name for slice_ in record.slices)
     return Row(
         id=record.name.rpartition("/")[2],
         zone=record.place.zone,
@@ -86,13 +86,13 @@ def _queue_row(record: QueuedRecord, now: float) -> Row:
     )
 
 
-def _counts(states: Iterable[str]) -> str:
+def _count_states(states: Iterable[str]) -> str:
     found = sorted(Counter(states).items())
     return ", ".join(f"{count:,} {state}" for state, count in found) or "none"
 
 
 def in_words(seconds: float) -> str:
-    """Say a span in its two largest units, or as coming at once."""
+    """Format a duration in its two largest units, such as `2 h 5 min`; a negative one as `0 s`."""
     left = max(0, round(seconds))
     for unit, size, smaller, step in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60)):
         if left >= size:

@@ -1,4 +1,4 @@
-"""Partial responses: what of the JSON of a response its caller wants."""
+"""Partial responses: the requested fields of a JSON response."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from service.emulator.api.field_masks import Chosen
 
 
 def select(shown: Any, chosen: Chosen) -> Any:
-    """Keep what is chosen of a JSON value, by its keys or `*`; a list is cut item by item."""
+    """Return the chosen keys of a JSON value; `*` is every key. Lists are reduced item by item."""
     if not chosen:
         return shown
     if isinstance(shown, list):
-        return [select(each, chosen) for each in shown]
+        return [select(item, chosen) for item in shown]
     if not isinstance(shown, dict):
         return shown
     if "*" in chosen:

@@ -1,4 +1,4 @@
-"""What comes in over HTTP, within bounds: bodies whole or refused, plain or compressed."""
+"""Bodies and parameters of HTTP requests, within limits; a body may be compressed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from starlette.requests import Request
 from service.emulator.errors import ApiError, Code
 
 MAX_BYTES = 10 * 1024 * 1024
-"""What Google's front end takes."""
+"""The limit of Google's front end."""
 MAX_PARAMETERS = 1000
 FORM = "application/x-www-form-urlencoded"
 GZIP = 16 + zlib.MAX_WBITS
 AROUND = 20
-"""How many characters of a broken text are shown on each side of the mistake."""
-# What Google's parser says where ours says this.
+"""The number of characters of an invalid text that are shown on each side of the error."""
+# By the message of Python's parser: the message of Google's.
 COMPLAINTS = {
     "Expecting property name enclosed in double quotes": "Expected an object key or }.",
     "Expecting ':' delimiter": "Expected : between key:value pair.",
@@ -29,9 +29,9 @@ COMPLAINTS = {
 
 
 async def read_body(request: Request) -> bytes:
-    """Read a body, unpacked; raises ApiError for one that is too large or broken.
+    """Read a body, uncompressed; raises ApiError for one that is too large or invalid.
 
-    One that is too large is still read to its end, so that the answer finds its reader.
+    A body that is too large is read to its end, so that the client reads the response.
     """
     raw = bytearray()
     total = 0
@@ -42,7 +42,7 @@ async def read_body(request: Request) -> bytes:
     if total > MAX_BYTES:
         raise _too_large()
     if request.headers.get("content-encoding", "").lower() in {"gzip", "x-gzip"}:
-        return _unpacked(bytes(raw))
+        return _unpack_gzip(bytes(raw))
     return bytes(raw)
 
 
@@ -51,7 +51,7 @@ def is_form(request: Request) -> bool:
 
 
 def parse_form(body: bytes) -> dict[str, list[str]]:
-    """Read the parameters of an address, or those that were too long for one; raises ApiError."""
+    """Parse the parameters of a URL, or of a form in the body; raises ApiError."""
     try:
         text = body.decode(errors="replace")
         return parse_qs(text, keep_blank_values=True, max_num_fields=MAX_PARAMETERS)
@@ -61,27 +61,27 @@ def parse_form(body: bytes) -> dict[str, list[str]]:
 
 
 def parse_body(body: bytes) -> object:
-    """Read a JSON body, empty as an empty object; raises ApiError."""
+    """Parse a JSON body; an empty body is an empty object. Raises ApiError."""
     if not body.strip():
         return {}
     try:
         parsed = json.loads(body.decode("utf-8-sig"), parse_constant=_refuse_constant)
         if b"\\u" in body:
-            # Half a surrogate pair is good JSON, but no text.
+            # A lone surrogate is valid JSON, but cannot be encoded.
             json.dumps(parsed, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
-        raise _unreadable(_complaint(error)) from None
+        raise _invalid_payload(_describe_error(error)) from None
     except UnicodeError:
-        raise _unreadable("Encountered non UTF-8 code points.") from None
+        raise _invalid_payload("Encountered non UTF-8 code points.") from None
     except RecursionError:
-        raise _unreadable("Message too deep. Max recursion depth reached.") from None
+        raise _invalid_payload("Message too deep. Max recursion depth reached.") from None
     except ValueError:
-        raise _unreadable("Unexpected token.") from None
+        raise _invalid_payload("Unexpected token.") from None
     return parsed
 
 
-def _complaint(error: json.JSONDecodeError) -> str:
-    """Say what is wrong as Google's parser does, with the text around it and a mark below."""
+def _describe_error(error: json.JSONDecodeError) -> str:
+    """Return the message of Google's parser, with the text around the error and a mark below it."""
     said = COMPLAINTS.get(error.msg, "Unexpected token.")
     if not error.doc[error.pos :].strip():
         said = f"Unexpected end of string. {said.replace('Unexpected token.', 'Expected a value.')}"
@@ -90,12 +90,12 @@ def _complaint(error: json.JSONDecodeError) -> str:
     return f"{said}\n{around}\n{' ' * (error.pos - first)}^"
 
 
-def _unreadable(why: str) -> ApiError:
+def _invalid_payload(why: str) -> ApiError:
     return ApiError(Code.INVALID_ARGUMENT, f"Invalid JSON payload received. {why}")
 
 
-def _unpacked(raw: bytes) -> bytes:
-    """Unpack a little more than is allowed at most, however much there would be."""
+def _unpack_gzip(raw: bytes) -> bytes:
+    """Return the uncompressed body; raises ApiError. No more than the limit is unpacked."""
     unpacker = zlib.decompressobj(GZIP)
     try:
         body = unpacker.decompress(raw, MAX_BYTES + 1)

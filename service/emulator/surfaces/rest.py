@@ -1,4 +1,4 @@
-"""The REST surface of the API: the table of methods, told as Google's front end does."""
+"""The REST surface of the API: the table of methods, answered as by Google's front end."""
 
 from __future__ import annotations
 
@@ -36,27 +36,38 @@ CLIENT_GONE = 499
 
 
 def build_endpoint(world: World) -> Endpoint:
-    """Answer every path of the API; to be routed for all verbs."""
+    """Return an endpoint for every path and verb of the API."""
     bindings = bindings_of(SERVICES)
 
-    async def endpoint(request: Request) -> Response:
+    async def answer_request(request: Request) -> Response:
         try:
             if request.method == "OPTIONS":
-                return _options(bindings, request)
-            return await _answer(world, bindings, request)
+                path = request.scope["path"]
+                verbs = verbs_of(bindings, path)
+                if not verbs:
+                    text = f"The requested URL {path} was not found."
+                    return error_response(ApiError(Code.NOT_FOUND, text))
+                return Response(headers={"Allow": ", ".join([*verbs, "OPTIONS"])})
+            return await _answer_call(world, bindings, request)
         except ApiError as error:
             return error_response(error)
         except ClientDisconnect:
             return Response(status_code=CLIENT_GONE)
 
-    return endpoint
+    return answer_request
 
 
-async def _answer(world: World, bindings: list[Binding], request: Request) -> Response:
-    raw = await read_body(request)
-    query, body = _parts(request, raw)
-    binding, name = find(bindings, _verb(request), request.scope["path"])
-    chosen = _chosen(binding, request, query)
+async def _answer_call(world: World, bindings: list[Binding], request: Request) -> Response:
+    body = await read_body(request)
+    query: Query = parse_form(request.scope["query_string"])
+    if OVERRIDE in request.headers and is_form(request):
+        # A GET whose URL would be too long sends its parameters as a form.
+        query, body = {**query, **parse_form(body)}, b""
+    # A POST may stand for another verb, and HEAD is GET without the body of the response.
+    override = request.headers.get(OVERRIDE, "") if request.method == "POST" else ""
+    verb = {"HEAD": "GET"}.get(request.method, override.upper() or request.method)
+    binding, name = find(bindings, verb, request.scope["path"])
+    chosen = _read_selection(binding, request, query)
     message = message_of(binding, name, query, parse_body(body) if binding.method.body else {})
     token = token_of(request.headers.get("authorization", ""))
     told = answer(world, binding.method, message, token=token)
@@ -65,13 +76,19 @@ async def _answer(world: World, bindings: list[Binding], request: Request) -> Re
     if told.error is not None:
         raise told.error
     assert told.response is not None
-    shown: Shown = to_json(told.response, enum_numbers=_wants_numbers(query))
+    formats = [*query.get("$alt", []), *query.get("alt", [])]
+    enum_numbers = any("enum-encoding=int" in format_ for format_ in formats)
+    shown: Shown = to_json(told.response, enum_numbers=enum_numbers)
     return json_response(select(shown, chosen))
 
 
-def _chosen(binding: Binding, request: Request, query: Query) -> Chosen:
-    """Read what of the response is wanted, a parameter before the header; raises ApiError."""
-    wanted = _last(query, "fields") or _last(query, "$fields") or request.headers.get(HEADER, "")
+def _read_selection(binding: Binding, request: Request, query: Query) -> Chosen:
+    """Return the requested fields of the response; raises ApiError.
+
+    A parameter has precedence over the header.
+    """
+    wanted = _last_value(query, "fields") or _last_value(query, "$fields")
+    wanted = wanted or request.headers.get(HEADER, "")
     response = binding.method.response.DESCRIPTOR
     shown = extended_class(response.full_name)
     return resolved(shown.DESCRIPTOR if shown else response, chosen_of(wanted), wanted)
@@ -82,36 +99,10 @@ def error_response(error: ApiError) -> Response:
 
 
 def json_response(content: object, status: int = 200) -> Response:
-    """Write JSON in ASCII, so that even half a surrogate pair finds its way back."""
+    """Make a JSON response in ASCII, which can represent even a lone surrogate."""
     text = json.dumps(content, allow_nan=False)
     return Response(text, status_code=status, media_type="application/json")
 
 
-def _verb(request: Request) -> str:
-    """Name the verb that is meant: a POST may stand for another, HEAD is GET without the body."""
-    verb = request.headers.get(OVERRIDE, "") if request.method == "POST" else ""
-    return {"HEAD": "GET"}.get(request.method, verb.upper() or request.method)
-
-
-def _parts(request: Request, raw: bytes) -> tuple[Query, bytes]:
-    """Tell parameters and body apart: those of a GET that was too long come as a form."""
-    query = parse_form(request.scope["query_string"])
-    if OVERRIDE in request.headers and is_form(request):
-        return query | parse_form(raw), b""
-    return query, raw
-
-
-def _options(bindings: list[Binding], request: Request) -> Response:
-    verbs = verbs_of(bindings, request.scope["path"])
-    if not verbs:
-        raise ApiError(Code.NOT_FOUND, f"The requested URL {request.scope['path']} was not found.")
-    return Response(headers={"Allow": ", ".join([*verbs, "OPTIONS"])})
-
-
-def _last(query: Query, key: str) -> str:
+def _last_value(query: Query, key: str) -> str:
     return query.get(key, [""])[-1]
-
-
-def _wants_numbers(query: Query) -> bool:
-    asked = [*query.get("$alt", []), *query.get("alt", [])]
-    return any("enum-encoding=int" in each for each in asked)

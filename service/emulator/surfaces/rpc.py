@@ -1,9 +1,9 @@
-"""The gRPC surface: generic handlers around the table of methods."""
+"""The gRPC surface: a generic handler for each method of the table."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 
 import grpc
 import grpc.aio
@@ -13,7 +13,6 @@ from grpc_status import rpc_status
 from service.emulator.api.dispatch import CallStream, Method, answer_bytes
 from service.emulator.api.field_masks import HEADER
 from service.emulator.api.methods import SERVICES
-from service.emulator.errors import ApiError
 from service.emulator.permissions import token_of
 from service.emulator.surfaces.health import health_handler
 from service.emulator.surfaces.request_body import MAX_BYTES
@@ -23,28 +22,27 @@ OPTIONS = [
     ("grpc.so_reuseport", 0),
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", MAX_BYTES),
-    # Beyond about a thousand pending calls the server would shed them at random.
+    # With the default, the server rejects random calls beyond about a thousand pending ones.
     ("grpc.server.max_pending_requests", 100_000),
 ]
 
-# How long something new may wait until a stream hands it out.
+# Seconds between two polls of a stream.
 STREAM_SECONDS = 0.1
 
 Context = grpc.aio.ServicerContext[bytes, Message]
-Behaviour = Callable[[bytes, Context], Awaitable[Message]]
 Streaming = Callable[[AsyncIterator[bytes], Context], AsyncIterator[Message]]
 OpenStream = Callable[[World, Message], CallStream]
 
 
 def build_server(world: World) -> grpc.aio.Server:
-    """Make a server without a port; to be called inside the running loop."""
+    """Make a server without a port; to be called inside the running event loop."""
     server = grpc.aio.server(options=OPTIONS)
     server.add_generic_rpc_handlers([health_handler()])
     server.add_generic_rpc_handlers(
         [
             grpc.method_handlers_generic_handler(
                 service.name,
-                {method.name: _handler(world, method) for method in service.methods},
+                {method.name: _build_handler(world, method) for method in service.methods},
             )
             for service in SERVICES
         ]
@@ -52,40 +50,39 @@ def build_server(world: World) -> grpc.aio.Server:
     return server
 
 
-def _handler(world: World, method: Method) -> grpc.RpcMethodHandler[bytes, Message]:
-    """Take the bytes as they come: the library answers garbage with a traceback, we do not."""
+def _build_handler(world: World, method: Method) -> grpc.RpcMethodHandler[bytes, Message]:
+    """Return a handler without a deserializer: grpc's own answers garbage with a traceback."""
+
+    async def answer_request(raw: bytes, context: Context) -> Message:
+        return await _answer_call(world, method, raw, context)
+
     if method.stream is not None:
         return grpc.stream_stream_rpc_method_handler(
-            _streaming(world, method, method.stream),
+            _build_stream(world, method, method.stream),
             request_deserializer=None,
             response_serializer=method.response.SerializeToString,
         )
     return grpc.unary_unary_rpc_method_handler(
-        _behaviour(world, method),
+        answer_request,
         request_deserializer=None,
         response_serializer=method.response.SerializeToString,
     )
 
 
-def _behaviour(world: World, method: Method) -> Behaviour:
-    async def behave(raw: bytes, context: Context) -> Message:
-        return await _told(world, method, raw, context)
+def _build_stream(world: World, method: Method, stream: OpenStream) -> Streaming:
+    """Return a function that answers the first request, then sends messages until the caller ends.
 
-    return behave
-
-
-def _streaming(world: World, method: Method, stream: OpenStream) -> Streaming:
-    """Answer the first request, then hand out what is new until the caller hangs up.
-
-    A caller that has no more requests to send goes on listening.
+    The stream continues when the caller has no more requests to send.
     """
 
-    async def behave(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[Message]:
+    async def stream_messages(
+        requests: AsyncIterator[bytes], context: Context
+    ) -> AsyncIterator[Message]:
         raw = await anext(aiter(requests), b"")
-        first = await _told(world, method, raw, context)
+        first = await _answer_call(world, method, raw, context)
         opened = stream(world, method.request.FromString(raw))
         try:
-            # Google's client waits for a response before it hands the stream to its caller.
+            # Google's client waits for a response before it returns the stream to its caller.
             yield first
             while True:
                 fresh = opened.take()
@@ -95,26 +92,22 @@ def _streaming(world: World, method: Method, stream: OpenStream) -> Streaming:
         finally:
             opened.close()
 
-    return behave
+    return stream_messages
 
 
-async def _told(world: World, method: Method, raw: bytes, context: Context) -> Message:
-    token = token_of(_sent(context, "authorization"))
-    told = answer_bytes(world, method, raw, _sent(context, HEADER), token)
-    if told.delay_seconds:
-        await asyncio.sleep(told.delay_seconds)
-    if told.error is not None:
-        await _abort(context, told.error)
-    assert told.response is not None
-    return told.response
+async def _answer_call(world: World, method: Method, raw: bytes, context: Context) -> Message:
+    token = token_of(_read_header(context, "authorization"))
+    answer = answer_bytes(world, method, raw, _read_header(context, HEADER), token)
+    if answer.delay_seconds:
+        await asyncio.sleep(answer.delay_seconds)
+    if answer.error is not None:
+        status = rpc_status.to_status(answer.error.status())
+        await context.abort(status.code, status.details or "", status.trailing_metadata or ())
+    assert answer.response is not None
+    return answer.response
 
 
-def _sent(context: Context, header: str) -> str:
-    """Give the last value of a header of the call; empty where its caller sent none."""
+def _read_header(context: Context, header: str) -> str:
+    """Return the last value of a header of the call; empty if there is none."""
     values = [value for key, value in context.invocation_metadata() or () if key == header]
     return str(values[-1]) if values else ""
-
-
-async def _abort(context: Context, error: ApiError) -> None:
-    status = rpc_status.to_status(error.status())
-    await context.abort(status.code, status.details or "", status.trailing_metadata or ())

@@ -1,4 +1,4 @@
-"""The JSON API of Cloud Storage over HTTP, as far as checkpoints and their checks need it."""
+"""The JSON API of Cloud Storage over HTTP: the calls that checkpoints and their checks need."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ PATH = re.compile(
 BOUNDARY = re.compile(r"boundary=\"?([^\";]+)")
 PREFIXES = ("/storage/", "/upload/storage/", "/download/storage/")
 VERBS = ["GET", "HEAD", "POST", "PUT", "DELETE"]
-# Where the buckets of somebody are who is on no worker.
+# The default location of buckets for a caller that runs on no worker.
 ELSEWHERE = "US-CENTRAL1"
 MAX_PAGE = 1000
 
 
 class StorageRefusal(Exception):
-    """An error as Cloud Storage words it."""
+    """An error with the texts of Cloud Storage."""
 
     def __init__(self, status: int, reason: str, text: str) -> None:
         super().__init__(text)
@@ -74,7 +74,7 @@ class Ask:
         return str(self.request.query_params.get(key, ""))
 
     def chosen(self, kind: str) -> Chosen:
-        """Read which fields of a response the caller wants; raises Refusal for an unknown one."""
+        """Return the requested fields of a response; raises StorageRefusal for an unknown one."""
         try:
             return chosen_fields(kind, self.param("fields"))
         except UnknownField as unknown:
@@ -91,7 +91,7 @@ class Ask:
         return granted and permission in self.settings.permissions
 
     def require(self, permission: str) -> None:
-        """Raise Refusal unless the bucket is there and the caller has a permission."""
+        """Raise StorageRefusal unless the bucket exists and the caller has a permission."""
         if self.settings.missing:
             raise StorageRefusal(404, "notFound", "The specified bucket does not exist.")
         if not self.may(permission):
@@ -104,31 +104,34 @@ class Ask:
 
 
 def storage_routes(world: World) -> list[Route]:
-    """List the routes of the REST port."""
+    """Return the routes of the REST port."""
 
-    async def endpoint(request: Request) -> Response:
+    async def answer_elsewhere(request: Request) -> Response:
         return await answer_storage(world, request, ELSEWHERE)
 
     return [
-        Route(f"{prefix}{{path:path}}", endpoint, methods=VERBS, name=prefix) for prefix in PREFIXES
+        Route(f"{prefix}{{path:path}}", answer_elsewhere, methods=VERBS, name=prefix)
+        for prefix in PREFIXES
     ]
 
 
 async def answer_storage(world: World, request: Request, region: str) -> Response:
-    """Answer a request for one of `PREFIXES`; `region` is where buckets are by default."""
+    """Answer a request below one of `PREFIXES`; `region` is the default location of buckets."""
     try:
         body = await read_body(request)
-        return _answer(world, request, body, region)
+        return _route_request(world, request, body, region)
     except StorageRefusal as refusal:
-        return _refused(refusal)
+        return _error_response(refusal)
     except ApiError as error:
-        return _refused(StorageRefusal(error.http_status, "invalid", error.message))
+        return _error_response(StorageRefusal(error.http_status, "invalid", error.message))
     except ClientDisconnect:
         return Response(status_code=CLIENT_GONE)
 
 
-def _answer(world: World, request: Request, body: bytes, region: str) -> Response:
-    found = PATH.fullmatch(_raw_path(request))
+def _route_request(world: World, request: Request, body: bytes, region: str) -> Response:
+    # As it was sent: the name of an object may contain quoted slashes.
+    path: bytes = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
+    found = PATH.fullmatch(path.partition(b"?")[0].decode(errors="replace"))
     if found is None:
         raise StorageRefusal(404, "notFound", "Not Found")
     ask = Ask(
@@ -145,15 +148,15 @@ def _answer(world: World, request: Request, body: bytes, region: str) -> Respons
     verb = "GET" if request.method == "HEAD" else request.method
     where = f"{verb} {found['kind'] or ''}/{found['part'] or 'b'}{'/…' if ask.name else ''}"
     if where == "POST upload/o":
-        return _upload(ask, body)
+        return _upload_object(ask, body)
     if where == "GET download/o/…":
-        return _media(_existing(ask))
+        return _media_response(_get_existing(ask))
     acts: dict[str, Callable[[Ask], Response]] = {
-        "GET /b": _bucket,
-        "GET /iam/…": _permissions,
-        "GET /o": _list,
-        "GET /o/…": _object,
-        "DELETE /o/…": _delete,
+        "GET /b": _get_bucket,
+        "GET /iam/…": _test_permissions,
+        "GET /o": _list_objects,
+        "GET /o/…": _get_object,
+        "DELETE /o/…": _delete_object,
     }
     if where not in acts:
         raise StorageRefusal(
@@ -162,7 +165,7 @@ def _answer(world: World, request: Request, body: bytes, region: str) -> Respons
     return acts[where](ask)
 
 
-def _bucket(ask: Ask) -> Response:
+def _get_bucket(ask: Ask) -> Response:
     ask.require("storage.buckets.get")
     location = ask.settings.location or ask.region.upper()
     return ask.told(
@@ -180,27 +183,32 @@ def _bucket(ask: Ask) -> Response:
     )
 
 
-def _permissions(ask: Ask) -> Response:
+def _test_permissions(ask: Ask) -> Response:
     if ask.name != "testPermissions":
         raise StorageRefusal(404, "notFound", "Not Found")
     if ask.settings.missing:
         raise StorageRefusal(404, "notFound", "The specified bucket does not exist.")
     asked = ask.request.query_params.getlist("permissions")
     told: dict[str, Any] = {"kind": "storage#testIamPermissionsResponse"}
-    held = [each for each in asked if ask.may(each)]
+    held = [permission for permission in asked if ask.may(permission)]
     return ask.told({**told, "permissions": held} if held else told)
 
 
-def _list(ask: Ask) -> Response:
+def _list_objects(ask: Ask) -> Response:
     ask.require("storage.objects.list")
     asked = ask.param("maxResults")
     limit = min(int(asked), MAX_PAGE) if asked.isdecimal() and int(asked) else MAX_PAGE
+    page_token = ask.param("pageToken")
+    try:
+        after = base64.urlsafe_b64decode(page_token).decode()
+    except ValueError:
+        raise StorageRefusal(400, "invalid", f"Invalid page token: {page_token}") from None
     page = ask.world.storage.list_page(
-        ask.bucket, ask.param("prefix"), ask.param("delimiter"), _after(ask), limit
+        ask.bucket, ask.param("prefix"), ask.param("delimiter"), after, limit
     )
     told: dict[str, Any] = {"kind": "storage#objects"}
     if page.items:
-        told["items"] = [_shown(ask, each) for each in page.items]
+        told["items"] = [_describe_object(ask, stored) for stored in page.items]
     if page.prefixes:
         told["prefixes"] = list(page.prefixes)
     if page.next_token:
@@ -209,27 +217,29 @@ def _list(ask: Ask) -> Response:
     return ask.told(told)
 
 
-def _object(ask: Ask) -> Response:
-    found = _existing(ask)
-    return _media(found) if ask.param("alt") == "media" else ask.told(_shown(ask, found))
+def _get_object(ask: Ask) -> Response:
+    found = _get_existing(ask)
+    if ask.param("alt") == "media":
+        return _media_response(found)
+    return ask.told(_describe_object(ask, found))
 
 
-def _delete(ask: Ask) -> Response:
+def _delete_object(ask: Ask) -> Response:
     ask.require("storage.objects.delete")
     if not ask.world.storage.delete(ask.bucket, ask.name):
         raise _no_object(ask)
     return Response(status_code=204)
 
 
-def _upload(ask: Ask, body: bytes) -> Response:
+def _upload_object(ask: Ask, body: bytes) -> Response:
     ask.require("storage.objects.create")
     ask.chosen("storage#object")
-    name, content, content_type = _upload_parts(ask, body)
+    name, content, content_type = _read_upload(ask, body)
     if not 0 < len(name.encode()) <= MAX_OBJECT_NAME:
         raise StorageRefusal(400, "required", "Required parameter: name")
     expected = ask.param("ifGenerationMatch")
     if ask.world.storage.get(ask.bucket, name) is not None and expected != "0":
-        # To overwrite is to delete.
+        # An overwrite needs the permission to delete.
         ask.require("storage.objects.delete")
     try:
         made = ask.world.storage.put(
@@ -245,17 +255,17 @@ def _upload(ask: Ask, body: bytes) -> Response:
         raise StorageRefusal(412, "conditionNotMet", text) from None
     except Full:
         raise StorageRefusal(429, "rateLimitExceeded", "The emulator's storage is full.") from None
-    return ask.told(_shown(ask, made))
+    return ask.told(_describe_object(ask, made))
 
 
-def _upload_parts(ask: Ask, body: bytes) -> tuple[str, bytes, str]:
-    """Give the name, the content and its type; raises Refusal."""
+def _read_upload(ask: Ask, body: bytes) -> tuple[str, bytes, str]:
+    """Return the name, the content and its type; raises StorageRefusal."""
     content_type = ask.request.headers.get("content-type", "application/octet-stream")
     match ask.param("uploadType"):
         case "media":
             return ask.param("name"), body, content_type
         case "multipart":
-            about, content, content_type = _both_parts(body, content_type)
+            about, content, content_type = _split_multipart(body, content_type)
             name = about.get("name", "") if isinstance(about, dict) else ""
             return ask.param("name") or str(name), content, content_type
         case other:
@@ -263,12 +273,15 @@ def _upload_parts(ask: Ask, body: bytes) -> tuple[str, bytes, str]:
             raise StorageRefusal(400, "invalid", text)
 
 
-def _both_parts(body: bytes, content_type: str) -> tuple[object, bytes, str]:
-    """Give the metadata of a multipart upload, the content and its type; raises Refusal."""
+def _split_multipart(body: bytes, content_type: str) -> tuple[object, bytes, str]:
+    """Return the metadata of a multipart upload, the content and its type.
+
+    Raises StorageRefusal.
+    """
     boundary = BOUNDARY.search(content_type)
     parts = body.split(f"--{boundary[1]}".encode())[1:-1] if boundary else []
     split = [re.split(rb"\r?\n\r?\n", part, maxsplit=1) for part in parts]
-    if len(split) != 2 or any(len(each) != 2 for each in split):
+    if len(split) != 2 or any(len(part) != 2 for part in split):
         raise StorageRefusal(400, "invalid", "Malformed multipart body.")
     (_, about), (head, content) = split
     kind = re.search(rb"(?im)^content-type:[ \t]*([^\r\n]+)", head)
@@ -276,7 +289,7 @@ def _both_parts(body: bytes, content_type: str) -> tuple[object, bytes, str]:
     return parse_body(about), content.removesuffix(b"\n").removesuffix(b"\r"), told
 
 
-def _existing(ask: Ask) -> StoredObject:
+def _get_existing(ask: Ask) -> StoredObject:
     ask.require("storage.objects.get")
     found = ask.world.storage.get(ask.bucket, ask.name)
     if found is None:
@@ -288,12 +301,12 @@ def _no_object(ask: Ask) -> StorageRefusal:
     return StorageRefusal(404, "notFound", f"No such object: {ask.bucket}/{ask.name}")
 
 
-def _media(found: StoredObject) -> Response:
-    headers = {"X-Goog-Generation": str(found.generation), "X-Goog-Hash": f"md5={_md5(found)}"}
+def _media_response(found: StoredObject) -> Response:
+    headers = {"X-Goog-Generation": str(found.generation), "X-Goog-Hash": f"md5={_md5_hash(found)}"}
     return Response(found.content, headers=headers, media_type=found.content_type)
 
 
-def _shown(ask: Ask, found: StoredObject) -> dict[str, Any]:
+def _describe_object(ask: Ask, found: StoredObject) -> dict[str, Any]:
     path = f"/b/{ask.bucket}/o/{quote(found.name, safe='')}"
     at = datetime.fromtimestamp(found.created, UTC).isoformat(timespec="milliseconds")
     moment = at.replace("+00:00", "Z")
@@ -309,32 +322,18 @@ def _shown(ask: Ask, found: StoredObject) -> dict[str, Any]:
         "contentType": found.content_type,
         "storageClass": "STANDARD",
         "size": str(len(found.content)),
-        "md5Hash": _md5(found),
+        "md5Hash": _md5_hash(found),
         "timeCreated": moment,
         "updated": moment,
     }
 
 
-def _md5(found: StoredObject) -> str:
+def _md5_hash(found: StoredObject) -> str:
     digest = hashlib.md5(found.content, usedforsecurity=False).digest()
     return base64.b64encode(digest).decode()
 
 
-def _after(ask: Ask) -> str:
-    token = ask.param("pageToken")
-    try:
-        return base64.urlsafe_b64decode(token).decode()
-    except ValueError:
-        raise StorageRefusal(400, "invalid", f"Invalid page token: {token}") from None
-
-
-def _raw_path(request: Request) -> str:
-    """Give the path as it was sent: an object's name holds slashes of its own, quoted."""
-    raw: bytes = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
-    return raw.partition(b"?")[0].decode(errors="replace")
-
-
-def _refused(refusal: StorageRefusal) -> Response:
+def _error_response(refusal: StorageRefusal) -> Response:
     text = str(refusal)
     error = {
         "code": refusal.status,
@@ -345,10 +344,10 @@ def _refused(refusal: StorageRefusal) -> Response:
 
 
 def unauthenticated() -> Response:
-    """Refuse a caller without a token, as the APIs of Google do."""
+    """Return the response to a caller without a token, as Google's APIs send it."""
     error = ApiError(
         Code.UNAUTHENTICATED,
         "Request is missing required authentication credential. Expected OAuth 2 access token,"
         " login cookie or other valid authentication credential.",
     )
-    return _refused(StorageRefusal(error.http_status, "required", error.message))
+    return _error_response(StorageRefusal(error.http_status, "required", error.message))

@@ -1,11 +1,11 @@
-"""The parameter `fields` of Cloud Storage: what of the JSON of a response its caller wants."""
+"""The parameter `fields` of Cloud Storage: the requested fields of a JSON response."""
 
 from __future__ import annotations
 
 from service.emulator.api.field_masks import Chosen, chosen_of
 from service.emulator.errors import ApiError
 
-# The names in Google's discovery document of storage v1, those that the emulator never shows too.
+# All names in Google's discovery document of storage v1; the emulator does not show all of them.
 OBJECT_NAMES = """
     acl bucket cacheControl componentCount contentDisposition contentEncoding contentLanguage
     contentType contexts crc32c customTime customerEncryption etag eventBasedHold generation
@@ -31,22 +31,22 @@ KNOWN = {
 
 
 class UnknownField(Exception):
-    """A name in `fields` that no field has; the text is the name."""
+    """An unknown name in `fields`; the text is the name."""
 
 
 def chosen_fields(kind: str, fields: str) -> Chosen:
-    """Read what `fields` chooses of a response of a kind; raises UnknownField."""
+    """Return the fields that `fields` selects in a response of a kind; raises UnknownField."""
     try:
         chosen = chosen_of(fields)
     except ApiError:
         raise UnknownField(fields) from None
-    _check(KNOWN[kind], chosen)
+    _check_names(KNOWN[kind], chosen)
     return chosen
 
 
-def _check(known: frozenset[str], chosen: Chosen) -> None:
+def _check_names(known: frozenset[str], chosen: Chosen) -> None:
     for name, inner in chosen.items():
         if name not in known and name != "*":
             raise UnknownField(name)
         if name == "items":
-            _check(OBJECT, inner)
+            _check_names(OBJECT, inner)

@@ -1,4 +1,4 @@
-"""The REST port: the API, its discovery document, the control routes, and a page to look at."""
+"""The REST port: the API, its discovery document, the control routes and the status page."""
 
 from __future__ import annotations
 
@@ -38,14 +38,19 @@ def build_app(
     loopback_only: bool = False,
     allowed_hosts: Collection[str] = (),
 ) -> Starlette:
-    """Put every route of the REST port together; the status page names the other port."""
+    """Make the application of the REST port; the status page shows the address of the gRPC port."""
+
+    async def answer_page(request: Request) -> Response:
+        return HTMLResponse(status_page(world, grpc_address, str(request.base_url)))
+
     return Starlette(
         routes=[
-            Route("/", _status_page(world, grpc_address)),
-            Route("/healthz", _look(_health)),
-            Route("/$discovery/rest", _look(_discovery)),
-            Route("/discovery/v1/apis/tpu/{version}/rest", _look(_discovery)),
-            *_control_routes(world),
+            Route("/", answer_page),
+            # No fault changes the health of the emulator.
+            Route("/healthz", _build_view(lambda _: {"status": "ok"})),
+            Route("/$discovery/rest", _build_view(_get_discovery)),
+            Route("/discovery/v1/apis/tpu/{version}/rest", _build_view(_get_discovery)),
+            *_list_control_routes(world),
             *storage_routes(world),
             *more,
             Route("/{path:path}", build_endpoint(world), methods=VERBS),
@@ -57,20 +62,24 @@ def build_app(
                 allowed=allowed_hosts,
             )
         ],
-        exception_handlers={HTTPException: _refused, Exception: _failed},
+        exception_handlers={HTTPException: _answer_unrouted, Exception: _answer_failed},
     )
 
 
-def _control_routes(world: World) -> list[Route]:
+def _list_control_routes(world: World) -> list[Route]:
     looks: list[tuple[str, str, Look]] = [
         ("GET", "state", lambda _: control.state(world)),
         ("GET", "config", lambda _: control.read_config(world)),
         ("GET", "faults", lambda _: control.list_faults(world)),
-        ("DELETE", "faults", lambda ask: control.drop_faults(world, *_query("DELETE faults", ask))),
+        (
+            "DELETE",
+            "faults",
+            lambda ask: control.drop_faults(world, *_read_query("DELETE faults", ask)),
+        ),
         ("GET", "runs", lambda _: control.runs(world)),
         ("POST", "settle", lambda _: control.settle(world)),
         ("POST", "reset", lambda _: control.reset(world)),
-        ("GET", "bill", lambda ask: control.bill(world, *_query("GET bill", ask))),
+        ("GET", "bill", lambda ask: control.bill(world, *_read_query("GET bill", ask))),
     ]
     acts: list[tuple[str, str, Act]] = [
         ("PATCH", "config", control.change_config),
@@ -82,19 +91,22 @@ def _control_routes(world: World) -> list[Route]:
         ("POST", "nodes/activity", control.set_activity),
     ]
     return [
-        Route("/_emulator/registry/v2/{name:path}/manifests/{reference}", _registry(world)),
-        *(Route(f"/_emulator/{path}", _look(look), methods=[verb]) for verb, path, look in looks),
+        Route("/_emulator/registry/v2/{name:path}/manifests/{reference}", _build_registry(world)),
         *(
-            Route(f"/_emulator/{path}", _act(world, act), methods=[verb])
+            Route(f"/_emulator/{path}", _build_view(look), methods=[verb])
+            for verb, path, look in looks
+        ),
+        *(
+            Route(f"/_emulator/{path}", _build_action(world, act), methods=[verb])
             for verb, path, act in acts
         ),
     ]
 
 
-def _registry(world: World) -> Callable[[Request], Any]:
-    """Answer as every container registry: the host is the first part of the name."""
+def _build_registry(world: World) -> Callable[[Request], Any]:
+    """Return the endpoint of all container registries; a name begins with the registry's host."""
 
-    async def endpoint(request: Request) -> Response:
+    async def answer_manifest(request: Request) -> Response:
         name, reference = request.path_params["name"], request.path_params["reference"]
         found = world.shelf.manifest(world.config.registry, name, reference)
         if found.delay_seconds:
@@ -102,62 +114,46 @@ def _registry(world: World) -> Callable[[Request], Any]:
         headers = {"Docker-Content-Digest": found.digest} if found.digest else {}
         return Response(found.body, found.status, headers, found.content_type)
 
-    return endpoint
+    return answer_manifest
 
 
-def _look(look: Look) -> Callable[[Request], Any]:
-    async def endpoint(request: Request) -> Response:
+def _build_view(look: Look) -> Callable[[Request], Any]:
+    async def answer_view(request: Request) -> Response:
         try:
             return json_response(look(request))
         except ApiError as error:
             return error_response(error)
 
-    return endpoint
+    return answer_view
 
 
-def _act(world: World, act: Act) -> Callable[[Request], Any]:
-    async def endpoint(request: Request) -> Response:
+def _build_action(world: World, act: Act) -> Callable[[Request], Any]:
+    async def answer_action(request: Request) -> Response:
         try:
             return json_response(act(world, parse_body(await request.body())))
         except ApiError as error:
             return error_response(error)
 
-    return endpoint
+    return answer_action
 
 
-def _param(request: Request, name: str) -> str:
-    return str(request.query_params.get(name, ""))
-
-
-def _health(_: Request) -> dict[str, Any]:
-    """Say that the emulator answers, whatever faults are in force."""
-    return {"status": "ok"}
-
-
-def _query(route: str, request: Request) -> list[str]:
-    """Read the parameters of a route in their order; raises ApiError for one that is unknown."""
+def _read_query(route: str, request: Request) -> list[str]:
+    """Return the parameters of a route in their order; raises ApiError for an unknown one."""
     return [str(value) for value in read_order(route, request.query_params).values()]
 
 
-def _discovery(request: Request) -> dict[str, Any]:
-    version = request.path_params.get("version") or _param(request, "version")
+def _get_discovery(request: Request) -> dict[str, Any]:
+    version = request.path_params.get("version") or str(request.query_params.get("version", ""))
     return discovery.document(version, str(request.base_url))
 
 
-def _status_page(world: World, grpc_address: str) -> Callable[[Request], Any]:
-    async def page(request: Request) -> Response:
-        return HTMLResponse(status_page(world, grpc_address, str(request.base_url)))
-
-    return page
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    """Answer what the router refuses (a wrong verb, mostly) in the envelope of the API."""
+async def _answer_unrouted(request: Request, error: Exception) -> Response:
+    """Answer a request that the router refuses, mostly for its verb, in the API's envelope."""
     assert isinstance(error, HTTPException)
     text = f"{request.method} is not supported for {request.url.path}."
     return error_response(ApiError(Code.NOT_FOUND, text))
 
 
-async def _failed(request: Request, error: Exception) -> Response:
+async def _answer_failed(request: Request, error: Exception) -> Response:
     log.error("%s %s failed inside the emulator", request.method, request.url.path, exc_info=error)
     return error_response(ApiError(Code.INTERNAL, "an internal error has occurred"))

@@ -1,1 +1,1 @@
-"""The state machine of the emulated cloud, on a clock that is given to it."""
+"""The state machine of the emulated cloud. Its clock is passed in."""

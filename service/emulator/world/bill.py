@@ -1,6 +1,6 @@
-"""The emulated cloud's own account of every billable second, kept from what nodes went through.
+"""The bill of the emulated cloud: every billable second, from the state changes of nodes.
 
-It is the truth that a ledger can be held against, so it shares nothing with one.
+Tests compare the service's ledger with this bill, so it shares no code with the ledger.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FREE_RULE = "preempted-in-first-minute"
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A node going from one state to another; `before` is empty at birth, `after` at the end."""
+    """A node's change of state. `before` is empty at its creation, `after` once it is gone."""
 
     at: float
     name: str
@@ -32,7 +32,7 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class BillEntry:
-    """Whole seconds from READY to leaving READY; `end` is None while it lasts."""
+    """The whole seconds of one READY period, in unix seconds; `end` is None while it lasts."""
 
     name: str
     uid: int
@@ -48,7 +48,7 @@ class BillEntry:
         return replace(self, end=max(now, self.start)) if self.end is None else self
 
     def clipped(self, start: float, end: float) -> BillEntry | None:
-        """Keep the whole seconds inside the window, or None if it has no part in it."""
+        """Return the part inside a window, in whole seconds; None if there is none."""
         assert self.end is not None
         low, high = max(self.start, math.ceil(start)), min(self.end, math.ceil(end))
         instant = self.start == self.end and start <= self.start < end
@@ -73,14 +73,26 @@ class Bill:
             self._entries[index] = self._entries[index].closed(math.floor(transition.at))
         if transition.after == "READY":
             self._open[transition.uid] = len(self._entries)
-            self._entries.append(_opened(transition))
-        if transition.after == "PREEMPTED" and _in_first_minute(transition):
-            self._waive(transition.uid, math.floor(transition.created))
+            self._entries.append(
+                BillEntry(
+                    name=transition.name,
+                    uid=transition.uid,
+                    accelerator_type=transition.accelerator_type,
+                    zone=transition.zone,
+                    provisioning_model=transition.provisioning_model,
+                    start=math.floor(transition.at),
+                    end=None,
+                    chips=transition.chips,
+                )
+            )
+        created = math.floor(transition.created)
+        if transition.after == "PREEMPTED" and math.floor(transition.at) - created < FREE_SECONDS:
+            self._waive_entries(transition.uid, created)
 
     def entries(
         self, now: float, start: float = -math.inf, end: float = math.inf
     ) -> list[dict[str, Any]]:
-        """List what was billed in a window of time, open entries up to now."""
+        """List the entries of a window of time; open entries end now."""
         closed = (entry.closed(math.floor(now)) for entry in self._entries)
         if math.isinf(start) and math.isinf(end):
             return [entry.as_dict() for entry in closed]
@@ -92,28 +104,11 @@ class Bill:
         self._entries.clear()
         self._open.clear()
 
-    def _waive(self, uid: int, created: int) -> None:
-        """Look at no entry that began before the node was created."""
+    def _waive_entries(self, uid: int, created: int) -> None:
+        """Make all entries of a node free; entries before its creation are skipped for speed."""
         for index in range(len(self._entries) - 1, -1, -1):
             entry = self._entries[index]
             if entry.start < created:
                 return
             if entry.uid == uid:
                 self._entries[index] = replace(entry, rule=FREE_RULE)
-
-
-def _opened(transition: Transition) -> BillEntry:
-    return BillEntry(
-        name=transition.name,
-        uid=transition.uid,
-        accelerator_type=transition.accelerator_type,
-        zone=transition.zone,
-        provisioning_model=transition.provisioning_model,
-        start=math.floor(transition.at),
-        end=None,
-        chips=transition.chips,
-    )
-
-
-def _in_first_minute(transition: Transition) -> bool:
-    return math.floor(transition.at) - math.floor(transition.created) < FREE_SECONDS

@@ -1,4 +1,4 @@
-"""What containers really did: the truth that reports and ledgers can be held against."""
+"""What containers really did, to compare with the service's reports and ledgers."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ MAX_RUNS = 100_000
 
 
 class Cause(StrEnum):
-    """Why a container ended. The exit code does not tell."""
+    """The cause of a container's end, which the exit code does not show."""
 
     NONE = ""
     """The container runs."""
     PROGRAM = "program"
     """The program ended by itself."""
     PEERS = "peers"
-    """The program failed because another machine of its job went away."""
+    """The program failed because another machine of its job was lost."""
     TASK = "task"
-    """The service had the container stopped or removed."""
+    """The service stopped or removed the container."""
     LIMIT = "limit"
-    """The container ran for longer than it may."""
+    """The container exceeded its time limit."""
     NOTICE = "notice"
-    """The machine was told of its preemption."""
+    """The machine received a preemption notice."""
     POWER = "power"
-    """The machine went away below the container."""
+    """The machine was lost."""
 
 
 @dataclass(eq=False)
@@ -39,29 +39,29 @@ class ContainerRun:
     node: str
     uid: int
     number: int
-    """Of the worker on its node; `worker` is its number among all of the job."""
+    """The worker's number on its node; `worker` is its number within the job."""
     worker: int
     slice: int
     boot: int
     start: float
     end: float | None = None
     exit_code: int | None = None
-    """None while it runs, and where the machine went away below it."""
+    """None while it runs, and if the machine was lost."""
     how: str = ""
-    """`ended` by itself or by a signal, `released`, or `power` where the machine went away."""
+    """`ended` by itself or by a signal, `released`, or `power` if the machine was lost."""
     cause: Cause = Cause.NONE
     lines: int = 0
-    """Of output."""
+    """The number of lines of output."""
 
     def close(self, at: float, exit_code: int | None, how: str, cause: Cause) -> None:
         self.end, self.exit_code, self.how, self.cause = at, exit_code, how, cause
 
 
 class Runs:
-    """Every container of a world, the newest last; of very many, the newest.
+    """The newest `MAX_RUNS` containers of a world, the newest last.
 
-    `observers` are called with each container when it starts. `pulled` is when the workers of an
-    attempt first had its image: by attempt, then by the worker's number in the job.
+    `observers` are called with each container when it starts. `pulled` is the time at which a
+    worker first had the image of an attempt: by attempt, then by the worker's number in the job.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The log entries of a world: the newest so many, each once, and told to those who listen."""
+"""The newest log entries of a world, without duplicates; listeners receive each new entry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class BufferedLog:
     at: int
     plain: dict[str, Any]
     message: Any = None
-    """The message as a client wrote it; None for what the world itself wrote."""
+    """The message as a client wrote it; None for entries of the world itself."""
 
     @property
     def project(self) -> str:
@@ -32,12 +32,12 @@ class BufferedLog:
 
     @property
     def place(self) -> tuple[int, str]:
-        """Give where the entry stands in a list: by time, then by its id."""
+        """The entry's position in a list: by time, then by id."""
         return self.at, str(self.plain["insertId"])
 
 
 class LogBuffer:
-    """Entries in the order in which they came; one that says what is there already is dropped."""
+    """Entries in the order of their arrival; a duplicate is dropped."""
 
     def __init__(self) -> None:
         self._entries: dict[tuple[str, int, str], BufferedLog] = {}
@@ -47,7 +47,10 @@ class LogBuffer:
     def add(
         self, plain: dict[str, Any], at: int, limit: int, message: Any = None
     ) -> BufferedLog | None:
-        """Take an entry in, with an id if it has none; None for one that was there already."""
+        """Add an entry, with an id if it has none. Returns None for a duplicate.
+
+        `at` is in nanoseconds since 1970; `limit` is the number of entries to keep.
+        """
         plain.setdefault("insertId", f"{next(self._numbers):013x}")
         entry = BufferedLog(at, plain, message)
         key = (entry.log, *entry.place)
@@ -67,7 +70,7 @@ class LogBuffer:
         return len(self._entries)
 
     def listen(self, listener: Callable[[BufferedLog], None]) -> Callable[[], None]:
-        """Tell a listener of every new entry until the function that is given back is called."""
+        """Call a listener with every new entry. Calling the returned function ends this."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -76,11 +79,11 @@ class LogBuffer:
 
 
 def nanoseconds(at: float) -> int:
-    """Turn unix seconds into nanoseconds, cut off at the microsecond."""
+    """Convert unix seconds to nanoseconds, truncated to whole microseconds."""
     whole = math.floor(at)
     return whole * NANOS + int((at - whole) * 1_000_000) * 1000
 
 
 def moment_text(at: int) -> str:
-    """Write nanoseconds since 1970 as RFC 3339."""
+    """Format nanoseconds since 1970 as RFC 3339."""
     return str(Timestamp(seconds=at // NANOS, nanos=at % NANOS).ToJsonString())

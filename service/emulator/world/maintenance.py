@@ -1,4 +1,4 @@
-"""What a node shows of the maintenance to come, and who may start it by hand."""
+"""The upcoming maintenance of a node, and the rule which of them may be started by hand."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from service.emulator.world.world import World
 SOLID = {"v4", "v5p"}
 FLAT = {"v5e", "v6e"}
 FLAT_CHIPS = 8
-"""Those of a 2x4."""
+"""The chips of a 2x4 topology."""
 
 
 def starts_by_hand(accelerator: Accelerator) -> bool:
-    """Say whether its owner may start a maintenance early, as Google documents it.
+    """Whether a maintenance may be started early: any v4 and v5p, and v5e and v6e from 2x4 on.
 
-    Any v4 and v5p, and v5e and v6e from 2x4 on.
+    Google documents this rule.
     """
     return accelerator.generation in SOLID or (
         accelerator.generation in FLAT and accelerator.chips >= FLAT_CHIPS
@@ -29,7 +29,7 @@ def starts_by_hand(accelerator: Accelerator) -> bool:
 
 
 def require_startable(record: NodeRecord) -> None:
-    """Refuse a maintenance by hand of what has none to come, or is too small for it."""
+    """Raise ApiError for a node that is too small to start maintenance, or has none upcoming."""
     if not starts_by_hand(record.accelerator):
         raise precondition_failed(
             f"Maintenance of {record.accelerator.name} cannot be started by hand: that is for v4"
@@ -40,7 +40,7 @@ def require_startable(record: NodeRecord) -> None:
 
 
 def upcoming(record: NodeRecord, now: float) -> NodeMessage:
-    """Describe the maintenance that is announced or under way; None if there is none."""
+    """Describe the maintenance that is announced or in progress; None if there is none."""
     if record.maintenance is None:
         return None
     start, end = record.maintenance
@@ -56,23 +56,19 @@ def upcoming(record: NodeRecord, now: float) -> NodeMessage:
 
 
 def with_forecast(world: World, name: str, shown: NodeMessage, now: float) -> NodeMessage:
-    """Add to a node what is to happen to it: its maintenance, and the end of its run.
+    """Return a copy of a node with its upcoming maintenance and the end of its run.
 
-    A node to which nothing will happen is handed out as it is, not as a copy.
+    A node with neither is returned itself, not as a copy.
     """
     record = world.nodes.get(name)
     if record is None or (record.maintenance is None and not record.queued_resource):
         return shown
     forecast = kept_class("Node")(upcoming_maintenance=upcoming(record, now))
-    run_ends = _run_ends(world, record)
+    queued = world.queue.records.get(record.queued_resource)
+    run_ends = math.inf if queued is None or queued.curfew is None else queued.run_ends
     if run_ends <= LAST_MOMENT:
         at = stamp(run_ends)
         forecast.scheduling_config.termination_timestamp.FromJsonString(at.ToJsonString())
     added = copied(shown)
     added.MergeFromString(forecast.SerializeToString())
     return added
-
-
-def _run_ends(world: World, record: NodeRecord) -> float:
-    queued = world.queue.records.get(record.queued_resource)
-    return math.inf if queued is None or queued.curfew is None else queued.run_ends

@@ -1,4 +1,4 @@
-"""Long-running operations: started with a verb and a target, finished once, looked at by name."""
+"""Long-running operations: each has a verb and a target, ends once, and is read by name."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from service.emulator.wire import NodeMessage, Operation, Tpu, TpuV1, TpuV2Alpha
 
 @dataclass(frozen=True)
 class Voice:
-    """How operations are told to those who began them in one version of the API."""
+    """How one version of the API shows the operations that it started."""
 
     api_version: str
     metadata: Any
-    """The class of the version's metadata; the fields are the same in all of them."""
+    """The class of the version's metadata; all versions have the same fields."""
     word: Callable[[Message], Message]
-    """Put what came of an operation, said in v2, into the words of the version."""
+    """Converts the response of an operation from v2 to this version."""
 
 
 V2_VOICE = Voice("v2", Tpu.OperationMetadata, lambda response: response)
 METADATA = {
-    each.OperationMetadata.DESCRIPTOR.full_name: each.OperationMetadata
-    for each in (Tpu, TpuV1, TpuV2Alpha1)
+    version.OperationMetadata.DESCRIPTOR.full_name: version.OperationMetadata
+    for version in (Tpu, TpuV1, TpuV2Alpha1)
 }
 
 
 class Operations:
-    """Every operation by name; `random` makes the ids, so that a seed makes them again."""
+    """Every operation by name; `random` makes the ids, so the same seed gives the same ids."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
         self._open: dict[str, NodeMessage] = {}
         self._done: dict[str, bytes] = {}
-        """Those that are over, packed: there are many of them, and few are asked for."""
+        """Ended operations, serialized to save memory: there are many, and few are read."""
         self._voice = V2_VOICE
         self._voices: dict[str, Voice] = {}
-        """How to tell of those that were not begun in v2."""
+        """The voices of open operations that were not started in v2."""
 
     @contextmanager
     def speaking(self, voice: Voice) -> Iterator[None]:
-        """Tell of the operations that begin meanwhile in the words of another version."""
+        """Show the operations that start inside the block in another version of the API."""
         before, self._voice = self._voice, voice
         try:
             yield
@@ -56,11 +56,15 @@ class Operations:
             self._voice = before
 
     def start(self, verb: str, target: str, place: Place, at: float) -> NodeMessage:
+        """Return a new operation that is not done."""
         voice = self._voice
         metadata = voice.metadata(
             create_time=stamp(at), target=target, verb=verb, api_version=voice.api_version
         )
-        operation = Operation(name=place.child("operations", self._new_id(at)), done=False)
+        widths = (13, 8, 8)
+        parts = (f"{self._random.getrandbits(4 * width):0{width}x}" for width in widths)
+        operation_id = f"operation-{int(at * 1000):013d}-{'-'.join(parts)}"
+        operation = Operation(name=place.child("operations", operation_id), done=False)
         operation.metadata.Pack(metadata)
         self._open[operation.name] = operation
         if voice is not V2_VOICE:
@@ -71,14 +75,15 @@ class Operations:
         if not operation.done:
             voice = self._voices.get(operation.name, V2_VOICE)
             operation.response.Pack(voice.word(response))
-            self._close(operation, at)
+            self._mark_done(operation, at)
 
     def fail(self, operation: NodeMessage, at: float, error: ApiError) -> None:
         if not operation.done:
             operation.error.CopyFrom(error.status())
-            self._close(operation, at)
+            self._mark_done(operation, at)
 
     def get(self, name: str) -> NodeMessage:
+        """Return an operation by its full name; raises ApiError."""
         if name in self._open:
             return self._open[name]
         if name in self._done:
@@ -90,18 +95,18 @@ class Operations:
         prefix = f"projects/{place.project}/locations/"
         if not place.everywhere:
             prefix = f"{place.parent}/"
-        return [self.get(name) for name in sorted(self._names()) if name.startswith(prefix)]
+        return [self.get(name) for name in sorted(self._all_names()) if name.startswith(prefix)]
 
     def everything(self) -> list[NodeMessage]:
         """List the operations of every project, oldest first."""
-        names = sorted(self._names(), key=lambda name: name.rpartition("/")[2])
+        names = sorted(self._all_names(), key=lambda name: name.rpartition("/")[2])
         return [self.get(name) for name in names]
 
-    def _names(self) -> list[str]:
+    def _all_names(self) -> list[str]:
         return [*self._open, *self._done]
 
     def cancel(self, name: str) -> None:
-        """Note the wish; as with the real API, nothing promises that it is heard."""
+        """Record the request to cancel, without effect: Google's API gives no guarantee either."""
         operation = self.get(name)
         if not operation.done:
             metadata = metadata_of(operation)
@@ -109,7 +114,7 @@ class Operations:
             operation.metadata.Pack(metadata)
 
     def forget(self, name: str) -> None:
-        """Drop an operation that nobody asks for any more; what it does goes on."""
+        """Drop an operation; the change that it reports continues. Raises ApiError."""
         self.get(name)
         self._open.pop(name, None)
         self._done.pop(name, None)
@@ -120,7 +125,7 @@ class Operations:
         self._done.clear()
         self._voices.clear()
 
-    def _close(self, operation: NodeMessage, at: float) -> None:
+    def _mark_done(self, operation: NodeMessage, at: float) -> None:
         metadata = metadata_of(operation)
         metadata.end_time.CopyFrom(stamp(at))
         operation.metadata.Pack(metadata)
@@ -128,11 +133,6 @@ class Operations:
         self._voices.pop(operation.name, None)
         if self._open.pop(operation.name, None) is not None:
             self._done[operation.name] = operation.SerializeToString()
-
-    def _new_id(self, at: float) -> str:
-        widths = (13, 8, 8)
-        parts = (f"{self._random.getrandbits(4 * width):0{width}x}" for width in widths)
-        return f"operation-{int(at * 1000):013d}-{'-'.join(parts)}"
 
 
 def metadata_of(operation: NodeMessage) -> NodeMessage:

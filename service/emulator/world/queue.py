@@ -1,4 +1,4 @@
-"""A queued resource as the cloud writes it down, and the queue that holds them all."""
+"""The record of a queued resource, and the queue of all of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from service.emulator.world.stale_reads import StaleReads
 
 State = Tpu.QueuedResourceState.State
 Initiator = Tpu.QueuedResourceState.StateInitiator
-# WAITING_FOR_RESOURCES has no data of its own, and only FAILED has something in it.
+# WAITING_FOR_RESOURCES has no data message, and only the one of FAILED has fields.
 DATA = {
     "CREATING": "creating_data",
     "ACCEPTED": "accepted_data",
@@ -34,14 +34,14 @@ DATA = {
 
 @dataclass(frozen=True)
 class Slice:
-    """One of the nodes that are asked for, by the full name it will have."""
+    """One requested node, by its future full name."""
 
     name: str
     asked: NodeMessage
     accelerator: Accelerator
     multislice: bool
     model: str
-    """Its provisioning model: that of the queued resource, or its own where that names none."""
+    """The provisioning model of the queued resource or, if it names none, of the node."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class ValidWindow:
 
 @dataclass(frozen=True)
 class Terms:
-    """What only v2alpha1 can ask for: any provisioning model by name, and an end of the run.
+    """Fields that only v2alpha1 has: any provisioning model by name, and an end of the run.
 
     The nodes are deleted `run_seconds` after all of them are READY, or at `run_until`.
     """
@@ -66,7 +66,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class QueuedTransition:
-    """A queued resource going from one state to another; empty before birth and at the end."""
+    """A queued resource's change of state; `before` is empty at first, `after` at the end."""
 
     at: float
     name: str
@@ -77,7 +77,7 @@ class QueuedTransition:
 
 @dataclass
 class QueuedRecord:
-    """One queued resource: the message that is shown, and what the world knows besides."""
+    """One queued resource: the message that the API shows, and the state of the emulation."""
 
     message: NodeMessage
     place: Place
@@ -87,25 +87,25 @@ class QueuedRecord:
     window: ValidWindow
     terms: Terms
     doom: ApiError | None = None
-    """What is wrong with the request itself, and is found only after it was taken."""
+    """The error of an invalid request that the cloud accepts first and fails later."""
     flaw: ApiError | None = None
-    """What will go wrong in PROVISIONING."""
+    """The error with which PROVISIONING will fail."""
     stocked_out_until: float = -math.inf
-    """No hardware before then, whatever the capacity."""
+    """No hardware before this time, whatever the capacity."""
     run_ends: float = math.inf
     pending: Event | None = None
-    """What the present state waits for."""
+    """The event that ends the present state."""
     expiry: Event | None = None
     curfew: Event | None = None
     """The end of the run, while it lasts."""
     then: Act | None = None
-    """What follows once no node is being deleted."""
+    """The next step, once no node is being deleted."""
     ready: set[str] = field(default_factory=set)
     """The nodes that have been READY since provisioning began."""
     lost_too: bool = False
-    """Whether nodes that lost their hardware are to be deleted with the others."""
+    """Whether nodes that lost their hardware are deleted with the others."""
     examine: Act | None = None
-    """Look for hardware again; set by those who know how to."""
+    """Checks again whether there is hardware; set by the module that provisions."""
 
     @property
     def name(self) -> str:
@@ -117,16 +117,16 @@ class QueuedRecord:
 
     @cached_property
     def demand(self) -> Counter[Kind]:
-        """Count the chips that are asked for, by kind."""
+        """The requested chips by kind."""
         wanted: Counter[Kind] = Counter()
-        for each in self.slices:
-            kind = Kind(self.place.zone, each.accelerator.generation, each.model)
-            wanted[kind] += each.accelerator.chips
+        for slice_ in self.slices:
+            kind = Kind(self.place.zone, slice_.accelerator.generation, slice_.model)
+            wanted[kind] += slice_.accelerator.chips
         return wanted
 
     @cached_property
     def wish(self) -> frozenset[tuple[Kind, int]]:
-        """Give the demand as a value: what one looked for in vain, its equal need not look for."""
+        """The demand as a hashable value: no hardware for one record means none for its equals."""
         return frozenset(self.demand.items())
 
     def show(self, state: str, initiator: str, error: ApiError | None) -> None:
@@ -141,7 +141,7 @@ class QueuedRecord:
 
 
 def model_of(resource: NodeMessage) -> str:
-    """Name the provisioning model that a request asks for; its first node speaks for all."""
+    """Return the requested provisioning model; without one, that of the first node."""
     if resource.HasField("spot"):
         return "spot"
     if resource.reservation_name:
@@ -152,57 +152,55 @@ def model_of(resource: NodeMessage) -> str:
 
 
 def names_model(resource: NodeMessage, terms: Terms) -> bool:
-    """Whether the queued resource itself says how its nodes are bought."""
+    """Whether the queued resource itself names a provisioning model."""
     tier = resource.WhichOneof("tier") is not None
     return tier or bool(resource.reservation_name or terms.provisioning_model)
 
 
 class Queue:
-    """Every queued resource by name, the node names they hold, and those that wait for hardware."""
+    """Every queued resource by name, the names of their nodes, and the waiting ones."""
 
     def __init__(self) -> None:
         self.records: dict[str, QueuedRecord] = {}
         self.claims: dict[str, str] = {}
-        """By the full name of a node: the queued resource that holds it, in whatever state."""
+        """By the full name of a node: the queued resource that requested it, in any state."""
         self.waiting: dict[str, QueuedRecord] = {}
-        """In the order in which they began to wait."""
-        self.stale_reads = StaleReads(self._look)
+        """Queued resources that wait for hardware, the longest waiting first."""
+        self.stale_reads = StaleReads(
+            lambda name: self.records[name].message if name in self.records else None
+        )
         self.observers: list[Callable[[QueuedTransition], None]] = []
 
     def find(self, name: str) -> QueuedRecord:
-        """Look a queued resource up by its full name; raises ApiError."""
+        """Return a queued resource by its full name; raises ApiError."""
         if name not in self.records:
             raise not_found(name)
         return self.records[name]
-
-    def _look(self, name: str) -> NodeMessage | None:
-        record = self.records.get(name)
-        return None if record is None else record.message
 
     def add(self, record: QueuedRecord, at: float) -> None:
         self.stale_reads.note(at, record.name)
         self.records[record.name] = record
         self.stale_reads.add(record.name)
-        for each in record.slices:
-            self.claims[each.name] = record.name
+        for slice_ in record.slices:
+            self.claims[slice_.name] = record.name
 
     def remove(self, record: QueuedRecord, at: float) -> None:
         self.stale_reads.note(at, record.name)
         del self.records[record.name]
         self.stale_reads.remove(record.name)
-        for each in record.slices:
-            del self.claims[each.name]
+        for slice_ in record.slices:
+            del self.claims[slice_.name]
 
     def look(self, at: float) -> None:
-        """Let all that wait look for hardware, the oldest first."""
-        in_vain: set[frozenset[tuple[Kind, int]]] = set()
+        """Check for each waiting queued resource whether there is hardware, the oldest first."""
+        unavailable: set[frozenset[tuple[Kind, int]]] = set()
         for record in list(self.waiting.values()):
-            wish = record.wish
-            if record.examine is None or wish in in_vain:
+            wanted = record.wish
+            if record.examine is None or wanted in unavailable:
                 continue
             record.examine(at)
             if record.name in self.waiting and at >= record.stocked_out_until:
-                in_vain.add(wish)
+                unavailable.add(wanted)
 
     def tell(self, transition: QueuedTransition) -> None:
         for observer in self.observers:

@@ -1,4 +1,4 @@
-"""Requests that carry an id of their own: asked twice, they are done once."""
+"""Requests with a request id: a repeated request takes effect once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from service.emulator.wire import NodeMessage
 
 UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 REMEMBERED_SECONDS = 3600.0
-"""How long Google asks its services to remember an id, at least."""
+"""The shortest time for which Google asks its services to remember an id."""
 
 
 class _Done(NamedTuple):
@@ -20,7 +20,7 @@ class _Done(NamedTuple):
 
 
 class Requests:
-    """The operations that requests with an id began, by project and id."""
+    """The operations that requests with an id started, by project and id."""
 
     def __init__(self) -> None:
         self._done: dict[tuple[str, str], _Done] = {}
@@ -28,18 +28,23 @@ class Requests:
     def repeated(
         self, project: str, request: NodeMessage, now: float, terms: object = None
     ) -> NodeMessage | None:
-        """Give the operation of the same request; raises ApiError for another with this id.
+        """Return the operation of an earlier request with this id; None if there is none.
 
-        `terms` is what was asked for besides the message.
+        Raises ApiError if the earlier request was a different one. `terms` are the parts of the
+        request that its message does not hold.
         """
-        self._forget_old(now)
+        while self._done:
+            key, oldest = next(iter(self._done.items()))
+            if oldest.at > now - REMEMBERED_SECONDS:
+                break
+            del self._done[key]
         if not request.request_id:
             return None
         if UUID.fullmatch(request.request_id) is None:
-            raise _refused(request, "must be a UUID")
+            raise _invalid_id(request, "must be a UUID")
         done = self._done.get((project, request.request_id))
-        if done is not None and done.content != _content(request, terms):
-            raise _refused(request, "was used for another request")
+        if done is not None and done.content != _request_content(request, terms):
+            raise _invalid_id(request, "was used for another request")
         return done.operation if done else None
 
     def remember(
@@ -52,24 +57,17 @@ class Requests:
     ) -> None:
         if request.request_id:
             key = (project, request.request_id)
-            self._done[key] = _Done(now, _content(request, terms), operation)
+            self._done[key] = _Done(now, _request_content(request, terms), operation)
 
     def clear(self) -> None:
         self._done.clear()
 
-    def _forget_old(self, now: float) -> None:
-        while self._done:
-            key, oldest = next(iter(self._done.items()))
-            if oldest.at > now - REMEMBERED_SECONDS:
-                break
-            del self._done[key]
 
-
-def _content(request: NodeMessage, terms: object) -> tuple[str, bytes, object]:
-    """Give what makes two requests the same one; equal messages give equal bytes."""
+def _request_content(request: NodeMessage, terms: object) -> tuple[str, bytes, object]:
+    """Return a value that is equal for equal requests; serialization is deterministic."""
     body = bytes(request.SerializeToString(deterministic=True))
     return str(request.DESCRIPTOR.full_name), body, terms
 
 
-def _refused(request: NodeMessage, why: str) -> ApiError:
+def _invalid_id(request: NodeMessage, why: str) -> ApiError:
     return invalid_argument(f'The field "RequestId" cannot be "{request.request_id}": it {why}.')

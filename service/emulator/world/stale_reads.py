@@ -1,4 +1,4 @@
-"""Resources by name, as they are and as they were a little while ago, for stale answers."""
+"""Resources by name, as they are now and as they were some seconds ago, for stale reads."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ Look = Callable[[str], NodeMessage | None]
 
 @dataclass(frozen=True)
 class Sight:
-    """Everything at one moment: the names in order, and the way from a name to what is shown."""
+    """All resources at one moment: their names in order, and a function that reads one by name."""
 
     names: Sequence[str]
     look: Look
 
     def under(self, prefix: str) -> Sequence[str]:
-        """Name those whose names begin so, however many others there are."""
+        """Return the names with a prefix, by binary search."""
         first = bisect_left(self.names, prefix)
         return self.names[first : bisect_left(self.names, f"{prefix}\U0010ffff", first)]
 
 
 @dataclass(frozen=True)
 class Glimpse:
-    """Something just before it changed its state; None if there was no such thing."""
+    """A resource just before it changed its state; None if it did not exist."""
 
     at: float
     name: str
@@ -36,7 +36,7 @@ class Glimpse:
 
 
 class StaleReads:
-    """Knows all names, and the newest changes of state: lists lag by seconds, not by days."""
+    """All names, and the newest `KEPT` changes of state: stale reads lag by seconds, not days."""
 
     def __init__(self, look: Look) -> None:
         self._look = look
@@ -44,7 +44,7 @@ class StaleReads:
         self._glimpses: deque[Glimpse] = deque(maxlen=KEPT)
 
     def note(self, at: float, name: str) -> None:
-        """Remember what is shown now, because it is about to change."""
+        """Record a resource as it is now; to be called before it changes."""
         seen = self._look(name)
         self._glimpses.append(Glimpse(at, name, None if seen is None else copied(seen)))
 
@@ -55,7 +55,7 @@ class StaleReads:
         del self._names[bisect_left(self._names, name)]
 
     def sight(self, moment: float | None = None) -> Sight:
-        """Show all as it is or, for a moment, as it was then."""
+        """Return all resources as they are now or, with a moment, as they were at that time."""
         if moment is None:
             return Sight(self._names, self._look)
         changed: dict[str, NodeMessage | None] = {}

@@ -1,4 +1,4 @@
-"""The emulated cloud: its nodes and operations, what is due to happen to them, and its bill."""
+"""The emulated cloud: its nodes and operations, the events that are due, and its bill."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MAX_PAST = 10_000
 
 @dataclass
 class World:
-    """A plain state machine: it knows nothing of servers, and time only from its clock."""
+    """A state machine without servers, whose only source of time is its clock."""
 
     clock: Clock
     rpcs: tuple[str, ...]
@@ -45,29 +45,29 @@ class World:
     config: Config = field(default_factory=Config)
     nodes: dict[str, NodeRecord] = field(default_factory=dict)
     past: deque[NodeRecord] = field(default_factory=lambda: deque(maxlen=MAX_PAST))
-    """Nodes that are gone, the newest last: what was measured of them can still be asked for."""
+    """Deleted nodes, the newest last: their metrics can still be read."""
     timeline: Timeline = field(default_factory=Timeline)
     bill: Bill = field(default_factory=Bill)
     logs: LogBuffer = field(default_factory=LogBuffer)
     response_cache: dict[tuple[str, bytes], NodeMessage] = field(default_factory=dict)
-    """Answers that hold until something happens, by call and request."""
+    """Responses that stay valid until the world changes, by call and request."""
     observers: list[Observer] = field(default_factory=list)
     on_config: list[Reconfigured] = field(default_factory=list)
-    """Told the moment at which the configuration changed."""
+    """Called with the time at which the configuration changed."""
     on_metadata: list[Updated] = field(default_factory=list)
-    """Told of a node that was updated, and the moment."""
+    """Called with a node that was updated, and the time."""
     on_reset: list[Reset] = field(default_factory=list)
-    """Told that everything is forgotten, before the first configuration counts again."""
+    """Called when the world was cleared, before the first configuration is applied again."""
     on_preemption_notice: list[Announced] = field(default_factory=list)
-    """Told of a node, the moment, the seconds until it is preempted, and the workers that know."""
+    """Called with a node, the time, the seconds until its preemption, and the notified workers."""
     queue: Queue = field(default_factory=Queue)
     hardware: Hardware = field(default_factory=Hardware)
     holdings: Holdings = field(default_factory=Holdings)
     rates: Rates = field(default_factory=Rates)
     runs: Runs = field(default_factory=Runs)
-    """Every container that a played worker ran."""
+    """Every container of a played worker."""
     has_real_workers: bool = False
-    """Whether workers run for real, up to `config.real_workers` of them."""
+    """Whether workers run as real processes, up to `config.real_workers` of them."""
     shelf: Shelf = field(default_factory=Shelf)
     requests: Requests = field(default_factory=Requests)
     storage: Storage = field(default_factory=Storage)
@@ -79,18 +79,20 @@ class World:
         self._random = Random(self.seed)  # noqa: S311 - repeatable on purpose, protects nothing
         self._now = 0.0
         self._addresses = 0
-        self.stale_reads = StaleReads(self._look)
+        self.stale_reads = StaleReads(
+            lambda name: self.nodes[name].message if name in self.nodes else None
+        )
         self._first_config = self.config
         self._looking = False
         self.on_config.append(self._look_for_room)
         self.operations = Operations(self._random)
-        # A stream of its own: faults by chance must not change what ids are given.
+        # A separate stream: random faults must not change the ids.
         self.faults = Faults(self.rpcs, Random(f"{self.seed}/faults"))  # noqa: S311
 
     def settle(self, now: float | None = None) -> float:
-        """Let everything due by now happen, each thing at its own time; time never runs back.
+        """Run every event due by now, each at its own time. Returns now, which never decreases.
 
-        Asked from within something that happens, it says when that is, and lets nothing happen.
+        During an event, no other event runs, and the time of that event is returned.
         """
         if self.timeline.moment is not None:
             return self.timeline.moment
@@ -100,29 +102,29 @@ class World:
         return self._now
 
     def hurry(self) -> int:
-        """Let everything pending happen now, and be stamped with now."""
+        """Run every pending event but fates now, at the present time. Returns their number."""
         done = self.timeline.hurry(self.settle())
         self.touch()
         return done
 
     def touch(self) -> None:
-        """Forget the answers that held as long as nothing happened."""
+        """Clear the responses that were valid until a change."""
         self.response_cache.clear()
 
     def configure(self, config: Config) -> None:
-        """Change how the world works from now on; what has already begun keeps its time."""
+        """Apply a configuration from now on; changes that have begun keep their time."""
         now = self.settle()
         self.touch()
         self.config = config
-        for told in self.on_config:
-            told(now)
+        for on_config in self.on_config:
+            on_config(now)
 
     def reset(self) -> None:
-        """Forget everything but the seed's place: an id is never given twice."""
+        """Clear everything but the state of the random numbers: no id is given twice."""
         self.nodes.clear()
         self.stale_reads.clear()
         self.past.clear()
-        for each in (
+        for part in (
             self.queue,
             self.hardware,
             self.holdings,
@@ -131,7 +133,7 @@ class World:
             self.shelf,
             self.runs,
         ):
-            each.clear()
+            part.clear()
         self._looking = False
         self.timeline = Timeline()
         self.operations.clear()
@@ -139,29 +141,25 @@ class World:
         self.bill.clear()
         self.logs.clear()
         self.storage.clear()
-        for told in self.on_reset:
-            told()
+        for on_reset in self.on_reset:
+            on_reset()
         self.configure(self._first_config)
 
     def find(self, name: str) -> NodeRecord:
-        """Look a node up by its full name; raises ApiError."""
+        """Return a node by its full name; raises ApiError."""
         if name not in self.nodes:
             raise not_found(name)
         return self.nodes[name]
 
     def sight(self, age: float = 0.0) -> Sight:
-        """Show the nodes as they are, or as they were some seconds ago."""
+        """Return the nodes as they are now, or as they were `age` seconds ago."""
         return self.stale_reads.sight(self._now - age if age else None)
-
-    def _look(self, name: str) -> NodeMessage | None:
-        record = self.nodes.get(name)
-        return None if record is None else record.message
 
     def new_uid(self) -> int:
         return int(2**60 + self._random.getrandbits(62))
 
     def new_block(self, size: int) -> str:
-        """Set a block of 10.0.0.0/8 aside, aligned to its size; after a long time they recur."""
+        """Return the next block of 10.0.0.0/8, aligned to its size; after the last, the first."""
         start = -(-self._addresses // size) * size
         if start + size > 2**24:
             start = 0
@@ -170,7 +168,7 @@ class World:
         return f"{base}/{32 - (size.bit_length() - 1)}"
 
     def move(self, record: NodeRecord, state: str, at: float) -> None:
-        """Bring a node into a state and tell those who watch; an empty state is the end of it."""
+        """Move a node to a state and notify observers; an empty state removes the node."""
         self.touch()
         known = record.name in self.nodes
         before = record.state if known else ""
@@ -185,8 +183,11 @@ class World:
             self.stale_reads.remove(record.name)
             self.past.append(record)
         record.activity.moved(before, state, at)
-        freed = self._count(record, before, state)
-        self._tell(_transition(record, before, state, at))
+        freed = self._count_usage(record, before, state)
+        transition = _build_transition(record, before, state, at)
+        self.bill.observe(transition)
+        for observer in self.observers:
+            observer(transition)
         if record.watch is not None:
             record.watch(record, at, state)
         if freed:
@@ -195,18 +196,18 @@ class World:
     def announce_preemption(
         self, record: NodeRecord, at: float, seconds: float, workers: Collection[int]
     ) -> None:
-        """Tell those who watch that a node is preempted after some seconds; `workers` know it."""
-        for told in self.on_preemption_notice:
-            told(record, at, seconds, workers)
+        """Notify observers that a node is preempted after `seconds`; `workers` have the notice."""
+        for on_notice in self.on_preemption_notice:
+            on_notice(record, at, seconds, workers)
 
     def updated(self, record: NodeRecord, at: float) -> None:
-        """Tell those who watch that what a node was given has changed."""
-        for told in self.on_metadata:
-            told(record, at)
+        """Notify observers that a node was updated."""
+        for on_metadata in self.on_metadata:
+            on_metadata(record, at)
 
-    def _count(self, record: NodeRecord, before: str, after: str) -> bool:
-        """Keep count of quota and hardware; say whether some of the latter came free."""
-        # What belongs to a queued resource is counted with it, from its birth to its end.
+    def _count_usage(self, record: NodeRecord, before: str, after: str) -> bool:
+        """Count quota and hardware for a change of state. Returns whether hardware became free."""
+        # The nodes of a queued resource are part of its quota, from its creation to its end.
         if not record.queued_resource:
             chips = {kind_of(record): record.accelerator.chips}
             if not before:
@@ -216,22 +217,18 @@ class World:
         return self.hardware.note(record, after)
 
     def _look_for_room(self, at: float) -> None:
-        """Let those that wait for hardware look again, once whatever goes on now has happened."""
+        """Check for waiting queued resources whether there is hardware, after the present event."""
+
+        def look_again(at: float) -> None:
+            self._looking = False
+            self.queue.look(at)
+
         if self.queue.waiting and not self._looking:
             self._looking = True
-            self.timeline.schedule(at, "queuedResources", "room", self._let_look)
-
-    def _let_look(self, at: float) -> None:
-        self._looking = False
-        self.queue.look(at)
-
-    def _tell(self, transition: Transition) -> None:
-        self.bill.observe(transition)
-        for observer in self.observers:
-            observer(transition)
+            self.timeline.schedule(at, "queuedResources", "room", look_again)
 
 
-def _transition(record: NodeRecord, before: str, after: str, at: float) -> Transition:
+def _build_transition(record: NodeRecord, before: str, after: str, at: float) -> Transition:
     return Transition(
         at=at,
         name=record.name,

@@ -150,11 +150,11 @@ class CountingChannel(LocalChannel):
 
     received = 0
 
-    def _told(self, *arguments: Any) -> Any:
-        told = super()._told(*arguments)
-        assert told.response is not None
-        self.received += told.response.ByteSize()
-        return told
+    def _answer_call(self, *arguments: Any) -> Any:
+        answer = super()._answer_call(*arguments)
+        assert answer.response is not None
+        self.received += answer.response.ByteSize()
+        return answer
 
 
 @pytest.mark.deep
