@@ -125,9 +125,9 @@ def capacity(  # noqa: PLR0913, PLR0917 - each is an option of the command line
                     for name in ("zone", "accelerator_type", "provisioning_model", "project")
                 ),
                 *(f"{place[name]:,}" for name in _COUNTS),
-                _format_age(place["median_seconds_to_ready"]),
+                _age_or_nothing(place["median_seconds_to_ready"]),
                 f"{place['preempted']:,}",
-                _format_age(place["median_seconds_lived"]),
+                _age_or_nothing(place["median_seconds_lived"]),
                 moment(place["back_off_until"]),
                 place["reason"] or NOTHING,
             ]
@@ -237,5 +237,5 @@ _CAPACITY = [
 _COUNTS = ("attempts", "ready", "stock_outs", "quota_refusals", "denied", "failed")
 
 
-def _format_age(seconds: int | None) -> str:
+def _age_or_nothing(seconds: int | None) -> str:
     return NOTHING if seconds is None else age(seconds)

@@ -178,8 +178,9 @@ def coverage(json: options.Json = False) -> None:
             ],
         )
         reports = project["reports"]
+        reporting = counted(reports["nodes"], "node")
         echo(
-            f"supervisor reports: {reports['reported']} of {counted(reports['nodes'], 'node')};"
+            f"supervisor reports: {reports['reported']} of {reporting};"
             f" without metrics: {reports['needed']}, of these without a report: {reports['silent']}"
         )
         if project["never_deleted"]:

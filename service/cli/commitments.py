@@ -281,11 +281,11 @@ def _print_usage(found: View, names: Mapping[str, str]) -> None:
         table(columns, rows)
         echo("")
         _print_teams(found["teams"])
-        saving, avoided = Decimal(found["net_saving"]), found["total"]["avoided"]
-        word = "saved" if saving >= 0 else "lost"
+        saving = Decimal(found["net_saving"])
+        word, amount = "saved" if saving >= 0 else "lost", money(str(abs(saving)))
+        avoided, fees = money(found["total"]["avoided"]), money(found["fee"])
         echo(
-            f"together they {word} {money(str(abs(saving)))}: {money(avoided)} of charges avoided,"
-            f" {money(found['fee'])} of fees",
+            f"together they {word} {amount}: {avoided} of charges avoided, {fees} of fees",
             *_describe_losses(found["commitments"]),
         )
     else:

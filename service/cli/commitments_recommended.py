@@ -55,10 +55,8 @@ def _list_facts(advice: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if advice["reason"]:
         yield "  Because", advice["reason"]
     if advice["break_even_of_a_day"]:
-        prices = (
-            f"{exact(advice['commitment_price'])} for {exact(advice['on_demand_price'])} on demand"
-        )
-        yield "  A chip-hour", prices
+        committed, on_demand = exact(advice["commitment_price"]), exact(advice["on_demand_price"])
+        yield "  A chip-hour", f"{committed} for {on_demand} on demand"
         yield "  A chip pays from", f"{advice['break_even_of_a_day']} of use a day"
     if advice["chips_best"]:
         between = f"{advice['chips_low']:,} to {advice['chips_high']:,} in eight of ten draws"

@@ -101,8 +101,7 @@ def _describe_budget(budget: Mapping[str, Any]) -> str:
     elif fits:
         rest = f"{money(left)} is left after it"
     else:
-        rest = (
-            f"{money(left)} is left after it, too little for the minute that its deletion may take"
-        )
+        amount = money(left)
+        rest = f"{amount} is left after it, too little for the minute that its deletion may take"
     answer = ": it only notifies" if budget["on_exceeded"] == "notify" else ": it would refuse"
     return f"{taken}; {rest}{'' if fits else answer}"

@@ -58,7 +58,7 @@ def show_nodes(nodes: Sequence[View], *, everything: bool, fleet: View | None = 
     shown = [node for node in nodes if everything or node["state"] not in ENDED]
     ended = len(nodes) - len(shown)
     if shown:
-        _print_table(shown, ids=everything)
+        _print_node_table(shown, ids=everything)
         echo("")
     echo(summary(shown) + (f"; {ended:,} more ended (--all shows them)" if ended else ""))
     if fleet is not None and Decimal(fleet["unused_reservations_hourly_cost"]):
@@ -69,7 +69,7 @@ def show_nodes(nodes: Sequence[View], *, everything: bool, fleet: View | None = 
         )
 
 
-def _print_table(nodes: Sequence[View], *, ids: bool) -> None:
+def _print_node_table(nodes: Sequence[View], *, ids: bool) -> None:
     now = wall_clock()
     columns = ["NAME", "STATE", "TYPE", "MODEL", "ZONE", ">AGE", ">PER HOUR", ">COST", "TEAM"]
     rates = iter(
@@ -357,10 +357,8 @@ def show_ledger(entries: Sequence[View]) -> None:
             for entry, price, amount in zip(entries, prices, amounts, strict=True)
         ),
     )
-    total = sum((Decimal(entry["amount"]) for entry in entries), Decimal(0))
-    echo(
-        "", f"{exact(str(total))} in {len(entries):,} {'entry' if len(entries) == 1 else 'entries'}"
-    )
+    total = exact(str(sum((Decimal(entry["amount"]) for entry in entries), Decimal(0))))
+    echo("", f"{total} in {len(entries):,} {'entry' if len(entries) == 1 else 'entries'}")
 
 
 _OF_CHIPS = ("KIND", ">CHIP-SECONDS", ">PER CHIP-HOUR")

@@ -58,7 +58,8 @@ def gives_up(node: View, now: int) -> str:
     )
     if end is None:
         return ""
-    return f"{moment(rfc3339(end))} UTC{f', in {age(end - now)}' if end > now else ''}"
+    left = f", in {age(end - now)}" if end > now else ""
+    return f"{moment(rfc3339(end))} UTC{left}"
 
 
 def show_slices(node: View) -> None:

@@ -64,7 +64,7 @@ def reconcile(
             as_json(answer)
             return
         _print_bill(answer.value)
-        _print_lines(client, answer.value)
+        _print_differences(client, answer.value)
 
 
 def reconciliations(
@@ -152,7 +152,8 @@ def _print_bill(found: Mapping[str, Any]) -> None:
         ),
     )
     for kind, apart in found["apart"].items():
-        told = f"apart from that, {kind}: {counted(apart['rows'], 'row')}, {_format_amount(apart)}"
+        rows_apart = counted(apart["rows"], "row")
+        told = f"apart from that, {kind}: {rows_apart}, {_format_amount(apart)}"
         echo(told, *([f"  {apart['reason']}"] if apart.get("reason") else []))
     _print_credits(total)
     _print_invoices(found.get("invoices", []))
@@ -254,9 +255,10 @@ def _print_commitments(found: Mapping[str, Any]) -> None:
             ]
         )
     if several and others:
+        rows = counted(others, "row")
         echo(
             "",
-            f"{counted(others, 'row')} of other projects: what these used of a commitment counts",
+            f"{rows} of other projects: what these used of a commitment counts",
             "as unused here",
         )
 
@@ -293,7 +295,7 @@ def _format_variances(found: Mapping[str, Any]) -> Mapping[str, str]:
     return {name: money(of[name]) for name in of} | dict(zip(counted_in, shown, strict=True))
 
 
-def _print_lines(client: Client, found: Mapping[str, Any]) -> None:
+def _print_differences(client: Client, found: Mapping[str, Any]) -> None:
     number = sum(found["verdicts"][name]["lines"] for name in DISAGREEING)
     if not number:
         return

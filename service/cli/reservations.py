@@ -67,7 +67,7 @@ def list_reservations(
     ]
     hidden = len(known) - len(shown)
     if shown:
-        _print_table(shown, ids=everything)
+        _print_reservations(shown, ids=everything)
         echo("")
     echo(
         _describe_total(shown)
@@ -223,7 +223,7 @@ def find_reservation(client: Client, name_or_id: str, *, to_read: bool = False) 
     raise Failure(f"no reservation is named {name_or_id!r}; see: tpu-steward reservations list")
 
 
-def _print_table(reservations: Sequence[View], *, ids: bool) -> None:
+def _print_reservations(reservations: Sequence[View], *, ids: bool) -> None:
     columns = [
         *("NAME", "STATE", ">CHIPS", "OF", "ZONE", "FROM (UTC)", "UNTIL (UTC)"),
         *(">PER CHIP-HOUR", ">COST", ">UNUSED", ">AT ITS END", "TEAM"),
@@ -262,7 +262,8 @@ def _describe_total(shown: Sequence[View]) -> str:
     unpriced = len(running) - len(rates)
     note = f", and {unpriced:,} without a known price" if unpriced else ""
     burn = money(str(sum(rates, Decimal(0))))
-    return f"{counted(len(shown), 'reservation')}, {len(running):,} running at {burn} an hour{note}"
+    number = counted(len(shown), "reservation")
+    return f"{number}, {len(running):,} running at {burn} an hour{note}"
 
 
 def _describe_chips(record: View) -> str:

@@ -52,7 +52,7 @@ class Client:
             raise self._not_steward("answers")
 
     def get(self, path: str, params: Params | None = None) -> ApiAnswer:
-        """Read a resource. Raises as `ask` does."""
+        """Read a resource. Raises Unreachable, or Failure with the problem."""
         return self.ask("GET", path, params=params)
 
     def ask(
@@ -84,8 +84,8 @@ class Client:
             raise Unreachable(f"{self._url} gave no usable answer: {error}") from None
 
     def send(self, path: str, content: BinaryIO, params: Params | None = None) -> ApiAnswer:
-        """Send a file of any size. No timeout for the answer: the service reads the file first.
-        Raises as `ask` does."""
+        """Send a file of any size. The wait for the answer has no timeout: the service reads the
+        file first. Raises Unreachable, or Failure with the problem."""
         with self._explain_errors():
             response = self._http.post(
                 path,
@@ -101,8 +101,8 @@ class Client:
     ) -> Iterator[bytes]:
         """Read a file of the media type, in pieces. `beats`: the service sends keepalives.
 
-        Raises as `ask` does, and Unreachable when the connection breaks: the file is incomplete
-        then.
+        Raises Unreachable, or Failure with the problem. Unreachable after the first piece: the
+        file is incomplete.
         """
         seconds = 2 * TIMEOUT_SECONDS if beats else TIMEOUT_SECONDS
         with (

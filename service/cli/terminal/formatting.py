@@ -29,7 +29,7 @@ def money(amount: str | None) -> str:
 
 
 def parts(total: str, amounts: Sequence[str | None]) -> list[str]:
-    """Parts of a total, to be shown next to `money(total)`. All have the same places, and each is
+    """Parts of a total, to be shown next to the formatted total. All have the same places. Each is
     rounded down or up, so that the shown parts add up to the shown total.
 
     Amounts with another sum than the total are rounded one by one.
