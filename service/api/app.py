@@ -1,4 +1,4 @@
-"""The application: every router, behind the guard."""
+"""The application: all routers, behind the middleware."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 from anyio import to_thread
 from fastapi import FastAPI
@@ -54,7 +53,7 @@ from service.api.system.readiness import Readiness
 from service.application.services import Services
 
 _SHARED_COUNTS = "PROMETHEUS_MULTIPROC_DIR"
-"""What prometheus_client reads when it is imported: the folder in which processes add up."""
+"""Variable that prometheus_client reads at its import: the folder for the counts of processes."""
 
 _WITH_ROUTES = (
     nodes,
@@ -91,51 +90,51 @@ _WITH_ROUTES = (
 def create_app(services: Services, admin_token: str | None, *, at_once: int = 16) -> FastAPI:
     """The API over these services. Without a token it answers to loopback names only.
 
-    It works on `at_once` requests at a time, each in a thread with a database connection: more of
-    them would only wait for each other, and cost more while they do.
+    `at_once` is the number of threads for requests, each with a database connection. More of them
+    would only wait for each other.
 
-    FastAPI's own /docs is off: it loads scripts from elsewhere, which the content security policy
-    forbids. The dashboard has a page there. Bodies are limited by the guard and not by FastAPI,
-    whose answer to one that is too large is no problem document.
+    FastAPI's own /docs is off: it loads scripts from other sites, which the content security policy
+    forbids. The dashboard has a page at that path. The guard limits bodies, because FastAPI's
+    answer to a body that is too large is no problem document.
     """
-    registry, counting = _registries()
+    registry, counting = _make_registries()
     registry.register(FleetCollector(services.health))
     registry.register(OrphanCollector(services.orphans))
     app = FastAPI(
         title="TPU Steward",
         summary="Owns the life of every Cloud TPU in your projects.",
-        version=_version(),
+        version=_read_version(),
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         exception_handlers=HANDLERS,
-        lifespan=partial(_with_threads, at_once),
-        middleware=_middleware(counting, admin_token, services.reconciliations.max_bytes),
+        lifespan=partial(_limit_threads, at_once),
+        middleware=_build_middleware(counting, admin_token, services.reconciliations.max_bytes),
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
     app.state.services = services
     app.state.log_followers = LogFollowers(services.job_logs)
     app.state.readiness = Readiness(services.readiness)
     app.state.registry = registry
-    app.router.routes += _routes()
+    app.router.routes += _build_routes()
     plain = app.openapi
-    app.openapi = cache(partial(_documented, plain, guarded=bool(admin_token)))  # type: ignore[method-assign]
+    app.openapi = cache(lambda: corrected(plain(), guarded=bool(admin_token)))  # type: ignore[method-assign]
     return app
 
 
 @cache
-def _routes() -> tuple[BaseRoute, ...]:
-    """The routes, which are alike in every app. FastAPI prepares them at the first request, which
-    takes a fifth of a second: a process that makes several apps waits for it once."""
+def _build_routes() -> tuple[BaseRoute, ...]:
+    """The routes, the same for every app. FastAPI prepares them at the first request, which takes a
+    fifth of a second. A process with several apps prepares them once."""
     router = FastAPI(openapi_url=None).router
-    for one in _WITH_ROUTES:
-        router.include_router(one.router)
+    for module in _WITH_ROUTES:
+        router.include_router(module.router)
     return tuple(router.routes)
 
 
-def _registries() -> tuple[CollectorRegistry, CollectorRegistry]:
-    """The registry that is shown, and the one in which this process counts its requests. The first
-    adds up what all processes on one socket have counted, where there are several."""
+def _make_registries() -> tuple[CollectorRegistry, CollectorRegistry]:
+    """The registry of /metrics, and the one in which this process counts its requests. With several
+    processes on one socket, the first adds up the counts of all of them."""
     shown = CollectorRegistry()
     if _SHARED_COUNTS not in os.environ:
         return shown, shown
@@ -144,15 +143,15 @@ def _registries() -> tuple[CollectorRegistry, CollectorRegistry]:
 
 
 @asynccontextmanager
-async def _with_threads(number: int, _app: FastAPI) -> AsyncIterator[None]:
+async def _limit_threads(number: int, _app: FastAPI) -> AsyncIterator[None]:
     to_thread.current_default_thread_limiter().total_tokens = number
     yield
 
 
-def _middleware(
+def _build_middleware(
     registry: CollectorRegistry, admin_token: str | None, bill_bytes: int
 ) -> list[Middleware]:
-    """From the outside in."""
+    """The middleware, the outermost first."""
     found = [
         Middleware(RequestMetrics, registry=registry),
         Middleware(Head),
@@ -162,11 +161,7 @@ def _middleware(
     return [*found, auth]
 
 
-def _documented(plain: Any, *, guarded: bool) -> dict[str, Any]:
-    return corrected(plain(), guarded=guarded)
-
-
-def _version() -> str:
+def _read_version() -> str:
     try:
         return version("tpu-steward")
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""The commitments on a bill, as the API shows them."""
+"""Response models of the commitments on a bill."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from service.api.http.schemas import Month, Usd, View, shown, whole
+from service.api.http.schemas import Month, Usd, View, shown, usd_or_none, whole
 from service.domain.money import usd
 from service.domain.reconciliation.commitments import BilledCommitment, CoveredNode
 
@@ -36,7 +36,7 @@ class BilledNodeView(View):
             resource=node.resource,
             node_id=node.node_id,
             covered_chip_seconds=node.covered,
-            amortised=_usd(node.amortised),
+            amortised=usd_or_none(node.amortised),
             nodes=node.nodes,
         )
 
@@ -96,29 +96,25 @@ class BilledCommitmentView(View):
     )
 
     @classmethod
-    def of(cls, one: BilledCommitment) -> BilledCommitmentView:
+    def of(cls, commitment: BilledCommitment) -> BilledCommitmentView:
         """The view of a commitment."""
         return cls(
-            month=one.month,
-            billing_account=one.account,
-            generation=one.generation,
-            region=one.region,
-            term_years=one.term or None,
-            fee=_usd(one.fee),
-            fee_offset=usd(one.offset),
-            committed_chip_seconds=one.committed,
-            covered_chip_seconds=one.covered,
-            eligible_chip_seconds=one.eligible,
-            utilisation_percent=one.utilisation,
-            coverage_percent=one.coverage,
-            amortised=_usd(one.amortised),
-            unused=_usd(one.unused),
-            list_cost=_usd(one.list_cost),
-            saving=_usd(one.saving),
-            nodes=tuple(map(BilledNodeView.of, one.nodes)),
-            reasons=one.reasons,
+            month=commitment.month,
+            billing_account=commitment.account,
+            generation=commitment.generation,
+            region=commitment.region,
+            term_years=commitment.term or None,
+            fee=usd_or_none(commitment.fee),
+            fee_offset=usd(commitment.offset),
+            committed_chip_seconds=commitment.committed,
+            covered_chip_seconds=commitment.covered,
+            eligible_chip_seconds=commitment.eligible,
+            utilisation_percent=commitment.utilisation,
+            coverage_percent=commitment.coverage,
+            amortised=usd_or_none(commitment.amortised),
+            unused=usd_or_none(commitment.unused),
+            list_cost=usd_or_none(commitment.list_cost),
+            saving=usd_or_none(commitment.saving),
+            nodes=tuple(map(BilledNodeView.of, commitment.nodes)),
+            reasons=commitment.reasons,
         )
-
-
-def _usd(nanos: int | None) -> str | None:
-    return None if nanos is None else usd(nanos)

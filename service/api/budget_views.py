@@ -1,4 +1,4 @@
-"""Budgets as callers are shown them."""
+"""Response models of budgets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from service.api.http.schemas import LABEL, Page, Time, Usd, View, shown, whole
+from service.api.http.schemas import (
+    LABEL,
+    Page,
+    Time,
+    Usd,
+    View,
+    shown,
+    time_or_none,
+    usd_or_none,
+    whole,
+)
 from service.application.budgets.budgets import BudgetHistory, BudgetStatus
 from service.domain.budgets.alerts import Alert
 from service.domain.budgets.budget import MAX_PERCENT, Budget, Measure, OnExceeded, Period, Scope
@@ -125,7 +135,9 @@ class BudgetView(View):
     @classmethod
     def of(cls, shown: BudgetStatus) -> BudgetView:
         """The view of a budget."""
-        return cls(**_settings(shown.budget), **_standing(shown), warnings=shown.warnings)
+        return cls(
+            **_settings_fields(shown.budget), **_standing_fields(shown), warnings=shown.warnings
+        )
 
 
 class BudgetPage(Page):
@@ -161,17 +173,17 @@ class NotificationView(View):
     )
 
     @classmethod
-    def of(cls, one: Notification) -> NotificationView:
+    def of(cls, notification: Notification) -> NotificationView:
         """The view of a message."""
         return cls(
-            id=one.id,
-            channel=one.channel,
-            subject=one.subject,
-            created_at=rfc3339(one.created_at),
-            tries=one.tries,
-            sent_at=_moment(one.sent_at),
-            next_try_at=_moment(one.next_try_at),
-            last_error=one.last_error,
+            id=notification.id,
+            channel=notification.channel,
+            subject=notification.subject,
+            created_at=rfc3339(notification.created_at),
+            tries=notification.tries,
+            sent_at=time_or_none(notification.sent_at),
+            next_try_at=time_or_none(notification.next_try_at),
+            last_error=notification.last_error,
         )
 
 
@@ -185,15 +197,15 @@ class BudgetDetail(BudgetView):
     def of_detail(cls, detail: BudgetHistory) -> BudgetDetail:
         """The view of a budget in full."""
         return cls(
-            **_settings(detail.shown.budget),
-            **_standing(detail.shown),
+            **_settings_fields(detail.shown.budget),
+            **_standing_fields(detail.shown),
             warnings=detail.shown.warnings,
             refusals=tuple(map(RefusalView.of, detail.refusals)),
             notifications=tuple(map(NotificationView.of, detail.notifications)),
         )
 
 
-def _settings(budget: Budget) -> dict[str, Any]:
+def _settings_fields(budget: Budget) -> dict[str, Any]:
     return {
         "id": budget.id,
         "name": budget.name,
@@ -202,8 +214,8 @@ def _settings(budget: Budget) -> dict[str, Any]:
         "currency": "USD",
         "period": budget.period,
         "tz": budget.tz,
-        "start": _moment(budget.start),
-        "end": _moment(budget.end),
+        "start": time_or_none(budget.start),
+        "end": time_or_none(budget.end),
         "thresholds": tuple(ThresholdView(percent=t.percent, of=t.of) for t in budget.thresholds),
         "on_exceeded": budget.on_exceeded,
         "burn_rate": budget.burn_rate,
@@ -219,10 +231,10 @@ _OF_PERIOD = (
     *("starts_at", "ends_at", "spent", "held", "held_known", "left", "left_at_most", "percent"),
     *("unpriced_nodes", "unpriced_seconds", "forecast", "deletes_at", "as_of"),
 )
-"""What is null while a budget does not count."""
+"""The fields that are null while a budget is not active."""
 
 
-def _standing(shown: BudgetStatus) -> dict[str, Any]:
+def _standing_fields(shown: BudgetStatus) -> dict[str, Any]:
     standing, amount = shown.standing, shown.budget.amount
     alerts = tuple(map(AlertView.of, shown.alerts))
     if standing is None:
@@ -233,7 +245,7 @@ def _standing(shown: BudgetStatus) -> dict[str, Any]:
         "starts_at": rfc3339(standing.window.start),
         "ends_at": rfc3339(standing.window.end),
         "spent": usd(standing.spent),
-        "held": None if held is None else usd(held),
+        "held": usd_or_none(held),
         "held_known": usd(standing.held.known),
         "left": None if held is None else usd(at_most),
         "left_at_most": usd(at_most),
@@ -241,12 +253,8 @@ def _standing(shown: BudgetStatus) -> dict[str, Any]:
         "unpriced": standing.unpriced,
         "unpriced_seconds": standing.unpriced_seconds,
         "percent": standing.spent * 100 // amount,
-        "forecast": None if standing.forecast is None else usd(standing.forecast),
+        "forecast": usd_or_none(standing.forecast),
         "alerts": alerts,
-        "deletes_at": _moment(shown.deletes_at),
+        "deletes_at": time_or_none(shown.deletes_at),
         "as_of": rfc3339(standing.as_of),
     }
-
-
-def _moment(seconds: int | None) -> str | None:
-    return None if seconds is None else rfc3339(seconds)

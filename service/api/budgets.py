@@ -1,4 +1,4 @@
-"""Budgets over HTTP: to set them, and to see how they stand."""
+"""Routes of budgets."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ScopeBody(Body):
     )
 
     def to_scope(self) -> Scope:
-        """The same in the words of the domain; raises Rejected."""
+        """The scope in terms of the domain. Raises Rejected for an invalid one."""
         label = None
         if self.label is not None:
             key, _, value = self.label.partition(":")
@@ -164,12 +164,12 @@ class _Changes(Body):
 
     @field_validator("amount", check_fields=False)
     @classmethod
-    def _is_an_amount(cls, text: str) -> str:
+    def _check_amount(cls, text: str) -> str:
         parse_usd(text)
         return text
 
     def to_changes(self, before: Budget) -> dict[str, Any]:
-        """The fields of the domain that are said, as they are to be; raises Rejected."""
+        """The fields of the domain that the request sets. Raises Rejected for an invalid value."""
         check_currency(self.currency)
         said = self.model_dump(exclude_unset=True, exclude={"currency", "webhook_secret"})
         tz = said.get("tz") or before.tz
@@ -178,11 +178,15 @@ class _Changes(Body):
             "scope": lambda: self.scope.to_scope() if self.scope else None,
             "start": lambda: instant_of(said["start"], tz, "start"),
             "end": lambda: instant_of(said["end"], tz, "end"),
-            "thresholds": lambda: tuple(map(_threshold, self.thresholds or ())),
+            "thresholds": lambda: tuple(
+                Threshold(each) if isinstance(each, int) else Threshold(each.percent, each.of)
+                for each in self.thresholds or ()
+            ),
         }
         for name, value in said.items():
             if value is None:
-                said[name] = _default_of(name)
+                plain = Budget("", "", Scope(), 1, Period.MONTH, "UTC", 0)
+                said[name] = getattr(plain, name)
             elif name in read:
                 said[name] = read[name]()
         if "webhook_secret" in self.model_fields_set or said.get("webhook") == "":
@@ -198,7 +202,7 @@ class BudgetRequest(_Changes):
     period: Period = Field(examples=["month"])
 
     def to_budget(self) -> Budget:
-        """The same in the words of the domain; raises Rejected."""
+        """The budget in terms of the domain. Raises Rejected for an invalid value."""
         plain = Budget("", self.name, Scope(), 1, self.period, "UTC", 0)
         fields = {name: getattr(plain, name) for name in Budget.__dataclass_fields__}
         return Budget(**(fields | self.to_changes(plain)))
@@ -215,15 +219,6 @@ class BudgetChange(_Changes):
         default_factory=str, description="Dollars of each period.", examples=["8000"]
     )
     period: Period = Field(default_factory=lambda: Period.MONTH, examples=["month"])
-
-
-def _default_of(name: str) -> object:
-    plain = Budget("", "", Scope(), 1, Period.MONTH, "UTC", 0)
-    return getattr(plain, name)
-
-
-def _threshold(one: int | ThresholdBody) -> Threshold:
-    return Threshold(one) if isinstance(one, int) else Threshold(one.percent, one.of)
 
 
 @router.get("", operation_id="list_budgets", responses=may_answer(422, 503))

@@ -1,4 +1,4 @@
-"""Where hardware was to be had lately, over HTTP."""
+"""Routes of recent capacity."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field
 from service.api.http.deps import CapacityDep
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
-from service.api.http.schemas import Name, Page, PageQuery, Time, View, WindowText
+from service.api.http.schemas import Name, Page, PageQuery, Time, View, WindowText, time_or_none
 from service.application.placement import capacity
 from service.application.placement.capacity import CapacityRow
 from service.domain.catalog.provisioning import ProvisioningModel
@@ -101,7 +101,7 @@ class CapacityView(View):
             preempted=tried.preempted,
             median_seconds_lived=tried.seconds_lived,
             last_attempt_at=rfc3339(tried.last_attempt_at),
-            back_off_until=None if until is None else rfc3339(until),
+            back_off_until=time_or_none(until),
             reason=row.reason,
         )
 

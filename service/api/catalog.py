@@ -1,4 +1,4 @@
-"""The catalogue over HTTP: generations, accelerator types, zones and runtime versions."""
+"""Routes of the catalogue: generations, accelerator types, zones and runtime versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Committed-use discounts over HTTP: recorded as bought, and what each covers."""
+"""Routes of committed-use discounts and their coverage."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from service.api.http.schemas import (
     WindowText,
     one_line,
     shown,
+    time_or_none,
+    usd_or_none,
     whole,
 )
 from service.application.pricing.commitments import CommitmentReport, CommitmentStatus
@@ -37,7 +39,6 @@ from service.domain.commitments.commitment import (
     CommitmentState,
     Term,
 )
-from service.domain.commitments.coverage import CoveredUsage
 from service.domain.commitments.standing import CommitmentStanding, CoverageFigures
 from service.domain.money import NANOS, half_even, parse_usd, usd
 
@@ -92,13 +93,13 @@ class CommitmentRequest(Body):
 
     @field_validator("usd_per_chip_hour")
     @classmethod
-    def _is_an_amount(cls, text: str | None) -> str | None:
+    def _check_amount(cls, text: str | None) -> str | None:
         if text is not None:
             parse_usd(text)
         return text
 
     def to_commitment(self) -> Commitment:
-        """The same in the words of the domain; its id and the time of the record come later."""
+        """The commitment in terms of the domain, without its id and the time of the record."""
         return Commitment(
             id="",
             name=self.name,
@@ -163,31 +164,31 @@ class CommitmentView(View):
     @classmethod
     def of(cls, shown: CommitmentStatus) -> CommitmentView:
         """The view of a commitment."""
-        one = shown.commitment
-        origin: RateOrigin = "list" if one.contract is None else "contract"
+        commitment = shown.commitment
+        origin: RateOrigin = "list" if commitment.contract is None else "contract"
         return cls(
-            id=one.id,
-            name=one.name,
-            project=one.project,
-            region=one.region,
-            generation=one.generation,
-            chips=one.chips,
-            term=one.term,
-            starts_at=rfc3339(one.start),
-            ends_at=rfc3339(one.end),
-            state=one.state(shown.as_of),
-            owner=one.owner,
-            team=one.team,
-            labels=dict(one.labels),
-            usd_per_chip_hour=_usd(shown.rate),
+            id=commitment.id,
+            name=commitment.name,
+            project=commitment.project,
+            region=commitment.region,
+            generation=commitment.generation,
+            chips=commitment.chips,
+            term=commitment.term,
+            starts_at=rfc3339(commitment.start),
+            ends_at=rfc3339(commitment.end),
+            state=commitment.state(shown.as_of),
+            owner=commitment.owner,
+            team=commitment.team,
+            labels=dict(commitment.labels),
+            usd_per_chip_hour=usd_or_none(shown.rate),
             rate_origin=None if shown.rate is None else origin,
             price_id=None if shown.listed is None else shown.listed.id,
-            fee=_usd(shown.so_far),
-            whole_fee=_usd(shown.whole),
-            recorded_at=rfc3339(one.recorded_at),
-            recorded_by=one.recorded_by,
-            withdrawn_at=None if one.withdrawn_at is None else rfc3339(one.withdrawn_at),
-            reason=one.reason,
+            fee=usd_or_none(shown.so_far),
+            whole_fee=usd_or_none(shown.whole),
+            recorded_at=rfc3339(commitment.recorded_at),
+            recorded_by=commitment.recorded_by,
+            withdrawn_at=time_or_none(commitment.withdrawn_at),
+            reason=commitment.reason,
             as_of=rfc3339(shown.as_of),
         )
 
@@ -247,27 +248,34 @@ class CommitmentStandingView(View):
     nodes: tuple[CoveredNodeView, ...] = Field(description="The largest part first.")
 
     @classmethod
-    def of(cls, one: CommitmentStanding, names: Mapping[str, str]) -> CommitmentStandingView:
+    def of(cls, standing: CommitmentStanding, names: Mapping[str, str]) -> CommitmentStandingView:
         """The view of a commitment in a window."""
-        its, covered = one.priced.commitment, one.covered
+        its, covered = standing.priced.commitment, standing.covered
         return cls(
             id=its.id,
             name=its.name,
-            fee=usd(one.fee),
+            fee=usd(standing.fee),
             used=usd(covered.cost),
-            unused=usd(one.unused),
+            unused=usd(standing.unused),
             avoided=usd(covered.avoided),
-            net_saving=usd(one.saving),
-            committed_chip_seconds=one.committed,
+            net_saving=usd(standing.saving),
+            committed_chip_seconds=standing.committed,
             covered_chip_seconds=covered.chip_seconds,
-            unused_chip_seconds=one.unused_chip_seconds,
-            eligible_chip_seconds=one.eligible,
-            utilisation=_fraction(covered.chip_seconds, one.committed),
-            coverage=_fraction(covered.chip_seconds, one.eligible),
+            unused_chip_seconds=standing.unused_chip_seconds,
+            eligible_chip_seconds=standing.eligible,
+            utilisation=_format_fraction(covered.chip_seconds, standing.committed),
+            coverage=_format_fraction(covered.chip_seconds, standing.eligible),
             nodes=tuple(
-                _covered(node_id, team, part, names)
+                CoveredNodeView(
+                    node_id=node_id,
+                    name=names.get(node_id, ""),
+                    team=team,
+                    chip_seconds=part.chip_seconds,
+                    avoided=usd(part.avoided),
+                    cost=usd(part.cost),
+                )
                 for (node_id, team), part in sorted(
-                    one.users.items(), key=lambda item: (-item[1].cost, item[0])
+                    standing.users.items(), key=lambda item: (-item[1].cost, item[0])
                 )
             ),
         )
@@ -327,53 +335,41 @@ class CommitmentUsageView(View):
             fee=usd(found.fee),
             unused=usd(found.unused),
             net_saving=usd(found.saving),
-            total=AmortisedView(**_amortised(total)),
-            coverage=_fraction(total.covered.chip_seconds, total.eligible),
-            commitments=tuple(CommitmentStandingView.of(one, names) for one in found.standings),
+            total=AmortisedView(**_amortised_fields(total)),
+            coverage=_format_fraction(total.covered.chip_seconds, total.eligible),
+            commitments=tuple(
+                CommitmentStandingView.of(standing, names) for standing in found.standings
+            ),
             nodes=tuple(
                 AmortisedNodeView(
-                    node_id=node_id, name=names.get(node_id, ""), team=team, **_amortised(one)
+                    node_id=node_id,
+                    name=names.get(node_id, ""),
+                    team=team,
+                    **_amortised_fields(figures),
                 )
-                for (node_id, team), one in sorted(found.users.items())
+                for (node_id, team), figures in sorted(found.users.items())
             ),
             teams=tuple(
-                AmortisedTeamView(team=team, **_amortised(one))
-                for team, one in sorted(found.by_team().items())
+                AmortisedTeamView(team=team, **_amortised_fields(figures))
+                for team, figures in sorted(found.by_team().items())
             ),
-            unpriced=tuple(one.id for one in found.unpriced),
+            unpriced=tuple(commitment.id for commitment in found.unpriced),
             as_of=rfc3339(report.as_of),
         )
 
 
-def _usd(nanos: int | None) -> str | None:
-    return None if nanos is None else usd(nanos)
-
-
-def _fraction(part: int, whole_: int) -> str | None:
+def _format_fraction(part: int, whole_: int) -> str | None:
     return None if not whole_ else usd(half_even(part * NANOS, whole_))
 
 
-def _covered(
-    node_id: str, team: str, part: CoveredUsage, names: Mapping[str, str]
-) -> CoveredNodeView:
-    return CoveredNodeView(
-        node_id=node_id,
-        name=names.get(node_id, ""),
-        team=team,
-        chip_seconds=part.chip_seconds,
-        avoided=usd(part.avoided),
-        cost=usd(part.cost),
-    )
-
-
-def _amortised(one: CoverageFigures) -> dict[str, Any]:
+def _amortised_fields(figures: CoverageFigures) -> dict[str, Any]:
     return {
-        "charged": usd(one.charged),
-        "avoided": usd(one.covered.avoided),
-        "covered_cost": usd(one.covered.cost),
-        "amortised": usd(one.amortised),
-        "eligible_chip_seconds": one.eligible,
-        "covered_chip_seconds": one.covered.chip_seconds,
+        "charged": usd(figures.charged),
+        "avoided": usd(figures.covered.avoided),
+        "covered_cost": usd(figures.covered.cost),
+        "amortised": usd(figures.amortised),
+        "eligible_chip_seconds": figures.eligible,
+        "covered_chip_seconds": figures.covered.chip_seconds,
     }
 
 

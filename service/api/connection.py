@@ -1,4 +1,4 @@
-"""How to reach a node over HTTP: addresses, and lines that are ready to paste."""
+"""Route of the connection to a node: addresses, commands and code."""
 
 from __future__ import annotations
 

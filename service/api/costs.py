@@ -1,4 +1,4 @@
-"""What was spent, over HTTP: by calendar bucket and any grouping, exact to the nano-dollar."""
+"""Route of costs, by calendar bucket and dimension, exact to the nano-dollar."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class CostQuery(Body):
     )
 
     def to_question(self) -> CostQuestion:
-        """The same in the words of the application; raises Rejected."""
+        """The question in terms of the application. Raises Rejected for an invalid value."""
         aggregate = tuple(dict.fromkeys(words_of(self.aggregate)))
         return CostQuestion(self.window, aggregate, self.step, self.tz, only_of(self.filter))
 
@@ -129,26 +129,24 @@ def get_costs(costs: CostsDep, query: Annotated[CostQuery, Query()]) -> Response
     question = query.to_question()
     report = costs.report(question)
     if query.format == "csv":
+        text = io.StringIO()
+        writer = csv.writer(text)
+        writer.writerow(("start", "end", *report.aggregate, *_FIGURES, "currency", "as_of"))
+        known = _CURRENCY, rfc3339(report.as_of)
+        for row in report.rows:
+            writer.writerow(map(cell, (*_row_fields(report, row).values(), *known)))
         named = {"Content-Disposition": 'attachment; filename="costs.csv"'}
-        return Response(_csv(report), media_type="text/csv", headers=named)
-    return Response(msgspec.json.encode(_view(report, question)), media_type="application/json")
+        return Response(text.getvalue(), media_type="text/csv", headers=named)
+    return Response(
+        msgspec.json.encode(_report_fields(report, question)), media_type="application/json"
+    )
 
 
 _FIGURES = ("cost", "list_cost", "chip_seconds", "chip_hours", "savings", "uncertainty")
 _CURRENCY = "USD"
 
 
-def _csv(report: CostReport) -> str:
-    """The rows, with a line of headings."""
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(("start", "end", *report.aggregate, *_FIGURES, "currency", "as_of"))
-    known = _CURRENCY, rfc3339(report.as_of)
-    writer.writerows(map(cell, (*_row(report, row).values(), *known)) for row in report.rows)
-    return text.getvalue()
-
-
-def _row(report: CostReport, row: CostRow) -> dict[str, object]:
+def _row_fields(report: CostReport, row: CostRow) -> dict[str, object]:
     return {
         "start": rfc3339(row.bucket.start),
         "end": rfc3339(row.bucket.end),
@@ -162,13 +160,13 @@ def _row(report: CostReport, row: CostRow) -> dict[str, object]:
     }
 
 
-def _view(report: CostReport, question: CostQuestion) -> dict[str, object]:
+def _report_fields(report: CostReport, question: CostQuestion) -> dict[str, object]:
     return {
         "window": {"start": rfc3339(report.window.start), "end": rfc3339(report.window.end)},
         "aggregate": report.aggregate,
         "step": question.step,
         "tz": question.tz,
-        "rows": [_row(report, row) for row in report.rows],
+        "rows": [_row_fields(report, row) for row in report.rows],
         "total": usd(report.total),
         "list_total": usd(report.list_total),
         "savings": usd(report.list_total - report.total),

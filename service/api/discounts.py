@@ -1,4 +1,4 @@
-"""Negotiated discounts over HTTP: which there are, a new one, an early end."""
+"""Routes of negotiated discounts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ from service.api.http.deps import PricesDep
 from service.api.http.idempotency import HIT, IdempotencyKey, key_of, mark
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
-from service.api.http.schemas import Body, Instant, Line, Name, Page, PageQuery, Time, View
+from service.api.http.schemas import (
+    Body,
+    Instant,
+    Line,
+    Name,
+    Page,
+    PageQuery,
+    Time,
+    View,
+    time_or_none,
+)
 from service.api.prices import Share, Sold
 from service.domain.clock import instant, rfc3339
 from service.domain.pricing.discounts import Discount, parse_percent
@@ -67,19 +77,19 @@ class DiscountRequest(Body):
 
     @field_validator("percent")
     @classmethod
-    def _is_a_share(cls, text: str) -> str:
+    def _check_percent(cls, text: str) -> str:
         parse_percent(text)
         return text
 
     def to_discount(self) -> Discount:
-        """The same in the words of the domain; `effective_from` 0 is now."""
+        """The discount in terms of the domain. `effective_from` 0 is now."""
         return Discount(
             id="",
             generation=self.generation,
             model=self.provisioning_model or "",
             ppm=parse_percent(self.percent),
             effective_from=0 if self.effective_from is None else instant(self.effective_from),
-            effective_until=_seconds(self.effective_until),
+            effective_until=_parse_instant(self.effective_until),
             source=self.source,
         )
 
@@ -118,7 +128,7 @@ class DiscountView(View):
             generation=discount.generation,
             provisioning_model=discount.model,
             effective_from=rfc3339(discount.effective_from),
-            effective_until=None if until is None else rfc3339(until),
+            effective_until=time_or_none(until),
             source=discount.source,
             recorded_at=rfc3339(discount.recorded_at),
         )
@@ -136,7 +146,7 @@ class DiscountPage(Page):
 @router.get("", operation_id="list_discounts", responses=may_answer(422))
 def list_discounts(prices: PricesDep, query: Annotated[DiscountsQuery, Query()]) -> DiscountPage:
     """The negotiated discounts: all of them, or those in force at a given time."""
-    found, token = query.cut(prices.discounts.all(_seconds(query.at)))
+    found, token = query.cut(prices.discounts.all(_parse_instant(query.at)))
     return DiscountPage(discounts=tuple(map(DiscountView.of, found)), next_page_token=token)
 
 
@@ -171,9 +181,9 @@ def end_discount(
     discount_id: DiscountId, prices: PricesDep, body: EndRequest | None = None
 ) -> DiscountView:
     """End a discount sooner than it would; what was charged with it stays as it was charged."""
-    until = None if body is None else _seconds(body.effective_until)
+    until = None if body is None else _parse_instant(body.effective_until)
     return DiscountView.of(prices.discounts.end(discount_id, until))
 
 
-def _seconds(text: str | None) -> int | None:
+def _parse_instant(text: str | None) -> int | None:
     return None if text is None else instant(text)

@@ -1,4 +1,4 @@
-"""What hardware would cost, by zone and provisioning model, before it is asked for."""
+"""Route of estimates: cost of hardware by zone and provisioning model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 from service.api.http.deps import EstimatesDep
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
-from service.api.http.schemas import Line, Name, Seconds, Text, Time, Usd, View, shown
+from service.api.http.schemas import Line, Name, Seconds, Text, Time, Usd, View, shown, usd_or_none
 from service.api.node_request import HardwareRequest
 from service.api.prices import PriceView
 from service.application.pricing.estimates import Caller, Estimate, OfferShare
@@ -55,12 +55,12 @@ class EstimateRequest(HardwareRequest):
         )
 
     def to_caller(self) -> Caller:
-        """For whom it is, in the words of the application."""
+        """The caller whose budgets are checked, in terms of the application."""
         return Caller(self.project, self.team, self.owner, dict(self.labels or {}))
 
     @property
     def seconds(self) -> int:
-        """For how long."""
+        """Duration in seconds. Raises Rejected for two durations."""
         if self.duration_seconds is not None and self.ttl_seconds is not None:
             raise Rejected(
                 "give duration_seconds or ttl_seconds, not both", field="duration_seconds"
@@ -88,8 +88,8 @@ class OfferView(View):
             zone=offer.zone,
             region=region_of(offer.zone),
             provisioning_model=ProvisioningModel(offer.model),
-            hourly_cost=None if offer.hourly is None else usd(offer.hourly),
-            cost=None if offer.cost is None else usd(offer.cost),
+            hourly_cost=usd_or_none(offer.hourly),
+            cost=usd_or_none(offer.cost),
             price=None if offer.price is None else PriceView.of(offer.price),
         )
 
@@ -128,9 +128,9 @@ class ShareView(View):
             on_exceeded=share.budget.on_exceeded,
             ends_at=rfc3339(share.ends),
             amount=usd(share.budget.amount),
-            used=None if share.used is None else usd(share.used),
+            used=usd_or_none(share.used),
             cost=usd(share.cost),
-            left=None if share.left is None else usd(share.left),
+            left=usd_or_none(share.left),
             percent=half_even(100 * share.cost, share.budget.amount),
             fits=share.fits,
         )

@@ -1,10 +1,10 @@
-"""One line of the ledger explained, as callers are shown it."""
+"""Response models of an explained line of the ledger."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from service.api.http.schemas import Time, View
+from service.api.http.schemas import Time, View, time_or_none
 from service.api.node_views import EntryView
 from service.api.prices import PriceView
 from service.application.costs.explanations import Explanation
@@ -32,8 +32,8 @@ class BeliefView(View):
             start=rfc3339(belief.start_at),
             start_at_latest=rfc3339(belief.start_hi),
             start_evidence=belief.start_evidence,
-            end=None if belief.end_at is None else rfc3339(belief.end_at),
-            end_at_earliest=None if belief.end_lo is None else rfc3339(belief.end_lo),
+            end=time_or_none(belief.end_at),
+            end_at_earliest=time_or_none(belief.end_lo),
             end_evidence=belief.end_evidence,
             free=belief.free,
             recorded_at=rfc3339(belief.recorded_at),
@@ -95,8 +95,8 @@ class ExplanationView(View):
             entry=EntryView.of(found.line),
             explanation=found.sentences,
             stretches=tuple(
-                StretchView(start=rfc3339(one.start), end=rfc3339(one.end))
-                for one in found.stretches
+                StretchView(start=rfc3339(stretch.start), end=rfc3339(stretch.end))
+                for stretch in found.stretches
             ),
             price=None if found.price is None else PriceView.of(found.price),
             charged_to=WhoseView.of(found.whose),

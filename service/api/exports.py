@@ -1,4 +1,4 @@
-"""The ledger as a file, over HTTP: streamed, whatever its length."""
+"""Route of the FOCUS export of the ledger, a stream of any length."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from service.api.http.routing import Router
 from service.api.http.schemas import Body, WindowText
 from service.domain.clock import rfc3339
 from service.domain.costs.focus import Version
-from service.domain.time_window import Window
 
 router = Router(prefix="/v1/exports", tags=["costs"])
 
@@ -53,7 +52,11 @@ class FocusQuery(Body):
 def export_focus(exports: ExportsDep, query: Annotated[FocusQuery, Query()]) -> StreamingResponse:
     """What was billed, as FOCUS cost and usage rows in CSV; only what is posted, never a guess."""
     export = exports.focus(query.version, query.window)
-    name = f"focus-{query.version}-{_stamp(export.window)}.csv"
+    stamp = "-".join(
+        rfc3339(instant).replace("-", "").replace(":", "")
+        for instant in (export.window.start, export.window.end)
+    )
+    name = f"focus-{query.version}-{stamp}.csv"
     return _Pieces(
         export.pieces,
         media_type="text/csv; charset=utf-8; header=present",
@@ -62,11 +65,11 @@ def export_focus(exports: ExportsDep, query: Annotated[FocusQuery, Query()]) -> 
 
 
 class _Pieces(StreamingResponse):
-    """Sends the pieces, and closes them when the answer ends, however it ends: the place of the
-    export is free again, also if nobody reads on.
+    """Sends pieces of text, and closes their generator at the end of the answer, also when the
+    client disconnects. The place of the export is free again then.
 
-    The first piece is made before the status is sent, so that a database that cannot be read is
-    answered as a problem.
+    The first piece is made before the status is sent, so that an unreadable database is answered
+    with a problem.
     """
 
     def __init__(self, pieces: Generator[str], **settings: Any) -> None:
@@ -77,9 +80,3 @@ class _Pieces(StreamingResponse):
         """Send the pieces."""
         with closing(self._pieces):
             await super().__call__(scope, receive, send)
-
-
-def _stamp(window: Window) -> str:
-    return "-".join(
-        rfc3339(instant).replace("-", "").replace(":", "") for instant in (window.start, window.end)
-    )

@@ -1,4 +1,4 @@
-"""What runs now, in all, and what it costs an hour."""
+"""Route of the fleet: all that runs now, with its cost an hour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a period will have cost at its end, over HTTP, and how that was found."""
+"""Route of forecasts: the expected cost of a period at its end."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class LastErrorView(View):
             forecast=BandView.of(last.band),
             actual=usd(last.actual),
             error=usd(last.error),
-            error_percent=_percent(last.permille),
+            error_percent=_format_percent(last.permille),
             within_band=last.band.low <= last.actual <= last.band.high,
         )
 
@@ -145,7 +145,7 @@ class ForecastView(View):
         )
 
 
-def _percent(permille: int | None) -> str | None:
+def _format_percent(permille: int | None) -> str | None:
     """`-32` thousandths as `-3.2`."""
     if permille is None:
         return None

@@ -1,4 +1,5 @@
-"""Reads the query of `GET /v1/nodes` by hand: it is asked more often than all else together."""
+"""Parses the query of `GET /v1/nodes` by hand: the route gets more requests than all others
+together."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from service.domain.nodes.node import NodeState
 from service.store.node_list import NodeFilter
 
 MOST = 100
-"""Parameters in one query; more than anyone means, fewer than a database balks at."""
+"""Largest number of parameters in a query. Databases limit the parameters of a statement."""
 
 _STATES = frozenset(NodeState)
 _FIELDS = {
@@ -29,12 +30,12 @@ _KNOWN = (*_FIELDS, "label", "page_size", "page_token")
 
 
 def read_query(items: Iterable[tuple[str, str]]) -> tuple[NodeFilter, int, str]:
-    """The filter, the size of the page and its token; raises what a validation raises."""
+    """The filter, the size of the page and its token. Raises RequestValidationError."""
     fields: dict[str, Any] = {}
     labels: dict[str, str] = {}
     single: dict[str, str] = {}
     for number, (name, value) in enumerate(items):
-        _check(number, name, value)
+        _check_parameter(number, name, value)
         if name in _FIELDS:
             fields.setdefault(name, []).append(value)
         elif name == "label":
@@ -44,10 +45,14 @@ def read_query(items: Iterable[tuple[str, str]]) -> tuple[NodeFilter, int, str]:
         else:
             single[name] = value
     only = replace(NodeFilter(labels=labels), **fields)
-    return only, _size(single.get("page_size", "100")), single.get("page_token", "")
+    text = single.get("page_size", "100")
+    size = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
+    if not 1 <= size <= 1000:
+        raise refusal("query", "page_size", "should be a number from 1 to 1000")
+    return only, size, single.get("page_token", "")
 
 
-def _check(number: int, name: str, value: str) -> None:
+def _check_parameter(number: int, name: str, value: str) -> None:
     if number >= MOST:
         raise refusal("query", name, f"at most {MOST} parameters are allowed in one request")
     if name not in _KNOWN:
@@ -67,21 +72,14 @@ def _add_label(labels: dict[str, str], text: str) -> None:
     labels[key] = value
 
 
-def _size(text: str) -> int:
-    size = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
-    if not 1 <= size <= 1000:
-        raise refusal("query", "page_size", "should be a number from 1 to 1000")
-    return size
-
-
-def _parameter(name: str, description: str, **schema: Any) -> dict[str, Any]:
+def _describe_parameter(name: str, description: str, **schema: Any) -> dict[str, Any]:
     return {"name": name, "in": "query", "description": description, "schema": schema}
 
 
 _LABELS = "key:value; of several, a node has to have all."
 PARAMETERS = [
     *(
-        _parameter(
+        _describe_parameter(
             name,
             f"{text} May be repeated: any of them.",
             type="array",
@@ -89,14 +87,14 @@ PARAMETERS = [
         )
         for name, text in _FIELDS.items()
     ),
-    _parameter(
+    _describe_parameter(
         "label",
         _LABELS,
         type="array",
         items={"type": "string", "pattern": whole(LABEL)},
         examples=[["run:17"]],
     ),
-    _parameter(
+    _describe_parameter(
         "page_size",
         "The most items to return.",
         type="integer",
@@ -104,8 +102,8 @@ PARAMETERS = [
         maximum=1000,
         default=100,
     ),
-    _parameter(
+    _describe_parameter(
         "page_token", "The `next_page_token` of the previous page.", type="string", default=""
     ),
 ]
-"""What OpenAPI is told of it."""
+"""The parameters for the OpenAPI document."""

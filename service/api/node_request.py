@@ -1,4 +1,4 @@
-"""The bodies in which callers say what hardware they want, and what is to run on it."""
+"""Request bodies of nodes: their hardware, their software and their terms."""
 
 from __future__ import annotations
 

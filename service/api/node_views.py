@@ -1,4 +1,4 @@
-"""How nodes look to callers; their documents come from the store, and these describe them."""
+"""Response models of nodes. The store makes the documents of nodes; the models describe them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from service.api.cleanup.policies import AppliedView
-from service.api.http.schemas import Month, Page, Time, Usd, View
+from service.api.http.schemas import Month, Page, Time, Usd, View, usd_or_none
 from service.application.costs.accruals import Accrual
 from service.application.nodes.cost import CostLine, NodeCost
 from service.domain.billing_period import period_of
@@ -224,7 +224,7 @@ class CostLineView(View):
             what=line.what,
             kind="vm" if line.is_vm else "tpu",
             cost=usd(line.cost),
-            list_cost=_usd(line.list_cost),
+            list_cost=usd_or_none(line.list_cost),
             seconds=line.seconds,
             unpriced_seconds=line.unpriced_seconds,
         )
@@ -248,19 +248,19 @@ class UnpostedView(View):
     )
 
     @classmethod
-    def of(cls, one: Accrual) -> UnpostedView:
+    def of(cls, accrual: Accrual) -> UnpostedView:
         """The view of a stretch."""
         return cls(
-            what=one.what,
-            kind="vm" if one.is_vm else "tpu",
-            start=rfc3339(one.start),
-            end=rfc3339(one.end),
-            chip_seconds=0 if one.is_vm else one.quantity,
-            vm_seconds=one.quantity if one.is_vm else 0,
-            price_id=None if one.price is None else one.price.id,
-            usd_per_chip_hour=None if one.price is None else usd(one.price.per_chip_hour),
-            amount=_usd(one.amount),
-            explanation=one.sentences,
+            what=accrual.what,
+            kind="vm" if accrual.is_vm else "tpu",
+            start=rfc3339(accrual.start),
+            end=rfc3339(accrual.end),
+            chip_seconds=0 if accrual.is_vm else accrual.quantity,
+            vm_seconds=accrual.quantity if accrual.is_vm else 0,
+            price_id=None if accrual.price is None else accrual.price.id,
+            usd_per_chip_hour=None if accrual.price is None else usd(accrual.price.per_chip_hour),
+            amount=usd_or_none(accrual.amount),
+            explanation=accrual.sentences,
         )
 
 
@@ -318,7 +318,7 @@ class NodeCostView(View):
         """The view of what a node cost."""
         return cls(
             cost=usd(cost.cost),
-            list_cost=_usd(cost.list_cost),
+            list_cost=usd_or_none(cost.list_cost),
             chip_seconds=cost.chip_seconds,
             uncertainty=usd(cost.uncertainty),
             estimated=cost.estimated,
@@ -385,16 +385,12 @@ class EntryView(View):
             price_id=line.price_id,
             reservation_id=line.reservation_id,
             usd_per_chip_hour=usd(line.price_nanos),
-            list_usd_per_chip_hour=_usd(line.list_price_nanos),
+            list_usd_per_chip_hour=usd_or_none(line.list_price_nanos),
             amount=usd(line.amount_nanos),
-            list_amount=_usd(line.list_nanos),
+            list_amount=usd_or_none(line.list_nanos),
             currency=line.currency,
             posted_at=rfc3339(line.posted_at),
         )
-
-
-def _usd(nanos: int | None) -> str | None:
-    return None if nanos is None else usd(nanos)
 
 
 class EntryPage(Page):

@@ -1,4 +1,4 @@
-"""Nodes over HTTP: to ask for one, to see them and what they cost, to stop, start and delete."""
+"""Routes of nodes, their costs and their ledgers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ from service.api.node_views import (
 from service.application.cleanup.policies import NodePolicy
 from service.application.nodes.nodes import NodeService
 from service.domain.clock import rfc3339
-from service.domain.event import Event
 from service.domain.nodes.node import Node
 
 router = Router(prefix="/v1/nodes", tags=["nodes"])
@@ -59,21 +58,21 @@ _CREATED: dict[int | str, dict[str, Any]] = {
 
 
 class HasWarnings(Protocol):
-    """A node that was changed, and what its owner should know about that."""
+    """A changed node, with warnings for its owner."""
 
     @property
     def node(self) -> Node:
-        """The node as it was written."""
+        """The node as stored."""
         ...
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What its owner should know."""
+        """Warnings for the owner."""
         ...
 
 
 class _Versioned(msgspec.Struct):
-    """The one field that is needed of a node's document."""
+    """The only field that is read of a node's document."""
 
     version: int
 
@@ -103,7 +102,7 @@ def request_node(
 ) -> Response:
     """Record the request for a node and answer at once; the daemon creates the node."""
     found = nodes.request(body.to_wish(), key=key_of(idempotency_key, body))
-    answer = _with_policy(nodes, policies.of_node(found.node.id), found.warnings, 201)
+    answer = _response_with_policy(nodes, policies.of_node(found.node.id), found.warnings, 201)
     answer.headers["Location"] = f"/v1/nodes/{found.node.id}"
     mark(answer, created=found.created)
     return answer
@@ -149,7 +148,7 @@ def stop_node(
 )
 def start_node(node_id: str, nodes: NodesDep, version: VersionDep) -> Response:
     """Request that a stopped node runs again."""
-    return _accepted(nodes, nodes.start(node_id, version=version).id)
+    return _accepted_response(nodes, nodes.start(node_id, version=version).id)
 
 
 @router.post(
@@ -162,13 +161,13 @@ def reimage_node(
     node_id: str, body: ReimageRequest, nodes: NodesDep, version: VersionDep
 ) -> Response:
     """Request other software on a legacy TPU Node, which cannot be used in the meantime."""
-    return _accepted(nodes, nodes.reimage(node_id, body.to_software(), version=version).id)
+    return _accepted_response(nodes, nodes.reimage(node_id, body.to_software(), version=version).id)
 
 
 @router.get("/{node_id}", operation_id="get_node", responses=_NODE | may_answer(404, 422))
 def get_node(node_id: str, nodes: NodesDep) -> Response:
     """One node."""
-    return _document(nodes.shown(node_id), 200)
+    return _node_response(nodes.shown(node_id), 200)
 
 
 @router.patch(
@@ -189,7 +188,7 @@ def update_node(
     """Change the idle policy and the time to live of a node, and who is charged for it from now on;
     the past stays as it is."""
     node = nodes.update(node_id, body.to_change(), version=version)
-    return _with_policy(nodes, policies.of_node(node.id), (), 200)
+    return _response_with_policy(nodes, policies.of_node(node.id), (), 200)
 
 
 @router.delete(
@@ -210,7 +209,20 @@ def list_node_events(
     """List the events of the node, oldest first."""
     found = nodes.events(node_id, query.after, query.one_more)
     page, token = query.cut(found, [number for number, _ in found])
-    return EventPage(events=tuple(_event(*one) for one in page), next_page_token=token)
+    return EventPage(
+        events=tuple(
+            EventView(
+                number=number,
+                at=rfc3339(event.at),
+                kind=event.kind,
+                message=event.message,
+                actor=event.actor,
+                facts=dict(event.facts),
+            )
+            for number, event in page
+        ),
+        next_page_token=token,
+    )
 
 
 @router.get("/{node_id}/cost", operation_id="get_node_cost", responses=may_answer(404, 422))
@@ -245,38 +257,27 @@ def explain_ledger_entry(
     return ExplanationView.of(explanations.line(node_id, number))
 
 
-def _with_policy(
+def _response_with_policy(
     nodes: NodeService, found: NodePolicy, warnings: Sequence[str], status: int
 ) -> Response:
-    """The answer to a request that may have said something of idleness: the node, `warnings`, and
-    the policy that applies."""
+    """The answer to a request that may set an idle policy: the node with `warnings` and the policy
+    that applies."""
     told = msgspec.json.encode([*warnings, *found.warnings])
     policy = AppliedView.of(found.applied).model_dump_json().encode()
     document = nodes.shown(found.node.id)[:-1]
-    return _document(document + b',"warnings":' + told + b',"policy":' + policy + b"}", status)
+    return _node_response(document + b',"warnings":' + told + b',"policy":' + policy + b"}", status)
 
 
 def changed_document(nodes: NodeService, changed: HasWarnings, status: int) -> Response:
-    """The answer to a change of a node: the node, with `warnings`."""
+    """The answer to a change of a node: the node with its `warnings`."""
     document, warnings = nodes.shown(changed.node.id), msgspec.json.encode(changed.warnings)
-    return _document(document[:-1] + b',"warnings":' + warnings + b"}", status)
+    return _node_response(document[:-1] + b',"warnings":' + warnings + b"}", status)
 
 
-def _accepted(nodes: NodeService, node_id: str) -> Response:
-    return _document(nodes.shown(node_id), 202)
+def _accepted_response(nodes: NodeService, node_id: str) -> Response:
+    return _node_response(nodes.shown(node_id), 202)
 
 
-def _document(document: bytes, status: int) -> Response:
+def _node_response(document: bytes, status: int) -> Response:
     version = _versioned.decode(document).version
     return Response(document, status, {"ETag": f'"{version}"'}, JSON)
-
-
-def _event(number: int, event: Event) -> EventView:
-    return EventView(
-        number=number,
-        at=rfc3339(event.at),
-        kind=event.kind,
-        message=event.message,
-        actor=event.actor,
-        facts=dict(event.facts),
-    )

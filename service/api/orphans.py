@@ -1,4 +1,4 @@
-"""Orphans over HTTP: what is in the cloud and not in our books, to see, to adopt, to delete."""
+"""Routes of orphans: cloud resources without a record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,18 @@ from pydantic import Field
 from service.api.http.deps import NodesDep, OrphansDep
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
-from service.api.http.schemas import Body, Line, Name, Page, PageQuery, Time, Usd, View
+from service.api.http.schemas import (
+    Body,
+    Line,
+    Name,
+    Page,
+    PageQuery,
+    Time,
+    Usd,
+    View,
+    time_or_none,
+    usd_or_none,
+)
 from service.api.node_views import NodeView
 from service.application.orphans import Adopter, OrphanKind, SeenOrphan, summed
 from service.domain.clock import rfc3339
@@ -120,17 +131,17 @@ class OrphanView(View):
             labels=dict(shown.labels),
             owner_hints=owner_hints(shown.labels),
             queued_resource=shown.ticket,
-            created_at=_moment(shown.created_at),
+            created_at=time_or_none(shown.created_at),
             first_seen=rfc3339(orphan.first_seen),
             last_seen=rfc3339(seen.last_seen),
-            hourly_cost=None if seen.hourly is None else usd(seen.hourly),
-            hourly_cost_when_ready=None if seen.to_come is None else usd(seen.to_come),
+            hourly_cost=usd_or_none(seen.hourly),
+            hourly_cost_when_ready=usd_or_none(seen.to_come),
             verdict=orphan.verdict,
             reason=orphan.reason,
             to_be_deleted=orphan.to_be_deleted,
             asked_by=orphan.asked_by,
             last_error=orphan.last_error,
-            gone_at=_moment(orphan.gone_at),
+            gone_at=time_or_none(orphan.gone_at),
         )
 
 
@@ -189,7 +200,3 @@ def adopt_orphan(
     node = orphans.adopt(orphan_id, wanted)
     location = {"Location": f"/v1/nodes/{node.id}"}
     return Response(nodes.shown(node.id), 201, location, "application/json")
-
-
-def _moment(seconds: int | None) -> str | None:
-    return None if seconds is None else rfc3339(seconds)

@@ -1,4 +1,4 @@
-"""Which hardware fits a need, over HTTP: how large, how long, how dear."""
+"""Route of plans: hardware that fits a need, with its duration and cost."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pydantic import BeforeValidator, Field, field_validator
 from service.api.http.deps import EstimatesDep
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
-from service.api.http.schemas import Body, Instant, Name, Seconds, Time, Usd, View
+from service.api.http.schemas import Body, Instant, Name, Seconds, Time, Usd, View, usd_or_none
 from service.api.node_request import Places
 from service.application.pricing.estimates import HardwarePlan, PlanTerms
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.catalog.zones import region_of
 from service.domain.clock import instant, rfc3339
 from service.domain.errors import Rejected
-from service.domain.money import parse_usd, usd
+from service.domain.money import parse_usd
 from service.domain.pricing.sizing import Need, Option
 
 router = Router(tags=["costs"])
@@ -26,8 +26,8 @@ router = Router(tags=["costs"])
 _LARGE = re.compile(r"\d{1,40}(\.\d{1,40})?([eE]\+?\d{1,2})?")
 
 
-def _exact(value: object) -> object:
-    """`1.8e18`, as text or as a number, is 1800000000000000000: by decimals, not by a float."""
+def _parse_large(value: object) -> object:
+    """`1.8e18`, as text or as a number, as 1800000000000000000. Decimals keep every digit."""
     text = "" if isinstance(value, bool) else str(value)
     if not isinstance(value, str | int | float) or not _LARGE.fullmatch(text):
         raise ValueError('write a whole number, as in "1.8e18"')
@@ -39,7 +39,7 @@ def _exact(value: object) -> object:
 
 Count = Annotated[int, Field(strict=True, ge=1, le=10**9)]
 Large = Annotated[
-    int, BeforeValidator(_exact, json_schema_input_type=str | int), Field(ge=1, le=10**60)
+    int, BeforeValidator(_parse_large, json_schema_input_type=str | int), Field(ge=1, le=10**60)
 ]
 
 
@@ -92,13 +92,13 @@ class PlanRequest(Body):
 
     @field_validator("max_spend")
     @classmethod
-    def _is_an_amount(cls, text: str | None) -> str | None:
+    def _check_amount(cls, text: str | None) -> str | None:
         if text is not None and parse_usd(text) <= 0:
             raise ValueError("the amount to spend must be more than zero")
         return text
 
     def to_need(self) -> Need:
-        """The same in the words of the domain."""
+        """The need in terms of the domain. Raises Rejected for two deadlines."""
         if self.deadline is not None and self.deadline_seconds is not None:
             raise Rejected("give deadline or deadline_seconds, not both", field="deadline")
         return Need(
@@ -161,9 +161,9 @@ class OptionView(View):
     note: str = Field(description="What to mind.", examples=[""])
 
     @classmethod
-    def of(cls, one: Option) -> OptionView:
+    def of(cls, option: Option) -> OptionView:
         """The view of an option."""
-        fit, offer, hardware = one.fit, one.offer, one.fit.accelerator
+        fit, offer, hardware = option.fit, option.offer, option.fit.accelerator
         return cls(
             accelerator_type=hardware.name,
             generation=hardware.generation,
@@ -174,13 +174,13 @@ class OptionView(View):
             provisioning_model=ProvisioningModel(offer.model),
             zone=offer.zone,
             region=region_of(offer.zone),
-            hourly_cost=None if offer.hourly is None else usd(offer.hourly),
+            hourly_cost=usd_or_none(offer.hourly),
             duration_seconds=fit.seconds,
-            cost=None if one.cost is None else usd(one.cost),
-            affords_seconds=one.lasts,
+            cost=usd_or_none(option.cost),
+            affords_seconds=option.lasts,
             meets_deadline=fit.in_time,
-            meets_max_spend=one.within,
-            meets_everything=one.is_all_right,
+            meets_max_spend=option.within,
+            meets_everything=option.is_all_right,
             accumulation_steps=None if fit.batch is None else fit.batch.steps,
             divides_evenly=None if fit.batch is None else fit.batch.even,
             note="the price is unknown; the usage is not free" if offer.hourly is None else "",

@@ -39,7 +39,7 @@ Sold = Literal["on_demand", "spot", "preemptible", "reserved", "flex_start", "ca
 """How something with a price is bought: as nodes are, or for a reservation by the calendar."""
 
 Share = Annotated[str, shown(pattern=whole(PERCENT))]
-"""A percentage that is taken off a price, as a decimal string."""
+"""Percentage of a discount, as a decimal string."""
 
 _UNITS: dict[str, Unit] = {one: one for one in get_args(Unit)}
 
@@ -65,7 +65,7 @@ class PricesQuery(PageQuery):
     )
 
     def to_question(self) -> PriceQuery:
-        """The same in the words of the application."""
+        """The question in terms of the application."""
         at = None if self.at is None else instant(self.at)
         return PriceQuery(at, self.generation, self.provisioning_model, self.region)
 
@@ -107,19 +107,19 @@ class PriceRequest(Body):
 
     @field_validator("usd")
     @classmethod
-    def _is_an_amount(cls, text: str) -> str:
+    def _check_amount(cls, text: str) -> str:
         parse_usd(text)
         return text
 
     @field_validator("currency")
     @classmethod
-    def _is_known(cls, text: str) -> str:
+    def _check_currency(cls, text: str) -> str:
         if text != "USD":
             raise ValueError(f"prices are stored in USD; convert it, {text!r} is not known")
         return text
 
     def to_price(self) -> Price:
-        """The same in the words of the domain; `effective_from` 0 is now."""
+        """The price in terms of the domain. `effective_from` 0 is now."""
         return Price(
             id="",
             generation=self.generation,
@@ -158,9 +158,15 @@ class PriceView(View):
 
     @classmethod
     def of(cls, price: Price) -> PriceView:
-        """The view of a price; of a discounted one, that of its list price, and of one that is paid
-        for a reservation, that of the price without it."""
-        listed = row_of(price)
+        """The view of a price: its list price and the discount on it. For the price of a
+        reservation, the price without the reservation."""
+        listed, paid = row_of(price), without_reservation(price)
+        discount = None
+        if isinstance(paid, DiscountedPrice):
+            off = paid.discount
+            discount = TakenOff(
+                id=off.id, percent=off.percent, usd=usd(paid.nanos), source=off.source
+            )
         return cls(
             id=listed.id,
             generation=listed.generation,
@@ -168,18 +174,11 @@ class PriceView(View):
             unit=_UNITS[listed.unit],
             region=listed.region,
             usd=usd(listed.nanos),
-            discount=_taken_off(without_reservation(price)),
+            discount=discount,
             effective_from=rfc3339(listed.effective_from),
             source=listed.source,
             confidence=listed.confidence,
         )
-
-
-def _taken_off(price: Price) -> TakenOff | None:
-    if not isinstance(price, DiscountedPrice):
-        return None
-    off = price.discount
-    return TakenOff(id=off.id, percent=off.percent, usd=usd(price.nanos), source=off.source)
 
 
 _ENTERED: dict[int | str, dict[str, Any]] = {201: {"model": PriceView, "headers": HIT}}

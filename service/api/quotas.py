@@ -1,4 +1,4 @@
-"""What the projects have, and what Google said that they may, over HTTP."""
+"""Routes of quotas: usage of the projects, and the limits that Google has named."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ class QuotaView(View):
     said: str = Field(description="Google's own words.")
 
     @classmethod
-    def any_of(cls, one: QuotaTally | QuotaStock) -> QuotaView:
+    def any_of(cls, counted: QuotaTally | QuotaStock) -> QuotaView:
         """The view of a limit, or of what there is without a known one."""
-        return cls.unlimited(one) if isinstance(one, QuotaStock) else cls.of(one)
+        return cls.unlimited(counted) if isinstance(counted, QuotaStock) else cls.of(counted)
 
     @classmethod
     def unlimited(cls, stock: QuotaStock) -> QuotaView:

@@ -1,4 +1,4 @@
-"""What to commit to, over HTTP."""
+"""Route of recommended commitments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from service.api.http.deps import RecommendationsDep
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
-from service.api.http.schemas import Time, Usd, View, shown, whole
+from service.api.http.schemas import Time, Usd, View, shown, usd_or_none, whole
 from service.application.pricing.recommendations import CommitmentAdvice, CommitmentAdvices
 from service.domain.clock import rfc3339
 from service.domain.commitments.recommendation import (
@@ -92,30 +92,32 @@ class CommitmentRecommendationView(View):
     )
 
     @classmethod
-    def of(cls, advice: CommitmentAdvice, one: Recommendation) -> CommitmentRecommendationView:
+    def of(
+        cls, advice: CommitmentAdvice, recommended: Recommendation
+    ) -> CommitmentRecommendationView:
         """The view of a term."""
-        rates, break_even = one.rates, one.rates.break_even
+        rates, break_even = recommended.rates, recommended.rates.break_even
         return cls(
             generation=advice.generation,
             region=advice.region,
             term_years=rates.years,
-            chips=one.chips,
-            chips_best=one.best,
-            chips_low=one.low,
-            chips_high=one.high,
-            on_demand_price=_usd(rates.on_demand),
-            commitment_price=_usd(rates.committed),
-            break_even_percent=_percent(break_even),
+            chips=recommended.chips,
+            chips_best=recommended.best,
+            chips_low=recommended.low,
+            chips_high=recommended.high,
+            on_demand_price=usd_or_none(rates.on_demand),
+            commitment_price=usd_or_none(rates.committed),
+            break_even_percent=_format_percent(break_even),
             break_even_of_a_day=None if break_even is None else hours_a_day(break_even),
-            utilisation_percent=_percent(one.utilisation),
-            fee_per_month=usd(one.monthly_fee),
-            saving_per_month=usd(one.saving),
-            saving_per_month_low=usd(one.saving_low),
-            saving_per_month_high=usd(one.saving_high),
-            saving_per_month_best=usd(one.best_saving),
-            cost_if_unused=usd(one.cost_if_unused),
-            days=one.days,
-            reason=one.reason,
+            utilisation_percent=_format_percent(recommended.utilisation),
+            fee_per_month=usd(recommended.monthly_fee),
+            saving_per_month=usd(recommended.saving),
+            saving_per_month_low=usd(recommended.saving_low),
+            saving_per_month_high=usd(recommended.saving_high),
+            saving_per_month_best=usd(recommended.best_saving),
+            cost_if_unused=usd(recommended.cost_if_unused),
+            days=recommended.days,
+            reason=recommended.reason,
         )
 
 
@@ -134,9 +136,9 @@ class CommitmentRecommendationsView(View):
         """The view of all."""
         return cls(
             recommendations=tuple(
-                CommitmentRecommendationView.of(advice, one)
+                CommitmentRecommendationView.of(advice, term)
                 for advice in advised.places
-                for one in advice.terms
+                for term in advice.terms
             ),
             start=rfc3339(advised.start),
             end=rfc3339(advised.end),
@@ -146,16 +148,12 @@ class CommitmentRecommendationsView(View):
         )
 
 
-def _percent(ppm: int | None) -> str | None:
+def _format_percent(ppm: int | None) -> str | None:
     """`700000` parts per million as `70.0000`."""
     if ppm is None:
         return None
     percent, rest = divmod(ppm * 100, MILLION)
     return f"{percent}.{rest * 10_000 // MILLION:04d}"
-
-
-def _usd(nanos: int | None) -> str | None:
-    return None if nanos is None else usd(nanos)
 
 
 @router.get("/recommended", operation_id="recommend_commitments", responses=may_answer(422))

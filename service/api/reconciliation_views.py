@@ -1,4 +1,4 @@
-"""What is told over HTTP of a bill that was held against the ledger."""
+"""Response models of a bill that was reconciled with the ledger."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from service.api.billed_commitment_views import BilledCommitmentView
-from service.api.http.schemas import Page, Time, Usd, View, shown, whole
+from service.api.http.schemas import Page, Time, Usd, View, shown, time_or_none, usd_or_none, whole
 from service.application.reconciliations import NumberedComparison, Reconciliation
 from service.domain.clock import rfc3339
 from service.domain.money import usd
@@ -49,7 +49,7 @@ class TallyView(View):
     @classmethod
     def of(cls, tally: BillTally) -> TallyView:
         """The view of a sum."""
-        return cls(**_tally(tally))
+        return cls(**_tally_fields(tally))
 
 
 class SkuView(TallyView):
@@ -122,6 +122,17 @@ class InvoiceView(View):
     currency: str = Field(examples=["EUR"])
     total: PartView
     parts: tuple[PartView, ...]
+
+    @classmethod
+    def from_invoice(cls, invoice: Invoice) -> InvoiceView:
+        """The view of an invoice."""
+        return cls(
+            month=invoice.month or None,
+            billing_account=invoice.account,
+            currency=invoice.currency,
+            total=PartView.of(invoice.total),
+            parts=tuple(map(PartView.of, invoice.parts)),
+        )
 
 
 class JoinedView(View):
@@ -206,9 +217,9 @@ class ReconciliationView(View):
             alone=bill.is_alone,
             shape=bill.shape,
             created_at=rfc3339(bill.created_at),
-            start=_time(counts.start),
-            end=_time(counts.end),
-            newest=_time(counts.newest),
+            start=time_or_none(counts.start),
+            end=time_or_none(counts.end),
+            newest=time_or_none(counts.newest),
             tolerance=usd(bill.tolerance),
             rows=RowsView(
                 read=counts.rows,
@@ -218,28 +229,36 @@ class ReconciliationView(View):
             ),
             apart={
                 kind: ApartView(
-                    rows=one.rows, cost=usd(one.cost), reason=one.reason, local=dict(one.local)
+                    rows=apart.rows,
+                    cost=usd(apart.cost),
+                    reason=apart.reason,
+                    local=dict(apart.local),
                 )
-                for kind, one in bill.apart.items()
+                for kind, apart in bill.apart.items()
             },
             machines=MachinesView(
                 entries=counts.machine_entries, charged=usd(counts.machine_nanos)
             ),
             total=TallyView.of(found.total),
-            verdicts={verdict: TallyView.of(one) for verdict, one in found.verdicts.items()},
+            verdicts={verdict: TallyView.of(tally) for verdict, tally in found.verdicts.items()},
             skus=tuple(
-                SkuView(sku_id=key[0], generation=key[1], provisioning_model=key[2], **_tally(one))
-                for key, one in found.skus.items()
+                SkuView(
+                    sku_id=key[0],
+                    generation=key[1],
+                    provisioning_model=key[2],
+                    **_tally_fields(tally),
+                )
+                for key, tally in found.skus.items()
             ),
             projects=tuple(
-                ProjectTallyView(project=project, **_tally(one))
-                for project, one in found.projects.items()
+                ProjectTallyView(project=project, **_tally_fields(tally))
+                for project, tally in found.projects.items()
             ),
             currency="USD",
-            invoices=tuple(map(_invoice, bill.invoices)),
+            invoices=tuple(map(InvoiceView.from_invoice, bill.invoices)),
             joined=tuple(
-                JoinedView(id=one.id, name=one.name, rows=one.rows, again=one.again)
-                for one in bill.joined
+                JoinedView(id=file.id, name=file.name, rows=file.rows, again=file.again)
+                for file in bill.joined
             ),
             joined_into=bill.joined_into or None,
             commitments=tuple(map(BilledCommitmentView.of, bill.commitments or ())),
@@ -266,8 +285,10 @@ class RemovedReconciliationsView(View):
     def of(cls, bills: Sequence[Bill]) -> RemovedReconciliationsView:
         """The view of bills that were forgotten."""
         removed = (
-            RemovedReconciliationView(id=one.id, name=one.name, created_at=rfc3339(one.created_at))
-            for one in bills
+            RemovedReconciliationView(
+                id=bill.id, name=bill.name, created_at=rfc3339(bill.created_at)
+            )
+            for bill in bills
         )
         return cls(removed=tuple(removed))
 
@@ -336,18 +357,18 @@ class ComparisonView(View):
             hour=rfc3339(line.hour),
             billed=usd(line.billed),
             credits=usd(line.credits),
-            billed_at_list=_usd(line.billed_at_list),
+            billed_at_list=usd_or_none(line.billed_at_list),
             billed_chip_seconds=line.billed_chip_seconds,
             charged=usd(line.charged),
-            charged_at_list=_usd(line.charged_at_list),
+            charged_at_list=usd_or_none(line.charged_at_list),
             charged_chip_seconds=line.charged_chip_seconds,
             variance=usd(line.variance),
-            variance_by_seconds=_usd(line.by_seconds),
+            variance_by_seconds=usd_or_none(line.by_seconds),
             difference=line.difference,
             seen=line.seen,
             reason=line.reason,
             net=usd(line.net),
-            credits_by_kind=_kinds(line.credit_kinds),
+            credits_by_kind=_format_kinds(line.credit_kinds),
             explained=line.is_explained,
         )
 
@@ -358,7 +379,7 @@ class ComparisonPage(Page):
     lines: tuple[ComparisonView, ...]
 
 
-def _tally(tally: BillTally) -> dict[str, Any]:
+def _tally_fields(tally: BillTally) -> dict[str, Any]:
     return {
         "lines": tally.lines,
         "billed": usd(tally.billed),
@@ -369,29 +390,11 @@ def _tally(tally: BillTally) -> dict[str, Any]:
         "more": usd(tally.more),
         "less": usd(tally.less),
         "variance_percent": tally.percent,
-        "credits_by_kind": _kinds(tally.credit_kinds),
+        "credits_by_kind": _format_kinds(tally.credit_kinds),
         "explained": tally.explained == tally.lines,
         "explanation": tally.explanation,
     }
 
 
-def _kinds(kinds: Mapping[str, int]) -> dict[str, str]:
+def _format_kinds(kinds: Mapping[str, int]) -> dict[str, str]:
     return {kind: usd(nanos) for kind, nanos in kinds.items()}
-
-
-def _invoice(invoice: Invoice) -> InvoiceView:
-    return InvoiceView(
-        month=invoice.month or None,
-        billing_account=invoice.account,
-        currency=invoice.currency,
-        total=PartView.of(invoice.total),
-        parts=tuple(map(PartView.of, invoice.parts)),
-    )
-
-
-def _usd(nanos: int | None) -> str | None:
-    return None if nanos is None else usd(nanos)
-
-
-def _time(seconds: int | None) -> str | None:
-    return None if seconds is None else rfc3339(seconds)

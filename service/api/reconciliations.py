@@ -1,4 +1,4 @@
-"""Reconciliations over HTTP: the cloud's bill held against our ledger, in a stream."""
+"""Routes of reconciliations: Google's bill compared with the ledger."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ReconcileQuery(Body):
 
     @field_validator("tolerance")
     @classmethod
-    def _is_an_amount(cls, text: str) -> str:
+    def _check_amount(cls, text: str) -> str:
         if parse_usd(text) < 0:
             raise ValueError("should be zero or more")
         return text
@@ -163,5 +163,5 @@ def list_reconciliation_lines(
 ) -> ComparisonPage:
     """Its comparisons, hour by hour."""
     found = reconciliations.lines(bill_id, query.verdict, query.after, query.one_more)
-    page, token = query.cut(found, [one.id for one in found])
+    page, token = query.cut(found, [comparison.id for comparison in found])
     return ComparisonPage(lines=tuple(map(ComparisonView.of, page)), next_page_token=token)

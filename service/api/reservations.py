@@ -24,6 +24,8 @@ from service.api.http.schemas import (
     Usd,
     View,
     one_line,
+    time_or_none,
+    usd_or_none,
 )
 from service.api.node_views import EntryPage, EntryView
 from service.application.pricing.reservations import ReservationStatus
@@ -70,7 +72,7 @@ class ReservationRequest(Body):
     )
 
     def to_reservation(self) -> Reservation:
-        """The same in the words of the domain; its id and the time of the record come later."""
+        """The reservation in terms of the domain, without its id and the time of the record."""
         return Reservation(
             id="",
             name=self.name,
@@ -132,32 +134,32 @@ class ReservationView(View):
     @classmethod
     def of(cls, shown: ReservationStatus) -> ReservationView:
         """The view of a reservation."""
-        one, price = shown.reservation, shown.price
+        reservation, price = shown.reservation, shown.price
         return cls(
-            id=one.id,
-            name=one.name,
-            project=one.project,
-            zone=one.zone,
-            generation=one.generation,
-            chips=one.chips,
-            starts_at=rfc3339(one.start),
-            ends_at=rfc3339(one.end),
-            state=one.state(shown.as_of),
-            owner=one.owner,
-            team=one.team,
-            labels=dict(one.labels),
+            id=reservation.id,
+            name=reservation.name,
+            project=reservation.project,
+            zone=reservation.zone,
+            generation=reservation.generation,
+            chips=reservation.chips,
+            starts_at=rfc3339(reservation.start),
+            ends_at=rfc3339(reservation.end),
+            state=reservation.state(shown.as_of),
+            owner=reservation.owner,
+            team=reservation.team,
+            labels=dict(reservation.labels),
             usd_per_chip_hour=None if price is None else usd(price.per_chip_hour),
             price_id=None if price is None else price.id,
             cost=usd(shown.cost),
             unused=usd(shown.unused),
-            whole=None if shown.whole is None else usd(shown.whole),
+            whole=usd_or_none(shown.whole),
             chip_seconds=shown.chip_seconds,
             unused_chip_seconds=shown.unused_chip_seconds,
             unpriced_seconds=shown.unpriced_seconds,
-            recorded_at=rfc3339(one.recorded_at),
-            recorded_by=one.recorded_by,
-            withdrawn_at=None if one.withdrawn_at is None else rfc3339(one.withdrawn_at),
-            reason=one.reason,
+            recorded_at=rfc3339(reservation.recorded_at),
+            recorded_by=reservation.recorded_by,
+            withdrawn_at=time_or_none(reservation.withdrawn_at),
+            reason=reservation.reason,
             as_of=rfc3339(shown.as_of),
         )
 

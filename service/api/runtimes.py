@@ -1,4 +1,4 @@
-"""Resolves the runtime version for a framework on given hardware, with an explanation."""
+"""Route that chooses the runtime version for a framework and hardware."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Months over HTTP: what each comes to, line by line, and whether that may still change."""
+"""Routes of monthly statements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import Field
 from service.api.http.deps import StatementsDep
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
-from service.api.http.schemas import Body, Month, Page, PageQuery, Time, Usd, View
+from service.api.http.schemas import Body, Month, Page, PageQuery, Time, Usd, View, usd_or_none
 from service.application.costs import statements as months
 from service.domain.billing_period import PeriodState
 from service.domain.clock import rfc3339
@@ -107,11 +107,11 @@ class StatementLineView(View):
             zone=line.zone,
             corrects=line.corrects,
             usd_per_chip_hour=usd(line.price),
-            list_usd_per_chip_hour=None if line.list_price is None else usd(line.list_price),
+            list_usd_per_chip_hour=usd_or_none(line.list_price),
             chip_seconds=line.chip_seconds,
             chip_hours=hours(line.chip_seconds),
             amount=usd(line.amount),
-            list_amount=None if line.list_amount is None else usd(line.list_amount),
+            list_amount=usd_or_none(line.list_amount),
             vm_seconds=line.vm_seconds,
             vm_hours=hours(line.vm_seconds),
             reservation=line.reservation,
@@ -155,20 +155,17 @@ def get_statement(
     """One month, line by line."""
     found = statements.statement(period)
     if query.format == "csv":
+        text = io.StringIO()  # the same bytes for the same month, whenever the request is
+        writer = csv.writer(text)
+        writer.writerow(StatementLineView.model_fields)
+        for line in found.lines:
+            writer.writerow(map(cell, StatementLineView.of(line).model_dump().values()))
         name = f'attachment; filename="statement-{found.month.period.name}.csv"'
-        return Response(_csv(found), media_type="text/csv", headers={"Content-Disposition": name})
+        return Response(
+            text.getvalue(), media_type="text/csv", headers={"Content-Disposition": name}
+        )
     view = StatementView(
         **MonthView.of(found.month).model_dump(),
         lines=tuple(map(StatementLineView.of, found.lines)),
     )
     return Response(view.model_dump_json(), media_type="application/json")
-
-
-def _csv(found: months.Statement) -> str:
-    """The lines, with a line of headings; nothing in it depends on when it is asked for."""
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(StatementLineView.model_fields)
-    for line in found.lines:
-        writer.writerow(map(cell, StatementLineView.of(line).model_dump().values()))
-    return text.getvalue()

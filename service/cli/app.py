@@ -1,4 +1,4 @@
-"""The commands, put together, and what happens when one fails."""
+"""The program: all commands, and the output of a command that fails."""
 
 from __future__ import annotations
 
@@ -34,27 +34,35 @@ HELP = {
     "commitments": "Manage committed-use discounts.",
     "catalog": "Show types, zones, capacity and quotas.",
 }
-"""The commands with their help. Each is in the module of its name, which is imported only when the
-command is named: to import them all takes longer than most commands do."""
+"""The commands with their help. Each command is in the module of its name. The module is imported
+when the command is named: importing all modules takes longer than most commands."""
 
 ALONE = ("dev", "serve", "daemon", "emulator", "migrate")
-"""The commands that ask no service: they are it. A fault of theirs is told with its traceback."""
+"""The commands that run the service instead of calling it. Their errors keep their traceback."""
 
 TYPED = f"{__name__}.typed"
-"""Where the arguments are noted as they were typed."""
+"""The key of the context's `meta` that holds the arguments as they were typed."""
 
 
 class Modules(MutableMapping[str, Any]):
-    """The commands by name, each loaded from its module at its first use."""
+    """The commands by name. Each command is imported from its module at its first use."""
 
     def __init__(self) -> None:
         self._loaded: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._loaded:
-            if name not in HELP:
-                raise KeyError(name)
-            self._loaded[name] = _load(name)
+        if name in self._loaded:
+            return self._loaded[name]
+        if name not in HELP:
+            raise KeyError(name)
+        package = "service.cli.processes" if name in ALONE else "service.cli"
+        module = import_module(f"{package}.{name}")
+        parent = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+        if group := getattr(module, "app", None):  # the module has several commands
+            parent.add_typer(group, name=name)
+        else:
+            parent.command()(getattr(module, name))
+        self._loaded[name] = typer.main.get_group(parent).commands[name]
         return self._loaded[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
@@ -73,18 +81,6 @@ class Modules(MutableMapping[str, Any]):
         return name in HELP
 
 
-def _load(name: str) -> Any:
-    """The command of that name: a group where its module has an `app`, else the function."""
-    package = "service.cli.processes" if name in ALONE else "service.cli"
-    module = import_module(f"{package}.{name}")
-    parent = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-    if group := getattr(module, "app", None):
-        parent.add_typer(group, name=name)
-    else:
-        parent.command()(getattr(module, name))
-    return typer.main.get_group(parent).commands[name]
-
-
 class Commands(TyperGroup):
     """A group whose commands fail in plain lines on stderr, never with a traceback."""
 
@@ -98,7 +94,7 @@ class Commands(TyperGroup):
             formatter.write_dl(list(HELP.items()))
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Do what the arguments say. A pipe that nobody reads any more is no failure of ours."""
+        """Run the command of the arguments. A full disk or a closed output ends in one line."""
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
@@ -109,7 +105,7 @@ class Commands(TyperGroup):
             give_up(error)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take the arguments in. Usage error where one is no text."""
+        """Parse the arguments. Usage error where an argument is not UTF-8."""
         for arg in args:
             if not is_text(arg):
                 raise typer.BadParameter(f"{arg!r} is not UTF-8 text")
@@ -123,7 +119,7 @@ class Commands(TyperGroup):
         typed = ctx.meta[TYPED]
         alone = typed[0] in ALONE
         try:
-            with nullcontext() if alone else foreseen(_path(self, ctx.info_name, typed)):
+            with nullcontext() if alone else foreseen(_command_path(self, ctx.info_name, typed)):
                 return super().invoke(ctx)
         except Failure as failure:
             complain(*failure.lines)
@@ -133,8 +129,8 @@ class Commands(TyperGroup):
             raise typer.Exit(FAILED) from None
 
 
-def _path(group: Any, program: str, typed: Iterable[str]) -> str:
-    """What the command is called of which the arguments were typed: `tpu-steward nodes show`."""
+def _command_path(group: Any, program: str, typed: Iterable[str]) -> str:
+    """Full name of the command that the typed arguments run: `tpu-steward nodes show`."""
     path = [program]
     for word in typed:
         group = getattr(group, "commands", {}).get(word)

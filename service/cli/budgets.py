@@ -1,4 +1,4 @@
-"""`budgets`: what may be spent, by whom, and how that stands."""
+"""`budgets`: spending limits by scope, their spend and their alerts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ app = typer.Typer(
 )
 
 GRACE: Any = "15m"
-"""The grace unless told otherwise, as it would be typed."""
+"""Default of --grace, as a user would type it."""
 
 _THRESHOLD = re.compile(r"(forecast:)?(\d{1,4})%?")
 
@@ -53,7 +53,7 @@ def list_budgets(json: options.Json = False) -> None:
                 ">LEFT",
                 "WHEN EXCEEDED",
             ],
-            map(_row, answer.value["budgets"]),
+            map(_budget_row, answer.value["budgets"]),
         )
 
 
@@ -66,11 +66,12 @@ def show(budget: BudgetName, json: options.Json = False) -> None:
     if json:
         as_json(answer)
         return
-    _show(answer.value)
-    for title, lines in (
-        ("Refused", [f"{moment(one['at'])}  {one['message']}" for one in answer.value["refusals"]]),
-        ("Told", [_told(one) for one in answer.value["notifications"]]),
-    ):
+    _print_budget(answer.value)
+    refusals = [
+        f"{moment(refusal['at'])}  {refusal['message']}" for refusal in answer.value["refusals"]
+    ]
+    notifications = [_describe_notification(note) for note in answer.value["notifications"]]
+    for title, lines in (("Refused", refusals), ("Told", notifications)):
         if lines:
             echo("", f"{title} lately:", *(f"  {line}" for line in lines))
 
@@ -145,8 +146,8 @@ def create(  # noqa: PLR0913, PLR0917 - options are no arguments that anybody co
         "amount": amount,
         "period": period,
         "tz": tz,
-        "scope": _scope(scope),
-        "thresholds": [_threshold(one) for one in threshold or ()],
+        "scope": _parse_scope(scope),
+        "thresholds": [_parse_threshold(text) for text in threshold or ()],
         "on_exceeded": on_exceeded,
         "grace_seconds": grace,
         "burn_rate": burn_rate,
@@ -162,7 +163,7 @@ def create(  # noqa: PLR0913, PLR0917 - options are no arguments that anybody co
     if json:
         as_json(answer)
     else:
-        _show(answer.value)
+        _print_budget(answer.value)
     if made_up:
         typer.echo(f"webhook secret, not shown again: {made_up}", err=True)
 
@@ -180,16 +181,17 @@ def delete(budget: BudgetName, json: options.Json = False) -> None:
 
 
 def find_budget(client: Client, said: str) -> str:
-    """The id of the one that is meant. Raises Failure when there is none."""
+    """Id of the budget with the name or id `said`. Raises Failure when there is none."""
     known = client.pages("/v1/budgets", "budgets").value["budgets"]
-    for one in known:
-        if said in (one["id"], one["name"]):
-            return str(one["id"])
+    for budget in known:
+        if said in (budget["id"], budget["name"]):
+            return str(budget["id"])
     raise Failure(f"no budget is named {said!r}; see: tpu-steward budgets list")
 
 
-def _scope(texts: Sequence[str] | None) -> dict[str, str]:
-    """`["team=vision", "label:run=17"]` as the API takes it."""
+def _parse_scope(texts: Sequence[str] | None) -> dict[str, str]:
+    """Scope of a request, from `["team=vision", "label:run=17"]`. Raises BadParameter for a key
+    that is given twice."""
     found: dict[str, str] = {}
     for key, value in options.pairs(texts, "--scope"):
         name, colon, label = key.partition(":")
@@ -199,7 +201,7 @@ def _scope(texts: Sequence[str] | None) -> dict[str, str]:
     return found
 
 
-def _threshold(text: str) -> dict[str, object]:
+def _parse_threshold(text: str) -> dict[str, object]:
     match = _THRESHOLD.fullmatch(text.strip())
     if match is None:
         raise typer.BadParameter(
@@ -208,78 +210,75 @@ def _threshold(text: str) -> dict[str, object]:
     return {"percent": int(match[2]), "of": "forecast" if match[1] else "actual"}
 
 
-def _row(budget: Mapping[str, Any]) -> list[Cell]:
+def _budget_row(budget: Mapping[str, Any]) -> list[Cell]:
     counts = budget["spent"] is not None
     percent = f"{budget['percent']}%" if counts else NOTHING
-    spent, held, left = _shares(budget) if counts else (NOTHING, NOTHING, NOTHING)
+    spent, held, left = _format_shares(budget) if counts else (NOTHING, NOTHING, NOTHING)
     if budget["unpriced_nodes"]:
         held, left = f">={held}", f"<={left}"
     return [
         budget["name"],
-        _words(budget["scope"]),
+        _describe_scope(budget["scope"]),
         budget["period"],
         money(budget["amount"]),
         spent,
         percent,
         held,
         left,
-        _action(budget),
+        _describe_action(budget),
     ]
 
 
-def _show(budget: Mapping[str, Any]) -> None:
-    """All about it, and who is not told before it has nodes deleted."""
-    facts(_facts(budget))
+def _print_budget(budget: Mapping[str, Any]) -> None:
+    """Print a budget, then its warnings."""
+    facts(_budget_facts(budget))
     echo(*(f"note: {warning}" for warning in budget["warnings"]))
 
 
-def _facts(budget: Mapping[str, Any]) -> Iterator[tuple[str, Cell]]:
+def _budget_facts(budget: Mapping[str, Any]) -> Iterator[tuple[str, Cell]]:
     yield "Name", budget["name"]
     yield "Id", budget["id"]
-    yield "Scope", _words(budget["scope"])
+    yield "Scope", _describe_scope(budget["scope"])
     yield "Amount", f"{money(budget['amount'])} a {budget['period']} ({budget['tz']})"
     if budget["spent"] is None:
         yield "Now", "it is not active now"
     else:
         yield "Period", f"{moment(budget['starts_at'])} to {moment(budget['ends_at'])} UTC"
-        spent, held, left = _shares(budget)
+        spent, held, left = _format_shares(budget)
         yield "Spent", f"{spent}, {budget['percent']}%"
         least, most = ("at least ", "at most ") if budget["unpriced_nodes"] else ("", "")
         yield "Held", f"{least}{held} for running and requested nodes"
         yield "Left", f"{most}{left}"
-        yield "No price", _unpriced(budget)
+        names = budget["unpriced"]
+        more = budget["unpriced_nodes"] - len(names)
+        yield "No price", cleaned(", ".join(names)) + (f" and {more} more" if more else "")
         forecast = budget["forecast"]
         yield "Forecast", "no forecast" if forecast is None else money(forecast)
-    yield "Thresholds", ", ".join(_threshold_words(one) for one in budget["thresholds"])
+    yield (
+        "Thresholds",
+        ", ".join(
+            f"{threshold['percent']}%" + (" forecast" if threshold["of"] == "forecast" else "")
+            for threshold in budget["thresholds"]
+        ),
+    )
     yield "Burn rate", "" if budget["burn_rate"] is None else f"{budget['burn_rate']} times"
-    yield "When exceeded", _action(budget)
+    yield "When exceeded", _describe_action(budget)
     yield "Fired", ", ".join(f"{a['kind']} ({moment(a['fired_at'])})" for a in budget["alerts"])
     yield "Tells", ", ".join(filter(None, [budget["webhook"], *budget["emails"]]))
 
 
-def _shares(budget: Mapping[str, Any]) -> list[str]:
-    """What is spent, held and left. As far as prices are known, they sum to the amount."""
+def _format_shares(budget: Mapping[str, Any]) -> list[str]:
+    """Dollars spent, held and left. They sum to the amount where all prices are known."""
     names = ("spent", "held_known", "left_at_most")
     return parts(budget["amount"], [budget[name] for name in names])
 
 
-def _unpriced(budget: Mapping[str, Any]) -> str:
-    """Which nodes have no known price; empty where all have one."""
-    names = budget["unpriced"]
-    more = budget["unpriced_nodes"] - len(names)
-    return cleaned(", ".join(names)) + (f" and {more} more" if more else "")
-
-
-def _words(scope: Mapping[str, Any]) -> str:
+def _describe_scope(scope: Mapping[str, Any]) -> str:
     said = [f"{name} {value}" for name, value in scope.items() if value is not None]
     return cleaned(", ".join(said)) or "everything"
 
 
-def _threshold_words(one: Mapping[str, Any]) -> str:
-    return f"{one['percent']}%" + (" forecast" if one["of"] == "forecast" else "")
-
-
-def _action(budget: Mapping[str, Any]) -> str:
+def _describe_action(budget: Mapping[str, Any]) -> str:
     if budget["deletes_at"] is not None:
         return f"deletes at {moment(budget['deletes_at'])}"
     if budget["on_exceeded"] == "delete":
@@ -287,12 +286,12 @@ def _action(budget: Mapping[str, Any]) -> str:
     return str(budget["on_exceeded"])
 
 
-def _told(one: Mapping[str, Any]) -> str:
-    if one["sent_at"] is not None:
+def _describe_notification(note: Mapping[str, Any]) -> str:
+    if note["sent_at"] is not None:
         what = "sent"
-    elif one["next_try_at"] is not None:
-        what = f"retry at {moment(one['next_try_at'])}"
+    elif note["next_try_at"] is not None:
+        what = f"retry at {moment(note['next_try_at'])}"
     else:
         what = "given up"
-    why = f": {one['last_error']}" if one["last_error"] else ""
-    return f"{moment(one['created_at'])}  {one['subject']}, {one['channel']}, {what}{why}"
+    why = f": {note['last_error']}" if note["last_error"] else ""
+    return f"{moment(note['created_at'])}  {note['subject']}, {note['channel']}, {what}{why}"

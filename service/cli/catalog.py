@@ -1,4 +1,4 @@
-"""`catalog`: which hardware there is, and where."""
+"""`catalog`: accelerator types, zones, recent capacity and quotas."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def accelerators(
         ["TYPE", "GENERATION", ">CHIPS", ">HOSTS", "TOPOLOGY", "MACHINE"],
         (
             [
-                one["name"],
-                one["generation"],
-                f"{one['chips']:,}",
-                f"{one['hosts']:,}",
-                one["topology"],
-                one["machine_type"],
+                accelerator["name"],
+                accelerator["generation"],
+                f"{accelerator['chips']:,}",
+                f"{accelerator['hosts']:,}",
+                accelerator["topology"],
+                accelerator["machine_type"],
             ]
-            for one in answer.value["accelerators"]
+            for accelerator in answer.value["accelerators"]
         ),
     )
 
@@ -76,11 +76,11 @@ def zones(
         ["ZONE", "REGION", "GENERATIONS"],
         (
             [
-                one["name"],
-                one["region"],
-                ", ".join(each["generation"] for each in one["generations"]),
+                zone["name"],
+                zone["region"],
+                ", ".join(offer["generation"] for offer in zone["generations"]),
             ]
-            for one in answer.value["zones"]
+            for zone in answer.value["zones"]
         ),
     )
 
@@ -118,7 +118,22 @@ def capacity(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     elif not answer.value["capacity"]:
         echo("no attempts in that time")
     else:
-        table(_CAPACITY, map(_tried, answer.value["capacity"]))
+        rows = (
+            [
+                *(
+                    place[name]
+                    for name in ("zone", "accelerator_type", "provisioning_model", "project")
+                ),
+                *(f"{place[name]:,}" for name in _COUNTS),
+                _age_or_nothing(place["median_seconds_to_ready"]),
+                f"{place['preempted']:,}",
+                _age_or_nothing(place["median_seconds_lived"]),
+                moment(place["back_off_until"]),
+                place["reason"] or NOTHING,
+            ]
+            for place in answer.value["capacity"]
+        )
+        table(_CAPACITY, rows)
 
 
 @app.command()
@@ -141,18 +156,19 @@ def quotas(
     elif not found:
         echo("no quota is held, and Google has not refused a request for lack of quota yet")
     else:
-        table(_QUOTAS, map(_limit, found))
-        said = dict.fromkeys(f"{one['where']}: {one['said']}" for one in found if one["said"])
-        if any(one["allowed"] is None for one in found):
+        table(_QUOTAS, map(_quota_row, found))
+        said = dict.fromkeys(
+            f"{quota['where']}: {quota['said']}" for quota in found if quota["said"]
+        )
+        if any(quota["allowed"] is None for quota in found):
             said["Google has no API for these limits: a limit is known after the first refusal"] = (
                 None
             )
-        for one in found:
-            if one["dead_chips"]:
+        for quota in found:
+            if quota["dead_chips"]:
                 said[
-                    f"{one['where']}: {_amount(one, 'dead')} is held by preempted nodes and"
-                    " failed requests until they are deleted; see:"
-                    " tpu-steward orphans list"
+                    f"{quota['where']}: {_format_quota(quota, 'dead')} is held by preempted nodes"
+                    " and failed requests until they are deleted; see: tpu-steward orphans list"
                 ] = None
         echo("", *said)
 
@@ -172,9 +188,9 @@ def forget_quota(
     if json:
         as_json(answer)
         return
-    one = answer.value
+    known = answer.value
     echo(
-        f"forgotten: {one['limit'] or 'a limit'} of {one['allowed']:,} in {one['where']};"
+        f"forgotten: {known['limit'] or 'a limit'} of {known['allowed']:,} in {known['where']};"
         " waiting nodes are retried within half an hour"
     )
 
@@ -186,22 +202,22 @@ _QUOTAS = [
 ]
 
 
-def _limit(one: Mapping[str, Any]) -> list[str]:
+def _quota_row(quota: Mapping[str, Any]) -> list[str]:
     refuses = {"old": "no longer: old", "contradicted": "no longer: more was granted"}
     return [
-        *(one[name] for name in ("where", "generation", "tier", "size", "project")),
-        "not known" if one["allowed"] is None else f"{one['allowed']:,}",
-        _amount(one, "used"),
-        _amount(one, "held"),
-        moment(one["observed_at"]),
-        refuses.get(one["standing"]) or moment(one["believed_until"]),
-        one["id"] or NOTHING,
+        *(quota[name] for name in ("where", "generation", "tier", "size", "project")),
+        "not known" if quota["allowed"] is None else f"{quota['allowed']:,}",
+        _format_quota(quota, "used"),
+        _format_quota(quota, "held"),
+        moment(quota["observed_at"]),
+        refuses.get(quota["standing"]) or moment(quota["believed_until"]),
+        quota["id"] or NOTHING,
     ]
 
 
-def _amount(one: Mapping[str, Any], what: str) -> str:
-    """Chips, and cores where those are not as many."""
-    chips, cores = one[f"{what}_chips"], one[f"{what}_cores"]
+def _format_quota(quota: Mapping[str, Any], what: str) -> str:
+    """Chips, and the cores too where their number differs."""
+    chips, cores = quota[f"{what}_chips"], quota[f"{what}_cores"]
     return f"{chips:,}" if chips == cores else f"{chips:,} ({cores:,} cores)"
 
 
@@ -218,20 +234,8 @@ _CAPACITY = [
 ]
 
 
-def _tried(one: Mapping[str, Any]) -> list[str]:
-    return [
-        *(one[name] for name in ("zone", "accelerator_type", "provisioning_model", "project")),
-        *(
-            f"{one[name]:,}"
-            for name in ("attempts", "ready", "stock_outs", "quota_refusals", "denied", "failed")
-        ),
-        _time(one["median_seconds_to_ready"]),
-        f"{one['preempted']:,}",
-        _time(one["median_seconds_lived"]),
-        moment(one["back_off_until"]),
-        one["reason"] or NOTHING,
-    ]
+_COUNTS = ("attempts", "ready", "stock_outs", "quota_refusals", "denied", "failed")
 
 
-def _time(seconds: int | None) -> str:
+def _age_or_nothing(seconds: int | None) -> str:
     return NOTHING if seconds is None else age(seconds)

@@ -1,8 +1,8 @@
-"""`cleanup`: what the cleanup daemon does with idle nodes, its plan, its pause and its history."""
+"""`cleanup`: mode, plan, pause, coverage and history of the cleanup of idle nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +15,7 @@ from service.cli.terminal.render import as_json, echo, facts, table
 from service.domain.clock import parse_rfc3339, wall_clock
 
 MOST_NAMES = 20
-"""So many nodes are named for each rail; the table names them all."""
+"""Largest number of nodes that a line names for a rail. The table names all of them."""
 
 app = typer.Typer(
     help="Clean up idle nodes: plan, apply, pause and history.",
@@ -42,7 +42,7 @@ def status(json: options.Json = False) -> None:
     found, now = answer.value, wall_clock()
     echo(f"mode {found['mode']}: {_MODES[found['mode']]}")
     for project in found["projects"]:
-        _show_project(project, now)
+        _print_project(project, now)
 
 
 @app.command()
@@ -58,7 +58,19 @@ def plan(project: Project = None, json: options.Json = False) -> None:
     if not found["entries"]:
         echo(f"no node of project {found['project']} would be stopped or deleted now")
         return
-    _show_entries(found["entries"], now)
+    table(
+        ["NAME", "ACTION", "DAEMON ACTS", ">PER HOUR"],
+        [
+            (
+                entry["name"],
+                entry["action"],
+                _format_due(entry["due_at"], now),
+                money(entry["hourly_cost"]),
+            )
+            for entry in found["entries"]
+        ],
+    )
+    echo("", *(f"{entry['name']}: {entry['reason']}" for entry in found["entries"]))
     nodes = counted(len(found["entries"]), "node")
     echo("", f"{nodes}; ending all of them saves {money(found['saves_hourly'])} an hour")
     if found["held_by"]:
@@ -100,8 +112,8 @@ def pause(
     if json:
         as_json(answer)
         return
-    for one in answer.value["projects"]:
-        echo(f"paused in project {one['project']}: {one['pause_reason']}")
+    for paused in answer.value["projects"]:
+        echo(f"paused in project {paused['project']}: {paused['pause_reason']}")
     echo("to resume: tpu-steward cleanup resume")
 
 
@@ -134,9 +146,10 @@ def resume(
     ended, done = (
         ("breaker", "the breaker is closed") if breaker else ("pause", "the pause is over")
     )
-    for one in answer.value["projects"]:
-        rails = ", ".join(held["rail"] for held in one["rails"] if held["rail"] != ended)
-        echo(f"{done} in project {one['project']}" + (f"; still held by: {rails}" if rails else ""))
+    for resumed in answer.value["projects"]:
+        rails = ", ".join(held["rail"] for held in resumed["rails"] if held["rail"] != ended)
+        still = f"; still held by: {rails}" if rails else ""
+        echo(f"{done} in project {resumed['project']}{still}")
 
 
 @app.command()
@@ -149,7 +162,34 @@ def coverage(json: options.Json = False) -> None:
         return
     now = wall_clock()
     for project in answer.value["projects"]:
-        _show_coverage(project, now)
+        nodes = counted(project["nodes"], "READY node")
+        echo(f"project {project['project']}: {nodes}, {project['unknown']} unknown")
+        table(
+            ["SIGNAL", "STATE", ">NODES", ">AGE", "LAST ERROR"],
+            [
+                (
+                    family["signal"],
+                    family["state"],
+                    str(family["nodes"]),
+                    since(family["newest_at"], now),
+                    family["error"] or NOTHING,
+                )
+                for family in project["families"]
+            ],
+        )
+        reports = project["reports"]
+        reporting = counted(reports["nodes"], "node")
+        echo(
+            f"supervisor reports: {reports['reported']} of {reporting};"
+            f" without metrics: {reports['needed']}, of these without a report: {reports['silent']}"
+        )
+        if project["never_deleted"]:
+            cost = money(project["never_deleted_hourly_cost"])
+            unseen = counted(project["never_deleted"], "node")
+            echo(
+                f"{unseen} without supervisor and metrics; never deleted for idleness:"
+                f" {cost} an hour"
+            )
 
 
 @app.command()
@@ -168,13 +208,13 @@ def history(json: options.Json = False) -> None:
         ["AT (UTC)", "NAME", "ACTION", ">PER HOUR", "BY"],
         [
             (
-                moment(one["at"]),
-                one["name"],
-                one["action"],
-                money(one["hourly_cost"]),
-                one["actor"],
+                moment(ended["at"]),
+                ended["name"],
+                ended["action"],
+                money(ended["hourly_cost"]),
+                ended["actor"],
             )
-            for one in found
+            for ended in found
         ],
     )
     echo("", "to see the evidence: tpu-steward nodes idle NAME")
@@ -188,14 +228,17 @@ _MODES = {
 }
 
 
-def _show_project(project: Mapping[str, Any], now: int) -> None:
+def _print_project(project: Mapping[str, Any], now: int) -> None:
     looked, upcoming = project["ticked_at"], project["next_tick_at"]
     pause_said = f"since {moment(project['paused_at'])}: {project['pause_reason']}"
     echo("", f"project {project['project']}")
     facts(
         [
             ("last check", "never" if looked is None else f"{since(looked, now)} ago"),
-            ("next check", "no daemon is running" if upcoming is None else _in(upcoming, now)),
+            (
+                "next check",
+                "no daemon is running" if upcoming is None else _format_due(upcoming, now),
+            ),
             ("paused", pause_said if project["paused_at"] is not None else ""),
         ]
     )
@@ -203,64 +246,22 @@ def _show_project(project: Mapping[str, Any], now: int) -> None:
         until = "" if rail["until"] is None else f", until {moment(rail['until'])}"
         echo(f"held by {rail['rail']} since {moment(rail['since'])}{until}: {rail['reason']}")
         if rail["waiting"]:
-            echo(f"  these nodes wait for it: {_names(rail['waiting'])}")
+            names = rail["waiting"]
+            more = f", and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+            echo(f"  these nodes wait for it: {', '.join(names[:MOST_NAMES])}{more}")
     if project["waiting"]:
         table(
             [">PLACE", "NODE", "WAITS FOR", "UNTIL (UTC)"],
             [
-                (str(one["place"]), one["name"], one["rail"], moment(one["until"]))
-                for one in project["waiting"]
+                (str(node["place"]), node["name"], node["rail"], moment(node["until"]))
+                for node in project["waiting"]
             ],
         )
 
 
-def _names(names: Sequence[str]) -> str:
-    """Names in a row: at most twenty, and how many more there are."""
-    more = f", and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more
-
-
-def _show_entries(entries: list[Mapping[str, Any]], now: int) -> None:
-    table(
-        ["NAME", "ACTION", "DAEMON ACTS", ">PER HOUR"],
-        [
-            (one["name"], one["action"], _in(one["due_at"], now), money(one["hourly_cost"]))
-            for one in entries
-        ],
-    )
-    echo("", *(f"{one['name']}: {one['reason']}" for one in entries))
-
-
-def _in(at: str | None, now: int) -> str:
-    """When the daemon does it by itself."""
+def _format_due(at: str | None, now: int) -> str:
+    """Time left until the daemon acts, as `in 4m10s`, `now` or `never`. `now` is in seconds."""
     if at is None:
         return "never"
     left = parse_rfc3339(at) - now
     return f"in {age(left)}" if left > 0 else "now"
-
-
-def _show_coverage(project: Mapping[str, Any], now: int) -> None:
-    nodes = counted(project["nodes"], "READY node")
-    echo(f"project {project['project']}: {nodes}, {project['unknown']} unknown")
-    table(
-        ["SIGNAL", "STATE", ">NODES", ">AGE", "LAST ERROR"],
-        [
-            (
-                one["signal"],
-                one["state"],
-                str(one["nodes"]),
-                since(one["newest_at"], now),
-                one["error"] or NOTHING,
-            )
-            for one in project["families"]
-        ],
-    )
-    reports = project["reports"]
-    echo(
-        f"supervisor reports: {reports['reported']} of {counted(reports['nodes'], 'node')};"
-        f" without metrics: {reports['needed']}, of these without a report: {reports['silent']}"
-    )
-    if project["never_deleted"]:
-        cost = money(project["never_deleted_hourly_cost"])
-        unseen = counted(project["never_deleted"], "node")
-        echo(f"{unseen} without supervisor and metrics; never deleted for idleness: {cost} an hour")

@@ -13,9 +13,16 @@ from service.cli import commitments_recommended
 from service.cli.terminal import options
 from service.cli.terminal.client import Client, connected
 from service.cli.terminal.failure import Failure
-from service.cli.terminal.formatting import NOTHING, age, chip_hours, counted, exact, moment, money
-from service.cli.terminal.render import Cell, as_json, cleaned, echo, facts, table
-from service.domain.clock import parse_rfc3339
+from service.cli.terminal.formatting import (
+    NOTHING,
+    chip_hours,
+    counted,
+    exact,
+    format_term_state,
+    moment,
+    money,
+)
+from service.cli.terminal.render import as_json, echo, facts, table
 
 View = Mapping[str, Any]
 
@@ -28,6 +35,7 @@ app.command("recommended")(commitments_recommended.recommended)
 NONE = "no commitment is recorded; record one with: tpu-steward commitments add NAME ..."
 
 _PATH = "/v1/commitments"
+_EVERY_PROJECT = "every project of the billing account"
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 Which = Annotated[
@@ -47,8 +55,33 @@ def list_commitments(
         answer = client.pages(_PATH, "commitments")
     if json:
         as_json(answer)
-    else:
-        _show_list(answer.value["commitments"], everything=everything)
+        return
+    known = answer.value["commitments"]
+    if not known:
+        echo(NONE)
+        return
+    shown = [record for record in known if everything or record["state"] != "withdrawn"]
+    hidden = len(known) - len(shown)
+    if shown:
+        columns = ["NAME", "STATE", "CHIPS", "REGION", "TERM ENDS", ">RATE", ">FEE"]
+        rows = (
+            [
+                commitment["name"],
+                commitment["state"],
+                f"{commitment['chips']:,} {commitment['generation']}",
+                commitment["region"],
+                commitment["ends_at"][:10],
+                exact(commitment["usd_per_chip_hour"]),
+                money(commitment["fee"]),
+                *([commitment["id"]] if everything else []),
+            ]
+            for commitment in shown
+        )
+        table([*columns, "ID"] if everything else columns, rows)
+        echo("")
+    running = sum(commitment["state"] == "running" for commitment in shown)
+    more = f"; {hidden:,} more withdrawn (--all shows them)" if hidden else ""
+    echo(f"{counted(len(shown), 'commitment')}, {running:,} running{more}")
 
 
 @app.command()
@@ -100,8 +133,16 @@ def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     if json:
         as_json(answer)
     else:
-        one = answer.value
-        echo(f"{one['name']}: {_what(one)}", f"{_period(one)}, {_whole(one)}", f"id {one['id']}")
+        made = answer.value
+        if made["whole_fee"] is None:
+            fee = "no rate is known; give yours with --rate"
+        else:
+            fee = f"{exact(made['whole_fee'])} in all"
+        echo(
+            f"{made['name']}: {_describe_chips(made)}",
+            f"{_describe_term(made)}, {fee}",
+            f"id {made['id']}",
+        )
 
 
 @app.command()
@@ -111,8 +152,28 @@ def show(commitment: Which, json: options.Json = False) -> None:
         answer = client.get(f"{_PATH}/{find_commitment(client, commitment, to_read=True)}")
     if json:
         as_json(answer)
-    else:
-        facts(_facts(answer.value))
+        return
+    found = answer.value
+    withdrawn = f"{moment(found['withdrawn_at'])} UTC: {found['reason']}"
+    facts(
+        [
+            ("Name", found["name"]),
+            ("Id", found["id"]),
+            ("State", format_term_state(found)),
+            ("What", _describe_chips(found)),
+            ("Covers", f"project {found['project']}" if found["project"] else _EVERY_PROJECT),
+            ("Term", _describe_term(found)),
+            ("Rate", _describe_rate(found)),
+            ("Fee so far", exact(found["fee"])),
+            ("Whole fee", exact(found["whole_fee"])),
+            ("Owner", found["owner"]),
+            ("Team", found["team"]),
+            ("Labels", ", ".join(f"{key}={value}" for key, value in found["labels"].items())),
+            ("Recorded", f"{moment(found['recorded_at'])} UTC by {found['recorded_by']}"),
+            ("Withdrawn", "" if found["withdrawn_at"] is None else withdrawn),
+            ("As of", f"{moment(found['as_of'])} UTC"),
+        ]
+    )
 
 
 @app.command()
@@ -130,8 +191,7 @@ def withdraw(
     if json:
         as_json(answer)
     else:
-        one = answer.value
-        echo(f"{one['name']} is withdrawn: {one['reason']}")
+        echo(f"{answer.value['name']} is withdrawn: {answer.value['reason']}")
 
 
 @app.command()
@@ -150,165 +210,105 @@ def usage(
     """Show coverage, unused fees, and costs after commitments."""
     with connected() as client:
         answer = client.get(f"{_PATH}/usage", {"window": window, "tz": tz})
-        names = {} if json or not answer.value["unpriced"] else _names(client)
+        names: dict[str, str] = {}
+        if answer.value["unpriced"] and not json:
+            known = client.pages(_PATH, "commitments").value["commitments"]
+            names = {commitment["id"]: commitment["name"] for commitment in known}
     if json:
         as_json(answer)
     else:
-        _show_usage(answer.value, names)
+        _print_usage(answer.value, names)
 
 
 def find_commitment(client: Client, name_or_id: str, *, to_read: bool = False) -> str:
-    """The id of the one that is meant. Raises Failure when that is none, or not clear.
+    """Id of the commitment with a name or an id. Raises Failure for an unknown or ambiguous name.
 
-    What is only to be read may have been withdrawn, where but one ever had that name.
+    With `to_read` a withdrawn commitment is found too, if no other commitment has had its name.
     """
     if _ID.fullmatch(name_or_id):
         return name_or_id
     known = client.pages(_PATH, "commitments").value["commitments"]
-    named = [one for one in known if one["name"] == name_or_id]
-    standing = [one for one in named if one["state"] != "withdrawn"]
+    named = [record for record in known if record["name"] == name_or_id]
+    standing = [record for record in named if record["state"] != "withdrawn"]
     meant = standing or (named if to_read else [])
     if len(meant) == 1:
         return str(meant[0]["id"])
     if meant:
-        ids = ", ".join(f"{one['id']} in {one['region']}, {_period(one)}" for one in meant)
+        ids = ", ".join(
+            f"{record['id']} in {record['region']}, {_describe_term(record)}" for record in meant
+        )
         raise Failure(f"{name_or_id!r} is the name of several; give its id: {ids}")
     if named:
-        ids = ", ".join(one["id"] for one in named[:3])
+        ids = ", ".join(record["id"] for record in named[:3])
         raise Failure(f"every commitment named {name_or_id!r} is withdrawn: {ids}")
     raise Failure(f"no commitment is named {name_or_id!r}; see: tpu-steward commitments list")
 
 
-def _names(client: Client) -> Mapping[str, str]:
-    known = client.pages(_PATH, "commitments").value["commitments"]
-    return {one["id"]: one["name"] for one in known}
+def _describe_chips(commitment: View) -> str:
+    chips = counted(commitment["chips"], "chip")
+    return f"{chips} of {commitment['generation']} in {commitment['region']}"
 
 
-def _show_list(known: Sequence[View], *, everything: bool) -> None:
-    shown = [one for one in known if everything or one["state"] != "withdrawn"]
-    hidden = len(known) - len(shown)
-    if not known:
-        echo(NONE)
-        return
-    if shown:
-        columns = ["NAME", "STATE", "CHIPS", "REGION", "TERM ENDS", ">RATE", ">FEE"]
-        rows = (_row(one) + ([one["id"]] if everything else []) for one in shown)
-        table([*columns, "ID"] if everything else columns, rows)
-        echo("")
-    running = sum(one["state"] == "running" for one in shown)
-    more = f"; {hidden:,} more withdrawn (--all shows them)" if hidden else ""
-    echo(f"{counted(len(shown), 'commitment')}, {running:,} running{more}")
+def _describe_term(commitment: View) -> str:
+    start, end = moment(commitment["starts_at"]), moment(commitment["ends_at"])
+    return f"{start} to {end} UTC ({commitment['term']})"
 
 
-def _row(one: View) -> list[Cell]:
-    return [
-        one["name"],
-        one["state"],
-        f"{one['chips']:,} {one['generation']}",
-        one["region"],
-        one["ends_at"][:10],
-        exact(one["usd_per_chip_hour"]),
-        money(one["fee"]),
-    ]
-
-
-def _facts(one: View) -> Iterator[tuple[str, Cell]]:
-    yield "Name", one["name"]
-    yield "Id", one["id"]
-    yield "State", _state(one)
-    yield "What", _what(one)
-    yield "Covers", _scope(one)
-    yield "Term", _period(one)
-    yield "Rate", _rate(one)
-    yield "Fee so far", exact(one["fee"])
-    yield "Whole fee", exact(one["whole_fee"])
-    yield "Owner", one["owner"]
-    yield "Team", one["team"]
-    yield "Labels", ", ".join(f"{key}={value}" for key, value in one["labels"].items())
-    yield "Recorded", f"{moment(one['recorded_at'])} UTC by {one['recorded_by']}"
-    if one["withdrawn_at"] is not None:
-        yield "Withdrawn", f"{moment(one['withdrawn_at'])} UTC: {one['reason']}"
-    yield "As of", f"{moment(one['as_of'])} UTC"
-
-
-def _what(one: View) -> str:
-    return f"{counted(one['chips'], 'chip')} of {one['generation']} in {one['region']}"
-
-
-def _scope(one: View) -> str:
-    return f"project {one['project']}" if one["project"] else "every project of the billing account"
-
-
-def _period(one: View) -> str:
-    return f"{moment(one['starts_at'])} to {moment(one['ends_at'])} UTC ({one['term']})"
-
-
-def _whole(one: View) -> str:
-    if one["whole_fee"] is None:
-        return "no rate is known; give yours with --rate"
-    return f"{exact(one['whole_fee'])} in all"
-
-
-def _rate(one: View) -> str:
-    rate = exact(one["usd_per_chip_hour"])
-    if one["usd_per_chip_hour"] is None:
+def _describe_rate(commitment: View) -> str:
+    rate = exact(commitment["usd_per_chip_hour"])
+    if commitment["usd_per_chip_hour"] is None:
         return f"{rate}: no list price is known for its start, so it is in no figure"
-    origin = "your contract" if one["rate_origin"] == "contract" else "list price"
+    origin = "your contract" if commitment["rate_origin"] == "contract" else "list price"
     return f"{rate} a chip-hour ({origin}), used or not"
 
 
-def _state(one: View) -> str:
-    now = parse_rfc3339(one["as_of"])
-    match one["state"]:
-        case "planned":
-            return f"planned, begins in {age(parse_rfc3339(one['starts_at']) - now)}"
-        case "running":
-            return f"running, ends in {age(parse_rfc3339(one['ends_at']) - now)}"
-        case other:
-            return cleaned(str(other))
-
-
-def _show_usage(found: View, names: Mapping[str, str]) -> None:
+def _print_usage(found: View, names: Mapping[str, str]) -> None:
     window = found["window"]
     echo(f"{moment(window['start'])} to {moment(window['end'])} UTC")
     if found["commitments"]:
         columns = ["COMMITMENT", ">USED", ">COVERAGE", ">FEE", ">UNUSED", ">NET SAVING"]
-        table(columns, map(_standing, found["commitments"]))
+        rows = (
+            [
+                commitment["name"],
+                _format_percent(commitment["utilisation"]),
+                _format_percent(commitment["coverage"]),
+                money(commitment["fee"]),
+                money(commitment["unused"]),
+                money(commitment["net_saving"]),
+            ]
+            for commitment in found["commitments"]
+        )
+        table(columns, rows)
         echo("")
-        _show_teams(found)
-        echo(_worth(found), *_losses(found["commitments"]))
+        _print_teams(found["teams"])
+        saving = Decimal(found["net_saving"])
+        word, amount = "saved" if saving >= 0 else "lost", money(str(abs(saving)))
+        avoided, fees = money(found["total"]["avoided"]), money(found["fee"])
+        echo(
+            f"together they {word} {amount}: {avoided} of charges avoided, {fees} of fees",
+            *_describe_losses(found["commitments"]),
+        )
     else:
         echo("no commitment with a known rate is in its term then")
-    for one in found["unpriced"]:
-        echo(f"{names.get(one, one)}: no rate is known, so it is in no figure, and not free")
+    for unpriced in found["unpriced"]:
+        name = names.get(unpriced, unpriced)
+        echo(f"{name}: no rate is known, so it is in no figure, and not free")
 
 
-def _show_teams(found: View) -> None:
-    if not found["teams"]:
+def _print_teams(teams: Sequence[View]) -> None:
+    if not teams:
         return
     rows = [
-        [one["team"] or NOTHING, chip_hours(one["covered_chip_seconds"])]
-        + [money(one[name]) for name in ("charged", "amortised")]
-        for one in found["teams"]
+        [team["team"] or NOTHING, chip_hours(team["covered_chip_seconds"])]
+        + [money(team[name]) for name in ("charged", "amortised")]
+        for team in teams
     ]
     table(["TEAM", ">COVERED CHIP-HOURS", ">CHARGED", ">AFTER COMMITMENTS"], rows)
     echo("")
 
 
-def _standing(one: View) -> list[Cell]:
-    return [
-        one["name"],
-        _percent(one["utilisation"]),
-        _percent(one["coverage"]),
-        money(one["fee"]),
-        money(one["unused"]),
-        money(one["net_saving"]),
-    ]
-
-
-def _percent(fraction: str | None) -> str:
-    """A fraction in whole percent; a small one is not called nothing, nor one that lacks little
-    all of it."""
+def _format_percent(fraction: str | None) -> str:
+    """A fraction in whole percent: `<1%` for a small one above 0, `>99%` for one just below 1."""
     if fraction is None:
         return NOTHING
     value = 100 * Decimal(fraction)
@@ -318,17 +318,9 @@ def _percent(fraction: str | None) -> str:
     return ">99%" if percent == 100 and value < 100 else f"{percent}%"
 
 
-def _worth(found: View) -> str:
-    saving, avoided = Decimal(found["net_saving"]), found["total"]["avoided"]
-    word = "saved" if saving >= 0 else "lost"
-    return (
-        f"together they {word} {money(str(abs(saving)))}: {money(avoided)} of charges avoided,"
-        f" {money(found['fee'])} of fees"
-    )
-
-
-def _losses(standings: Sequence[View]) -> Iterator[str]:
-    for one in standings:
-        lost = -Decimal(one["net_saving"])
+def _describe_losses(standings: Sequence[View]) -> Iterator[str]:
+    for commitment in standings:
+        lost = -Decimal(commitment["net_saving"])
         if lost > 0:
-            yield f"{one['name']} loses money: its fee is {money(str(lost))} more than it avoids"
+            more = money(str(lost))
+            yield f"{commitment['name']} loses money: its fee is {more} more than it avoids"

@@ -1,4 +1,4 @@
-"""`commitments recommended`: how many chips to commit to, from one's own hours of use."""
+"""`commitments recommended`: how many chips to commit to, computed from the hours of use."""
 
 from __future__ import annotations
 
@@ -32,42 +32,38 @@ def recommended(
 
 
 def show(found: Mapping[str, Any]) -> None:
-    """Each generation and region, and for both terms what to commit to and why."""
+    """Print the recommendation for each generation, region and term, with its reasons."""
     several = found["recommendations"]
     if not several:
         echo(NOTHING_USED)
         return
     start, end = moment(found["start"]), moment(found["end"])
     echo(f"from {counted(found['days'], 'full day')}, {start} to {end} UTC")
-    for one in several:
+    for recommendation in several:
         echo("")
-        facts(_facts(one))
-    echo("", "Choose one term or the other, not both.", *_wrapped(found["caution"]))
+        facts(_list_facts(recommendation))
+    # One sentence to a line: a terminal has 80 columns.
+    *firsts, last = found["caution"].split(". ")
+    choice = "Choose one term or the other, not both."
+    echo("", choice, *(f"{sentence}." for sentence in firsts), last)
 
 
-def _wrapped(text: str) -> Iterator[str]:
-    """A sentence to a line: a terminal has 80 columns."""
-    *firsts, last = text.split(". ")
-    yield from (f"{one}." for one in firsts)
-    yield last
-
-
-def _facts(one: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    years = counted(one["term_years"], "year")
-    yield f"{one['generation']} in {one['region']}", years
-    yield "  Commit to", counted(one["chips"], "chip") if one["chips"] else "nothing"
-    if one["reason"]:
-        yield "  Because", one["reason"]
-    if one["break_even_of_a_day"]:
-        prices = f"{exact(one['commitment_price'])} for {exact(one['on_demand_price'])} on demand"
-        yield "  A chip-hour", prices
-        yield "  A chip pays from", f"{one['break_even_of_a_day']} of use a day"
-    if one["chips_best"]:
-        between = f"{one['chips_low']:,} to {one['chips_high']:,} in eight of ten draws"
-        yield "  Cheapest", f"{counted(one['chips_best'], 'chip')}; {between}"
-    if not one["chips"]:
+def _list_facts(advice: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    years = counted(advice["term_years"], "year")
+    yield f"{advice['generation']} in {advice['region']}", years
+    yield "  Commit to", counted(advice["chips"], "chip") if advice["chips"] else "nothing"
+    if advice["reason"]:
+        yield "  Because", advice["reason"]
+    if advice["break_even_of_a_day"]:
+        committed, on_demand = exact(advice["commitment_price"]), exact(advice["on_demand_price"])
+        yield "  A chip-hour", f"{committed} for {on_demand} on demand"
+        yield "  A chip pays from", f"{advice['break_even_of_a_day']} of use a day"
+    if advice["chips_best"]:
+        between = f"{advice['chips_low']:,} to {advice['chips_high']:,} in eight of ten draws"
+        yield "  Cheapest", f"{counted(advice['chips_best'], 'chip')}; {between}"
+    if not advice["chips"]:
         return
-    low, high = money(one["saving_per_month_low"]), money(one["saving_per_month_high"])
-    yield "  In use", f"{Decimal(one['utilisation_percent']):.1f} % of the time"
-    yield "  Saves a month", f"{money(one['saving_per_month'])} ({low} to {high})"
-    yield "  Due if use stops", money(one["cost_if_unused"])
+    low, high = money(advice["saving_per_month_low"]), money(advice["saving_per_month_high"])
+    yield "  In use", f"{Decimal(advice['utilisation_percent']):.1f} % of the time"
+    yield "  Saves a month", f"{money(advice['saving_per_month'])} ({low} to {high})"
+    yield "  Due if use stops", money(advice["cost_if_unused"])

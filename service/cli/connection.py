@@ -1,4 +1,4 @@
-"""How to reach a node, as a page of lines to paste."""
+"""Prints the commands and the code that connect to a node."""
 
 from __future__ import annotations
 
@@ -14,9 +14,22 @@ _LABELS = {"jax": "JAX", "pytorch": "PyTorch", "tensorflow": "TensorFlow"}
 
 
 def show_connection(found: View) -> None:
-    """What it is, where its workers are, the lines to reach it, then each framework in turn."""
+    """Print the summary, the workers, the commands to reach the node, then each framework."""
     echo(found["summary"], "")
-    _workers(found["workers"], ports=bool(found["address"]))
+    # The ports of a TPU VM are left out: they are not for SSH. Worker numbers start at 0 in each
+    # slice.
+    has_ports = bool(found["address"])
+    table(
+        ["WORKER", "ADDRESS", "FROM OUTSIDE"],
+        (
+            [
+                f"{worker['cloud_id']}/{worker['worker']}",
+                f"{worker['ip']}:{worker['port']}" if has_ports else worker["ip"],
+                worker["external_ip"] or NOTHING,
+            ]
+            for worker in found["workers"]
+        ),
+    )
     for line, title in (
         (found["ssh"], "A shell on the first worker"),
         (found["everywhere"], "A command on every worker"),
@@ -25,37 +38,17 @@ def show_connection(found: View) -> None:
         (found["vm_software"], "Your own VM has to run"),
     ):
         if line:
-            _block(title, [line])
+            _print_block(title, [line])
     for recipe in found["recipes"]:
-        _recipe(recipe)
+        label = _LABELS[recipe["framework"]]
+        if recipe["works"]:
+            _print_block(label, [*recipe["shell"], "# in train.py", *recipe["python"]])
+            echo(f"  # {recipe['note']}")
+        else:
+            echo("", f"{label}: {recipe['note']}")
     for sentence in found["not_included"]:
         echo("", f"Not in its cost here: {sentence}")
 
 
-def _workers(workers: list[View], *, ports: bool) -> None:
-    """Where each worker is; its number counts anew in each slice. Of a TPU VM the port is nothing
-    to log in by."""
-    table(
-        ["WORKER", "ADDRESS", "FROM OUTSIDE"],
-        (
-            [
-                f"{one['cloud_id']}/{one['worker']}",
-                f"{one['ip']}:{one['port']}" if ports else one["ip"],
-                one["external_ip"] or NOTHING,
-            ]
-            for one in workers
-        ),
-    )
-
-
-def _recipe(recipe: View) -> None:
-    label = _LABELS[recipe["framework"]]
-    if not recipe["works"]:
-        echo("", f"{label}: {recipe['note']}")
-        return
-    _block(label, [*recipe["shell"], "# in train.py", *recipe["python"]])
-    echo(f"  # {recipe['note']}")
-
-
-def _block(title: str, lines: list[str]) -> None:
+def _print_block(title: str, lines: list[str]) -> None:
     echo("", f"{title}:", *(f"  {line}".rstrip() for line in lines))

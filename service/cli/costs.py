@@ -1,4 +1,4 @@
-"""`costs`: what was spent, by calendar bucket and any grouping."""
+"""`costs`: spend by calendar bucket and dimension."""
 
 from __future__ import annotations
 
@@ -75,14 +75,17 @@ def costs(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         show(answer.value, names)
 
 
-def _day(text: str, tz: str) -> str:
-    """The beginning of a bucket by the calendar that was asked for; a date where it is midnight."""
+def _format_bucket_start(text: str, tz: str) -> str:
+    """Start of a bucket in the time zone `tz`. The time is left out at midnight."""
     begin = datetime.fromisoformat(text).astimezone(ZoneInfo(tz))
     return f"{begin:%Y-%m-%d}" if not (begin.hour or begin.minute) else f"{begin:%Y-%m-%d %H:%M}"
 
 
 def show(report: Mapping[str, Any], names: Mapping[str, str]) -> None:
-    """The rows, their sum, and what is to be known of it. A node has its name, and its id last."""
+    """Print the rows, their sum, and the notes on the sum.
+
+    `names` has the names of nodes by id. The ids are in the last column.
+    """
     by = report["aggregate"]
     if report["rows"]:
         ids = ["ID"] if "node" in by else []
@@ -95,8 +98,12 @@ def show(report: Mapping[str, Any], names: Mapping[str, str]) -> None:
             ],
             (
                 [
-                    _day(row["start"], report["tz"]),
-                    *(_worded(name, row[name], names) for name in by),
+                    _format_bucket_start(row["start"], report["tz"]),
+                    *(
+                        (names.get(row[name], row[name]) if name == "node" else row[name])
+                        or NOTHING
+                        for name in by
+                    ),
                     *(chip_hours(row["chip_seconds"]), cost),
                     *(row["node"] for _ in ids),
                 ]
@@ -106,15 +113,11 @@ def show(report: Mapping[str, Any], names: Mapping[str, str]) -> None:
         echo("")
     running = "; some of it still runs" if report["estimated"] else ""
     echo(f"{money(report['total'])} in all, as of {moment(report['as_of'])} UTC{running}")
-    echo(*_notes(report))
+    echo(*_list_notes(report))
 
 
-def _worded(dimension: str, value: str, names: Mapping[str, str]) -> str:
-    return (names.get(value, value) if dimension == "node" else value) or NOTHING
-
-
-def _notes(report: Mapping[str, Any]) -> Iterator[str]:
-    """How sure the sum is, what is not in it, and what it would be at list price."""
+def _list_notes(report: Mapping[str, Any]) -> Iterator[str]:
+    """Notes on the sum: its uncertainty, the time without a price, and the list price."""
     if Decimal(report["uncertainty"]):
         yield (
             f"uncertain by ± {money(report['uncertainty'])}: some ends are known only between"

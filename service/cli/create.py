@@ -1,4 +1,4 @@
-"""`nodes create`: what is typed, as the body of a request."""
+"""`nodes create`: its options, and the body of the request that they make."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ _AS_TYPED = (
 
 
 def body_of(typed: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of the request; what was not typed is left to the service."""
+    """Body of the request. Options that were not typed are left out."""
     types = typed["accelerator_type"] or []
     options.check_hardware(next(iter(types), None), typed["generation"])
     body = {
@@ -214,13 +214,14 @@ def body_of(typed: Mapping[str, Any]) -> dict[str, Any]:
         or None,
         "max_wait_seconds": typed["max_wait"],
         "startup_script": options.script(typed["startup_script"]),
-        "vm": _vm(typed["vm_machine_type"], spot=typed["vm_spot"]),
+        "vm": _build_vm(typed["vm_machine_type"], spot=typed["vm_spot"]),
     }
     return {name: value for name, value in body.items() if value is not None and value is not False}
 
 
-def _vm(machine_type: str | None, *, spot: bool) -> dict[str, str] | None:
-    """The user's own VM as the API takes it; usage error where nothing says which that is."""
+def _build_vm(machine_type: str | None, *, spot: bool) -> dict[str, str] | None:
+    """The user's own VM for the request. None without a machine type; usage error if only `spot`
+    is given."""
     if machine_type is None:
         if spot:
             raise typer.BadParameter(

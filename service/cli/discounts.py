@@ -1,4 +1,4 @@
-"""`prices discount`: what was negotiated, from when until when."""
+"""`prices discount`: negotiated discounts and their time ranges."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ def list_discounts(
             [">PERCENT", "GENERATION", "MODEL", "FROM (UTC)", "UNTIL (UTC)", "SOURCE", "ID"],
             (
                 [
-                    one["percent"],
-                    one["generation"] or "any",
-                    one["provisioning_model"] or "any",
-                    moment(one["effective_from"]),
-                    moment(one["effective_until"]),
-                    one["source"] or NOTHING,
-                    one["id"],
+                    discount["percent"],
+                    discount["generation"] or "any",
+                    discount["provisioning_model"] or "any",
+                    moment(discount["effective_from"]),
+                    moment(discount["effective_until"]),
+                    discount["source"] or NOTHING,
+                    discount["id"],
                 ]
-                for one in answer.value["discounts"]
+                for discount in answer.value["discounts"]
             ),
         )
 
@@ -91,7 +91,7 @@ def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     if json:
         as_json(answer)
     else:
-        echo(_told(answer.value), f"id {answer.value['id']}")
+        echo(_describe_discount(answer.value), f"id {answer.value['id']}")
 
 
 @app.command()
@@ -110,14 +110,14 @@ def end(
     if json:
         as_json(answer)
     else:
-        echo(_told(answer.value))
+        echo(_describe_discount(answer.value))
 
 
-def _told(one: Mapping[str, Any]) -> str:
-    generation, model = one["generation"], one["provisioning_model"]
+def _describe_discount(discount: Mapping[str, Any]) -> str:
+    generation, model = discount["generation"], discount["provisioning_model"]
     every = " ".join(word for word in ("every", model, "TPU") if word)
     what = f"{generation} {model}".strip() if generation else every
-    until = one["effective_until"]
+    until = discount["effective_until"]
     ends = "" if until is None else f" until {moment(until)}"
-    begins = moment(one["effective_from"])
-    return f"{one['percent']} % off {what} from {begins}{ends} (UTC)"
+    begins = moment(discount["effective_from"])
+    return f"{discount['percent']} % off {what} from {begins}{ends} (UTC)"

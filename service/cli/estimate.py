@@ -1,4 +1,4 @@
-"""`estimate`: what a node would cost, place by place, cheapest first."""
+"""`estimate`: cost of a node in each zone, the cheapest first."""
 
 from __future__ import annotations
 
@@ -64,17 +64,15 @@ def estimate(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         show(answer.value)
 
 
-def _per_chip(hourly: str | None, chips: int) -> str | None:
-    return None if hourly is None else str(Decimal(hourly) / chips)
-
-
 def show(estimate: Mapping[str, Any]) -> None:
-    """A line for each zone and model."""
+    """Print a row for each zone and model, then the effect on each budget."""
     long = span(estimate["duration_seconds"])
     echo(f"{estimate['accelerator_type']}, {counted(estimate['chips'], 'chip')}, for {long}", "")
     offers = estimate["estimates"]
     rates = [offer["hourly_cost"] for offer in offers]
-    per_chip = column([_per_chip(rate, estimate["chips"]) for rate in rates])
+    per_chip = column(
+        [None if rate is None else str(Decimal(rate) / estimate["chips"]) for rate in rates]
+    )
     table(
         ["ZONE", "MODEL", ">PER CHIP-HOUR", ">PER HOUR", f">FOR {long}"],
         (
@@ -88,35 +86,22 @@ def show(estimate: Mapping[str, Any]) -> None:
             for offer, chip_hour, hour in zip(offers, per_chip, column(rates), strict=True)
         ),
     )
-    echo(*map(_of_budget, estimate.get("budgets", ())))
+    echo(*map(_describe_budget, estimate.get("budgets", ())))
 
 
-def _of_budget(budget: Mapping[str, Any]) -> str:
-    """What the cheapest would take of it, and what is left then, or is missing."""
-    name, percent, amount = (
-        budget["name"] or budget["budget_id"],
-        budget["percent"],
-        budget["amount"],
-    )
-    taken = f"{name}: the cheapest takes {percent} % of {money(amount)}"
-    rest = _rest(budget["left"], fits=budget["fits"])
-    return f"{taken}; {rest}{_answer(budget['on_exceeded'], fits=budget['fits'])}"
-
-
-def _answer(on_exceeded: str, *, fits: bool | None) -> str:
-    """What the budget would say to it, where it is short of money or nobody knows."""
-    if fits:
-        return ""
-    return ": it only notifies" if on_exceeded == "notify" else ": it would refuse"
-
-
-def _rest(left: str | None, *, fits: bool | None) -> str:
+def _describe_budget(budget: Mapping[str, Any]) -> str:
+    """Share of a budget that the cheapest offer takes, and the amount that is left or missing."""
+    name, fits = budget["name"] or budget["budget_id"], budget["fits"]
+    taken = f"{name}: the cheapest takes {budget['percent']} % of {money(budget['amount'])}"
+    left = budget["left"]
     if left is None or fits is None:
-        return "what is left is unknown"
-    if Decimal(left) < 0:
-        return f"that is {money(left.removeprefix('-'))} more than what is left of it"
-    if fits is False:
-        return (
-            f"{money(left)} is left after it, too little for the minute that its deletion may take"
-        )
-    return f"{money(left)} is left after it"
+        rest = "what is left is unknown"
+    elif Decimal(left) < 0:
+        rest = f"that is {money(left.removeprefix('-'))} more than what is left of it"
+    elif fits:
+        rest = f"{money(left)} is left after it"
+    else:
+        amount = money(left)
+        rest = f"{amount} is left after it, too little for the minute that its deletion may take"
+    answer = ": it only notifies" if budget["on_exceeded"] == "notify" else ": it would refuse"
+    return f"{taken}; {rest}{'' if fits else answer}"

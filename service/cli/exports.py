@@ -1,4 +1,4 @@
-"""`costs export`: the ledger as a file for other people's tools."""
+"""`costs export`: the ledger as a FOCUS file."""
 
 from __future__ import annotations
 

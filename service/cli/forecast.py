@@ -1,4 +1,4 @@
-"""`costs forecast`: what a period will have cost at its end."""
+"""`costs forecast`: expected cost of a period at its end."""
 
 from __future__ import annotations
 
@@ -41,12 +41,17 @@ def forecast(
 
 
 def show(found: Mapping[str, Any]) -> None:
-    """The sum with its band, and of what it is made."""
+    """Print the expected total with its band, its parts, and how they were computed."""
     total, running, launches = found["total"], found["running"], found["new_launches"]
-    echo(f"{money(total['mid'])} by {moment(found['end'])} UTC ({_band(total)})", "")
+    echo(f"{money(total['mid'])} by {moment(found['end'])} UTC ({_format_band(total)})", "")
     amounts = [found["spent"], running["mid"], launches["mid"]]
     spent, runs, new = parts(total["mid"], amounts)
     most = money(found["committed"])
+    last = ""  # error of the forecast that was made at the middle of the last month
+    if (error := found["last_error"]) is not None:
+        percent = "" if error["error_percent"] is None else f", off by {error['error_percent']} %"
+        mid = money(error["forecast"]["mid"])
+        last = f"{money(error['actual'])}, forecast at half time as {mid}{percent}"
     facts(
         [
             ("  Spent", spent),
@@ -54,11 +59,11 @@ def show(found: Mapping[str, Any]) -> None:
                 [("  Runs until its TTL", runs), ("  At this run-rate", new)]
                 if found["method"] == "run_rate"
                 else [
-                    ("  Runs now", f"{runs} ({_band(running)}), {most} at most"),
-                    ("  New launches", f"{new} ({_band(launches)})"),
+                    ("  Runs now", f"{runs} ({_format_band(running)}), {most} at most"),
+                    ("  New launches", f"{new} ({_format_band(launches)})"),
                 ]
             ),
-            ("  Last month", _last(found["last_error"])),
+            ("  Last month", last),
         ]
     )
     echo("", found["explanation"])
@@ -67,16 +72,7 @@ def show(found: Mapping[str, Any]) -> None:
         echo(f"{nodes} with unknown price: in no figure.")
 
 
-def _band(band: Mapping[str, str]) -> str:
+def _format_band(band: Mapping[str, str]) -> str:
     if band["low"] == band["high"]:
         return "no band"
     return f"{money(band['low'])} to {money(band['high'])}"
-
-
-def _last(error: Mapping[str, Any] | None) -> str:
-    """By how much the forecast of half time was wrong."""
-    if error is None:
-        return ""
-    percent = "" if error["error_percent"] is None else f", off by {error['error_percent']} %"
-    mid = money(error["forecast"]["mid"])
-    return f"{money(error['actual'])}, forecast at half time as {mid}{percent}"

@@ -1,4 +1,4 @@
-"""`nodes idle`: how far a node has come on its course, by which signals, and what blocks it."""
+"""`nodes idle`: whether a node is idle, its signals, and what delays its end."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ from service.domain.clock import parse_rfc3339, wall_clock
 from service.domain.idle.values import describe_value
 
 PAUSE = 5.0
-"""Seconds between two looks of --watch."""
+"""Seconds between two updates of --watch."""
 
 MOST_WORKERS = 8
-"""So many workers are named in a line."""
+"""Largest number of workers that a line names."""
 
 LAST = frozenset({"DELETING"})
 
 _IDLE = frozenset({"CANDIDATE", "NOTIFIED"})
 """States of a node that has been idle for long enough."""
+
+_COUNTED = (("sessions", "SSH session"), ("containers", "container"), ("restarts", "restart"))
+"""The counts of a worker's own report, with their nouns."""
 
 
 def idle(
@@ -42,21 +45,21 @@ def idle(
         if json:
             as_json(answer)
             return
-        _show(answer.value, wall_clock())
+        _print_idleness(answer.value, wall_clock())
         while watch and answer.value["state"] not in LAST and not answer.value["ended"]:
             time.sleep(PAUSE)
             answer = client.ask("GET", f"/v1/nodes/{found}/idle")
-            echo(_line(answer.value, wall_clock()))
+            echo(_format_line(answer.value, wall_clock()))
 
 
-def _line(shown: Mapping[str, Any], now: int) -> str:
+def _format_line(shown: Mapping[str, Any], now: int) -> str:
     """One line of --watch: `12:00:00 NOTIFIED: deleted in 4m10s`."""
     at = moment(shown["judged_at"]).partition(" ")[2]
-    return f"{at} {shown['state'] or 'not checked yet'}: {_next(shown, now)}"
+    return f"{at} {shown['state'] or 'not checked yet'}: {_describe_next_step(shown, now)}"
 
 
-def _next(shown: Mapping[str, Any], now: int) -> str:
-    """What happens next, and when; else what the signals prove."""
+def _describe_next_step(shown: Mapping[str, Any], now: int) -> str:
+    """Next step of the cleanup and its time. If no step is due: the verdict of the signals."""
     if shown["ended"]:
         return f"{shown['ended'][0]['action']} requested by {shown['ended'][0]['actor']}"
     if shown["state"] == "WARMING":
@@ -64,12 +67,13 @@ def _next(shown: Mapping[str, Any], now: int) -> str:
     if shown["state"] in _IDLE and shown["held_by"]:
         return f"held back by {', '.join(shown['held_by'])}"
     if shown["state"] in _IDLE:
-        return _end(shown, now) or _why(shown, now)
-    return _why(shown, now)
+        return _describe_end(shown, now) or _describe_verdict(shown, now)
+    return _describe_verdict(shown, now)
 
 
-def _end(shown: Mapping[str, Any], now: int) -> str:
-    """When an idle node ends, or why it does not; empty where that is not known."""
+def _describe_end(shown: Mapping[str, Any], now: int) -> str:
+    """Time at which an idle node ends, or the reason that it stays. Empty while the time is
+    unknown."""
     verb = {"delete": "deleted", "stop": "stopped"}.get(shown["action"] or "", "")
     if not verb:
         return f"idle, no action follows (policy action {shown['action']})"
@@ -83,68 +87,41 @@ def _end(shown: Mapping[str, Any], now: int) -> str:
     return f"{verb} as soon as the newest signals are read"
 
 
-def _why(shown: Mapping[str, Any], now: int) -> str:
-    """What the signals prove: how long the node has been at rest, or why it is not known to be."""
+def _describe_verdict(shown: Mapping[str, Any], now: int) -> str:
+    """Verdict of the signals: how long a QUIET node has been at rest and when it becomes idle, else
+    the reason of the verdict. The newest signals do not count yet."""
     verdict = shown["verdict"]
     if verdict is None:
         return "no signal was read yet"
-    if shown["state"] == "QUIET" and verdict["since"] and shown["idle_after_seconds"]:
-        return _rest(now - parse_rfc3339(verdict["since"]), shown)
-    return str(verdict["reason"])
-
-
-def _rest(seconds: int, shown: Mapping[str, Any]) -> str:
-    """How long a node is at rest, and what it takes to be idle: the newest signals do not count."""
-    said, after = f"at rest for {age(seconds)}", shown["idle_after_seconds"]
+    if shown["state"] != "QUIET" or not verdict["since"] or not shown["idle_after_seconds"]:
+        return str(verdict["reason"])
+    seconds, after = now - parse_rfc3339(verdict["since"]), shown["idle_after_seconds"]
+    said = f"at rest for {age(seconds)}"
     if seconds < after:
         return f"{said}, idle after {age(after)}"
-    if shown["verdict"]["blockers"]:
-        return f"{said}, blocked by {', '.join(shown['verdict']['blockers'])}"
+    if verdict["blockers"]:
+        return f"{said}, blocked by {', '.join(verdict['blockers'])}"
     return f"{said}, idle as soon as the newest signals count"
 
 
-def _report(report: Mapping[str, Any], now: int) -> str:
-    """One line of a worker's own report: `worker 0, 12s ago: 1 SSH session, the TPU is free`."""
-    counts = (("sessions", "SSH session"), ("containers", "container"), ("restarts", "restart"))
-    said = [counted(report[key], name) for key, name in counts if report[key]]
-    words = ", ".join([*said, report["holder"] or "the TPU is free"])
-    return f"worker {report['worker']}, {since(report['at'], now)} ago: {words}"
-
-
-def _policy(shown: Mapping[str, Any]) -> str:
-    """`team:vision: delete after 1h00m, grace 15m00s`; empty for a node that is not READY."""
+def _describe_policy(shown: Mapping[str, Any]) -> str:
+    """`team:vision: delete after 1h00m, grace 15m00s`. Empty for a node that is not READY."""
     if not shown["policy"]:
         return ""
     after, grace = age(shown["idle_after_seconds"]), age(shown["grace_seconds"])
     return f"{shown['policy']}: {shown['action']} after {after}, grace {grace}"
 
 
-def _lacking(lacking: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """A row for each signal that is lacking; none where the reason has said it all."""
-    if len(lacking) > 1:
-        yield from zip(["lacking", *[""] * (len(lacking) - 1)], lacking, strict=True)
-
-
-def _signal(one: Mapping[str, Any], now: int) -> tuple[str, ...]:
-    return (
-        NOTHING if one["worker"] is None else str(one["worker"]),
-        one["signal"],
-        one["level"],
-        NOTHING if one["value"] is None else describe_value(one["signal"], one["value"]),
-        since(one["at"], now),
-        f"{one['coverage_percent']} %",
-        since(one["last_active_at"], now),
-    )
-
-
-def _reasons(signals: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Why nothing is known by a signal, and what a job or a heartbeat shows; workers of which the
-    same is said share a line."""
+def _list_reasons(signals: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Reasons of the signals that are UNKNOWN, and of those of a job or a heartbeat. Workers with
+    the same reason share a line."""
     workers: dict[tuple[str, str], list[str]] = {}
-    for one in signals:
-        if one["level"] == "UNKNOWN" or one["worker"] is None:
-            named = workers.setdefault((one["signal"], one["reason"]), [])
-            named += [] if one["worker"] is None else [str(one["worker"])]
+    for signal_of_worker in signals:
+        worker = signal_of_worker["worker"]
+        if signal_of_worker["level"] == "UNKNOWN" or worker is None:
+            key = signal_of_worker["signal"], signal_of_worker["reason"]
+            named = workers.setdefault(key, [])
+            named += [] if worker is None else [str(worker)]
     for (signal, reason), some in workers.items():
         more = f" and {len(some) - MOST_WORKERS} more" if len(some) > MOST_WORKERS else ""
         word = "worker" if len(some) == 1 else "workers"
@@ -152,29 +129,47 @@ def _reasons(signals: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"{signal}{of}: {reason}"
 
 
-def _show(shown: Mapping[str, Any], now: int) -> None:
+def _print_idleness(shown: Mapping[str, Any], now: int) -> None:
     verdict = shown["verdict"] or {"reason": "", "since": None, "lacking": [], "blockers": []}
     is_warming = shown["state"] == "WARMING"
     blockers = [*verdict["blockers"], *shown["held_by"]]
+    # A single lacking signal is in the reason already.
+    lacking = [] if is_warming or len(verdict["lacking"]) < 2 else verdict["lacking"]
+    titles = ["lacking", *[""] * (len(lacking) - 1)] if lacking else []
     facts(
         [
-            ("state", _line(shown, now).partition(" ")[2] or "not checked yet"),
+            ("state", _format_line(shown, now).partition(" ")[2] or "not checked yet"),
             ("at rest since", moment(verdict["since"]) if verdict["since"] else ""),
             ("notified at", moment(shown["notified_at"]) if shown["notified_at"] else ""),
-            ("policy", _policy(shown)),
+            ("policy", _describe_policy(shown)),
             ("limited by", "; ".join(shown["limits"])),
             ("blocked by", "" if is_warming else ", ".join(blockers)),
-            *([] if is_warming else _lacking(verdict["lacking"])),
+            *zip(titles, lacking, strict=True),
         ]
     )
     if shown["signals"]:
         echo("")
         table(
             [">WORKER", "SIGNAL", "LEVEL", ">VALUE", ">AGE", ">COVER", ">BUSY AGO"],
-            [_signal(one, now) for one in shown["signals"]],
+            [_signal_row(signal, now) for signal in shown["signals"]],
         )
-        echo(*_reasons(shown["signals"]))
-    for one in shown["reports"]:
-        echo(_report(one, now))
-    for one in shown["ended"]:
-        echo("", f"{moment(one['at'])} {one['action']} by {one['actor']}: {one['reason']}")
+        echo(*_list_reasons(shown["signals"]))
+    for report in shown["reports"]:
+        said = [counted(report[key], name) for key, name in _COUNTED if report[key]]
+        words = ", ".join([*said, report["holder"] or "the TPU is free"])
+        echo(f"worker {report['worker']}, {since(report['at'], now)} ago: {words}")
+    for end in shown["ended"]:
+        echo("", f"{moment(end['at'])} {end['action']} by {end['actor']}: {end['reason']}")
+
+
+def _signal_row(signal: Mapping[str, Any], now: int) -> tuple[str, ...]:
+    value = signal["value"]
+    return (
+        NOTHING if signal["worker"] is None else str(signal["worker"]),
+        signal["signal"],
+        signal["level"],
+        NOTHING if value is None else describe_value(signal["signal"], value),
+        since(signal["at"], now),
+        f"{signal['coverage_percent']} %",
+        since(signal["last_active_at"], now),
+    )

@@ -1,4 +1,4 @@
-"""The options that say when a node is idle and what then, and how a policy is shown."""
+"""The options of idle policies, and policies as text."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ _SETTINGS = ("idle_after_seconds", "grace_seconds", "action", "also")
 def typed(
     idle_after: int | None, grace: int | None, action: str | None, also: Sequence[str] | None
 ) -> dict[str, Any]:
-    """What was typed of a policy, as the API takes it."""
-    waste = None if also is None else [one for one in also if one != "none"]
+    """Policy for a request, from the options. Options that were not typed are left out."""
+    waste = None if also is None else [name for name in also if name != "none"]
     said = {
         "idle_after_seconds": idle_after,
         "grace_seconds": grace,
@@ -58,7 +58,7 @@ def typed(
 
 
 def as_own(said: Mapping[str, Any]) -> dict[str, Any]:
-    """A policy as a node says it of itself."""
+    """A policy in the form of a node's own policy: `after_seconds` for `idle_after_seconds`."""
     found = {name: said[name] for name in _SETTINGS if name in said}
     if "idle_after_seconds" in found:
         found["after_seconds"] = found.pop("idle_after_seconds")
@@ -66,7 +66,7 @@ def as_own(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settings_of(policy: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a policy that the API showed, to be sent again."""
+    """The settings of a policy of an answer, to be sent again."""
     return {name: policy[name] for name in _SETTINGS}
 
 
@@ -78,7 +78,9 @@ def rule_words(policy: Mapping[str, Any]) -> str:
 
 
 def told_words(recipients: Sequence[Mapping[str, Any]]) -> str:
-    """Who is told; empty for nobody."""
+    """Webhooks and e-mail addresses in a row. Empty without recipients."""
     return ", ".join(
-        target for one in recipients for target in filter(None, [one["webhook"], *one["emails"]])
+        target
+        for recipient in recipients
+        for target in filter(None, [recipient["webhook"], *recipient["emails"]])
     )

@@ -1,11 +1,11 @@
-"""`jobs`: submit containers, follow their output, see what they cost, cancel them."""
+"""`jobs`: submit containers, follow their output, show their cost, cancel them."""
 
 from __future__ import annotations
 
 import json as json_lines
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +13,7 @@ import typer
 from service.cli import submit as joborder
 from service.cli.create import Account, Key, MaxWait, Owner, Project, Queued, Slices, Team
 from service.cli.terminal import options
-from service.cli.terminal.client import ApiAnswer, Client, connected, segment
+from service.cli.terminal.client import Client, connected, segment
 from service.cli.terminal.failure import Failure
 from service.cli.terminal.formatting import money, since, span
 from service.cli.terminal.render import as_json, cleaned, complain, echo, facts, state, table
@@ -85,25 +85,24 @@ def submit(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     headers = {} if key is None else {"Idempotency-Key": key}
     with connected() as client:
         answer = client.ask("POST", "/v1/jobs", body=body, headers=headers)
-        _after_submission(client, answer, follow=not (detach or dry_run), json=json)
-
-
-def _after_submission(client: Client, answer: ApiAnswer, *, follow: bool, json: bool) -> None:
-    job = answer.value
-    if json and not follow:
-        as_json(answer)
-        return
-    for warning in job["warnings"]:
-        complain(f"warning: {warning}")
-    if job["dry_run"]:
-        echo("The job would be accepted; nothing was recorded.")
-        return
-    complain(f"Job {job['id']} on node {job['node_name']}")
-    if follow:
-        job = _followed(client, job)
+        job, follow = answer.value, not (detach or dry_run)
+        if json and not follow:
+            as_json(answer)
+            return
+        for warning in job["warnings"]:
+            complain(f"warning: {warning}")
+        if job["dry_run"]:
+            echo("The job would be accepted; nothing was recorded.")
+            return
+        complain(f"Job {job['id']} on node {job['node_name']}")
+        if not follow:
+            return
+        job = _follow_to_end(client, job)
         if json:
             as_json(client.get(f"/v1/jobs/{segment(job['id'])}"))
-        _end(job)
+        complain(f"{job['state']}: {job['detail']}", f"Cost: {_format_cost(job)}")
+        if job["state"] != "SUCCEEDED":
+            raise Failure(f"job {job['id']} is {job['state']} ({job['reason'] or 'no reason yet'})")
 
 
 @app.command("list")
@@ -124,7 +123,21 @@ def list_jobs(
     elif not answer.value["jobs"]:
         echo("No jobs. Submit one with: tpu-steward jobs submit --image IMAGE ...")
     else:
-        _table(answer.value["jobs"])
+        now = wall_clock()
+        table(
+            ["Job", "State", "Node", ">Attempts", ">Cost", "Submitted"],
+            [
+                (
+                    job["id"],
+                    state(job["state"]),
+                    job["node_name"],
+                    str(job["attempts"]),
+                    money(job["cost"]),
+                    since(job["created_at"], now),
+                )
+                for job in answer.value["jobs"]
+            ],
+        )
 
 
 @app.command()
@@ -134,8 +147,29 @@ def show(job: JobId, json: options.Json = False) -> None:
         answer = client.get(f"/v1/jobs/{segment(job)}")
     if json:
         as_json(answer)
-    else:
-        _facts(answer.value)
+        return
+    found = answer.value
+    facts(
+        [
+            ("Job", found["id"]),
+            ("State", state(found["state"])),
+            ("Reason", found["reason"]),
+            ("Detail", found["detail"]),
+            ("Exit codes", _format_codes(found["exit_codes"]) if found["exit_codes"] else ""),
+            ("Image", found["image"]),
+            ("Command", " ".join([*found["command"], *found["args"]])),
+            ("Node", found["node_name"]),
+            ("Attempts", str(found["attempts"])),
+            ("Waited", f"{span(found['waited_seconds'])}, not charged"),
+            ("Cost", _format_cost(found)),
+            ("Unpriced", span(found["unpriced_seconds"]) if found["unpriced_seconds"] else ""),
+            ("Logs", f"about {money(found['logs_cost_estimate'])} extra for Cloud Logging"),
+            ("Owner", found["owner"]),
+            ("Team", found["team"]),
+        ]
+    )
+    for warning in found["warnings"]:
+        complain(f"warning: {warning}")
 
 
 @app.command()
@@ -146,22 +180,31 @@ def attempts(job: JobId, json: options.Json = False) -> None:
     if json:
         as_json(answer)
         return
-    for one in answer.value["attempts"]:
-        echo(f"Attempt {one['number']} on {one['node_name']} ({one['zone'] or 'no zone yet'})")
+    for attempt in answer.value["attempts"]:
+        zone, lost = attempt["zone"] or "no zone yet", attempt["work_lost_seconds"]
+        failed_scripts = (
+            f"worker {worker['worker']}: exit code {worker['startup_exit_code']}"
+            for worker in attempt["workers"]
+            if worker["startup_exit_code"]
+        )
+        echo(f"Attempt {attempt['number']} on {attempt['node_name']} ({zone})")
         facts(
             [
-                ("Phase", one["phase"]),
-                ("Reason", one["reason"]),
-                ("Detail", one["detail"]),
-                ("Evidence", "; ".join(one["evidence"])),
-                ("Exit codes", _codes(one["exit_codes"])),
-                ("Startup script", _failed_scripts(one["workers"])),
-                ("Work lost", _lost(one["work_lost_seconds"])),
-                ("Cost", money(one["cost"])),
+                ("Phase", attempt["phase"]),
+                ("Reason", attempt["reason"]),
+                ("Detail", attempt["detail"]),
+                ("Evidence", "; ".join(attempt["evidence"])),
+                ("Exit codes", _format_codes(attempt["exit_codes"])),
+                ("Startup script", ", ".join(failed_scripts)),
+                (
+                    "Work lost",
+                    "not known (the program reported no steps)" if lost is None else span(lost),
+                ),
+                ("Cost", money(attempt["cost"])),
             ]
         )
-        if one["phases"]:
-            rows = [(p["phase"], span(p["seconds"]), money(p["cost"])) for p in one["phases"]]
+        if attempt["phases"]:
+            rows = [(p["phase"], span(p["seconds"]), money(p["cost"])) for p in attempt["phases"]]
             table(["Spent on", ">Time", ">Cost"], rows)
         echo("")
 
@@ -177,8 +220,8 @@ def logs(
 ) -> None:
     """Print what the containers of a job printed."""
     with connected() as client:
-        for line in _lines(client, job, follow=follow, worker=worker):
-            _print(line, json=json)
+        for line in _read_log(client, job, follow=follow, worker=worker):
+            _print_line(line, json=json)
 
 
 @app.command()
@@ -194,10 +237,11 @@ def cancel(job: JobId, json: options.Json = False) -> None:
         echo(f"Job {found['id']} is {found['state']}: it {what}.")
 
 
-def _lines(
+def _read_log(
     client: Client, job: str, *, follow: bool, worker: int | None
 ) -> Iterator[dict[str, Any]]:
-    """The lines of the log, each a JSON object; of a stream of events those that are lines."""
+    """Lines of the log, each a JSON object. With `follow` they come from a stream of server-sent
+    events; keepalives and empty events are dropped."""
     kind = EVENT_STREAM if follow else JSON_LINES
     params = {"follow": "true" if follow else None, "worker": worker}
     begun = b""
@@ -210,7 +254,7 @@ def _lines(
                 yield json_lines.loads(text)
 
 
-def _print(line: Mapping[str, Any], *, json: bool) -> None:
+def _print_line(line: Mapping[str, Any], *, json: bool) -> None:
     if json:
         typer.echo(json_lines.dumps(line, ensure_ascii=False))
     elif "note" in line:
@@ -220,8 +264,8 @@ def _print(line: Mapping[str, Any], *, json: bool) -> None:
     sys.stdout.flush()
 
 
-def _followed(client: Client, job: View) -> View:
-    """Tell of each state until there is output, print that, and answer the job at its end."""
+def _follow_to_end(client: Client, job: View) -> View:
+    """Print each state until the job runs, then its output. Returns the job at its end."""
     before = ""
     path = f"/v1/jobs/{segment(job['id'])}"
     while job["state"] not in {"RUNNING", "CLASSIFYING", "CANCELLING", *ENDED_STATES}:
@@ -230,81 +274,20 @@ def _followed(client: Client, job: View) -> View:
             complain(f"{before}{': ' + job['detail'] if job['detail'] else ''}")
         time.sleep(LOOK_SECONDS)
         job = client.get(path).value
-    for line in _lines(client, job["id"], follow=True, worker=None):
-        _print(line, json=False)
+    for line in _read_log(client, job["id"], follow=True, worker=None):
+        _print_line(line, json=False)
     return client.get(path).value  # type: ignore[no-any-return]
 
 
-def _end(job: View) -> None:
-    complain(f"{job['state']}: {job['detail']}", f"Cost: {_cost(job)}")
-    if job["state"] != "SUCCEEDED":
-        raise Failure(f"job {job['id']} is {job['state']} ({job['reason'] or 'no reason yet'})")
-
-
-def _cost(job: View) -> str:
-    """What a job cost. It is "so far" until its node is gone, which may be after the job's end."""
+def _format_cost(job: View) -> str:
+    """Cost of a job, marked "so far" until its node is deleted, even after the end of the job."""
     return money(job["cost"]) + (" so far" if job["cost_estimated"] else "")
 
 
-def _lost(seconds: int | None) -> str:
-    """Seconds of lost work in words; "not known" for a program that reports no progress."""
-    return "not known (the program reported no steps)" if seconds is None else span(seconds)
-
-
-def _codes(codes: Mapping[str, int | None]) -> str:
-    """The exit codes as people read them: one for all, or each with its worker."""
+def _format_codes(codes: Mapping[str, int | None]) -> str:
+    """Exit codes by worker. A code that all workers share is shown once."""
     different = set(codes.values())
     if len(different) == 1:
         (only,) = different
         return f"{'none' if only is None else only} (every worker)"
     return ", ".join(f"{worker}: {'none' if c is None else c}" for worker, c in codes.items())
-
-
-def _failed_scripts(workers: Sequence[View]) -> str:
-    """Where the caller's startup script ended with another exit code than 0; empty for nowhere."""
-    failed = [one for one in workers if one["startup_exit_code"]]
-    return ", ".join(
-        f"worker {one['worker']}: exit code {one['startup_exit_code']}" for one in failed
-    )
-
-
-def _table(jobs: Sequence[View]) -> None:
-    now = wall_clock()
-    table(
-        ["Job", "State", "Node", ">Attempts", ">Cost", "Submitted"],
-        [
-            (
-                one["id"],
-                state(one["state"]),
-                one["node_name"],
-                str(one["attempts"]),
-                money(one["cost"]),
-                since(one["created_at"], now),
-            )
-            for one in jobs
-        ],
-    )
-
-
-def _facts(job: View) -> None:
-    facts(
-        [
-            ("Job", job["id"]),
-            ("State", state(job["state"])),
-            ("Reason", job["reason"]),
-            ("Detail", job["detail"]),
-            ("Exit codes", _codes(job["exit_codes"]) if job["exit_codes"] else ""),
-            ("Image", job["image"]),
-            ("Command", " ".join([*job["command"], *job["args"]])),
-            ("Node", job["node_name"]),
-            ("Attempts", str(job["attempts"])),
-            ("Waited", f"{span(job['waited_seconds'])}, not charged"),
-            ("Cost", _cost(job)),
-            ("Unpriced", span(job["unpriced_seconds"]) if job["unpriced_seconds"] else ""),
-            ("Logs", f"about {money(job['logs_cost_estimate'])} extra for Cloud Logging"),
-            ("Owner", job["owner"]),
-            ("Team", job["team"]),
-        ]
-    )
-    for warning in job["warnings"]:
-        complain(f"warning: {warning}")

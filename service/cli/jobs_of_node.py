@@ -1,4 +1,4 @@
-"""Asks before a node is ended on which a job runs."""
+"""Confirmation before a node with a running job is stopped or deleted."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from service.cli.terminal.failure import Failure
 
 
 def check_jobs(client: Client, node_id: str, node: str, *, force: bool, json: bool) -> bool:
-    """Whether a job runs on a node that is to be ended. Asks whoever sits at a terminal whether to
-    go on; raises Failure where nobody does, or says no. With `force` nobody is asked."""
-    # Loading it costs what the other commands of nodes need not pay.
+    """Whether a job runs on the node. At a terminal the user confirms that the job may end.
+
+    Raises Failure without a terminal, or when the user says no. With `force` nobody is asked.
+    """
+    # Imported here: the import takes time that the other commands of nodes need not pay.
     from service.domain.jobs.job import ENDED_STATES, JobState  # noqa: PLC0415
 
     does_not_run = {*ENDED_STATES, JobState.QUEUED, JobState.PREEMPTED}
@@ -30,5 +32,5 @@ def check_jobs(client: Client, node_id: str, node: str, *, force: bool, json: bo
 
 
 def is_at_terminal() -> bool:
-    """Whether somebody can answer a question."""
+    """Whether standard input is a terminal, so that a user can confirm."""
     return sys.stdin.isatty()

@@ -1,4 +1,4 @@
-"""`nodes keep`, `unkeep`, `heartbeat` and `policy`: what people and programs say of a node."""
+"""`nodes keep`, `unkeep`, `heartbeat`, `heartbeat-token` and `policy`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from service.domain.clock import instant
 FIFTEEN_MINUTES: Any = "15m"
 
 
-def _until(text: str) -> str:
+def _parse_until(text: str) -> str:
     try:
         instant(text.strip())
     except ValueError as error:
@@ -41,7 +41,7 @@ def keep(
     until: Annotated[
         str | None,
         typer.Option(
-            parser=_until,
+            parser=_parse_until,
             metavar="TIME",
             help="Instead of --for: a timestamp or a date.",
         ),
@@ -153,12 +153,12 @@ def policy(node: options.NodeName, json: options.Json = False) -> None:
             [">RANK", "ENDED BY", "WHEN (UTC)", "HELD BY", "REASON"],
             [
                 (
-                    str(one["rank"]),
-                    one["ender"],
-                    moment(one["at"]),
-                    ", ".join(one["held_by"]) or NOTHING,
-                    one["reason"],
+                    str(end["rank"]),
+                    end["ender"],
+                    moment(end["at"]),
+                    ", ".join(end["held_by"]) or NOTHING,
+                    end["reason"],
                 )
-                for one in shown["ends"]
+                for end in shown["ends"]
             ],
         )

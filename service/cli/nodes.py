@@ -1,8 +1,8 @@
-"""`nodes`: ask for them, look at them, stop them, delete them."""
+"""`nodes`: create, show, change, stop, start and delete nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -50,7 +50,7 @@ def list_nodes(  # noqa: PLR0913, PLR0917 - each is an option of the command lin
 ) -> None:
     """List the nodes, newest first."""
     only = {
-        "state": [one.upper() for one in state or ()],
+        "state": [wanted.upper() for wanted in state or ()],
         "name": name,
         "team": team,
         "owner": owner,
@@ -72,7 +72,7 @@ def list_nodes(  # noqa: PLR0913, PLR0917 - each is an option of the command lin
 @app.command()
 def show(node: options.NodeName, json: options.Json = False) -> None:
     """Show everything about a node."""
-    _get(node, "", node_output.show_node, json=json)
+    _show_resource(node, "", node_output.show_node, json=json)
 
 
 Force = Annotated[bool, typer.Option("--force", help="Also if a job runs on it; the job ends.")]
@@ -91,7 +91,7 @@ def delete(
         found = find_node(client, node)
         check_jobs(client, found, node, force=force, json=json)
         answer = client.ask("DELETE", f"/v1/nodes/{found}")
-        _follow(client, answer, Goal.DELETED, timeout if wait else None, json=json)
+        _follow_change(client, answer, Goal.DELETED, timeout if wait else None, json=json)
 
 
 @app.command()
@@ -108,7 +108,7 @@ def stop(
         is_busy = check_jobs(client, found, node, force=force, json=json)
         params = {"force": "true"} if is_busy or force else None
         answer = client.ask("POST", f"/v1/nodes/{found}:stop", params=params)
-        _follow(client, answer, Goal.STOPPED, timeout if wait else None, json=json)
+        _follow_change(client, answer, Goal.STOPPED, timeout if wait else None, json=json)
 
 
 @app.command()
@@ -119,7 +119,9 @@ def start(
     json: options.Json = False,
 ) -> None:
     """Start a node that was stopped."""
-    _change(node, "start", Goal.READY, timeout if wait else None, json=json)
+    with connected() as client:
+        answer = client.ask("POST", f"/v1/nodes/{find_node(client, node)}:start")
+        _follow_change(client, answer, Goal.READY, timeout if wait else None, json=json)
 
 
 @app.command()
@@ -174,7 +176,12 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 ) -> None:
     """Change the owner, team, labels, TTL or idle policy."""
     idle = idle_terms.typed(idle_after, grace, action, also)
-    _check_once(ttl=ttl, no_ttl=no_ttl, idle=idle, inherit=inherit)
+    if ttl is not None and no_ttl:
+        raise typer.BadParameter("give --ttl or --no-ttl, not both", param_hint="--ttl / --no-ttl")
+    if idle and inherit:
+        raise typer.BadParameter(
+            "cannot be combined with another idle option", param_hint="--inherit"
+        )
     labels = {key: value or None for key, value in options.pairs(label, "--label")}
     said = {"team": team, "owner": owner, "labels": labels or None, "ttl_seconds": ttl}
     body: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
@@ -186,7 +193,7 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         )
     with connected() as client:
         path = f"/v1/nodes/{find_node(client, node)}"
-        if idle:  # what is not said stays as it is, wherever it comes from
+        if idle:  # a setting that was not given keeps its value, even an inherited one
             known = idle_terms.settings_of(client.get(f"{path}/policy").value)
             body["idle"] = idle_terms.as_own(known | idle)
         answer = client.ask("PATCH", path, body=body)
@@ -196,32 +203,28 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         node_output.show_update(answer.value, body)
 
 
-def _check_once(*, ttl: int | None, no_ttl: bool, idle: Mapping[str, Any], inherit: bool) -> None:
-    """Usage error where the same thing is said twice, differently."""
-    if ttl is not None and no_ttl:
-        raise typer.BadParameter("give --ttl or --no-ttl, not both", param_hint="--ttl / --no-ttl")
-    if idle and inherit:
-        raise typer.BadParameter(
-            "cannot be combined with another idle option", param_hint="--inherit"
-        )
-
-
 @app.command()
 def connect(node: options.NodeName, json: options.Json = False) -> None:
     """Show commands and code that connect to a node."""
-    _get(node, "/connection", show_connection, json=json)
+    _show_resource(node, "/connection", show_connection, json=json)
 
 
 @app.command()
 def events(node: options.NodeName, json: options.Json = False) -> None:
     """Show the events of a node."""
-    _pages(node, "events", "events", node_output.show_events, json=json)
+    with connected() as client:
+        path = f"/v1/nodes/{find_node(client, node, to_read=True)}/events"
+        answer = client.pages(path, "events")
+    if json:
+        as_json(answer)
+    else:
+        node_output.show_events(answer.value["events"])
 
 
 @app.command()
 def cost(node: options.NodeName, json: options.Json = False) -> None:
     """Show what a node has cost so far."""
-    _get(node, "/cost", node_output.show_cost, json=json)
+    _show_resource(node, "/cost", node_output.show_cost, json=json)
 
 
 @app.command()
@@ -235,7 +238,7 @@ def ledger(node: options.NodeName, json: options.Json = False) -> None:
         elif answer.value["entries"]:
             node_output.show_ledger(answer.value["entries"])
         else:
-            echo(_nothing_posted(client, path))
+            echo(_describe_empty_ledger(client, path))
 
 
 @app.command()
@@ -265,12 +268,15 @@ def explain(
 
 
 def _explain_newest(client: Client, path: str, *, json: bool) -> None:
-    """The last line of the ledger of the node under that path, and what is not posted yet; as
-    JSON the line alone, or its cost where there is no line."""
+    """Explain the last ledger line of the node at `path`, and the charges that are not posted yet.
+
+    With `json` only the line is printed, or the cost of the node if it has no line. Raises Failure
+    when there is nothing to explain.
+    """
     entries = client.pages(f"{path}/ledger", "entries").value["entries"]
     cost = client.get(f"{path}/cost")
     if not entries and not cost.value["unposted"]:
-        raise Failure(_nothing_posted(client, path))
+        raise Failure(_describe_empty_ledger(client, path))
     line = client.get(f"{path}/ledger/{entries[-1]['number']}") if entries else None
     if json:
         as_json(line or cost)
@@ -279,37 +285,21 @@ def _explain_newest(client: Client, path: str, *, json: bool) -> None:
         echo(*sentences)
 
 
-def _nothing_posted(client: Client, path: str) -> str:
-    """Why the ledger of the node under that path is empty."""
+def _describe_empty_ledger(client: Client, path: str) -> str:
+    """Reason that the ledger of the node at `path` is empty."""
     return node_output.nothing_posted(client.get(path).value, client.get(f"{path}/cost").value)
 
 
-def _get(node: str, tail: str, show: Callable[[Mapping[str, Any]], None], *, json: bool) -> None:
-    """Show what there is of a node under its path."""
+def _show_resource(
+    node: str, tail: str, show: Callable[[Mapping[str, Any]], None], *, json: bool
+) -> None:
+    """Show the resource at the path of a node plus `tail`."""
     with connected() as client:
         answer = client.get(f"/v1/nodes/{find_node(client, node, to_read=True)}{tail}")
     if json:
         as_json(answer)
     else:
         show(answer.value)
-
-
-def _pages(
-    node: str, tail: str, noun: str, show: Callable[[Sequence[Any]], None], *, json: bool
-) -> None:
-    """Show all there is of a list under its path."""
-    with connected() as client:
-        answer = client.pages(f"/v1/nodes/{find_node(client, node, to_read=True)}/{tail}", noun)
-    if json:
-        as_json(answer)
-    else:
-        show(answer.value[noun])
-
-
-def _change(node: str, verb: str, goal: Goal, timeout: int | None, *, json: bool) -> None:
-    with connected() as client:
-        answer = client.ask("POST", f"/v1/nodes/{find_node(client, node)}:{verb}")
-        _follow(client, answer, goal, timeout, json=json)
 
 
 _WHAT_NOW = {
@@ -319,10 +309,10 @@ _WHAT_NOW = {
 }
 
 
-def _follow(
+def _follow_change(
     client: Client, answer: ApiAnswer, goal: Goal, timeout: int | None, *, json: bool
 ) -> None:
-    """Wait where a timeout is given, and say how it stands."""
+    """Print the node after a change. With a timeout, in seconds, wait for the goal first."""
     if not json:
         echo(*(f"note: {warning}" for warning in answer.value.get("warnings") or ()))
     if timeout is not None:

@@ -1,4 +1,4 @@
-"""`orphans`: what is in the cloud and not in our books, to look at, to adopt, to delete."""
+"""`orphans`: list, adopt and delete cloud resources without a record."""
 
 from __future__ import annotations
 
@@ -33,6 +33,18 @@ _KINDS = {
     "zombie_queue": "stale queued resource",
     "leftover": "preempted",
 }
+_COLUMNS = (
+    "NAME",
+    "KIND",
+    "STATE",
+    "TYPE",
+    "ZONE",
+    ">SEEN FOR",
+    ">PER HOUR",
+    "FATE",
+    "WHOSE",
+    "ID",
+)
 _FATES = {"leave": "stays", "observe": "deleted soon", "collect": "deleted now"}
 
 OrphanName = Annotated[
@@ -68,9 +80,27 @@ def list_orphans(
         return
     found = answer.value["orphans"]
     if found:
-        _show(found, answer.value["total_hourly_cost"])
-        echo("", *(f"{one['name']}: {one['last_error']}" for one in found if one["last_error"]))
-    echo(_summary(answer.value), NEVER)
+        now = wall_clock()
+        costs = _format_costs(found, answer.value["total_hourly_cost"])
+        rows = (
+            [
+                orphan["cloud_id"] + (" (queue)" if orphan["is_queued_resource"] else ""),
+                _KINDS.get(orphan["kind"], orphan["kind"]),
+                state(orphan["state"]),
+                orphan["accelerator_type"] or NOTHING,
+                orphan["zone"],
+                since(orphan["first_seen"], now),
+                cost,
+                "to be deleted" if orphan["to_be_deleted"] else _FATES[orphan["verdict"]],
+                ", ".join(f"{k}={v}" for k, v in orphan["owner_hints"].items()) or NOTHING,
+                orphan["id"],
+            ]
+            for orphan, cost in zip(found, costs, strict=True)
+        )
+        table(_COLUMNS, rows)
+        failed = (orphan for orphan in found if orphan["last_error"])
+        echo("", *(f"{orphan['name']}: {orphan['last_error']}" for orphan in failed))
+    echo(_describe_total(answer.value), NEVER)
 
 
 @app.command()
@@ -123,22 +153,31 @@ def delete(
         echo(f"{answer.value['name']} is gone")
     else:
         echo(f"{answer.value['name']} is {answer.value['state']} and will be deleted")
-        echo(*_left_behind(answer.value))
+        if ticket := answer.value["queued_resource"]:  # the deletion of the node leaves it
+            sure = f" --confirm {shlex.quote(ticket)}" if answer.value["kind"] == "stranger" else ""
+            echo(
+                f"its queued resource {ticket} stays and holds quota; to delete it too:",
+                f"  tpu-steward orphans delete {orphan_id(ticket)}{sure}",
+            )
 
 
 def find_orphan(client: Client, said: str) -> str:
-    """The id of the one that is meant. Raises Failure when that is none, or not clear."""
+    """Id of the orphan with an id, a name or a cloud id. Raises Failure for an unknown or ambiguous
+    name."""
     if _ID.fullmatch(said):
         return said
     known = client.pages("/v1/orphans", "orphans").value["orphans"]
-    meant = [one for one in known if said in (one["name"], one["cloud_id"])]
+    meant = [orphan for orphan in known if said in (orphan["name"], orphan["cloud_id"])]
     if len(meant) == 1:
         return str(meant[0]["id"])
     if meant:
-        names = ", ".join(cleaned(one["name"]) for one in meant)
+        names = ", ".join(cleaned(orphan["name"]) for orphan in meant)
         raise Failure(f"{said!r} is the name of several; give the full name: {names}")
     for node in client.pages("/v1/nodes", "nodes").value["nodes"]:
-        if node["state"] not in ENDED and said in _full_names(node):
+        if node["state"] in ENDED:
+            continue
+        place = Place(node["project"], node["zone"], node["cloud_id"])
+        if said in (place.cloud_id, place.path, place.queue_path):
             raise Failure(
                 f"{said!r} is not an orphan: it is node {node['id']};"
                 f" see: tpu-steward nodes show {node['id']}"
@@ -146,59 +185,21 @@ def find_orphan(client: Client, said: str) -> str:
     raise Failure(f"no orphan is named {said!r}; see: tpu-steward orphans list")
 
 
-def _full_names(node: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a node of ours is called in the cloud, and its queued resource where it has one."""
-    place = Place(node["project"], node["zone"], node["cloud_id"])
-    return place.cloud_id, place.path, place.queue_path
-
-
-def _left_behind(orphan: Mapping[str, Any]) -> Iterator[str]:
-    """What else has to be typed so that nothing holds quota: the node goes alone."""
-    ticket = orphan["queued_resource"]
-    if ticket:
-        sure = f" --confirm {shlex.quote(ticket)}" if orphan["kind"] == "stranger" else ""
-        yield f"its queued resource {ticket} stays and holds quota; to delete it too:"
-        yield f"  tpu-steward orphans delete {orphan_id(ticket)}{sure}"
-
-
-def _show(orphans: Sequence[Mapping[str, Any]], total: str) -> None:
-    now = wall_clock()
-    costs = _costs(orphans, total)
-    table(
-        ["NAME", "KIND", "STATE", "TYPE", "ZONE", ">SEEN FOR", ">PER HOUR", "FATE", "WHOSE", "ID"],
-        (
-            [
-                one["cloud_id"] + (" (queue)" if one["is_queued_resource"] else ""),
-                _KINDS.get(one["kind"], one["kind"]),
-                state(one["state"]),
-                one["accelerator_type"] or NOTHING,
-                one["zone"],
-                since(one["first_seen"], now),
-                cost,
-                "to be deleted" if one["to_be_deleted"] else _FATES[one["verdict"]],
-                ", ".join(f"{k}={v}" for k, v in one["owner_hints"].items()) or NOTHING,
-                one["id"],
-            ]
-            for one, cost in zip(orphans, costs, strict=True)
-        ),
-    )
-
-
-def _costs(orphans: Sequence[Mapping[str, Any]], total: str) -> Iterator[str]:
-    """What each costs an hour, or will once it is granted; nothing is known to be billed but a node
-    that is READY."""
-    costs = parts(total, [one["hourly_cost"] if _is_billed(one) else None for one in orphans])
-    for one, cost in zip(orphans, costs, strict=True):
-        to_come = one["hourly_cost_when_ready"]
+def _format_costs(orphans: Sequence[Mapping[str, Any]], total: str) -> Iterator[str]:
+    """Dollars an hour of each orphan, or the expected ones of an orphan that is not READY yet. Only
+    READY nodes are known to be billed."""
+    billed = [orphan["hourly_cost"] if _is_billed(orphan) else None for orphan in orphans]
+    for orphan, cost in zip(orphans, parts(total, billed), strict=True):
+        to_come = orphan["hourly_cost_when_ready"]
         waits = NOTHING if to_come is None else f"({money(to_come)} once READY)"
-        yield cost if _is_billed(one) else waits
+        yield cost if _is_billed(orphan) else waits
 
 
 def _is_billed(orphan: Mapping[str, Any]) -> bool:
     return orphan["state"] == "READY" and not orphan["is_queued_resource"]
 
 
-def _summary(page: Mapping[str, Any]) -> str:
+def _describe_total(page: Mapping[str, Any]) -> str:
     number, unpriced = len(page["orphans"]), page["unpriced"]
     if not number:
         return "no orphans: every resource in the cloud has a record"

@@ -1,4 +1,4 @@
-"""`plan`: which hardware fits a need, and what it would cost."""
+"""`plan`: hardware that fits a need, with its cost."""
 
 from __future__ import annotations
 
@@ -96,46 +96,44 @@ def plan(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 
 
 def show(found: Mapping[str, Any]) -> None:
-    """A line for each type and model."""
+    """Print a row for each accelerator type and provisioning model."""
     table(
         ["TYPE", ">CHIPS", "MODEL", "ZONE", ">PER HOUR", ">TAKES", ">COST", ">STEPS", "FITS"],
-        map(_line, found["plans"]),
+        (
+            [
+                plan["accelerator_type"],
+                str(plan["chips"]),
+                plan["provisioning_model"],
+                plan["zone"],
+                money(plan["hourly_cost"]),
+                NOTHING if plan["duration_seconds"] is None else span(plan["duration_seconds"]),
+                NOTHING if plan["duration_seconds"] is None else money(plan["cost"]),
+                _format_steps(plan),
+                _describe_fit(plan),
+            ]
+            for plan in found["plans"]
+        ),
     )
     echo("", f"prices as of {moment(found['as_of'])} UTC")
 
 
-def _line(one: Mapping[str, Any]) -> list[str]:
-    takes, hourly = one["duration_seconds"], one["hourly_cost"]
-    return [
-        one["accelerator_type"],
-        str(one["chips"]),
-        one["provisioning_model"],
-        one["zone"],
-        money(hourly),
-        NOTHING if takes is None else span(takes),
-        NOTHING if takes is None else money(one["cost"]),
-        _steps(one),
-        _fits(one),
-    ]
-
-
-def _steps(one: Mapping[str, Any]) -> str:
-    """`4`, or `4, uneven` where the last of them would not be full."""
-    steps = one["accumulation_steps"]
+def _format_steps(plan: Mapping[str, Any]) -> str:
+    """Accumulation steps: `4`, or `4, uneven` when the last step is not full."""
+    steps = plan["accumulation_steps"]
     if steps is None:
         return NOTHING
-    return str(steps) if one["divides_evenly"] else f"{steps}, uneven"
+    return str(steps) if plan["divides_evenly"] else f"{steps}, uneven"
 
 
-def _fits(one: Mapping[str, Any]) -> str:
-    """What it misses, or for how long the money would do."""
+def _describe_fit(plan: Mapping[str, Any]) -> str:
+    """Limits that a plan misses. `yes` for none, with the time that the largest spend pays for."""
     missed = [
-        "too late" if one["meets_deadline"] is False else "",
-        "too expensive" if one["meets_max_spend"] is False else "",
-        "price not known" if one["hourly_cost"] is None else "",
+        "too late" if plan["meets_deadline"] is False else "",
+        "too expensive" if plan["meets_max_spend"] is False else "",
+        "price not known" if plan["hourly_cost"] is None else "",
     ]
     if any(missed):
         return ", ".join(filter(None, missed))
-    lasts = one["affords_seconds"]
-    dear = lasts is not None and one["duration_seconds"] is None and Decimal(one["hourly_cost"])
+    lasts = plan["affords_seconds"]
+    dear = lasts is not None and plan["duration_seconds"] is None and Decimal(plan["hourly_cost"])
     return f"yes, the spend lasts for {span(lasts)}" if dear else "yes"

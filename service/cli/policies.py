@@ -1,4 +1,4 @@
-"""`cleanup policies`: what is done with idle nodes of the installation, a project or a team."""
+"""`cleanup policies`: idle policies of the installation, of projects and of teams."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from service.cli import idle_terms
 from service.cli.terminal import options
-from service.cli.terminal.client import Client, connected
+from service.cli.terminal.client import connected
 from service.cli.terminal.formatting import NOTHING, age, moment
 from service.cli.terminal.render import as_json, echo, facts, table
 
@@ -45,14 +45,14 @@ def list_policies(context: typer.Context, json: options.Json = False) -> None:
         ["SCOPE", ">IDLE AFTER", ">GRACE", "ACTION", "ALSO", "TELLS"],
         [
             (
-                one["scope"],
-                age(one["idle_after_seconds"]),
-                age(one["grace_seconds"]),
-                one["action"],
-                ", ".join(one["also"]) or NOTHING,
-                idle_terms.told_words(one["recipients"]) or "nobody",
+                policy["scope"],
+                age(policy["idle_after_seconds"]),
+                age(policy["grace_seconds"]),
+                policy["action"],
+                ", ".join(policy["also"]) or NOTHING,
+                idle_terms.told_words(policy["recipients"]) or "nobody",
             )
-            for one in answer.value["policies"]
+            for policy in answer.value["policies"]
         ],
     )
 
@@ -61,11 +61,11 @@ def list_policies(context: typer.Context, json: options.Json = False) -> None:
 def show(scope: Scope, json: options.Json = False) -> None:
     """Show the policy of a scope."""
     with connected() as client:
-        answer = client.get(_path(scope))
+        answer = client.get(_policy_path(scope))
     if json:
         as_json(answer)
     else:
-        _show(answer.value)
+        _print_policy(answer.value)
 
 
 @app.command("set")
@@ -104,7 +104,7 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     ones.
     """
     made_up = secrets.token_urlsafe(32) if webhook and not webhook_secret else None
-    told = _recipients(email, webhook, webhook_secret or made_up, slack)
+    told = _build_recipients(email, webhook, webhook_secret or made_up, slack)
     if told and tell_nobody:
         raise typer.BadParameter(
             "cannot be combined with --email, --webhook or --slack", param_hint="--tell-nobody"
@@ -115,14 +115,16 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     if not said:
         raise typer.BadParameter("give at least one option", param_hint="--idle-after, ...")
     with connected() as client:
-        before = _find(client, scope)
+        known = client.pages(ROOT, "policies").value["policies"]
+        before = next((policy for policy in known if policy["scope"] == scope), None)
         settings = {} if before is None else idle_terms.settings_of(before)
         headers = {} if before is None else {"If-Match": f'"{before["version"]}"'}
-        answer = client.ask("PUT", _path(scope), body={**settings, **said}, headers=headers)
+        body = {**settings, **said}
+        answer = client.ask("PUT", _policy_path(scope), body=body, headers=headers)
     if json:
         as_json(answer)
     else:
-        _show(answer.value)
+        _print_policy(answer.value)
     if made_up:
         typer.echo(f"the secret of the webhook, not shown again: {made_up}", err=True)
 
@@ -131,27 +133,21 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 def delete(scope: Scope, json: options.Json = False) -> None:
     """Delete the policy of a scope. The scope inherits from then on."""
     with connected() as client:
-        answer = client.ask("DELETE", _path(scope))
+        answer = client.ask("DELETE", _policy_path(scope))
     if json:
         as_json(answer)
     else:
         echo(f"{answer.value['scope']} has no policy of its own now")
 
 
-def _path(scope: str) -> str:
+def _policy_path(scope: str) -> str:
     return f"{ROOT}/{quote(scope, safe=':')}"
 
 
-def _find(client: Client, scope: str) -> Mapping[str, Any] | None:
-    """The policy of a scope as it is; None where there is none."""
-    known = client.pages(ROOT, "policies").value["policies"]
-    return next((one for one in known if one["scope"] == scope), None)
-
-
-def _recipients(
+def _build_recipients(
     emails: Sequence[str] | None, webhook: str | None, secret: str | None, slack: str | None
 ) -> list[dict[str, Any]]:
-    """Who is told, as the API takes it."""
+    """Recipients for the request."""
     found: list[dict[str, Any]] = []
     if webhook:
         found.append({"webhook": webhook, "secret": secret})
@@ -162,7 +158,7 @@ def _recipients(
     return found
 
 
-def _show(policy: Mapping[str, Any]) -> None:
+def _print_policy(policy: Mapping[str, Any]) -> None:
     facts(
         [
             ("Scope", policy["scope"]),

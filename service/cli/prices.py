@@ -1,4 +1,4 @@
-"""`prices`: what a chip or a machine costs an hour, and since when."""
+"""`prices`: prices of chips and machines, with their discounts."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def list_prices(
                     price["provisioning_model"],
                     price["region"] or NOTHING,
                     amount,
-                    *((_percent(price), less) if some_are_less else ()),
+                    *((_format_discount(price), less) if some_are_less else ()),
                     _UNITS[price["unit"]],
                     price["effective_from"][:10],
                     price["source"],
@@ -73,6 +73,6 @@ def list_prices(
 _UNITS = {"chip_hour": "chip-hour", "device_hour": "device-hour", "vm_hour": "hour"}
 
 
-def _percent(price: Mapping[str, Any]) -> str:
+def _format_discount(price: Mapping[str, Any]) -> str:
     discount = price.get("discount")
     return f"{discount['percent']} %" if discount else NOTHING

@@ -1,4 +1,4 @@
-"""What is said of a node's queued resource, of its slices, and of how long it waits."""
+"""A node's queued resource, its slices and the end of its wait, as text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ READY = str(NodeState.READY)
 
 
 def queue_line(node: View) -> str:
-    """What was last seen of its queued resource, and what that means; empty without one."""
+    """Last seen state of the queued resource of a node, with its meaning. Empty without one."""
     seen = node["queue_state"]
     if not seen:
         return "not shown by Google yet" if node["state"] == NodeState.QUEUED else ""
@@ -27,26 +27,27 @@ def queue_line(node: View) -> str:
 
 
 def bought(node: View) -> str:
-    """The provisioning model, and whether it is waited for in the queue."""
+    """Provisioning model of a node, marked when the node waits in the queue."""
     return f"{node['provisioning_model']}{', through the queue' if node['queued'] else ''}"
 
 
 def made_of(node: View) -> str:
-    """The accelerator type, and how many of it."""
+    """Accelerator type of a node, with the number of slices if there are several."""
     kind = str(node["accelerator_type"])
     return kind if node["slices"] == 1 else f"{node['slices']:,} slices of {kind}"
 
 
 def slices_ready(node: View) -> str:
-    """How many of its slices are READY; empty where it is not made of several."""
+    """Number of READY slices. Empty for a node that is not made of slices."""
     if not node["slice_states"]:
         return ""
-    ready = sum(one["state"] == READY for one in node["slice_states"])
+    ready = sum(slice_["state"] == READY for slice_ in node["slice_states"])
     return f"{ready:,} of {counted(node['slices'], 'slice')} READY"
 
 
 def gives_up(node: View, now: int) -> str:
-    """When nobody needs it any more, unless it is READY by then; empty once it was."""
+    """Time at which the request is given up if the node is not READY. Empty without such a time,
+    and once the node was READY or has ended."""
     if node["ready_at"] is not None or node["state"] in ENDED:
         return ""
     until = node["valid_until"]
@@ -57,15 +58,21 @@ def gives_up(node: View, now: int) -> str:
     )
     if end is None:
         return ""
-    return f"{moment(rfc3339(end))} UTC{f', in {age(end - now)}' if end > now else ''}"
+    left = f", in {age(end - now)}" if end > now else ""
+    return f"{moment(rfc3339(end))} UTC{left}"
 
 
 def show_slices(node: View) -> None:
-    """A line for each slice."""
+    """Print a row for each slice of a node."""
     table(
         [">SLICE", "STATE", "HEALTH", "IN THE CLOUD"],
         (
-            [str(one["slice"]), state(one["state"]), one["health"] or NOTHING, one["cloud_id"]]
-            for one in node["slice_states"]
+            [
+                str(slice_["slice"]),
+                state(slice_["state"]),
+                slice_["health"] or NOTHING,
+                slice_["cloud_id"],
+            ]
+            for slice_ in node["slice_states"]
         ),
     )

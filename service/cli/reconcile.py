@@ -1,4 +1,4 @@
-"""`costs reconcile`: Google's bill held against our ledger, and where they disagree."""
+"""`costs reconcile`: Google's bill compared with the ledger, and their differences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from service.cli.terminal.render import as_json, echo, facts, table
 from service.cli.terminal.resolve import names_of
 
 SHOWN = 20
-"""Disagreements on the screen; --json and the dashboard have them all."""
+"""Largest number of differences to print. --json and the dashboard have all of them."""
 
 DISAGREEING = ("bill_without_node", "node_without_bill", "amount_differs")
 _WORDS = {
@@ -63,8 +63,8 @@ def reconcile(
         if json:
             as_json(answer)
             return
-        _show(answer.value)
-        _show_lines(client, answer.value)
+        _print_bill(answer.value)
+        _print_differences(client, answer.value)
 
 
 def reconciliations(
@@ -79,7 +79,7 @@ def reconciliations(
     The earlier files that had joined it are deleted as well. Send those that are right again."""
     with connected() as client:
         if delete is not None:
-            _delete(client, delete, json=json)
+            _delete_bill(client, delete, json=json)
             return
         answer = client.pages("/v1/reconciliations", "reconciliations")
     if json:
@@ -91,72 +91,73 @@ def reconciliations(
             "no bill has been reconciled yet; reconcile one with: tpu-steward costs reconcile FILE"
         )
         return
-    whole = [one for one in found if not one["joined_into"]]
+    whole = [bill for bill in found if not bill["joined_into"]]
     table(
         ["ID", "SENT (UTC)", ">ROWS", ">VARIANCE", "FILE"],
         (
             [
-                one["id"],
-                one["created_at"][:10],
-                f"{one['rows']['read']:,}",
-                money(one["total"]["variance"]),
-                one["name"] or NOTHING,
+                bill["id"],
+                bill["created_at"][:10],
+                f"{bill['rows']['read']:,}",
+                money(bill["total"]["variance"]),
+                bill["name"] or NOTHING,
             ]
-            for one in whole
+            for bill in whole
         ),
     )
     if joined := len(found) - len(whole):
         echo(f"and {counted(joined, 'earlier file')} that these were joined with")
 
 
-def _delete(client: Client, bill_id: str, *, json: bool) -> None:
+def _delete_bill(client: Client, bill_id: str, *, json: bool) -> None:
     path = f"/v1/reconciliations/{quote(bill_id, safe='')}"
     if not json and is_at_terminal():
-        one = client.get(path).value
-        earlier = [other["name"] or other["id"] for other in one["joined"]]
+        bill = client.get(path).value
+        earlier = [other["name"] or other["id"] for other in bill["joined"]]
         also = f", with the earlier files {', '.join(earlier)}" if earlier else ""
-        if not typer.confirm(f"Delete the reconciliation of {one['name'] or bill_id}{also}?"):
+        if not typer.confirm(f"Delete the reconciliation of {bill['name'] or bill_id}{also}?"):
             raise typer.Exit(code=1)
     answer = client.ask("DELETE", path)
     if json:
         as_json(answer)
         return
-    for one in answer.value["removed"]:
-        echo(f"deleted {one['id']}, {one['name'] or 'a file without a name'}")
+    for removed in answer.value["removed"]:
+        echo(f"deleted {removed['id']}, {removed['name'] or 'a file without a name'}")
 
 
-def _show(found: Mapping[str, Any]) -> None:
-    """What became of the rows, each verdict, and the headline."""
+def _print_bill(found: Mapping[str, Any]) -> None:
+    """Print the numbers of rows, the sums of each verdict, and the variance of the bill."""
     rows, total = found["rows"], found["total"]
     known = " (sent before; nothing has changed)" if found["known"] else ""
     echo(
         f"{counted(rows['read'], 'row')}{known}: {rows['duplicates']:,} duplicates,"
         f" {rows['other_projects']:,} of other projects, {rows['not_tpu']:,} of other things",
         f"from {moment(found['start'])} to {moment(found['end'])} UTC",
-        *_joined(found),
+        *_describe_joined(found),
         "",
     )
-    variances = _variances(found)
+    variances = _format_variances(found)
     table(
         ["RESULT", ">HOURS", ">BILLED", ">CHARGED", ">VARIANCE"],
         (
             [
                 _WORDS.get(name, name),
-                f"{one['lines']:,}",
-                money(one["billed"]),
-                money(one["charged"]),
+                f"{verdict['lines']:,}",
+                money(verdict["billed"]),
+                money(verdict["charged"]),
                 variances[name],
             ]
-            for name, one in found["verdicts"].items()
-            if one["lines"]
+            for name, verdict in found["verdicts"].items()
+            if verdict["lines"]
         ),
     )
-    for kind, one in found["apart"].items():
-        told = f"apart from that, {kind}: {counted(one['rows'], 'row')}, {_amount(one)}"
-        echo(told, *([f"  {one['reason']}"] if one.get("reason") else []))
-    _show_credits(total)
-    _show_invoices(found.get("invoices", []))
-    _show_commitments(found)
+    for kind, apart in found["apart"].items():
+        rows_apart = counted(apart["rows"], "row")
+        told = f"apart from that, {kind}: {rows_apart}, {_format_amount(apart)}"
+        echo(told, *([f"  {apart['reason']}"] if apart.get("reason") else []))
+    _print_credits(total)
+    _print_invoices(found.get("invoices", []))
+    _print_commitments(found)
     machines = found["machines"]
     if machines["entries"]:
         left = money(machines["charged"])
@@ -172,23 +173,23 @@ def _show(found: Mapping[str, Any]) -> None:
     )
 
 
-def _amount(apart: Mapping[str, Any]) -> str:
-    """Dollars, or the currency of rows that have no conversion rate."""
+def _format_amount(apart: Mapping[str, Any]) -> str:
+    """Amount in dollars. In the currency of the bill for rows without a conversion rate."""
     local = apart.get("local", {})
     if apart["cost"].strip("0.") or not local:
         return money(apart["cost"])
-    return ", ".join(_local(amount, currency) for currency, amount in local.items())
+    return ", ".join(_format_local(amount, currency) for currency, amount in local.items())
 
 
-def _local(amount: str, currency: str) -> str:
-    """An amount of any currency: `EUR 8.83`."""
+def _format_local(amount: str, currency: str) -> str:
+    """Amount in any currency: `EUR 8.83`."""
     if currency == "USD":
         return money(amount)
     return f"{currency} {money(amount).replace('$', '')}"
 
 
-def _show_credits(total: Mapping[str, Any]) -> None:
-    """What Google takes off, by kind, and whether it accounts for what differs."""
+def _print_credits(total: Mapping[str, Any]) -> None:
+    """Print Google's credits by kind, and whether they explain the variance."""
     kinds = total.get("credits_by_kind", {})
     if not kinds:
         return
@@ -202,8 +203,8 @@ def _show_credits(total: Mapping[str, Any]) -> None:
     )
 
 
-def _show_invoices(invoices: Sequence[Mapping[str, Any]]) -> None:
-    """Each invoice with its parts, in its own currency; they add up to its total."""
+def _print_invoices(invoices: Sequence[Mapping[str, Any]]) -> None:
+    """Print each invoice with its parts, in its own currency. The parts add up to its total."""
     if not invoices:
         return
     echo("")
@@ -211,63 +212,73 @@ def _show_invoices(invoices: Sequence[Mapping[str, Any]]) -> None:
         ["INVOICE", "RESULT", ">ROWS", ">AMOUNT"],
         (
             [
-                month if part is one["total"] else "",
+                month if part is invoice["total"] else "",
                 _WORDS.get(part["name"], part["name"].replace("_", " ")),
                 f"{part['rows']:,}",
-                _local(part["local_total"], one["currency"]),
+                _format_local(part["local_total"], invoice["currency"]),
             ]
-            for one in invoices
-            for month in [one["month"] or "not said"]
-            for part in (one["total"], *one["parts"])
+            for invoice in invoices
+            for month in [invoice["month"] or "not said"]
+            for part in (invoice["total"], *invoice["parts"])
         ),
     )
 
 
-def _show_commitments(found: Mapping[str, Any]) -> None:
-    """What committed-use discounts cost, covered and saved; and why something is not known."""
+def _print_commitments(found: Mapping[str, Any]) -> None:
+    """Print fee, coverage and saving of each commitment, with the reasons for unknown values."""
     if why := found.get("commitments_reason"):
         echo("")
         facts([("commitments", f"not shown: {why}")])
     several = found.get("commitments", [])
-    of_invoices = [part for one in found.get("invoices", []) for part in one["parts"]]
+    of_invoices = [part for invoice in found.get("invoices", []) for part in invoice["parts"]]
     others = sum(part["rows"] for part in of_invoices if part["name"] == "other_project")
-    for one in several:
-        years = counted(one["term_years"], "year") if one["term_years"] else "term not known"
+    for commitment in several:
+        years = (
+            counted(commitment["term_years"], "year")
+            if commitment["term_years"]
+            else "term not known"
+        )
+        fee, unused = _format_known(commitment["fee"]), _format_known(commitment["unused"])
+        month = commitment["month"]
         echo("")
         facts(
             [
-                ("commitment", f"{one['generation']} in {one['region']}, {years}, {one['month']}"),
-                ("fee", f"{_known(one['fee'])}; unused part {_known(one['unused'])}"),
-                ("used", _share(one["utilisation_percent"], "the committed hours")),
-                ("covers", _share(one["coverage_percent"], "the on-demand hours")),
-                ("saves", _known(one["saving"], " against list price")),
-                *(("because", reason) for reason in one["reasons"]),
+                (
+                    "commitment",
+                    f"{commitment['generation']} in {commitment['region']}, {years}, {month}",
+                ),
+                ("fee", f"{fee}; unused part {unused}"),
+                ("used", _format_share(commitment["utilisation_percent"], "the committed hours")),
+                ("covers", _format_share(commitment["coverage_percent"], "the on-demand hours")),
+                ("saves", _format_known(commitment["saving"], " against list price")),
+                *(("because", reason) for reason in commitment["reasons"]),
             ]
         )
     if several and others:
+        rows = counted(others, "row")
         echo(
             "",
-            f"{counted(others, 'row')} of other projects: what these used of a commitment counts",
+            f"{rows} of other projects: what these used of a commitment counts",
             "as unused here",
         )
 
 
-def _known(amount: str | None, of: str = "") -> str:
-    """An amount of money; what the bill does not tell is not known, and not unpriced."""
+def _format_known(amount: str | None, of: str = "") -> str:
+    """Amount in dollars. `not known` where the bill does not have it: that is not `unpriced`."""
     return "not known" if amount is None else f"{money(amount)}{of}"
 
 
-def _share(percent: str | None, of: str) -> str:
-    """`88.8889` as 88.9% of something."""
+def _format_share(percent: str | None, of: str) -> str:
+    """`88.8889` as `88.9% of` something."""
     return "not known" if percent is None else f"{Decimal(percent):.1f}% of {of}"
 
 
-def _joined(found: Mapping[str, Any]) -> list[str]:
-    """The other files of the same months."""
+def _describe_joined(found: Mapping[str, Any]) -> list[str]:
+    """Other files of the same months that the bill is joined with, one line each."""
     lines = [
-        f"with {counted(one['rows'], 'row')} of {one['name'] or one['id']}, sent before;"
-        f" {one['again']:,} are in both and count once"
-        for one in found.get("joined", [])
+        f"with {counted(other['rows'], 'row')} of {other['name'] or other['id']}, sent before;"
+        f" {other['again']:,} are in both and count once"
+        for other in found.get("joined", [])
     ]
     if found.get("alone"):
         lines.append("alone (--alone): not joined with other files of its months")
@@ -276,23 +287,23 @@ def _joined(found: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _variances(found: Mapping[str, Any]) -> Mapping[str, str]:
-    """The variance of each verdict; what is pending is in none but its own."""
-    of = {name: one["variance"] for name, one in found["verdicts"].items()}
+def _format_variances(found: Mapping[str, Any]) -> Mapping[str, str]:
+    """Variance of each verdict. All but that of `pending` add up to the variance of the bill."""
+    of = {name: verdict["variance"] for name, verdict in found["verdicts"].items()}
     counted_in = [name for name in of if name != "pending"]
     shown = parts(found["total"]["variance"], [of[name] for name in counted_in])
     return {name: money(of[name]) for name in of} | dict(zip(counted_in, shown, strict=True))
 
 
-def _show_lines(client: Client, found: Mapping[str, Any]) -> None:
+def _print_differences(client: Client, found: Mapping[str, Any]) -> None:
     number = sum(found["verdicts"][name]["lines"] for name in DISAGREEING)
     if not number:
         return
     asked = {"verdict": list(DISAGREEING), "page_size": SHOWN}
     answer = client.get(f"/v1/reconciliations/{found['id']}/lines", asked)
     lines = answer.value["lines"]
-    names = names_of(client, {one["node_id"] for one in lines if _is_unnamed(one)})
-    reasons = {_why(line): None for line in lines}
+    names = names_of(client, {line["node_id"] for line in lines if _is_unnamed(line)})
+    reasons = {_format_reason(line): None for line in lines}
     numbers = {reason: str(number) for number, reason in enumerate(reasons, start=1)}
     echo("")
     table(
@@ -300,11 +311,11 @@ def _show_lines(client: Client, found: Mapping[str, Any]) -> None:
         (
             [
                 moment(line["hour"]),
-                _resource(line, names),
+                _name_resource(line, names),
                 line["project"],
                 money(line["billed"]),
                 money(line["charged"]),
-                numbers[_why(line)],
+                numbers[_format_reason(line)],
             ]
             for line in lines
         ),
@@ -315,17 +326,17 @@ def _show_lines(client: Client, found: Mapping[str, Any]) -> None:
         echo(f"and {number - SHOWN:,} more; the page Reconcile of the dashboard has the largest")
 
 
-def _why(line: Mapping[str, Any]) -> str:
+def _format_reason(line: Mapping[str, Any]) -> str:
     return f"{_WORDS.get(line['verdict'], line['verdict'])}: {line['reason']}"
 
 
 def _is_unnamed(line: Mapping[str, Any]) -> bool:
-    """Whether it is a node that the bill has no name for."""
+    """Whether the line is of a node that the bill does not name."""
     return bool(line["node_id"]) and not line["resource"]
 
 
-def _resource(line: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """What the bill calls it, or else what we do."""
+def _name_resource(line: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """Name of the resource on the bill, else the name of the node in `names` by its id."""
     if _is_unnamed(line):
         return names.get(line["node_id"], line["node_id"])
     return line["resource"].rpartition("/")[2] or line["reservation"] or NOTHING

@@ -1,9 +1,9 @@
-"""`reservations`: what was bought by the calendar, and what it comes to, used and unused."""
+"""`reservations`: calendar-mode reservations, with the cost of their used and unused time."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -13,8 +13,17 @@ from service.cli.node_output import show_ledger
 from service.cli.terminal import options
 from service.cli.terminal.client import Client, connected
 from service.cli.terminal.failure import Failure
-from service.cli.terminal.formatting import NOTHING, age, counted, exact, moment, money, span
-from service.cli.terminal.render import Cell, as_json, cleaned, echo, facts, table
+from service.cli.terminal.formatting import (
+    NOTHING,
+    age,
+    counted,
+    exact,
+    format_term_state,
+    moment,
+    money,
+    span,
+)
+from service.cli.terminal.render import as_json, echo, facts, table
 from service.domain.clock import parse_rfc3339
 
 View = Mapping[str, Any]
@@ -48,8 +57,22 @@ def list_reservations(
         answer = client.pages(_PATH, "reservations")
     if json:
         as_json(answer)
-    else:
-        _show_list(answer.value["reservations"], everything=everything)
+        return
+    known = answer.value["reservations"]
+    if not known:
+        echo(NONE)
+        return
+    shown = [
+        reservation for reservation in known if everything or reservation["state"] != "withdrawn"
+    ]
+    hidden = len(known) - len(shown)
+    if shown:
+        _print_reservations(shown, ids=everything)
+        echo("")
+    echo(
+        _describe_total(shown)
+        + (f"; {hidden:,} more withdrawn (--all shows them)" if hidden else "")
+    )
 
 
 @app.command()
@@ -93,8 +116,12 @@ def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     if json:
         as_json(answer)
     else:
-        one = answer.value
-        echo(f"{one['name']}: {_what(one)}, {_period(one)}, {_whole(one)}", f"id {one['id']}")
+        made = answer.value
+        whole = "with unknown price" if made["whole"] is None else f"{exact(made['whole'])} in all"
+        echo(
+            f"{made['name']}: {_describe_chips(made)}, {_describe_period(made)}, {whole}",
+            f"id {made['id']}",
+        )
 
 
 @app.command()
@@ -104,8 +131,36 @@ def show(reservation: Which, json: options.Json = False) -> None:
         answer = client.get(f"{_PATH}/{find_reservation(client, reservation, to_read=True)}")
     if json:
         as_json(answer)
-    else:
-        facts(_facts(answer.value))
+        return
+    found = answer.value
+    price = exact(found["usd_per_chip_hour"])
+    if found["usd_per_chip_hour"] is not None:
+        price = f"{price} a chip-hour, used or not"
+    used = str(Decimal(found["cost"]) - Decimal(found["unused"]))
+    used_seconds = found["chip_seconds"] - found["unused_chip_seconds"]
+    unpriced = f"{age(found['unpriced_seconds'])} with unknown price, in no figure"
+    withdrawn = f"{moment(found['withdrawn_at'])} UTC: {found['reason']}"
+    facts(
+        [
+            ("Name", found["name"]),
+            ("Id", found["id"]),
+            ("State", format_term_state(found)),
+            ("What", f"{_describe_chips(found)}, project {found['project']}"),
+            ("Period", _describe_period(found)),
+            ("Price", "" if found["state"] == "withdrawn" else price),
+            ("Cost so far", exact(found["cost"])),
+            ("Used by nodes", _format_share(found, used_seconds, used)),
+            ("Unused", _format_share(found, found["unused_chip_seconds"], found["unused"])),
+            ("At its end", exact(found["whole"])),
+            ("Unpriced", unpriced if found["unpriced_seconds"] else ""),
+            ("Owner", found["owner"]),
+            ("Team", found["team"]),
+            ("Labels", ", ".join(f"{key}={value}" for key, value in found["labels"].items())),
+            ("Recorded", f"{moment(found['recorded_at'])} UTC by {found['recorded_by']}"),
+            ("Withdrawn", "" if found["withdrawn_at"] is None else withdrawn),
+            ("As of", f"{moment(found['as_of'])} UTC"),
+        ]
+    )
 
 
 @app.command()
@@ -123,9 +178,8 @@ def withdraw(
     if json:
         as_json(answer)
     else:
-        one = answer.value
         echo(
-            f"{one['name']} is withdrawn: {one['reason']}",
+            f"{answer.value['name']} is withdrawn: {answer.value['reason']}",
             "its charges are credited when its ledger is next posted",
         )
 
@@ -145,136 +199,86 @@ def ledger(reservation: Which, json: options.Json = False) -> None:
 
 
 def find_reservation(client: Client, name_or_id: str, *, to_read: bool = False) -> str:
-    """The id of the one that is meant. Raises Failure when that is none, or not clear.
+    """Id of the reservation with a name or an id. Raises Failure for an unknown or ambiguous name.
 
-    What is only to be read may have been withdrawn, where but one ever had that name.
+    With `to_read` a withdrawn reservation is found too, if no other reservation has had its name.
     """
     if _ID.fullmatch(name_or_id):
         return name_or_id
     known = client.pages(_PATH, "reservations").value["reservations"]
-    named = [one for one in known if one["name"] == name_or_id]
-    standing = [one for one in named if one["state"] != "withdrawn"]
+    named = [reservation for reservation in known if reservation["name"] == name_or_id]
+    standing = [reservation for reservation in named if reservation["state"] != "withdrawn"]
     meant = standing or (named if to_read else [])
     if len(meant) == 1:
         return str(meant[0]["id"])
     if meant:
-        ids = ", ".join(f"{one['id']} in {one['zone']}, {_period(one)}" for one in meant)
+        ids = ", ".join(
+            f"{reservation['id']} in {reservation['zone']}, {_describe_period(reservation)}"
+            for reservation in meant
+        )
         raise Failure(f"{name_or_id!r} is the name of several; give its id: {ids}")
     if named:
-        ids = ", ".join(one["id"] for one in named[:3])
+        ids = ", ".join(reservation["id"] for reservation in named[:3])
         raise Failure(f"every reservation named {name_or_id!r} is withdrawn: {ids}")
     raise Failure(f"no reservation is named {name_or_id!r}; see: tpu-steward reservations list")
 
 
-def _show_list(known: Sequence[View], *, everything: bool) -> None:
-    shown = [one for one in known if everything or one["state"] != "withdrawn"]
-    hidden = len(known) - len(shown)
-    if not known:
-        echo(NONE)
-        return
-    if shown:
-        columns = [
-            *("NAME", "STATE", ">CHIPS", "OF", "ZONE", "FROM (UTC)", "UNTIL (UTC)"),
-            *(">PER CHIP-HOUR", ">COST", ">UNUSED", ">AT ITS END", "TEAM"),
-        ]
-        rows = (_row(one) + ([one["id"]] if everything else []) for one in shown)
-        table([*columns, "ID"] if everything else columns, rows)
-        echo("")
-    echo(_summary(shown) + (f"; {hidden:,} more withdrawn (--all shows them)" if hidden else ""))
-
-
-def _row(one: View) -> list[Cell]:
-    return [
-        one["name"],
-        one["state"],
-        f"{one['chips']:,}",
-        one["generation"],
-        one["zone"],
-        moment(one["starts_at"]),
-        moment(one["ends_at"]),
-        exact(one["usd_per_chip_hour"]) if one["state"] != "withdrawn" else NOTHING,
-        money(one["cost"]),
-        money(one["unused"]),
-        money(one["whole"]),
-        one["team"] or NOTHING,
+def _print_reservations(reservations: Sequence[View], *, ids: bool) -> None:
+    columns = [
+        *("NAME", "STATE", ">CHIPS", "OF", "ZONE", "FROM (UTC)", "UNTIL (UTC)"),
+        *(">PER CHIP-HOUR", ">COST", ">UNUSED", ">AT ITS END", "TEAM"),
     ]
+    rows = (
+        [
+            reservation["name"],
+            reservation["state"],
+            f"{reservation['chips']:,}",
+            reservation["generation"],
+            reservation["zone"],
+            moment(reservation["starts_at"]),
+            moment(reservation["ends_at"]),
+            exact(reservation["usd_per_chip_hour"])
+            if reservation["state"] != "withdrawn"
+            else NOTHING,
+            money(reservation["cost"]),
+            money(reservation["unused"]),
+            money(reservation["whole"]),
+            reservation["team"] or NOTHING,
+            *([reservation["id"]] if ids else []),
+        ]
+        for reservation in reservations
+    )
+    table([*columns, "ID"] if ids else columns, rows)
 
 
-def _summary(shown: Sequence[View]) -> str:
-    """How many there are, and what those that run now cost an hour, used or not."""
-    running = [one for one in shown if one["state"] == "running"]
+def _describe_total(shown: Sequence[View]) -> str:
+    """Number of reservations, and the cost of the running ones in an hour, used or not."""
+    running = [reservation for reservation in shown if reservation["state"] == "running"]
     rates = [
-        one["chips"] * Decimal(one["usd_per_chip_hour"])
-        for one in running
-        if one["usd_per_chip_hour"] is not None
+        reservation["chips"] * Decimal(reservation["usd_per_chip_hour"])
+        for reservation in running
+        if reservation["usd_per_chip_hour"] is not None
     ]
     unpriced = len(running) - len(rates)
     note = f", and {unpriced:,} without a known price" if unpriced else ""
     burn = money(str(sum(rates, Decimal(0))))
-    return f"{counted(len(shown), 'reservation')}, {len(running):,} running at {burn} an hour{note}"
+    number = counted(len(shown), "reservation")
+    return f"{number}, {len(running):,} running at {burn} an hour{note}"
 
 
-def _facts(one: View) -> Iterator[tuple[str, Cell]]:
-    yield "Name", one["name"]
-    yield "Id", one["id"]
-    yield "State", _state(one)
-    yield "What", f"{_what(one)}, project {one['project']}"
-    yield "Period", _period(one)
-    yield "Price", _price(one)
-    yield "Cost so far", exact(one["cost"])
-    yield "Used by nodes", _share(one, one["chip_seconds"] - one["unused_chip_seconds"], _used(one))
-    yield "Unused", _share(one, one["unused_chip_seconds"], one["unused"])
-    yield "At its end", exact(one["whole"])
-    if one["unpriced_seconds"]:
-        yield "Unpriced", f"{age(one['unpriced_seconds'])} with unknown price, in no figure"
-    yield "Owner", one["owner"]
-    yield "Team", one["team"]
-    yield "Labels", ", ".join(f"{key}={value}" for key, value in one["labels"].items())
-    yield "Recorded", f"{moment(one['recorded_at'])} UTC by {one['recorded_by']}"
-    if one["withdrawn_at"] is not None:
-        yield "Withdrawn", f"{moment(one['withdrawn_at'])} UTC: {one['reason']}"
-    yield "As of", f"{moment(one['as_of'])} UTC"
+def _describe_chips(record: View) -> str:
+    return f"{counted(record['chips'], 'chip')} of {record['generation']} in {record['zone']}"
 
 
-def _what(one: View) -> str:
-    return f"{counted(one['chips'], 'chip')} of {one['generation']} in {one['zone']}"
+def _describe_period(record: View) -> str:
+    lasts = span(parse_rfc3339(record["ends_at"]) - parse_rfc3339(record["starts_at"]))
+    return f"{moment(record['starts_at'])} to {moment(record['ends_at'])} UTC ({lasts})"
 
 
-def _period(one: View) -> str:
-    lasts = span(parse_rfc3339(one["ends_at"]) - parse_rfc3339(one["starts_at"]))
-    return f"{moment(one['starts_at'])} to {moment(one['ends_at'])} UTC ({lasts})"
-
-
-def _whole(one: View) -> str:
-    return "with unknown price" if one["whole"] is None else f"{exact(one['whole'])} in all"
-
-
-def _price(one: View) -> str:
-    if one["state"] == "withdrawn":
-        return ""
-    price = exact(one["usd_per_chip_hour"])
-    return price if one["usd_per_chip_hour"] is None else f"{price} a chip-hour, used or not"
-
-
-def _state(one: View) -> str:
-    now = parse_rfc3339(one["as_of"])
-    match one["state"]:
-        case "planned":
-            return f"planned, begins in {age(parse_rfc3339(one['starts_at']) - now)}"
-        case "running":
-            return f"running, ends in {age(parse_rfc3339(one['ends_at']) - now)}"
-        case other:
-            return cleaned(str(other))
-
-
-def _used(one: View) -> str:
-    return str(Decimal(one["cost"]) - Decimal(one["unused"]))
-
-
-def _share(one: View, chip_seconds: int, amount: str) -> str:
-    """An amount, and what part of the time so far that is; a small part is not called nothing, nor
-    one that lacks little all of it."""
-    whole = one["chip_seconds"]
+def _format_share(record: View, chip_seconds: int, amount: str) -> str:
+    """An amount, and the share of `chip_seconds` in the time so far: `<1%` for a small share above
+    0, `>99%` for one just below all of it."""
+    whole = record["chip_seconds"]
     if not whole:
         return exact(amount)
     percent = str(round(100 * Decimal(chip_seconds) / whole))

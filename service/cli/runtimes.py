@@ -1,4 +1,4 @@
-"""`runtimes`: which runtime version a framework needs on given hardware."""
+"""`runtimes`: runtime versions, and the right one for a framework and hardware."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def resolve(
 
 
 def show_resolution(found: Mapping[str, Any]) -> None:
-    """The runtime version alone in its line, then the reasons."""
+    """Print the runtime version on a line of its own, then the reasons."""
     echo(found["runtime_version"], "")
     echo(*(f"  {reason}" for reason in found["why"]))
     echo(*(f"  Note: {warning}" for warning in found["warnings"]))
@@ -80,13 +80,13 @@ def list_runtimes(
         ["RUNTIME VERSION", "FRAMEWORK", "VERSION", "GENERATIONS", "HOSTS", "STANDING"],
         (
             [
-                one["name"],
-                ", ".join(one["frameworks"]),
-                one["framework_version"] or NOTHING,
-                ", ".join(one["generations"]),
-                one["hosts"],
-                one["standing"],
+                runtime["name"],
+                ", ".join(runtime["frameworks"]),
+                runtime["framework_version"] or NOTHING,
+                ", ".join(runtime["generations"]),
+                runtime["hosts"],
+                runtime["standing"],
             ]
-            for one in answer.value["runtimes"]
+            for runtime in answer.value["runtimes"]
         ),
     )

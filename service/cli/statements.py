@@ -1,4 +1,4 @@
-"""`costs statement`: what a month comes to, line by line."""
+"""`costs statement`: cost of a month, line by line."""
 
 from __future__ import annotations
 
@@ -24,23 +24,25 @@ def statement(
     if json:
         as_json(answer)
     elif month:
-        _show(answer.value)
-    else:
-        _list(answer.value["statements"])
-
-
-def _list(months: list[Mapping[str, Any]]) -> None:
-    rows = [
-        [one["period"], one["state"], chip_hours(one["chip_seconds"]), money(one["amount"])]
-        for one in months
-    ]
-    if rows:
-        table(["MONTH", "STATE", ">CHIP-HOURS", ">AMOUNT"], rows)
+        _print_statement(answer.value)
+    elif answer.value["statements"]:
+        table(
+            ["MONTH", "STATE", ">CHIP-HOURS", ">AMOUNT"],
+            [
+                [
+                    total["period"],
+                    total["state"],
+                    chip_hours(total["chip_seconds"]),
+                    money(total["amount"]),
+                ]
+                for total in answer.value["statements"]
+            ],
+        )
     else:
         echo(NOTHING_POSTED)
 
 
-def _show(found: Mapping[str, Any]) -> None:
+def _print_statement(found: Mapping[str, Any]) -> None:
     if found["lines"]:
         prices = column([line["usd_per_chip_hour"] for line in found["lines"]])
         amounts = parts(found["amount"], [line["amount"] for line in found["lines"]])
@@ -51,11 +53,14 @@ def _show(found: Mapping[str, Any]) -> None:
                     line["team"] or NOTHING,
                     line["owner"] or NOTHING,
                     line["accelerator_type"],
-                    _model(line),
+                    _describe_model(line),
                     line["zone"],
                     price,
-                    _quantity(line),
-                    amount + _note(line["corrects"]),
+                    # A legacy TPU Node is driven by a VM, which is charged by the hour.
+                    f"{chip_hours(line['vm_seconds'])} of the VM"
+                    if line["vm_seconds"]
+                    else chip_hours(line["chip_seconds"]),
+                    amount + (f" (corrects {line['corrects']})" if line["corrects"] else ""),
                 ]
                 for line, price, amount in zip(found["lines"], prices, amounts, strict=True)
             ),
@@ -64,20 +69,10 @@ def _show(found: Mapping[str, Any]) -> None:
     echo(f"{found['period']}: {money(found['amount'])}, {found['state']}")
 
 
-def _quantity(line: Mapping[str, Any]) -> str:
-    """Chip-hours, or how many hours of the VM that drives a legacy TPU Node."""
-    of_vm = line["vm_seconds"]
-    return f"{chip_hours(of_vm)} of the VM" if of_vm else chip_hours(line["chip_seconds"])
-
-
-def _model(line: Mapping[str, Any]) -> str:
-    """How it is bought, with the reservation that it was taken from, or that nobody used."""
+def _describe_model(line: Mapping[str, Any]) -> str:
+    """Provisioning model of a line, with its reservation. `unused` marks time that no node used."""
     model = str(line["provisioning_model"])
     if not line["reservation"]:
         return model
     unused = "unused of " if line["reservation_status"] == "unused" else ""
     return f"{model} ({unused}{line['reservation']})"
-
-
-def _note(month: str) -> str:
-    return f" (corrects {month})" if month else ""

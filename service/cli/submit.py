@@ -1,4 +1,4 @@
-"""`jobs submit`: what is typed, as the body of a request."""
+"""`jobs submit`: its options, and the body of the request that they make."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ _AS_TYPED = (
     *("run_name", "global_batch", "examples", "steps_per_epoch", "log_budget"),
     *("project", "team", "owner"),
 )
-"""What the API calls by the names of the options."""
+"""The fields of the request that are named like their options."""
 
 
 def body_of(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,18 +132,18 @@ def body_of(asked: Mapping[str, Any]) -> dict[str, Any]:
         "command": asked["entrypoint"],
         "args": asked["command"],
         "env": dict(options.pairs(asked["env"], "--env")),
-        "node_spec": _node_spec(asked) if asked["node"] is None else None,
-        "framework": _framework(asked),
+        "node_spec": _build_node_spec(asked) if asked["node"] is None else None,
+        "framework": _build_framework(asked),
         "max_duration_seconds": asked["max_duration"],
         "stop_grace_seconds": asked["stop_grace"],
-        "retries": _said(retries),
+        "retries": _drop_empty(retries),
         "labels": dict(options.pairs(asked["label"], "--label")),
         "dry_run": asked["dry_run"] or None,
     }
-    return _said(wanted)
+    return _drop_empty(wanted)
 
 
-def _node_spec(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _build_node_spec(asked: Mapping[str, Any]) -> dict[str, Any]:
     models = {name: asked[name] for name in ("spot", "preemptible", "flex_start")}
     spec = {
         "accelerator_type": asked["accelerator_type"],
@@ -154,10 +154,10 @@ def _node_spec(asked: Mapping[str, Any]) -> dict[str, Any]:
         "service_account": asked["service_account"],
         "max_wait_seconds": asked["max_wait"],
     }
-    return _said(spec)
+    return _drop_empty(spec)
 
 
-def _framework(asked: Mapping[str, Any]) -> dict[str, str] | None:
+def _build_framework(asked: Mapping[str, Any]) -> dict[str, str] | None:
     found, launcher = options.framework(asked["framework"]), asked["launcher"]
     if launcher is None:
         return found
@@ -166,5 +166,5 @@ def _framework(asked: Mapping[str, Any]) -> dict[str, str] | None:
     return {**found, "launcher": launcher}
 
 
-def _said(wanted: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_empty(wanted: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in wanted.items() if value not in (None, [], {})}

@@ -1,4 +1,4 @@
-"""Waits until a node is as it was asked to be, and shows how it gets there."""
+"""Waits until a node is in the wanted state, and shows its progress."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from service.domain.nodes.node import ENDED
 
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 30.0
-"""For so long a service that does not answer is asked again: it may be starting anew."""
+"""How long a service that does not answer is retried: it may be restarting."""
 
 Show = Callable[[str], None]
 
@@ -32,7 +32,7 @@ class Goal(StrEnum):
 
 
 class WaitResult(StrEnum):
-    """Whether it came to that."""
+    """Whether a node has reached a goal. OPEN while it still can."""
 
     REACHED = "reached"
     MISSED = "missed"
@@ -40,7 +40,7 @@ class WaitResult(StrEnum):
 
 
 def verdict(goal: Goal, state: str) -> WaitResult:
-    """What a state means for the goal. A node that failed is as gone as one that was deleted."""
+    """Whether a node in `state` has reached the goal. For DELETED every ended state counts."""
     if state == goal or (goal is Goal.DELETED and state in ENDED):
         return WaitResult.REACHED
     return WaitResult.MISSED if state in ENDED else WaitResult.OPEN
@@ -48,18 +48,19 @@ def verdict(goal: Goal, state: str) -> WaitResult:
 
 @dataclass(frozen=True, slots=True)
 class NodeWatch:
-    """Looks at one node again and again; `timeout` is in seconds."""
+    """Polls one node. `timeout` is in seconds."""
 
     client: Client
     node_id: str
     timeout: int
 
     def until(self, goal: Goal) -> ApiAnswer:
-        """The node, once the goal is reached. Raises Failure when it cannot be, or in time."""
+        """The node, once it has reached the goal. Raises Failure when it has ended otherwise, and
+        after the timeout."""
         started = time.monotonic()
         with progress() as show:
             while True:
-                answer = self._look(show)
+                answer = self._read_node(show)
                 node = answer.value
                 elapsed = int(time.monotonic() - started)
                 show(f"{age(elapsed):>7}  {seen(node)}")
@@ -67,14 +68,22 @@ class NodeWatch:
                     case WaitResult.REACHED:
                         return answer
                     case WaitResult.MISSED:
-                        raise Failure(_missed(node))
+                        why = node.get("last_error") or node.get("delete_reason")
+                        reason = why or "no reason is known"
+                        raise Failure(f"{node['name']} is {node['state']}: {reason}")
                     case WaitResult.OPEN:
                         pass
                 if elapsed >= self.timeout:
-                    raise Failure(_late(node, elapsed))
+                    line = _describe_queue(node)
+                    raise Failure(
+                        f"{node['name']} is still {node['state']}{f' ({line})' if line else ''}"
+                        f" after {age(elapsed)}; the service continues;"
+                        f" see: tpu-steward nodes show {node['name']}"
+                    )
                 time.sleep(POLL_SECONDS)
 
-    def _look(self, show: Show) -> ApiAnswer:
+    def _read_node(self, show: Show) -> ApiAnswer:
+        """The node. Retried while the service does not answer; raises Unreachable after that."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
@@ -87,22 +96,21 @@ class NodeWatch:
 
 
 def seen(node: Mapping[str, Any]) -> str:
-    """What there is to see of a node on its way: its state, where, how it stands in the queue, how
-    many of its slices are READY, and what went wrong last."""
+    """State, zone, queued resource, READY slices and last error of a node, in one line."""
     there = node["state"] == READY or node["state"] in ENDED
-    more = () if there else (_queue(node), slices_ready(node))
+    more = () if there else (_describe_queue(node), slices_ready(node))
     said = (node["state"], node["zone"], *more, node["last_error"])
-    return cleaned("  ".join(one for one in said if one))
+    return cleaned("  ".join(filter(None, said)))
 
 
-def _queue(node: Mapping[str, Any]) -> str:
+def _describe_queue(node: Mapping[str, Any]) -> str:
     line = queue_line(node)
     return f"queued resource {line}" if line else ""
 
 
 @contextmanager
 def progress() -> Iterator[Show]:
-    """Shows one line that changes on a terminal; elsewhere a line whenever there is news."""
+    """Shows one line that changes on a terminal; elsewhere each new line once."""
     screen = console(err=True)
     if screen.is_terminal:
         with screen.status("") as status:
@@ -110,24 +118,11 @@ def progress() -> Iterator[Show]:
         return
     last = ""
 
-    def tell(line: str) -> None:
+    def show_news(line: str) -> None:
         nonlocal last
-        news = line[9:]
+        news = line[9:]  # without the elapsed time
         if news != last:
             complain(line)
         last = news
 
-    yield tell
-
-
-def _missed(node: Mapping[str, Any]) -> str:
-    why = node.get("last_error") or node.get("delete_reason") or "no reason is known"
-    return f"{node['name']} is {node['state']}: {why}"
-
-
-def _late(node: Mapping[str, Any], elapsed: int) -> str:
-    queue = _queue(node)
-    return (
-        f"{node['name']} is still {node['state']}{f' ({queue})' if queue else ''} after"
-        f" {age(elapsed)}; the service continues; see: tpu-steward nodes show {node['name']}"
-    )
+    yield show_news

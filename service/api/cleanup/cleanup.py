@@ -1,4 +1,4 @@
-"""How the cleanup stands, its plan, its history and its pause, over HTTP."""
+"""Routes of the cleanup: its state, plan, pause, coverage and history."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def apply_cleanup(service: CleanupDep, body: ApplyRequest) -> CleanupPlanView:
 @router.post("/cleanup:pause", operation_id="pause_cleanup", responses=may_answer(404, 409, 422))
 def pause_cleanup(service: CleanupDep, body: PauseRequest) -> PausedView:
     """Pause the cleanup. Until a resume, no node is ended for idleness or its time to live."""
-    return _paused(service, service.pause(body.project, CALLER, body.reason))
+    return _build_paused(service, service.pause(body.project, CALLER, body.reason))
 
 
 @router.post("/cleanup:resume", operation_id="resume_cleanup", responses=may_answer(404, 409, 422))
@@ -108,10 +108,10 @@ def resume_cleanup(service: CleanupDep, body: ResumeRequest) -> PausedView:
         rows = [service.close_breaker(body.project, CALLER, body.reason)]
     else:
         rows = list(service.resume(body.project))
-    return _paused(service, rows)
+    return _build_paused(service, rows)
 
 
-def _paused(service: CleanupService, rows: Sequence[Cleanup]) -> PausedView:
+def _build_paused(service: CleanupService, rows: Sequence[Cleanup]) -> PausedView:
     names = service.names_of_waiting(rows)
     return PausedView(projects=tuple(CleanupProjectView.of(row, names) for row in rows))
 

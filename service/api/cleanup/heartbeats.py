@@ -1,4 +1,4 @@
-"""Heartbeats over HTTP, and the tokens that are good for them alone."""
+"""Routes of heartbeats and of their tokens."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class HeartbeatRequest(Body):
     note: Annotated[Text, Field(max_length=200)] = Field(default="", examples=["epoch 7"])
 
     def to_beat(self) -> Beat:
-        """The same in the words of the domain."""
+        """The heartbeat in terms of the domain."""
         at = None if self.at is None else instant(self.at)
         return Beat(at, self.expires_seconds, " ".join(self.note.split()))
 

@@ -1,4 +1,4 @@
-"""Keeping nodes over HTTP: no idleness, time to live or end of a job deletes them until then."""
+"""Routes that keep a node: its idleness, time to live and job do not end the node until then."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class KeepRequest(Body):
     )
 
     def to_order(self) -> KeepOrder:
-        """The same in the words of the domain."""
+        """The keep in terms of the domain."""
         until = None if self.until is None else instant(self.until)
         return KeepOrder(" ".join(self.reason.split()), until, self.for_seconds)
 

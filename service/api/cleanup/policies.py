@@ -1,4 +1,4 @@
-"""Idle policies over HTTP: to read, set and delete them, and the one that applies to a node."""
+"""Routes of idle policies, and of the policy that applies to a node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import Field
 from service.api.http.deps import PoliciesDep, VersionDep
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
-from service.api.http.schemas import Body, Line, Page, PageQuery, Secret, Time, View
+from service.api.http.schemas import Body, Line, Page, PageQuery, Secret, Time, View, time_or_none
 from service.application.cleanup.policies import NodePolicy
 from service.domain.clock import rfc3339
 from service.domain.idle.ends import End
@@ -97,14 +97,14 @@ class PolicyRequest(Body):
     )
 
     def to_rule(self) -> Rule:
-        """The rule in the words of the domain."""
+        """The rule in terms of the domain."""
         return Rule(self.idle_after_seconds, self.grace_seconds, self.action, frozenset(self.also))
 
     def to_recipients(self) -> Sequence[Recipient] | None:
-        """The recipients in the words of the domain; None where those that are there stay."""
+        """The recipients in terms of the domain. None keeps the present recipients."""
         if self.recipients is None:
             return None
-        return [one.to_recipient() for one in self.recipients]
+        return [recipient.to_recipient() for recipient in self.recipients]
 
 
 class RecipientView(View):
@@ -118,9 +118,11 @@ class RecipientView(View):
     emails: tuple[str, ...] = Field(examples=[[]])
 
     @classmethod
-    def of(cls, one: Recipient) -> RecipientView:
+    def of(cls, recipient: Recipient) -> RecipientView:
         """The view of a recipient."""
-        return cls(webhook=origin_of(one.webhook), format=one.format, emails=one.emails)
+        return cls(
+            webhook=origin_of(recipient.webhook), format=recipient.format, emails=recipient.emails
+        )
 
 
 class PolicyView(View):
@@ -178,7 +180,7 @@ class AppliedView(View):
     @classmethod
     def of(cls, applied: AppliedRule) -> AppliedView:
         """The view of a rule that applies."""
-        return cls(**_applied(applied))
+        return cls(**_applied_fields(applied))
 
 
 class EndView(View):
@@ -199,7 +201,7 @@ class EndView(View):
             rank=end.ender,
             ender=end.ender.name.lower(),
             reason=end.reason,
-            at=None if end.at is None else rfc3339(end.at),
+            at=time_or_none(end.at),
             held_by=end.held_by,
         )
 
@@ -222,7 +224,7 @@ class NodePolicyView(AppliedView):
     def of_node(cls, found: NodePolicy) -> NodePolicyView:
         """The view of the policy of a node."""
         return cls(
-            **_applied(found.applied),
+            **_applied_fields(found.applied),
             node_id=found.node.id,
             recipients=tuple(map(RecipientView.of, found.recipients)),
             told_by=found.applied.told_by,
@@ -230,7 +232,7 @@ class NodePolicyView(AppliedView):
         )
 
 
-def _applied(applied: AppliedRule) -> dict[str, Any]:
+def _applied_fields(applied: AppliedRule) -> dict[str, Any]:
     rule = applied.rule
     return {
         "source": applied.source,
@@ -260,7 +262,7 @@ def list_policies(policies: PoliciesDep, query: Annotated[PageQuery, Query()]) -
 )
 def get_policy(scope: Scope, policies: PoliciesDep, response: Response) -> PolicyView:
     """Get the policy of a scope. Without a `default` policy, the shipped default is answered."""
-    return _shown(policies.get(scope), response)
+    return _answer_policy(policies.get(scope), response)
 
 
 @router.put(
@@ -281,7 +283,7 @@ def set_policy(
     """Set the policy of a scope. It applies from the next check on. If it does more than the last
     notification of a node said, the node gets a new notification and the whole grace."""
     policy = policies.put(scope, body.to_rule(), body.to_recipients(), version=version)
-    return _shown(policy, response)
+    return _answer_policy(policy, response)
 
 
 @router.delete(
@@ -303,6 +305,6 @@ def get_node_policy(node_id: Annotated[str, Path()], policies: PoliciesDep) -> N
     return NodePolicyView.of_node(policies.with_ends(node_id))
 
 
-def _shown(policy: Policy, response: Response) -> PolicyView:
+def _answer_policy(policy: Policy, response: Response) -> PolicyView:
     response.headers["ETag"] = f'"{policy.version}"'
     return PolicyView.of(policy)

@@ -1,4 +1,4 @@
-"""The cleanup as callers are answered it."""
+"""Response models of the cleanup."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from service.api.http.schemas import Page, Percent, Time, Usd, View
+from service.api.http.schemas import Page, Percent, Time, Usd, View, time_or_none, usd_or_none
 from service.application.cleanup.cleanup import CleanupStatus, IdleNode
 from service.application.cleanup.coverage import (
     FamilyCoverage,
@@ -49,7 +49,7 @@ class HeldView(View):
             rail=held.rail,
             reason=held.reason,
             since=rfc3339(held.since),
-            until=moment(held.until),
+            until=time_or_none(held.until),
             waiting=waiting,
         )
 
@@ -73,7 +73,7 @@ class WaitingView(View):
             name=name,
             rail=waiting.rail,
             place=waiting.place,
-            until=moment(waiting.until),
+            until=time_or_none(waiting.until),
         )
 
 
@@ -100,19 +100,19 @@ class CleanupProjectView(View):
         cls, row: Cleanup, names: Mapping[str, str], next_tick_at: int | None = None
     ) -> CleanupProjectView:
         """The view of the row of a project; `names` has those of the nodes that wait, by id."""
-        named = [(one, names.get(one.node_id, one.node_id)) for one in row.waiting]
+        named = [(place, names.get(place.node_id, place.node_id)) for place in row.waiting]
         waiting = tuple(name for _, name in named)  # a rail that holds, holds them all
         return cls(
             project=row.project,
-            ticked_at=moment(row.ticked_at or None),
-            next_tick_at=moment(next_tick_at),
-            paused_at=moment(row.paused_at),
+            ticked_at=time_or_none(row.ticked_at or None),
+            next_tick_at=time_or_none(next_tick_at),
+            paused_at=time_or_none(row.paused_at),
             paused_by=row.paused_by,
             pause_reason=row.pause_reason,
-            breaker_open_since=moment(row.breaker.opened_at),
+            breaker_open_since=time_or_none(row.breaker.opened_at),
             breaker_reason=row.breaker.reason,
             rails=tuple(HeldView.of(held, waiting) for held in row.holds),
-            waiting=tuple(WaitingView.of(one, name) for one, name in named),
+            waiting=tuple(WaitingView.of(place, name) for place, name in named),
         )
 
 
@@ -138,7 +138,8 @@ class CleanupView(View):
             telemetry_seconds=mode.times.telemetry,
             start_seconds=mode.times.start,
             projects=tuple(
-                CleanupProjectView.of(one.cleanup, one.names, one.next_tick_at) for one in standings
+                CleanupProjectView.of(standing.cleanup, standing.names, standing.next_tick_at)
+                for standing in standings
             ),
         )
 
@@ -166,8 +167,8 @@ class PlannedEndView(View):
             name=entry.name,
             action=entry.action,
             reason=entry.reason,
-            due_at=moment(entry.due_at),
-            hourly_cost=None if entry.hourly is None else usd(entry.hourly),
+            due_at=time_or_none(entry.due_at),
+            hourly_cost=usd_or_none(entry.hourly),
         )
 
 
@@ -186,7 +187,7 @@ class CleanupPlanView(View):
     @classmethod
     def of(cls, plan: CleanupPlan) -> CleanupPlanView:
         """The view of a plan, the dearest node first."""
-        ordered = sorted(plan.entries, key=lambda one: (-(one.hourly or 0), one.node_id))
+        ordered = sorted(plan.entries, key=lambda entry: (-(entry.hourly or 0), entry.node_id))
         return cls(
             plan_id=plan.id,
             project=plan.project,
@@ -224,7 +225,7 @@ class EndedView(View):
             action=ended.action,
             actor=ended.actor,
             reason=ended.reason,
-            hourly_cost=None if ended.hourly is None else usd(ended.hourly),
+            hourly_cost=usd_or_none(ended.hourly),
             plan_id=ended.plan_id,
             evidence=dict(ended.evidence),
         )
@@ -247,15 +248,15 @@ class FamilyView(View):
     nodes: int = Field(description="READY nodes with a point in the last 15 minutes.", examples=[3])
 
     @classmethod
-    def of(cls, one: FamilyCoverage) -> FamilyView:
+    def of(cls, family: FamilyCoverage) -> FamilyView:
         """The view of a metric."""
         return cls(
-            signal=one.kind,
-            state=one.family,
-            newest_at=moment(one.read.seen_at),
-            read_at=moment(one.read.read_at),
-            error=one.read.error,
-            nodes=one.nodes,
+            signal=family.kind,
+            state=family.family,
+            newest_at=time_or_none(family.read.seen_at),
+            read_at=time_or_none(family.read.read_at),
+            error=family.read.error,
+            nodes=family.nodes,
         )
 
 
@@ -274,14 +275,14 @@ class ReportsView(View):
     newest_at: Time | None = Field(description="The end of the newest report of any node.")
 
     @classmethod
-    def of(cls, one: ReportCoverage) -> ReportsView:
+    def of(cls, reports: ReportCoverage) -> ReportsView:
         """The view of what is reported."""
         return cls(
-            nodes=one.nodes,
-            reported=one.reported,
-            needed=one.needed,
-            silent=one.silent,
-            newest_at=moment(one.newest_at),
+            nodes=reports.nodes,
+            reported=reports.reported,
+            needed=reports.needed,
+            silent=reports.silent,
+            newest_at=time_or_none(reports.newest_at),
         )
 
 
@@ -306,17 +307,17 @@ class CoverageView(View):
     families: tuple[FamilyView, ...]
 
     @classmethod
-    def of(cls, one: ProjectCoverage) -> CoverageView:
+    def of(cls, coverage: ProjectCoverage) -> CoverageView:
         """The view of the coverage of a project."""
         return cls(
-            project=one.project,
-            nodes=one.nodes,
-            known=one.known,
-            unknown=one.nodes - one.known,
-            never_deleted=one.unseen,
-            never_deleted_hourly_cost=usd(one.unseen_hourly),
-            reports=ReportsView.of(one.reports),
-            families=tuple(map(FamilyView.of, one.families)),
+            project=coverage.project,
+            nodes=coverage.nodes,
+            known=coverage.known,
+            unknown=coverage.nodes - coverage.known,
+            never_deleted=coverage.unseen,
+            never_deleted_hourly_cost=usd(coverage.unseen_hourly),
+            reports=ReportsView.of(coverage.reports),
+            families=tuple(map(FamilyView.of, coverage.families)),
         )
 
 
@@ -352,18 +353,18 @@ class SignalView(View):
     last_active_at: Time | None = Field(description="When the signal was last not at rest.")
 
     @classmethod
-    def of(cls, one: SignalState, now: int) -> SignalView:
+    def of(cls, row: SignalState, now: int) -> SignalView:
         """The view of a signal."""
         return cls(
-            worker=one.worker,
-            signal=one.signal,
-            level=one.level,
-            reason=one.reason,
-            value=one.value,
-            at=moment(one.at),
-            age_seconds=None if one.at is None else max(0, now - one.at),
-            coverage_percent=one.coverage,
-            last_active_at=moment(one.last_active_at),
+            worker=row.worker,
+            signal=row.signal,
+            level=row.level,
+            reason=row.reason,
+            value=row.value,
+            at=time_or_none(row.at),
+            age_seconds=None if row.at is None else max(0, now - row.at),
+            coverage_percent=row.coverage,
+            last_active_at=time_or_none(row.last_active_at),
         )
 
 
@@ -414,7 +415,7 @@ class VerdictView(View):
         return cls(
             level=verdict.level,
             reason=verdict.reason,
-            since=moment(verdict.since),
+            since=time_or_none(verdict.since),
             coverage_percent=verdict.coverage,
             blockers=verdict.blockers,
             waste=verdict.waste or "",
@@ -466,7 +467,9 @@ class NodeIdleView(View):
         rule = None if subject is None else subject.applied.rule
         course = None if watched is None else watched.course
         verdict = None if watched is None else watched.verdict
-        place = next((one for one in found.cleanup.waiting if one.node_id == found.node.id), None)
+        place = next(
+            (each for each in found.cleanup.waiting if each.node_id == found.node.id), None
+        )
         held = () if subject is None or verdict is None else holders(subject, verdict, now)
         waste = None if verdict is None else verdict.waste
         if subject is not None:
@@ -476,9 +479,9 @@ class NodeIdleView(View):
             node_id=found.node.id,
             state="" if course is None else course.state,
             since=None if course is None else rfc3339(course.since),
-            judged_at=None if watched is None else moment(watched.judged_at or None),
-            notified_at=None if course is None else moment(course.notified_at),
-            due_at=None if watched is None else moment(watched.due_at),
+            judged_at=None if watched is None else time_or_none(watched.judged_at or None),
+            notified_at=None if course is None else time_or_none(course.notified_at),
+            due_at=None if watched is None else time_or_none(watched.due_at),
             action=None if subject is None else subject.applied.action,
             policy="" if subject is None else subject.applied.source,
             idle_after_seconds=None if rule is None else rule.idle_after_seconds,
@@ -487,16 +490,11 @@ class NodeIdleView(View):
             held_by=tuple(held),
             waiting=None if place is None else WaitingView.of(place, found.node.name),
             verdict=None if verdict is None else VerdictView.of(verdict),
-            signals=tuple(SignalView.of(one, now) for one in found.signals),
+            signals=tuple(SignalView.of(signal, now) for signal in found.signals),
             reports=tuple(
                 WorkerReportView.of(worker, host, now)
                 for worker, host in sorted(signals.hosts.items())
             ),
-            reports_read_at=moment(signals.asked_at),
+            reports_read_at=time_or_none(signals.asked_at),
             ended=tuple(map(EndedView.of, found.ended)),
         )
-
-
-def moment(seconds: int | None) -> str | None:
-    """An instant in words; None for none."""
-    return None if seconds is None else rfc3339(seconds)

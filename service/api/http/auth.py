@@ -1,4 +1,4 @@
-"""Asks every caller for the admin token, when there is one."""
+"""Authentication by the admin token, by a heartbeat token or by the secret of a link."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from service.api.http.problems import ProblemKind, problem
 from service.domain.idle.heartbeat import PREFIX
 
 PUBLIC = frozenset({"/healthz", "/readyz"})
-"""What probes ask. Of the fleet they learn no more than the names of projects without a daemon."""
+"""Paths of the probes. They show no more of the fleet than projects without a daemon."""
 
 _LINK = re.compile(r"/links/[^/]+")
-"""The token of a link is a secret of its own, and all that whoever got the message has."""
+"""Links of messages. Their token is a secret of its own; the receiver has no other token."""
 
 _HEARTBEAT = re.compile(r"/v1/nodes/[^/]+/heartbeat")
-"""The one route for which a heartbeat token is good; the route looks whether it is."""
+"""The only route that takes heartbeat tokens. The route checks the token."""
 
 _STATIC = "/static/"
-"""Styles and scripts are the same in every installation; the page of a link needs them."""
+"""Styles and scripts. They contain nothing secret, and the page of a link needs them."""
 
 _READING = frozenset({"GET", "HEAD"})
 
@@ -30,19 +30,26 @@ UNAUTHORIZED = ProblemKind(401, "unauthorized", "Unauthorized")
 
 
 class Auth:
-    """`Authorization: Bearer <token>` everywhere; outside /v1, and for what only reads, also HTTP
-    Basic with the token as the password, so that a browser can open the dashboard and the files it
-    links to. A browser sends that unasked, also for a page of somebody else's: so nothing in /v1
-    can be changed by it. Never a cookie, never a query parameter."""
+    """Requires the admin token.
+
+    `Authorization: Bearer <token>` is taken everywhere. HTTP Basic with the token as the password
+    is taken outside of /v1 and for GET and HEAD, so that a browser can open the dashboard and the
+    files that it links to. A browser sends the password for a page of another site too, so the
+    password changes nothing in /v1. Cookies and query parameters are never read.
+    """
 
     def __init__(self, app: ASGIApp, *, token: str) -> None:
         self._app = app
         self._token = token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let in those who know the token, and everyone to what is public."""
-        is_open = scope["type"] == "lifespan" or _is_public(scope["path"])
-        if is_open or self._knows(scope) or heartbeat_token_of(scope) is not None:
+        """Pass requests with the token, requests for public paths, and heartbeats with a token."""
+        if (
+            scope["type"] == "lifespan"
+            or _is_public(scope["path"])
+            or hmac.compare_digest(_read_token(scope), self._token)
+            or heartbeat_token_of(scope) is not None
+        ):
             await self._app(scope, receive, send)
             return
         scheme = "Bearer" if _is_api(scope) else "Basic"
@@ -54,46 +61,42 @@ class Auth:
         )
         await refusal(scope, receive, send)
 
-    def _knows(self, scope: Scope) -> bool:
-        scheme, secret = _authorization(scope)
-        return hmac.compare_digest(_told(scope, scheme, secret), self._token)
-
 
 class OpenAuth:
-    """Lets every caller in, as no admin token is set, but for one: a heartbeat token is refused on
-    every route that is not its own."""
+    """Passes every request, since no admin token is set. Only a heartbeat token on another route
+    than its own is refused."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a heartbeat token that is shown anywhere but with a heartbeat."""
-        if scope["type"] == "lifespan" or not _is_misplaced(scope):
+        """Refuse a heartbeat token of a request that is no heartbeat."""
+        is_misplaced = (
+            scope["type"] != "lifespan"
+            and _read_token(scope).startswith(PREFIX.encode())
+            and heartbeat_token_of(scope) is None
+        )
+        if not is_misplaced:
             await self._app(scope, receive, send)
             return
         said = "a heartbeat token is valid only for heartbeats of its node"
         await problem(scope, UNAUTHORIZED, said)(scope, receive, send)
 
 
-def _is_misplaced(scope: Scope) -> bool:
-    token = _told(scope, *_authorization(scope))
-    return token.startswith(PREFIX.encode()) and heartbeat_token_of(scope) is None
-
-
 def heartbeat_token_of(scope: Scope) -> str | None:
-    """The heartbeat token that comes with a heartbeat; None for any other token, method or route.
-    Whether it is good is for the route to look."""
+    """The heartbeat token of a heartbeat. None for any other token, method or route. The route
+    checks whether the token is valid."""
     if scope["type"] != "http" or scope["method"] != "POST":
         return None
-    scheme, secret = _authorization(scope)
+    scheme, secret = _parse_authorization(scope)
     token = secret.strip().decode("latin-1")
     is_one = scheme == b"bearer" and token.startswith(PREFIX)
     return token if is_one and _HEARTBEAT.fullmatch(scope["path"]) else None
 
 
-def _authorization(scope: Scope) -> tuple[bytes, bytes]:
-    """The scheme, in lower case, and the secret of the first header of that name; both empty
-    without one."""
+def _parse_authorization(scope: Scope) -> tuple[bytes, bytes]:
+    """The scheme, in lower case, and the secret of the first Authorization header. Both are empty
+    without the header."""
     for name, value in scope["headers"]:
         if name == b"authorization":
             scheme, _, secret = value.partition(b" ")
@@ -102,12 +105,13 @@ def _authorization(scope: Scope) -> tuple[bytes, bytes]:
 
 
 def _is_public(path: str) -> bool:
-    """Whether everyone may ask for it."""
+    """Whether the path needs no token."""
     return path in PUBLIC or path.startswith(_STATIC) or _LINK.fullmatch(path) is not None
 
 
-def _told(scope: Scope, scheme: bytes, secret: bytes) -> bytes:
-    """The token that the header holds; empty when it holds none."""
+def _read_token(scope: Scope) -> bytes:
+    """The token of the Authorization header. Empty without a token that counts for this request."""
+    scheme, secret = _parse_authorization(scope)
     if scheme == b"bearer":
         return secret.strip()
     if scheme != b"basic" or (_is_api(scope) and scope.get("method") not in _READING):

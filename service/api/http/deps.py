@@ -1,9 +1,10 @@
-"""What routes ask for: the services, and the headers that several of them read."""
+"""Dependencies of the routes: the services, and the header If-Match."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 from fastapi import Depends, Header, Request
 
@@ -36,103 +37,22 @@ _TAG = re.compile(r'(?:W/)?"([^"]{1,40})"')
 
 
 def services_of(request: Request) -> Services:
-    """The services that the app was made with."""
+    """The services of the application."""
     found: Services = request.app.state.services
     return found
 
 
-# Asynchronous although they wait for nothing: a plain function would cost a thread each.
+def _from_services(choose: Callable[[Services], object]) -> Any:
+    """A dependency that passes one of the services to a route."""
+
+    # Asynchronous although it waits for nothing: a plain function would use a thread of its own.
+    async def get_service(request: Request) -> object:
+        return choose(services_of(request))
+
+    return Depends(get_service)
 
 
-async def _nodes(request: Request) -> NodeService:
-    return services_of(request).nodes
-
-
-async def _jobs(request: Request) -> JobService:
-    return services_of(request).jobs
-
-
-async def _costs(request: Request) -> CostService:
-    return services_of(request).costs
-
-
-async def _explanations(request: Request) -> ExplanationService:
-    return services_of(request).explanations
-
-
-async def _statements(request: Request) -> StatementService:
-    return services_of(request).statements
-
-
-async def _estimates(request: Request) -> EstimateService:
-    return services_of(request).estimates
-
-
-async def _exports(request: Request) -> ExportService:
-    return services_of(request).exports
-
-
-async def _forecasts(request: Request) -> ForecastService:
-    return services_of(request).forecasts
-
-
-async def _prices(request: Request) -> PriceService:
-    return services_of(request).prices
-
-
-async def _budgets(request: Request) -> BudgetService:
-    return services_of(request).budgets
-
-
-async def _cleanup(request: Request) -> CleanupService:
-    return services_of(request).cleanup
-
-
-async def _heartbeats(request: Request) -> HeartbeatService:
-    return services_of(request).heartbeats
-
-
-async def _keeps(request: Request) -> KeepService:
-    return services_of(request).keeps
-
-
-async def _policies(request: Request) -> PolicyService:
-    return services_of(request).policies
-
-
-async def _health(request: Request) -> HealthService:
-    return services_of(request).health
-
-
-async def _capacity(request: Request) -> CapacityService:
-    return services_of(request).capacity
-
-
-async def _quotas(request: Request) -> QuotaService:
-    return services_of(request).quotas
-
-
-async def _reconciliations(request: Request) -> ReconciliationService:
-    return services_of(request).reconciliations
-
-
-async def _recommendations(request: Request) -> RecommendationService:
-    return services_of(request).recommendations
-
-
-async def _reservations(request: Request) -> ReservationService:
-    return services_of(request).reservations
-
-
-async def _commitments(request: Request) -> CommitmentService:
-    return services_of(request).commitments
-
-
-async def _orphans(request: Request) -> OrphanService:
-    return services_of(request).orphans
-
-
-async def _version(
+async def _parse_if_match(
     if_match: Annotated[
         str | None,
         Header(
@@ -142,7 +62,10 @@ async def _version(
         ),
     ] = None,
 ) -> int | None:
-    """The version that the caller saw; None when any will do."""
+    """The version that the caller has read. None without `If-Match`, and for `*`.
+
+    Raises Rejected for a header that is no ETag, and StaleVersion for an ETag without a number.
+    """
     if if_match is None or if_match.strip() == "*":
         return None
     tag = _TAG.fullmatch(if_match.strip())
@@ -155,26 +78,34 @@ async def _version(
     return int(tag[1])
 
 
-JobsDep = Annotated[JobService, Depends(_jobs)]
-NodesDep = Annotated[NodeService, Depends(_nodes)]
-ExplanationsDep = Annotated[ExplanationService, Depends(_explanations)]
-StatementsDep = Annotated[StatementService, Depends(_statements)]
-CostsDep = Annotated[CostService, Depends(_costs)]
-EstimatesDep = Annotated[EstimateService, Depends(_estimates)]
-ExportsDep = Annotated[ExportService, Depends(_exports)]
-ForecastsDep = Annotated[ForecastService, Depends(_forecasts)]
-PricesDep = Annotated[PriceService, Depends(_prices)]
-BudgetsDep = Annotated[BudgetService, Depends(_budgets)]
-HealthDep = Annotated[HealthService, Depends(_health)]
-CapacityDep = Annotated[CapacityService, Depends(_capacity)]
-CleanupDep = Annotated[CleanupService, Depends(_cleanup)]
-HeartbeatsDep = Annotated[HeartbeatService, Depends(_heartbeats)]
-KeepsDep = Annotated[KeepService, Depends(_keeps)]
-PoliciesDep = Annotated[PolicyService, Depends(_policies)]
-QuotasDep = Annotated[QuotaService, Depends(_quotas)]
-ReconciliationsDep = Annotated[ReconciliationService, Depends(_reconciliations)]
-RecommendationsDep = Annotated[RecommendationService, Depends(_recommendations)]
-ReservationsDep = Annotated[ReservationService, Depends(_reservations)]
-CommitmentsDep = Annotated[CommitmentService, Depends(_commitments)]
-OrphansDep = Annotated[OrphanService, Depends(_orphans)]
-VersionDep = Annotated[int | None, Depends(_version)]
+JobsDep = Annotated[JobService, _from_services(lambda services: services.jobs)]
+NodesDep = Annotated[NodeService, _from_services(lambda services: services.nodes)]
+ExplanationsDep = Annotated[
+    ExplanationService, _from_services(lambda services: services.explanations)
+]
+StatementsDep = Annotated[StatementService, _from_services(lambda services: services.statements)]
+CostsDep = Annotated[CostService, _from_services(lambda services: services.costs)]
+EstimatesDep = Annotated[EstimateService, _from_services(lambda services: services.estimates)]
+ExportsDep = Annotated[ExportService, _from_services(lambda services: services.exports)]
+ForecastsDep = Annotated[ForecastService, _from_services(lambda services: services.forecasts)]
+PricesDep = Annotated[PriceService, _from_services(lambda services: services.prices)]
+BudgetsDep = Annotated[BudgetService, _from_services(lambda services: services.budgets)]
+HealthDep = Annotated[HealthService, _from_services(lambda services: services.health)]
+CapacityDep = Annotated[CapacityService, _from_services(lambda services: services.capacity)]
+CleanupDep = Annotated[CleanupService, _from_services(lambda services: services.cleanup)]
+HeartbeatsDep = Annotated[HeartbeatService, _from_services(lambda services: services.heartbeats)]
+KeepsDep = Annotated[KeepService, _from_services(lambda services: services.keeps)]
+PoliciesDep = Annotated[PolicyService, _from_services(lambda services: services.policies)]
+QuotasDep = Annotated[QuotaService, _from_services(lambda services: services.quotas)]
+ReconciliationsDep = Annotated[
+    ReconciliationService, _from_services(lambda services: services.reconciliations)
+]
+RecommendationsDep = Annotated[
+    RecommendationService, _from_services(lambda services: services.recommendations)
+]
+ReservationsDep = Annotated[
+    ReservationService, _from_services(lambda services: services.reservations)
+]
+CommitmentsDep = Annotated[CommitmentService, _from_services(lambda services: services.commitments)]
+OrphansDep = Annotated[OrphanService, _from_services(lambda services: services.orphans)]
+VersionDep = Annotated[int | None, Depends(_parse_if_match)]

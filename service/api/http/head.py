@@ -1,4 +1,4 @@
-"""Answers HEAD wherever GET is answered: the same status and headers, and no body."""
+"""HEAD for every path that has GET: the same status and headers, and no body."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LENGTH = b"content-length"
 
 
 class Head:
-    """Has a HEAD request answered as the GET request for the same address, and drops the body.
+    """Answers a HEAD request like the GET request of the same path, without the body.
 
     An answer without a `Content-Length` is a stream, such as an export or a log that is followed.
     No part of a stream is produced.
@@ -19,7 +19,7 @@ class Head:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer. Only HEAD is changed."""
+        """Answer the request. Only HEAD requests are changed."""
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._app(scope, receive, send)
             return

@@ -1,4 +1,4 @@
-"""The header Idempotency-Key over HTTP: the same wish with the same key is granted once."""
+"""The header Idempotency-Key: a repeated request with the same key returns the first answer."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ HIT: dict[str, Any] = {
         "schema": {"type": "string"},
     }
 }
-"""What is answered where the key was known, for the description of a route."""
+"""The header of an answer to a known key, for the documentation of a route."""
 
 
 def key_of(header: str | None, body: Body) -> RequestKey | None:
-    """The key with what tells its body from others, None where the caller gave none."""
+    """The key with the digest of the body. None without the header."""
     return None if header is None else RequestKey(header, body.digest())
 
 
 def mark(response: Response, *, created: bool) -> None:
-    """Tell the caller where the wish had been granted before."""
+    """Mark the answer to a repeated request."""
     if not created:
         response.headers["Idempotency-Hit"] = "true"

@@ -1,4 +1,4 @@
-"""Stands before every route: request ids, security headers, and what no route should ever see."""
+"""The outermost middleware: request ids, security headers, and limits of requests and answers."""
 
 from __future__ import annotations
 
@@ -24,26 +24,27 @@ from service.api.http.problems import (
 )
 
 LOOPBACK = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
-"""The names under which the service answers while it asks for no token."""
+"""The host names of requests that are answered while no token is set."""
 
 MISDIRECTED = ProblemKind(421, "misdirected-request", "Misdirected request")
 CROSS_SITE = ProblemKind(403, "cross-site-request", "Cross-site request refused")
 UNREADABLE = ProblemKind(400, "unreadable-address", "Malformed URL")
 
 STALLED_SECONDS = 30.0
-"""How long nothing of a body may come: what it is held for, such as one of the few places for
-bills, is another's after that."""
+"""How long a body may stall. After that, resources held for it, such as one of the few places for
+bills, are free again."""
 
 SLOWEST_BYTES = 4_096
-"""What has to come of a body in a second on average, after `STALLED_SECONDS`. Only the time counts
-in which the service waits for it."""
+"""Smallest average rate of a body, in bytes a second, after `STALLED_SECONDS`. Only the time in
+which the service waits for the body counts."""
 
 UNREAD_SECONDS = 120.0
-"""How long a reader may take for a piece of a long answer: an export's has up to a megabyte."""
+"""How long a client may take to receive a piece of a long answer. A piece of an export has up to a
+megabyte."""
 
 _LINKS = "/links/"
-"""Pages with a form, whose address is the secret. They send it nowhere (`Referrer-Policy`), and so
-a browser sends `Origin: null` with the form."""
+"""Pages with a form, whose address is a secret. `Referrer-Policy` hides the address, so a browser
+sends `Origin: null` with the form."""
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,100}")
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -62,16 +63,16 @@ log = structlog.get_logger(__name__)
 
 
 class _Unread(Exception):
-    """The caller takes no more of a long answer."""
+    """The client does not receive the rest of a long answer."""
 
 
 class Guard:
-    """Outside of everything that answers, so that refusals and failures carry the headers too.
+    """Outermost, so that refusals and failures have the security headers too.
 
-    `loopback_only`: without a token the service is safe only because nobody else reaches it. A page
-    of another site can still have its own name resolve to this machine (DNS rebinding); the Host
-    header tells. `roomy` are the paths that read their body as it comes, with what they take.
-    `patience` is for how many seconds a body may stall, and an answer be left unread.
+    `loopback_only`: without a token the service is safe only because no other machine reaches it. A
+    page of another site can make its own name resolve to this machine (DNS rebinding); the Host
+    header shows that name. `roomy` has the paths with a larger limit of the body, in bytes.
+    `patience` is the number of seconds for which a body may stall, and an answer may be unread.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Guard:
         self._stalled_seconds, self._unread_seconds = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or have the application answer."""
+        """Answer the request, or pass it to the application."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -99,30 +100,30 @@ class Guard:
             *(_API_HEADERS if scope["path"].startswith("/v1") else _HEADERS),
             (b"x-request-id", request_id),
         ]
-        started, hand = False, _handing(send, self._unread_seconds)
+        started, send_in_time = False, _limit_sending(send, self._unread_seconds)
 
-        async def answer(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
                 message["headers"] = [*message["headers"], *more]
-            await hand(message)
+            await send_in_time(message)
 
         scope[BODY_LIMIT] = self._roomy.get(scope["path"], MAX_BODY_BYTES)
-        app = self._refusal(scope, headers) or self._app
-        receive = _limited(receive, scope[BODY_LIMIT], self._stalled_seconds)
+        app = self._find_refusal(scope, headers) or self._app
+        receive = _limit_body(receive, scope[BODY_LIMIT], self._stalled_seconds)
         try:
-            await app(scope, receive, answer)
+            await app(scope, receive, send_with_headers)
         except _Unread:
             log.warning("answer left unread", method=scope["method"], path=_path_for_log(scope))
         except Exception:
             log.exception("request failed", method=scope["method"], path=_path_for_log(scope))
             if started:
                 raise
-            await internal_error(scope)(scope, receive, answer)
+            await internal_error(scope)(scope, receive, send_with_headers)
 
-    def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> Response | None:
-        """Why the request is not let in; None when it is."""
+    def _find_refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> Response | None:
+        """The answer to a request that must not reach a route. None for any other request."""
         host = headers.get(b"host", b"")
         if self._loopback_only and not _is_loopback(host):
             return problem(
@@ -149,7 +150,7 @@ class Guard:
 
 
 def _request_id(headers: dict[bytes, bytes]) -> bytes:
-    """The caller's own where it is fit for a log, else a new one."""
+    """The request id of the client if it is fit for a log, else a new one."""
     given = headers.get(b"x-request-id")
     if given is not None and _REQUEST_ID.fullmatch(given):
         return given
@@ -163,7 +164,7 @@ def _is_loopback(host: bytes) -> bool:
 
 
 def _path_for_log(scope: Scope) -> str:
-    """The path, cut, and without the token of a link."""
+    """The path, shortened, and without the token of a link."""
     path: str = scope["path"]
     return f"{_LINKS}..." if path.startswith(_LINKS) else path[:200]
 
@@ -180,14 +181,17 @@ def _is_cross_site(headers: dict[bytes, bytes], host: bytes, *, hides_origin: bo
         return True
 
 
-def _limited(receive: Receive, limit: int, seconds: float) -> Receive:
-    """Counts a body as it comes, whatever its length was said to be: it is stopped at the limit,
-    when nothing of it came for so many seconds, and when it comes too slowly."""
+def _limit_body(receive: Receive, limit: int, seconds: float) -> Receive:
+    """Receives a body of at most `limit` bytes, whatever its Content-Length says.
+
+    Raises HTTPException above the limit, when the body stalls for `seconds`, and when it is slower
+    than SLOWEST_BYTES.
+    """
     total, more, waited = 0, True, 0.0
 
-    async def counted() -> Message:
+    async def receive_counted() -> Message:
         nonlocal total, more, waited
-        if not more:  # what comes now is the caller's going, however long that takes
+        if not more:  # the next message is the disconnect of the client, which may take any time
             return await receive()
         began, left = current_time(), seconds + total / SLOWEST_BYTES - waited
         try:
@@ -202,14 +206,15 @@ def _limited(receive: Receive, limit: int, seconds: float) -> Receive:
             raise HTTPException(413)
         return message
 
-    return counted
+    return receive_counted
 
 
-def _handing(send: Send, seconds: float) -> Send:
-    """Sends an answer; one in pieces only for as long as they are taken."""
+def _limit_sending(send: Send, seconds: float) -> Send:
+    """Sends an answer. Raises _Unread when the client takes longer than `seconds` for a piece of an
+    answer in pieces."""
     streams = False
 
-    async def hand(message: Message) -> None:
+    async def send_in_time(message: Message) -> None:
         nonlocal streams
         streams = streams or message.get("more_body", False)
         if not streams:
@@ -221,4 +226,4 @@ def _handing(send: Send, seconds: float) -> Send:
         except TimeoutError:
             raise _Unread from None
 
-    return hand
+    return send_in_time

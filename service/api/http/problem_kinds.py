@@ -1,4 +1,4 @@
-"""Every kind of problem that the service can answer, wherever it is answered."""
+"""All kinds of problems, and the operations that answer each kind."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EVERY_KIND: tuple[ProblemKind, ...] = tuple(
 _HARDWARE = frozenset({"request_node", "submit_job"})
 _LOGS = frozenset({"get_job_logs"})
 _NONE = frozenset[str]()
-"""A kind that the daemon meets, and that no operation answers today."""
+"""For kinds that only the daemon meets: no operation answers them today."""
 
 _RARE: Mapping[str, frozenset[str]] = {
     "budget-exceeded": _HARDWARE | {"start_node", "update_node", "keep_node"},
@@ -56,11 +56,12 @@ _RARE: Mapping[str, frozenset[str]] = {
     "no-such-platform": _NONE,
     "lease-lost": _NONE,
 }
-"""The operations that answer a kind. A kind that is not named here is for all with its status."""
+"""The operations that answer a kind. Other kinds may be answered by every operation with their
+status."""
 
 
 def kinds_of(operation: str, status: int) -> tuple[ProblemKind, ...]:
-    """The kinds of problem that an operation, named by its id, answers with this status."""
+    """The kinds of problems that an operation answers with this status. `operation` is its id."""
     return tuple(
         kind
         for kind in EVERY_KIND

@@ -1,4 +1,4 @@
-"""How every error is answered: `application/problem+json` (RFC 9457), by one table."""
+"""Answers to errors: `application/problem+json` (RFC 9457), by one table."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from service.domain import errors
 
 MEDIA_TYPE = "application/problem+json"
 MAX_BODY_BYTES = 1024 * 1024
-"""Larger bodies are refused; the largest sensible one is a startup script of 256 KiB."""
+"""Largest body. The largest sensible one has a startup script of 256 KiB."""
 
 BODY_LIMIT = "steward.body_limit"
-"""Where the guard notes in a request's scope how many bytes its body may have."""
+"""The key of a request's scope for the largest size of its body, in bytes."""
 
 HELP = "/problems/"
-"""Where each kind of problem has its page, under its slug."""
+"""Path of the pages of problems. Each kind has a page under its slug."""
 
 OTHER = "http-status"
-"""The page of statuses that have no kind of their own."""
+"""Page of the statuses that have no kind of their own."""
 
 _TYPES = "urn:tpu-steward:problem:"
 _BARE = "http-"
@@ -66,8 +66,8 @@ class Problem(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ProblemKind:
-    """A kind of problem: its status, the end of its type, its title, and in how many seconds to
-    try again, where that helps."""
+    """A kind of problem: its status, the end of its type, its title, and the seconds until a retry
+    if a retry may help."""
 
     status: int
     slug: str
@@ -76,7 +76,7 @@ class ProblemKind:
 
     @property
     def help(self) -> str:
-        """The address of what to do next, on this service."""
+        """Path of the page that describes the next step."""
         return f"{HELP}{OTHER if self.slug.startswith(_BARE) else self.slug}"
 
 
@@ -154,12 +154,12 @@ def problem(
     headers: Mapping[str, str] | None = None,
     facts: Mapping[str, object] | None = None,
 ) -> Response:
-    """The answer for a problem of that kind."""
+    """The answer to a request with a problem of this kind."""
     document = members_of(kind, scope["path"], detail, facts or {})
     sent = dict(headers or {})
     if kind.retry_after is not None:
         sent["Retry-After"] = str(kind.retry_after)
-    # ASCII, so that text which is no valid Unicode can be spoken of as well.
+    # ASCII, so that text with lone surrogates can be sent too.
     body = json.dumps(document, default=str, separators=(",", ":"))
     return Response(body, kind.status, sent, MEDIA_TYPE)
 
@@ -167,7 +167,7 @@ def problem(
 def members_of(
     kind: ProblemKind, path: str, detail: str, facts: Mapping[str, object]
 ) -> dict[str, object]:
-    """The problem document; facts never hide the members that every problem has."""
+    """The problem document. Facts never replace the members that every problem has."""
     members = {
         "type": f"{_TYPES}{kind.slug}",
         "title": kind.title,
@@ -180,10 +180,10 @@ def members_of(
 
 
 def may_answer(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The error responses of a route, for its documentation. A body that may be too large may also
-    never come."""
+    """The error responses of a route, for its documentation. A route with 413 has a body, which can
+    also time out: 408."""
     told = {*statuses, 408} if 413 in statuses else set(statuses)
-    return {one: {"model": Problem, "description": _TITLES[one]} for one in sorted(told)}
+    return {status: {"model": Problem, "description": _TITLES[status]} for status in sorted(told)}
 
 
 def too_large(scope: Scope) -> Response:
@@ -195,11 +195,11 @@ def too_large(scope: Scope) -> Response:
 
 
 def kind_of(error: errors.StewardError) -> ProblemKind:
-    """Its own kind, or that of the nearest class above it."""
-    return next((KINDS[one] for one in type(error).__mro__ if one in KINDS), INTERNAL)
+    """The kind of an error: that of its class, or of the nearest class above it."""
+    return next((KINDS[base] for base in type(error).__mro__ if base in KINDS), INTERNAL)
 
 
-async def _steward_error(request: Request, error: Exception) -> Response:
+async def _answer_steward_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, errors.StewardError)
     kind = kind_of(error)
     if isinstance(error, errors.StaleVersion) and "if-match" in request.headers:
@@ -215,11 +215,11 @@ async def _steward_error(request: Request, error: Exception) -> Response:
 
 
 def internal_error(scope: Scope) -> Response:
-    """The answer when the fault is ours: what it was stands in the log, not here."""
+    """The answer to an error of the service. The log has the error, the answer has not."""
     return problem(scope, INTERNAL, "see the service log for this X-Request-Id")
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
+async def _answer_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     scope, status = request.scope, error.status_code
     kind = BY_STATUS.get(status) or ProblemKind(status, f"{_BARE}{status}", error.detail)
@@ -231,7 +231,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
         case 404:
             detail = "no resource has this path; GET /openapi.json lists the paths"
         case 405:
-            headers["Allow"] = ", ".join(_allowed(request))
+            headers["Allow"] = ", ".join(_list_allowed_methods(request))
             detail = f"{request.method[:20]} is not allowed here; use {headers['Allow']}"
         case 408:
             detail = "the request body arrived too slowly; send the request again"
@@ -242,9 +242,9 @@ async def _http_error(request: Request, error: Exception) -> Response:
     return problem(scope, kind, detail, headers=headers)
 
 
-def _allowed(request: Request) -> list[str]:
-    """Every method of every route at this path, not only of the first; of `/nodes/x:stop` those of
-    the verb alone, though it reads like a node of that name."""
+def _list_allowed_methods(request: Request) -> list[str]:
+    """Methods of all routes at this path. For `/nodes/x:stop` only those of the verb, although the
+    path also matches a node named `x:stop`."""
     routes = iter_route_contexts(request.app.routes)
     there = [
         (route.path or "", route.methods)
@@ -256,14 +256,16 @@ def _allowed(request: Request) -> list[str]:
     return sorted(found | {"HEAD"} if "GET" in found else found)
 
 
-async def _invalid(request: Request, error: Exception) -> Response:
+async def _answer_invalid_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         where, why = first["loc"][-1], first.get("ctx", {}).get("error", "")
         detail = f"the body is not JSON: {why} at character {where}"
         return problem(request.scope, MALFORMED, detail)
-    if tuple(first["loc"]) == ("body",) and not _says_json(request):
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    is_json = media_type == "application/json" or media_type.endswith("+json")
+    if tuple(first["loc"]) == ("body",) and not is_json:
         detail = "send a JSON object, with the header Content-Type: application/json"
         return problem(request.scope, WRONG_MEDIA_TYPE, detail)
     found = complaints_of(error.errors(), request.scope.get("endpoint"))
@@ -272,14 +274,9 @@ async def _invalid(request: Request, error: Exception) -> Response:
     return problem(request.scope, INVALID, detail, facts={"errors": found})
 
 
-def _says_json(request: Request) -> bool:
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return media_type == "application/json" or media_type.endswith("+json")
-
-
 HANDLERS: dict[int | type[Exception], Any] = {
-    errors.StewardError: _steward_error,
-    HTTPException: _http_error,
-    RequestValidationError: _invalid,
+    errors.StewardError: _answer_steward_error,
+    HTTPException: _answer_http_error,
+    RequestValidationError: _answer_invalid_request,
 }
-"""For FastAPI. The guard in `service.api.http.middleware` answers all else that is raised."""
+"""Exception handlers for FastAPI. `service.api.http.middleware.Guard` answers other exceptions."""

@@ -1,4 +1,4 @@
-"""Routes that answer from one thread, in one go."""
+"""Routes that run their function and build its answer in one turn of a thread."""
 
 from __future__ import annotations
 
@@ -17,50 +17,56 @@ from pydantic import TypeAdapter, ValidationError
 
 _NO_BODY = frozenset({204, 205, 304})
 _HIDDEN = "answer_so_far"
-"""The name under which a route's function is given the headers that are set so far."""
+"""Name of the parameter for the response whose headers dependencies have set."""
 
 
 class OneThreadRoute(APIRoute):
-    """A route whose plain function and the bytes of its answer are made in one turn of a thread.
+    """A route that runs a plain function and serializes its result in one turn of a thread.
 
-    FastAPI runs a plain function in a thread, and queues what it returned for the same threads once
-    more, to have it validated. Under load each request then waits twice. Coroutines, streams and
-    routes with a response class of their own are left as they are.
+    FastAPI runs a plain function in a thread, and queues its result for the same threads once more
+    to validate it. Under load each request then waits twice. Coroutines, streams and routes with a
+    response class of their own are not changed.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **settings: Any) -> None:
         is_json = isinstance(settings.get("response_class", Default(None)), DefaultPlaceholder)
-        is_ours = is_json and _is_plain(endpoint)
+        others = (
+            inspect.iscoroutinefunction,
+            inspect.isgeneratorfunction,
+            inspect.isasyncgenfunction,
+        )
+        is_plain = inspect.isfunction(endpoint) and not any(is_a(endpoint) for is_a in others)
+        is_ours = is_json and is_plain
         super().__init__(path, self._in_one_turn(endpoint) if is_ours else endpoint, **settings)
         self._adapter = None if self.response_model is None else TypeAdapter(self.response_model)
 
     def _in_one_turn(self, endpoint: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function as a coroutine that returns the whole answer. FastAPI reads its
-        signature, and passes a response in which dependencies have set headers."""
+        """The function as a coroutine that returns the whole answer. FastAPI reads its signature,
+        and passes a response whose headers dependencies have set."""
         hints, signature = get_type_hints(endpoint), inspect.signature(endpoint)
         named = [name for name in signature.parameters if hints.get(name) is Response]
         name = named[0] if named else _HIDDEN
 
-        def answered(values: dict[str, Any]) -> object:
+        def run_endpoint(values: dict[str, Any]) -> object:
             so_far: Response = values[name] if named else values.pop(name)
             found = endpoint(**values)
             is_ready = self._adapter is None or isinstance(found, Response)
-            return found if is_ready else self._answer(found, so_far)
+            return found if is_ready else self._build_response(found, so_far)
 
         @wraps(endpoint)
-        async def answer(**values: Any) -> object:
-            return await to_thread.run_sync(answered, values)
+        async def run_in_thread(**values: Any) -> object:
+            return await to_thread.run_sync(run_endpoint, values)
 
         if not named:
             added = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=Response)
             kept = signature.parameters.values()
             signature = signature.replace(parameters=[*kept, added])
-        answer.__signature__ = signature  # type: ignore[attr-defined]
-        return answer
+        run_in_thread.__signature__ = signature  # type: ignore[attr-defined]
+        return run_in_thread
 
-    def _answer(self, found: object, so_far: Response) -> Response:
-        """The response for what the function returned. Raises ResponseValidationError where that
-        is not what the route says."""
+    def _build_response(self, found: object, so_far: Response) -> Response:
+        """The response for the result of the function. Raises ResponseValidationError for a result
+        that does not match the response model."""
         assert self._adapter is not None
         try:
             value = self._adapter.validate_python(found, from_attributes=True)
@@ -83,10 +89,4 @@ class OneThreadRoute(APIRoute):
 
 
 Router = partial(APIRouter, route_class=OneThreadRoute)
-"""What every file with routes makes its router with."""
-
-
-def _is_plain(endpoint: Callable[..., Any]) -> bool:
-    """Whether it is a function that returns one value and waits in a thread."""
-    is_other = inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction
-    return inspect.isfunction(endpoint) and not any(check(endpoint) for check in is_other)
+"""The router class of every module with routes."""

@@ -1,4 +1,4 @@
-"""What request and response models share: closed shapes, plain texts, instants and pages."""
+"""The base classes and field types that request and response models share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema
 
 from service.domain.billing_period import MONTH
-from service.domain.clock import DATE, INSTANT, instant
+from service.domain.clock import DATE, INSTANT, instant, rfc3339
+from service.domain.money import usd
 from service.domain.time_window import WINDOW
 
 T = TypeVar("T")
@@ -24,7 +25,7 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def digest(self) -> str:
-        """The same for the same wish, in whatever order and spacing it was written."""
+        """SHA-256 of the fields that were sent, whatever the order and the spacing of the JSON."""
         said = self.model_dump(mode="json", exclude_unset=True)
         text = json.dumps(said, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
@@ -55,7 +56,7 @@ class PageQuery(BaseModel):
     )
 
     def cut(self, items: Sequence[T]) -> tuple[Sequence[T], str]:
-        """This page of the items, and the token of the next one."""
+        """The items of this page, and the token of the next page."""
         start = int(self.page_token or 0)
         end = start + self.page_size
         return items[start:end], str(end) if end < len(items) else ""
@@ -75,23 +76,22 @@ class NumberedQuery(BaseModel):
 
     @property
     def after(self) -> int:
-        """The number that the page before ended with."""
+        """Last number of the previous page."""
         return int(self.page_token or 0)
 
     @property
     def one_more(self) -> int:
-        """How many to read, so as to know whether there is another page."""
+        """Number of items to read: one more than the page, to know whether there is a next page."""
         return self.page_size + 1
 
     def cut(self, numbered: Sequence[T], numbers: Sequence[int]) -> tuple[Sequence[T], str]:
-        """This page of what was read, and the token of the next one."""
+        """The items of this page, and the token of the next page. `numbers` are theirs."""
         page = numbered[: self.page_size]
         return page, str(numbers[len(page) - 1]) if len(numbered) > len(page) else ""
 
 
 def one_line(text: str) -> str:
-    """The text, unless it holds what would break a line of a log or of a table, or nothing that
-    can be seen."""
+    """The text. Raises ValueError for line breaks and control characters, and for blanks alone."""
     if not text.isprintable():
         raise ValueError("control characters, NUL and line breaks are not allowed")
     if text.isspace():
@@ -99,8 +99,9 @@ def one_line(text: str) -> str:
     return text
 
 
-def _unicode(text: str) -> str:
-    """The text, unless it holds half a character, as JSON can write: nothing could keep it."""
+def _check_unicode(text: str) -> str:
+    """The text. Raises ValueError for a lone surrogate, which JSON can contain and no database can
+    store."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -108,20 +109,30 @@ def _unicode(text: str) -> str:
     return text
 
 
-def _is_instant(text: str) -> str:
+def _check_instant(text: str) -> str:
     instant(text)
     return text
 
 
 def whole(pattern: str) -> str:
-    """The pattern of a text that matches as a whole, as the OpenAPI document shows it."""
+    """The pattern anchored at both ends, as the OpenAPI document shows it."""
     return f"^({pattern})$"
 
 
 def shown(**keywords: JsonValue) -> Any:
-    """JSON Schema keywords that the document shows and that the domain checks, in better words than
-    a schema has: `tests/api/test_formats.py` holds the two together."""
+    """JSON Schema keywords for the document only. The domain checks the same rules with better
+    messages; `tests/api/test_formats.py` compares both."""
     return Field(json_schema_extra=keywords)
+
+
+def usd_or_none(nanos: int | None) -> str | None:
+    """Nano-dollars as dollars with nine places. None for None."""
+    return None if nanos is None else usd(nanos)
+
+
+def time_or_none(seconds: int | None) -> str | None:
+    """Seconds since the epoch in RFC 3339. None for None."""
+    return None if seconds is None else rfc3339(seconds)
 
 
 Line = Annotated[str, Field(max_length=200), AfterValidator(one_line)]
@@ -134,13 +145,13 @@ _INSTANT = WithJsonSchema(
         ]
     }
 )
-Instant = Annotated[str, Field(max_length=40), AfterValidator(_is_instant), _INSTANT]
+Instant = Annotated[str, Field(max_length=40), AfterValidator(_check_instant), _INSTANT]
 LocalInstant = Annotated[str, Field(max_length=80), AfterValidator(one_line), _INSTANT]
-"""An instant, or a date that begins in a time zone which is said beside it."""
+"""An instant, or a date in a time zone that another field gives."""
 WindowText = Annotated[str, Field(max_length=100), shown(pattern=whole(WINDOW))]
 LABEL = r"[^:]+:[\s\S]*"
-"""What `key:value` of a label looks like."""
-Text = Annotated[str, AfterValidator(_unicode)]
+"""Pattern of a label as `key:value`."""
+Text = Annotated[str, AfterValidator(_check_unicode)]
 Secret = Annotated[str, Field(min_length=16, max_length=200), AfterValidator(one_line)]
 Flag = Annotated[bool, Field(strict=True)]
 Seconds = Annotated[int, Field(strict=True, gt=0, le=YEAR_SECONDS)]

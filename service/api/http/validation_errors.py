@@ -1,4 +1,4 @@
-"""Turns what validation says into sentences that say what to do, field by field."""
+"""Validation errors as messages that say what to do, field by field."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 
 MOST = 10
-"""A body may be wrong in a hundred thousand places; nobody reads more than the first."""
+"""Largest number of errors in an answer. A body can have a hundred thousand."""
 
 _SHOWN = 80
 _SHORTER = {
@@ -24,15 +24,15 @@ _SHORTER = {
 
 
 def refusal(place: str, field: str, message: str) -> RequestValidationError:
-    """What a route that reads its parameters itself raises; `place` is query, header or body."""
+    """The error of a route that parses its parameters itself. `place` is query, header or body."""
     error = {"type": "value_error", "loc": (place, field), "msg": message}
     return RequestValidationError([error])
 
 
 def unknown(noun: str, name: str, known: Collection[str]) -> str:
-    """That there is no such field, which one may be meant, and which there are."""
+    """Message for an unknown name, with the closest known name and all known names."""
     shown = name[:_SHOWN]
-    begun = [one for one in known if len(shown) > 1 and one.startswith(shown)]
+    begun = [candidate for candidate in known if len(shown) > 1 and candidate.startswith(shown)]
     close = begun or difflib.get_close_matches(shown, known, n=1)
     hint = f" (did you mean {close[0]}?)" if close else ""
     return f"unknown {noun} {shown!r}{hint}; known {noun}s are {', '.join(sorted(known))}"
@@ -41,32 +41,30 @@ def unknown(noun: str, name: str, known: Collection[str]) -> str:
 def complaints_of(
     errors: Sequence[Any], endpoint: Callable[..., Any] | None
 ) -> list[Mapping[str, str]]:
-    """The first complaints, each with its field as in `framework.version`; no input is repeated."""
-    return [
-        {"field": _field(error["loc"]), "message": _message(error, endpoint)}
-        for error in errors[:MOST]
-    ]
+    """The first errors, each with its field, such as `framework.version`. Without the input."""
+    found: list[Mapping[str, str]] = []
+    for error in errors[:MOST]:
+        loc: Sequence[str | int] = error["loc"]
+        field = ".".join(str(part)[:_SHOWN] for part in loc[1:] or loc)[: 3 * _SHOWN]
+        found.append({"field": field, "message": _describe_error(error, endpoint)})
+    return found
 
 
-def _field(loc: Sequence[str | int]) -> str:
-    return ".".join(str(part)[:_SHOWN] for part in loc[1:] or loc)[: 3 * _SHOWN]
-
-
-def _message(error: Mapping[str, Any], endpoint: Callable[..., Any] | None) -> str:
+def _describe_error(error: Mapping[str, Any], endpoint: Callable[..., Any] | None) -> str:
     loc = error["loc"]
     if error["type"] == "extra_forbidden":
         noun = "query parameter" if loc[0] == "query" else "field"
-        return unknown(noun, str(loc[-1]), _known_at(endpoint, loc))
+        return unknown(noun, str(loc[-1]), _list_known_fields(endpoint, loc))
     if len(loc) > 1 and error["type"] != "missing" and error.get("input", loc) is None:
         return "cannot be null; leave it out, or give a value"
-    if (size := _size(error)) is not None:
-        return size
+    if (message := _describe_length(error)) is not None:
+        return message
     text = _SHORTER.get(error["type"], str(error["msg"]))
     return text.removeprefix("Value error, ").replace("Input should", "should")[: 4 * _SHOWN]
 
 
-def _size(error: Mapping[str, Any]) -> str | None:
-    """What is wrong with the length of a text; None for any other error."""
+def _describe_length(error: Mapping[str, Any]) -> str | None:
+    """Message for the wrong length of a text. None for any other error."""
     facts = error.get("ctx", {})
     is_text = error["type"].startswith("string_") or facts.get("field_type") == "Value"
     if is_text and "min_length" in facts:
@@ -77,32 +75,34 @@ def _size(error: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _known_at(endpoint: Callable[..., Any] | None, loc: Sequence[str | int]) -> list[str]:
-    """The fields of the model that the unknown one was found in."""
-    model = _model_of(endpoint, in_query=loc[0] == "query")
+def _list_known_fields(endpoint: Callable[..., Any] | None, loc: Sequence[str | int]) -> list[str]:
+    """Fields of the model that has the unknown field at `loc`."""
+    model = _find_root_model(endpoint, in_query=loc[0] == "query")
     for part in loc[1:-1]:
         if model is not None and part in model.model_fields:
-            model = _model_in(model.model_fields[str(part)].annotation)
+            model = _find_model(model.model_fields[str(part)].annotation)
     return [] if model is None else list(model.model_fields)
 
 
-def _model_of(endpoint: Callable[..., Any] | None, *, in_query: bool) -> type[BaseModel] | None:
-    """The model that a route reads its query parameters, or its body, into."""
+def _find_root_model(
+    endpoint: Callable[..., Any] | None, *, in_query: bool
+) -> type[BaseModel] | None:
+    """The model of a route's query parameters, or of its body. None without one."""
     if endpoint is None:
         return None
     for hint in get_type_hints(endpoint, include_extras=True).values():
-        is_query = any(isinstance(one, params.Query) for one in get_args(hint)[1:])
-        model = _model_in(hint)
+        is_query = any(isinstance(extra, params.Query) for extra in get_args(hint)[1:])
+        model = _find_model(hint)
         if model is not None and is_query is in_query:
             return model
     return None
 
 
-def _model_in(hint: Any) -> type[BaseModel] | None:
-    """The model that an annotation speaks of, be it optional or annotated."""
+def _find_model(hint: Any) -> type[BaseModel] | None:
+    """The model in an annotation, also an optional or annotated one. None without one."""
     if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
-    for one in (hint, *get_args(hint)):
-        if isinstance(one, type) and issubclass(one, BaseModel):
-            return one
+    for candidate in (hint, *get_args(hint)):
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            return candidate
     return None

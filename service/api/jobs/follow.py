@@ -1,4 +1,4 @@
-"""Everybody who follows the output of a job shares one reader of its log."""
+"""Streams the output of jobs. All followers of a job share one reader of its log."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ from service.domain.jobs.log import NANOS, LogCursor, LogLine
 from service.domain.jobs.pace import free_turn, pause_between_reads
 
 KEPT_LINES = 20_000
-"""Lines that are kept for a follower who is slow; older ones are skipped, with a note."""
+"""Lines that are kept for a slow follower. Older lines are skipped, with a note."""
 
 BEAT_SECONDS = 15.0
 
 
 @dataclass
 class _Reader:
-    """One reader of the log of a job, shared by all who follow it. `trouble` says why there is no
-    more output, as long as the log cannot be read; `turn` is when it is read next, or was last."""
+    """The reader of the log of a job, shared by all its followers.
+
+    `trouble` is the reason that the log cannot be read now, else empty. `turn` is the time of the
+    next read, or of the last one.
+    """
 
     turn: float
 
@@ -40,7 +43,7 @@ class _Reader:
     task: asyncio.Task[None] | None = None
 
     def add(self, read: LogRead) -> None:
-        """Keep what was read, and tell all who wait."""
+        """Keep the lines, and wake the followers if there is news."""
         self.lines.extend(read.lines)
         excess = len(self.lines) - KEPT_LINES
         if excess > 0:
@@ -52,13 +55,13 @@ class _Reader:
             self.wake()
 
     def wake(self) -> None:
-        """Have all who wait look again."""
+        """Wake all waiting followers."""
         before, self.changed = self.changed, asyncio.Event()
         before.set()
 
 
 class LogFollowers:
-    """Everybody who follows a job, by the job. Used in the event loop alone."""
+    """The readers of all followed jobs. Used in the event loop only."""
 
     def __init__(
         self,
@@ -74,19 +77,20 @@ class LogFollowers:
     async def followed(
         self, job_id: str, begin: LogCursor, worker: int | None
     ) -> AsyncGenerator[bytes, None]:
-        """The lines from the beginning on, as events, until the job has ended."""
+        """The lines from `begin` on, as server-sent events, until the job has ended. None for
+        `worker` is all workers."""
         reader = self._readers.get(job_id)
         if reader is None:
-            reader = self._readers[job_id] = _Reader(self._turn_from(self._clock()))
-            reader.task = asyncio.create_task(self._read(job_id, reader, begin))
+            reader = self._readers[job_id] = _Reader(self._find_turn(self._clock()))
+            reader.task = asyncio.create_task(self._read_log(job_id, reader, begin))
         reader.followers += 1
         try:
-            async for event in _events(reader, worker):
+            async for event in _stream_events(reader, worker):
                 yield event
-            for event in _shown(await run_in_threadpool(self.service.tails, job_id), worker):
+            for event in _format_lines(await run_in_threadpool(self.service.tails, job_id), worker):
                 yield event
             for note in reader.notes:
-                yield _event(note_of(note))
+                yield _format_event(note_of(note))
             yield b"event: end\ndata: {}\n\n"
         finally:
             reader.followers -= 1
@@ -94,7 +98,7 @@ class LogFollowers:
                 reader.task.cancel()
                 self._readers.pop(job_id, None)
 
-    async def _read(self, job_id: str, reader: _Reader, cursor: LogCursor) -> None:
+    async def _read_log(self, job_id: str, reader: _Reader, cursor: LogCursor) -> None:
         failed = None
         while True:
             if (wait := reader.turn - self._clock()) > 0:
@@ -105,24 +109,24 @@ class LogFollowers:
             if reader.is_over:
                 return
             if found.retry_after is None:
-                share = pause_between_reads(len(self._turns()), found.calls)
-                reader.turn = self._turn_from(max(reader.turn + share, self._clock()))
-            else:  # a page of the dashboard took its turn
+                share = pause_between_reads(len(self._list_turns()), found.calls)
+                reader.turn = self._find_turn(max(reader.turn + share, self._clock()))
+            else:  # a page of the dashboard used this turn
                 reader.turn = self._clock() + found.retry_after
 
-    def _turn_from(self, earliest: float) -> float:
-        return free_turn(self._turns(), earliest)
+    def _find_turn(self, earliest: float) -> float:
+        return free_turn(self._list_turns(), earliest)
 
-    def _turns(self) -> list[float]:
-        return [one.turn for one in self._readers.values() if not one.is_over]
+    def _list_turns(self) -> list[float]:
+        return [reader.turn for reader in self._readers.values() if not reader.is_over]
 
 
-async def _events(reader: _Reader, worker: int | None) -> AsyncGenerator[bytes, None]:
+async def _stream_events(reader: _Reader, worker: int | None) -> AsyncGenerator[bytes, None]:
     position, noted = 0, ""
     while True:
         changed = reader.changed
         if position < reader.dropped:
-            yield _event(
+            yield _format_event(
                 note_of(
                     f"{reader.dropped - position} lines were skipped: the client reads too slowly"
                 )
@@ -130,10 +134,10 @@ async def _events(reader: _Reader, worker: int | None) -> AsyncGenerator[bytes, 
             position = reader.dropped
         waiting = reader.lines[position - reader.dropped :]
         position += len(waiting)
-        for event in _shown(waiting, worker):
+        for event in _format_lines(waiting, worker):
             yield event
         if reader.trouble and not noted:
-            yield _event(note_of(reader.trouble))
+            yield _format_event(note_of(reader.trouble))
         noted = reader.trouble
         if reader.is_over and position == reader.dropped + len(reader.lines):
             return
@@ -143,31 +147,31 @@ async def _events(reader: _Reader, worker: int | None) -> AsyncGenerator[bytes, 
             yield b": still here\n\n"
 
 
-def _shown(lines: Sequence[LogLine], worker: int | None) -> Iterator[bytes]:
-    """Events for the lines of one worker; of all where `worker` is None."""
-    return (_event(line_of(one)) for one in lines if worker in {None, one.worker})
+def _format_lines(lines: Sequence[LogLine], worker: int | None) -> Iterator[bytes]:
+    """Events of the lines of one worker. None for `worker` is all workers."""
+    return (_format_event(line_of(line)) for line in lines if worker in {None, line.worker})
 
 
-def line_of(one: LogLine) -> bytes:
-    """One line of output as a line of JSON."""
-    seconds, nanos = divmod(one.at_ns, NANOS)
+def line_of(line: LogLine) -> bytes:
+    """A line of output as a line of JSON."""
+    seconds, nanos = divmod(line.at_ns, NANOS)
     at = f"{rfc3339(seconds)[:-1]}.{nanos:09d}Z"
-    shown = {"at": at, "worker": one.worker, "attempt": one.attempt, "text": one.text}
+    shown = {"at": at, "worker": line.worker, "attempt": line.attempt, "text": line.text}
     return json.dumps(shown, separators=(",", ":")).encode() + b"\n"
 
 
 def note_of(text: str) -> bytes:
-    """A line of JSON that says why output is missing."""
+    """A line of JSON with the reason of missing output."""
     return json.dumps({"note": text}, separators=(",", ":")).encode() + b"\n"
 
 
-def _event(line: bytes) -> bytes:
+def _format_event(line: bytes) -> bytes:
     return b"data: " + line + b"\n"
 
 
-async def _job_logs(request: Request) -> LogFollowers:
+async def _get_followers(request: Request) -> LogFollowers:
     found: LogFollowers = request.app.state.log_followers
     return found
 
 
-JobLogsDep = Annotated[LogFollowers, Depends(_job_logs)]
+JobLogsDep = Annotated[LogFollowers, Depends(_get_followers)]

@@ -1,4 +1,4 @@
-"""Jobs over HTTP: to submit one, to see it, its attempts and its output, and to cancel it."""
+"""Routes of jobs and their attempts."""
 
 from __future__ import annotations
 

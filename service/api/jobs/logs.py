@@ -1,4 +1,4 @@
-"""The output of a job over HTTP: what there is, or as it comes."""
+"""Route of the output of a job: the present output, or a stream."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ async def get_job_logs(
         return StreamingResponse(events, media_type="text/event-stream", headers=headers)
     first = await run_in_threadpool(logs.service.read, job_id, begin)
     return StreamingResponse(
-        _pages(logs.service, job_id, first, query.worker), media_type=JSON_LINES
+        _stream_pages(logs.service, job_id, first, query.worker), media_type=JSON_LINES
     )
 
 
-def _pages(
+def _stream_pages(
     service: JobLogService, job_id: str, read: LogRead, worker: int | None
 ) -> Iterator[bytes]:
-    """The pages that are there, one after another."""
+    """The lines of all present pages. A failed read ends them with a note."""
     for _ in range(MAX_PAGES):
-        yield from (line_of(one) for one in read.lines if worker in {None, one.worker})
+        yield from (line_of(line) for line in read.lines if worker in {None, line.worker})
         if not read.more:
             break
         try:
@@ -78,8 +78,8 @@ def _pages(
         except StewardError as error:
             yield note_of(f"the log could not be read completely: {error}")
             return
-    for one in service.tails(job_id):
-        if worker in {None, one.worker}:
-            yield line_of(one)
+    for line in service.tails(job_id):
+        if worker in {None, line.worker}:
+            yield line_of(line)
     for note in read.notes:
         yield note_of(note)

@@ -1,4 +1,4 @@
-"""The body in which callers say what to run, and where."""
+"""The request body of a job."""
 
 from __future__ import annotations
 
@@ -135,9 +135,9 @@ class JobRequest(Body):
     dry_run: Flag = Field(default=False, description="Check everything, and record nothing.")
 
     def to_submission(self) -> Submission:
-        """The same in the words of the domain."""
+        """The submission in terms of the domain."""
         return Submission(
-            spec=self._spec(),
+            spec=self._build_spec(),
             project=self.project or "",
             owner=self.owner or "",
             team=self.team or "",
@@ -146,7 +146,7 @@ class JobRequest(Body):
             node_request=None if self.node_spec is None else self.node_spec.to_wish(),
         )
 
-    def _spec(self) -> JobSpec:
+    def _build_spec(self) -> JobSpec:
         framework, retries = self.framework, self.retries
         return JobSpec(
             image=self.image,
@@ -156,7 +156,7 @@ class JobRequest(Body):
             workers=self.workers,
             device_access=self.device_access,
             shm_size=self.shm_size or "",
-            mounts=tuple(Mount(**one.model_dump()) for one in self.mounts or ()),
+            mounts=tuple(Mount(**mount.model_dump()) for mount in self.mounts or ()),
             data=self.data or (),
             checkpoint_dir=self.checkpoint_dir or "",
             max_duration_seconds=self.max_duration_seconds,

@@ -1,10 +1,10 @@
-"""How jobs and their attempts look to callers."""
+"""Response models of jobs and their attempts."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from service.api.http.schemas import Page, Time, Usd, View
+from service.api.http.schemas import Page, Time, Usd, View, time_or_none
 from service.application.jobs.cost import AttemptCost
 from service.application.jobs.jobs import JobStatus, SubmittedJob
 from service.domain.clock import rfc3339
@@ -100,8 +100,8 @@ class JobView(View):
             preemptions=job.preemptions,
             failures=job.failures,
             created_at=rfc3339(job.created_at),
-            cancel_requested_at=_time(job.cancel_requested_at),
-            ended_at=_time(job.ended_at),
+            cancel_requested_at=time_or_none(job.cancel_requested_at),
+            ended_at=time_or_none(job.ended_at),
             warnings=job.warnings,
             version=job.version,
         )
@@ -169,8 +169,8 @@ class JobWorkerView(View):
             reason=report.reason,
             detail=report.detail,
             exit_code=report.exit_code,
-            started_at=_time(report.started_at),
-            ended_at=_time(report.ended_at),
+            started_at=time_or_none(report.started_at),
+            ended_at=time_or_none(report.ended_at),
             checkpoint=report.checkpoint,
             devices=report.devices,
             access=report.access,
@@ -207,7 +207,7 @@ class AttemptView(View):
     def of(cls, found: AttemptCost) -> AttemptView:
         """The view of an attempt."""
         attempt: Attempt = found.attempt
-        reports = sorted(attempt.reports.items(), key=lambda one: int(one[0]))
+        reports = sorted(attempt.reports.items(), key=lambda item: int(item[0]))
         return cls(
             number=attempt.number,
             node_id=attempt.node_id,
@@ -215,13 +215,13 @@ class AttemptView(View):
             zone=attempt.zone,
             phase=attempt.phase.value,
             started_at=rfc3339(attempt.claimed_at),
-            ended_at=_time(attempt.ended_at),
+            ended_at=time_or_none(attempt.ended_at),
             exit_codes=dict(attempt.exit_codes),
             reason=attempt.reason,
             detail=attempt.detail,
             evidence=attempt.evidence,
             cost=usd(found.cost),
-            phases=tuple(PhaseView.of(one) for one in found.amounts),
+            phases=tuple(map(PhaseView.of, found.amounts)),
             work_lost_seconds=found.lost_seconds,
             workers=tuple(
                 JobWorkerView.of(number, report)
@@ -235,7 +235,3 @@ class AttemptPage(Page):
     """The attempts of a job, the first one first."""
 
     attempts: tuple[AttemptView, ...]
-
-
-def _time(at: int | None) -> str | None:
-    return None if at is None else rfc3339(at)

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says about the API as a whole, its tags and its tokens."""
+"""Texts of the OpenAPI document for the whole API, its tags, its operations and its tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examples of the OpenAPI document: one for each request body, one for each kind of problem."""
+"""Examples for the OpenAPI document: one for each request body and each kind of problem."""
 
 from __future__ import annotations
 

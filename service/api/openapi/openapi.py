@@ -1,5 +1,4 @@
-"""The OpenAPI document: FastAPI's, with every answer that a route can give, with examples, and with
-names for types alone."""
+"""Completes FastAPI's OpenAPI document: all answers, all tokens, examples, and titles."""
 
 from __future__ import annotations
 
@@ -26,39 +25,40 @@ _SCHEMA = {"$ref": "#/components/schemas/Problem"}
 _OTHERWISE = {"description": "Any other problem", "content": {MEDIA_TYPE: {"schema": _SCHEMA}}}
 
 _BEFORE_EVERY_ROUTE = (400, 401, 413, 431, 500, 503)
-"""Answers of the guard, of the connection and of the authentication, which no route declares."""
+"""Statuses of the guard, of the connection and of the authentication. No route declares them."""
 
 _MAPS = frozenset({"properties", "schemas", "paths", "responses", "headers", "content"})
 """Keys whose value maps names to further parts of the document."""
 
 _DATA = frozenset({"default", "example", "examples", "enum", "const", "required"})
-"""Keys whose value is no part of the document, but data."""
+"""Keys whose value is data, and no part of the document."""
 
 
 def corrected(document: dict[str, Any], *, guarded: bool) -> dict[str, Any]:
-    """The document with every answer that a route can give, with the token where one is needed,
-    with examples, and with titles on named schemas only."""
-    _describe(document)
+    """The document with all answers of each route, with its tokens if `guarded`, with examples, and
+    with titles on named schemas only. Changes the document in place."""
+    _add_descriptions(document)
     components = document["components"]
     for name in ("HTTPValidationError", "ValidationError"):
         components["schemas"].pop(name, None)
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            operation["responses"] = _responses(method, operation, guarded=guarded)
+            operation["responses"] = _build_responses(method, operation, guarded=guarded)
             if guarded and path not in PUBLIC:
-                operation["security"] = _security(method, path, operation["operationId"])
+                operation["security"] = _list_tokens(method, path, operation["operationId"])
             elif guarded:
                 del operation["responses"]["401"]
     components["securitySchemes"] = SECURITY_SCHEMES
     components["examples"] = {
-        _key(kind): {"summary": kind.title, "value": problem_example(kind)} for kind in EVERY_KIND
+        _example_key(kind): {"summary": kind.title, "value": problem_example(kind)}
+        for kind in EVERY_KIND
     }
     _drop_inline_titles(document)
     return document
 
 
-def _describe(document: dict[str, Any]) -> None:
-    """Say what the API, its tags and its operations are for, and give each body an example."""
+def _add_descriptions(document: dict[str, Any]) -> None:
+    """Add the descriptions of the API, its tags and its operations, and an example of each body."""
     document["info"]["description"] = DESCRIPTION
     document["servers"] = SERVERS
     document["tags"] = [{"name": name, "description": said} for name, said in TAGS.items()]
@@ -70,8 +70,8 @@ def _describe(document: dict[str, Any]) -> None:
                 operation["requestBody"]["content"][JSON]["example"] = BODIES[name]
 
 
-def _security(method: str, path: str, name: str) -> list[dict[str, list[str]]]:
-    """The tokens that the operation takes: any one of them."""
+def _list_tokens(method: str, path: str, name: str) -> list[dict[str, list[str]]]:
+    """The tokens that the operation takes. Any one of them is enough."""
     found = [{"token": list[str]()}]
     if method.upper() in SAFE_METHODS or not path.startswith("/v1/"):
         found.append({"password": []})
@@ -80,32 +80,30 @@ def _security(method: str, path: str, name: str) -> list[dict[str, list[str]]]:
     return found
 
 
-def _responses(method: str, operation: dict[str, Any], *, guarded: bool) -> dict[str, Any]:
-    """The answers of a route, by status, each problem with its media type and its examples."""
+def _build_responses(method: str, operation: dict[str, Any], *, guarded: bool) -> dict[str, Any]:
+    """The answers of a route by status. Each problem has its media type and its examples."""
+    common = may_answer(*_list_common_statuses(method, operation, guarded=guarded))
     found = {
-        str(status): {"description": one["description"]}
-        for status, one in may_answer(*_common(method, operation, guarded=guarded)).items()
+        str(status): {"description": answer["description"]} for status, answer in common.items()
     }
     found |= operation["responses"]
     for status, response in found.items():
         if status >= "400":
-            kinds = kinds_of(operation["operationId"], int(status))
-            response["content"] = {MEDIA_TYPE: {"schema": _SCHEMA, "examples": _examples(kinds)}}
+            keys = map(_example_key, kinds_of(operation["operationId"], int(status)))
+            examples = {key: {"$ref": f"#/components/examples/{key}"} for key in keys}
+            response["content"] = {MEDIA_TYPE: {"schema": _SCHEMA, "examples": examples}}
     return {**dict(sorted(found.items())), "default": _OTHERWISE}
 
 
-def _examples(kinds: tuple[ProblemKind, ...]) -> dict[str, Any]:
-    keys = map(_key, kinds)
-    return {key: {"$ref": f"#/components/examples/{key}"} for key in keys}
-
-
-def _key(kind: ProblemKind) -> str:
-    """The name of the example of a kind; two kinds may share a slug."""
+def _example_key(kind: ProblemKind) -> str:
+    """Name of the example of a kind. It has the status, since two kinds may share a slug."""
     return f"{kind.status}-{kind.slug}"
 
 
-def _common(method: str, operation: dict[str, Any], *, guarded: bool) -> Iterator[int]:
-    """The statuses that are answered outside of a route, or by FastAPI for its kind of body."""
+def _list_common_statuses(
+    method: str, operation: dict[str, Any], *, guarded: bool
+) -> Iterator[int]:
+    """Statuses of answers outside of the route, and of FastAPI for its kind of body."""
     yield from _BEFORE_EVERY_ROUTE
     if method.upper() not in SAFE_METHODS:
         yield 403
@@ -118,10 +116,10 @@ def _common(method: str, operation: dict[str, Any], *, guarded: bool) -> Iterato
 
 
 def _drop_inline_titles(document: dict[str, Any]) -> None:
-    """Remove the titles that pydantic and FastAPI make of the names of fields and parameters.
+    """Remove the titles that pydantic and FastAPI make from the names of fields and parameters.
 
-    Generators of clients name a class after a title. Of two that are the same they make one class,
-    or refuse the second.
+    Client generators name a class after a title. For two equal titles they make one class, or they
+    fail.
     """
     schemas = document["components"]["schemas"]
     _drop_titles(schemas, is_map=True)
@@ -132,8 +130,8 @@ def _drop_inline_titles(document: dict[str, Any]) -> None:
 
 def _drop_titles(part: Any, *, is_map: bool = False) -> None:
     if isinstance(part, list):
-        for one in part:
-            _drop_titles(one)
+        for item in part:
+            _drop_titles(item)
     if not isinstance(part, dict):
         return
     if not is_map:

@@ -1,4 +1,4 @@
-"""What probes and Prometheus ask."""
+"""Routes of the probes and of Prometheus."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class ReadyView(View):
     ] = None
 
 
-async def _registry(request: Request) -> CollectorRegistry:
+async def _get_registry(request: Request) -> CollectorRegistry:
     found: CollectorRegistry = request.app.state.registry
     return found
 
 
-async def _readiness(request: Request) -> Readiness:
+async def _get_readiness(request: Request) -> Readiness:
     found: Readiness = request.app.state.readiness
     return found
 
@@ -49,7 +49,7 @@ async def _readiness(request: Request) -> Readiness:
 @router.get("/healthz", operation_id="get_health", responses=may_answer(500))
 async def get_health() -> AliveView:
     """Whether the process answers; it says nothing of the database."""
-    # Answered by the event loop: it needs none of the threads, which may all be waiting.
+    # Answered in the event loop, because all threads may be busy.
     return AliveView()
 
 
@@ -59,7 +59,7 @@ async def get_health() -> AliveView:
     responses=may_answer(503),
     response_model_exclude_none=True,
 )
-async def get_readiness(readiness: Annotated[Readiness, Depends(_readiness)]) -> ReadyView:
+async def get_readiness(readiness: Annotated[Readiness, Depends(_get_readiness)]) -> ReadyView:
     """Whether the service can do its work: 503, saying why, when the database cannot be read or
     written. Also shows which projects have no daemon."""
     return ReadyView(warnings=list(await readiness.warnings()) or None)
@@ -71,6 +71,6 @@ async def get_readiness(readiness: Annotated[Readiness, Depends(_readiness)]) ->
     response_class=Response,
     responses={200: {"content": {"text/plain": {}}}, **may_answer(503)},
 )
-def get_metrics(registry: Annotated[CollectorRegistry, Depends(_registry)]) -> Response:
+def get_metrics(registry: Annotated[CollectorRegistry, Depends(_get_registry)]) -> Response:
     """The fleet in aggregated gauges, and the requests by route, for Prometheus."""
     return Response(generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

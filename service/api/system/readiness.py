@@ -1,4 +1,4 @@
-"""Answers readiness probes without the threads that requests use, however many ask at once."""
+"""Readiness of the service. Concurrent probes share one check, outside of the request threads."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from service.application.readiness import ReadinessService
 from service.domain.errors import StewardError, StoreUnavailable
 
 KEPT_SECONDS = 1.0
-"""How long one answer is good for all who ask."""
+"""How long the result of a check is reused."""
 
 PATIENCE_SECONDS = 5.0
-"""How long a probe waits for the database. A check goes on after that; the next probe asks for its
-result."""
+"""How long a probe waits for the database. The check continues after that, and the next probe gets
+its result."""
 
 
 class Readiness:
-    """Shares one check among all who ask meanwhile. Used in the event loop alone."""
+    """Runs one check at a time for all concurrent probes. Used in the event loop only."""
 
     def __init__(
         self,
@@ -35,11 +35,11 @@ class Readiness:
         self._fresh_until = 0.0
 
     async def warnings(self) -> Sequence[str]:
-        """Problems that do not stop the service. Raises StoreUnavailable, saying why, when it
-        cannot do its work."""
+        """Problems that do not stop the service. Raises StoreUnavailable with the reason when the
+        service cannot work."""
         check = self._check
         if check is None or (check.done() and self._clock() >= self._fresh_until):
-            check = self._check = asyncio.create_task(self._look())
+            check = self._check = asyncio.create_task(self._run_check())
         if not check.done():
             await asyncio.wait({check}, timeout=self._patience)
         if not check.done():
@@ -51,10 +51,10 @@ class Readiness:
             raise type(found)(str(found)) from found
         return found
 
-    async def _look(self) -> Sequence[str] | StewardError:
-        """What the check found, or why it failed."""
+    async def _run_check(self) -> Sequence[str] | StewardError:
+        """The warnings of the check, or its error."""
         try:
-            # a limit of its own: the threads of requests may all be waiting
+            # a limiter of its own: all threads of requests may be busy
             return await to_thread.run_sync(self._service.check, limiter=CapacityLimiter(1))
         except StewardError as error:
             return error

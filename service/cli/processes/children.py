@@ -1,4 +1,4 @@
-"""Processes that a command starts, and how they are stopped."""
+"""Child processes of a command, and their end."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 STOP_SECONDS = 5.0
-"""How long one may take to stop by itself."""
+"""How long a child may take to stop before it is killed."""
 
 
 class Child:
-    """One command of this program in a process of its own; its log goes where ours goes."""
+    """A command of this program in a process of its own. Its log goes to the parent's stderr."""
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str], files: Sequence[int] = ()
     ) -> None:
-        """`files` are descriptors that it is given, under the same numbers."""
+        """`files` are descriptors that the child inherits under the same numbers."""
         self.name = command[0]
         self._files = files
         self._command = [sys.executable, "-m", "service.cli", *command]
@@ -28,7 +28,8 @@ class Child:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, or start it again. In a session of its own: Ctrl-C is for the parent alone."""
+        """Start the process, again if it has ended. It has a session of its own, so that Ctrl-C
+        reaches the parent only."""
         self._process = subprocess.Popen(  # noqa: S603 - our own program
             self._command,
             env=dict(self._environment),
@@ -39,7 +40,7 @@ class Child:
         )
 
     def end(self) -> str | None:
-        """How it ended, in words; None while it runs."""
+        """How the process ended, as text. None while it runs."""
         code = None if self._process is None else self._process.poll()
         if code is None:
             return None
@@ -49,7 +50,7 @@ class Child:
 
     @property
     def pid(self) -> int | None:
-        """Its process id; None before it was started."""
+        """Process id. None before the start."""
         return None if self._process is None else self._process.pid
 
     def ask_to_stop(self) -> None:
@@ -58,7 +59,7 @@ class Child:
             self._process.terminate()
 
     def stop(self) -> None:
-        """Ask it to stop, and after a while make it."""
+        """Send SIGTERM, and SIGKILL after STOP_SECONDS."""
         if self._process is None or self._process.poll() is not None:
             return
         self._process.terminate()
@@ -70,7 +71,7 @@ class Child:
 
 
 def stop_all(children: Sequence[Child]) -> None:
-    """Stop them at the same time, so that it takes as long as the slowest of them."""
+    """Stop all children at the same time."""
     for child in children:
         child.ask_to_stop()
     for child in children:
@@ -79,27 +80,27 @@ def stop_all(children: Sequence[Child]) -> None:
 
 @contextmanager
 def stopped_by_signals(*, is_patient: bool = True) -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set. Unless `is_patient`, the second one ends the process.
+    """An event that SIGTERM and SIGINT set. Without `is_patient` a second signal ends the process.
 
-    A thread sets the event. A handler could interrupt `wait` or `set` of the same event, which hold
-    its lock, and would wait for that lock for ever.
+    A thread sets the event. A signal handler could interrupt `wait` or `set` of the same event,
+    which hold its lock, and would wait for that lock forever.
     """
     stop, numbers = threading.Event(), (signal.SIGTERM, signal.SIGINT)
     reader, writer = socket.socketpair()
     writer.settimeout(0)  # a handler may not block
 
-    def note(number: int, _frame: object) -> None:
+    def handle_signal(number: int, _frame: object) -> None:
         if not is_patient:
             signal.signal(number, signal.SIG_DFL)
 
-    def listen() -> None:
+    def forward_signals() -> None:
         with reader:
             while reader.recv(1):  # until the other end is closed
                 stop.set()
 
-    threading.Thread(target=listen, name="signals", daemon=True).start()
+    threading.Thread(target=forward_signals, name="signals", daemon=True).start()
     wakeup_before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-    before = [signal.signal(number, note) for number in numbers]
+    before = [signal.signal(number, handle_signal) for number in numbers]
     try:
         yield stop
     finally:

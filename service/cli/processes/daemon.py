@@ -1,4 +1,4 @@
-"""`daemon`: the controllers, until told to stop."""
+"""`daemon`: runs the controllers until a signal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def daemon() -> None:
 
 
 def check_emulator(settings: Settings) -> None:
-    """Raise Failure when an emulator is meant and nothing answers there."""
+    """Raise Failure when an emulator is set and nothing answers at its address."""
     if settings.emulator:
         address = Address.parse(settings.emulator, "STEWARD_EMULATOR")
         if not address.answers(CONNECT_SECONDS):

@@ -1,4 +1,4 @@
-"""`dev`: everything on this machine, with the emulator for a cloud."""
+"""`dev`: the whole service on this machine, with the emulator as its cloud."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ IDLE_SETTINGS: Mapping[str, int | str] = {
     "idle_start_seconds": 15,
     "idle_seconds": 15,
 }
-"""What a laptop is told unless it says otherwise: nobody waits for an hour to see a node go."""
+"""Defaults of `dev` for the cleanup. They are short, so that an idle node is deleted soon."""
 
 TELEMETRY_DELAY = 30
-"""By how many seconds the emulator's points come late, at most; Google's by four minutes."""
+"""Largest delay of the emulator's metric points, in seconds. At Google it is four minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class DevPlan:
-    """What will run, and where. `idle` are the settings of the cleanup."""
+    """The addresses and settings of all processes. `idle` has the settings of the cleanup."""
 
     web: Address
     grpc: Address
@@ -89,7 +89,7 @@ class DevPlan:
         return self.web, self.grpc, self.rest
 
     def environment(self) -> dict[str, str]:
-        """What the children are told. An emulator's clients need no proxy to reach it."""
+        """Environment variables of the children."""
         return {
             **os.environ,
             "STEWARD_DATABASE_URL": self.database_url,
@@ -102,7 +102,7 @@ class DevPlan:
         }
 
     def children(self) -> tuple[Child, Child, Child]:
-        """The emulator, the daemon and the server; none of them started."""
+        """The emulator, the daemon and the server. None of them is started."""
         told = self.environment()
         emulator = [
             *("emulator", "--host", self.grpc.host, "--speed", str(self.speed)),
@@ -115,7 +115,7 @@ class DevPlan:
 
 
 def idle_environment(settings: Mapping[str, int | str]) -> dict[str, str]:
-    """Settings of the cleanup as children are told them."""
+    """Settings of the cleanup as environment variables."""
     return {f"STEWARD_{name.upper()}": str(value) for name, value in settings.items()}
 
 
@@ -127,11 +127,11 @@ def dev() -> None:
     typer.echo(f"Starting the emulator, the daemon and the API on {plan.web.url}, in some seconds.")
     logs.set_up()
     with stopped_by_signals() as stop:
-        _run(plan, stop)
+        _run_all(plan, stop)
 
 
 def plan_of(settings: Settings) -> DevPlan:
-    """What the settings mean. Raises Failure when the emulator cannot be where they say."""
+    """Plan of the settings. Raises Failure when they put the emulator on two hosts."""
     grpc = Address.parse(settings.emulator or GRPC, "STEWARD_EMULATOR")
     rest = Address.parse(settings.emulator_rest or REST, "STEWARD_EMULATOR_REST")
     if grpc.host != rest.host:
@@ -155,32 +155,34 @@ def plan_of(settings: Settings) -> DevPlan:
 
 
 def with_free_ports(plan: DevPlan) -> DevPlan:
-    """The same plan with a free port in place of each 0. Raises Failure with a line for each port
-    that is taken."""
-    found = [_free(address) for address in plan.addresses]
-    if taken := [line for one in found if isinstance(one, Failure) for line in one.lines]:
-        raise Failure(*taken)
-    web, grpc, rest = (one for one in found if isinstance(one, Address))
+    """The plan with a free port in place of each 0. Raises Failure with a line for each port that
+    is taken."""
+    found = [_try_address(address) for address in plan.addresses]
+    failures = [result for result in found if isinstance(result, Failure)]
+    if failures:
+        raise Failure(*(line for failure in failures for line in failure.lines))
+    web, grpc, rest = (result for result in found if isinstance(result, Address))
     return replace(plan, web=web, grpc=grpc, rest=rest)
 
 
-def _free(address: Address) -> Address | Failure:
-    """The address, with a free port in place of 0; what to do where it cannot be listened on."""
+def _try_address(address: Address) -> Address | Failure:
+    """The address, with a free port in place of 0. A Failure with the next step if it cannot be
+    listened on."""
     host = "" if address.setting == "STEWARD_PORT" else f"{address.host}:"
     another = f"set {address.setting} to another port, or to {host}0 for any free one"
     try:
         with address.listen() as listener:
             return replace(address, port=listener.getsockname()[1])
     except Failure as failure:
-        if _is_ours(address):
+        if _is_steward_at(address):
             return Failure(
                 f"TPU Steward already runs at {address.url}; stop it first, or {another}"
             )
         return Failure(f"{failure}; {another}")
 
 
-def _is_ours(address: Address) -> bool:
-    """Whether it is this program that has the port."""
+def _is_steward_at(address: Address) -> bool:
+    """Whether TPU Steward answers at the address."""
     try:
         with httpx2.Client(base_url=address.url, timeout=2, trust_env=False) as http:
             return is_steward(http)
@@ -188,13 +190,13 @@ def _is_ours(address: Address) -> bool:
         return False
 
 
-def _run(plan: DevPlan, stop: threading.Event) -> None:
+def _run_all(plan: DevPlan, stop: threading.Event) -> None:
     emulator, daemon, server = plan.children()
     needed = (emulator, server)
     try:
         emulator.start()
         apply(plan.database_url)
-        server.start()  # it comes up beside the emulator; the daemon calls the emulator at once
+        server.start()  # while the emulator starts; the daemon calls the emulator at once
         _wait_until(lambda: plan.rest.answers(1) and plan.grpc.answers(1), needed, stop)
         daemon.start()
         _wait_until(lambda: _is_ready(plan.web), needed, stop)
@@ -202,14 +204,15 @@ def _run(plan: DevPlan, stop: threading.Event) -> None:
             typer.echo(welcome(plan, (emulator, daemon, server)))
         while not stop.wait(LOOK_SECONDS):
             check(needed)
-            _keep(daemon, stop)
+            _restart_if_ended(daemon, stop)
     finally:
         stop_all((daemon, server))
         emulator.stop()
 
 
 def _wait_until(done: Callable[[], bool], needed: Sequence[Child], stop: threading.Event) -> None:
-    """Return once `done` says so, or when it is time to stop. Raises Failure when it takes ages."""
+    """Return once `done` is true or `stop` is set. Raises Failure after START_SECONDS, and when a
+    needed child has ended."""
     deadline = time.monotonic() + START_SECONDS
     while not done() and not stop.wait(LOOK_SECONDS):
         check(needed)
@@ -218,14 +221,14 @@ def _wait_until(done: Callable[[], bool], needed: Sequence[Child], stop: threadi
 
 
 def check(needed: Sequence[Child]) -> None:
-    """Raise Failure when one that the others cannot do without has ended."""
+    """Raise Failure when a needed child has ended."""
     for child in needed:
         if end := child.end():
             raise Failure(f"{child.name} {end}; everything stops")
 
 
-def _keep(daemon: Child, stop: threading.Event) -> None:
-    """Start the daemon again when it has ended: all that it knows is in the database."""
+def _restart_if_ended(daemon: Child, stop: threading.Event) -> None:
+    """Start the daemon again when it has ended. Its whole state is in the database."""
     if end := daemon.end():
         complain(f"{daemon.name} {end}; restarting it")
         if not stop.wait(RESTART_SECONDS):
@@ -241,7 +244,7 @@ def _is_ready(web: Address) -> bool:
 
 
 def welcome(plan: DevPlan, children: Sequence[Child]) -> str:
-    """Where everything is, and what to try first; the address to open comes last."""
+    """Addresses of all servers, and a first command to try. The dashboard comes last."""
     elsewhere = "" if plan.web.url == "http://127.0.0.1:8080" else f"STEWARD_URL={plan.web.url} "
     return WELCOME.format(
         web=plan.web.url,
@@ -261,7 +264,7 @@ def welcome(plan: DevPlan, children: Sequence[Child]) -> str:
 
 
 def program() -> str:
-    """How to call this program from the folder in which it was called."""
+    """Command that runs this program from the current folder."""
     if shutil.which("tpu-steward"):
         return "tpu-steward"
     called = Path(sys.argv[0])

@@ -107,7 +107,7 @@ def emulator(  # noqa: PLR0913, PLR0917 - its options
     """Run an emulator of the Cloud TPU API."""
     logs.set_up()
     parent.watch()
-    scripts = run_startup_scripts or _digests(run_startup_scripts_of or [])
+    scripts = run_startup_scripts or _parse_digests(run_startup_scripts_of or [])
     if scripts and not _is_loopback(host):
         option = "--run-startup-scripts" if run_startup_scripts else "--run-startup-scripts-of"
         raise Failure(
@@ -118,18 +118,20 @@ def emulator(  # noqa: PLR0913, PLR0917 - its options
 
     from service.emulator.app import PortTaken, run  # noqa: PLC0415 - costs a second
 
-    world = _world(speed, seed, scenario)
+    world = _build_world(speed, seed, scenario)
     if telemetry_delay is not None:
-        _configure(world, {"telemetry": {"delay_seconds": telemetry_delay}})
-    if run_startup_scripts_of:  # a laptop bears so many workers: those of further nodes are played
-        _configure(world, {"played_workers": "overflow"})
+        _change_config(world, {"telemetry": {"delay_seconds": telemetry_delay}})
+    if (
+        run_startup_scripts_of
+    ):  # a laptop cannot run all workers: those of further nodes are simulated
+        _change_config(world, {"played_workers": "overflow"})
     try:
         run(
             world,
             host,
             grpc_port,
             rest_port,
-            on_ready=_direct,
+            on_ready=_print_directions,
             run_startup_scripts=scripts,
             allowed_hosts=allow_host or (),
         )
@@ -138,7 +140,7 @@ def emulator(  # noqa: PLR0913, PLR0917 - its options
         raise Failure(f"{error}; choose another with {option}", code=FAILED) from None
 
 
-def _digests(texts: list[str]) -> frozenset[str]:
+def _parse_digests(texts: list[str]) -> frozenset[str]:
     for text in texts:
         if re.fullmatch("[0-9a-fA-F]{64}", text) is None:
             raise Failure(
@@ -155,7 +157,7 @@ def _is_loopback(host: str) -> bool:
     return is_loopback(host)
 
 
-def _world(speed: float, seed: int, path: Path | None) -> World:
+def _build_world(speed: float, seed: int, path: Path | None) -> World:
     from service.emulator.app import build_world  # noqa: PLC0415 - costs a second
     from service.emulator.errors import ApiError  # noqa: PLC0415
     from service.emulator.incidents.scenario import play, read  # noqa: PLC0415
@@ -169,13 +171,13 @@ def _world(speed: float, seed: int, path: Path | None) -> World:
     return world
 
 
-def _configure(world: World, changes: Mapping[str, object]) -> None:
+def _change_config(world: World, changes: Mapping[str, object]) -> None:
     from service.emulator.config.config import patched  # noqa: PLC0415 - costs a second
 
     world.configure(patched(world.config, changes))
 
 
-def _direct(running: Emulator) -> None:
+def _print_directions(running: Emulator) -> None:
     typer.echo(
         DIRECTIONS.format(
             grpc=running.grpc_address,

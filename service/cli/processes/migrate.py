@@ -1,4 +1,4 @@
-"""`migrate`: the database in the shape that this program needs."""
+"""`migrate`: upgrades the database schema."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def migrate() -> None:
 
 
 def apply(database_url: str) -> str:
-    """Apply what is missing and say in one line what was done. Raises StoreUnavailable."""
+    """Apply the missing migrations. Returns the result in one line; raises StoreUnavailable."""
     from service.store.engine import make_engine  # noqa: PLC0415 - costs what others need not pay
     from service.store.migrate import check_migrated  # noqa: PLC0415 - likewise
     from service.store.migrate import migrate as bring_up  # noqa: PLC0415 - likewise

@@ -1,4 +1,4 @@
-"""A child process that never outlives the process that started it, even one that was killed."""
+"""Ends a child process after its parent, even after a parent that was killed."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import threading
 import time
 
 PARENT = "STEWARD_PARENT"
-"""The environment variable with the process id of the parent; unset for those who have none."""
+"""The environment variable with the process id of the parent. Unset without a parent."""
 
 LOOK_SECONDS = 0.5
 GRACE_SECONDS = 5.0
 
 
 def watch() -> None:
-    """End this process soon after its parent, when it was told which one that is."""
+    """Watch the parent of this process, if one is set, and end this process soon after it."""
     parent = os.environ.get(PARENT, "")
     if parent.isdigit():
-        threading.Thread(target=_watch, args=[int(parent)], name="parent", daemon=True).start()
+        threading.Thread(target=_end_after, args=[int(parent)], name="parent", daemon=True).start()
 
 
-def _watch(parent: int) -> None:
+def _end_after(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(LOOK_SECONDS)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -18,7 +18,7 @@ from service.cli.terminal.failure import MISUSED, Failure
 from service.settings import Settings
 
 GRACE_SECONDS = 3
-"""How long requests may go on after a signal; an event stream would go on for ever."""
+"""How long requests may run after a signal. An event stream would run forever."""
 
 
 def serve(
@@ -40,18 +40,18 @@ def serve(
         with address.listen() as listener:
             supervise(listener, number)
         return
-    _answer(settings, address, given)
+    _serve_requests(settings, address, given)
 
 
 def check_database(settings: Settings) -> None:
-    """Raise StoreUnavailable when the database cannot be used: no process would come up then."""
+    """Raise StoreUnavailable when the database cannot be used: no worker would start."""
     from service import wiring  # noqa: PLC0415 - costs what the other commands need not pay
 
     wiring.lay(settings).engine.dispose()
 
 
-def _answer(settings: Settings, address: Address, given: socket.socket | None) -> None:
-    """Answer in this process until SIGTERM or SIGINT, on the given socket or at the address."""
+def _serve_requests(settings: Settings, address: Address, given: socket.socket | None) -> None:
+    """Serve in this process until SIGTERM or SIGINT, on the given socket or at the address."""
     import uvicorn  # noqa: PLC0415 - costs what the other commands need not pay
 
     from service import wiring  # noqa: PLC0415 - likewise
@@ -78,15 +78,15 @@ def _answer(settings: Settings, address: Address, given: socket.socket | None) -
             timeout_graceful_shutdown=GRACE_SECONDS,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             http=protocol_with(Limits(most_connections())),
-            ws="none",  # there are none, and after an upgrade no limit would hold
+            ws="none",  # unused; and the limits do not hold after an upgrade
         )
-        gc.freeze()  # what was imported stays: no collection need walk through it again
+        gc.freeze()  # imported modules stay: no collection scans them again
         uvicorn.Server(config).run(sockets=[listener])
     stop.set()
 
 
 def check_guarded(settings: Settings, address: Address) -> None:
-    """Raise Failure when anyone on the network could spend money without so much as a token."""
+    """Raise Failure when the service would listen on a network without a token."""
     token = settings.admin_token
     if not address.is_local and (token is None or not token.get_secret_value()):
         raise Failure(

@@ -1,4 +1,4 @@
-"""`serve --workers`: several processes that answer on one socket."""
+"""`serve --workers`: several processes that serve one socket."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from service.cli.processes import parent
 from service.cli.processes.children import Child, stop_all, stopped_by_signals
 
 LISTENER = "STEWARD_LISTENER"
-"""The environment variable with the descriptor of the socket, for the processes that answer."""
+"""The environment variable with the descriptor of the socket, for the workers."""
 
 COUNTS = "PROMETHEUS_MULTIPROC_DIR"
-"""The folder in which prometheus_client adds up what several processes count."""
+"""The folder in which prometheus_client adds up the counts of several processes."""
 
 _MEMORY = "/dev/shm"  # noqa: S108 - a folder of its own is made in it
-"""Where Linux keeps files in memory. A process that counts into a file on a full disk is killed."""
+"""Folder of files in memory on Linux. A process that counts into a full disk is killed."""
 
 LOOK_SECONDS = 0.1
 RESTART_SECONDS = 1.0
@@ -28,14 +28,14 @@ log = structlog.get_logger(__name__)
 
 
 def inherited() -> socket.socket | None:
-    """The socket that this process was given to answer on; None for one that opens its own."""
+    """The socket that this process inherited. None for a process that opens its own."""
     number = os.environ.get(LISTENER, "")
     return socket.socket(fileno=int(number)) if number.isdigit() else None
 
 
 def supervise(listener: socket.socket, number: int) -> None:
-    """Have so many processes answer until SIGTERM or SIGINT. One that ends is started again; all
-    of them end with this process, even if it is killed."""
+    """Run this number of workers until SIGTERM or SIGINT. A worker that ends is restarted. All end
+    with this process, even if it is killed."""
     memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
     made = TemporaryDirectory(prefix="steward-counts-", dir=memory)
     with made as counts, stopped_by_signals() as stop:
@@ -51,7 +51,7 @@ def supervise(listener: socket.socket, number: int) -> None:
             for worker in workers:
                 worker.start()
             while not stop.wait(LOOK_SECONDS):
-                ended = _ended(workers)
+                ended = _find_ended(workers)
                 if ended and not stop.wait(RESTART_SECONDS):
                     for worker in ended:
                         worker.start()
@@ -59,8 +59,8 @@ def supervise(listener: socket.socket, number: int) -> None:
             stop_all(workers)
 
 
-def _ended(workers: Sequence[Child]) -> list[Child]:
-    """Those that have ended, each of them told of in the log."""
+def _find_ended(workers: Sequence[Child]) -> list[Child]:
+    """Workers that have ended. Each is logged."""
     ended = [(worker, worker.end()) for worker in workers]
     for worker, how in ended:
         if how is not None:

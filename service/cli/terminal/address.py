@@ -1,4 +1,4 @@
-"""Addresses of this program's servers: read, listened on, and tried."""
+"""Addresses of this program's servers: parsing, listening and connecting."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where something listens; `setting` is the name under which that is set."""
+    """Host and port of a server. `setting` is the environment variable that sets them."""
 
     host: str
     port: int
@@ -25,7 +25,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str, setting: str) -> Address:
-        """Read `host:port`, with or without `http://`. Raises Failure when it is neither."""
+        """Parse `host:port`, with or without `http://`. Raises Failure for any other text."""
         host, _, port = text.strip().removeprefix("http://").rstrip("/").rpartition(":")
         if not host or not (port.isascii() and port.isdigit()) or int(port) > LAST_PORT:
             raise Failure(
@@ -39,20 +39,20 @@ class Address:
 
     @property
     def url(self) -> str:
-        """The address for a browser on this machine, also when it listens on every interface."""
+        """URL for a browser on this machine, also for an address of all interfaces."""
         reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
         return f"http://{Address(reached, self.port, self.setting)}"
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine reaches it; a name other than localhost may lead anywhere."""
+        """Whether only this machine reaches the address. True for no name but `localhost`."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return self.host == "localhost"
 
     def answers(self, seconds: float) -> bool:
-        """Whether something accepts a connection there within so many seconds."""
+        """Whether a server accepts a connection within this number of seconds."""
         try:
             socket.create_connection((self.host, self.port), seconds).close()
         except OSError:
@@ -60,7 +60,7 @@ class Address:
         return True
 
     def listen(self) -> socket.socket:
-        """Listen there. Raises Failure that says why not, and which setting it is about."""
+        """Listen on the address. Raises Failure with the reason and the setting."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         try:
             return socket.create_server((self.host, self.port), family=family, backlog=2_048)
@@ -75,5 +75,5 @@ class Address:
 
 
 def address_of(settings: Settings) -> Address:
-    """Where the service listens."""
+    """Address at which the service listens."""
     return Address(settings.host, settings.port, "STEWARD_PORT")

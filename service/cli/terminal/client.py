@@ -1,4 +1,4 @@
-"""Asks the HTTP API, and turns every way in which that can fail into lines for a person."""
+"""Client of the HTTP API. Every failure becomes a Failure with lines for the user."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Params = Mapping[str, Any]
 
 
 class Unreachable(Failure):
-    """The service did not answer; it may the next time."""
+    """The service did not answer. A retry may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiAnswer:
-    """What the API said: its JSON as text, and what that means."""
+    """Answer of the API: its JSON as text, and parsed."""
 
     text: str
     value: Any
@@ -45,14 +45,14 @@ class Client:
         self._url = url
 
     def check(self) -> None:
-        """Raise Unreachable when nothing answers, and Failure when it is another program."""
-        with self._reaching():
+        """Raise Unreachable when nothing answers, and Failure when another program does."""
+        with self._explain_errors():
             ours = is_steward(self._http)
         if not ours:
-            raise self._stranger("answers")
+            raise self._not_steward("answers")
 
     def get(self, path: str, params: Params | None = None) -> ApiAnswer:
-        """Read something."""
+        """Read a resource. Raises Unreachable, or Failure with the problem."""
         return self.ask("GET", path, params=params)
 
     def ask(
@@ -64,58 +64,61 @@ class Client:
         body: object = None,
         headers: Mapping[str, str] | None = None,
     ) -> ApiAnswer:
-        """Call the API. Raises Unreachable, or Failure with what the API says is wrong."""
-        with self._reaching():
+        """Call the API. Raises Unreachable, or Failure with the problem that the API answers."""
+        with self._explain_errors():
             response = self._http.request(
-                method, path, params=_said(params), json=body, headers=headers
+                method, path, params=_drop_empty(params), json=body, headers=headers
             )
-        return self._read(response)
+        return self._parse_answer(response)
 
     @contextmanager
-    def _reaching(self) -> Iterator[None]:
-        """Says in a line what keeps the service from answering."""
+    def _explain_errors(self) -> Iterator[None]:
+        """Turns errors of the connection into Unreachable."""
         try:
             yield
         except httpx2.TimeoutException:
             raise Unreachable(f"{self._url} gave no answer in {TIMEOUT_SECONDS:.0f} s") from None
         except httpx2.ConnectError as error:
-            raise Unreachable(_closed(self._url, error)) from None
+            raise Unreachable(_explain_connect_error(self._url, error)) from None
         except httpx2.HTTPError as error:
             raise Unreachable(f"{self._url} gave no usable answer: {error}") from None
 
     def send(self, path: str, content: BinaryIO, params: Params | None = None) -> ApiAnswer:
-        """Send a file as it is, however large it is and however long its reading takes. Raises as
-        `ask` does."""
-        with self._reaching():
+        """Send a file of any size. The wait for the answer has no timeout: the service reads the
+        file first. Raises Unreachable, or Failure with the problem."""
+        with self._explain_errors():
             response = self._http.post(
                 path,
-                params=_said(params),
+                params=_drop_empty(params),
                 content=content,
                 headers={"Content-Type": "application/octet-stream"},
                 timeout=httpx2.Timeout(TIMEOUT_SECONDS, read=None),
             )
-        return self._read(response)
+        return self._parse_answer(response)
 
     def stream(
         self, path: str, params: Params | None = None, *, media_type: str, beats: bool = False
     ) -> Iterator[bytes]:
-        """Read a file of that kind, a piece at a time; one that `beats` sends something all the
-        time, however little there is to say. Raises as `ask` does, and Unreachable where it breaks
-        off: what came until then is not the whole of it."""
+        """Read a file of the media type, in pieces. `beats`: the service sends keepalives.
+
+        Raises Unreachable, or Failure with the problem. Unreachable after the first piece: the
+        file is incomplete.
+        """
         seconds = 2 * TIMEOUT_SECONDS if beats else TIMEOUT_SECONDS
         with (
-            self._reaching(),
-            self._http.stream("GET", path, params=_said(params), timeout=seconds) as response,
+            self._explain_errors(),
+            self._http.stream("GET", path, params=_drop_empty(params), timeout=seconds) as response,
         ):
             if not response.is_success:
                 response.read()
-                self._read(response)
-            if _media_type(response) != media_type:
-                raise self._stranger(f"answered with no {media_type}")
+                self._parse_answer(response)
+            content_type = str(response.headers.get("Content-Type", ""))
+            if content_type.partition(";")[0].strip().lower() != media_type:
+                raise self._not_steward(f"answered with no {media_type}")
             yield from response.iter_bytes()
 
     def pages(self, path: str, noun: str, params: Params | None = None) -> ApiAnswer:
-        """Read a list to its end: one page as it is, more of them as one."""
+        """Read all pages of a list as one answer. A single page is returned as it came."""
         items: list[Any] = []
         token = ""
         while True:
@@ -123,11 +126,11 @@ class Client:
             answer = self.get(path, asked)
             first = not items
             if not isinstance(found := answer.value.get(noun), list):
-                raise self._stranger(f"answered without {noun}")
+                raise self._not_steward(f"answered without {noun}")
             items += found
             token, before = str(answer.value.get("next_page_token") or ""), token
             if token and (token == before or not found):
-                raise self._stranger("answered with a list that never ends")
+                raise self._not_steward("answered with a list that never ends")
             if not token:
                 break
         if first:
@@ -135,8 +138,9 @@ class Client:
         whole = {**answer.value, noun: items}
         return ApiAnswer(json.dumps(whole, ensure_ascii=False), whole)
 
-    def _read(self, response: httpx2.Response) -> ApiAnswer:
-        """What it says. All that TPU Steward answers is an object, and none is empty."""
+    def _parse_answer(self, response: httpx2.Response) -> ApiAnswer:
+        """The answer. Raises Failure for a problem, and for an answer of another program: TPU
+        Steward answers with objects that are not empty."""
         try:
             value = response.json() if response.content else None
         except (ValueError, RecursionError):
@@ -152,29 +156,30 @@ class Client:
                     " set STEWARD_URL to that of TPU Steward, which is http://127.0.0.1:8080"
                     " unless it was set otherwise"
                 )
-        raise self._stranger(f"answered {response.status_code} {response.reason_phrase}")
+        raise self._not_steward(f"answered {response.status_code} {response.reason_phrase}")
 
-    def _stranger(self, did: str) -> Failure:
+    def _not_steward(self, did: str) -> Failure:
         return Failure(
             f"{self._url} {did}, and not as TPU Steward does; is it at that address? (STEWARD_URL)"
         )
 
 
 def is_steward(http: httpx2.Client) -> bool:
-    """Whether it is TPU Steward that answers there; what is wrong with the request tells."""
+    """Whether the server is TPU Steward. Its problem document for an unknown path shows it."""
     return "urn:tpu-steward:" in http.get("/v1").text
 
 
 def segment(name: str) -> str:
-    """What was typed as one segment of a path, whatever is in it."""
+    """A name as one segment of a path, with every special character quoted."""
     return quote(name, safe="")
 
 
 @contextmanager
 def connected() -> Iterator[Client]:
-    """A client for the service at STEWARD_URL, or where the settings say that it listens."""
+    """A client of the service at STEWARD_URL, or at the address of the settings. Raises Failure
+    for an invalid address, and for a token that must not be sent to it."""
     caller = ClientSettings.read()
-    url = caller.url or _listening(caller).url
+    url = caller.url or _find_listener(caller).url
     try:
         parsed = httpx2.URL(url)
         local = Address(parsed.host, parsed.port or 0, "STEWARD_URL").is_local
@@ -186,12 +191,12 @@ def connected() -> Iterator[Client]:
             code=MISUSED,
         )
     check(caller, is_local=local, is_plain=parsed.scheme == "http")
-    # A proxy of the environment could not reach this machine. Where no TLS is spoken nobody's
-    # certificate is trusted: to read all that are takes longer than to ask.
+    # A proxy of the environment cannot reach this machine. Without TLS no certificates are loaded:
+    # loading them takes longer than the request.
     nobody = local and parsed.scheme == "http"
     with httpx2.Client(
         base_url=url,
-        headers=_headers(caller),
+        headers=_build_headers(caller),
         timeout=TIMEOUT_SECONDS,
         trust_env=not local,
         verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if nobody else True,
@@ -199,8 +204,8 @@ def connected() -> Iterator[Client]:
         yield Client(http, str(parsed.copy_with(userinfo=b"")).rstrip("/"))
 
 
-def _listening(caller: ClientSettings) -> Address:
-    """Where the settings say that the service listens. Raises Failure for each that is bad."""
+def _find_listener(caller: ClientSettings) -> Address:
+    """Address of the service by the settings. Raises Failure for an invalid setting."""
     port = caller.port or str(DEFAULT_PORT)
     if port.isascii() and port.isdigit() and int(port) <= LAST_PORT:
         return Address(caller.host or DEFAULT_HOST, int(port), "STEWARD_PORT")
@@ -209,7 +214,7 @@ def _listening(caller: ClientSettings) -> Address:
     return address_of(configuration.load())
 
 
-def _headers(caller: ClientSettings) -> dict[str, str]:
+def _build_headers(caller: ClientSettings) -> dict[str, str]:
     if caller.secret is None:
         return {}
     name, secret = caller.secret
@@ -221,18 +226,14 @@ def _headers(caller: ClientSettings) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret}"}
 
 
-def _said(params: Params | None) -> dict[str, Any]:
-    """What was really asked for: None and empty lists say nothing. Empty text does: it is no leave
-    to answer with everything."""
+def _drop_empty(params: Params | None) -> dict[str, Any]:
+    """The parameters without None and empty lists. Empty text stays: without it the API would
+    answer with everything."""
     return {name: value for name, value in (params or {}).items() if value not in (None, [], ())}
 
 
-def _media_type(response: httpx2.Response) -> str:
-    return str(response.headers.get("Content-Type", "")).partition(";")[0].strip().lower()
-
-
-def _closed(url: str, error: httpx2.ConnectError) -> str:
-    """Why nothing can be said to what is at that address."""
+def _explain_connect_error(url: str, error: httpx2.ConnectError) -> str:
+    """Reason that no connection to the address is possible."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__ or cause.__context__

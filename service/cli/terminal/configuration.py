@@ -1,4 +1,4 @@
-"""The settings, or one clear line for each that makes no sense."""
+"""Reads the settings, with one line for each invalid setting."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from service.settings import Settings
 
 
 def load() -> Settings:
-    """Read the settings once. Raises Failure that names each bad one as it is set."""
+    """Read the settings. Raises Failure with the environment name of each invalid setting."""
     try:
         with reading():
             return Settings()
     except ValidationError as error:
-        raise Failure(*_lines(error), code=MISUSED) from None
+        raise Failure(*_describe_errors(error), code=MISUSED) from None
     except SettingsError as error:
         raise Failure(f"the settings cannot be read: {error}", code=MISUSED) from None
 
 
-def _lines(error: ValidationError) -> Iterator[str]:
+def _describe_errors(error: ValidationError) -> Iterator[str]:
     for found in error.errors(include_url=False):
         name = "_".join(str(part) for part in found["loc"][:1]).upper()
         said = found["msg"][:1].lower() + found["msg"][1:]

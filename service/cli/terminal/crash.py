@@ -1,4 +1,4 @@
-"""The last net: what nobody foresaw, in a line that says whose fault it is."""
+"""Unexpected errors of a command, reported in a line instead of a traceback."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from service.domain.errors import StewardError
 
 _FORESEEN = (Failure, StewardError, typer.Exit, typer.Abort, TyperException)
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)
-"""What only the output fails with: no command writes anything else on this machine."""
+"""Error numbers of a failed output. Commands write nothing else on this machine."""
 
 _OURS = Path(__file__).parents[2]
 
 
 @contextmanager
 def foreseen(command: str) -> Iterator[None]:
-    """Has a command that asks a service fail with Failure whatever happens, or as it should."""
-    if sys.stdout is None:  # before anything is done of which nothing could be told
+    """Turns every unexpected error of a command into Failure. Expected errors pass."""
+    if sys.stdout is None:  # checked first: a change whose result cannot be printed is not made
         raise Failure("there is no standard output to write to")
     try:
         yield
@@ -39,12 +39,15 @@ def foreseen(command: str) -> Iterator[None]:
         if error.errno in (errno.EPIPE, *NO_ROOM):
             raise
         raise Failure(f"{command} failed: {error}") from None
-    except Exception as error:  # noqa: BLE001 - nobody is to read a traceback; the line says where
-        raise _told(command, error) from None
+    except Exception as error:  # noqa: BLE001 - a user is not to read a traceback
+        raise _explain_crash(command, error) from None
 
 
-def _told(command: str, error: Exception) -> Failure:
-    """Whose fault it is: that of another program at that address, or ours."""
+def _explain_crash(command: str, error: Exception) -> Failure:
+    """Failure that blames the other program at the address of the service, else this program.
+
+    It shows the last line of this program in the traceback: `cli/nodes.py, line 7`.
+    """
     try:
         with connected() as client:
             client.check()
@@ -52,26 +55,21 @@ def _told(command: str, error: Exception) -> Failure:
         pass
     except Failure as failure:
         return failure
+    frames = [(Path(frame.filename), frame.lineno) for frame in extract_tb(error.__traceback__)]
+    ours = [(path, line) for path, line in frames if path.is_relative_to(_OURS)]
+    path, line = (ours or frames)[-1]
+    place = f"{path.relative_to(_OURS) if ours else path.name}, line {line}"
     return Failure(
-        f"{command} failed: {type(error).__name__}: {str(error)[:200]} ({_place(error)})",
+        f"{command} failed: {type(error).__name__}: {str(error)[:200]} ({place})",
         "this is a bug, unless the service has another version: please report it",
     )
 
 
-def _place(error: Exception) -> str:
-    """Where in this program it happened: `cli/nodes.py, line 7`."""
-    frames = [(Path(frame.filename), frame.lineno) for frame in extract_tb(error.__traceback__)]
-    ours = [(path, line) for path, line in frames if path.is_relative_to(_OURS)]
-    path, line = (ours or frames)[-1]
-    shown = path.relative_to(_OURS) if ours else path.name
-    return f"{shown}, line {line}"
-
-
 def give_up(error: OSError) -> NoReturn:
-    """End the program: what it has to say cannot be written."""
+    """End the program after an error of its output."""
     with suppress(OSError):
         complain(f"the output cannot be written: {error.strerror or error}")
-    with suppress(OSError):  # or else it would be tried once more at the end
+    with suppress(OSError):  # else the interpreter would flush them once more at its end
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for stream in (sys.stdout, sys.stderr):
             os.dup2(nowhere, stream.fileno())

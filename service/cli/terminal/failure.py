@@ -1,4 +1,4 @@
-"""How a command fails: a few lines for a person, and an exit code."""
+"""The failure of a command: lines for the user, and an exit code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ MISUSED = 2
 
 
 class Failure(Exception):
-    """What went wrong and what to do about it, in lines; the program ends with `code`."""
+    """The error and the next step, in lines. The program ends with exit code `code`."""
 
     def __init__(self, *lines: str, code: int = FAILED) -> None:
         super().__init__("\n".join(lines))
@@ -16,5 +16,5 @@ class Failure(Exception):
 
 
 def is_text(said: str) -> bool:
-    """Whether what came from outside was UTF-8: bytes that were not have become surrogates."""
+    """Whether an argument or a variable was UTF-8. Other bytes have become surrogates."""
     return not any("\ud800" <= letter <= "\udfff" for letter in said)

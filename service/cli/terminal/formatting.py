@@ -1,11 +1,13 @@
-"""Money, time and states in the words of a table."""
+"""Money, time and states as text for tables."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Any
 
+from service.cli.terminal.render import cleaned
 from service.domain.clock import DAY, HOUR, MINUTE, parse_rfc3339
 from service.domain.costs.display_rounding import in_units, places_for, unit_for
 from service.domain.money import parse_usd
@@ -15,21 +17,22 @@ NOTHING = "-"
 
 
 def money(amount: str | None) -> str:
-    """`9.600000000` as $9.60; below a dollar with two places that say something: $0.0042.
+    """`9.600000000` as $9.60. Below a dollar: two significant digits, as in $0.0042.
 
-    A nano-dollar is the least that there is."""
+    At most nine places: amounts are whole nano-dollars.
+    """
     if amount is None:
         return UNPRICED
     value = Decimal(amount)
     places = min(9, max(2, 1 - value.adjusted())) if 0 < abs(value) < 1 else 2
-    return _dollars(value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN))
+    return _format_dollars(value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN))
 
 
 def parts(total: str, amounts: Sequence[str | None]) -> list[str]:
-    """What a total is the sum of, to be shown with `money(total)`: in the same places, and each
-    the one below or above the truth, so that what is shown adds up.
+    """Parts of a total, to be shown next to the formatted total. All have the same places. Each is
+    rounded down or up, so that the shown parts add up to the shown total.
 
-    Amounts that come to something else are no parts of it, and each is told for itself.
+    Amounts with another sum than the total are rounded one by one.
     """
     known = [parse_usd(amount) for amount in amounts if amount is not None]
     whole = parse_usd(total)
@@ -37,25 +40,23 @@ def parts(total: str, amounts: Sequence[str | None]) -> list[str]:
         return [money(amount) for amount in amounts]
     places = places_for(whole)
     units = iter(in_units(known, unit_for(places)))
-    return [UNPRICED if amount is None else _in_places(next(units), places) for amount in amounts]
-
-
-def _in_places(units: int, places: int) -> str:
-    """`1234` with two places as $12.34."""
-    return _dollars(Decimal(units).scaleb(-places))
+    return [
+        UNPRICED if amount is None else _format_dollars(Decimal(next(units)).scaleb(-places))
+        for amount in amounts
+    ]
 
 
 def exact(amount: str | None) -> str:
-    """`0.537500000` as $0.5375: every place that is not 0, and at least the cents."""
+    """`0.537500000` as $0.5375: no trailing zeros after the cents."""
     if amount is None:
         return UNPRICED
     value = Decimal(amount)
     whole, _, places = f"{value:f}".partition(".")
-    return _dollars(Decimal(f"{whole}.{places.rstrip('0').ljust(2, '0')}"))
+    return _format_dollars(Decimal(f"{whole}.{places.rstrip('0').ljust(2, '0')}"))
 
 
 def column(amounts: Sequence[str | None]) -> list[str]:
-    """Exact amounts, all with as many places as the one that needs the most."""
+    """Exact amounts for a column. All have as many places as the longest of them needs."""
     texts = [exact(amount) for amount in amounts]
     most = max((len(text.partition(".")[2]) for text in texts), default=0)
     return [
@@ -64,7 +65,7 @@ def column(amounts: Sequence[str | None]) -> list[str]:
     ]
 
 
-def _dollars(value: Decimal) -> str:
+def _format_dollars(value: Decimal) -> str:
     return f"{'-' if value < 0 else ''}${abs(value):,f}"
 
 
@@ -86,17 +87,29 @@ def span(seconds: int) -> str:
 
 
 def moment(text: str | None) -> str:
-    """An RFC 3339 instant as people read it; the tables say that it is UTC."""
+    """`2026-11-05T18:00:00Z` as `2026-11-05 18:00:00`. The heading of the column says UTC."""
     return NOTHING if text is None else text.replace("T", " ").removesuffix("Z")
 
 
 def since(text: str | None, now: int) -> str:
-    """How long ago an instant was."""
+    """Time from an RFC 3339 instant to `now`, as `3m12s`. `now` is in seconds."""
     return NOTHING if text is None else age(now - parse_rfc3339(text))
 
 
+def format_term_state(record: Mapping[str, Any]) -> str:
+    """State of a commitment or a reservation, with the time left until its start or its end."""
+    now = parse_rfc3339(record["as_of"])
+    match record["state"]:
+        case "planned":
+            return f"planned, begins in {age(parse_rfc3339(record['starts_at']) - now)}"
+        case "running":
+            return f"running, ends in {age(parse_rfc3339(record['ends_at']) - now)}"
+        case other:
+            return cleaned(str(other))
+
+
 def chip_hours(chip_seconds: int) -> str:
-    """Chip-seconds as chip-hours, with the places that say something."""
+    """Chip-seconds as chip-hours: two places, or four below one chip-hour."""
     value = Decimal(chip_seconds) / HOUR
     return f"{value:,.2f}" if value >= 1 or not value else f"{value:.4f}"
 

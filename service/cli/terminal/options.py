@@ -1,4 +1,4 @@
-"""The options that several commands share, and how their values are read."""
+"""The options that several commands share, and the parsers of their values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PART = re.compile(r"(\d{1,9})([smhd]?)")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 PATIENCE: Any = "30m"
-"""How long --wait waits unless told otherwise, as it would be typed."""
+"""Default of --timeout, as a user would type it."""
 
 AN_HOUR: Any = "1h"
 
@@ -34,19 +34,21 @@ def seconds(text: str) -> int:
 
 
 def named(said: Said) -> Said:
-    """A name or an id as it was typed, or several; usage error where one is blank, as a variable is
-    that nobody has set: it would mean no one thing, or the only one that there is."""
-    if said is not None and not all(text.strip() for text in _each(said)):
+    """A name or an id as it was typed, or several. Usage error for a blank one.
+
+    An unset shell variable makes a blank name, which would find nothing, or the only resource.
+    """
+    if said is not None and not all(text.strip() for text in _as_list(said)):
         raise typer.BadParameter("it is empty; give a name or an id")
     return said
 
 
-def _each(said: str | list[str]) -> list[str]:
+def _as_list(said: str | list[str]) -> list[str]:
     return [said] if isinstance(said, str) else said
 
 
 def key(text: str | None) -> str | None:
-    """An idempotency key as it was typed; usage error where no header could carry it."""
+    """An idempotency key as it was typed. Usage error for characters that no header can carry."""
     if (text := named(text)) is not None and not (text.isascii() and text.isprintable()):
         raise typer.BadParameter(f"{text!r} has characters that are not ASCII")
     return text
@@ -64,14 +66,14 @@ def pairs(texts: Sequence[str] | None, option: str) -> list[tuple[str, str]]:
 
 
 def conditions(texts: Sequence[str] | None) -> list[str]:
-    """`["team=vision"]` as the filters of the API; a value may have commas of its own."""
+    """`["team=vision"]` as filters of the API. A value may contain commas."""
     from service.domain.costs.dimensions import condition_of  # noqa: PLC0415 - costs what few options need
 
     return [condition_of(name, value) for name, value in pairs(texts, "--filter")]
 
 
 def mapping(texts: Sequence[str] | None, option: str) -> dict[str, str] | None:
-    """`["k=v"]` as {"k": "v"}; None when there are none. Usage error when a key comes twice."""
+    """`["k=v"]` as {"k": "v"}. None for no texts. Usage error for a key that is given twice."""
     found = pairs(texts, option)
     if len(dict(found)) < len(found):
         raise typer.BadParameter("the same key is given twice", param_hint=option)
@@ -79,7 +81,7 @@ def mapping(texts: Sequence[str] | None, option: str) -> dict[str, str] | None:
 
 
 def framework(text: str | None) -> dict[str, str] | None:
-    """`jax=0.4.30` or `jax==0.4.30` or `jax` as the API takes it."""
+    """Framework for the request, from `jax=0.4.30`, `jax==0.4.30` or `jax`."""
     if text is None:
         return None
     name, _, version = text.partition("=")
@@ -88,7 +90,7 @@ def framework(text: str | None) -> dict[str, str] | None:
 
 
 def check_hardware(accelerator_type: str | None, generation: str | None) -> None:
-    """Usage error when nothing says what hardware is meant."""
+    """Usage error when neither an accelerator type nor a generation is given."""
     if accelerator_type is None and generation is None:
         raise typer.BadParameter(
             "give the hardware, or --generation with --chips or --topology",
@@ -97,50 +99,50 @@ def check_hardware(accelerator_type: str | None, generation: str | None) -> None
 
 
 def types(names: Sequence[str]) -> dict[str, object]:
-    """The hardware as the API takes it: one type, or several of which any will do."""
+    """Fields of the request for the accelerator types: one type, or several alternatives."""
     if len(names) > 1:
         return {"accelerator_types": list(names)}
     return {"accelerator_type": next(iter(names), None)}
 
 
 def places(zones: Sequence[str] | None, regions: Sequence[str] | None) -> dict[str, object]:
-    """Where, as the API takes it: one zone, several in their order, or regions."""
+    """Fields of the request for the location: one zone, several in order, or regions."""
     if zones and len(zones) == 1:
         return {"zone": zones[0], "regions": regions or None}
     return {"zones": zones or None, "regions": regions or None}
 
 
 def script(path: Path | None) -> str | None:
-    """The text of a script."""
+    """Text of a startup script. Usage error for a file that is too long, not text or unreadable."""
     if path is None:
         return None
 
     from service.domain.nodes.request import MAX_SCRIPT_BYTES  # noqa: PLC0415 - costs what few options need
 
     if not path.is_file():
-        raise _no_script(f"{path} is not a regular file")
+        raise _script_error(f"{path} is not a regular file")
     try:
         with path.open("rb") as file:
             content = file.read(MAX_SCRIPT_BYTES + 1)
         if len(content) > MAX_SCRIPT_BYTES:
-            raise _no_script(f"{path} is longer than {MAX_SCRIPT_BYTES // 1024} KiB")
+            raise _script_error(f"{path} is longer than {MAX_SCRIPT_BYTES // 1024} KiB")
         return content.decode()
     except UnicodeDecodeError:
-        raise _no_script(f"{path} is not UTF-8 text") from None
+        raise _script_error(f"{path} is not UTF-8 text") from None
     except OSError as error:
-        raise _no_script(f"{path} cannot be read: {error.strerror}") from None
+        raise _script_error(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _no_script(why: str) -> typer.BadParameter:
+def _script_error(why: str) -> typer.BadParameter:
     return typer.BadParameter(why, param_hint="--startup-script")
 
 
 def model(
     name: str | None, *, spot: bool = False, preemptible: bool = False, flex_start: bool = False
 ) -> str | None:
-    """The provisioning model that is meant; usage error when it is said twice, differently."""
+    """Provisioning model of the options. None for none; usage error for two different ones."""
     short = {"spot": spot, "preemptible": preemptible, "flex_start": flex_start}
-    meant = {one for one, said in short.items() if said}
+    meant = {short_name for short_name, is_given in short.items() if is_given}
     meant |= {name.replace("-", "_").lower()} if name else set()
     if len(meant) > 1:
         raise typer.BadParameter(
@@ -151,7 +153,7 @@ def model(
 
 
 def instant(text: str) -> str:
-    """`2026-11-05T18:00:00Z`, or a date, as it was typed; usage error for all else."""
+    """`2026-11-05T18:00:00Z`, or a date, as it was typed. Usage error for any other text."""
     said = text.strip()
     if _PARTS.fullmatch(said):
         raise typer.BadParameter(f"{said} is a duration; use --max-wait {said}")

@@ -1,4 +1,4 @@
-"""What the API says is wrong (RFC 9457), as lines that say what to do."""
+"""Problem documents of the API (RFC 9457) as lines for the user."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 SHOWN = 12
-"""Of a list of what would do instead, no more than so many are shown."""
+"""Largest number of alternatives that a line shows."""
 
 _MEANT = {
     "compatible": "these fit",
@@ -22,52 +22,51 @@ _NO_ADVICE = frozenset({"type", "title", "detail", "status", "instance", "errors
 
 
 def is_one(document: Mapping[str, Any]) -> bool:
-    """Whether it says what is wrong as TPU Steward does."""
+    """Whether the document is a problem document of TPU Steward."""
     return any(isinstance(document.get(name), str) for name in ("detail", "title"))
 
 
 def is_google_s(document: Mapping[str, Any]) -> bool:
-    """Whether it says what is wrong as Google's APIs do, and the emulator with them."""
+    """Whether the document is an error of a Google API, or of the emulator."""
     error = document.get("error")
     return isinstance(error, Mapping) and {"code", "message", "status"} <= error.keys()
 
 
 def lines(status: int, document: Mapping[str, Any]) -> list[str]:
-    """The trouble in one line, then one for each thing that helps and is not said in it yet."""
+    """The problem in one line, or in one for each invalid field. Then a line for each list of
+    alternatives that the problem does not name yet."""
     if status == 401:
         return ["the service needs a token: set STEWARD_TOKEN"]
     detail = str(document.get("detail") or document.get("title") or f"the API answered {status}")
-    found = [*_errors(document)] or [detail]
+    found = [*_list_field_errors(document)] or [detail]
     said = " ".join(found)
     found += [
-        f"  {_MEANT.get(name, name.replace('_', ' '))}: {_some(values)}"
+        f"  {_MEANT.get(name, name.replace('_', ' '))}: {_join_first(values)}"
         for name, values in document.items()
-        if name not in _NO_ADVICE and _helps(values) and not _is_said(values, said)
+        if name not in _NO_ADVICE and _is_new_advice(values, said)
     ]
     return found
 
 
-def _errors(document: Mapping[str, Any]) -> Iterator[str]:
-    """Each field of the request that makes no sense."""
+def _list_field_errors(document: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each invalid field of the request."""
     errors = document.get("errors")
     for error in errors if isinstance(errors, list) else ():
         if isinstance(error, Mapping):
             yield f"{error.get('field', 'the request')}: {error.get('message', 'makes no sense')}"
 
 
-def _helps(values: object) -> bool:
+def _is_new_advice(values: object, said: str) -> bool:
+    """Whether the value is a list of alternatives that the text `said` does not name yet."""
     return (
         isinstance(values, list)
         and bool(values)
         and all(isinstance(value, str | int) for value in values)
+        and not all(str(value) in said for value in values)
     )
 
 
-def _is_said(values: list[object], text: str) -> bool:
-    return all(str(value) in text for value in values)
-
-
-def _some(values: list[object]) -> str:
+def _join_first(values: list[object]) -> str:
     shown = ", ".join(map(str, values[:SHOWN]))
     more = len(values) - SHOWN
     return f"{shown} and {more} more" if more > 0 else shown

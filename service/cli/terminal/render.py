@@ -1,4 +1,4 @@
-"""Tables and blocks of facts on the terminal, and plain text everywhere else."""
+"""Prints tables, facts and lines: styled on a terminal, plain text elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from service.cli.terminal.client import ApiAnswer
 
 PIPE_WIDTH = 4_000
-"""Where nobody looks there is no right margin."""
+"""Columns of an output that is no terminal: lines are not wrapped."""
 
 _STYLES = {
     "READY": "green",
@@ -32,8 +32,8 @@ Cell: TypeAlias = "str | Text"
 
 
 def console(*, err: bool = False) -> Console:
-    """A console that takes no text for markup; colours only where there is a terminal."""
-    from rich.console import Console  # noqa: PLC0415 - costs what many commands need not pay
+    """A console without markup. It prints colours on a terminal only."""
+    from rich.console import Console  # noqa: PLC0415 - slow to import, and not for all commands
 
     file = sys.stderr if err else sys.stdout
     width = None if file.isatty() else PIPE_WIDTH
@@ -41,7 +41,7 @@ def console(*, err: bool = False) -> Console:
 
 
 def show(thing: RenderableType) -> None:
-    """Print it, without the blanks that fill its last column."""
+    """Print a table without trailing blanks."""
     screen = console()
     with screen.capture() as capture:
         screen.print(thing)
@@ -49,7 +49,8 @@ def show(thing: RenderableType) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
-    """Print rows under their headings. A heading that begins with `>` is for figures."""
+    """Print rows under their headings. A column with a heading that begins with `>` is aligned
+    right."""
     from rich.table import Table  # noqa: PLC0415 - as above
 
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
@@ -62,7 +63,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
 
 
 def facts(pairs: Iterable[tuple[str, Cell]]) -> None:
-    """Print names with their values; those without a value are left out."""
+    """Print names with their values. Pairs with an empty value are left out."""
     from rich.table import Table  # noqa: PLC0415 - as above
 
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
@@ -82,15 +83,15 @@ def state(name: str, note: str = "") -> Text:
 
 
 def plain(cell: Cell) -> Text:
-    """Text from elsewhere, without what would move the cursor or change colours."""
+    """A cell as text, without characters that move the cursor or change colours."""
     from rich.text import Text  # noqa: PLC0415 - as above
 
     return cell if isinstance(cell, Text) else Text(cleaned(cell))
 
 
 def cleaned(text: str) -> str:
-    """The same text in one line, as it may be printed."""
-    return "".join(each if each.isprintable() else " " for each in text)
+    """Text in one line. Characters that cannot be printed become blanks."""
+    return "".join(char if char.isprintable() else " " for char in text)
 
 
 def echo(*lines: str) -> None:
@@ -106,5 +107,5 @@ def complain(*lines: str) -> None:
 
 
 def as_json(answer: ApiAnswer) -> None:
-    """Print the API's JSON as it came."""
+    """Print the JSON of an answer as it came."""
     typer.echo(answer.text)

@@ -1,4 +1,4 @@
-"""Which node is meant, by its id or by the name of one that is alive; and what an id is called."""
+"""Finds the id of a node by its name, and names by ids."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def find_node(client: Client, name_or_id: str, *, to_read: bool = False) -> str:
-    """The id of the node that is meant. Raises Failure when that is none, or not clear.
+    """Id of the node with a name or an id. Raises Failure for an unknown or ambiguous name.
 
-    What is only to be read may have ended, where but one ever had that name.
+    With `to_read` an ended node is found too, if no other node has had its name.
     """
     if _ID.fullmatch(name_or_id):
         return name_or_id
@@ -25,19 +25,21 @@ def find_node(client: Client, name_or_id: str, *, to_read: bool = False) -> str:
 
 
 def names_of(client: Client, ids: Set[str]) -> Mapping[str, str]:
-    """What each node is called, by its id; and each reservation, of which nobody used that."""
+    """Names of nodes by id, for use in rows of costs. A reservation is named `NAME (unused)`: its
+    rows are its unused time."""
     names: dict[str, str] = {}
     if ids:
         nodes = client.pages("/v1/nodes", "nodes").value["nodes"]
         names |= {node["id"]: node["name"] for node in nodes}
     if ids - names.keys():
         bought = client.pages("/v1/reservations", "reservations").value["reservations"]
-        names |= {one["id"]: f"{one['name']} (unused)" for one in bought}
+        names |= {record["id"]: f"{record['name']} (unused)" for record in bought}
     return names
 
 
 def pick(name: str, found: Sequence[Mapping[str, Any]], *, to_read: bool = False) -> str:
-    """The id of the one that is meant; one of another name never is, even if it is the only one."""
+    """Id of the node with exactly this name among the found ones. Raises Failure as `find_node`
+    does."""
     named = [node for node in found if node["name"] == name]
     if to_read and len(named) == 1:
         return str(named[0]["id"])

@@ -1,4 +1,4 @@
-"""Decides to which address a token may be sent: whoever receives it can spend money."""
+"""Decides to which address a token may be sent: its receiver can spend money."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dotenv import dotenv_values
 from service.cli.terminal.failure import MISUSED, Failure, is_text
 
 PLAIN_HTTP = "STEWARD_ALLOW_PLAIN_HTTP"
-"""Read from the environment alone: a file of the current folder must not decide it."""
+"""Read from the environment only: a file of the current folder must not decide this."""
 
 _FILE = Path(".env")
 _NAMES = ("url", "host", "port", "token", "admin_token")
@@ -22,9 +22,9 @@ _NAMES = ("url", "host", "port", "token", "admin_token")
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """What callers set: where the service is, and who they are. Empty text is not set.
+    """Settings of a client: the address of the service, and the token. Empty text is not set.
 
-    It is read here, and not as `Settings` are: to load those takes longer than most commands do.
+    Read without `Settings`, which takes longer to load than most commands run.
     """
 
     url: str = ""
@@ -33,19 +33,19 @@ class ClientSettings:
     token: str = field(default="", repr=False)
     admin_token: str = field(default="", repr=False)
     exported: frozenset[str] = frozenset()
-    """The names of those that the environment sets; the others come from the file `.env`."""
+    """Names of the settings that the environment sets. The others come from the file `.env`."""
 
     @classmethod
     def read(cls) -> ClientSettings:
-        """Read the environment, then the file.
+        """Read the environment, and the file `.env` for what it does not set.
 
         Raises Failure if either is not text, or if the file refers to a variable of the
-        environment: with that the file of a cloned folder could send any secret to its address.
+        environment: a file of a cloned folder could send any secret to its address that way.
         """
         with reading():
             filed = dotenv_values(_FILE, interpolate=False) if _FILE.is_file() else {}
         for name, value in filed.items():
-            if name.upper() in map(_variable, _NAMES) and "${" in (value or ""):
+            if name.upper() in map(_variable_name, _NAMES) and "${" in (value or ""):
                 raise Failure(
                     f"{name} in the file .env refers to the environment; write the value itself, or"
                     f" set {name} in the environment",
@@ -54,13 +54,13 @@ class ClientSettings:
         environment = {name.upper(): value for name, value in os.environ.items()}
         said = {name.upper(): value or "" for name, value in filed.items()} | environment
         return cls(
-            **{name: said.get(_variable(name), "") for name in _NAMES},
-            exported=frozenset(name for name in _NAMES if environment.get(_variable(name))),
+            **{name: said.get(_variable_name(name), "") for name in _NAMES},
+            exported=frozenset(name for name in _NAMES if environment.get(_variable_name(name))),
         )
 
     @property
     def secret(self) -> tuple[str, str] | None:
-        """(the setting, the token) that is sent; None where none is set."""
+        """The setting and the token that is sent. None where no token is set."""
         for name, said in (("token", self.token), ("admin_token", self.admin_token)):
             if secret := said.strip():
                 return name, secret
@@ -69,7 +69,7 @@ class ClientSettings:
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Has settings fail to be read with Failure: the environment or the file is not text."""
+    """Raises Failure when the environment or the file `.env` is not text."""
     for name, value in os.environ.items():
         if name.startswith("STEWARD_") and not is_text(value):
             raise Failure(f"{name} is not UTF-8 text", code=MISUSED)
@@ -92,19 +92,19 @@ class Source(StrEnum):
 def check(caller: ClientSettings, *, is_local: bool, is_plain: bool) -> None:
     """Raise Failure where the token must not go to the address.
 
-    A folder that was cloned may have an `.env` of its own, which names an address: the token of the
-    environment does not go there. Beyond this machine plain HTTP shows it to everybody on the way.
+    A cloned folder may have an `.env` that names an address: the token of the environment is not
+    sent there. On a network, plain HTTP shows the token to others.
     """
     if caller.secret is None:
         return
     name, _ = caller.secret
     named = ("url",) if caller.url else ("host", "port")
-    for setting in named if _source(caller, name) is Source.ENVIRONMENT else ():
-        if _source(caller, setting) is Source.FILE:
+    for setting in named if _find_source(caller, name) is Source.ENVIRONMENT else ():
+        if _find_source(caller, setting) is Source.FILE:
             raise Failure(
-                f"the token is not sent: {_variable(name)} is set in the environment, but the"
-                f" address ({_variable(setting)}) comes from the file .env of this folder; set both"
-                " in the same place",
+                f"the token is not sent: {_variable_name(name)} is set in the environment, but the"
+                f" address ({_variable_name(setting)}) comes from the file .env of this folder; set"
+                " both in the same place",
                 code=MISUSED,
             )
     if is_plain and not is_local and os.environ.get(PLAIN_HTTP, "").lower() not in ("1", "true"):
@@ -115,11 +115,11 @@ def check(caller: ClientSettings, *, is_local: bool, is_plain: bool) -> None:
         )
 
 
-def _source(caller: ClientSettings, name: str) -> Source:
+def _find_source(caller: ClientSettings, name: str) -> Source:
     if name in caller.exported:
         return Source.ENVIRONMENT
     return Source.FILE if getattr(caller, name) else Source.DEFAULT
 
 
-def _variable(name: str) -> str:
+def _variable_name(name: str) -> str:
     return f"STEWARD_{name.upper()}"

@@ -197,7 +197,7 @@ def test_the_example_for_a_body_that_stalls_has_the_shape_of_the_answer(app):
 @pytest.mark.parametrize("kind", [connections.HEAD_TOO_LARGE, connections.BUSY])
 def test_the_example_of_a_refused_connection_has_the_shape_of_the_answer(kind):
     caller = Stalled(b"")
-    refusal = connections._refusal(kind, "no")
+    refusal = connections._refuse_all(kind, "no")
     anyio.run(refusal, scope_of("GET", "/v1/nodes"), caller.receive, caller.send)
     assert shape_of(problem_example(kind)) == shape_of(body_of(caller.told))
 
