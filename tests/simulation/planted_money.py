@@ -82,7 +82,7 @@ def slots_without_the_price() -> Any:
     def merged(hour: int, _: str, since: int, list_price: int | None) -> Any:
         return slot(hour, "any", since, list_price)
 
-    return patch.object(ledger, "Slot", merged)
+    return patch.object(ledger, "LedgerSlot", merged)
 
 
 MONEY_BUGS = (
