@@ -199,7 +199,7 @@ def retry_delay(tries: int) -> int:
 
 
 def put_off(node: Node, reason: str, now: int, wait: int | None = None) -> Node:
-    """The same node after a failed step: retried after `wait` seconds if given, else with backoff."""
+    """The same node after a failed step, with a retry after `wait` seconds or else with backoff."""
     later = now + (retry_delay(node.tries) if wait is None else wait)
     return replace(node, last_error=reason, tries=node.tries + 1, next_try_at=later)
 
