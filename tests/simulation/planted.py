@@ -289,7 +289,7 @@ def forgotten_and_swept() -> Any:
 
     def sweep(orphan: Any, watch: Any, now: int) -> tuple[OrphanVerdict, str]:
         stays = orphan.kind is OrphanKind.STRANGER or now - orphan.since <= WINDOW_SECONDS
-        if stays or verdict._held(orphan, watch, now):
+        if stays or verdict._find_hold(orphan, watch, now):
             return OrphanVerdict.LEAVE, orphan.reason
         return OrphanVerdict.COLLECT, orphan.reason
 
