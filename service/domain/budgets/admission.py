@@ -50,7 +50,7 @@ class Hold(NamedTuple):
 
     @property
     def stopped(self) -> bool:
-        """Whether the node is STOPPED as requested: it costs nothing, and a start needs admission."""
+        """Whether the node is STOPPED as requested: it costs nothing, and a start is checked again."""
         return self.asked is Asked.STOPPED and self.state == NodeState.STOPPED
 
     def left(self, window: Window, now: int) -> int | None:

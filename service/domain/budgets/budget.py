@@ -38,11 +38,9 @@ class Period(StrEnum):
 
 
 class OnExceeded(StrEnum):
-    """The action when the amount is exceeded.
-
-    `refuse` refuses nodes that might exceed it; `delete` also deletes the nodes once it is
-    exceeded.
-    """
+    """What happens when the amount is exceeded. `refuse` grants no node that might jump it;
+    `delete` does the same,
+    and has the nodes deleted once more than that was spent all the same."""
 
     NOTIFY = "notify"
     REFUSE = "refuse"
@@ -50,7 +48,7 @@ class OnExceeded(StrEnum):
 
 
 class Measure(StrEnum):
-    """The amount that a threshold is compared with: the spend, or the forecast for the period."""
+    """What a threshold is a share of: what was spent, or what is expected at the period's end."""
 
     ACTUAL = "actual"
     FORECAST = "forecast"

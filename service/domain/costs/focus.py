@@ -36,7 +36,7 @@ _KEPT = 10_000
 
 
 class Version(StrEnum):
-    """The versions of FOCUS that can be written."""
+    """The editions of FOCUS that can be written."""
 
     V1_2 = "1.2"
     V1_4 = "1.4"

@@ -23,7 +23,7 @@ class EndCause(IntEnum):
 
 
 class Holder(StrEnum):
-    """The circumstances that may hold a deletion back."""
+    """What may hold a deletion back."""
 
     KEEP = "keep"
     UNKNOWN = "unknown"

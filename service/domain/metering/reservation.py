@@ -33,7 +33,7 @@ _ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-(ai[0-9]+)?[a-z]")
 
 
 class ReservationState(StrEnum):
-    """The state of a reservation at an instant."""
+    """How far a reservation has come."""
 
     PLANNED = "planned"
     RUNNING = "running"

@@ -11,7 +11,7 @@ from service.domain.pricing.driver_vm import UserVm
 
 
 class Asked(StrEnum):
-    """The state that callers and policies want for a node."""
+    """What callers and policies want of a node."""
 
     PRESENT = "present"
     STOPPED = "stopped"

@@ -17,7 +17,7 @@ from service.domain.errors import (
 
 
 class Outcome(StrEnum):
-    """How a placement ended; OPEN and READY have not."""
+    """How a placement ended, or that it has not."""
 
     OPEN = "open"
     READY = "ready"

@@ -40,7 +40,7 @@ _TOOLS = (
 
 
 class OrphanKind(StrEnum):
-    """The origin of an orphan, and what is left of it."""
+    """Whose an orphan is, and how much of it is left."""
 
     STRANGER = "stranger"
     """A resource without our label, or with the label of another installation."""
@@ -56,7 +56,7 @@ class OrphanKind(StrEnum):
 
 
 class OrphanVerdict(StrEnum):
-    """The automatic action on an orphan."""
+    """What becomes of an orphan by itself."""
 
     OBSERVE = "observe"
     """It is deleted once nothing prevents the deletion any more."""

@@ -46,7 +46,7 @@ class Tier(StrEnum):
 
 
 class Size(StrEnum):
-    """The types of its generation that a limit applies to."""
+    """Which types of its generation a limit is about."""
 
     ANY = "any"
     SINGLE = "single"
@@ -54,7 +54,7 @@ class Size(StrEnum):
 
 
 class LimitStanding(StrEnum):
-    """How far a learned limit is believed now."""
+    """What a learned limit is worth now."""
 
     FRESH = "fresh"
     """The limit is believed."""
