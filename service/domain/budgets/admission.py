@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -50,7 +50,7 @@ class Hold(NamedTuple):
 
     @property
     def stopped(self) -> bool:
-        """Whether the node is STOPPED as requested: it costs nothing, and a start is checked again."""
+        """Whether the node is STOPPED as requested, and so costs nothing until its next start."""
         return self.asked is Asked.STOPPED and self.state == NodeState.STOPPED
 
     def left(self, window: Window, now: int) -> int | None:
@@ -105,19 +105,15 @@ def left_beside(hold: Hold, bought: Sequence[Purchase], window: Window, now: int
     """
     if not bought:  # the usual case; admission calls this for every live node
         return hold.left(window, now)
-    parts = [hold.left(part, now) for part in _split_outside(bought, window)]
-    return None if None in parts else sum(part or 0 for part in parts)
-
-
-def _split_outside(bought: Iterable[Purchase], window: Window) -> Iterator[Window]:
-    """The parts of a window outside all purchases."""
-    start = window.start
+    outside, start = [], window.start
     for purchase in sorted(bought, key=lambda purchase: purchase.start):
         if start < min(purchase.start, window.end):
-            yield Window(start, min(purchase.start, window.end))
+            outside.append(Window(start, min(purchase.start, window.end)))
         start = max(start, purchase.end)
     if start < window.end:
-        yield Window(start, window.end)
+        outside.append(Window(start, window.end))
+    parts = [hold.left(part, now) for part in outside]
+    return None if None in parts else sum(part or 0 for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +214,15 @@ def refusal(
         within = room.within(asked.node_id)
         wanted, left = left_beside(asked, within, room.window, now), room.left
         if wanted is None:
-            return _make_unpriced(room, rate)
+            places = list(rate.unpriced)[:20]
+            return BudgetExceeded(
+                f"the budget {room.budget.name!r} cannot compute what this node may cost: no price"
+                f" is known for {', '.join(places[:3]) or 'it'}; choose places with a price, or add"
+                " a price",
+                **_describe_room(room),
+                asked=None,
+                unpriced=places,
+            )
         if left is None:
             number = len(room.held.unpriced)
             nodes = "one of its nodes" if number == 1 else f"{number} of its nodes"
@@ -248,17 +252,6 @@ def _make_exceeded(room: BudgetRoom, asked: Hold, wanted: int, left: int) -> Bud
         asked=usd(wanted),
         left=usd(max(0, left)),
         longest_ttl_seconds=longest,
-    )
-
-
-def _make_unpriced(room: BudgetRoom, rate: WorstRate) -> BudgetExceeded:
-    places = list(rate.unpriced)[:20]
-    return BudgetExceeded(
-        f"the budget {room.budget.name!r} cannot compute what this node may cost: no price is"
-        f" known for {', '.join(places[:3]) or 'it'}; choose places with a price, or add a price",
-        **_describe_room(room),
-        asked=None,
-        unpriced=places,
     )
 
 

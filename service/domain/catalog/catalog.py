@@ -85,7 +85,17 @@ class Catalog:
         if not spec.served:
             raise _not_served(spec)
         if chips is not None and topology is None:
-            return _find_by_chips(self.served(generation), chips)
+            types = self.served(generation)
+            for accelerator in types:
+                if accelerator.chips == chips:
+                    return accelerator
+            near = sorted(types, key=lambda each: abs(each.chips - chips))[:2]
+            hint = " or ".join(f"{each.chips} ({each.name})" for each in near)
+            raise UnknownAcceleratorType(
+                f"no type of {types[0].generation} has {chips} chips; the nearest have {hint}",
+                closest=[each.name for each in near],
+                chips=[each.chips for each in types],
+            )
         if topology is not None and chips is None:
             return _find_by_topology(self.served(generation), topology.strip().lower())
         raise Rejected("give exactly one of chips and topology with the generation", field="chips")
@@ -191,19 +201,6 @@ def _not_served(generation: Generation) -> UnknownAcceleratorType:
         f" use it through {' or '.join(SERVED_BY)}",
         closest=[],
         served_by=list(SERVED_BY),
-    )
-
-
-def _find_by_chips(types: Sequence[AcceleratorType], chips: int) -> AcceleratorType:
-    for accelerator in types:
-        if accelerator.chips == chips:
-            return accelerator
-    near = sorted(types, key=lambda each: abs(each.chips - chips))[:2]
-    hint = " or ".join(f"{each.chips} ({each.name})" for each in near)
-    raise UnknownAcceleratorType(
-        f"no type of {types[0].generation} has {chips} chips; the nearest have {hint}",
-        closest=[each.name for each in near],
-        chips=[each.chips for each in types],
     )
 
 

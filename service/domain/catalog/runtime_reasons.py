@@ -33,7 +33,13 @@ def why(
                 f" {generation}, or run a container that brings both."
             ),
         )
-    first = _why_this_version(best, accelerator, framework, version)
+    found = f"{framework.label} {best.framework_version}"
+    if version == best.framework_version:
+        first = f"{found} was requested, and {best.name} has it."
+    else:
+        known = "documented" if best.standing is ImageStanding.DOCUMENTED else "known"
+        release = f"{version} release" if version else "version"
+        first = f"{found} is the newest {known} {release} for {accelerator.generation}."
     if best.architecture is Architecture.NODE:
         return first, f"The user's own VM has to run the same: {vm_software(best)}."
     note = (f"Note that {best.note}.",) if best.note else ()
@@ -130,17 +136,6 @@ def _no_node(accelerator: AcceleratorType) -> str:
 
 def _format_hosts(accelerator: AcceleratorType) -> str:
     return "one host" if accelerator.single_host else f"{accelerator.hosts} hosts"
-
-
-def _why_this_version(
-    best: Image, accelerator: AcceleratorType, framework: Framework, version: str | None
-) -> str:
-    found = f"{framework.label} {best.framework_version}"
-    if version == best.framework_version:
-        return f"{found} was requested, and {best.name} has it."
-    known = "documented" if best.standing is ImageStanding.DOCUMENTED else "known"
-    release = f"{version} release" if version else "version"
-    return f"{found} is the newest {known} {release} for {accelerator.generation}."
 
 
 def _why_these_hosts(best: Image, accelerator: AcceleratorType) -> str:

@@ -129,7 +129,11 @@ class _Sweep:
 
     def _update_stretches(self, instant: int, changed: set[Rank]) -> None:
         """Open and close the stretches whose shares change at this instant."""
-        alone = self._find_sole_cover()
+        alone: str | None = ""
+        if self._committed:
+            first, total = self._committed[0], self._chips.total()
+            within = total if not first.project else self._chips[first.project]
+            alone = first.id if within == total <= first.chips else None
         everywhere = alone is None or alone != self._alone
         self._alone = alone
         shares: Mapping[Rank, Shares] = {}
@@ -150,15 +154,6 @@ class _Sweep:
                 self._found[rank].append(stretch)
             if rank in shares:
                 before[rank], self._since[rank] = shares[rank], instant
-
-    def _find_sole_cover(self) -> str | None:
-        """The new value of `_alone`."""
-        if not self._committed:
-            return ""
-        first = self._committed[0]
-        total = self._chips.total()
-        within = total if not first.project else self._chips[first.project]
-        return first.id if within == total <= first.chips else None
 
 
 def shares_of(spans: Sequence[UsageSpan], committed: Iterable[Commitment]) -> Mapping[Rank, Shares]:

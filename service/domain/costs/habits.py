@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from service.domain.money import half_even
@@ -62,7 +62,10 @@ class NodeLives:
         Of today it is only known which nodes are `running`.
         """
         self._today = today
-        self._born = _find_births(days, first)
+        born: dict[str, int] = {}
+        for day in days:
+            born[day.node] = min(day.day, born.get(day.node, day.day))
+        self._born = {node: at - OLDER if at == first else at for node, at in born.items()}
         self._at_risk: _Counts = defaultdict(_empty_buckets)
         self._gone: _Counts = defaultdict(_empty_buckets)
         self._by_age: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
@@ -94,17 +97,14 @@ class NodeLives:
         if asked not in self._known:
             chances = [PPM]
             for day in range(days - 1):
-                ends = self._chance_to_end(kind, age + day)
+                bucket = _age_bucket(age + day)
+                gone, there = self._gone[""][bucket], self._at_risk[""][bucket]
+                of_all = half_even(gone * PPM + _GOES // (age + day + 1), there + 1)
+                gone, there = self._gone[kind][bucket], self._at_risk[kind][bucket]
+                ends = min(PPM, half_even(gone * PPM + _OF_ALL * of_all, there + _OF_ALL))
                 chances.append(half_even(chances[-1] * (PPM - ends), PPM))
             self._known[asked] = tuple(chances)
         return self._known[asked]
-
-    def _chance_to_end(self, kind: str, age: int) -> int:
-        bucket = _age_bucket(age)
-        gone, there = self._gone[""][bucket], self._at_risk[""][bucket]
-        of_all = half_even(gone * PPM + _GOES // (age + 1), there + 1)
-        gone, there = self._gone[kind][bucket], self._at_risk[kind][bucket]
-        return min(PPM, half_even(gone * PPM + _OF_ALL * of_all, there + _OF_ALL))
 
     def new_by(self, kind: str, days: int) -> list[int]:
         """The share of nodes launched from now on in the cost of a kind, for each of `days` days.
@@ -131,13 +131,6 @@ def _empty_buckets() -> list[int]:
 def _age_bucket(age: int) -> int:
     """The bucket of an age in days: 0, 1, 2 and 3, 4 to 7, and so on."""
     return age.bit_length()
-
-
-def _find_births(days: Iterable[NodeDay], first: int) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for day in days:
-        found[day.node] = min(day.day, found.get(day.node, day.day))
-    return {node: day - OLDER if day == first else day for node, day in found.items()}
 
 
 class UsualDay(NamedTuple):

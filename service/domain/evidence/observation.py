@@ -133,8 +133,11 @@ def usage_of_gone(node: Node, running: Usage | None, poll: Poll) -> Usage | None
     if recorded is not None:
         return recorded
     poll = replace(poll, previous=max(poll.previous, node.sent_at or 0))
+    # Whether the create or start that was under way has failed by the cloud's operations.
+    verb = _COMES_UP_BY.get(node.state)
+    has_failed = any(op.verb == verb and op.error is not None for op in poll.operations)
     granted = _may_have_been_granted(node, poll)
-    if not granted and (node.state not in _MAY_TURN_READY or _is_ruled_out(node, poll)):
+    if not granted and (node.state not in _MAY_TURN_READY or has_failed):
         return None
     supposed = _close_usage(_open_usage(node, poll), poll)
     assert supposed.end is not None
@@ -249,6 +252,11 @@ _COMES_BACK_BY: Mapping[str, str] = {
     NodeState.REIMAGING: "reimage",
 }
 
+_COMES_UP_BY: Mapping[str, str] = {
+    NodeState.CREATING: "create",
+    NodeState.STARTING: "start",
+}
+
 _MAY_TURN_READY = frozenset(
     {
         NodeState.CREATING,
@@ -285,14 +293,6 @@ def _may_have_been_granted(node: Node, poll: Poll) -> bool:
         and poll.now - poll.previous > GRANTED_WITHIN
         and not poll.refused
     )
-
-
-def _is_ruled_out(node: Node, poll: Poll) -> bool:
-    """Whether the create or start that was under way has failed by the cloud's operations."""
-    if node.state not in (NodeState.CREATING, NodeState.STARTING):
-        return False
-    verb = "create" if node.state == NodeState.CREATING else "start"
-    return any(op.verb == verb and op.error is not None for op in poll.operations)
 
 
 def _list_events(before: Node, after: Node, sight: CloudNode, now: int) -> tuple[Event, ...]:

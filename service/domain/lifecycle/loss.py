@@ -62,14 +62,13 @@ def _describe_lost_slices(slices: Sequence[CloudNode | None], zone: str) -> str:
             lost.setdefault("no longer there", []).append(number)
         elif sight.state in LOST:
             lost.setdefault(sight.state.lower(), []).append(number)
-    told = [_describe_numbers(what, numbers, len(slices)) for what, numbers in lost.items()]
+    told, total = [], len(slices)
+    for what, numbers in lost.items():
+        if len(numbers) == 1:
+            told.append(f"slice {numbers[0]} of {total} was {what}")
+            continue
+        *first, last = (str(number) for number in numbers[:_TOLD])
+        more = f" and {len(numbers) - _TOLD} more" if len(numbers) > _TOLD else ""
+        listed = f"{', '.join(first)}, {last}{more}" if more else f"{', '.join(first)} and {last}"
+        told.append(f"slices {listed} of {total} were {what}")
     return f"{', and '.join(told) or 'it was lost'} in {zone}"
-
-
-def _describe_numbers(what: str, numbers: Sequence[int], total: int) -> str:
-    if len(numbers) == 1:
-        return f"slice {numbers[0]} of {total} was {what}"
-    *first, last = (str(number) for number in numbers[:_TOLD])
-    more = f" and {len(numbers) - _TOLD} more" if len(numbers) > _TOLD else ""
-    listed = f"{', '.join(first)}, {last}{more}" if more else f"{', '.join(first)} and {last}"
-    return f"slices {listed} of {total} were {what}"

@@ -86,7 +86,22 @@ def desired_entries(meter: Meter, start: int, end: int) -> dict[LedgerSlot, Ledg
             list_amount=None if part.listed is None else meter.list_charge(part.start, part.end),
             vm_seconds=part.end - part.start if meter.usage.sku.is_vm else 0,
         )
-        wanted[slot] = _merge_entries(wanted[slot], entry) if slot in wanted else entry
+        before = wanted.get(slot)
+        if before is not None:
+            # The price of the slot was in force, was not, and is again. The period of the entry
+            # includes the time between both parts, which another entry charges.
+            is_listed = before.list_amount is not None and entry.list_amount is not None
+            entry = replace(
+                before,
+                charge_end=entry.charge_end,
+                chip_seconds=before.chip_seconds + entry.chip_seconds,
+                amount=before.amount + entry.amount,
+                list_amount=(before.list_amount or 0) + (entry.list_amount or 0)
+                if is_listed
+                else None,
+                vm_seconds=before.vm_seconds + entry.vm_seconds,
+            )
+        wanted[slot] = entry
     return wanted
 
 
@@ -129,23 +144,6 @@ def _split_by_hour(start: int, end: int) -> Iterator[tuple[int, int, int]]:
     edges = [start, *range(floor_to(start, HOUR) + HOUR, end, HOUR), end]
     for first, last in pairwise(edges):
         yield floor_to(first, HOUR), first, last
-
-
-def _merge_entries(first: LedgerEntry, second: LedgerEntry) -> LedgerEntry:
-    """One entry for two parts of a slot, whose price was in force, was not, and is again.
-
-    Its period includes the time between both parts, which another entry charges.
-    """
-    return replace(
-        first,
-        charge_end=second.charge_end,
-        chip_seconds=first.chip_seconds + second.chip_seconds,
-        amount=first.amount + second.amount,
-        list_amount=None
-        if first.list_amount is None or second.list_amount is None
-        else first.list_amount + second.list_amount,
-        vm_seconds=first.vm_seconds + second.vm_seconds,
-    )
 
 
 def entries_to_post(

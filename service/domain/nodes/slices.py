@@ -72,7 +72,11 @@ def folded(node: Node, parts: Sequence[Node], now: int) -> Node:
         Slice(at.cloud_uid, at.state, at.seen_at, at.health, at.endpoints, at.up_since)
         for at in parts
     )
-    state = _worst_state([piece.state for piece in slices])
+    states = [piece.state for piece in slices]
+    state: str = NodeState.READY
+    if not all(each == NodeState.READY for each in states):
+        known = next((each for each in _GOES_BEFORE if each in states), None)
+        state = known or next(each for each in states if each != NodeState.READY)
     ups = [piece.up_since for piece in slices]
     complete = None if None in ups else max(up for up in ups if up is not None)
     up_since = node.up_since if complete is None else complete
@@ -86,10 +90,3 @@ def folded(node: Node, parts: Sequence[Node], now: int) -> Node:
         ready_at=up_since if node.ready_at is None else node.ready_at,
         slices_seen=slices,
     )
-
-
-def _worst_state(states: Sequence[str]) -> str:
-    if all(state == NodeState.READY for state in states):
-        return NodeState.READY
-    known = next((state for state in _GOES_BEFORE if state in states), None)
-    return known or next(state for state in states if state != NodeState.READY)

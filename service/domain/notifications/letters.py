@@ -7,7 +7,7 @@ from the cloud: each is put on one line, and cannot become markup, a link or a m
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,6 @@ MAX_FIELD = 500
 
 Quote = Callable[[str], str]
 Facts = Mapping[str, Any]
-Rows = Iterator[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,33 +168,30 @@ def _write_unreadable_keep(facts: Facts, quote: Quote) -> Letter:
 
 
 def _about_node(headline: str, facts: Facts, quote: Quote, *more: tuple[str, str]) -> Letter:
+    """The message about a node, with `more` rows between its cost and its policy."""
     links, commands = facts["links"], facts["commands"]
     labels = {"keep": "Keep it for 4 hours", "delete": "Delete it now"}
+    node, hourly, policy = facts["node"], facts["hourly_cost"], facts.get("policy")
+    rows = [
+        ("Node", f"{quote(node['name'])} ({quote(node['id'])})"),
+        ("Project", f"{quote(node['project'])}, zone {quote(node['zone'])}"),
+        ("Type", f"{quote(node['accelerator_type'])}, {node['provisioning_model']}"),
+        ("Owner", quote(node["owner"]) if node["owner"] else "nobody"),
+        ("Team", quote(node["team"]) if node["team"] else "none"),
+        ("Cost", UNKNOWN_PRICE if hourly is None else f"{_format_dollars(hourly)} an hour"),
+        *more,
+    ]
+    if policy is not None:
+        waits = f"{policy['idle_after_seconds']} s idle and {policy['grace_seconds']} s of notice"
+        source = "the node's own" if policy["source"] == "node" else quote(policy["source"])
+        rows.append(("Policy", f"{source}: {policy['action']} after {waits}"))
+        rows += [("Limit", quote(limit)) for limit in facts["limits"]]
     return Letter(
         headline,
-        tuple(_node_rows(facts, quote, more)),
+        tuple(rows),
         tuple((labels[verb], links[verb]) for verb in labels if verb in links),
         tuple((labels[verb], commands[verb]) for verb in labels if verb not in links),
     )
-
-
-def _node_rows(facts: Facts, quote: Quote, more: Iterable[tuple[str, str]]) -> Rows:
-    """The rows of a message about a node, with `more` rows between its cost and its policy."""
-    node, hourly, policy = facts["node"], facts["hourly_cost"], facts.get("policy")
-    yield "Node", f"{quote(node['name'])} ({quote(node['id'])})"
-    yield "Project", f"{quote(node['project'])}, zone {quote(node['zone'])}"
-    yield "Type", f"{quote(node['accelerator_type'])}, {node['provisioning_model']}"
-    yield "Owner", quote(node["owner"]) if node["owner"] else "nobody"
-    yield "Team", quote(node["team"]) if node["team"] else "none"
-    yield "Cost", UNKNOWN_PRICE if hourly is None else f"{_format_dollars(hourly)} an hour"
-    yield from more
-    if policy is None:
-        return
-    waits = f"{policy['idle_after_seconds']} s idle and {policy['grace_seconds']} s of notice"
-    source = "the node's own" if policy["source"] == "node" else quote(policy["source"])
-    yield "Policy", f"{source}: {policy['action']} after {waits}"
-    for limit in facts["limits"]:
-        yield "Limit", quote(limit)
 
 
 def _describe_signal(signal: Facts) -> str:

@@ -183,26 +183,23 @@ def _make_refusal(spec: NodeSpec, groups: Sequence[_Group], others: list[str]) -
         f" {'; '.join(said)}. Ask Google for more quota, or choose another region, type or"
         " provisioning model; after a raise, run: tpu-steward catalog forget-quota"
         f" {next(iter(ids))}",
-        quotas=[_describe_group(*group) for group in groups[:TOLD]],
+        quotas=[
+            {
+                "id": limit.id,
+                "limit": limit.name,
+                "allowed": limit.allowed,
+                "needed_chips": amount.chips,
+                "needed_cores": amount.cores,
+                "where": limit.place,
+                "zones": list(dict.fromkeys(key.zone for key in keys)),
+                "observed_at": rfc3339(limit.observed_at),
+                "believed_until": rfc3339(limit.believed_until),
+                "said": limit.said,
+            }
+            for limit, amount, keys in groups[:TOLD]
+        ],
         other_zones=others,
     )
-
-
-def _describe_group(
-    limit: Limit, amount: HardwareAmount, keys: Sequence[HardwareKey]
-) -> dict[str, object]:
-    return {
-        "id": limit.id,
-        "limit": limit.name,
-        "allowed": limit.allowed,
-        "needed_chips": amount.chips,
-        "needed_cores": amount.cores,
-        "where": limit.place,
-        "zones": list(dict.fromkeys(key.zone for key in keys)),
-        "observed_at": rfc3339(limit.observed_at),
-        "believed_until": rfc3339(limit.believed_until),
-        "said": limit.said,
-    }
 
 
 def _describe_limit(limit: Limit) -> str:
