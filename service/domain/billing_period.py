@@ -1,4 +1,4 @@
-"""Billing periods: calendar months in UTC that are open, then provisional, then closed for ever."""
+"""Billing periods: calendar months in UTC that are open, then provisional, then closed forever."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ from service.domain.clock import HOUR
 from service.domain.errors import Rejected
 
 MONTH = r"(19[7-9][0-9]|[2-8][0-9]{3})-(0[1-9]|1[0-2])"
-"""What the name of a month looks like, as a regular expression that Python and ECMA-262 read
-alike: from 1970 to 8999."""
+"""The regular expression of month names, from 1970 to 8999; Python and ECMA-262 read it alike."""
 
 GRACE = 72 * HOUR
-"""Seconds after its end in which a month still takes what becomes known late about it."""
+"""Seconds after the end of a month in which late corrections still go into it."""
 
 
 class PeriodState(StrEnum):
     """What may still become of a month's sum."""
 
     OPEN = "open"
-    """It is not over."""
+    """The month is not over."""
 
     PROVISIONAL = "provisional"
-    """It is over; what becomes known late still goes into it."""
+    """The month is over; late corrections still go into it."""
 
     CLOSED = "closed"
-    """Its sum never changes again: corrections of it go into the month in which they are made."""
+    """The sum never changes again: corrections go into the month in which they are made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +39,18 @@ class BillingMonth:
 
     @property
     def name(self) -> str:
-        """As in `2026-11`."""
+        """The name, as in `2026-11`."""
         return datetime.fromtimestamp(self.start, UTC).strftime("%Y-%m")
 
     def state(self, now: int) -> PeriodState:
-        """What it is at that instant; it follows from the clock alone."""
+        """The state at `now`; it depends on the clock only."""
         if now < self.end:
             return PeriodState.OPEN
         return PeriodState.PROVISIONAL if now < self.end + GRACE else PeriodState.CLOSED
 
 
 def period_of(instant: int) -> BillingMonth:
-    """The month that an instant lies in."""
+    """The month that contains an instant."""
     first = datetime.fromtimestamp(instant, UTC).replace(
         day=1, hour=0, minute=0, second=0, microsecond=0
     )
@@ -60,7 +59,7 @@ def period_of(instant: int) -> BillingMonth:
 
 
 def period_named(name: str) -> BillingMonth:
-    """The month of that name, `2026-11`; Rejected when it is none."""
+    """The month of that name, `2026-11`. Raises Rejected if the name is invalid."""
     match = re.fullmatch(MONTH, name)
     if match is None:
         raise Rejected(f"{name[:80]!r} is not a month; write it as 2026-11", field="period")
@@ -68,8 +67,10 @@ def period_named(name: str) -> BillingMonth:
 
 
 def billed_in(charged: int, now: int) -> int | None:
-    """The first second of the month that a charge of the instant `charged` goes into when it is
-    posted `now`; None where that is the month of the charge itself, which is the rule."""
+    """The first second of the billing month of a charge of the instant `charged`, posted `now`.
+
+    None in the usual case that the billing month is the month of the charge itself.
+    """
     own = period_of(charged)
     if own.state(now) is not PeriodState.CLOSED:
         return None

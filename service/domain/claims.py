@@ -1,5 +1,4 @@
-"""Values of a document that any process on a worker may have written: what is wrong is left out,
-never an exception."""
+"""Reads documents that any process on a worker may have written; invalid values are left out."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ _MAX_INT = 2**53
 
 
 def mapping(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """An object of the document; empty where there is none."""
+    """An object of the document; empty if there is none."""
     value = document.get(name)
     return value if isinstance(value, dict) else {}
 
@@ -19,8 +18,10 @@ def mapping(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def text(
     document: Mapping[str, Any], name: str, longest: int = LONGEST_TEXT, *, lines: bool = False
 ) -> str:
-    """A text that can be stored and shown: valid Unicode, without NUL, and short. The end of it is
-    kept where it has `lines`."""
+    """A text that can be stored and shown: valid Unicode, without NUL, and short.
+
+    With `lines`, its end and its line breaks are kept. Empty if there is no text.
+    """
     value = document.get(name)
     if not isinstance(value, str):
         return ""
@@ -30,15 +31,15 @@ def text(
 
 
 def texts(document: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """The first texts of a list."""
+    """The first 20 texts of a list; empty if there is none."""
     value = document.get(name)
     if not isinstance(value, list):
         return ()
-    return tuple(text({"text": one}, "text") for one in value[:20] if isinstance(one, str))
+    return tuple(text({"text": item}, "text") for item in value[:20] if isinstance(item, str))
 
 
 def whole(document: Mapping[str, Any], name: str) -> int | None:
-    """A whole number from 0 that a float could hold; None for anything else."""
+    """A whole number from 0 to 2**53; None for any other value."""
     value = document.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
         return None
@@ -46,6 +47,6 @@ def whole(document: Mapping[str, Any], name: str) -> int | None:
 
 
 def instant(document: Mapping[str, Any], name: str, now: int) -> int | None:
-    """An instant that is not later than now: a clock ahead of ours cannot move charges ahead."""
+    """An instant, `now` at the latest, so that a fast clock cannot move charges; else None."""
     value = whole(document, name)
     return None if value is None else min(value, now)

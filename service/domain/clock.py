@@ -1,4 +1,4 @@
-"""Time as a value: whole UTC seconds since 1970. The only place that asks the wall clock."""
+"""Time as a value: whole UTC seconds since 1970. The only module that reads the wall clock."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 Clock = Callable[[], int]
-"""Answers the present instant in whole UTC seconds."""
+"""Returns the present instant in whole UTC seconds."""
 
 MINUTE = 60
 HOUR = 3_600
 DAY = 86_400
 
 END_OF_TIME = 4_102_444_800
-"""2100-01-01T00:00:00Z: what is later is a slip of the pen."""
+"""2100-01-01T00:00:00Z: a later time is a typing error."""
 
 DATE = r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
-"""What a date looks like, as a regular expression that Python and ECMA-262 read alike."""
+"""The regular expression of dates; Python and ECMA-262 read it alike."""
 
 _HOUR = "([01][0-9]|2[0-3])"
 INSTANT = rf"{DATE}[Tt]{_HOUR}(:[0-5][0-9]){{2}}(\.[0-9]+)?([Zz]|[+-]{_HOUR}:[0-5][0-9])"
-"""The same of an instant: `date-time` of RFC 3339, which names its offset."""
+"""The regular expression of instants: `date-time` of RFC 3339, with its offset."""
 
 
 def wall_clock() -> int:
@@ -31,7 +31,7 @@ def wall_clock() -> int:
 
 
 def precise_clock() -> float:
-    """The same with its fraction, to compare clocks by, and for nothing else."""
+    """The present instant with its fraction, only to compare clocks."""
     return time.time()
 
 
@@ -43,7 +43,7 @@ def rfc3339(seconds: int) -> str:
 def parse_rfc3339(text: str) -> int:
     """Whole UTC seconds of an RFC 3339 instant; parts of a second are cut off.
 
-    Raises ValueError when the text is no instant or names no zone: a naive time would be a guess.
+    Raises ValueError when the text is no instant, or has no offset and so is ambiguous.
     """
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
@@ -52,10 +52,10 @@ def parse_rfc3339(text: str) -> int:
 
 
 def parse_instant(text: str) -> int:
-    """Whole UTC seconds of an instant that a caller wrote; parts of a second are cut off.
+    """Whole UTC seconds of a caller's instant; parts of a second are cut off.
 
-    Raises ValueError for all but `INSTANT`, also for other forms of ISO 8601 that Python reads:
-    what a caller may write is what the OpenAPI document says.
+    Raises ValueError for all texts but `INSTANT`, also for other forms of ISO 8601 that Python
+    reads: the OpenAPI document allows no others.
     """
     if re.fullmatch(INSTANT, text) is None:
         raise ValueError(f"{text!r} is not a timestamp (RFC 3339)")
@@ -63,9 +63,9 @@ def parse_instant(text: str) -> int:
 
 
 def instant(text: str) -> int:
-    """Whole UTC seconds of an RFC 3339 instant, or of the first one of a date.
+    """Whole UTC seconds of an RFC 3339 instant, or of the start of a date.
 
-    Raises ValueError when the text is neither, or lies outside of the years that are kept.
+    Raises ValueError when the text is neither, or is not between 1970 and 2100.
     """
     is_date = re.fullmatch(DATE, text) is not None
     try:

@@ -1,4 +1,4 @@
-"""The clock of a daemon, set by the database's, so that all who share that tell the same time."""
+"""The clock of a daemon, set by the database's clock, so that all daemons have the same time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from typing import NamedTuple
 from service.domain.clock import precise_clock
 
 TOLERANCE_SECONDS = 0.5
-"""What clocks may differ by, and nobody minds: less than what the books can tell apart."""
+"""Seconds by which clocks may differ: less than the resolution of the ledger."""
 
 
 class _Agreement(NamedTuple):
-    """This machine's clock is `ahead` by so many seconds. It was `at` when `mark` had gone by."""
+    """A comparison of both clocks.
+
+    This machine's clock was `ahead` by so many seconds. The time was `at` when the monotonic clock
+    was at `mark`.
+    """
 
     ahead: float
     at: float
@@ -21,10 +25,10 @@ class _Agreement(NamedTuple):
 
 
 class AgreedClock:
-    """This machine's own clock, as long as it agrees with the database's; else that.
+    """This machine's own clock, corrected by the database's clock.
 
-    Who goes by a clock that was set wrong ends what has time left, and charges what did not run.
-    Between two agreements a clock that jumps is not followed: what has gone by tells the time then.
+    A wrong clock would end nodes too early and charge seconds that did not run. Between two
+    comparisons, a jump of the clock is ignored: the monotonic clock gives the time then.
     """
 
     def __init__(
@@ -45,8 +49,10 @@ class AgreedClock:
         return int(right if abs(right - expected) <= TOLERANCE_SECONDS else expected)
 
     def agree(self, theirs: float) -> float:
-        """Be told what the database's clock says now, in seconds; answers by how many of them this
-        machine's own is ahead of it, 0 where that is nothing to mind."""
+        """Set the clock by the database's time `theirs`, in seconds.
+
+        Returns the seconds by which this machine's clock is ahead; 0 within TOLERANCE_SECONDS.
+        """
         own, mark = self._own(), self.monotonic()
         ahead = round(own - theirs, 3)
         if abs(ahead) <= TOLERANCE_SECONDS:
@@ -56,7 +62,7 @@ class AgreedClock:
 
     @property
     def has_jumped(self) -> bool:
-        """Whether this machine's clock was set, or stood still, since the last agreement."""
+        """Whether this machine's clock was set, or stood still, since the last comparison."""
         agreed = self._agreed
         if agreed is None:
             return False

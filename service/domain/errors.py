@@ -1,4 +1,4 @@
-"""The errors of the house, named by what the caller should do next; they know nothing of HTTP."""
+"""The errors of the service, named by the caller's next action; independent of HTTP."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from __future__ import annotations
 class StewardError(Exception):
     """An error whose message says what is wrong, and whose facts say what to do about it.
 
-    `facts` are plain JSON values such as `compatible=[...]` or `offered_in=[...]`; they go into the
-    answer as they are, so they never hold a secret.
+    `facts` are plain JSON values such as `compatible=[...]` or `offered_in=[...]`. They are part of
+    the answer, so they never contain a secret.
     """
 
     def __init__(self, message: str, **facts: object) -> None:
@@ -16,85 +16,90 @@ class StewardError(Exception):
 
 
 class NotFound(StewardError):
-    """There is no such thing, or none that the caller may see."""
+    """The resource does not exist, or the caller may not see it."""
 
 
 class Conflict(StewardError):
-    """The wish contradicts what is there now; look again, then decide."""
+    """The request conflicts with the present state: read the state again, then decide."""
 
 
 class StaleVersion(Conflict):
-    """Someone else changed the same row first; the work is redone at the next tick."""
+    """The row was changed concurrently; the work is repeated at the next tick."""
 
 
 class LeaseLost(Conflict):
-    """Another daemon acts for this project now; what was about to be written is dropped."""
+    """Another daemon holds the lease of the project now; the pending write is dropped."""
 
 
 class Rejected(StewardError):
-    """The wish can never be granted as it was said; change it as the facts tell."""
+    """The request is invalid: change it as the facts say."""
 
 
 class UnknownAcceleratorType(Rejected):
-    """No such accelerator type; `closest` names the ones that look like it."""
+    """The accelerator type does not exist; `closest` has similar names."""
 
 
 class NotOffered(Rejected):
-    """The type exists, but not where it was asked for; `offered_in` says where it does."""
+    """The type is not offered in the requested place; `offered_in` has the places that offer it."""
 
 
 class RuntimeMismatch(Rejected):
-    """The runtime version does not fit the generation; `compatible` names those that do."""
+    """The runtime version does not fit the hardware; `compatible` has versions that do."""
 
 
 class QuotaTooSmall(Rejected):
-    """Google allows the project less than that wherever it may be made; `quotas` name the limits,
-    `other_zones` where none is known: ask Google for more, or for something else here."""
+    """The request exceeds the quota in every possible place.
+
+    `quotas` are the limits, `other_zones` are zones without a known limit: request more quota from
+    Google, or change the request.
+    """
 
 
 class ImageNotFound(Rejected):
-    """The registry has no such image; `image` names it: correct the name, the tag or the digest."""
+    """The registry does not have `image`: correct the name, the tag or the digest."""
 
 
 class ImageDenied(Rejected):
-    """The registry does not show the image to the service; `image` names it: grant access."""
+    """The registry denies the service access to `image`: grant access."""
 
 
 class NoSuchPlatform(Rejected):
-    """The image is not built for the nodes that were asked for; `platforms` says for which it is:
-    build it for `wanted` as well, or ask for other nodes."""
+    """The image is not built for the platform of the requested nodes.
+
+    It is built for `platforms`: build it for `wanted` too, or request other nodes.
+    """
 
 
 class TokenRefused(StewardError):
-    """The caller's token is good for something else, or no longer for anything; use another."""
+    """The caller's token is invalid, expired or for another purpose: use another token."""
 
 
 class BudgetExceeded(StewardError):
-    """Granting the wish would spend more than a budget allows."""
+    """The request would exceed a budget."""
 
 
 class CloudError(StewardError):
-    """The cloud did not do what it was asked; the subclasses say what to do next."""
+    """The cloud did not do what was requested; the subclasses say what to do next."""
 
 
 class CapacityUnavailable(CloudError):
-    """No hardware there now: try another zone, or the same one later."""
+    """The zone has no capacity now: try another zone, or retry later."""
 
 
 class QuotaExceeded(CloudError):
-    """The project may not have more there: stop trying in that place for a while."""
+    """The project's quota is exceeded: stop trying in that place for a while."""
 
 
 class RateLimited(CloudError):
-    """Too many calls: the same call is right, later."""
+    """Too many calls were sent: retry the same call later."""
 
 
 class CloudUnavailable(CloudError):
-    """No usable answer. Whether the call took effect is *not known*: look before trying again."""
+    """No usable answer: *unknown* whether the call took effect. Read the state before a retry."""
 
 
 class NotAllowed(CloudError):
-    """The service's own credentials may not do this: tell a human."""
+    """The service's own credentials lack permission: tell a human."""
 
 
 class InvalidRequest(CloudError):
@@ -102,12 +107,12 @@ class InvalidRequest(CloudError):
 
 
 class AlreadyExists(CloudError):
-    """The name is taken: look whose it is."""
+    """The name is taken: find out who owns it."""
 
 
 class CloudNotFound(CloudError):
-    """The cloud has no such thing."""
+    """The cloud does not have the resource."""
 
 
 class StoreUnavailable(StewardError):
-    """The database cannot be used: missing, not migrated, locked or read-only."""
+    """The database is unusable: missing, not migrated, locked or read-only."""

@@ -1,4 +1,4 @@
-"""One sentence of a node's story, kept for ever."""
+"""Events of a node, which are kept forever."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happened to a node, when (whole UTC seconds), by whom, in a sentence.
+    """An event of a node: one sentence, with its time (whole UTC seconds) and its actor.
 
     `kind` is a stable word to filter by; `facts` are plain JSON values.
     """

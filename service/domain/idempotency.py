@@ -1,4 +1,4 @@
-"""What a caller says so that the same wish told twice is one wish."""
+"""Idempotency keys, with which a repeated request takes effect once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RequestKey:
-    """A caller's Idempotency-Key, and what tells the body that it came with from any other."""
+    """A caller's Idempotency-Key, and the digest of the request body."""
 
     text: str
     digest: str

@@ -1,4 +1,4 @@
-"""Ids, names and labels: how they are made, and which ones are allowed."""
+"""Ids, names and labels: how they are made, and which are allowed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from service.domain.errors import Rejected
 
 
 def new_id() -> str:
-    """A UUID version 7 (RFC 9562): later ids sort after earlier ones, so pages can be cut by id."""
+    """A UUID version 7 (RFC 9562). Later ids sort after earlier ones, which pagination uses."""
     millis = time.time_ns() // 1_000_000
     value = (millis << 80) | (0x7 << 76) | (secrets.randbits(12) << 64)
     value |= (0b10 << 62) | secrets.randbits(62)
@@ -24,7 +24,7 @@ LABEL_KEY_RULE = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 LABEL_VALUE_RULE = re.compile(r"[a-z0-9_-]{0,63}")
 RESERVED_LABEL_PREFIX = "steward-"
 MAX_CLOUD_ID = 63
-"""What Google takes for a node id; only the ten-thousandth attempt of a long name comes close."""
+"""Google's maximum for a node id; only the ten-thousandth attempt of a long name reaches it."""
 
 MACHINE_TYPE_RULE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+){1,4}")
 """A machine type of Compute Engine: `n1-standard-8`. No generation of TPUs has a hyphen."""
@@ -32,11 +32,11 @@ MACHINE_TYPE_RULE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+){1,4}")
 MAX_MACHINE_TYPE = 63
 
 MAX_LABELS = 60
-"""Google takes 64; four are kept for ours."""
+"""Maximum number of a caller's labels: Google allows 64, and four are reserved for ours."""
 
 
 def cloud_id_for(name: str, node_id: str, attempt: int) -> str:
-    """The cloud's name for one attempt: derived, so that a crash can find it, and never reused."""
+    """The cloud's name for one attempt: derivable after a crash, and never reused."""
     suffix = "" if name.endswith(node_id[-8:]) else f"-{node_id[-8:]}"
     if attempt > 1:
         suffix += f"-{attempt}"
@@ -44,15 +44,15 @@ def cloud_id_for(name: str, node_id: str, attempt: int) -> str:
 
 
 def is_machine_type(name: str) -> bool:
-    """Whether it is written as machine types are; accelerator types are written so too."""
+    """Whether a name has the form of a machine type; accelerator types have it too."""
     return len(name) <= MAX_MACHINE_TYPE and MACHINE_TYPE_RULE.fullmatch(name) is not None
 
 
 def check_name(name: str) -> None:
-    """Refuse a name from which no cloud name can be made.
+    """Raise Rejected for a name from which no cloud name can be made.
 
-    Google's rule for a node id is `[a-z]([-a-z0-9]{0,61}[a-z0-9])?`; 14 places are kept for the
-    suffix that makes it unique.
+    Google's rule for a node id is `[a-z]([-a-z0-9]{0,61}[a-z0-9])?`; 14 characters are reserved
+    for the suffix that makes the id unique.
     """
     if not NAME_RULE.fullmatch(name):
         raise Rejected(
@@ -63,7 +63,7 @@ def check_name(name: str) -> None:
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
-    """Refuse labels that Google would refuse, and those that would pose as ours."""
+    """Raise Rejected for labels that Google would refuse, and for reserved labels."""
     if len(labels) > MAX_LABELS:
         raise Rejected(f"{len(labels)} labels are too many: at most {MAX_LABELS}", field="labels")
     for key, value in labels.items():

@@ -1,4 +1,4 @@
-"""The right to act for a project, which runs out by itself."""
+"""The lease of a project: the right to act for it, which expires."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Held by `holder` for a project; `epoch` grows with each change of hands.
+    """The lease of a project by `holder`; `epoch` grows with each change of the holder.
 
-    So a write by an earlier holder is told from one by the present holder.
+    So writes of earlier holders can be detected.
     """
 
     project: str

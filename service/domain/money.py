@@ -1,4 +1,4 @@
-"""Money is an integer count of nano-dollars; only here is it rounded, read or spelled."""
+"""Money: integer nano-dollars. Only this module rounds, parses and formats amounts."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ NANOS = 1_000_000_000
 """Nano-dollars in a dollar."""
 
 NANO_PLACES = 9
-"""Decimals of a dollar that a nano-dollar is the last of."""
+"""Decimal places of a nano-dollar."""
 
 MAX_NANOS = 2**63 - 1
-"""What a signed 64-bit column holds: about 9.2 billion dollars."""
+"""The maximum of a signed 64-bit column: about 9.2 billion dollars."""
 
 
 def half_even(numerator: int, denominator: int) -> int:
@@ -32,19 +32,22 @@ def usd(nanos: int) -> str:
 
 
 def dollars(nanos: int) -> str:
-    """Nano-dollars for a sentence, `$1,843.20`: all places that are not 0, two at the least."""
+    """Nano-dollars for a sentence, `$1,843.20`: without trailing zeros, at least two places."""
     whole, _, places = usd(abs(nanos)).partition(".")
     return f"{'-' if nanos < 0 else ''}${int(whole):,}.{places.rstrip('0'):0<2}"
 
 
 def hours(seconds: int) -> str:
-    """Seconds, or chip-seconds, as hours in a decimal string with nine places."""
+    """Seconds or chip-seconds as hours, in a decimal string with nine places."""
     return usd(half_even(seconds * NANOS, 3_600))
 
 
 def decimal_of(text: str) -> Decimal:
-    """A number as it is spelled. Raises ValueError, also for what only Python takes for one: with
-    underscores, or in the digits of another script."""
+    """The exact number in a text.
+
+    Raises ValueError if it is none, also for forms that only Python reads: with underscores, or in
+    the digits of another script.
+    """
     if "_" in text or not text.isascii():
         raise ValueError(f"{text[:40]!r} is not a number")
     try:
@@ -56,8 +59,8 @@ def decimal_of(text: str) -> Decimal:
 def parse_usd(text: str) -> int:
     """Nano-dollars of a decimal string.
 
-    Raises ValueError when the text is no finite number or needs more than nine places: an amount
-    that cannot be kept exactly is refused, not rounded.
+    Raises ValueError when the text is no finite number or needs more than nine places: an inexact
+    amount is refused, not rounded.
     """
     try:
         amount = decimal_of(text)
@@ -66,7 +69,7 @@ def parse_usd(text: str) -> int:
     if not amount.is_finite():
         raise ValueError(f"{text!r} is not a finite amount of money")
     with localcontext() as context:
-        context.traps[Inexact] = True  # a product of more than 28 digits would be cut in silence
+        context.traps[Inexact] = True  # a product of more than 28 digits would be rounded silently
         try:
             nanos = amount * NANOS
         except Inexact:

@@ -13,10 +13,10 @@ def rows(table: str) -> list[dict[str, str]]:
 
 
 def split(cell: str) -> tuple[str, ...]:
-    """The parts of a cell that holds several values: `v2|v3` is `("v2", "v3")`."""
+    """The values of a cell with several values: `v2|v3` is `("v2", "v3")`."""
     return tuple(cell.split("|")) if cell else ()
 
 
 def number(cell: str) -> int | None:
-    """A whole number, or None where the sources are silent."""
+    """A whole number; None for an empty cell."""
     return int(cell) if cell else None

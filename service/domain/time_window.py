@@ -1,4 +1,4 @@
-"""Stretches of time that people ask costs for, and the calendar buckets within them."""
+"""Time windows of cost queries, and their calendar buckets."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MAX_BUCKETS = 10_000
 
 _EDGE = rf" *({DATE}|{INSTANT}) *"
 WINDOW = rf"([1-9][0-9]{{0,3}}d|[1-9][0-9]{{0,4}}h|today|mtd|{_EDGE},{_EDGE})"
-"""What a window looks like, as a regular expression that Python and ECMA-262 read alike."""
+"""The regular expression of windows; Python and ECMA-262 read it alike."""
 
 _OF_THE_SERVER = frozenset({"localtime", "posixrules", "Factory"})
-"""What these are says whoever set up the machine; each of two replicas may mean another."""
+"""Names whose zone depends on the machine: two replicas may differ."""
 
 _FIRST, _LAST = -2_208_988_800, 221_845_392_000
-"""1900 and 9000: at the ends of the calendar a day has no day before or after it."""
+"""The years 1900 and 9000: at the ends of the calendar, a day has no neighbour."""
 
 
 class Granularity(StrEnum):
@@ -52,8 +52,10 @@ class Window:
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """The time zone of that IANA name; Rejected when there is none, and for what is not one but
-    lies beside them: the machine's own, and those that count leap seconds."""
+    """The time zone of that IANA name. Raises Rejected if there is none.
+
+    The machine's own zone, and zones that count leap seconds, are rejected too.
+    """
     try:
         if name not in _OF_THE_SERVER and not name.startswith(("posix/", "right/")):
             return ZoneInfo(name)
@@ -66,7 +68,7 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def parse_window(text: str, zone: ZoneInfo, now: int) -> Window:
-    """The window that is meant: `7d` (seven calendar days, today included, up to now), `24h`,
+    """The window of a text: `7d` (seven calendar days, today included, up to now), `24h`,
     `today`, `mtd` (this month up to now) or `A,B` (two RFC 3339 instants or dates).
 
     Raises Rejected when it is none of these, ends before it starts, or is empty.
@@ -82,13 +84,13 @@ def parse_window(text: str, zone: ZoneInfo, now: int) -> Window:
         return Window(midnight(today, zone), now)
     if text == "mtd":
         return Window(midnight(today.replace(day=1), zone), now)
-    return _between(text, zone)
+    return _parse_edges(text, zone)
 
 
-def _between(text: str, zone: ZoneInfo) -> Window:
+def _parse_edges(text: str, zone: ZoneInfo) -> Window:
     first, _, second = text.partition(",")
     try:
-        window = Window(_instant(first, zone), _instant(second, zone))
+        window = Window(_parse_edge(first, zone), _parse_edge(second, zone))
     except (ValueError, OverflowError):
         raise _no_window(text) from None
     if window.end < window.start:
@@ -115,7 +117,7 @@ def _no_window(text: str) -> Rejected:
     )
 
 
-def _instant(text: str, zone: ZoneInfo) -> int:
+def _parse_edge(text: str, zone: ZoneInfo) -> int:
     if re.fullmatch(DATE, text.strip()):
         return midnight(date.fromisoformat(text.strip()), zone)
     return parse_instant(text.strip())
@@ -138,35 +140,31 @@ def buckets(window: Window, step: Granularity, zone: ZoneInfo) -> Iterator[Windo
         )
     start = window.start
     while start < window.end:
-        end = min(_next(start, step, zone, window.end), window.end)
+        end = min(_next_edge(start, step, zone, window.end), window.end)
         yield Window(start, end)
         start = end
 
 
-def _next(start: int, step: Granularity, zone: ZoneInfo, last: int) -> int:
+def _next_edge(start: int, step: Granularity, zone: ZoneInfo, last: int) -> int:
     day = datetime.fromtimestamp(start, zone).date()
     match step:
         case Granularity.ALL:
             return last
         case Granularity.HOUR:
-            return _next_hour(start, zone)
+            # The next full hour by the zone's own clock, which need not be a full hour of UTC.
+            offset = datetime.fromtimestamp(start, zone).utcoffset() or timedelta()
+            local = start + int(offset.total_seconds())
+            return start + HOUR - local % HOUR
         case Granularity.DAY:
-            return _later(day + timedelta(days=1), start, zone)
+            return _midnight_after(day + timedelta(days=1), start, zone)
         case Granularity.WEEK:
-            return _later(day + timedelta(days=7 - day.weekday()), start, zone)
+            return _midnight_after(day + timedelta(days=7 - day.weekday()), start, zone)
         case Granularity.MONTH:
             following = (day.replace(day=1) + timedelta(days=32)).replace(day=1)
-            return _later(following, start, zone)
+            return _midnight_after(following, start, zone)
 
 
-def _next_hour(start: int, zone: ZoneInfo) -> int:
-    """The next full hour by the zone's own clock, which need not be a full hour of UTC."""
-    offset = datetime.fromtimestamp(start, zone).utcoffset() or timedelta()
-    local = start + int(offset.total_seconds())
-    return start + HOUR - local % HOUR
-
-
-def _later(day: date, start: int, zone: ZoneInfo) -> int:
+def _midnight_after(day: date, start: int, zone: ZoneInfo) -> int:
     """Midnight of the day, or of the one after it where the calendar skips it (Samoa, 2011)."""
     found = midnight(day, zone)
     while found <= start:

@@ -140,13 +140,13 @@ def asked_before_it_was_written_down() -> Any:
 def end_taken_as_exact() -> Any:
     """When a spot node was seen to be gone is when it went."""
 
-    close = observation._close
+    close = observation._close_usage
 
     def exact(usage: Usage, poll: Poll) -> Usage:
         known = close(usage, poll)
         return replace(known, end_lo=known.end)
 
-    return patch.object(observation, "_close", exact)
+    return patch.object(observation, "_close_usage", exact)
 
 
 def name_taken_read_as_failure() -> Any:
@@ -239,28 +239,28 @@ def ticket_gone_taken_for_all_gone() -> Any:
 
 def deletion_of_a_ticket_believed() -> Any:
     """A delete of a queued resource that was accepted cannot fail any more."""
-    leave = queueing._leave
+    leave = queueing._leave_queue
 
     def once(node: Node, look: NodeLook, queue: Any, now: int) -> NodeStep:
         step = leave(node, look, queue, now)
         return NodeStep.WAIT if node.tries and step is NodeStep.DEQUEUE else step
 
     stack = ExitStack()
-    stack.enter_context(patch.object(queueing, "_leave", once))
+    stack.enter_context(patch.object(queueing, "_leave_queue", once))
     stack.enter_context(patch.object(queueing, "TOO_BUSY_TO_DELETE", frozenset()))
     return stack
 
 
 def group_billed_as_its_first_slice() -> Any:
     """Of several slices, the usage of one is opened."""
-    open_usage = observation._open
+    open_usage = observation._open_usage
 
     def first(node: Node, poll: Any) -> Any:
         opened = open_usage(node, poll)
         one_of_many = node.spec.queued and node.cloud_id.rpartition("-")[2] in {"1", "2"}
         return replace(opened, end=opened.start, end_lo=opened.start) if one_of_many else opened
 
-    return patch.object(observation, "_open", first)
+    return patch.object(observation, "_open_usage", first)
 
 
 def what_came_back_is_not_asked_about() -> Any:
@@ -289,7 +289,7 @@ def forgotten_and_swept() -> Any:
 
     def sweep(orphan: Any, watch: Any, now: int) -> tuple[OrphanVerdict, str]:
         stays = orphan.kind is OrphanKind.STRANGER or now - orphan.since <= WINDOW_SECONDS
-        if stays or verdict._held(orphan, watch, now):
+        if stays or verdict._find_hold(orphan, watch, now):
             return OrphanVerdict.LEAVE, orphan.reason
         return OrphanVerdict.COLLECT, orphan.reason
 

@@ -94,12 +94,12 @@ def never_let_go() -> Any:
 
 def what_waits_for_its_turn_holds_nothing() -> Any:
     """Money is set aside for what runs, and not before."""
-    end = Hold._end
+    end = Hold._find_end
 
     def later(self: Hold, window: Window, now: int) -> int:
         return now if self.ready_at is None else end(self, window, now)
 
-    return patch.object(Hold, "_end", later)
+    return patch.object(Hold, "_find_end", later)
 
 
 def the_cheapest_price_is_held() -> Any:

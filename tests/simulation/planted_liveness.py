@@ -18,6 +18,7 @@ from service.domain.evidence import observation
 from service.domain.evidence.poll import Poll
 from service.domain.lease import Lease
 from service.domain.lifecycle import lifecycle
+from service.domain.lifecycle.absence import never_came
 from service.domain.lifecycle.step import NodeLook, NodeStep
 from service.domain.metering.meter import Usage
 from service.domain.nodes.node import Asked, CloudNode, Node
@@ -62,7 +63,7 @@ def ready_and_deleted_as_its_create_failed() -> Any:
     decide = lifecycle._when_present
 
     def step(node: Node, sight: CloudNode, operation: Operation | None, now: int) -> NodeStep:
-        if lifecycle._create_failed(operation) and node.asked is Asked.PRESENT:
+        if never_came(operation) and node.asked is Asked.PRESENT:
             return NodeStep.REPLACE
         return decide(node, sight, operation, now)
 
@@ -71,24 +72,24 @@ def ready_and_deleted_as_its_create_failed() -> Any:
 
 def every_second_is_uncertain() -> Any:
     """Nobody can say anything about when it ended, so nothing that is said can be wrong."""
-    close = observation._close
+    close = observation._close_usage
 
     def unsure(usage: Usage, poll: Poll) -> Usage:
         return replace(close(usage, poll), end_lo=usage.start)
 
-    return patch.object(observation, "_close", unsure)
+    return patch.object(observation, "_close_usage", unsure)
 
 
 def ends_are_known_to_a_quarter_of_an_hour() -> Any:
     """The end is called more uncertain than it is."""
-    close = observation._close
+    close = observation._close_usage
 
     def unsure(usage: Usage, poll: Poll) -> Usage:
         known = close(usage, poll)
         assert known.end_lo is not None
         return replace(known, end_lo=max(usage.start, known.end_lo - 900))
 
-    return patch.object(observation, "_close", unsure)
+    return patch.object(observation, "_close_usage", unsure)
 
 
 class _Anybody:

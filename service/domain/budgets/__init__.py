@@ -1,1 +1,1 @@
-"""Budgets: admission and alerts."""
+"""Budgets: limits, admission and alerts."""

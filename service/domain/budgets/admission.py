@@ -1,8 +1,8 @@
-"""Holds: what a node may still cost at worst, and whether a budget has room for one more. Pure."""
+"""Holds: the worst-case cost of each node, and whether a budget has room for another. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -22,22 +22,22 @@ from service.domain.pricing.purchases import Purchase
 from service.domain.time_window import Window
 
 OVERRUN_SECONDS = 60
-"""By how much a node is taken to outlive its time to live: its deletion is asked for at the next
-look of the daemon after that, and what it costs ends when the cloud accepts it. A tick, a slow call
-and the successor of a daemon that was killed take less."""
+"""Assumed seconds that a node outlives its time to live. Its deletion is requested at the next tick
+of the daemon, and its cost ends when the cloud accepts the request. A tick, a slow call and the
+takeover from a killed daemon take less."""
 
 ROUNDING = 1
-"""Nano-dollars by which the rest of a usage may come to more than its own seconds: half of one that
-was rounded off what was posted, and half of one that is rounded up at its end."""
+"""Nano-dollars by which the rest of a usage may exceed its exact cost: half a nano-dollar was
+rounded off the posted part, and half is rounded up at the end."""
 
 
 class Hold(NamedTuple):
-    """What is set aside for one node that has not ended. A tuple, for admission reads those of all
-    nodes that live.
+    """The amount reserved for one node that has not ended.
 
-    `rate` is the worst case in nano-dollars an hour, None where a price is not known. `ttl` is its
-    time to live in seconds from its first READY, None where it has none. `unposted_since` is where
-    the part of its usage begins that the ledger does not hold yet; None where there is none.
+    A tuple, because admission reads the holds of all live nodes. `rate` is the worst case in
+    nano-dollars an hour; None if a price is unknown. `ttl` is the time to live in seconds from the
+    first READY; None if it has none. `unposted_since` is the start of the usage that is not yet in
+    the ledger; None if there is none.
     """
 
     node_id: str
@@ -50,27 +50,25 @@ class Hold(NamedTuple):
 
     @property
     def stopped(self) -> bool:
-        """Whether it stands still and is to stay so; then it costs nothing, and is asked anew
-        before it starts."""
+        """Whether the node is STOPPED as requested, and so costs nothing until its next start."""
         return self.asked is Asked.STOPPED and self.state == NodeState.STOPPED
 
     def left(self, window: Window, now: int) -> int | None:
-        """Nano-dollars that it may add to what the ledger holds for the window, at worst and
-        rounded up; None where a price is not known.
+        """Nano-dollars that the node may still add to the ledger in the window, at worst.
 
-        It shrinks as usage is posted, and ends with the node. The time to live counts from READY,
-        so while it is not that the whole of it lies ahead; and a node outlives it by as long as a
-        deletion takes, from now on where that has not come about yet.
+        The amount is rounded up; None if a price is unknown. It shrinks as usage is posted, and
+        ends with the node. The time to live counts from READY, so before READY all of it lies
+        ahead. The node also costs money during its deletion, which begins now at the earliest.
         """
         begin = now if self.unposted_since is None else min(now, self.unposted_since)
-        seconds = min(self._end(window, now), window.end) - max(begin, window.start)
+        seconds = min(self._find_end(window, now), window.end) - max(begin, window.start)
         if seconds <= 0:
             return 0
         if self.rate is None:
             return None
         return worst(self.rate, seconds) + (0 if self.unposted_since is None else ROUNDING)
 
-    def _end(self, window: Window, now: int) -> int:
+    def _find_end(self, window: Window, now: int) -> int:
         if self.stopped:
             return now
         if self.ttl is None:
@@ -81,10 +79,10 @@ class Hold(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReservationHold:
-    """What is set aside for a reservation, which is paid to its end whatever runs in it.
+    """The amount reserved for a reservation, which is paid to its end whatever runs in it.
 
-    `rate` is nano-dollars an hour, None where the price is not known; `unposted_since` is where the
-    part of it begins that the ledger does not hold yet.
+    `rate` is nano-dollars an hour; None if the price is unknown. `unposted_since` is the start of
+    the part that is not yet in the ledger.
     """
 
     reservation_id: str
@@ -93,7 +91,7 @@ class ReservationHold:
     unposted_since: int
 
     def left(self, window: Window) -> int | None:
-        """Nano-dollars that it adds to what the ledger holds for the window, rounded up."""
+        """Nano-dollars that it adds to the ledger in the window, rounded up; None if unknown."""
         seconds = min(self.end, window.end) - max(self.unposted_since, window.start)
         if seconds <= 0:
             return 0
@@ -101,29 +99,29 @@ class ReservationHold:
 
 
 def left_beside(hold: Hold, bought: Sequence[Purchase], window: Window, now: int) -> int | None:
-    """What a node may add, where reservations that it runs in are set aside already: only what it
-    does outside of all of them."""
-    if not bought:  # nearly always, and admission asks it of every node that lives
+    """Nano-dollars that a node may add outside the reservations that it runs in.
+
+    These reservations have holds of their own.
+    """
+    if not bought:  # the usual case; admission calls this for every live node
         return hold.left(window, now)
-    parts = [hold.left(one, now) for one in _outside(bought, window)]
-    return None if None in parts else sum(one or 0 for one in parts)
-
-
-def _outside(bought: Iterable[Purchase], window: Window) -> Iterator[Window]:
-    """The parts of a window in which nothing is reserved."""
-    start = window.start
-    for one in sorted(bought, key=lambda one: one.start):
-        if start < min(one.start, window.end):
-            yield Window(start, min(one.start, window.end))
-        start = max(start, one.end)
+    outside, start = [], window.start
+    for purchase in sorted(bought, key=lambda purchase: purchase.start):
+        if start < min(purchase.start, window.end):
+            outside.append(Window(start, min(purchase.start, window.end)))
+        start = max(start, purchase.end)
     if start < window.end:
-        yield Window(start, window.end)
+        outside.append(Window(start, window.end))
+    parts = [hold.left(part, now) for part in outside]
+    return None if None in parts else sum(part or 0 for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetRoom:
-    """A budget in its present window: what the ledger holds, and what is set aside for its nodes
-    and reservations. `inside` are the nodes that run in a reservation of its own."""
+    """A budget in its present window: the amount in the ledger, and the amount reserved.
+
+    `inside` maps the nodes that run in reservations of the same budget to these.
+    """
 
     budget: Budget
     window: Window
@@ -137,15 +135,17 @@ class BudgetRoom:
 
     @property
     def left(self) -> int | None:
-        """Nano-dollars that are neither spent nor set aside; None where a price is not known."""
+        """Nano-dollars that are neither spent nor reserved; None if a price is unknown."""
         held = self.held.total
         return None if held is None else self.budget.amount - self.spent - held
 
 
 @dataclass(frozen=True, slots=True)
 class WorstRate:
-    """The worst price of a wish in nano-dollars an hour, None where one is not known; `unpriced`
-    are the places without a price."""
+    """The worst price of a request in nano-dollars an hour; None if a price is unknown.
+
+    `unpriced` are the places without a price.
+    """
 
     hourly: int | None
     unpriced: tuple[str, ...] = ()
@@ -157,14 +157,12 @@ def worst(rate: int, seconds: int) -> int:
 
 
 def hold_for(cuts: Sequence[PriceStretch], units: int, seconds: int) -> Hold:
-    """What would be set aside for a node that is to run for so long at one place, at the prices
-    that are known for the time to come."""
+    """The hold of a node that runs for so many seconds at one place, at the known future prices."""
     return Hold("", _worst_of(cuts, units), seconds)
 
 
 def rate_of(spec: NodeSpec, book: PriceBook, now: int) -> WorstRate:
-    """The dearest of all that a node may be made of, wherever it may be, at every price that is
-    known for the time to come."""
+    """The highest rate of all types and places of a node, at all known future prices."""
     rates: list[int] = []
     unpriced: dict[str, None] = {}
     for hardware in spec.possible:
@@ -175,9 +173,9 @@ def rate_of(spec: NodeSpec, book: PriceBook, now: int) -> WorstRate:
             if accelerator is not None:
                 pool = pool_for(spec, zone)
                 sku = sku_of(accelerator, spec.provisioning_model, zone, pool)
-                rate = _dearest(sku, hardware.chips, book, now)
+                rate = _future_worst_of(sku, hardware.chips, book, now)
             if rate is not None and spec.vm is not None:
-                its = _dearest(vm_sku_of(spec.vm, region_of(zone)), 1, book, now)
+                its = _future_worst_of(vm_sku_of(spec.vm, region_of(zone)), 1, book, now)
                 where = where if its is not None else f"{spec.vm.machine_type} in {zone}"
                 rate = None if its is None else rate + its
             if rate is None:
@@ -188,18 +186,17 @@ def rate_of(spec: NodeSpec, book: PriceBook, now: int) -> WorstRate:
 
 
 def rate_of_purchase(usage: Usage, book: PriceBook, now: int) -> int | None:
-    """The worst price of a reservation for what is left of it, in nano-dollars an hour."""
+    """The highest price of the rest of a reservation, in nano-dollars an hour."""
     cuts = book.cuts(usage.sku, max(usage.start, min(now, usage.end or now)), usage.end or now)
     return _worst_of(cuts, usage.chips) if cuts else 0
 
 
-def _dearest(sku: Sku, units: int, book: PriceBook, now: int) -> int | None:
+def _future_worst_of(sku: Sku, units: int, book: PriceBook, now: int) -> int | None:
     return _worst_of(book.cuts(sku, now, now + FAR), units)
 
 
 def _worst_of(cuts: Sequence[PriceStretch], units: int) -> int | None:
-    """Nano-dollars an hour at the highest price, for one that rises within the period is the worst
-    case; None where one is not known."""
+    """Nano-dollars an hour at the highest price of the period; None if a price is unknown."""
     used = usable(cuts)
     known = [units * cut.price.per_chip_hour for cut in used if cut.price is not None]
     return max(known) if known and len(known) == len(used) else None
@@ -208,24 +205,38 @@ def _worst_of(cuts: Sequence[PriceStretch], units: int) -> int | None:
 def refusal(
     asked: Hold, rate: WorstRate, rooms: Sequence[BudgetRoom], now: int
 ) -> BudgetExceeded | None:
-    """Why a node cannot be had, by the budget that has the least room for it; None when it can.
+    """The refusal of a node by the budget with the least room; None if all budgets have room.
 
-    With it, posted + held + this one would be more than an amount, or nobody could tell.
+    A node is refused if posted + held + its own hold exceed an amount, or if a price is unknown.
     """
     tight: tuple[int, BudgetExceeded] | None = None
     for room in rooms:
         within = room.within(asked.node_id)
         wanted, left = left_beside(asked, within, room.window, now), room.left
         if wanted is None:
-            return _unpriced(room, rate)
+            places = list(rate.unpriced)[:20]
+            return BudgetExceeded(
+                f"the budget {room.budget.name!r} cannot compute what this node may cost: no price"
+                f" is known for {', '.join(places[:3]) or 'it'}; choose places with a price, or add"
+                " a price",
+                **_describe_room(room),
+                asked=None,
+                unpriced=places,
+            )
         if left is None:
-            return _unknown(room)
+            number = len(room.held.unpriced)
+            nodes = "one of its nodes" if number == 1 else f"{number} of its nodes"
+            return BudgetExceeded(
+                f"the budget {room.budget.name!r} cannot compute what is left: no price is known"
+                f" for {nodes}; add that price first",
+                **_describe_room(room),
+            )
         if wanted > left and (tight is None or left < tight[0]):
-            tight = left, _exceeded(room, asked, wanted, left)
+            tight = left, _make_exceeded(room, asked, wanted, left)
     return None if tight is None else tight[1]
 
 
-def _exceeded(room: BudgetRoom, asked: Hold, wanted: int, left: int) -> BudgetExceeded:
+def _make_exceeded(room: BudgetRoom, asked: Hold, wanted: int, left: int) -> BudgetExceeded:
     budget, rate = room.budget, asked.rate or 1
     longest = max(0, max(0, left) * HOUR // rate - OVERRUN_SECONDS)
     resets = rfc3339(room.window.end)
@@ -237,35 +248,14 @@ def _exceeded(room: BudgetRoom, asked: Hold, wanted: int, left: int) -> BudgetEx
     return BudgetExceeded(
         f"the budget {budget.name!r} has {dollars(max(0, left))} left until {resets}, and this node"
         f" may cost {dollars(wanted)} by then; {fits}",
-        **_facts(room),
+        **_describe_room(room),
         asked=usd(wanted),
         left=usd(max(0, left)),
         longest_ttl_seconds=longest,
     )
 
 
-def _unpriced(room: BudgetRoom, rate: WorstRate) -> BudgetExceeded:
-    places = list(rate.unpriced)[:20]
-    return BudgetExceeded(
-        f"the budget {room.budget.name!r} cannot compute what this node may cost: no price is"
-        f" known for {', '.join(places[:3]) or 'it'}; choose places with a price, or add a price",
-        **_facts(room),
-        asked=None,
-        unpriced=places,
-    )
-
-
-def _unknown(room: BudgetRoom) -> BudgetExceeded:
-    number = len(room.held.unpriced)
-    nodes = "one of its nodes" if number == 1 else f"{number} of its nodes"
-    return BudgetExceeded(
-        f"the budget {room.budget.name!r} cannot compute what is left: no price is known for"
-        f" {nodes}; add that price first",
-        **_facts(room),
-    )
-
-
-def _facts(room: BudgetRoom) -> dict[str, object]:
+def _describe_room(room: BudgetRoom) -> dict[str, object]:
     budget = room.budget
     return {
         "budget": budget.name,

@@ -1,4 +1,4 @@
-"""When somebody has to be told of a budget: once for each time it comes to that. Pure."""
+"""Decides when a budget alert fires: once each time its condition becomes true. Pure."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from service.domain.clock import HOUR, rfc3339
 from service.domain.money import dollars
 
 HYSTERESIS = 5
-"""Percentage points below itself that a threshold has to be left by before it can fire anew."""
+"""Percentage points by which the spend must fall below a threshold before it can fire again."""
 
 EXCEEDED = "exceeded"
 BURN_RATE = "burn_rate"
 PACES = (HOUR, 6 * HOUR)
-"""Both of these last stretches, in seconds, have to be too fast: the one says that it is so now,
-the other that it is not a moment's affair."""
+"""Two windows in seconds. The spend must be too fast in both: in the short one, because the alert
+is about now, and in the long one, because a short peak is no alert."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Where one cause stands in the period that begins at `period`: when it fired, None while it is
-    armed. `kind` is `exceeded`, `burn_rate`, or a threshold as in `actual:80`."""
+    """The alert of one cause in the period that begins at `period`.
+
+    `fired_at` is None while the alert is armed. `kind` is `exceeded`, `burn_rate`, or a threshold
+    as in `actual:80`.
+    """
 
     kind: str
     period: int
@@ -31,7 +34,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class _Cause:
-    """Something to tell of: whether it is so now, and whether it is clearly not."""
+    """A cause of an alert: `reached` if it is true now, `left` if it is clearly false."""
 
     kind: str
     reached: bool
@@ -42,13 +45,13 @@ class _Cause:
 def changes(
     budget: Budget, standing: BudgetStanding, paces: tuple[int, int], known: Mapping[str, Alert]
 ) -> list[tuple[Alert, str]]:
-    """The alerts that are not as they were, each with what to tell of it: empty where it is only
-    armed anew. `paces` is what was spent in each of PACES.
+    """The changed alerts, each with its message; the message is empty if it is only armed again.
 
-    Whoever asks again, or asks as well, with what was written is answered nothing.
+    `paces` are the nano-dollars that were spent in each of PACES. A second call with the stored
+    changes returns nothing.
     """
     found: list[tuple[Alert, str]] = []
-    for cause in _causes(budget, standing, paces):
+    for cause in _list_causes(budget, standing, paces):
         before = known.get(cause.kind, Alert(cause.kind, standing.window.start))
         fired = before.fired_at if before.period == standing.window.start else None
         armed = Alert(cause.kind, standing.window.start, fired)
@@ -62,16 +65,17 @@ def changes(
 
 
 def deletes_at(budget: Budget, exceeded: Alert | None) -> int | None:
-    """When the nodes of a budget go because more was spent than it allows; None when they do
-    not."""
+    """When the nodes of an exceeded budget are deleted; None if they are not."""
     if budget.on_exceeded is not OnExceeded.DELETE or exceeded is None:
         return None
     return None if exceeded.fired_at is None else exceeded.fired_at + budget.grace_seconds
 
 
 def silence(budget: Budget, *, mails: bool) -> str:
-    """Who is not told before a budget has nodes deleted, for whoever sets it to read; empty where
-    all are. `mails` is whether e-mail can be sent at all."""
+    """A warning if recipients are not notified before a budget deletes nodes; empty if all are.
+
+    `mails` says whether e-mail is configured.
+    """
     if budget.on_exceeded is not OnExceeded.DELETE:
         return ""
     if not budget.webhook and not budget.emails:
@@ -88,18 +92,21 @@ def silence(budget: Budget, *, mails: bool) -> str:
     return ""
 
 
-def _causes(budget: Budget, standing: BudgetStanding, paces: tuple[int, int]) -> Iterator[_Cause]:
+def _list_causes(
+    budget: Budget, standing: BudgetStanding, paces: tuple[int, int]
+) -> Iterator[_Cause]:
     amount = budget.amount
-    for one in budget.thresholds:
-        value = standing.spent if one.of is Measure.ACTUAL else standing.forecast
+    for threshold in budget.thresholds:
+        is_actual, percent = threshold.of is Measure.ACTUAL, threshold.percent
+        value = standing.spent if is_actual else standing.forecast
         if value is None:
             continue
-        what = "spent" if one.of is Measure.ACTUAL else "expected by the end of the period"
+        what = "spent" if is_actual else "expected by the end of the period"
         yield _Cause(
-            f"{one.of}:{one.percent}",
-            value * 100 >= one.percent * amount,
-            value * 100 < (one.percent - HYSTERESIS) * amount,
-            f"{one.percent} % of the budget {budget.name!r} is reached:"
+            f"{threshold.of}:{percent}",
+            value * 100 >= percent * amount,
+            value * 100 < (percent - HYSTERESIS) * amount,
+            f"{percent} % of the budget {budget.name!r} is reached:"
             f" {dollars(value)} of {dollars(amount)} {what}",
         )
     if budget.burn_rate is not None:
@@ -110,14 +117,14 @@ def _causes(budget: Budget, standing: BudgetStanding, paces: tuple[int, int]) ->
         standing.spent * 100 < (100 - HYSTERESIS) * amount,
         f"the budget {budget.name!r} is exceeded:"
         f" {dollars(standing.spent)} of {dollars(amount)} spent"
-        f"{_consequence(budget, standing.as_of)}",
+        f"{_describe_consequence(budget, standing.as_of)}",
     )
 
 
 def _burn_rate(
     budget: Budget, times: int, standing: BudgetStanding, paces: tuple[int, int]
 ) -> _Cause:
-    """The pace of each stretch in shares of the even one, by whole numbers on both sides."""
+    """The cause by the pace of each window relative to the even pace, in whole numbers."""
     length = standing.window.end - standing.window.start
     pairs = [
         (spent * length * 100, budget.amount * seconds)
@@ -132,7 +139,7 @@ def _burn_rate(
     )
 
 
-def _consequence(budget: Budget, now: int) -> str:
+def _describe_consequence(budget: Budget, now: int) -> str:
     match budget.on_exceeded:
         case OnExceeded.NOTIFY:
             return ""

@@ -1,4 +1,4 @@
-"""Budgets: what may be spent by whom in a calendar period, and what happens when it is."""
+"""Budgets: the limit of a scope's spend in a calendar period, and the action beyond it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MAX_PERCENT = 1_000
 MAX_THRESHOLDS = 20
 MAX_GRACE = 86_400
 MAX_YEARS = 5
-"""Of a custom period: each of its days is forecast."""
+"""Maximum length of a custom period: each of its days is forecast."""
 
 GRACE_SECONDS = 900
-"""Between the word that nodes will be deleted and their deletion."""
+"""Default seconds between the notification of a deletion and the deletion."""
 
 
 class Period(StrEnum):
@@ -56,8 +56,7 @@ class Measure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose spend counts: all that is said has to be so; None says nothing. A label is its key and
-    its value."""
+    """The spend that counts: all fields that are set must match. A label is (key, value)."""
 
     project: str | None = None
     team: str | None = None
@@ -67,7 +66,7 @@ class Scope:
 
     @property
     def only(self) -> Mapping[str, tuple[str, ...]]:
-        """The same as costs are narrowed by: dimension and the values that count."""
+        """The scope as a filter of costs: the accepted values by dimension."""
         said = {
             "project": self.project,
             "team": self.team,
@@ -81,14 +80,14 @@ class Scope:
 
     @property
     def words(self) -> str:
-        """In words: `team vision, label run=17`."""
+        """The scope in words: `team vision, label run=17`."""
         said = [f"{name} {value}" for name, (value,) in self.only.items() if ":" not in name]
         if self.label is not None:
             said.append(f"label {'='.join(self.label)}")
         return ", ".join(said) or "everything"
 
     def covers(self, who: Payer) -> bool:
-        """Whether what they spend counts."""
+        """Whether the spend of a payer counts."""
         pairs = (
             (self.project, who.project),
             (self.team, who.team),
@@ -101,7 +100,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Payer:
-    """Who pays for a node."""
+    """The attribution of a node's cost."""
 
     project: str
     team: str
@@ -112,7 +111,7 @@ class Payer:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A share of the amount in whole percent at which somebody is told."""
+    """A share of the amount, in whole percent, at which recipients are notified."""
 
     percent: int
     of: Measure = Measure.ACTUAL
@@ -120,11 +119,12 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What may be spent: nano-dollars in each period.
+    """A limit in nano-dollars for each period.
 
-    It counts in [start, end) only, where those are given. `burn_rate` is how many times the even
-    pace of the period is too fast; None for no such alarm. `webhook` and `emails` are told,
-    `secret` signs what the webhook is sent. `grace_seconds` lie between the word and the deletion.
+    It is active in [start, end) only, if these are given. `burn_rate` is the multiple of the
+    period's even pace that is too fast; None for no such alert. `webhook` and `emails` are
+    notified, `secret` signs the webhook's body. `grace_seconds` lie between the notification and
+    the deletion.
     """
 
     id: str
@@ -147,11 +147,11 @@ class Budget:
 
     @property
     def caps(self) -> bool:
-        """Whether it can say no."""
+        """Whether the budget can refuse nodes."""
         return self.on_exceeded is not OnExceeded.NOTIFY
 
     def window(self, now: int) -> Window | None:
-        """The period that `now` lies in; None while the budget does not count."""
+        """The period that contains `now`; None while the budget is not active."""
         first = self.created_at if self.start is None else self.start
         if self.period is Period.CUSTOM:
             assert self.end is not None
@@ -167,24 +167,29 @@ class Budget:
 
 
 class HeldAmount(NamedTuple):
-    """What the nodes and reservations of a budget may still cost: `known` are nano-dollars,
-    `unpriced` the ids of those for which no price is known, and which are in no figure."""
+    """The amount that the nodes and reservations of a budget may still cost, in nano-dollars.
+
+    `unpriced` are the ids without a known price, which are not in `known`.
+    """
 
     known: int
     unpriced: tuple[str, ...] = ()
 
     @property
     def total(self) -> int | None:
-        """Nano-dollars of all of them; None where a price is not known."""
+        """Nano-dollars of all holds; None if a price is unknown."""
         return None if self.unpriced else self.known
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetStanding:
-    """How a budget stands: nano-dollars spent in `window` up to `as_of`, what its nodes may still
-    cost in it (`held`), and what is expected at its end, as of the last full minute (None where
-    nothing forecasts). `unpriced_seconds` were used at a price that is not known, and are not in
-    `spent`. `unpriced` has the names of nodes and reservations whose price is not known."""
+    """The state of a budget in `window` as of `as_of`; amounts are nano-dollars.
+
+    `held` is the amount that its nodes may still cost. `forecast` is the expected spend of the
+    window, as of the last full minute; None without a forecast. `unpriced_seconds` of usage have no
+    known price and are not in `spent`. `unpriced` are the names of nodes and reservations without a
+    known price.
+    """
 
     window: Window
     spent: int
@@ -196,30 +201,30 @@ class BudgetStanding:
 
 
 class BudgetBooks(Protocol):
-    """Answers what was spent, exactly, and how a budget stands."""
+    """Reads the exact spend, and the state of budgets."""
 
     def spent(self, scope: Scope, window: Window) -> int:
         """Nano-dollars that were spent in a window up to now."""
         ...
 
     def standing(self, budget: Budget) -> BudgetStanding | None:
-        """How a budget stands now; None while it does not count."""
+        """The state of a budget now; None while the budget is not active."""
         ...
 
 
 Forecast = Callable[[Budget, Window, int], int | None]
-"""Answers the nano-dollars that are expected for the whole of a window, seen from an instant, with
-what was spent in it already; None where nothing can be said."""
+"""The expected nano-dollars of a whole window as of an instant, including the amount already spent;
+None if no forecast is possible."""
 
 
 def calendar(period: Period, zone: ZoneInfo, now: int) -> Window:
-    """The period of the zone's calendar that `now` lies in; a day may have 23 to 25 hours."""
+    """The period of the zone's calendar that contains `now`; a day may have 23 to 25 hours."""
     day = datetime.fromtimestamp(now, zone).date()
-    first, following = _days(period, day)
+    first, following = _period_dates(period, day)
     return Window(midnight(first, zone), midnight(following, zone))
 
 
-def _days(period: Period, day: date) -> tuple[date, date]:
+def _period_dates(period: Period, day: date) -> tuple[date, date]:
     match period:
         case Period.DAY | Period.CUSTOM:
             return day, day + timedelta(days=1)
@@ -227,25 +232,24 @@ def _days(period: Period, day: date) -> tuple[date, date]:
             monday = day - timedelta(days=day.weekday())
             return monday, monday + timedelta(days=7)
         case Period.MONTH:
-            return _months(day, 1)
+            return _month_range(day, 1)
         case Period.QUARTER:
-            return _months(day, 3)
+            return _month_range(day, 3)
         case Period.YEAR:
-            return _months(day, 12)
+            return _month_range(day, 12)
 
 
-def _months(day: date, length: int) -> tuple[date, date]:
+def _month_range(day: date, length: int) -> tuple[date, date]:
     first = day.year * 12 + (day.month - 1) // length * length
-    return _month(first), _month(first + length)
+    return _month_start(first), _month_start(first + length)
 
 
-def _month(index: int) -> date:
+def _month_start(index: int) -> date:
     return date(index // 12, index % 12 + 1, 1)
 
 
 def instant_of(text: str, tz: str, field: str) -> int:
-    """Whole UTC seconds of an instant, or of the first one of a date in the zone. Raises
-    Rejected."""
+    """Whole UTC seconds of an instant, or of the start of a date in the zone. Raises Rejected."""
     try:
         if re.fullmatch(DATE, text):
             found = midnight(date.fromisoformat(text), zone_of(tz))
@@ -263,7 +267,7 @@ def instant_of(text: str, tz: str, field: str) -> int:
 
 
 def check(budget: Budget) -> None:
-    """Raise Rejected, with the field, where a budget makes no sense."""
+    """Raise Rejected, with the field, for an invalid budget."""
     zone_of(budget.tz)
     if budget.amount <= 0:
         raise Rejected("the amount must be more than 0", field="amount")
@@ -278,7 +282,7 @@ def check(budget: Budget) -> None:
 
 
 def check_currency(currency: str) -> None:
-    """Raise Rejected for any other than dollars: all prices are in those."""
+    """Raise Rejected for any currency but dollars: all prices are in dollars."""
     if currency != CURRENCY:
         raise Rejected(
             f"{currency[:20]!r} is not a currency of budgets; use {CURRENCY}",
@@ -300,10 +304,6 @@ def _check_span(budget: Budget) -> None:
             f"the budget ends ({rfc3339(budget.end)}) before it starts ({rfc3339(first)})",
             field="end",
         )
-    _check_length(budget, first)
-
-
-def _check_length(budget: Budget, first: int | None) -> None:
     if budget.period is not Period.CUSTOM or budget.end is None or first is None:
         return
     if budget.end - first > MAX_YEARS * 366 * DAY:
@@ -319,9 +319,9 @@ def _check_thresholds(thresholds: tuple[Threshold, ...]) -> None:
         raise Rejected(f"at most {MAX_THRESHOLDS} thresholds", field="thresholds")
     if len(set(thresholds)) < len(thresholds):
         raise Rejected("the same threshold is given twice", field="thresholds")
-    for one in thresholds:
-        if not 0 < one.percent <= MAX_PERCENT:
+    for threshold in thresholds:
+        if not 0 < threshold.percent <= MAX_PERCENT:
             raise Rejected(
-                f"a threshold of {one.percent} % is out of range: 1 to {MAX_PERCENT}",
+                f"a threshold of {threshold.percent} % is out of range: 1 to {MAX_PERCENT}",
                 field="thresholds",
             )

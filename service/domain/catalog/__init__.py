@@ -1,1 +1,1 @@
-"""What Google offers: accelerators, zones, images and runtime versions."""
+"""The catalogue of Google's offers: accelerators, zones, images and runtime versions."""

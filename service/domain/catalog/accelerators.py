@@ -1,4 +1,4 @@
-"""Accelerator types and generations: how many chips, hosts and cores stand behind a name."""
+"""Accelerator types and generations, with their numbers of chips, hosts and cores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.reference_tables import number, split
 
 TAKEN_BACK = frozenset({ProvisioningModel.SPOT, ProvisioningModel.PREEMPTIBLE})
-"""How hardware is bought that Google may take away again at any time."""
+"""Provisioning models whose hardware Google may take back at any time."""
 
 _SPELLING = re.compile(r"(?:cloud-?)?(?:tpu-?)?(v?\d[a-z]*|trillium|ironwood)-?(\d{1,6})")
 _FAMILIES = {
@@ -28,7 +28,7 @@ _FAMILIES = {
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """The figures of one generation, per chip; None where the sources are silent.
+    """The figures of one generation, per chip; None if no source states them.
 
     `served` says whether the Cloud TPU API has it. HBM in GiB and GB/s, speeds in TFLOPs and TOPs.
     """
@@ -51,7 +51,7 @@ class Generation:
 
     @classmethod
     def of(cls, row: Mapping[str, str]) -> Generation:
-        """The generation that a row of `generations.csv` describes."""
+        """The generation in a row of `generations.csv`."""
         return cls(
             name=row["generation"],
             google_name=row["google_name"],
@@ -75,8 +75,8 @@ class Generation:
 class AcceleratorType:
     """One accelerator type as the Cloud TPU API sees it.
 
-    `topology` is what the cloud takes when none is asked for; `topologies` are all that exist for
-    this many chips. `served` says whether the Cloud TPU API has the type.
+    `topology` is the cloud's default; `topologies` are all that exist for this number of chips.
+    `served` says whether the Cloud TPU API has the type.
     """
 
     name: str
@@ -111,7 +111,7 @@ class AcceleratorType:
 
     @classmethod
     def of(cls, row: Mapping[str, str]) -> AcceleratorType:
-        """The type that a row of `accelerators.csv` describes."""
+        """The type in a row of `accelerators.csv`."""
         return cls(
             name=row["accelerator_type"],
             generation=row["generation"],
@@ -131,14 +131,14 @@ class AcceleratorType:
 
 
 def stoppable(accelerator: AcceleratorType, model: ProvisioningModel) -> bool:
-    """Whether the cloud can stop such a node: one host, and not capacity that is taken back."""
+    """Whether the cloud can stop such a node: it has one host, and Google cannot take it back."""
     return accelerator.single_host and model not in TAKEN_BACK
 
 
 def spelled(name: str) -> str:
-    """Google's spelling of what was probably meant: `v5e-16` and `v5litepod16` are v5litepod-16.
+    """Google's spelling of a type: `v5e-16` and `v5litepod16` become v5litepod-16.
 
-    Text in which no family and size can be seen comes back as it is, in lower case.
+    Text without a family and a size is returned in lower case.
     """
     text = name.strip().lower().replace("_", "-")
     match = _SPELLING.fullmatch(text)

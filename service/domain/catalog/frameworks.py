@@ -1,4 +1,4 @@
-"""The environment by which a program of each framework finds the TPU of its machine. Pure.
+"""The environment with which a program of each framework finds the TPU of its machine. Pure.
 
 Sources: reference/cloud-tpu-api.md section 4; docs.cloud.google.com/tpu/docs/run-in-container.
 """
@@ -17,15 +17,15 @@ ENVIRONMENT: Mapping[Framework, Mapping[str, str]] = {
     # other machines by the name of their TPU.
     Framework.TENSORFLOW: {"TPU_NAME": "local"},
 }
-"""With these a program without a TPU fails, instead of training on the CPU."""
+"""With these variables, a program without a TPU fails instead of training on the CPU."""
 
 TENSORFLOW_PJRT: Mapping[str, str] = {
     "NEXT_PLUGGABLE_DEVICE_USE_C_API": "true",
     "TF_PLUGGABLE_DEVICE_LIBRARY_PATH": "/lib/libtpu.so",
 }
-"""What TensorFlow needs besides on an image of the device API `pjrt`."""
+"""Further variables for TensorFlow on an image with the device API `pjrt`."""
 
 
 def as_shell(environment: Mapping[str, str]) -> str:
-    """The variables as they stand before a command in a shell. Values need no quotes."""
+    """The variables as a prefix of a shell command. Values need no quotes."""
     return " ".join(f"{name}={value}" for name, value in environment.items())

@@ -1,4 +1,4 @@
-"""The software images behind runtime versions: what is on them, and which hardware they fit."""
+"""The software images of runtime versions: their contents, and the hardware that they fit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Framework(StrEnum):
 
     @property
     def label(self) -> str:
-        """The name as its makers write it."""
+        """The official spelling of the name."""
         return _LABELS[self]
 
 
@@ -80,7 +80,7 @@ class Image:
 
     @classmethod
     def of(cls, row: Mapping[str, str]) -> Image:
-        """The image that a row of `runtime_versions.csv` describes."""
+        """The image in a row of `runtime_versions.csv`."""
         return cls(
             name=row["runtime_version"],
             architecture=Architecture(row["architecture"]),
@@ -98,7 +98,7 @@ class Image:
         )
 
     def made_for(self, accelerator: AcceleratorType) -> bool:
-        """Whether the number of hosts is the one that the image is made for."""
+        """Whether the image is made for the number of hosts of the type."""
         match self.hosts:
             case Hosts.SINGLE:
                 return accelerator.single_host
@@ -118,8 +118,8 @@ class Image:
     def has(self, framework: Framework, version: str | None = None) -> bool:
         """Whether the image is for that framework and version: `2.15` means any 2.15 release.
 
-        An image that pins nothing takes every version. PyTorch images are named by the minor
-        release, so 1.13.1 is on the image of 1.13.
+        An image without a pinned version is for every version. PyTorch images are named by the
+        minor release, so 1.13.1 is on the image of 1.13.
         """
         if framework not in self.frameworks:
             return False
@@ -133,12 +133,12 @@ class Image:
 
 @cache
 def images() -> tuple[Image, ...]:
-    """Every image that is known, the best first: sure before doubtful, new before old."""
-    return tuple(sorted(map(Image.of, rows("runtime_versions")), key=_rank))
+    """All known images, the best first: certain before doubtful, new before old."""
+    return tuple(sorted(map(Image.of, rows("runtime_versions")), key=_preference_key))
 
 
-def _rank(image: Image) -> tuple[int, list[int], int, str]:
-    """PJRT comes before the stream executor of the same release."""
+def _preference_key(image: Image) -> tuple[int, list[int], int, str]:
+    """The sort key; PJRT comes before the stream executor of the same release."""
     parts = image.framework_version.split(".")
     newest_first = [-int(part) for part in parts] if all(p.isdigit() for p in parts) else [1]
     return (

@@ -1,4 +1,4 @@
-"""How hardware is bought, and how its machines are reached."""
+"""Provisioning models and architectures: how hardware is bought, and how it is reached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How hardware of each provisioning model may be had: directly or through the queue, how long."""
+"""The rules of each provisioning model: directly or through the queue, and for how long."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from service.domain.clock import rfc3339
 from service.domain.errors import Rejected
 
 QUEUED_ONLY = frozenset({ProvisioningModel.RESERVED, ProvisioningModel.FLEX_START})
-"""What Google hands out through queued resources alone."""
+"""Provisioning models that are only available through queued resources."""
 
 MAX_FLEX_SECONDS = 7 * 86_400
 """Google's limit for one flex-start run (Cloud TPU release notes, 2025-03-31)."""
 
 MAX_SLICES = 256
-"""More than anybody has been seen to ask for; it bounds what one request can cost."""
+"""More slices than any known request; the limit bounds the cost of one request."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProvisioningTerms:
-    """How a wish asks for its hardware; `queued` None leaves that to the service."""
+    """The terms of a request for hardware; with `queued` None the service decides."""
 
     model: ProvisioningModel
     queued: bool | None = None
@@ -31,10 +31,14 @@ class ProvisioningTerms:
 
 
 def is_queued(terms: ProvisioningTerms) -> bool:
-    """Whether it goes through a queued resource. Raises Rejected for what no tier allows."""
+    """Whether the request needs a queued resource. Raises Rejected if no tier allows the terms."""
     if terms.architecture is Architecture.NODE:
-        return False  # `service.domain.nodes.legacy` says what else those can be asked for
-    needs = _needs_the_queue(terms)
+        return False  # `service.domain.nodes.legacy` has the other rules of legacy TPU Nodes
+    needs = ""  # why the hardware is not available directly
+    if terms.model in QUEUED_ONLY:
+        needs = f"{terms.model} is available"
+    elif terms.slices > 1:
+        needs = "nodes of several slices are available"
     if terms.queued is False and needs:
         raise Rejected(f"{needs} only through a queued resource; leave out queued", field="queued")
     if terms.model is ProvisioningModel.PREEMPTIBLE and (terms.queued or needs):
@@ -49,8 +53,10 @@ def is_queued(terms: ProvisioningTerms) -> bool:
 
 
 def run_limit(terms: ProvisioningTerms) -> tuple[int | None, tuple[str, ...]]:
-    """Seconds after READY at which it goes, and what to tell of that. Raises Rejected when it is
-    longer than the tier allows."""
+    """Seconds after READY at which the node ends (None: never), and warnings about them.
+
+    Raises Rejected when the time is longer than the tier allows.
+    """
     if terms.model is not ProvisioningModel.FLEX_START:
         return terms.ttl_seconds, ()
     if terms.ttl_seconds is None:
@@ -66,7 +72,7 @@ def run_limit(terms: ProvisioningTerms) -> tuple[int | None, tuple[str, ...]]:
 
 
 def check_times(valid_until: int | None, max_wait_seconds: int | None, now: int) -> None:
-    """Refuse a deadline that is said twice, or that has passed."""
+    """Raise Rejected for a deadline that is given twice, or that has passed."""
     if valid_until is None:
         return
     if max_wait_seconds is not None:
@@ -80,13 +86,6 @@ def check_times(valid_until: int | None, max_wait_seconds: int | None, now: int)
 
 
 def gives_up_at(created_at: int, max_wait_seconds: int | None, until: int | None) -> int | None:
-    """When nobody needs a node any more that is not READY by then; None where nobody said."""
+    """When a node that is not READY is given up; None without a limit."""
     waited = None if max_wait_seconds is None else created_at + max_wait_seconds
     return min((end for end in (waited, until) if end is not None), default=None)
-
-
-def _needs_the_queue(terms: ProvisioningTerms) -> str:
-    """Why it cannot be had directly; empty when it can."""
-    if terms.model in QUEUED_ONLY:
-        return f"{terms.model} is available"
-    return "nodes of several slices are available" if terms.slices > 1 else ""

@@ -1,4 +1,4 @@
-"""Google's regions: what it calls them when it speaks to people, and what is none of them."""
+"""Google's regions: their ids and their names."""
 
 from __future__ import annotations
 
@@ -11,34 +11,33 @@ from service.domain.reference_tables import rows
 
 
 @cache
-def _names() -> dict[str, str]:
+def _names_by_region() -> dict[str, str]:
     return {row["region"]: row["name"] for row in rows("regions")}
 
 
 def region_name(region: str) -> str:
-    """`us-central1` is Iowa; a region that opened since is called by its id."""
-    return _names().get(region, region)
+    """The name of a region: `us-central1` is Iowa. The id itself for an unknown region."""
+    return _names_by_region().get(region, region)
 
 
 @cache
-def _ids() -> dict[str, str]:
-    return {name: region for region, name in _names().items()}
+def _regions_by_name() -> dict[str, str]:
+    return {name: region for region, name in _names_by_region().items()}
 
 
 def region_named(name: str) -> str:
-    """The region that people call by that name: Iowa is `us-central1`; empty if there is none."""
-    return _ids().get(name, "")
+    """The id of the region with that name: Iowa is `us-central1`; empty if there is none."""
+    return _regions_by_name().get(name, "")
 
 
 def is_region(region: str) -> bool:
-    """Whether Google has a region of that id, as far as is known."""
-    return region in _names()
+    """Whether a region of that id is known."""
+    return region in _names_by_region()
 
 
 def check_region(region: str, others: Iterable[str]) -> None:
-    """Raise Rejected, with the `closest`, for what is neither a region as far as is known nor one
-    of the `others`."""
-    known = _names().keys() | set(others)
+    """Raise Rejected, with the `closest` ids, for a region neither known nor in `others`."""
+    known = _names_by_region().keys() | set(others)
     if region in known:
         return
     closest = difflib.get_close_matches(region[:80].lower(), sorted(known), n=3)

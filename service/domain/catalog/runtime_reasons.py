@@ -1,4 +1,4 @@
-"""Why a runtime version was chosen, what to mind about it, and why another does not fit."""
+"""Explains why a runtime version was chosen, its warnings, and why another does not fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from service.domain.catalog.images import Framework, Hosts, Image, ImageStanding
 from service.domain.catalog.provisioning import Architecture
 
 NODE_GENERATIONS = ("v2", "v3")
-"""The generations for which the legacy TPU Node exists."""
+"""The generations of the legacy TPU Node."""
 
 SHOWN = 80
 """Characters of a caller's text that are repeated in a message."""
@@ -22,10 +22,24 @@ def why(
     framework: Framework,
     version: str | None,
 ) -> tuple[str, ...]:
-    """Why `best` is the answer rather than `others`, which grant the same wish."""
+    """Why `best` was chosen rather than `others`, which fit the same request."""
     if not best.framework_version:
-        return _why_without_pin(best, accelerator, framework, version)
-    first = _why_this_version(best, accelerator, framework, version)
+        generation = accelerator.generation
+        wanted = f"{framework.label} {version}" if version else framework.label
+        return (
+            f"Google's documentation names {best.name} for JAX and PyTorch on {generation}.",
+            (
+                f"The image pins no framework: install {wanted} on it with a libtpu that knows"
+                f" {generation}, or run a container that brings both."
+            ),
+        )
+    found = f"{framework.label} {best.framework_version}"
+    if version == best.framework_version:
+        first = f"{found} was requested, and {best.name} has it."
+    else:
+        known = "documented" if best.standing is ImageStanding.DOCUMENTED else "known"
+        release = f"{version} release" if version else "version"
+        first = f"{found} is the newest {known} {release} for {accelerator.generation}."
     if best.architecture is Architecture.NODE:
         return first, f"The user's own VM has to run the same: {vm_software(best)}."
     note = (f"Note that {best.note}.",) if best.note else ()
@@ -33,21 +47,23 @@ def why(
 
 
 def chosen(name: str, framework: Framework, why: Sequence[str], *, by_default: bool) -> str:
-    """A line of a node's story: which runtime version was taken for it, and `why`; `by_default`
-    says that its caller named no framework."""
+    """A sentence of a node's events: the chosen runtime version, and the reasons `why`.
+
+    `by_default` says that the caller named no framework.
+    """
     wish = f"{framework.label}, as no framework was named" if by_default else framework.label
     return f"chose {name} for {wish}: {' '.join(why).removesuffix('.')}"
 
 
 def named(name: str, accelerator: AcceleratorType) -> str:
-    """The same line where the caller named the runtime version himself, and it fits."""
-    fits = f"it fits {_hosts(accelerator)} of {accelerator.generation}"
+    """The same sentence if the caller named the runtime version, and it fits."""
+    fits = f"it fits {_format_hosts(accelerator)} of {accelerator.generation}"
     return f"took {name}, which was requested by name: {fits}"
 
 
 def warnings(image: Image, accelerator: AcceleratorType) -> list[str]:
-    """What to mind about an image that fits; empty when nothing."""
-    doubt = _doubt(image.standing)
+    """The warnings about an image that fits; empty if there are none."""
+    doubt = _describe_doubt(image.standing)
     found = [f"{image.name} {doubt}."] if doubt else []
     if accelerator.generation in image.reported_on:
         found.append(f"Users reported: {image.report}. Try it before you rely on it.")
@@ -55,7 +71,7 @@ def warnings(image: Image, accelerator: AcceleratorType) -> list[str]:
 
 
 def vm_software(image: Image) -> str:
-    """What the user's own VM must run beside a legacy TPU Node; empty for a TPU VM."""
+    """The software of the user's own VM for a legacy TPU Node; empty for a TPU VM."""
     if image.architecture is Architecture.VM:
         return ""
     version = image.framework_version
@@ -89,13 +105,14 @@ def why_none(
     if accelerator.generation not in have:
         rule = "; v5e and newer need TensorFlow 2.15 or newer" if "v5e" not in have else ""
         return f"{wanted} is there for {', '.join(have)}, not for {accelerator.generation}{rule}"
-    return f"{wanted} has no runtime version for {_hosts(accelerator)} of {accelerator.generation}"
+    hosts = _format_hosts(accelerator)
+    return f"{wanted} has no runtime version for {hosts} of {accelerator.generation}"
 
 
 def why_not(
     name: str, image: Image | None, accelerator: AcceleratorType, architecture: Architecture
 ) -> str:
-    """Why the runtime version that was named does not fit; `image` is None when it is unknown."""
+    """Why the named runtime version does not fit; `image` is None if the version is unknown."""
     if architecture is Architecture.NODE and accelerator.generation not in NODE_GENERATIONS:
         return _no_node(accelerator)
     if image is None:
@@ -107,7 +124,7 @@ def why_not(
         fits = ", ".join(image.generations)
         return f"{name} is for {fits}; {accelerator.name} is {accelerator.generation}"
     made = "one host" if image.hosts is Hosts.SINGLE else "slices of several hosts"
-    return f"{name} is for {made}; {accelerator.name} has {_hosts(accelerator)}"
+    return f"{name} is for {made}; {accelerator.name} has {_format_hosts(accelerator)}"
 
 
 def _no_node(accelerator: AcceleratorType) -> str:
@@ -117,33 +134,8 @@ def _no_node(accelerator: AcceleratorType) -> str:
     )
 
 
-def _hosts(accelerator: AcceleratorType) -> str:
+def _format_hosts(accelerator: AcceleratorType) -> str:
     return "one host" if accelerator.single_host else f"{accelerator.hosts} hosts"
-
-
-def _why_without_pin(
-    best: Image, accelerator: AcceleratorType, framework: Framework, version: str | None
-) -> tuple[str, ...]:
-    generation = accelerator.generation
-    wanted = f"{framework.label} {version}" if version else framework.label
-    return (
-        f"Google's documentation names {best.name} for JAX and PyTorch on {generation}.",
-        (
-            f"The image pins no framework: install {wanted} on it with a libtpu that knows"
-            f" {generation}, or run a container that brings both."
-        ),
-    )
-
-
-def _why_this_version(
-    best: Image, accelerator: AcceleratorType, framework: Framework, version: str | None
-) -> str:
-    found = f"{framework.label} {best.framework_version}"
-    if version == best.framework_version:
-        return f"{found} was requested, and {best.name} has it."
-    known = "documented" if best.standing is ImageStanding.DOCUMENTED else "known"
-    release = f"{version} release" if version else "version"
-    return f"{found} is the newest {known} {release} for {accelerator.generation}."
 
 
 def _why_these_hosts(best: Image, accelerator: AcceleratorType) -> str:
@@ -151,17 +143,17 @@ def _why_these_hosts(best: Image, accelerator: AcceleratorType) -> str:
         case Hosts.SINGLE:
             return f"{accelerator.name} has one host, so the name is without -pod."
         case Hosts.MULTI:
-            return f"{accelerator.name} has {_hosts(accelerator)}, so the name says -pod."
+            return f"{accelerator.name} has {_format_hosts(accelerator)}, so the name says -pod."
         case Hosts.ANY:
             return "The image is the same for one host and for many."
 
 
 def _why_this_api(best: Image, others: Sequence[Image]) -> tuple[str, ...]:
-    """PJRT goes before the stream executor: every newer generation has PJRT alone."""
+    """Why the device API: PJRT is preferred, because newer generations have only PJRT."""
     if best.device_api == "se" and not best.name.endswith("-se"):
         return ("Before TensorFlow 2.15.0 there is only the stream executor; no name says so.",)
-    same = [one for one in others if one.framework_version == best.framework_version]
-    twin = next((one.name for one in same if one.device_api == "se"), None)
+    same = [image for image in others if image.framework_version == best.framework_version]
+    twin = next((image.name for image in same if image.device_api == "se"), None)
     if best.device_api != "pjrt":
         return ()
     if twin is None:
@@ -175,8 +167,8 @@ def _why_this_api(best: Image, others: Sequence[Image]) -> tuple[str, ...]:
     )
 
 
-def _doubt(standing: ImageStanding) -> str:  # noqa: PLR0911 - one sentence for each standing
-    """What to say of an image that Google's documentation does not recommend today."""
+def _describe_doubt(standing: ImageStanding) -> str:  # noqa: PLR0911 - one sentence for each standing
+    """The warning about an image that Google's documentation does not recommend today."""
     match standing:
         case ImageStanding.DOCUMENTED:
             return ""

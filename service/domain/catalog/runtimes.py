@@ -1,4 +1,4 @@
-"""Which runtime version a node needs, and whether the one that was named fits."""
+"""Chooses the runtime version of a node, and checks a named one."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _VERSION = re.compile(r"[0-9]{1,4}(\.[0-9]{1,6}){0,3}(\.?[a-z+-][a-z0-9.+-]{0,19
 class Resolution:
     """The runtime version to use, with its reasons and warnings as sentences.
 
-    `alternatives` are the other runtime versions that grant the same request, best first.
-    `framework_version` is empty when the image pins none. `vm_software` is what the user's own
-    virtual machine must run beside a legacy TPU Node; empty for a TPU VM.
+    `alternatives` are the other runtime versions that fit the same request, best first.
+    `framework_version` is empty when the image pins none. `vm_software` is the software of the
+    user's own virtual machine for a legacy TPU Node; empty for a TPU VM.
     """
 
     runtime_version: str
@@ -50,15 +50,16 @@ def resolve(
         )
     if zone is not None:
         catalog.load().candidates(accelerator, zone=zone)
-    found = [one for one in _fitting(accelerator, architecture) if one.has(framework, version)]
+    fitting = _list_fitting(accelerator, architecture)
+    found = [image for image in fitting if image.has(framework, version)]
     if not found:
-        raise _none_fits(accelerator, framework, version, architecture)
+        raise _make_mismatch(accelerator, framework, version, architecture)
     best, *others = found
     return Resolution(
         runtime_version=best.name,
         framework_version=best.framework_version,
         reasons=runtime_reasons.why(best, others, accelerator, framework, version),
-        alternatives=tuple(one.name for one in others),
+        alternatives=tuple(image.name for image in others),
         warnings=tuple(runtime_reasons.warnings(best, accelerator)),
         vm_software=runtime_reasons.vm_software(best),
     )
@@ -69,24 +70,26 @@ def check(
     accelerator: AcceleratorType,
     architecture: Architecture = Architecture.VM,
 ) -> list[str]:
-    """What to mind about this runtime version on this hardware; empty when nothing.
+    """The warnings about this runtime version on this hardware; empty if there are none.
 
     Raises RuntimeMismatch with the `compatible` ones, closest first, when it does not fit. The
-    cloud may not: it was seen to create nodes on which no accelerator appears (jax-ml/jax#13260).
+    cloud may accept it and create a node on which no accelerator appears (jax-ml/jax#13260).
     """
-    image = next((one for one in images() if one.name == runtime_version), None)
+    image = next((image for image in images() if image.name == runtime_version), None)
     if image is not None and image.fits(accelerator, architecture):
         return runtime_reasons.warnings(image, accelerator)
     raise RuntimeMismatch(
         runtime_reasons.why_not(runtime_version, image, accelerator, architecture),
-        compatible=_closest(runtime_version, image, accelerator, architecture),
+        compatible=_list_compatible(runtime_version, image, accelerator, architecture),
     )
 
 
 def vm_software(runtime_version: str) -> str:
-    """What the user's own VM must run beside a legacy TPU Node with that version; empty for the
-    image of a TPU VM, and for one that is not known."""
-    image = next((one for one in images() if one.name == runtime_version), None)
+    """The software of the user's own VM for a legacy TPU Node with that version.
+
+    Empty for the image of a TPU VM, and for an unknown version.
+    """
+    image = next((image for image in images() if image.name == runtime_version), None)
     return "" if image is None else runtime_reasons.vm_software(image)
 
 
@@ -97,54 +100,59 @@ def for_generation(
 ) -> tuple[Image, ...]:
     """The images of a generation, framework and architecture (None: of all), best first."""
     return tuple(
-        one
-        for one in images()
-        if (generation is None or generation in one.generations)
-        and (framework is None or framework in one.frameworks)
-        and architecture in {None, one.architecture}
+        image
+        for image in images()
+        if (generation is None or generation in image.generations)
+        and (framework is None or framework in image.frameworks)
+        and architecture in {None, image.architecture}
     )
 
 
-def _fitting(accelerator: AcceleratorType, architecture: Architecture) -> list[Image]:
-    return [one for one in images() if one.fits(accelerator, architecture)]
+def _list_fitting(accelerator: AcceleratorType, architecture: Architecture) -> list[Image]:
+    return [image for image in images() if image.fits(accelerator, architecture)]
 
 
-def _none_fits(
+def _make_mismatch(
     accelerator: AcceleratorType,
     framework: Framework,
     version: str | None,
     architecture: Architecture,
 ) -> RuntimeMismatch:
-    """Compatible are other versions of the framework, on a TPU VM if a TPU Node has none."""
+    """The error with other versions of the framework, for a TPU VM if a TPU Node has none."""
     known = [
-        one for one in images() if one.architecture is architecture and one.has(framework, version)
+        image
+        for image in images()
+        if image.architecture is architecture and image.has(framework, version)
     ]
-    here = [one.name for one in _fitting(accelerator, architecture) if one.has(framework)]
-    on_vm = [one.name for one in _fitting(accelerator, Architecture.VM) if one.has(framework)]
+    here, on_vm = (
+        [image.name for image in _list_fitting(accelerator, where) if image.has(framework)]
+        for where in (architecture, Architecture.VM)
+    )
     return RuntimeMismatch(
         runtime_reasons.why_none(accelerator, framework, version, architecture, known),
         compatible=here or on_vm,
     )
 
 
-def _closest(
+def _list_compatible(
     name: str, image: Image | None, accelerator: AcceleratorType, architecture: Architecture
 ) -> list[str]:
-    """What fits instead: the same framework first, then the most parts of the name in common,
-    then what looks most like it.
+    """The fitting versions: the same framework first, then most common parts of the name, then the
+    most similar spelling.
     """
-    fitting = _fitting(accelerator, architecture) or _fitting(accelerator, Architecture.VM)
+    here = _list_fitting(accelerator, architecture)
+    fitting = here or _list_fitting(accelerator, Architecture.VM)
     frameworks = set(image.frameworks) if image else set()
     shown = name[: runtime_reasons.SHOWN]
     parts = set(shown.split("-"))
     look = difflib.SequenceMatcher(b=shown, autojunk=False)
 
-    def distance(one: Image) -> tuple[bool, int, float]:
-        look.set_seq1(one.name)
+    def distance_of(other: Image) -> tuple[bool, int, float]:
+        look.set_seq1(other.name)
         return (
-            frameworks.isdisjoint(one.frameworks),
-            len(parts.symmetric_difference(one.name.split("-"))),
+            frameworks.isdisjoint(other.frameworks),
+            len(parts.symmetric_difference(other.name.split("-"))),
             -look.ratio(),
         )
 
-    return [one.name for one in sorted(fitting, key=distance)]
+    return [other.name for other in sorted(fitting, key=distance_of)]

@@ -1,4 +1,4 @@
-"""Zones and regions: where the cloud offers which generation."""
+"""Zones and regions: the generations that the cloud offers in each."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ZoneOffer:
-    """That a zone has a generation, and who says so.
+    """The offer of a generation in a zone, and its source.
 
-    `api`: the Cloud TPU API lists it there. `documented`: Google's documentation does, for any
-    product. `flex_start` and `calendar`: it can be bought that way there.
+    `api`: the Cloud TPU API lists it there. `documented`: Google's documentation lists it, for any
+    product. `flex_start` and `calendar`: it is sold there with flex-start and in calendar mode.
     """
 
     generation: str
@@ -29,7 +29,7 @@ class ZoneOffer:
 
     @classmethod
     def of(cls, row: Mapping[str, str]) -> ZoneOffer:
-        """The offer that a row of `zones.csv` describes."""
+        """The offer in a row of `zones.csv`."""
         return cls(
             generation=row["generation"],
             zone=row["zone"],

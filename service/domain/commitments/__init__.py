@@ -1,1 +1,1 @@
-"""Committed-use discounts: what was committed, which usage each covers, and what both cost."""
+"""Committed-use discounts: the commitments, the usage that each covers, and the cost of both."""

@@ -1,8 +1,8 @@
-"""Which usage is covered by which commitment, in whole chips, at every second. Pure.
+"""Allocates usage to commitments in whole chips, at every second. Pure.
 
-Google serves a commitment hour by hour from all matching usage; here it is served second by second,
-so that every window has one answer. Of several commitments the earliest is served first, and each
-from all matching usage in proportion to its chips.
+Google allocates hour by hour; this service allocates second by second, so that every window has one
+answer. Of several commitments the earliest is served first. Each covers all matching usage in
+proportion to its chips.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from typing import NamedTuple
 from service.domain.commitments.commitment import Commitment
 
 Rank = tuple[str, int, str]
-"""Node id, number of the slice, and id of the usage: the order among equal remainders."""
+"""Node id, slice number and usage id: the order among equal remainders."""
 
 Shares = tuple[tuple[str, int], ...]
-"""Commitment ids with the chips that each covers, in the order in which they are served."""
+"""Commitment ids with the chips that each covers, in the order of service."""
 
 
 class UsageSpan(NamedTuple):
-    """On-demand usage of one price region: `chips` in the whole seconds [start, end). No two spans
-    of one `rank` overlap."""
+    """On-demand usage of one price region: `chips` in the whole seconds [start, end).
+
+    Spans with the same `rank` do not overlap.
+    """
 
     rank: Rank
     project: str
@@ -35,7 +37,7 @@ class UsageSpan(NamedTuple):
 
 
 class CoveredStretch(NamedTuple):
-    """Seconds [start, end) of a span in which `shares` cover it, and nothing changes."""
+    """Seconds [start, end) of a span with constant `shares`."""
 
     start: int
     end: int
@@ -43,92 +45,104 @@ class CoveredStretch(NamedTuple):
 
 
 Served = Mapping[Rank, Sequence[CoveredStretch]]
-"""What is covered of each usage, by time; nothing where there is no stretch."""
+"""The covered stretches of each usage, by time; the seconds between them are not covered."""
 
 
 def allocate(spans: Iterable[UsageSpan], commitments: Iterable[Commitment]) -> Served:
-    """Cover the usage by the commitments, which all count.
+    """The covered stretches of all usage; all given commitments count.
 
-    Costs O(n log n) for n spans while the first commitment covers all usage or there is none, since
-    a change touches only the span that changes. Otherwise each change touches all spans that run.
+    Takes O(n log n) for n spans while the first commitment covers all usage or there is none: a
+    change then touches only the span that changes. Otherwise each change touches all running spans.
     """
     pools: dict[tuple[str, str], tuple[list[UsageSpan], list[Commitment]]] = defaultdict(
         lambda: ([], [])
     )
-    for one in commitments:
-        pools[one.region, one.generation][1].append(one)
+    for commitment in commitments:
+        pools[commitment.region, commitment.generation][1].append(commitment)
     for span in spans:
         if (span.region, span.generation) in pools and span.start < span.end:
             pools[span.region, span.generation][0].append(span)
     served: dict[Rank, list[CoveredStretch]] = {}
     for its_spans, its_commitments in pools.values():
-        served |= _Sweep().over(its_spans, its_commitments)
+        served |= _Sweep().find_stretches(its_spans, its_commitments)
     return served
 
 
 class _Sweep:
-    """The state between two changes of one pool: which spans run, and what covers each."""
+    """The state between two changes of one pool: the running spans, and the shares of each."""
 
     def __init__(self) -> None:
         self._running: dict[Rank, UsageSpan] = {}
         self._in_order: list[UsageSpan] = []
-        """The same by rank."""
+        """The running spans, ordered by rank."""
         self._chips: Counter[str] = Counter()
-        """Chips that run, by project."""
+        """Running chips by project."""
         self._committed: list[Commitment] = []
         self._open: dict[Rank, Shares] = {}
         self._since: dict[Rank, int] = {}
-        """What covers each span now, and since when."""
+        """The present shares of each covered span, and since when."""
         self._alone: str | None = None
-        """The commitment that covers everything; empty where nothing is covered, None where
-        neither holds."""
+        """The commitment that covers all running spans.
+
+        Empty if there is no commitment; None if coverage is partial or by several.
+        """
         self._found: defaultdict[Rank, list[CoveredStretch]] = defaultdict(list)
 
-    def over(
+    def find_stretches(
         self, spans: Iterable[UsageSpan], commitments: Iterable[Commitment]
     ) -> Mapping[Rank, list[CoveredStretch]]:
-        """Go through all instants at which something changes."""
+        """The covered stretches of all spans, by visiting each instant with a change."""
         ends: defaultdict[int, list[UsageSpan | Commitment]] = defaultdict(list)
         starts: defaultdict[int, list[UsageSpan | Commitment]] = defaultdict(list)
         every: list[UsageSpan | Commitment] = [*spans, *commitments]
-        for one in every:
-            starts[one.start].append(one)
-            ends[one.end].append(one)
+        for item in every:
+            starts[item.start].append(item)
+            ends[item.end].append(item)
         for instant in sorted(starts.keys() | ends.keys()):
-            changed = self._change(ends.get(instant, ()), starts.get(instant, ()))
-            self._settle(instant, changed)
+            changed = self._apply_changes(ends.get(instant, ()), starts.get(instant, ()))
+            self._update_stretches(instant, changed)
         return self._found
 
-    def _change(
+    def _apply_changes(
         self, ended: Iterable[UsageSpan | Commitment], begun: Iterable[UsageSpan | Commitment]
     ) -> set[Rank]:
-        """Take in what ends and what begins; answers the usage that did."""
+        """Apply ends and starts; returns the ranks of the spans among them."""
         changed: set[Rank] = set()
-        for one in ended:
-            if isinstance(one, UsageSpan):
-                del self._running[one.rank]
-                del self._in_order[bisect_left(self._in_order, one)]
-                self._chips[one.project] -= one.chips
-                changed.add(one.rank)
+        for item in ended:
+            if isinstance(item, UsageSpan):
+                del self._running[item.rank]
+                del self._in_order[bisect_left(self._in_order, item)]
+                self._chips[item.project] -= item.chips
+                changed.add(item.rank)
             else:
-                self._committed.remove(one)
-        for one in begun:
-            if isinstance(one, UsageSpan):
-                self._running[one.rank] = one
-                insort(self._in_order, one)
-                self._chips[one.project] += one.chips
-                changed.add(one.rank)
+                self._committed.remove(item)
+        for item in begun:
+            if isinstance(item, UsageSpan):
+                self._running[item.rank] = item
+                insort(self._in_order, item)
+                self._chips[item.project] += item.chips
+                changed.add(item.rank)
             else:
-                self._committed.append(one)
-        self._committed.sort(key=lambda one: (one.start, one.id))
+                self._committed.append(item)
+        self._committed.sort(key=lambda commitment: (commitment.start, commitment.id))
         return changed
 
-    def _settle(self, instant: int, changed: set[Rank]) -> None:
-        """Open and close stretches where the shares are others from this instant on."""
-        alone = self._covers_alone()
+    def _update_stretches(self, instant: int, changed: set[Rank]) -> None:
+        """Open and close the stretches whose shares change at this instant."""
+        alone: str | None = ""
+        if self._committed:
+            first, total = self._committed[0], self._chips.total()
+            within = total if not first.project else self._chips[first.project]
+            alone = first.id if within == total <= first.chips else None
         everywhere = alone is None or alone != self._alone
         self._alone = alone
-        shares = self._shares(alone, self._running if everywhere else changed)
+        shares: Mapping[Rank, Shares] = {}
+        if alone is None:
+            shares = shares_of(self._in_order, self._committed)
+        elif alone:
+            ranks = self._running if everywhere else changed
+            here = (self._running[rank] for rank in ranks if rank in self._running)
+            shares = {span.rank: ((alone, span.chips),) for span in here}
         before = self._open
         others = [rank for rank, now in shares.items() if before.get(rank) != now]
         others += [
@@ -141,43 +155,32 @@ class _Sweep:
             if rank in shares:
                 before[rank], self._since[rank] = shares[rank], instant
 
-    def _covers_alone(self) -> str | None:
-        if not self._committed:
-            return ""
-        first = self._committed[0]
-        total = self._chips.total()
-        within = total if not first.project else self._chips[first.project]
-        return first.id if within == total <= first.chips else None
-
-    def _shares(self, alone: str | None, changed: Iterable[Rank]) -> Mapping[Rank, Shares]:
-        if alone is None:
-            return shares_of(self._in_order, self._committed)
-        if not alone:
-            return {}
-        here = (self._running[rank] for rank in changed if rank in self._running)
-        return {span.rank: ((alone, span.chips),) for span in here}
-
 
 def shares_of(spans: Sequence[UsageSpan], committed: Iterable[Commitment]) -> Mapping[Rank, Shares]:
-    """What covers the spans that run at one instant, by rank; both are in their order. Nothing is
-    said of a span that is not covered."""
+    """The shares of the spans that run at one instant, by rank; uncovered spans are left out.
+
+    Spans and commitments come in their order.
+    """
     left = [span.chips for span in spans]
     found: list[Shares] = [()] * len(spans)
-    for one in committed:
+    for commitment in committed:
         wanted = [
-            chips if one.serves(span.project) else 0
+            chips if commitment.serves(span.project) else 0
             for span, chips in zip(spans, left, strict=True)
         ]
-        for number, chips in enumerate(proportional(one.chips, wanted)):
+        for number, chips in enumerate(proportional(commitment.chips, wanted)):
             if chips:
                 left[number] -= chips
-                found[number] += ((one.id, chips),)
+                found[number] += ((commitment.id, chips),)
     return {span.rank: shares for span, shares in zip(spans, found, strict=True) if shares}
 
 
 def proportional(chips: int, wanted: Sequence[int]) -> Sequence[int]:
-    """`chips` divided in proportion to what is wanted, in whole chips that sum to all of them, or
-    to all that is wanted. The largest remainders are rounded up, of equal ones the first."""
+    """`chips` divided in proportion to `wanted`, in whole chips.
+
+    The result sums to `chips`, or to all that is wanted if that is less. The largest remainders are
+    rounded up; of equal remainders the first.
+    """
     total = sum(wanted)
     if total <= chips:
         return wanted

@@ -1,8 +1,7 @@
-"""Charges as a bill with commitments has them: usage split into what is covered and what is left
-to pay, the fee of each hour, and the part of it that covers nothing. Pure.
+"""Charges of a bill with commitments: covered usage, remaining usage, fees and unused fees. Pure.
 
-The fees and what is left to pay together are the sum of amortised costs, to the nano-dollar: what
-no charge was covered with is unused.
+Fees and remaining usage together are the sum of amortised costs, to the nano-dollar: the part of a
+fee that covers no charge is unused.
 """
 
 from __future__ import annotations
@@ -35,22 +34,23 @@ _TYPES: Mapping[Term, str] = {
 
 
 def billed_hours(window: Window, lines: Iterable[CoverageLine], now: int) -> Window:
-    """The whole hours that begin in a window and of which the ledger says all: neither the current
-    hour, nor any since the first that is not posted of some usage."""
+    """The whole hours that begin in a window and are complete in the ledger.
+
+    The current hour is excluded, and all hours from the first that is not posted for some usage.
+    """
     until = floor_to(now, HOUR)
-    posted = [line.meter.usage.posted_until for line in lines if _is_behind(line, until)]
+    posted = [
+        usage.posted_until
+        for usage in (line.meter.usage for line in lines)
+        if usage.posted_until < (until if usage.end is None else min(usage.end, until))
+    ]
     last = floor_to(min([until, *posted]), HOUR)
     first = -floor_to(-window.start, HOUR)
     return Window(first, max(first, min(-floor_to(-window.end, HOUR), last)))
 
 
-def _is_behind(line: CoverageLine, until: int) -> bool:
-    usage = line.meter.usage
-    return usage.posted_until < (until if usage.end is None else min(usage.end, until))
-
-
 class CommittedBill:
-    """Splits charges, and adds up what they were covered with."""
+    """Splits charges by their coverage, and sums the used part of each fee."""
 
     def __init__(
         self,
@@ -59,27 +59,32 @@ class CommittedBill:
         book: PriceBook,
         hours: Window,
     ) -> None:
-        """`hours` are those of `billed_hours`; the lines are known in all of them."""
+        """`hours` are from `billed_hours`; the lines are complete in all of them."""
         self._lines = {line.meter.usage.id: line for line in lines}
-        self._some = sorted(some, key=lambda one: (one.commitment.start, one.commitment.id))
-        self._uses = {one.commitment.id: committed_use(one.commitment, Status.USED) for one in some}
+        self._some = sorted(some, key=lambda each: (each.commitment.start, each.commitment.id))
+        self._uses = {
+            each.commitment.id: committed_use(each.commitment, Status.USED) for each in some
+        }
         self._book = book
         self._hours = hours
         self._used: defaultdict[tuple[str, int], CoveredUsage] = defaultdict(CoveredUsage)
-        self._slots_of = lru_cache(_KEPT)(self._slots)
+        self._slots_of = lru_cache(_KEPT)(self._cover_slots)
 
     def over(self, charges: Iterable[Charge]) -> Iterator[Charge]:
-        """All charges in their order, then the fee of each hour and what of it was not used."""
+        """All charges in their order, then the fee of each hour and its unused part."""
         for charge in charges:
-            yield from self._split(charge)
+            yield from self._split_charge(charge)
         for hour in range(self._hours.start, self._hours.end, HOUR):
-            for one in self._some:
-                yield from self._fee(one, hour)
+            for priced in self._some:
+                yield from self._charge_fee(priced, hour)
 
-    def _split(self, charge: Charge) -> Iterator[Charge]:
-        """What is covered of a charge, by commitment, then the rest. An adjustment is of the rest:
-        the first charge of its slot is covered as far as the usage is known now."""
-        covered = self._covered(charge)
+    def _split_charge(self, charge: Charge) -> Iterator[Charge]:
+        """The covered parts of a charge, by commitment, then the rest.
+
+        An adjustment belongs to the rest: the first charge of its slot is covered by the usage as
+        it is known now.
+        """
+        covered = self._find_covered(charge)
         if not covered:
             yield charge
             return
@@ -87,9 +92,13 @@ class CommittedBill:
         for its_id, part in covered.items():
             used = its_id, floor_to(charge.start, HOUR)
             self._used[used] = self._used[used].plus(part)
-            listed = _share(charge.list_amount, part.chip_seconds, charge.quantity)
+            listed = (
+                None
+                if charge.list_amount is None
+                else half_even(charge.list_amount * part.chip_seconds, charge.quantity)
+            )
             yield charge._replace(
-                resource=_covered_by(charge.resource, self._uses[its_id]),
+                resource=_with_commitment(charge.resource, self._uses[its_id]),
                 quantity=part.chip_seconds,
                 amount=0,
                 list_amount=listed,
@@ -105,7 +114,8 @@ class CommittedBill:
         if left.quantity or left.amount:
             yield left
 
-    def _covered(self, charge: Charge) -> Mapping[str, CoveredUsage]:
+    def _find_covered(self, charge: Charge) -> Mapping[str, CoveredUsage]:
+        """The covered usage of a charge by commitment id; empty for charges that are not split."""
         hour = floor_to(charge.start, HOUR)
         is_first = charge.number == 0 and charge.period is None
         is_billed = self._hours.start <= hour < self._hours.end
@@ -116,8 +126,10 @@ class CommittedBill:
         slot = LedgerSlot(hour, charge.price_id, charge.since, charge.list_price)
         return self._slots_of(charge.usage_id, hour).get(slot, {})
 
-    def _slots(self, usage_id: str, hour: int) -> Mapping[LedgerSlot, Mapping[str, CoveredUsage]]:
-        """What is covered of a usage in an hour, by the slots of its charges."""
+    def _cover_slots(
+        self, usage_id: str, hour: int
+    ) -> Mapping[LedgerSlot, Mapping[str, CoveredUsage]]:
+        """The covered usage in an hour, by the slot of the charges and by commitment id."""
         line = self._lines[usage_id]
         found: defaultdict[LedgerSlot, dict[str, CoveredUsage]] = defaultdict(dict)
         for slot, cut in parts_of(line.meter, hour, hour + HOUR):
@@ -125,27 +137,39 @@ class CommittedBill:
                 found[slot][its_id] = found[slot].get(its_id, NOTHING).plus(part)
         return found
 
-    def _fee(self, one: PricedCommitment, hour: int) -> Iterator[Charge]:
-        its = one.commitment
+    def _charge_fee(self, priced: PricedCommitment, hour: int) -> Iterator[Charge]:
+        its = priced.commitment
         start, end = max(hour, its.start), min(hour + HOUR, its.end)
         if start >= end:
             return
-        whole = fee(its, one.rate, start, end)
+        whole = fee(its, priced.rate, start, end)
         used = self._used.get((its.id, hour), NOTHING)
-        paid = self._charge(one, start, end)
+        paid = self._make_fee_charge(priced, start, end)
         yield paid._replace(quantity=its.chips * (end - start), amount=whole, effective=0)
         unused = whole - used.cost, its.chips * (end - start) - used.chip_seconds
         if any(unused):
-            nobodys = replace(paid.resource, committed=committed_use(its, Status.UNUSED))
-            yield paid._replace(resource=nobodys, quantity=unused[1], amount=0, effective=unused[0])
+            resource = replace(paid.resource, committed=committed_use(its, Status.UNUSED))
+            yield paid._replace(
+                resource=resource, quantity=unused[1], amount=0, effective=unused[0]
+            )
 
-    def _charge(self, one: PricedCommitment, start: int, end: int) -> Charge:
-        """The fee of [start, end), without quantities; its price is that of the list unless the
-        rate is of a contract."""
-        its, listed = one.commitment, listed_rate(one.commitment, self._book)
+    def _make_fee_charge(self, priced: PricedCommitment, start: int, end: int) -> Charge:
+        """The fee of [start, end) without quantities. Its price is the contract's or the listed."""
+        its, listed = priced.commitment, listed_rate(priced.commitment, self._book)
         is_listed = its.contract is None and listed is not None
         return Charge(
-            resource=_resource(its),
+            resource=Resource(
+                path=path_of(its),
+                name=its.name,
+                kind=ChargeKind.COMMITMENT,
+                project=its.project,
+                zone="",
+                generation=its.generation,
+                accelerator_type=its.generation,
+                model=its.term.model,
+                committed=committed_use(its, Status.PAID),
+                in_region=its.region,
+            ),
             tags=tags_of(Attribution(its.id, owner=its.owner, team=its.team, labels=its.labels)),
             start=start,
             end=end,
@@ -153,43 +177,24 @@ class CommittedBill:
             quantity=0,
             price_id=listed.id if is_listed and listed else f"contract/{its.id}",
             price=listed if is_listed else None,
-            unit_price=one.rate,
+            unit_price=priced.rate,
             amount=0,
             currency="USD",
         )
 
 
-def _share(amount: int | None, part: int, whole: int) -> int | None:
-    return None if amount is None else half_even(amount * part, whole)
-
-
 @lru_cache(_KEPT)
-def _covered_by(of: Resource, one: CommittedUse) -> Resource:
-    return replace(of, committed=one)
+def _with_commitment(of: Resource, use: CommittedUse) -> Resource:
+    return replace(of, committed=use)
 
 
 def committed_use(one: Commitment, status: Status) -> CommittedUse:
-    """What a bill says of a commitment on a row."""
+    """The discount on a row of a bill."""
     return CommittedUse(path_of(one), one.name, _TYPES[one.term], status)
 
 
 def path_of(one: Commitment) -> str:
-    """Google's full name of a commitment; one of ours where no project is named as its payer."""
+    """Google's full name of a commitment; a name of our own if no project pays for it."""
     if not one.project:
         return f"tpu-steward/commitments/{one.id}"
     return f"projects/{one.project}/regions/{one.region}/commitments/{one.name}"
-
-
-def _resource(one: Commitment) -> Resource:
-    return Resource(
-        path=path_of(one),
-        name=one.name,
-        kind=ChargeKind.COMMITMENT,
-        project=one.project,
-        zone="",
-        generation=one.generation,
-        accelerator_type=one.generation,
-        model=one.term.model,
-        committed=committed_use(one, Status.PAID),
-        in_region=one.region,
-    )

@@ -21,13 +21,13 @@ from service.domain.money import MAX_NANOS, dollars, half_even
 from service.domain.pricing.price_book import MAX_NANOS_PER_UNIT, Price, PriceBook, Sku
 
 MAX_CHIPS = 100_000
-"""More chips than the largest slice of any generation has, many times over."""
+"""Upper limit of chips, many times the largest slice of any generation."""
 
 MAX_WHOLE = MAX_NANOS // 10
-"""Nano-dollars, about 922 million dollars: the fees of ten of the largest can still be summed."""
+"""Upper limit in nano-dollars, about 922 million dollars: the fees of ten can be summed."""
 
 NAME = r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?"
-"""What the name of a commitment looks like at Google."""
+"""The regular expression of commitment names at Google."""
 
 
 class Term(StrEnum):
@@ -38,12 +38,12 @@ class Term(StrEnum):
 
     @property
     def years(self) -> int:
-        """Calendar years."""
+        """The length in calendar years."""
         return 1 if self is Term.ONE_YEAR else 3
 
     @property
     def model(self) -> str:
-        """The price model that Google lists its rate by."""
+        """The price model of the listed rate."""
         return f"cud_{self.value}"
 
 
@@ -61,9 +61,9 @@ class Commitment:
     """A commitment as its buyer recorded it: the TPU API does not list commitments.
 
     `chips` of a `generation` in a `region` are paid for in the whole UTC seconds [start, end),
-    used or not. `project` is the project that pays and is served; empty where the whole billing
-    account is. `contract` is the rate of a contract in nano-dollars per chip-hour; None where the
-    list price counts. A wrong record is withdrawn with a `reason`, and never erased.
+    used or not. `project` pays and is served; empty for the whole billing account. `contract` is
+    the rate of a contract in nano-dollars per chip-hour; None if the list price applies. A wrong
+    record is withdrawn with a `reason`, and never erased.
     """
 
     id: str
@@ -89,7 +89,7 @@ class Commitment:
         return end_of(self.start, self.term)
 
     def state(self, now: int) -> CommitmentState:
-        """Where it stands at that instant."""
+        """The state at `now`; a withdrawn record is WITHDRAWN at every instant."""
         if self.withdrawn_at is not None:
             return CommitmentState.WITHDRAWN
         if now < self.start:
@@ -97,7 +97,7 @@ class Commitment:
         return CommitmentState.RUNNING if now < self.end else CommitmentState.OVER
 
     def serves(self, project: str) -> bool:
-        """Whether usage of that project may be covered."""
+        """Whether it may cover usage of a project."""
         return self.project in ("", project)
 
 
@@ -113,15 +113,19 @@ def end_of(start: int, term: Term) -> int:
 
 
 def listed_rate(commitment: Commitment, book: PriceBook) -> Price | None:
-    """The list price that was in force when its term began, which holds for all of it. None where
-    no such price is known. Negotiated discounts are not taken off: state the contract's rate."""
+    """The list price at the start of the term, which is fixed for the term; None if unknown.
+
+    Negotiated discounts are not subtracted: enter the contract's rate instead.
+    """
     sku = Sku(commitment.generation, commitment.term.model, commitment.region)
     return book.listed(sku, commitment.start)
 
 
 def rate_of(commitment: Commitment, book: PriceBook) -> int | None:
-    """Nano-dollars per chip-hour: the contract's, or else the list price. None where neither is
-    known: the commitment is unpriced then, and not free."""
+    """Nano-dollars per chip-hour: the contract's rate, or else the list price.
+
+    None if neither is known: the commitment is unpriced then, and not free.
+    """
     if commitment.contract is not None:
         return commitment.contract
     listed = listed_rate(commitment, book)
@@ -129,8 +133,10 @@ def rate_of(commitment: Commitment, book: PriceBook) -> int | None:
 
 
 def fee(commitment: Commitment, rate: int, start: int, end: int) -> int:
-    """Nano-dollars that are paid for [start, end), used or not: R(F(end)) - R(F(start)), so that
-    adjacent windows sum to the whole."""
+    """Nano-dollars that are paid for [start, end), used or not.
+
+    The amount is R(F(end)) - R(F(start)), so that adjacent windows sum to the whole.
+    """
     return _paid_until(commitment, rate, end) - _paid_until(commitment, rate, start)
 
 
@@ -140,22 +146,30 @@ def _paid_until(commitment: Commitment, rate: int, instant: int) -> int:
 
 
 def check(wanted: Commitment, others: Iterable[Commitment], book: PriceBook) -> None:
-    """Refuse what cannot have been bought. `others` are the records that stand.
+    """Raise Rejected, with the field, for a commitment that cannot have been bought.
 
-    Raises Rejected with the field, or Conflict where the name is taken at that time.
+    Raises Conflict if the name is taken in the same project and region at that time. `others` are
+    the valid records.
     """
     if not re.fullmatch(NAME, wanted.name):
         raise Rejected(f"{wanted.name[:80]!r} is not the name of a commitment", field="name")
     check_labels(wanted.labels)
     catalog.load().generation(wanted.generation)
-    check_region(wanted.region, (one.region for one in catalog.load().offers))
+    check_region(wanted.region, (offer.region for offer in catalog.load().offers))
     if not 0 < wanted.chips <= MAX_CHIPS:
         raise Rejected(f"a commitment has 1 to {MAX_CHIPS:,} chips", field="chips")
     if wanted.end > END_OF_TIME:
         raise Rejected("a commitment ends before the year 2100", field="starts_at")
     _check_rate(wanted, book)
     for other in others:
-        _check_apart(wanted, other)
+        same = (other.project, other.region, other.name)
+        is_same = same == (wanted.project, wanted.region, wanted.name)
+        if is_same and other.start < wanted.end and wanted.start < other.end:
+            raise Conflict(
+                f"{other.name!r} is recorded for {wanted.region} from {rfc3339(other.start)} to"
+                f" {rfc3339(other.end)} already; if that record is wrong, withdraw it first",
+                commitment_id=other.id,
+            )
 
 
 def _check_rate(wanted: Commitment, book: PriceBook) -> None:
@@ -172,17 +186,4 @@ def _check_rate(wanted: Commitment, book: PriceBook) -> None:
             f"{wanted.chips:,} chips cost {dollars(whole)} over the term, more than"
             f" {dollars(MAX_WHOLE)}; check the chips and the rate",
             field="chips",
-        )
-
-
-def _check_apart(wanted: Commitment, other: Commitment) -> None:
-    """Raise Conflict where both have one name, project and region at one time."""
-    same = (other.project, other.region, other.name)
-    if same != (wanted.project, wanted.region, wanted.name):
-        return
-    if other.start < wanted.end and wanted.start < other.end:
-        raise Conflict(
-            f"{other.name!r} is recorded for {wanted.region} from {rfc3339(other.start)} to"
-            f" {rfc3339(other.end)} already; if that record is wrong, withdraw it first",
-            commitment_id=other.id,
         )

@@ -1,9 +1,9 @@
-"""What of each line of usage is covered by commitments, in any window. Pure.
+"""The covered part of each line of usage, in any window. Pure.
 
-The ledger is unchanged: it says what usage costs without commitments. Amounts are integer
-nano-dollars, quantities chip-seconds. `V(a, b) = R(b) - R(a)` for each amount, where R counts from
-the last midnight or change of coverage, whichever is later: so adjacent windows, cut at any second,
-sum to the whole window, and one day of usage is enough to work out the first second of a window.
+The ledger is unchanged: it has the cost without commitments. Amounts are integer nano-dollars,
+quantities are chip-seconds. Each amount is `V(a, b) = R(b) - R(a)`, where R counts from the last
+midnight or change of coverage, whichever is later. So adjacent windows, cut at any second, sum to
+the whole window, and one day of usage is enough to compute the first second of a window.
 """
 
 from __future__ import annotations
@@ -34,15 +34,17 @@ class PricedCommitment:
 
 
 class CoveredUsage(NamedTuple):
-    """What a commitment covers of some usage: `chip_seconds`, what they were charged without it
-    (`avoided`), and their part of the fee (`cost`)."""
+    """The usage that a commitment covers: its chip-seconds, its charge and its part of the fee.
+
+    `avoided` is the charge without the commitment, `cost` is the part of the fee, in nano-dollars.
+    """
 
     chip_seconds: int = 0
     avoided: int = 0
     cost: int = 0
 
     def plus(self, other: CoveredUsage) -> CoveredUsage:
-        """Both together."""
+        """The sum of both."""
         return CoveredUsage(self[0] + other[0], self[1] + other[1], self[2] + other[2])
 
 
@@ -50,7 +52,7 @@ NOTHING = CoveredUsage()
 
 
 def total_of(parts: Iterable[CoveredUsage]) -> CoveredUsage:
-    """All of these together."""
+    """The sum of all parts."""
     found = NOTHING
     for part in parts:
         found = found.plus(part)
@@ -60,26 +62,29 @@ def total_of(parts: Iterable[CoveredUsage]) -> CoveredUsage:
 def priced(
     commitments: Iterable[Commitment], book: PriceBook
 ) -> tuple[tuple[PricedCommitment, ...], tuple[Commitment, ...]]:
-    """The commitments that stand: those with a known rate, and the others. Without a rate nobody
-    knows what covered usage costs, so a commitment without one covers nothing in any figure."""
+    """The valid commitments with a known rate, and those without.
+
+    Without a rate the cost of covered usage is unknown, so such a commitment covers nothing in any
+    figure.
+    """
     known, unknown = [], []
-    for one in commitments:
-        if one.withdrawn_at is None:
-            rate = rate_of(one, book)
+    for commitment in commitments:
+        if commitment.withdrawn_at is None:
+            rate = rate_of(commitment, book)
             if rate is None:
-                unknown.append(one)
+                unknown.append(commitment)
             else:
-                known.append(PricedCommitment(one, rate))
+                known.append(PricedCommitment(commitment, rate))
     return tuple(known), tuple(unknown)
 
 
 def since_of(start: int) -> int:
-    """From when on usage has to be known for figures from `start` on."""
+    """The instant since which usage must be known for figures from `start` on."""
     return floor_to(start, DAY)
 
 
 class CoverageLine:
-    """The on-demand usage of a node, or of one of its slices, and what covers it."""
+    """The on-demand usage of a node or of one of its slices, with its coverage."""
 
     def __init__(
         self, meter: Meter, stretches: Sequence[CoveredStretch], some: Sequence[PricedCommitment]
@@ -87,39 +92,40 @@ class CoverageLine:
         """`some` are the priced commitments of its region and generation."""
         self.meter = meter
         self._stretches = stretches
-        self._ends = [one.end for one in stretches]
-        self._rates = {one.commitment.id: one.rate for one in some}
+        self._ends = [stretch.end for stretch in stretches]
+        self._rates = {priced.commitment.id: priced.rate for priced in some}
+        commitments = (priced.commitment for priced in some)
         self._served = tuple(
-            _merged(
-                Window(one.commitment.start, one.commitment.end)
-                for one in some
-                if one.commitment.serves(meter.usage.project)
+            _merge_windows(
+                Window(commitment.start, commitment.end)
+                for commitment in commitments
+                if commitment.serves(meter.usage.project)
             )
         )
 
     def eligible(self, start: int, end: int) -> int:
-        """Chip-seconds of [start, end) in which a commitment that may cover them is in its term."""
+        """Chip-seconds of [start, end) during the term of a commitment that may cover them."""
         return sum(
-            self.meter.chip_seconds(max(start, one.start), min(end, one.end))
-            for one in self._served
+            self.meter.chip_seconds(max(start, window.start), min(end, window.end))
+            for window in self._served
         )
 
     def covered(self, start: int, end: int) -> Mapping[str, CoveredUsage]:
-        """What is covered in [start, end), by commitment id."""
+        """The covered usage in [start, end), by commitment id."""
         found: defaultdict[str, CoveredUsage] = defaultdict(CoveredUsage)
         for number in range(bisect_right(self._ends, start), len(self._stretches)):
             stretch = self._stretches[number]
             if stretch.start >= end:
                 break
-            for anchor, left, right in _days(stretch, start, end):
-                for key, part in self._part(stretch.shares, anchor, left, right):
+            for anchor, left, right in _split_by_day(stretch, start, end):
+                for key, part in self._cover_part(stretch.shares, anchor, left, right):
                     found[key] = found[key].plus(part)
         return found
 
-    def _part(
+    def _cover_part(
         self, shares: Shares, anchor: int, start: int, end: int
     ) -> Iterator[tuple[str, CoveredUsage]]:
-        """What is covered in [start, end), by commitment; all of it counted from `anchor` on."""
+        """The covered usage in [start, end), by commitment id; amounts count from `anchor` on."""
         charged = [self.meter.charge(anchor, instant) for instant in (start, end)]
         chips, before = self.meter.usage.chips, [0, 0]
         together = 0
@@ -135,7 +141,7 @@ class CoverageLine:
             before = until
 
 
-def _days(stretch: CoveredStretch, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+def _split_by_day(stretch: CoveredStretch, start: int, end: int) -> Iterator[tuple[int, int, int]]:
     """The parts of a stretch in [start, end), each within one UTC day: (anchor, start, end)."""
     start, end = max(start, stretch.start), min(end, stretch.end)
     edges = [start, *range(floor_to(start, DAY) + DAY, end, DAY), end]
@@ -143,22 +149,22 @@ def _days(stretch: CoveredStretch, start: int, end: int) -> Iterator[tuple[int, 
         yield max(stretch.start, floor_to(left, DAY)), left, right
 
 
-def _merged(windows: Iterable[Window]) -> Iterator[Window]:
+def _merge_windows(windows: Iterable[Window]) -> Iterator[Window]:
     """The same seconds in windows that do not overlap."""
     last: Window | None = None
-    for one in sorted(windows, key=lambda window: (window.start, window.end)):
-        if last is None or one.start > last.end:
+    for window in sorted(windows, key=lambda window: (window.start, window.end)):
+        if last is None or window.start > last.end:
             if last is not None:
                 yield last
-            last = one
+            last = window
         else:
-            last = Window(last.start, max(last.end, one.end))
+            last = Window(last.start, max(last.end, window.end))
     if last is not None:
         yield last
 
 
 def is_eligible(usage: Usage) -> bool:
-    """Whether a commitment may cover usage of that kind: on-demand capacity of a node."""
+    """Whether commitments may cover the usage: on-demand capacity of a node."""
     return usage.sku.model == ON_DEMAND and not usage.is_purchase and not usage.sku.is_vm
 
 
@@ -170,19 +176,23 @@ def rank_of(usage: Usage) -> Rank:
 def cover(
     meters: Iterable[Meter], some: Sequence[PricedCommitment], since: int
 ) -> tuple[CoverageLine, ...]:
-    """The lines of the usage that commitments may cover. The meters are those of all usage with
-    seconds from `since` on; figures are right from the first midnight after or at `since` on."""
+    """The lines of the usage that commitments may cover.
+
+    The meters are those of all usage with seconds from `since` on. Figures are right from the first
+    midnight at or after `since` on.
+    """
     of_pool: defaultdict[tuple[str, str], list[PricedCommitment]] = defaultdict(list)
-    for one in some:
-        of_pool[one.commitment.region, one.commitment.generation].append(one)
+    for each in some:
+        commitment = each.commitment
+        of_pool[commitment.region, commitment.generation].append(each)
     found = [
         meter
         for meter in meters
         if is_eligible(meter.usage)
         and (meter.usage.sku.region, meter.usage.sku.generation) in of_pool
     ]
-    spans = (span for meter in found for span in _spans(meter, since))
-    served = allocate(spans, (one.commitment for one in some))
+    spans = (span for meter in found for span in _list_spans(meter, since))
+    served = allocate(spans, (each.commitment for each in some))
     return tuple(
         CoverageLine(
             meter,
@@ -194,21 +204,21 @@ def cover(
 
 
 def tpu_line(usage: Usage) -> Usage:
-    """The line of an interval that a commitment may cover: the TPU's, not its machine's."""
+    """The line of an interval that a commitment may cover: the TPU, not its machine."""
     return lines_of(usage)[0]
 
 
-def _spans(meter: Meter, since: int) -> Iterator[UsageSpan]:
-    """The seconds with a known price: what has none is in no figure."""
+def _list_spans(meter: Meter, since: int) -> Iterator[UsageSpan]:
+    """The spans with a known price; seconds without a price are in no figure."""
     usage = meter.usage
     whole = (Window(cut.start, cut.end) for cut in meter.cuts if cut.price is not None)
-    for one in _merged(whole):
+    for window in _merge_windows(whole):
         yield UsageSpan(
             rank_of(usage),
             usage.project,
             usage.sku.region,
             usage.sku.generation,
             usage.chips,
-            max(since, one.start),
-            one.end,
+            max(since, window.start),
+            window.end,
         )

@@ -1,13 +1,13 @@
-"""How many chips to commit to for one and for three years, from our own hours of use. Pure.
+"""Recommends how many chips to commit to for one and for three years, by recorded usage. Pure.
 
-A commitment is paid for every hour of its term, used or not. So the k-th chip pays where at least k
-chips are in use for a larger share of the time than the committed price is of the price on demand:
-70 % for many, 16.8 hours of a day (`pricing.md` 4). These shares are of exact seconds. An average
-would be wrong: 16 chips for half of the time are no reason to commit to 8.
+A commitment is paid for every hour of its term, used or not. So the k-th chip pays if at least k
+chips are in use for a larger share of the time than the ratio of the committed price to the
+on-demand price: 70 % for many, 16.8 hours of a day (`pricing.md` 4). The shares are of exact
+seconds. An average would be wrong: 16 chips for half of the time do not justify committing to 8.
 
-How sure that is, draws of whole weeks tell (a moving-block bootstrap): a draw is as many weeks as
-there were, each begun on any of the days. The number recommended pays in nine of ten draws.
-Chip-seconds, nano-dollars.
+The certainty is estimated by draws of whole weeks (a moving-block bootstrap). A draw has as many
+weeks as the history, each beginning on any of its days. The recommended number pays in nine of ten
+draws. Units are chip-seconds and nano-dollars.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from service.domain.money import half_even
 from service.domain.pricing.discounts import MILLION
 
 FEWEST_DAYS, MOST_DAYS = 28, 90
-"""Full days that a recommendation stands on."""
+"""Fewest and most full days of usage for a recommendation."""
 
 TERMS = (1, 3)
-"""Years that Google sells commitments for."""
+"""Terms in years for which Google sells commitments."""
 
 DRAWS = 400
 _TENTH = DRAWS // 10
 _WEEK_DAYS = 7
 MONTH_HOURS = 730
-"""Hours of a month, as Google's price pages count them."""
+"""Hours of a month on Google's price pages."""
 
 YEAR_HOURS = 365 * 24
 
@@ -55,20 +55,22 @@ class ChipSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DailyUse:
-    """How many chips were in use on each of some full days that begin at `start`: for each day the
-    (chips, seconds) for which so many were in use at once, 0 included, by the number of chips."""
+    """The chips in use on each of some full days, the first beginning at `start`.
+
+    Each day has (chips, seconds) for every number of chips in use at once, 0 included, in order.
+    """
 
     start: int
     days: tuple[tuple[tuple[int, int], ...], ...]
 
     @property
     def extremes(self) -> list[tuple[int, int]]:
-        """The fewest and the most chips at once of each day."""
+        """The smallest and the largest number of chips at once, for each day."""
         return [(day[0][0], day[-1][0]) for day in self.days]
 
 
 def course_of(spans: Iterable[ChipSpan], start: int, days: int, committed: int = 0) -> DailyUse:
-    """The use of some full days, without what `committed` chips take of it."""
+    """The use of some full days, less the use that `committed` chips cover."""
     end = start + days * DAY
     changes: dict[int, int] = defaultdict(int)
     for span in spans:
@@ -86,8 +88,10 @@ def course_of(spans: Iterable[ChipSpan], start: int, days: int, committed: int =
 
 @dataclass(frozen=True, slots=True)
 class CommitmentRates:
-    """What a chip-hour costs: on demand less discounts, and committed for `years`. None where the
-    price book has no price."""
+    """The price of a chip-hour on demand, less discounts, and committed for `years`.
+
+    None if the price book has no price.
+    """
 
     years: int
     on_demand: int | None
@@ -95,7 +99,7 @@ class CommitmentRates:
 
     @property
     def break_even(self) -> int | None:
-        """Parts per million of the time from which on a committed chip pays."""
+        """The share of the time, in parts per million, above which a committed chip pays."""
         if self.on_demand is None or self.committed is None:
             return None
         return half_even(self.committed * MILLION, self.on_demand)
@@ -103,13 +107,14 @@ class CommitmentRates:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """What to commit to for a term. `chips` pays in nine of ten draws; `best` would have been the
-    cheapest in these days. `low` and `high` are where it lies in eight of ten draws.
+    """The recommended number of chips for a term.
 
-    `utilisation` is the share of the time (parts per million) for which the chips were in use, None
-    where there are none. Savings are for a month of 730 hours: `saving` as in these days, and from
-    `saving_low` to `saving_high` in eight of ten draws. `cost_if_unused` is the whole fee of the
-    term. `reason` says why there are no chips.
+    `chips` pays in nine of ten draws; `best` would have been the cheapest in these days. The
+    cheapest number is between `low` and `high` in eight of ten draws. `utilisation` is the share of
+    the time (parts per million) for which the chips were in use; None without chips. Savings are
+    for a month of 730 hours: `saving` as in these days, and `saving_low` to `saving_high` in eight
+    of ten draws. `cost_if_unused` is the whole fee of the term. `reason` says why there are no
+    chips.
     """
 
     rates: CommitmentRates
@@ -137,121 +142,128 @@ class Recommendation:
 
 
 def recommend(course: DailyUse, rates: CommitmentRates, asked: str = "") -> Recommendation:
-    """What to commit to. `asked` says what that is of, such as `v6e us-east5`: together with the
-    number of days it is what the draws follow from, so that the same data has the same answer, and
-    more use of the same days never a smaller one."""
+    """The recommendation for a term.
+
+    `asked` names the hardware, such as `v6e us-east5`. The draws depend only on it and on the
+    number of days. So the same data has the same answer, and more use on the same days never has a
+    smaller one.
+    """
     days = len(course.days)
     if days < FEWEST_DAYS:
         return Recommendation(rates, days, reason=too_few(days))
-    if rates.on_demand is None or rates.committed is None:
-        return Recommendation(rates, days, reason=_no_price(rates))
+    if rates.on_demand is None:
+        return Recommendation(rates, days, reason="the price book has no on-demand price")
+    if rates.committed is None:
+        price = f"cud_{rates.years}y"
+        told = f"the price book has no price {price}; enter one with: tpu-steward prices add"
+        return Recommendation(rates, days, reason=told)
     if rates.committed >= rates.on_demand:
         told = "committed chips cost no less than what you pay on demand"
         return Recommendation(rates, days, reason=told)
-    return _recommended(_Weeks(course), rates, rates.on_demand, rates.committed, asked)
+    weeks = _Weeks(course)
+    return _recommend_by_draws(weeks, rates, rates.on_demand, rates.committed, asked)
 
 
 def too_few(days: int) -> str:
-    """Why so few full days give no recommendation."""
+    """The reason that so few full days give no recommendation."""
     known = "1 full day of use is" if days == 1 else f"{days} full days of use are"
     return f"{known} known; a recommendation needs {FEWEST_DAYS}"
 
 
-def _no_price(rates: CommitmentRates) -> str:
-    if rates.on_demand is None:
-        return "the price book has no on-demand price"
-    return f"the price book has no price cud_{rates.years}y; enter one with: tpu-steward prices add"
-
-
 class _Weeks:
-    """The seconds for which at least so many chips were in use, by week and number of chips: for
-    the whole at `whole`, and for the seven days that begin with each day."""
+    """The seconds with at least so many chips in use, by number of chips.
+
+    `whole` has them for all days, `at_least` for the seven days from each day on.
+    """
 
     def __init__(self, course: DailyUse) -> None:
         self.levels = sorted({level for day in course.days for level, _ in day if level})
-        by_day = [self._at_least(dict(day)) for day in course.days]
+        by_day = []
+        for day in course.days:
+            seconds = dict(day)
+            downwards = accumulate(seconds.get(level, 0) for level in reversed(self.levels))
+            by_day.append(list(downwards)[::-1])
         self.days = len(by_day)
         self.at_least = [
-            _sums(by_day[first : first + _WEEK_DAYS]) for first in range(self.days - _WEEK_DAYS + 1)
+            _sum_columns(by_day[first : first + _WEEK_DAYS])
+            for first in range(self.days - _WEEK_DAYS + 1)
         ]
-        self.whole = _sums(by_day)
+        self.whole = _sum_columns(by_day)
 
-    def _at_least(self, seconds: dict[int, int]) -> list[int]:
-        """For each number of chips that ever was in use."""
-        downwards = accumulate(seconds.get(level, 0) for level in reversed(self.levels))
-        return list(downwards)[::-1]
-
-    def area(self, at_least: Sequence[int], number: int) -> int:
-        """Chip-seconds in use of the first so many levels."""
+    def used_chip_seconds(self, at_least: Sequence[int], number: int) -> int:
+        """Chip-seconds in use of the first `number` levels."""
         steps = zip([0, *self.levels], self.levels[:number], at_least, strict=False)
         return sum((level - before) * seconds for before, level, seconds in steps)
 
-    def chips(self, number: int) -> int:
-        """The chips of the first so many levels."""
+    def chips_of(self, number: int) -> int:
+        """The chips of the first `number` levels."""
         return self.levels[number - 1] if number else 0
 
-    def draws(self, asked: str) -> Iterator[Sequence[int]]:
-        """Days that the weeks of each draw begin with."""
+    def draw_weeks(self, asked: str) -> Iterator[Sequence[int]]:
+        """For each draw, the days with which its weeks begin."""
         said = hashlib.sha256(repr((asked, self.days)).encode()).digest()
-        random = Random(int.from_bytes(said[:8]))  # noqa: S311 - it has to be the same again
+        random = Random(int.from_bytes(said[:8]))  # noqa: S311 - it must be reproducible
         starts = range(len(self.at_least))
         for _ in range(DRAWS):
             yield [random.choice(starts) for _ in range(self.days // _WEEK_DAYS)]
 
 
-def _sums(rows: Sequence[Sequence[int]]) -> list[int]:
+def _sum_columns(rows: Sequence[Sequence[int]]) -> list[int]:
     return [sum(column) for column in zip(*rows, strict=True)]
 
 
-def _paying(weeks: Sequence[Sequence[int]], seconds: int, on_demand: int, committed: int) -> int:
-    """How many levels pay: those that are in use for more of the seconds than breaks even."""
+def _count_paying(
+    weeks: Sequence[Sequence[int]], seconds: int, on_demand: int, committed: int
+) -> int:
+    """The number of levels that pay: they are in use for more of the seconds than breaks even."""
     return bisect_left(
         range(len(weeks[0])),
-        True,  # noqa: FBT003 - what is looked for
+        True,  # noqa: FBT003 - the searched value
         key=lambda number: sum(week[number] for week in weeks) * on_demand <= committed * seconds,
     )
 
 
-def _recommended(
+def _recommend_by_draws(
     weeks: _Weeks, rates: CommitmentRates, on_demand: int, committed: int, asked: str
 ) -> Recommendation:
     seconds, drawn_seconds = weeks.days * DAY, weeks.days // _WEEK_DAYS * _WEEK_DAYS * DAY
 
-    def monthly(used: int, number: int, of: int) -> int:
-        """What so many levels save in a month, where so many chip-seconds of them were used."""
-        saved = on_demand * used - committed * weeks.chips(number) * of
+    def monthly_saving(used: int, number: int, of: int) -> int:
+        """The saving of `number` levels in a month, if they used so many chip-seconds."""
+        saved = on_demand * used - committed * weeks.chips_of(number) * of
         return half_even(saved * MONTH_HOURS, of)
 
-    drawn = list(weeks.draws(asked))
+    drawn = list(weeks.draw_weeks(asked))
     numbers = sorted(
-        _paying([weeks.at_least[day] for day in days], drawn_seconds, on_demand, committed)
+        _count_paying([weeks.at_least[day] for day in days], drawn_seconds, on_demand, committed)
         for days in drawn
     )
     low, high = numbers[_TENTH], numbers[-1 - _TENTH]
-    best = _paying([weeks.whole], seconds, on_demand, committed)
+    best = _count_paying([weeks.whole], seconds, on_demand, committed)
     number = min(best, low)
-    areas = [weeks.area(one, number) for one in weeks.at_least]
+    by_week = [weeks.used_chip_seconds(week, number) for week in weeks.at_least]
     savings = sorted(
-        monthly(sum(areas[day] for day in days), number, drawn_seconds) for days in drawn
+        monthly_saving(sum(by_week[day] for day in days), number, drawn_seconds) for days in drawn
     )
-    chips, used = weeks.chips(number), weeks.area(weeks.whole, number)
+    chips, used = weeks.chips_of(number), weeks.used_chip_seconds(weeks.whole, number)
+    best_used = weeks.used_chip_seconds(weeks.whole, best)
     return Recommendation(
         rates=rates,
         days=weeks.days,
         chips=chips,
-        best=weeks.chips(best),
-        low=weeks.chips(low),
-        high=weeks.chips(high),
+        best=weeks.chips_of(best),
+        low=weeks.chips_of(low),
+        high=weeks.chips_of(high),
         utilisation=half_even(used * MILLION, chips * seconds) if chips else None,
-        saving=monthly(used, number, seconds),
+        saving=monthly_saving(used, number, seconds),
         saving_low=savings[_TENTH],
         saving_high=savings[-1 - _TENTH],
-        best_saving=monthly(weeks.area(weeks.whole, best), best, seconds),
-        reason="" if chips else _too_little(weeks.chips(best)),
+        best_saving=monthly_saving(best_used, best, seconds),
+        reason="" if chips else _explain_no_chips(weeks.chips_of(best)),
     )
 
 
-def _too_little(best: int) -> str:
+def _explain_no_chips(best: int) -> str:
     if not best:
         return "no chip was in use for more of the time than breaks even"
     return f"{best:,} would have paid in these days, but not in nine of ten draws of their weeks"

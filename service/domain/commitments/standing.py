@@ -1,4 +1,4 @@
-"""What usage costs after commitments in a window, and what each commitment was worth. Pure."""
+"""The cost of usage after commitments in a window, and the value of each commitment. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from service.domain.time_window import Window
 
 @dataclass(frozen=True, slots=True)
 class CoverageFigures:
-    """Usage that commitments may cover: what it was charged, how much of it was eligible and
-    covered, what was avoided, and the part of the fees that covers it."""
+    """Usage that commitments may cover: its charge, and its eligible and covered parts.
+
+    `charged` is nano-dollars without commitments, `eligible` is chip-seconds.
+    """
 
     charged: int = 0
     eligible: int = 0
@@ -28,11 +30,11 @@ class CoverageFigures:
 
     @property
     def amortised(self) -> int:
-        """What it costs after commitments: the covered part at their rates, the rest as charged."""
+        """The cost after commitments: the covered part at their rates, the rest as charged."""
         return self.charged - self.covered.avoided + self.covered.cost
 
     def plus(self, other: CoverageFigures) -> CoverageFigures:
-        """Both together."""
+        """The sum of both."""
         return CoverageFigures(
             self.charged + other.charged,
             self.eligible + other.eligible,
@@ -42,8 +44,11 @@ class CoverageFigures:
 
 @dataclass(frozen=True, slots=True)
 class CommitmentStanding:
-    """A commitment in a window. `fee` is paid for `committed` chip-seconds, used or not; `eligible`
-    are those of usage that it may cover; `users` is what it covers by (node id, team)."""
+    """A commitment in a window. `fee` is paid for `committed` chip-seconds, used or not.
+
+    `eligible` are the chip-seconds of usage that it may cover; `users` has the covered usage by
+    (node id, team).
+    """
 
     priced: PricedCommitment
     fee: int
@@ -53,30 +58,34 @@ class CommitmentStanding:
 
     @property
     def covered(self) -> CoveredUsage:
-        """All that it covers."""
+        """All usage that it covers."""
         return total_of(self.users.values())
 
     @property
     def unused(self) -> int:
-        """The part of the fee that covers nothing. Rounding may leave a few nano-dollars here where
-        every chip-second is used."""
+        """The part of the fee that covers no usage.
+
+        Rounding may leave a few nano-dollars although every chip-second is used.
+        """
         return self.fee - self.covered.cost
 
     @property
     def unused_chip_seconds(self) -> int:
-        """Committed, and not used."""
+        """Chip-seconds that are committed and not used."""
         return self.committed - self.covered.chip_seconds
 
     @property
     def saving(self) -> int:
-        """What was avoided less the fee; less than nothing where the commitment loses money."""
+        """The avoided charges less the fee; negative if the commitment loses money."""
         return self.covered.avoided - self.fee
 
 
 @dataclass(frozen=True, slots=True)
 class CommitmentUsage:
-    """Commitments and what they cover in a window. `users` are by (node id, team); `unpriced` are
-    commitments in their term without a known rate, which are in no figure."""
+    """Commitments and the usage that they cover in a window. `users` are by (node id, team).
+
+    `unpriced` are commitments in their term without a known rate, which are in no figure.
+    """
 
     window: Window
     standings: tuple[CommitmentStanding, ...]
@@ -85,36 +94,36 @@ class CommitmentUsage:
 
     @property
     def total(self) -> CoverageFigures:
-        """All usage that commitments may cover."""
+        """The figures of all usage that commitments may cover."""
         found = CoverageFigures()
-        for one in self.users.values():
-            found = found.plus(one)
+        for figures in self.users.values():
+            found = found.plus(figures)
         return found
 
     @property
     def fee(self) -> int:
-        """All fees."""
-        return sum(one.fee for one in self.standings)
+        """The sum of all fees."""
+        return sum(standing.fee for standing in self.standings)
 
     @property
     def unused(self) -> int:
-        """The part of all fees that covers nothing."""
-        return sum(one.unused for one in self.standings)
+        """The part of all fees that covers no usage."""
+        return sum(standing.unused for standing in self.standings)
 
     @property
     def saving(self) -> int:
-        """What was avoided less all fees."""
-        return sum(one.saving for one in self.standings)
+        """The avoided charges less all fees."""
+        return sum(standing.saving for standing in self.standings)
 
     def by_node(self) -> Mapping[str, CoverageFigures]:
-        """The same by node id."""
-        return self._by(0)
+        """The figures by node id."""
+        return self._sum_by(0)
 
     def by_team(self) -> Mapping[str, CoverageFigures]:
-        """The same by team; empty for usage of no team."""
-        return self._by(1)
+        """The figures by team; the key is empty for usage without a team."""
+        return self._sum_by(1)
 
-    def _by(self, which: int) -> Mapping[str, CoverageFigures]:
+    def _sum_by(self, which: int) -> Mapping[str, CoverageFigures]:
         found: defaultdict[str, CoverageFigures] = defaultdict(CoverageFigures)
         for key, figures in self.users.items():
             found[key[which]] = found[key[which]].plus(figures)
@@ -127,13 +136,14 @@ def usage_in(
     some: Sequence[PricedCommitment],
     unpriced: Iterable[Commitment] = (),
 ) -> CommitmentUsage:
-    """The figures of a window: the lines are those that `cover` answers for all usage in it."""
+    """The figures of a window; the lines are those of `cover` for all usage in the window."""
     users: defaultdict[tuple[str, str], CoverageFigures] = defaultdict(CoverageFigures)
     covers: defaultdict[str, dict[tuple[str, str], CoveredUsage]] = defaultdict(dict)
     chips: defaultdict[str, int] = defaultdict(int)
     for line in lines:
-        for one in some:
-            chips[one.commitment.id] += _eligible(line, one.commitment, window)
+        for priced in some:
+            eligible = _count_eligible(line, priced.commitment, window)
+            chips[priced.commitment.id] += eligible
         for start, end, whose in line.meter.pieces(window.start, window.end):
             key = line.meter.usage.node_id, whose.team
             by_commitment = line.covered(start, end)
@@ -145,32 +155,35 @@ def usage_in(
                 CoverageFigures(charged, line.eligible(start, end), together)
             )
     standings = tuple(
-        _standing(one, window, chips[one.commitment.id], covers[one.commitment.id]) for one in some
+        _make_standing(priced, window, chips[priced.commitment.id], covers[priced.commitment.id])
+        for priced in some
     )
     return CommitmentUsage(
         window,
-        tuple(one for one in standings if one.committed),
-        {key: one for key, one in users.items() if one.eligible},
-        tuple(one for one in unpriced if one.start < window.end and window.start < one.end),
+        tuple(standing for standing in standings if standing.committed),
+        {key: figures for key, figures in users.items() if figures.eligible},
+        tuple(each for each in unpriced if each.start < window.end and window.start < each.end),
     )
 
 
-def _standing(
-    one: PricedCommitment,
+def _make_standing(
+    priced: PricedCommitment,
     window: Window,
     eligible: int,
     users: Mapping[tuple[str, str], CoveredUsage],
 ) -> CommitmentStanding:
-    its = one.commitment
+    its = priced.commitment
     seconds = max(0, min(window.end, its.end) - max(window.start, its.start))
-    whole = fee(its, one.rate, window.start, window.end)
-    return CommitmentStanding(one, whole, its.chips * seconds, eligible, users)
+    whole = fee(its, priced.rate, window.start, window.end)
+    return CommitmentStanding(priced, whole, its.chips * seconds, eligible, users)
 
 
-def _eligible(line: CoverageLine, one: Commitment, window: Window) -> int:
+def _count_eligible(line: CoverageLine, commitment: Commitment, window: Window) -> int:
+    """Chip-seconds of a line in a window that the commitment may cover."""
     usage = line.meter.usage
-    if (usage.sku.region, usage.sku.generation) != (one.region, one.generation):
+    if (usage.sku.region, usage.sku.generation) != (commitment.region, commitment.generation):
         return 0
-    if not one.serves(usage.project):
+    if not commitment.serves(usage.project):
         return 0
-    return line.meter.chip_seconds(max(window.start, one.start), min(window.end, one.end))
+    start, end = max(window.start, commitment.start), min(window.end, commitment.end)
+    return line.meter.chip_seconds(start, end)

@@ -1,1 +1,1 @@
-"""Costs as they are shown: sums, forecasts, explanations and exports."""
+"""How costs are shown: sums, forecasts, explanations and exports."""

@@ -1,4 +1,4 @@
-"""Where calendar buckets meet: what lies between their edges, told by UTC days and a few hours."""
+"""Splits time into calendar buckets, and buckets into UTC days and the hours at their edges."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from service.domain.time_window import Window
 
 
 def touched(parts: Sequence[Window], start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """(position, start, end) of what of [start, end) lies in each of the parts, which are in order
-    and do not overlap; found without a look at the others, as there may be thousands."""
-    for position in range(bisect_right(parts, start, key=_end_of), len(parts)):
+    """(position, start, end) of each piece of [start, end) that lies in one of the parts.
+
+    The parts are in order and do not overlap. Other parts are not visited: there may be thousands.
+    """
+    first = bisect_right(parts, start, key=lambda part: part.end)
+    for position in range(first, len(parts)):
         part = parts[position]
         if part.start >= end:
             return
@@ -23,27 +26,24 @@ def touched(parts: Sequence[Window], start: int, end: int) -> Iterator[tuple[int
             yield position, left, right
 
 
-def _end_of(part: Window) -> int:
-    return part.end
-
-
 @dataclass(frozen=True, slots=True)
 class HourMove:
-    """An hour that counts in the part at `position` (`sign` 1), or does not (-1), other than the
-    day does in which it lies."""
+    """An hour that is added to the part at `position` (`sign` 1), or taken from it (-1).
+
+    The UTC day of the hour counts in a neighbouring part.
+    """
 
     position: int
     sign: int
 
 
 class DaysAndHours:
-    """Parts that adjoin, each as whole UTC days and the hours by which those are too many or too
-    few.
+    """Adjoining parts, each as whole UTC days plus or minus a few hours.
 
-    A local day begins some hours before or after a midnight in UTC. The sum of a part is that of
-    the UTC days between the midnights that are next to its edges, and what `moves` says of the
-    hours between each edge and its midnight: half a day at most, however long the part is. Every
-    edge has to be a full hour of UTC.
+    A local day begins some hours before or after a midnight in UTC. The sum of a part is the sum of
+    the UTC days between the midnights nearest to its edges, corrected by the hours in `moves`. At
+    each edge these are half a day at most, however long the part is. Every edge must be a full hour
+    of UTC.
     """
 
     def __init__(self, edges: Sequence[int]) -> None:
@@ -61,13 +61,15 @@ class DaysAndHours:
         self.moves: Mapping[int, Sequence[HourMove]] = dict(moves)
 
     def part_of(self, day: int) -> int:
-        """The position of the part in which a day counts that lies in [start, end)."""
+        """The position of the part to which a UTC day counts; the day lies in [start, end)."""
         return bisect_right(self._midnights, day) - 1
 
 
 def edges_of(parts: Sequence[Window], *, to_the_end: bool) -> tuple[int, ...] | None:
-    """The edges of parts that adjoin, as DaysAndHours takes them; None where one of them is not a
-    full hour. `to_the_end` says that there is nothing after the last one, whatever it is."""
+    """The edges of adjoining parts, for DaysAndHours; None if an edge is not a full hour of UTC.
+
+    With `to_the_end` nothing is charged after the last part, so its edge moves to a midnight.
+    """
     if not parts:
         return None
     last = parts[-1].end

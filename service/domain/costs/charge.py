@@ -1,4 +1,4 @@
-"""A charge: one entry of the ledger, with all that a bill says of it."""
+"""A charge: one entry of the ledger, with everything that a bill states about it."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from service.domain.metering.attribution import Attribution
 from service.domain.pricing.price_book import Price
 
 OURS = ("user", "team", "job")
-"""The tags that say who is charged; labels stand beside them."""
+"""The tags that say who is charged; labels are added to them."""
 
 
 class ChargeKind(StrEnum):
-    """What can be charged for, as a bill calls it."""
+    """The kind of resource that is charged for, by its name on a bill."""
 
     TPU_VM = "TPU VM"
     TPU_NODE = "TPU Node"
     MACHINE = "Virtual Machine"
-    """The user's own, which drives a TPU Node."""
+    """The user's own VM, which drives a TPU Node."""
 
     RESERVATION = "TPU Reservation"
-    """What of one, by the calendar, no node used."""
+    """The part of a calendar-mode reservation that no node used."""
 
     COMMITMENT = "TPU Commitment"
     """The fee of a committed-use discount, and the part of it that covers nothing."""
 
 
 class Status(StrEnum):
-    """What a charge has to do with the commitment that it names."""
+    """The relation of a charge to the commitment that it names."""
 
     PAID = ""
     """The charge is the fee itself."""
@@ -45,7 +45,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CommittedUse:
-    """A committed-use discount, as a charge names it: Google's full name, its name, its type."""
+    """A committed-use discount on a charge: `id` is Google's full name of the discount."""
 
     id: str
     name: str
@@ -55,14 +55,15 @@ class CommittedUse:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What was charged for: a node, or one slice of it, in one placement; a machine; a reservation.
+    """What is charged for: a node or a slice of it in one placement, a machine, a reservation.
 
-    `path` is Google's full name of it. That of a machine is not known: it says of which node it is
-    the machine. `model` is the provisioning model, and `reservation` is the one that it was taken
-    from, where it is known. `commitment` is the same where it is one by the calendar that is
-    written down, to which its price is due. A machine has its type in place of generation and
-    accelerator type, and a reservation has its generation in place of both. `committed` is the
-    committed-use discount that the charge is due to; a fee has no zone, and is `in_region`.
+    `path` is Google's full name of the resource. The full name of a machine is unknown: its `path`
+    names the node that the machine drives. `model` is the provisioning model. `reservation` is the
+    reservation that the capacity was taken from, if known. `commitment` is the same reservation if
+    it is a recorded calendar-mode reservation, whose price applies. For a machine, `generation` and
+    `accelerator_type` are the machine type; for a reservation, both are the generation.
+    `committed` is the committed-use discount that applies to the charge. A fee has no zone; its
+    region is `in_region`.
     """
 
     path: str
@@ -79,24 +80,24 @@ class Resource:
     in_region: str = ""
 
     def __hash__(self) -> int:
-        """By its name, which hardly two share: it is asked for with every row of an export."""
+        """The hash of the path, which is nearly unique; every row of an export needs the hash."""
         return hash(self.path)
 
     @property
     def region(self) -> str:
-        """The region that it is in, or that its zone is in."""
+        """The region of the fee, or of the zone."""
         return self.in_region or region_of(self.zone)
 
 
 class Charge(NamedTuple):
-    """One entry of the ledger; a tuple, as there are millions of them.
+    """One entry of the ledger; a tuple, because there are millions of entries.
 
     Instants are whole UTC seconds, amounts nano-dollars. `quantity` is chip-seconds and prices are
-    nano-dollars per chip-hour; of a machine they are its seconds, and its hour. `number` is 0 for
-    usage and counts the adjustments of it from 1 on. `period` is the first second of the month that
-    it is billed in where that is not the month of the charge, which was closed by then.
-    `list_price` and `list_amount` are None where no list price was known, `price` is None where the
-    price book knows no price of that id any more. `tags` are those of `tags_of`.
+    nano-dollars per chip-hour; for a machine, seconds and nano-dollars per hour. `number` is 0 for
+    usage and counts the adjustments of the usage from 1 on. `period` is the first second of the
+    billing month if the month of the charge was already closed; else None. `list_price` and
+    `list_amount` are None if no list price was known, `price` is None if the price book no longer
+    has the price. `tags` are made by `tags_of`.
     """
 
     resource: Resource
@@ -114,19 +115,21 @@ class Charge(NamedTuple):
     list_price: int | None = None
     list_amount: int | None = None
     is_uncertain: bool = False
-    """Whether it may not have been in use for a part of the time."""
+    """Whether the resource may have been out of use for a part of the time."""
 
     effective: int | None = None
-    """The amortised cost in nano-dollars; None where it is the amount."""
+    """The amortised cost in nano-dollars; None if it equals the amount."""
 
     usage_id: str = ""
     since: int = 0
-    """The interval of usage, and the instant from which on it is charged to whom it is."""
+    """The interval of usage, and the instant since which its attribution is in force."""
 
 
 def tags_of(whose: Attribution) -> str:
-    """Who is charged and the labels, as one flat JSON object with its keys in order; empty when
-    there is nothing to say. A label that bears the name of one of ours is `label/team`."""
+    """The attribution and the labels as one flat JSON object with sorted keys; empty if all are.
+
+    A label with the name of a tag in OURS becomes `label/team`.
+    """
     ours = dict(zip(OURS, (whose.owner, whose.team, whose.job), strict=True))
     found = {key: value for key, value in ours.items() if value}
     for key in sorted(whose.labels):
@@ -138,5 +141,5 @@ def tags_of(whose: Attribution) -> str:
 
 
 def flat_json(values: dict[str, str]) -> str:
-    """One JSON object in ASCII, its keys in order; nothing in it can be taken for a line break."""
+    """One JSON object in ASCII with sorted keys; it contains no line break of any kind."""
     return json.dumps(values, sort_keys=True, separators=(",", ":"))

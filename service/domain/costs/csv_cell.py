@@ -1,4 +1,4 @@
-"""Cells of a CSV file that people open in a spreadsheet."""
+"""Cells of CSV files that people open in a spreadsheet."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def cell(value: object) -> str:
-    """The value as text, empty for None. What a spreadsheet would take for a formula is quoted
-    (OWASP, CSV injection): a team or a label is named by whoever asks for a node, and the file is
-    opened by somebody else. Numbers stay numbers, also below zero."""
+    """The value as text, empty for None, with formulas quoted.
+
+    A spreadsheet would run a formula (OWASP, CSV injection). Users choose the names of teams and
+    labels, and other people open the file. Negative numbers stay numbers.
+    """
     text = "" if value is None else str(value)
     if not text.startswith(_FORMULA):
         return text

@@ -1,4 +1,4 @@
-"""What costs can be grouped and filtered by."""
+"""The dimensions that costs can be grouped and filtered by."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _OF: Mapping[str, Callable[[Usage, Attribution], str]] = {
 }
 
 ACTIVITY = "activity"
-"""What the node did: `service.domain.idle.activity`. It changes within a usage, so no usage as a
-whole has one."""
+"""What the node did: see `service.domain.idle.activity`. The activity changes within a usage, so a
+usage as a whole has none."""
 
 DIMENSIONS = (*_OF, ACTIVITY)
 
@@ -39,21 +39,24 @@ _CONDITION = rf" *({_NAMES}|{LABEL}((\\[^:]|[^,:\\])+\\?|\\)):{_LETTER}*"
 _GROUP = rf" *(({_NAMES}) *|{LABEL}{_LETTER}*((\\[^ ]|[^ ,\\]) *|\\ +))"
 
 
-def _listed(word: str, last: str) -> str:
-    """What such words look like with commas between them. What is blank between two is dropped; a
-    single backslash at the end stands for itself, which only the last word can end in."""
+def _list_pattern(word: str, last: str) -> str:
+    """The regular expression of words with commas between them.
+
+    Blanks between two commas are dropped. A single backslash at the end stands for itself, so only
+    the last word can end in one.
+    """
     return rf"(({last})?|( *|{word})(,( *|{word}))*,( *|{last}))"
 
 
-FILTER = _listed(_CONDITION, rf"{_CONDITION}\\?")
-"""What a filter looks like, as a regular expression that Python and ECMA-262 read alike."""
+FILTER = _list_pattern(_CONDITION, rf"{_CONDITION}\\?")
+"""The regular expression of filters; Python and ECMA-262 read it alike."""
 
-GROUPS = _listed(_GROUP, rf"({_GROUP}| *{LABEL}{_LETTER}*\\)")
-"""The same of what costs are grouped by."""
+GROUPS = _list_pattern(_GROUP, rf"({_GROUP}| *{LABEL}{_LETTER}*\\)")
+"""The regular expression of the dimensions that costs are grouped by."""
 
 
 def check_dimensions(names: Iterable[str]) -> None:
-    """Raise Rejected, with those that exist, for a dimension that does not."""
+    """Raise Rejected, with the dimensions that exist, for an unknown dimension."""
     for name in names:
         if name not in DIMENSIONS and not (name.startswith(LABEL) and len(name) > len(LABEL)):
             raise Rejected(
@@ -64,42 +67,42 @@ def check_dimensions(names: Iterable[str]) -> None:
 
 
 def label_key(name: str) -> str:
-    """The key of the label that a dimension asks for; empty where it asks for none."""
+    """The label key of a dimension; empty if the dimension is not a label."""
     return name.removeprefix(LABEL) if name.startswith(LABEL) else ""
 
 
 def value_of(name: str, usage: Usage, whose: Attribution) -> str:
-    """What a usage counts as in a dimension; empty where it has no such label."""
+    """The value of a usage in a dimension; empty if the usage has no such label."""
     key = label_key(name)
     return whose.labels.get(key, "") if key else _OF[name](usage, whose)
 
 
 def words_of(texts: Iterable[str]) -> list[str]:
-    """What is listed with commas or by repetition. A comma within a word is written `\\,`."""
+    """The words of a list by commas or by repetition. A comma within a word is written `\\,`."""
     found = (match[0].strip() for text in texts for match in _WORD.finditer(text))
     return [_ESCAPED.sub(r"\1", word) for word in found if word]
 
 
 def only_of(texts: Iterable[str]) -> dict[str, list[str]]:
-    """Filters such as `team:vision` and `label:run:17` as the values that count by dimension."""
+    """Filters such as `team:vision` and `label:run:17` as the accepted values by dimension."""
     only: dict[str, list[str]] = {}
     for text in words_of(texts):
-        name, value = _condition(text)
+        name, value = _parse_condition(text)
         only.setdefault(name, []).append(value)
     return only
 
 
 def condition_of(name: str, value: str) -> str:
-    """The filter that lets only that value of a dimension count, as `only_of` reads it."""
+    """The filter that accepts one value of a dimension only; `only_of` reads it."""
     return f"{name}:{escaped(value)}"
 
 
 def escaped(word: str) -> str:
-    """A word as it is written in a list, so that `words_of` finds it again."""
+    """The word with commas and backslashes escaped, as `words_of` reads it."""
     return re.sub(r"([\\,])", r"\\\1", word)
 
 
-def _condition(text: str) -> tuple[str, str]:
+def _parse_condition(text: str) -> tuple[str, str]:
     """`team:vision` and `label:run:17` as (dimension, value)."""
     name, colon, value = text.partition(":")
     if name == "label":

@@ -1,4 +1,4 @@
-"""Rounds amounts that are shown with their sum, so that all that is shown adds up. Pure."""
+"""Rounds amounts that are shown with their sum, so that the shown amounts add up. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ Cell = tuple[int, int]
 
 
 def places_for(nanos: int) -> int:
-    """How many decimals an amount needs to be told truly: cents from a dollar up, and for less
-    than that two digits that count."""
+    """The number of decimals to show: cents from a dollar up, else two significant digits."""
     size = abs(nanos)
     if size == 0 or size >= NANOS:
         return 2
@@ -26,10 +25,10 @@ def unit_for(places: int) -> int:
 
 
 def in_units(parts: Sequence[int], unit: int, total: int | None = None) -> list[int]:
-    """The parts of a sum in whole units of `unit`, each of them the one below or above the truth;
-    their sum is that of the parts, rounded half-even, or `total` units: one of the two beside it.
+    """The parts of a sum in whole units of `unit`, each rounded down or up.
 
-    This is done by largest remainder; of equal ones the first is the larger.
+    Their sum is the sum of the parts rounded half-even, or `total` units, which must be that sum
+    rounded down or up. The method is largest remainder; of equal remainders the first goes up.
     """
     found = [part // unit for part in parts]
     shown = half_even(sum(parts), unit) if total is None else total
@@ -40,14 +39,15 @@ def in_units(parts: Sequence[int], unit: int, total: int | None = None) -> list[
 
 
 def rounded(cells: Sequence[Sequence[int]], unit: int, row: int | None = None) -> list[list[int]]:
-    """The cells in whole units of `unit`, each of them the one below or above the truth, and so
-    is the sum of each row and column. The sum of all is the total, rounded half-even. So is the sum
-    of that one `row`, and then those of the columns, unless those before rule that out.
+    """The cells in whole units of `unit`; each cell, row sum and column sum is rounded down or up.
 
-    Largest remainder (`in_units`) cannot serve rows and columns at once: here it is controlled
+    The sum of all cells is the total rounded half-even. The sum of `row`, and after it the sums of
+    the columns, are rounded half-even too, unless an earlier sum rules that out.
+
+    Largest remainder (`in_units`) cannot serve rows and columns at once. The method is controlled
     rounding (Cox, Journal of the American Statistical Association 82, 1987). One row and one column
     of slack make every sum whole. Then amounts are moved around cycles of cells that are not whole,
-    which leaves all sums as they are, until every cell is.
+    until every cell is whole. Such a move changes no sum.
     """
     if not cells or not cells[0]:
         return [[] for _ in cells]
@@ -55,14 +55,14 @@ def rounded(cells: Sequence[Sequence[int]], unit: int, row: int | None = None) -
     total = sum(map(sum, cells))
     corner = len(cells), len(cells[0])
     while corner in rests:
-        rests.push(corner, up=half_even(total, unit) > total // unit)
+        rests.push_around_cycle(corner, up=half_even(total, unit) > total // unit)
     sums = {} if row is None else {(row, len(cells[0])): sum(cells[row])}
     sums |= {(len(cells), j): sum(column) for j, column in enumerate(zip(*cells, strict=True))}
-    for slack, truth in sums.items():
-        while slack in rests:  # it goes up where the sum goes down
-            rests.push(slack, up=half_even(truth, unit) == truth // unit)
-    while (cell := rests.first()) is not None:
-        rests.push(cell, up=2 * rests.of[cell] >= unit)
+    for slack, exact in sums.items():
+        while slack in rests:  # the slack goes up if the sum goes down
+            rests.push_around_cycle(slack, up=half_even(exact, unit) == exact // unit)
+    while (cell := rests.first_open_cell()) is not None:
+        rests.push_around_cycle(cell, up=2 * rests.of[cell] >= unit)
     return [
         [amount // unit + rests.of[i, j] // unit for j, amount in enumerate(row)]
         for i, row in enumerate(cells)
@@ -70,8 +70,10 @@ def rounded(cells: Sequence[Sequence[int]], unit: int, row: int | None = None) -
 
 
 def _with_slack(cells: Sequence[Sequence[int]], unit: int) -> dict[Cell, int]:
-    """What each cell is more than whole units, and what makes the sums of rows and columns whole;
-    the corner is then what the total is more than whole units."""
+    """The remainder of each cell, and the slack that makes the sums of rows and columns whole.
+
+    The corner is then the remainder of the total.
+    """
     rows, columns = len(cells), len(cells[0])
     rests = {(i, j): cells[i][j] % unit for i in range(rows) for j in range(columns)}
     for i, row in enumerate(cells):
@@ -83,9 +85,9 @@ def _with_slack(cells: Sequence[Sequence[int]], unit: int) -> dict[Cell, int]:
 
 
 class _Rests:
-    """The cells that are not whole, as a graph: rows are `i`, columns `~j`, a cell joins the two.
+    """The cells that are not whole, as a graph: rows are `i`, columns `~j`, a cell is an edge.
 
-    As all sums are whole, no cell is alone in its row or column, and each lies on a cycle.
+    All sums are whole, so no cell is alone in its row or column, and each lies on a cycle.
     """
 
     def __init__(self, rests: dict[Cell, int], unit: int) -> None:
@@ -100,18 +102,18 @@ class _Rests:
     def __contains__(self, cell: Cell) -> bool:
         return ~cell[1] in self._near.get(cell[0], ())
 
-    def first(self) -> Cell | None:
-        """Any cell that is not whole yet, always the same one."""
+    def first_open_cell(self) -> Cell | None:
+        """The first cell that is not whole yet; None if all are whole."""
         for vertex, near in self._near.items():
             if vertex >= 0 and near:
                 return vertex, ~next(iter(near))
         return None
 
-    def push(self, cell: Cell, *, up: bool) -> None:
-        """Move as much as can be moved around one cycle through the cell: one cell gets whole."""
+    def push_around_cycle(self, cell: Cell, *, up: bool) -> None:
+        """Move as much as possible around one cycle through the cell: one cell becomes whole."""
         gains: list[Cell] = []
         losses: list[Cell] = []
-        for number, member in enumerate((cell, *self._way_back(cell))):
+        for number, member in enumerate((cell, *self._path_back(cell))):
             (gains if (number % 2 == 0) == up else losses).append(member)
         room = [self._unit - self.of[member] for member in gains]
         step = min(*room, *(self.of[member] for member in losses))
@@ -119,15 +121,12 @@ class _Rests:
             for member in members:
                 self.of[member] += change
                 if self.of[member] in (0, self._unit):
-                    self._drop(member)
+                    i, j = member
+                    del self._near[i][~j]
+                    del self._near[~j][i]
 
-    def _drop(self, cell: Cell) -> None:
-        i, j = cell
-        del self._near[i][~j]
-        del self._near[~j][i]
-
-    def _way_back(self, cell: Cell) -> Iterator[Cell]:
-        """The cells of a shortest path from the column of a cell to its row, without itself."""
+    def _path_back(self, cell: Cell) -> Iterator[Cell]:
+        """The cells of a shortest path from the column of a cell to its row, without the cell."""
         goal, start = cell[0], ~cell[1]
         came_from = {start: start}
         waiting = deque([start])

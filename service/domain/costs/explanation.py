@@ -1,4 +1,4 @@
-"""One line of the ledger explained: the sum, the price, who is charged, how it is known. Pure."""
+"""Explains one line of the ledger: the sum, the price, who is charged, the evidence. Pure."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ NO_PRICE = "its price is unknown: the price book has none for it"
 
 @dataclass(frozen=True, slots=True)
 class LineCharge:
-    """What a line charges: `seconds` are chip-seconds, or those of the one virtual machine where
-    `is_vm`; `price` is nano-dollars for a chip, or the machine, and an hour; `amount` nano-dollars.
+    """The charge of a line.
+
+    `seconds` are chip-seconds, `price` is nano-dollars per chip-hour, `amount` is nano-dollars.
+    With `is_vm` they are the seconds of one virtual machine, and nano-dollars per hour.
     """
 
     seconds: int
@@ -32,24 +34,24 @@ class LineCharge:
 
     @property
     def product(self) -> str:
-        """Its price for its seconds, as it ends each sum."""
+        """The price and the amount, as the end of a sum."""
         per = "an hour" if self.is_vm else "a chip-hour"
         return f"{dollars(self.price)} {per} / 3,600 = {dollars(self.amount)}"
 
 
 def sum_of(charge: LineCharge, chips: int) -> str:
-    """Chips x seconds x price, as it would be checked on paper."""
-    quantity = _quantity(charge.seconds, chips, is_vm=charge.is_vm)
+    """The sum `chips x seconds x price = amount`, so that a reader can check the amount."""
+    quantity = _format_quantity(charge.seconds, chips, is_vm=charge.is_vm)
     whole = "only the whole interval is rounded, so that its lines sum to it exactly"
-    return f"{quantity} x {charge.product}{_rounded(charge, whole)}"
+    return f"{quantity} x {charge.product}{_explain_rounding(charge, whole)}"
 
 
 def unpriced_sum_of(seconds: int, chips: int, *, is_vm: bool) -> str:
-    """The same of what nobody knows the price of."""
-    return f"{_quantity(seconds, chips, is_vm=is_vm)}, which is in no figure and not free"
+    """The quantity of a line without a known price."""
+    return f"{_format_quantity(seconds, chips, is_vm=is_vm)}, which is in no figure and not free"
 
 
-def _quantity(seconds: int, chips: int, *, is_vm: bool) -> str:
+def _format_quantity(seconds: int, chips: int, *, is_vm: bool) -> str:
     if is_vm:
         return f"1 VM x {seconds:,} s"
     if chips and seconds % chips == 0:
@@ -58,7 +60,7 @@ def _quantity(seconds: int, chips: int, *, is_vm: bool) -> str:
 
 
 def unused_sum_of(charge: LineCharge, chips: int, seconds: int) -> str:
-    """The same of a line that says what nobody used of `chips` that were reserved for so long."""
+    """The sum of a line for the unused part of `chips` that were reserved for `seconds`."""
     reserved = chips * seconds
     used = reserved - charge.seconds
     if not used:
@@ -76,11 +78,11 @@ def unused_sum_of(charge: LineCharge, chips: int, seconds: int) -> str:
     )
     return (
         f"{chips:,} chips x {seconds:,} s = {reserved:,} chip-seconds reserved, {of_which}:"
-        f" {charge.seconds:,} chip-seconds x {charge.product}{_rounded(charge, whole)}"
+        f" {charge.seconds:,} chip-seconds x {charge.product}{_explain_rounding(charge, whole)}"
     )
 
 
-def _rounded(charge: LineCharge, whole: str) -> str:
+def _explain_rounding(charge: LineCharge, whole: str) -> str:
     alone = half_even(charge.seconds * charge.price, HOUR)
     if alone == charge.amount or charge.is_adjustment:
         return ""
@@ -96,9 +98,11 @@ def stretches_of(
     *,
     is_vm: bool,
 ) -> tuple[Window, ...]:
-    """The parts of the period of a line that are charged in it, as the book knows them now: those
-    at its price, for those who are charged."""
-    of_it = next((one for one in lines_of(usage) if one.sku.is_vm is is_vm), usage)
+    """The parts of the period of a line that the line charges, by the present price book.
+
+    These are the parts with the price and the attribution of the line's slot.
+    """
+    of_it = next((line for line in lines_of(usage) if line.sku.is_vm is is_vm), usage)
     then = replace(of_it, start=period.start, end=period.end, free="")
     found: list[Window] = []
     for other, cut in parts_of(Meter(then, book, period.end, whose), period.start, period.end):
@@ -110,10 +114,11 @@ def stretches_of(
 
 
 def note_of(stretches: Sequence[Window]) -> str:
-    """What a line is of that charges several stretches within its hour."""
+    """The stretches of a line that charges several of them within its hour."""
     each = [
-        f"from {rfc3339(one.start)} to {rfc3339(one.end)} ({one.end - one.start:,} s)"
-        for one in stretches
+        f"from {rfc3339(stretch.start)} to {rfc3339(stretch.end)}"
+        f" ({stretch.end - stretch.start:,} s)"
+        for stretch in stretches
     ]
     return (
         f"it is of {len(each)} stretches, {', '.join(each[:-1])} and {each[-1]}. Other lines"
@@ -122,7 +127,7 @@ def note_of(stretches: Sequence[Window]) -> str:
 
 
 def source_of(price: Price | None, price_id: str) -> str:
-    """Where the price is known from."""
+    """The price, with its source and the time since which it is in force."""
     if price is None:
         return f"the price {price_id} is no longer in the price book"
     unit = "hour" if price.unit == VM_HOUR else price.unit.replace("_", "-")
@@ -133,7 +138,7 @@ def source_of(price: Price | None, price_id: str) -> str:
 
 
 def vm_note_of(usage: Usage) -> str:
-    """Why the user's own virtual machine is charged for just these seconds."""
+    """Why the user's own virtual machine is charged for exactly these seconds."""
     free = (
         f"; its TPU is free ({usage.free}), which is a rule about TPUs alone" if usage.free else ""
     )
@@ -145,7 +150,7 @@ def vm_note_of(usage: Usage) -> str:
 
 
 def reservation_note_of(one: Reservation) -> str:
-    """In which reservation a node ran, and what that has to do with its price."""
+    """The reservation that a node ran in, and how it affects the price."""
     withdrawn = "" if one.withdrawn_at is None else f"; its record was withdrawn: {one.reason}"
     return (
         f"it ran in the reservation {one.name} ({one.id}), at its price; what no node uses of"
@@ -154,7 +159,7 @@ def reservation_note_of(one: Reservation) -> str:
 
 
 def evidence_of(usage: Usage) -> tuple[str, ...]:
-    """How both ends of the interval are known."""
+    """The evidence for both ends of the interval."""
     if not usage.is_purchase:
         return beginning_of(usage), end_of(usage)
     assert usage.end is not None
@@ -166,7 +171,7 @@ def evidence_of(usage: Usage) -> tuple[str, ...]:
 
 
 def beginning_of(usage: Usage) -> str:
-    """How the beginning of the interval is known."""
+    """The evidence for the start of the interval."""
     match usage.start_evidence:
         case Evidence.OPERATION:
             return f"it began at {rfc3339(usage.start)}, by the cloud's record of the operation"
@@ -176,11 +181,11 @@ def beginning_of(usage: Usage) -> str:
                 " on, and no record excludes it"
             )
         case _:
-            return _between("it began", usage.start, usage.start_hi, usage.start_evidence)
+            return _describe_bounds("it began", usage.start, usage.start_hi, usage.start_evidence)
 
 
 def end_of(usage: Usage) -> str:
-    """How the end of the interval is known."""
+    """The evidence for the end of the interval."""
     if usage.end is None:
         return "it has not ended"
     if usage.end_evidence is Evidence.OPERATION:
@@ -188,17 +193,17 @@ def end_of(usage: Usage) -> str:
     if usage.end_evidence is Evidence.AUDIT:
         return f"it ended at {rfc3339(usage.end)}, by the cloud's audit log"
     lowest = usage.end if usage.end_lo is None else usage.end_lo
-    return _between("it ended", lowest, usage.end, usage.end_evidence or Evidence.OBSERVED)
+    return _describe_bounds("it ended", lowest, usage.end, usage.end_evidence or Evidence.OBSERVED)
 
 
 def charged_to(whose: Attribution) -> str:
-    """Who is charged."""
+    """The team, owner and job that are charged."""
     named = (("team", whose.team), ("owner", whose.owner), ("job", whose.job))
     charged = ", ".join(f"{what} {name}" for what, name in named if name)
     return f"it is charged to {charged or 'no team, owner or job'}"
 
 
-def _between(what: str, first: int, last: int, evidence: Evidence) -> str:
+def _describe_bounds(what: str, first: int, last: int, evidence: Evidence) -> str:
     if first >= last:
         return f"{what} at {rfc3339(last)} ({evidence})"
     return (

@@ -1,6 +1,6 @@
-"""Charges in the words of FOCUS (FinOps Open Cost and Usage Specification), 1.2 and 1.4.
+"""Exports charges in FOCUS (FinOps Open Cost and Usage Specification), versions 1.2 and 1.4.
 
-The columns and what may be in them: https://focus.finops.org/focus-specification/.
+Columns and allowed values: https://focus.finops.org/focus-specification/.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ QUANTITY_PLACES = 12
 """Decimal places of a number of hours: one second of one chip is 1/3600."""
 
 _BILLIONTH = 10**9
-"""A cost has to be price times quantity to a billionth of itself."""
+"""FOCUS requires that a cost is price times quantity, to a billionth of the cost."""
 
 _KEPT = 10_000
-"""How many texts are kept at most: memory stays the same however long an export is."""
+"""Size of each cache of texts, so that memory stays the same however long an export is."""
 
 
 class Version(StrEnum):
@@ -44,9 +44,11 @@ class Version(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who is billed. `name` is the display name of the account, empty where nobody told it: FOCUS
-    then has null, and ACCOUNT_NAMING is not claimed. The name of a project, which is a sub-account,
-    is its id, by which the TPU API names it: FOCUS allows no null there."""
+    """The billing account. `name` is its display name, empty if it is not configured.
+
+    FOCUS then has null, and ACCOUNT_NAMING is not claimed. A project is a sub-account. Its name is
+    its id, which the TPU API uses: FOCUS allows no null there.
+    """
 
     id: str
     type: str
@@ -54,8 +56,10 @@ class Account:
 
     @classmethod
     def of(cls, billing_account: str, install: str, name: str = "") -> Account:
-        """The Cloud Billing account that is set, or else this installation by its name: FOCUS
-        allows no row that says neither."""
+        """The configured Cloud Billing account, else this installation by its name.
+
+        FOCUS requires an account in every row.
+        """
         if billing_account:
             return cls(billing_account, "Cloud Billing Account", name)
         return cls(f"tpu-steward/{install}", "TPU Steward Installation", name)
@@ -126,95 +130,96 @@ _OF_MACHINES = {
     "PricingUnit": "Hours",
     "ConsumedUnit": "Seconds",
 }
-"""What is said otherwise of the machines that users drive a TPU Node with."""
+"""The values that differ for the VMs that drive a TPU Node."""
 
 _OF_UNUSED = {"ConsumedUnit": ""}
-"""What is said otherwise of what nobody used: it has a price, and nothing of it was consumed."""
+"""The values that differ for unused capacity: it has a price, and nothing was consumed."""
 
 _OF_FEE = {"ChargeCategory": "Purchase", "ChargeFrequency": "Recurring", "ConsumedUnit": ""}
-"""What is said otherwise of the fee of a commitment: it is paid before anything is consumed."""
+"""The values that differ for the fee of a commitment: it is paid before anything is consumed."""
 
 _COMMITMENT = ("Usage", "Calendar Mode Reservation")
-"""The category and the type of what a reservation by the calendar is: it is paid at a lower price
-from its first second to its last, used or not, as FOCUS defines a commitment discount."""
+"""The category and the type of a calendar-mode reservation. It is paid at a lower price from its
+first second to its last, used or not, which is how FOCUS defines a commitment discount."""
 
 
 def columns(version: Version) -> Row:
-    """The header: every column of 1.2, as its rules speak of columns that may well be empty; in 1.4
-    two of them bear other names, and of the newer ones we have nothing to say."""
+    """The names of all columns.
+
+    These are all columns of 1.2, because its rules also refer to columns that are empty. Version
+    1.4 names two of them differently; the columns that it adds are not written.
+    """
     ours = (*_ACCOUNT, *_TIMES, *_KIND, *_MONEY, *_OF_SKU, *_OF_RESOURCE, "Tags")
     return (*ours, *_ORIGIN[version], *_ALWAYS)
 
 
 def header(version: Version) -> str:
-    """The first line."""
-    return f"{_cells(*columns(version))}\r\n"
+    """The header line, with its line break."""
+    return f"{_format_cells(*columns(version))}\r\n"
 
 
 def lines(account: Account, charges: Iterable[Charge], now: int) -> Iterator[str]:
-    """Charges as lines of RFC 4180, cells in the order of `columns`; the editions differ in the
-    header alone.
+    """Charges as lines of RFC 4180, cells in the order of `columns`.
 
-    `x_Estimated` is false where nothing can change any more: the month of the charge is closed at
-    `now` (`period.py`), and it is known when the node was in use.
+    The versions differ in the header only. `x_Estimated` is false if nothing can change any more:
+    the month of the charge is closed at `now` (`period.py`), and the interval of usage is certain.
 
-    The charges come by start and node. Those of a node that start together are put in the order of
-    what the lines say, which is the same wherever the ledger is.
+    The charges come ordered by start and resource. Charges of a resource with the same start are
+    ordered by their text, which is the same in every database.
     """
-    payer = _cells(account.id, account.name, account.type)
+    payer = _format_cells(account.id, account.name, account.type)
     open_from = period_of(now - GRACE).start
-    for _, together in groupby(charges, _start_and_resource):
-        found = [_line(charge, payer, open_from) for charge in together]
+    for _, together in groupby(charges, lambda charge: (charge.start, charge.resource.name)):
+        found = [_format_line(charge, payer, open_from) for charge in together]
         yield from found if len(found) == 1 else sorted(found)
 
 
-def _start_and_resource(charge: Charge) -> tuple[int, str]:
-    return charge.start, charge.resource.name
+def _format_line(charge: Charge, payer: str, open_from: int) -> str:
+    """The line of a charge. Months from `open_from` on are not closed.
 
-
-def _line(charge: Charge, payer: str, open_from: int) -> str:
-    """The cells of a charge; what many charges share is spelled once, quotes and all. Months from
-    `open_from` on are not closed."""
+    Cells that many charges share are cached with their quotes.
+    """
     resource, price = charge.resource, charge.price
+    is_fee = resource.committed is not None and resource.committed.status is Status.PAID
     billed = charge.start if charge.period is None else charge.period
     return ",".join(
         (
             payer,
-            _month(billed // DAY),
+            _format_month(billed // DAY),
             _instant(charge.start),
             _instant(charge.end),
-            # A correction, in the words of FOCUS, is only what corrects a month that was closed.
+            # FOCUS calls a charge a correction only if it corrects a closed month.
             "" if charge.period is None else "Correction",
-            _description(resource, adjusted=charge.number > 0),
+            _describe_charge(resource, adjusted=charge.number > 0),
             str(charge.number),
             "false" if charge.list_price is None or charge.list_amount is None else "true",
             "true" if charge.is_uncertain or billed >= open_from else "false",
-            *_money(charge),
-            _unknown_sku(resource, charge.price_id)
+            *_money_cells(charge),
+            _unknown_sku_cells(resource, charge.price_id)
             if price is None
-            else _sku(price, resource.kind),
-            _resource(resource),
+            else _sku_cells(price, resource.kind),
+            _resource_cells(resource),
             _shared_cell(charge.tags),
-            _rest_of(resource),
+            _CONSTANTS_OF_FEE if is_fee else _CONSTANTS[resource.kind],
         )
     )
 
 
-def _cells(*texts: str) -> str:
-    """A part of a line: what holds a quote, a comma or a line break is quoted."""
+def _format_cells(*texts: str) -> str:
+    """A part of a line; a cell with a quote, a comma or a line break is quoted."""
     written = io.StringIO()
     csv.writer(written, lineterminator="").writerow(texts)
     return written.getvalue()
 
 
-def _rest(otherwise: Mapping[str, str]) -> str:
-    """The end of a line: what it says of every charge of a kind."""
-    said = {**_ALWAYS, **otherwise}
-    return _cells(PROVIDER, PROVIDER, *said.values()) + "\r\n"
+def _constant_cells(otherwise: Mapping[str, str]) -> str:
+    """The end of a line: the cells that are the same for every charge of a kind."""
+    values = {**_ALWAYS, **otherwise}
+    return _format_cells(PROVIDER, PROVIDER, *values.values()) + "\r\n"
 
 
-_REST = {
-    kind: _rest(otherwise)
+_CONSTANTS = {
+    kind: _constant_cells(otherwise)
     for kind, otherwise in {
         ChargeKind.TPU_VM: {},
         ChargeKind.TPU_NODE: {},
@@ -223,12 +228,7 @@ _REST = {
         ChargeKind.COMMITMENT: _OF_UNUSED,
     }.items()
 }
-_REST_OF_FEE = _rest(_OF_FEE)
-
-
-def _rest_of(of: Resource) -> str:
-    is_fee = of.committed is not None and of.committed.status is Status.PAID
-    return _REST_OF_FEE if is_fee else _REST[of.kind]
+_CONSTANTS_OF_FEE = _constant_cells(_OF_FEE)
 
 
 _instant = lru_cache(_KEPT)(rfc3339)
@@ -237,28 +237,28 @@ _price = lru_cache(_KEPT)(usd)
 
 @lru_cache(_KEPT)
 def _shared_cell(text: str) -> str:
-    """One cell. The writer quotes a line of nothing, which a cell between others must not be."""
-    return _cells(text) if text else ""
+    """One cell. An empty one is not passed to the writer, which quotes an empty line."""
+    return _format_cells(text) if text else ""
 
 
 @lru_cache(_KEPT)
-def _month(day: int) -> str:
+def _format_month(day: int) -> str:
     month = period_of(day * DAY)
-    return _cells(rfc3339(month.start), rfc3339(month.end))
+    return _format_cells(rfc3339(month.start), rfc3339(month.end))
 
 
-def _money(charge: Charge) -> Row:
-    """The cells from the currency on; no number needs a quote."""
+def _money_cells(charge: Charge) -> Row:
+    """The cells of `_MONEY`; no number needs a quote."""
     quantity = half_even(charge.quantity * 10**QUANTITY_PLACES, 3_600)
     billed, paid = usd(charge.amount), _price(charge.unit_price)
     effective = billed if charge.effective is None else usd(charge.effective)
     is_consumed = charge.resource.kind not in (ChargeKind.RESERVATION, ChargeKind.COMMITMENT)
     is_committed = charge.resource.commitment or charge.resource.committed
-    contracted = _cost(charge.unit_price, quantity, charge.amount)
+    contracted = _format_cost(charge.unit_price, quantity, charge.amount)
     if charge.list_price is None or charge.list_amount is None:
         list_cost, list_price = contracted, paid
     else:
-        list_cost = _cost(charge.list_price, quantity, charge.list_amount)
+        list_cost = _format_cost(charge.list_price, quantity, charge.list_amount)
         list_price = _price(charge.list_price)
     return (
         charge.currency,
@@ -272,44 +272,47 @@ def _money(charge: Charge) -> Row:
         effective,
         paid,
         list_price,
-        _decimal(quantity, QUANTITY_PLACES),
+        _format_decimal(quantity, QUANTITY_PLACES),
         f"{charge.quantity}.0" if is_consumed else "",
-        _decimal(quantity, QUANTITY_PLACES) if is_committed else "",
+        _format_decimal(quantity, QUANTITY_PLACES) if is_committed else "",
     )
 
 
-def _cost(price: int, quantity: int, amount: int) -> str:
-    """The amount as it is in the ledger where it is price times quantity, to a billionth; the
-    product itself where the nano-dollar that the amount was rounded to is more than that."""
+def _format_cost(price: int, quantity: int, amount: int) -> str:
+    """The amount of the ledger if it is price times quantity to a billionth, else the product.
+
+    For tiny amounts, the rounding to a nano-dollar is more than a billionth.
+    """
     product, exact = price * quantity, amount * 10**QUANTITY_PLACES
     if abs(product - exact) * _BILLIONTH <= abs(exact):
         return usd(amount)
-    whole, _, places = _decimal(product, 9 + QUANTITY_PLACES).partition(".")
+    whole, _, places = _format_decimal(product, 9 + QUANTITY_PLACES).partition(".")
     return f"{whole}.{places.rstrip('0') or '0'}"
 
 
-def _decimal(value: int, places: int) -> str:
-    """`value / 10**places` in full; always with a point, never with an exponent."""
+def _format_decimal(value: int, places: int) -> str:
+    """`value / 10**places` with all places and a point, without an exponent."""
     if value < 0:
-        return "-" + _decimal(-value, places)
+        return "-" + _format_decimal(-value, places)
     whole, rest = divmod(value, 10**places)
     return f"{whole}.{rest:0{places}d}"
 
 
 @lru_cache(_KEPT)
-def _sku(price: Price, kind: ChargeKind) -> str:
-    return _cells(*focus_sku.of(price, kind))
+def _sku_cells(price: Price, kind: ChargeKind) -> str:
+    return _format_cells(*focus_sku.of(price, kind))
 
 
 @lru_cache(_KEPT)
-def _unknown_sku(resource: Resource, price_id: str) -> str:
-    return _cells(*focus_sku.of_unknown(resource, price_id))
+def _unknown_sku_cells(resource: Resource, price_id: str) -> str:
+    return _format_cells(*focus_sku.of_unknown(resource, price_id))
 
 
 @lru_cache(_KEPT)
-def _resource(of: Resource) -> str:
+def _resource_cells(of: Resource) -> str:
     is_node = of.kind in (ChargeKind.TPU_VM, ChargeKind.TPU_NODE)
-    return _cells(
+    use = "Unused" if of.kind is ChargeKind.RESERVATION else "Used"
+    return _format_cells(
         of.path,
         of.name,
         of.kind,
@@ -319,19 +322,22 @@ def _resource(of: Resource) -> str:
         of.region,
         region_name(of.region),
         of.zone,
-        _category(of),
+        _pricing_category(of),
         of.reservation,
-        _status(of),
-        *_commitment(of),
+        use if of.reservation else "",
+        *_commitment_cells(of),
         of.accelerator_type if is_node else "",
         of.accelerator_type if of.kind is ChargeKind.MACHINE else "",
         of.model,
     )
 
 
-def _commitment(of: Resource) -> Row:
-    """Id, name, category, type, status and unit of the committed-use discount or the reservation
-    by the calendar that the price is due to; all empty where there is none. A fee has no status."""
+def _commitment_cells(of: Resource) -> Row:
+    """Id, name, category, type, status and unit of the discount or reservation behind the price.
+
+    That is a committed-use discount or a calendar-mode reservation. All cells are empty if there is
+    none. A fee has no status.
+    """
     if of.committed is not None:
         use = of.committed
         return use.id, use.name, "Usage", use.type, use.status, _ALWAYS["PricingUnit"]
@@ -342,36 +348,26 @@ def _commitment(of: Resource) -> Row:
     return of.commitment, name, *_COMMITMENT, status, _ALWAYS["PricingUnit"]
 
 
-def _status(of: Resource) -> str:
-    """Whether what was reserved was used; empty where nothing was."""
-    if not of.reservation:
-        return ""
-    return "Unused" if of.kind is ChargeKind.RESERVATION else "Used"
-
-
 @lru_cache(_KEPT)
-def _description(of: Resource, *, adjusted: bool) -> str:
+def _describe_charge(of: Resource, *, adjusted: bool) -> str:
     how = of.model.replace("_", " ")
     if of.kind is ChargeKind.RESERVATION:
         how = f"{how} and not used"
     if of.kind is ChargeKind.COMMITMENT:
-        return _shared_cell(_of_commitment(of))
+        is_unused = of.committed is not None and of.committed.status is Status.UNUSED
+        part = "Unused part" if is_unused else "Fee"
+        return _shared_cell(f"{part} of the commitment {of.name}, {of.generation} in {of.region}")
     about = f"{of.accelerator_type}, {how}, in {of.zone}"
     if of.committed is not None:
         about += f", covered by the commitment {of.committed.name}"
     return _shared_cell(f"Adjustment of {about}" if adjusted else about)
 
 
-def _of_commitment(of: Resource) -> str:
-    about = f"{of.generation} in {of.region}"
-    if of.committed is not None and of.committed.status is Status.UNUSED:
-        return f"Unused part of the commitment {of.name}, {about}"
-    return f"Fee of the commitment {of.name}, {about}"
+def _pricing_category(of: Resource) -> str:
+    """The pricing category: listed, floating, or by a commitment that the row names.
 
-
-def _category(of: Resource) -> str:
-    """How its price comes about: listed, floating, or by a commitment that the row names. What runs
-    in a reservation that nobody wrote down has a price of some agreement that we do not know."""
+    The price in a reservation without a record follows an agreement that is not known: "Other".
+    """
     if of.committed is not None:
         return "Committed"
     match ProvisioningModel(of.model):

@@ -1,5 +1,4 @@
-"""What an export says of a SKU and its price, in four cells: SkuId, SkuMeter, SkuPriceId and
-SkuPriceDetails of FOCUS. Pure."""
+"""The four FOCUS cells of a SKU: SkuId, SkuMeter, SkuPriceId and SkuPriceDetails. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +13,14 @@ Cells = tuple[str, str, str, str]
 
 _SKU = re.compile(r"(?<![0-9A-F-])[0-9A-F]{4}-[0-9A-F]{4}-[0-9A-F]{4}(?![0-9A-F-])")
 _SERVICES = frozenset({"6F81-5844-456A", "E000-3F24-B8AA"})
-"""Compute Engine and Cloud TPU in the Cloud Billing Catalog: spelled like SKUs, but none."""
+"""Service ids of Compute Engine and Cloud TPU in the Cloud Billing Catalog; they look like SKUs."""
 
 
 def sku_of(price: Price) -> str:
-    """Google's id of the SKU where the source of the price names it, else a stable one of ours: the
-    generation or the machine type, the model and the region, and `device` where that is the unit.
+    """Google's id of the SKU if the source of the price names it, else a stable id of our own.
 
-    It is that of the price list, whatever was taken off, and whatever it was paid for.
+    Our own id has the generation or machine type, the model and the region, and `device` if that is
+    the unit. The id is that of the price list, independent of discounts and reservations.
     """
     listed = row_of(price)
     for found in _SKU.findall(listed.source):
@@ -32,36 +31,36 @@ def sku_of(price: Price) -> str:
 
 
 def of(price: Price, kind: ChargeKind) -> Cells:
-    """The cells of what was paid for a resource of that kind.
+    """The cells of a price that was paid for a resource of a kind.
 
-    What is paid for a reservation is paid at the price of the list: which reservation it was stands
-    elsewhere, and a record of one that is withdrawn changes no line of a month that is closed.
+    A reservation is paid at the list price. Other columns name the reservation, so withdrawing its
+    record changes no line of a closed month.
     """
     price = without_reservation(price)
     details = {
         "x_EffectiveFrom": rfc3339(price.effective_from),
-        _what(kind): price.generation,
+        _generation_key(kind): price.generation,
         "x_PriceRegion": price.region,
         "x_PriceSource": price.source,
         "x_ProvisioningModel": price.model,
     }
-    return sku_of(price), _meter(price.generation, kind), price.id, flat_json(details)
+    return sku_of(price), _meter_name(price.generation, kind), price.id, flat_json(details)
 
 
 def of_unknown(resource: Resource, price_id: str) -> Cells:
-    """A price that no book knows is one of the SKU that was charged, and of no other."""
+    """The cells of a price that is no longer in the price book, by the SKU that was charged."""
     model = series_of(resource.model)
     sku = f"{resource.generation}/{model}/{resource.region}"
-    details = {_what(resource.kind): resource.generation, "x_ProvisioningModel": model}
-    meter = _meter(resource.generation, resource.kind)
+    details = {_generation_key(resource.kind): resource.generation, "x_ProvisioningModel": model}
+    meter = _meter_name(resource.generation, resource.kind)
     return sku, meter, f"{sku}/{price_id}", flat_json(details)
 
 
-def _what(kind: ChargeKind) -> str:
+def _generation_key(kind: ChargeKind) -> str:
     return "x_MachineType" if kind is ChargeKind.MACHINE else "x_Generation"
 
 
-def _meter(generation: str, kind: ChargeKind) -> str:
+def _meter_name(generation: str, kind: ChargeKind) -> str:
     return (
         f"Time of {generation}" if kind is ChargeKind.MACHINE else f"Chip time of TPU {generation}"
     )

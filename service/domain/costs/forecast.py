@@ -1,6 +1,6 @@
-"""What a period will have cost at its end: what is spent, what runs, and what will be launched.
+"""Forecasts the cost of a period at its end: spent, running, and launched from now on.
 
-How well it does that is measured in `tests/forecasts`, and told in the manual.
+`tests/forecasts` measures the accuracy, and the manual states it.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ from service.domain.money import half_even
 from service.domain.time_window import Window
 
 DAYS = 84
-"""Days of which it is known what they cost: twelve of each weekday."""
+"""Days of history with a known cost: twelve of each weekday."""
 
 NODE_DAYS = 28
-"""Days of which it is known what each node cost, and of one more day before, which only tells
-which nodes are older than all others."""
+"""Days of history with the cost of each node. One more day before them only tells which nodes are
+older."""
 
 ENOUGH = 7
-"""Days of history below which no weekday is known, and there is only a run-rate."""
+"""Days of history that a forecast by weekday needs; with fewer, there is only a run-rate."""
 
 _PACE, _YOUNG = 10, 3
-"""As how many days of history the pace of the last week counts, beside the two other views: ten,
-and one more for every three days by which the history is shorter than `DAYS`."""
+"""Weight of the pace of the last week, in days of history: ten, and one more for every three days
+by which the history is shorter than `DAYS`."""
 
 _ABOVE, _BELOW = (9, 5), (4, 3)
-"""How far the band goes from its middle, in parts of what the past gives reason to doubt. One in
-ten is beyond 1.28 where all doubt is known; these are for labs that change (`tests/forecasts`)."""
+"""Distance of the band's edges from its middle, as fractions (numerator, denominator) of the
+standard deviation of the past. For a normal distribution 1.28 leaves one in ten outside; these
+values are for labs that change (`tests/forecasts`)."""
 
 
 class Method(StrEnum):
@@ -53,21 +54,23 @@ class Method(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Nano-dollars that are meant to be exceeded nine times, five times and once in ten."""
+    """Nano-dollars that the cost should exceed nine times, five times and once in ten."""
 
     low: int
     mid: int
     high: int
 
     def over(self, nanos: int) -> Band:
-        """The same, so much higher."""
+        """The band, raised by so many nano-dollars."""
         return Band(self.low + nanos, self.mid + nanos, self.high + nanos)
 
 
 @dataclass(frozen=True, slots=True)
 class DayAhead:
-    """One calendar day that is not over, and how many of its seconds are left within the period.
-    Monday is 0."""
+    """One calendar day that is not over: its seconds, and those left within the period.
+
+    Monday is 0.
+    """
 
     weekday: int
     left: int
@@ -76,12 +79,12 @@ class DayAhead:
 
 @dataclass(frozen=True)
 class CostHistory:
-    """What the last days cost, the oldest first, today left out.
+    """The cost of the last days, the oldest first, without today.
 
     `starts` are the first instants of the days, and of today; `weekdays` are those of the days.
-    `levels` says for each kind of node what all of it cost on each day, in nano-dollars; `nodes`
-    says what each node cost on the last `NODE_DAYS` days and on the one before. `today` are the
-    nano-dollars of today so far, which only a run-rate asks for.
+    `levels` has the nano-dollars of each day by kind of node. `nodes` has the cost of each node on
+    the last `NODE_DAYS` days and on the day before. `today` is the nano-dollars of today so far,
+    which only a run-rate uses.
     """
 
     starts: tuple[int, ...]
@@ -92,25 +95,27 @@ class CostHistory:
 
     @cached_property
     def costs(self) -> tuple[int, ...]:
-        """What each day cost."""
+        """The cost of each day."""
         return tuple(map(sum, zip(*self.levels.values(), strict=True))) or (0,) * len(self.weekdays)
 
     @cached_property
     def first(self) -> int:
-        """The number of the first day on which anything cost, or else that of today."""
+        """The number of the first day with a cost; the number of today if no day has one."""
         costs = self.costs
         return next((day for day, nanos in enumerate(costs) if nanos), len(costs))
 
     @property
     def days(self) -> int:
-        """Full days since the first cost, as far as they are looked at."""
+        """Full days since the first cost, `DAYS` at most."""
         return len(self.weekdays) - self.first
 
 
 @dataclass(frozen=True, slots=True)
 class RunningNode:
-    """A node that runs and may go before its TTL, or before the period's end where it has none:
-    nano-dollars from now on, if it goes at the end of today, of the next day, and so on."""
+    """A running node that may end before its TTL, or before the period's end if it has no TTL.
+
+    `costs` are nano-dollars from now on if the node ends today, the next day, and so on.
+    """
 
     node: str
     kind: str
@@ -120,11 +125,11 @@ class RunningNode:
 
 @dataclass(frozen=True, slots=True)
 class ForecastBasis:
-    """What a forecast stands on, in nano-dollars as of `now`.
+    """The input of a forecast, in nano-dollars as of `now`.
 
-    `committed` is what all that runs will cost until its TTL or the period's end; `running` are the
-    nodes of it that may go before, `names` those of all. `unpriced` nodes run at a price that
-    nobody knows, and are in no figure.
+    `committed` is the cost of all running nodes until their TTL or the period's end. `running` are
+    the nodes that may end before, `names` are those of all running nodes. `unpriced` counts nodes
+    without a known price, which are in no figure.
     """
 
     window: Window
@@ -139,19 +144,21 @@ class ForecastBasis:
 
     @property
     def endless(self) -> int:
-        """The part of what is committed that is of nodes without a TTL."""
-        return sum(one.costs[-1] for one in self.running if one.costs and not one.has_ttl)
+        """The part of `committed` for nodes without a TTL."""
+        return sum(node.costs[-1] for node in self.running if node.costs and not node.has_ttl)
 
     @property
     def certain(self) -> int:
-        """The part of what is committed that no node can save by going before."""
-        return self.committed - sum(one.costs[-1] for one in self.running if one.costs)
+        """The part of `committed` that no node can save by ending early."""
+        return self.committed - sum(node.costs[-1] for node in self.running if node.costs)
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What the period will have cost by its end (`total`): what is spent, what runs now (`running`;
-    the nodes of it without a TTL are `endless`), and what is launched from now on."""
+    """The cost of the period by its end (`total`): spent, running now, and launched from now on.
+
+    `endless` is the part of `running` for nodes without a TTL.
+    """
 
     basis: ForecastBasis
     method: Method
@@ -181,8 +188,10 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A forecast as it was recorded on a UTC day: whose (`scope`: empty for everything, or as in
-    `team:vision`), of which period, and after that what it came to (`actual`)."""
+    """A forecast that was recorded on a UTC day, and later the `actual` cost of its period.
+
+    `scope` is empty for everything, else as in `team:vision`.
+    """
 
     scope: str
     window: Window
@@ -195,119 +204,114 @@ class Snapshot:
 
     @property
     def error(self) -> int | None:
-        """Nano-dollars by which it was too high; below zero where it was too low."""
+        """Nano-dollars by which the forecast was too high; negative if it was too low."""
         return None if self.actual is None else self.band.mid - self.actual
 
     @property
     def permille(self) -> int | None:
-        """The error in thousandths of what it came to; None where that was nothing."""
+        """The error in thousandths of the actual cost; None if that is unknown or zero."""
         if self.actual is None or self.actual <= 0:
             return None
         return half_even(1_000 * (self.band.mid - self.actual), self.actual)
 
 
 def forecast(basis: ForecastBasis) -> Forecast:
-    """What the period will have cost. The same basis always gives the same answer."""
-    if basis.history.days >= ENOUGH:
-        return _by_habits(basis)
-    # A node without a TTL is in the run-rate, as it was so far: to carry each of them on to the end
-    # of the period would say ten times what a young fleet comes to.
+    """The forecast of a period. The same basis always gives the same forecast."""
+    history = basis.history
+    if history.days >= ENOUGH:
+        return _forecast_by_habits(basis)
+    # A node without a TTL is in the run-rate only. To charge each of them until the end of the
+    # period would give ten times the real cost of a young fleet.
     sure = basis.committed - basis.endless
-    # What was bought is paid for beside it, and is not in it.
-    more = max(0, _run_rate(basis) - (sure - basis.certain))
+    # Nano-dollars until the period's end, at the pace since the first day with a cost.
+    run_rate = 0
+    elapsed = basis.now - history.starts[history.first]
+    if elapsed > 0:
+        lately = history.today + sum(history.costs)
+        run_rate = half_even(lately * max(0, basis.window.end - basis.now), elapsed)
+    # Reservations are paid separately, and are not in the run-rate.
+    more = max(0, run_rate - (sure - basis.certain))
     bands = (Band(nanos, nanos, nanos) for nanos in (more, sure, 0, basis.spent + sure + more))
     return Forecast(basis, Method.RUN_RATE, *bands)
 
 
-def _run_rate(basis: ForecastBasis) -> int:
-    """Nano-dollars until the period's end, at the pace since the first day on which anything
-    cost."""
-    history = basis.history
-    elapsed = basis.now - history.starts[history.first]
-    if elapsed <= 0:
-        return 0
-    lately = history.today + sum(history.costs)
-    return half_even(lately * max(0, basis.window.end - basis.now), elapsed)
-
-
 class _Part(NamedTuple):
-    """Nano-dollars that are expected, and the square of by how much that may be wrong."""
+    """Expected nano-dollars, and the variance."""
 
     nanos: int
     doubt: int
 
-    def band(self) -> Band:
-        """It may be twice as much sooner than nothing at all, so it goes down by a share."""
+    def to_band(self) -> Band:
+        """The band. Twice the cost is more likely than none, so the lower edge is a quotient."""
         off, mid = isqrt(self.doubt), self.nanos
         high = mid + off * _ABOVE[0] // _ABOVE[1]
         below = off * _BELOW[0] // _BELOW[1]
         return Band(mid * mid // (mid + below) if mid else 0, mid, high)
 
 
-def _by_habits(basis: ForecastBasis) -> Forecast:
+def _forecast_by_habits(basis: ForecastBasis) -> Forecast:
     history, today = basis.history, len(basis.history.weekdays)
     lives = NodeLives(history.nodes, basis.names, max(0, today - NODE_DAYS - 1), today)
-    with_ttl, endless = (_running(basis, lives, has_ttl) for has_ttl in (True, False))
-    days = _days(basis, lives)
+    with_ttl, endless = (_expect_running(basis, lives, has_ttl) for has_ttl in (True, False))
+    days = _expect_days(basis, lives)
     running = _Part(with_ttl.nanos + endless.nanos, with_ttl.doubt + endless.doubt)
-    views = (
-        days.new.nanos,
-        max(0, days.whole - running.nanos),
-        max(0, days.at_the_pace_of(sum(history.costs[-ENOUGH:])) - running.nanos),
-    )
-    new = _Part(_launches(views, history.days), days.new.doubt)
-    total = _Part(running.nanos + new.nanos, running.doubt + new.doubt).band()
+    # Three estimates of launches, in nano-dollars: what new nodes cost on such days; what such days
+    # cost, less the running nodes; the pace of the last week, less the running nodes. Each is wrong
+    # where the others are right: a service that ended may have a successor or not, and a young lab
+    # grows every week.
+    by_node = days.new.nanos
+    by_day = max(0, days.whole - running.nanos)
+    by_week = max(0, days.at_the_pace_of(sum(history.costs[-ENOUGH:])) - running.nanos)
+    known = history.days
+    pace = _PACE + (DAYS - known) // _YOUNG
+    launches = half_even((by_node + by_day) * known + 2 * pace * by_week, 2 * (known + pace))
+    new = _Part(launches, days.new.doubt)
+    total = _Part(running.nanos + new.nanos, running.doubt + new.doubt).to_band()
     return Forecast(
         basis,
         Method.WEEKDAYS,
-        new.band(),
-        running.band().over(basis.certain),
-        endless.band(),
+        new.to_band(),
+        running.to_band().over(basis.certain),
+        endless.to_band(),
         total.over(basis.spent + basis.certain),
     )
 
 
-def _launches(views: tuple[int, int, int], days: int) -> int:
-    """One figure of three views of launches, in nano-dollars, where so many days are known.
+def _expect_running(basis: ForecastBasis, lives: NodeLives, has_ttl: bool) -> _Part:
+    """The expected cost of running nodes that may end early.
 
-    Node by node: what new nodes cost on such days. Day by day: what such days cost, less what runs.
-    At the pace of the last week, less what runs. Each is wrong where the others are not: a service
-    that ended is followed by another, or it is not; a young lab grows by the week.
+    Nodes of one kind that were launched on one day end together, as the nodes of a sweep do. So
+    their variance is larger than that of independent nodes.
     """
-    by_node, by_day, by_week = views
-    pace = _PACE + (DAYS - days) // _YOUNG
-    return half_even((by_node + by_day) * days + 2 * pace * by_week, 2 * (days + pace))
-
-
-def _running(basis: ForecastBasis, lives: NodeLives, has_ttl: bool) -> _Part:
-    """What runs and may go. Nodes of one kind that were launched on one day go together, as those
-    of a sweep do: that leaves more doubt than if each went for itself."""
     mean, together = 0, defaultdict[tuple[str, int], int](int)
     today = len(basis.history.weekdays)
-    for one in basis.running:
-        if one.costs and one.has_ttl == has_ttl:
-            born = lives.born(one.node)
-            chances = lives.lasts(one.kind, today - born, len(one.costs))
-            nanos, doubt = mean_and_doubt(one.costs, chances)
+    for running in basis.running:
+        if running.costs and running.has_ttl == has_ttl:
+            born = lives.born(running.node)
+            chances = lives.lasts(running.kind, today - born, len(running.costs))
+            nanos, doubt = mean_and_doubt(running.costs, chances)
             mean += nanos
-            together[one.kind, born] += isqrt(doubt)
+            together[running.kind, born] += isqrt(doubt)
     return _Part(mean, sum(off * off for off in together.values()))
 
 
 class _Days(NamedTuple):
-    """What the days ahead usually cost, in nano-dollars: `new` is what is launched from now on,
-    `whole` is all of it, and `week` is what seven days usually cost."""
+    """The usual cost of the days ahead, in nano-dollars.
+
+    `new` is launched from now on, `whole` is the cost of all nodes, and `week` is the usual cost of
+    seven days.
+    """
 
     new: _Part
     whole: int
     week: int
 
     def at_the_pace_of(self, week: int) -> int:
-        """What all of them cost if they differ from what is usual as that week did."""
+        """The cost of the days ahead if they differ from the usual cost as that week did."""
         return half_even(self.whole * week, self.week) if self.week else 0
 
 
-def _days(basis: ForecastBasis, lives: NodeLives) -> _Days:
+def _expect_days(basis: ForecastBasis, lives: NodeLives) -> _Days:
     history, new, whole, week = basis.history, 0, 0, 0
     weekdays = history.weekdays[history.first :]
     for kind, costs in history.levels.items():
@@ -324,10 +328,14 @@ def _days(basis: ForecastBasis, lives: NodeLives) -> _Days:
 
 
 def nearest(snapshots: Sequence[Snapshot], instant: int) -> Snapshot | None:
-    """The one that was made closest to an instant, the earlier of two."""
-    return min(snapshots, key=lambda one: (abs(one.made_at - instant), one.made_at), default=None)
+    """The snapshot that was made closest to an instant, the earlier of two; None without any."""
+    return min(
+        snapshots,
+        key=lambda snapshot: (abs(snapshot.made_at - instant), snapshot.made_at),
+        default=None,
+    )
 
 
 def middle(window: Window) -> int:
-    """The instant at which half of a period is over: whoever forecasts is judged by then."""
+    """The instant at which half of a period is over; the forecast of then is scored."""
     return (window.start + window.end) // 2

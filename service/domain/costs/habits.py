@@ -1,47 +1,49 @@
-"""What past days say of those to come: how long nodes live, and what a day costs. In integers."""
+"""Estimates from past days how long nodes live and what a day costs. In integers."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from service.domain.money import half_even
 
 PPM = 1_000_000
-"""Chances are in millionths."""
+"""The unit of chances: millionths."""
 
 OLDER = 14
-"""Days by which a node is taken to be older than the first day that is known, if it ran on that."""
+"""Assumed age in days, on the first known day, of a node that ran on that day."""
 
 _GOES = 200_000
-"""The chance of a new node to go on a day, where nothing is known; at an age of `a` days it is this
-over `a + 1`. It counts as much as one day of one node."""
+"""The prior chance of a new node to end on a day; at an age of `a` days it is divided by `a + 1`.
+Its weight is one day of one node."""
 
 _OF_ALL = 1
-"""Days of a node for which all kinds together count, where one kind has few of its own."""
+"""Weight of all kinds together, in days of a node, in the estimate for one kind."""
 
 _LONG, _LATELY = 112, 28
-"""Days back from which days count at all, the newest most: for what is usual, and for what was so
-lately."""
+"""Days back that count at all, with linear weights: for the long-term mean, and for the recent
+one."""
 
 _LAST = 14
-"""Days that are looked at apart: a lab may have changed since."""
+"""Last days whose variance is computed separately: a lab may have changed before them."""
 
 _SURE = 12
-"""How many times what chance explains (both squared) the last days have to differ by before they
-count more."""
+"""Factor on the variance that chance explains. The last days count more only if their squared
+difference is larger than the product."""
 
 _LAGS = 6
-"""Days after which one day is taken to say nothing of another."""
+"""Largest lag, in days, at which days are taken to be correlated."""
 
 _ALONE = 3
-"""Tenths of what days vary by alone that sums of days vary by at least."""
+"""Lower limit of the variance of sums of days, in tenths of the variance without correlation."""
 
 
 class NodeDay(NamedTuple):
-    """What one node cost on one day, in nano-dollars; days are numbered. `kind` says with which
-    others it is compared."""
+    """The cost of one node on one day, in nano-dollars; days are numbered.
+
+    A node is compared with the nodes of its `kind`.
+    """
 
     day: int
     node: str
@@ -50,65 +52,69 @@ class NodeDay(NamedTuple):
 
 
 class NodeLives:
-    """How many days nodes of each kind live, and how much of what they cost is of young ones."""
+    """How many days nodes of each kind live, and which share of the cost is of young nodes."""
 
     def __init__(
         self, days: Sequence[NodeDay], running: Collection[str], first: int, today: int
     ) -> None:
-        """`first` is the number of the first day that is known of nodes, `today` that of today, of
-        which nothing is known but what is `running`."""
+        """`first` is the number of the first known day of nodes, `today` the number of today.
+
+        Of today it is only known which nodes are `running`.
+        """
         self._today = today
-        self._born = _born(days, first)
-        self._at_risk: _Counts = defaultdict(_buckets)
-        self._gone: _Counts = defaultdict(_buckets)
+        born: dict[str, int] = {}
+        for day in days:
+            born[day.node] = min(day.day, born.get(day.node, day.day))
+        self._born = {node: at - OLDER if at == first else at for node, at in born.items()}
+        self._at_risk: _Counts = defaultdict(_empty_buckets)
+        self._gone: _Counts = defaultdict(_empty_buckets)
         self._by_age: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         self._known: dict[tuple[str, int, int], tuple[int, ...]] = {}
-        self._count(days, running, first)
-
-    def _count(self, days: Sequence[NodeDay], running: Collection[str], first: int) -> None:
         last: dict[str, NodeDay] = {}
-        for one in days:
-            age = one.day - self._born[one.node]
-            if one.day > first:
-                self._by_age[one.kind][age] += one.nanos
-            self._at_risk[one.kind][_bucket(age)] += 1
-            self._at_risk[""][_bucket(age)] += 1
-            last[one.node] = max(one, last.get(one.node, one))
-        for one in last.values():
-            if one.node not in running:
-                bucket = _bucket(one.day - self._born[one.node])
-                self._gone[one.kind][bucket] += 1
+        for day in days:
+            age = day.day - self._born[day.node]
+            if day.day > first:
+                self._by_age[day.kind][age] += day.nanos
+            self._at_risk[day.kind][_age_bucket(age)] += 1
+            self._at_risk[""][_age_bucket(age)] += 1
+            last[day.node] = max(day, last.get(day.node, day))
+        for day in last.values():
+            if day.node not in running:
+                bucket = _age_bucket(day.day - self._born[day.node])
+                self._gone[day.kind][bucket] += 1
                 self._gone[""][bucket] += 1
 
     def born(self, node: str) -> int:
-        """The number of the day on which it began, as far as is known."""
+        """The number of the day on which a node began; today for an unknown node."""
         return self._born.get(node, self._today)
 
     def lasts(self, kind: str, age: int, days: int) -> tuple[int, ...]:
-        """The chances of a node that is `age` days old to be there when each of so many days
-        begins; of the first, which is today, it is certain."""
+        """The chances of a node that is `age` days old to be there when each day begins.
+
+        `days` is the number of days; the first is today, with certainty.
+        """
         asked = kind, age, days
         if asked not in self._known:
             chances = [PPM]
             for day in range(days - 1):
-                chances.append(half_even(chances[-1] * (PPM - self._goes(kind, age + day)), PPM))
+                bucket = _age_bucket(age + day)
+                gone, there = self._gone[""][bucket], self._at_risk[""][bucket]
+                of_all = half_even(gone * PPM + _GOES // (age + day + 1), there + 1)
+                gone, there = self._gone[kind][bucket], self._at_risk[kind][bucket]
+                ends = min(PPM, half_even(gone * PPM + _OF_ALL * of_all, there + _OF_ALL))
+                chances.append(half_even(chances[-1] * (PPM - ends), PPM))
             self._known[asked] = tuple(chances)
         return self._known[asked]
 
-    def _goes(self, kind: str, age: int) -> int:
-        bucket = _bucket(age)
-        gone, there = self._gone[""][bucket], self._at_risk[""][bucket]
-        of_all = half_even(gone * PPM + _GOES // (age + 1), there + 1)
-        gone, there = self._gone[kind][bucket], self._at_risk[kind][bucket]
-        return min(PPM, half_even(gone * PPM + _OF_ALL * of_all, there + _OF_ALL))
-
     def new_by(self, kind: str, days: int) -> list[int]:
-        """Of what the kind costs on each of so many days, the first of which is today, the share
-        of nodes that are launched from now on."""
+        """The share of nodes launched from now on in the cost of a kind, for each of `days` days.
+
+        The first day is today.
+        """
         by_age = self._by_age.get(kind, {})
         whole, so_far, found = sum(by_age.values()), 0, []
         for age in range(days):
-            # Those of the day itself were there for half of it, as nobody knows at which hour.
+            # The hour of a launch is unknown: nodes count for half of their first day.
             twice = 2 * so_far + by_age.get(age, 0)
             found.append(half_even(twice * PPM, 2 * whole) if whole else 0)
             so_far += by_age.get(age, 0)
@@ -118,35 +124,28 @@ class NodeLives:
 _Counts = dict[str, list[int]]
 
 
-def _buckets() -> list[int]:
+def _empty_buckets() -> list[int]:
     return [0] * 16
 
 
-def _bucket(age: int) -> int:
-    """Ages that are alike: 0, 1, 2 and 3, 4 to 7, and so on."""
+def _age_bucket(age: int) -> int:
+    """The bucket of an age in days: 0, 1, 2 and 3, 4 to 7, and so on."""
     return age.bit_length()
 
 
-def _born(days: Iterable[NodeDay], first: int) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for one in days:
-        found[one.node] = min(one.day, found.get(one.node, one.day))
-    return {node: day - OLDER if day == first else day for node, day in found.items()}
-
-
 class UsualDay(NamedTuple):
-    """What a day usually costs: one from Monday to Friday, and one of the weekend."""
+    """The usual cost of a day from Monday to Friday, and of one on a weekend."""
 
     workday: int
     weekend: int
 
     def on(self, weekday: int) -> int:
-        """The same of a weekday; Monday is 0."""
+        """The usual cost of a weekday; Monday is 0."""
         return self.weekend if weekday >= _SATURDAY else self.workday
 
     @property
     def week(self) -> int:
-        """What seven days cost."""
+        """The usual cost of seven days."""
         return 5 * self.workday + 2 * self.weekend
 
 
@@ -154,35 +153,36 @@ _SATURDAY = 5
 
 
 def usual(costs: Sequence[int], weekdays: Sequence[int]) -> UsualDay:
-    """What a day usually costs, by past days, the oldest first.
+    """The usual cost of a day, by past days, the oldest first.
 
-    That is the mean of all of them, and goes towards the mean of the last few as far as these
-    differ by more than chance explains (James and Stein's estimator): a rush week does not make a
-    month, and a lab that has doubled is seen after two weeks. Chance is what days before and days
-    of the last two weeks vary by, each for themselves: the change itself is no chance.
+    The result is the mean of all days. It moves towards the mean of the last days as far as these
+    differ by more than chance explains (James and Stein's estimator). So one busy week does not
+    change the estimate, and a lab that has doubled is visible after two weeks. Chance is the
+    variance within the last two weeks and within the days before, so the change itself is excluded.
     """
-    long, lately = (_mean(costs, weekdays, reach) for reach in (_LONG, _LATELY))
+    long, lately = (_weighted_mean(costs, weekdays, reach) for reach in (_LONG, _LATELY))
     apart = lately.week - long.week
     before, last = slice(-_LAST), slice(-_LAST, None)
     off = [
         nanos
         for part in (before, last)
-        for nanos in _off(costs[part], weekdays[part], _mean(costs[part], weekdays[part], _LONG))
+        for nanos in _deviations(
+            costs[part], weekdays[part], _weighted_mean(costs[part], weekdays[part], _LONG)
+        )
     ]
-    by_chance = _together(off) * 7 * 7 * _SURE
+    by_chance = _correlated_variance(off) * 7 * 7 * _SURE
     explained = len(costs) * min(len(costs), _LATELY * 3 // 4) * apart * apart
     trust = 0 if explained <= by_chance else PPM - half_even(PPM * by_chance, explained)
     return UsualDay(
         *(
-            one + half_even(trust * (other - one), PPM)
-            for one, other in zip(long, lately, strict=True)
+            usually + half_even(trust * (recent - usually), PPM)
+            for usually, recent in zip(long, lately, strict=True)
         )
     )
 
 
-def _mean(costs: Sequence[int], weekdays: Sequence[int], reach: int) -> UsualDay:
-    """The newest day counts `reach` times, each before it once less, and those that are further
-    back not at all."""
+def _weighted_mean(costs: Sequence[int], weekdays: Sequence[int], reach: int) -> UsualDay:
+    """The mean with linear weights: `reach` for the newest day, one less for each day before."""
     sums, weights = [0, 0], [0, 0]
     for age, (nanos, weekday) in enumerate(zip(reversed(costs), reversed(weekdays), strict=True)):
         weight, place = max(0, reach - age), int(weekday >= _SATURDAY)
@@ -200,41 +200,46 @@ def _mean(costs: Sequence[int], weekdays: Sequence[int], reach: int) -> UsualDay
 
 
 def doubt_of_days(costs: Sequence[int], weekdays: Sequence[int], seconds: int, day: int) -> int:
-    """By how much (squared nano-dollars) so many seconds to come may differ from what is usual:
-    days differ, and what is usual is known from so many of them only. `day` is the seconds of
-    one."""
+    """The variance (squared nano-dollars) of the cost of so many seconds to come.
+
+    Days differ, and the usual cost is estimated from few days. `day` is the seconds of a day.
+    """
     number = len(costs)
     if not number:
         return 0
-    together = _together(_off(costs, weekdays, usual(costs, weekdays)))
+    together = _correlated_variance(_deviations(costs, weekdays, usual(costs, weekdays)))
     return half_even(
         together * (seconds * day * number + seconds * seconds), number * number * day * day
     )
 
 
-def _off(costs: Sequence[int], weekdays: Sequence[int], usually: UsualDay) -> list[int]:
+def _deviations(costs: Sequence[int], weekdays: Sequence[int], usually: UsualDay) -> list[int]:
     return [nanos - usually.on(day) for nanos, day in zip(costs, weekdays, strict=True)]
 
 
-def _together(off: Sequence[int]) -> int:
-    """The squares of by how much days were off, and of days that follow each other the products as
-    well, which count the less the more days lie between (Bartlett): days that are off are so
-    together."""
+def _correlated_variance(off: Sequence[int]) -> int:
+    """The sum of squared deviations, plus the products of days that follow each other.
+
+    The weight of a product falls with the number of days between the two (Bartlett): deviations of
+    neighbouring days are correlated.
+    """
     alone, weighed = (
-        sum((_LAGS + 1 - lag) * _product(off, lag) for lag in lags)
+        sum(
+            (_LAGS + 1 - lag)
+            * sum(first * later for first, later in zip(off, off[lag:], strict=False))
+            for lag in lags
+        )
         for lags in (range(1), range(1, _LAGS + 1))
     )
     return max(_ALONE * alone // 10, alone + 2 * weighed) // (_LAGS + 1)
 
 
-def _product(off: Sequence[int], lag: int) -> int:
-    return sum(one * other for one, other in zip(off, off[lag:], strict=False))
-
-
 def mean_and_doubt(costs: Sequence[int], chances: Sequence[int]) -> tuple[int, int]:
-    """What a node may be expected to cost (nano-dollars), and the square of by how much that may be
-    wrong. `costs` are those if it goes at the end of today, of the next day, and so on; `chances`
-    those to be there when each of these days begins."""
+    """The expected cost of a node (nano-dollars), and its variance.
+
+    `costs` are the costs if the node ends today, the next day, and so on; `chances` are those to be
+    there when each of these days begins.
+    """
     mean = squares = before = 0
     for place, cost in enumerate(costs):
         after = chances[place + 1] if place + 1 < len(costs) else 0

@@ -1,11 +1,14 @@
-"""An amount in words: what is said of a line of the ledger, and of what is in none yet. Pure."""
+"""The explanation of an amount in words, for lines of the ledger and for unposted usage. Pure."""
 
 from __future__ import annotations
 
 
 class InWords:
-    """In words: the `sum`, the `source` of its price, `notes` on what is not plain in it, how both
-    ends of its interval are known (`evidence`), and who is `charged`."""
+    """The sentences of an explanation.
+
+    These are the `sum`, the `source` of its price, `notes`, the `evidence` for both ends of the
+    interval, and who is `charged`.
+    """
 
     __slots__ = ()
 
@@ -17,5 +20,5 @@ class InWords:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """All of it, the sum first."""
+        """All sentences, the sum first."""
         return (self.sum, self.source, *self.notes, *self.evidence, self.charged)

@@ -1,1 +1,1 @@
-"""When a node really ran: polls, operations and Google's audit log."""
+"""Evidence of when a node ran: polls, operations and Google's audit log."""

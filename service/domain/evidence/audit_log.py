@@ -108,7 +108,7 @@ def is_end_uncertain(usage: Usage) -> bool:
 
 def window_of(open_usage: Iterable[Usage]) -> Window:
     """The seconds of the log in which the ends of all these usages lie, at least one usage."""
-    ends = [(one.end_lo, one.end) for one in open_usage]
+    ends = [(usage.end_lo, usage.end) for usage in open_usage]
     first = min(low for low, _ in ends if low is not None)
     last = max(high for _, high in ends if high is not None)
     return Window(first - CLOCK_TOLERANCE, last + CLOCK_TOLERANCE + 1)
@@ -121,8 +121,8 @@ def find_termination(usage: Usage, terminations: Iterable[Termination]) -> Termi
     node that was taken back is never READY again, so a later entry repeats it, or is about another
     node of the same name.
     """
-    fitting = [one for one in terminations if is_possible_end(usage, one.at)]
-    return min(fitting, key=lambda one: one.at, default=None)
+    fitting = [entry for entry in terminations if is_possible_end(usage, entry.at)]
+    return min(fitting, key=lambda entry: entry.at, default=None)
 
 
 def is_possible_end(usage: Usage, at: int) -> bool:
@@ -145,7 +145,7 @@ def latest_start(usage: Usage, first_believed: int) -> int:
 
 def needs_creation_time(usage: Usage, began: int, entry: Termination) -> bool:
     """Whether the creation time decides the price: the first minute of a node may be free."""
-    return _within(usage, entry.at) - began < free_if_preempted_within(entry.at)
+    return _clamp_to_bounds(usage, entry.at) - began < free_if_preempted_within(entry.at)
 
 
 def correct_end(usage: Usage, entry: Termination, began: int, created_at: int | None) -> Usage:
@@ -154,7 +154,7 @@ def correct_end(usage: Usage, entry: Termination, began: int, created_at: int | 
     `began` is the latest possible start. `created_at` is the creation time of the node (None: not
     known); the rule of the free first minute is applied again with it.
     """
-    at = _within(usage, entry.at)
+    at = _clamp_to_bounds(usage, entry.at)
     exact = replace(
         usage,
         start_hi=min(max(began, usage.start), at),
@@ -194,7 +194,7 @@ def correct_earlier(
             yield changed
 
 
-def _within(usage: Usage, at: int) -> int:
+def _clamp_to_bounds(usage: Usage, at: int) -> int:
     assert usage.end is not None
     assert usage.end_lo is not None
     return min(max(at, usage.end_lo, usage.start), usage.end)

@@ -15,7 +15,7 @@ from service.domain.nodes.operation import COMES_UP, GOES_DOWN, Operation
 
 _DOWN = ("stop", "reimage")
 _UP = ("start", "reimage")
-"""What ends one stretch of the same node, and begins the next."""
+"""Verbs of operations that end an interval of a node, and of those that begin the next."""
 
 
 def find_interruptions(operations: Sequence[Operation], since: int) -> list[tuple[int, int]]:

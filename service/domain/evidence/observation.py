@@ -38,26 +38,28 @@ class PolledNode:
 
 def observe(node: Node, sight: CloudNode, running: Usage | None, poll: Poll) -> PolledNode:
     """The record after the cloud has shown `sight`; `running` is the open usage."""
-    if _lags(node, sight):
-        return PolledNode(node, running)
+    is_same = node.cloud_uid == sight.uid
+    if is_same and sight.state == NodeState.CREATING and node.up_since is not None:
+        return PolledNode(node, running)  # stale: a node that was READY is never CREATING again
     usage = _usage_after(node, sight, running, poll)
     after = replace(
         node.moved(sight.state, poll.now),
         seen_at=poll.now if poll.asked_at is None else poll.asked_at,
-        # Where only one create was sent, what is seen is what came of it.
+        # If only one create was sent, the seen node is its result.
         unanswered_at=None if node.unanswered_at == node.sent_at else node.unanswered_at,
         cloud_uid=sight.uid,
         health=sight.health,
         endpoints=sight.endpoints,
     )
-    if usage is not None and after.up_since is None and not _is_unseen(usage):
+    is_seen = usage is not None and usage.start_evidence is not Evidence.UNSEEN
+    if usage is not None and is_seen and after.up_since is None:
         first = usage.start if after.ready_at is None else after.ready_at
         after = replace(after, up_since=usage.start, ready_at=first)
     instant = _exact_instant(running, usage)
     if instant is not None and after.state != node.state:
         after = replace(after, state_since=instant)
-    told = _events(node, after, sight, poll.now)
-    return PolledNode(after, usage, told, happened_at=instant)
+    events = _list_events(node, after, sight, poll.now)
+    return PolledNode(after, usage, events, happened_at=instant)
 
 
 _GRANTED = frozenset(
@@ -110,12 +112,6 @@ def state_of_absent_node(node: Node, queue: QueuedResource) -> str:
     return NodeState.DELETING if leaving else NodeState.TERMINATED
 
 
-def _lags(node: Node, sight: CloudNode) -> bool:
-    """Whether the cloud shows a stale state: a node that was READY is never CREATING again."""
-    same = node.cloud_uid == sight.uid
-    return same and sight.state == NodeState.CREATING and node.up_since is not None
-
-
 def _exact_instant(running: Usage | None, usage: Usage | None) -> int | None:
     """The instant of the change by the cloud's operations; None if only polls bound it."""
     if usage is None or usage == running:
@@ -126,21 +122,45 @@ def _exact_instant(running: Usage | None, usage: Usage | None) -> int | None:
 
 
 def usage_of_gone(node: Node, running: Usage | None, poll: Poll) -> Usage | None:
-    """The closed usage of a node that is gone: the running one, or one that no poll saw."""
+    """The closed usage of a node that is gone: the running one, or one that no poll saw.
+
+    Usage between two polls is assumed if an operation says that the node came up, or if nothing
+    rules it out. None if there was no usage.
+    """
     if running is not None:
-        return _close(running, poll)
-    return _find_missed_usage(node, poll)
+        return _close_usage(running, poll)
+    recorded = _find_recorded_usage(node, poll)
+    if recorded is not None:
+        return recorded
+    poll = replace(poll, previous=max(poll.previous, node.sent_at or 0))
+    # Whether the create or start that was under way has failed by the cloud's operations.
+    verb = _COMES_UP_BY.get(node.state)
+    has_failed = any(op.verb == verb and op.error is not None for op in poll.operations)
+    granted = _may_have_been_granted(node, poll)
+    if not granted and (node.state not in _MAY_TURN_READY or has_failed):
+        return None
+    supposed = _close_usage(_open_usage(node, poll), poll)
+    assert supposed.end is not None
+    if supposed.end - supposed.start <= CLOCK_TOLERANCE:
+        return None
+    return replace(
+        supposed, start_hi=supposed.end, end_lo=supposed.end, start_evidence=Evidence.UNSEEN
+    )
 
 
 def _usage_after(node: Node, sight: CloudNode, running: Usage | None, poll: Poll) -> Usage | None:
     if is_billable(sight.state):
-        return running if running is not None else _open(node, poll)
+        return running if running is not None else _open_usage(node, poll)
+    # Whether the node was READY before this state. A node that is started was stopped, so it was
+    # READY once; if a poll saw that, its usage is known.
+    is_starting = sight.state == NodeState.STARTING
+    was_ready = node.up_since is None if is_starting else sight.state != NodeState.CREATING
     usage: Usage | None = None
-    if running is not None or _is_down(sight.state):
+    if running is not None or sight.state in _DOWN:
         usage = usage_of_gone(node, running, poll)
     elif has_stayed_up(node, sight.state):
         usage = find_return(node, node.state_since, poll)
-    elif _was_ready(node, sight.state):
+    elif was_ready:
         usage = _find_recorded_usage(node, poll)
     if usage is not None and sight.state in LOST:
         return forgiven(usage, sight.created_at)
@@ -152,33 +172,22 @@ def has_stayed_up(node: Node, state: str) -> bool:
     return node.state in _GOING and state in COMES_BACK_BY_ITSELF
 
 
-def _was_ready(node: Node, state: str) -> bool:
-    """Whether the node was READY before this state.
-
-    A node that is started was stopped, so it was READY once; if a poll saw that, the usage is
-    known.
-    """
-    if state == NodeState.STARTING:
-        return node.up_since is None
-    return state != NodeState.CREATING
-
-
-def _is_down(state: str) -> bool:
-    """Whether the node may have been READY since the previous poll, and will not be by itself."""
-    return state in _DOWN or state in LOST
-
-
 _GOING = frozenset({NodeState.STOPPING, NodeState.DELETING})
 
-_DOWN = _GOING | {NodeState.STOPPED}
+_DOWN = _GOING | LOST | {NodeState.STOPPED}
+"""States of a node that may have been READY since the previous poll, and will not be by itself."""
 
 
-def _open(node: Node, poll: Poll) -> Usage:
+def _open_usage(node: Node, poll: Poll) -> Usage:
     came_up = poll.last_up
     if node.up_since is not None and came_up is not None and came_up < poll.previous:
         came_up = None  # this start belongs to an earlier interval
     start, start_hi, evidence = begin(poll.previous, poll.now, came_up)
-    earlier = poll.first_up_before(start, _possibly_ready_since(node, poll))
+    # Two polls may both see the node on its way up, although it was READY between them and
+    # restarted: since when may it have been READY unseen?
+    is_rising = node.state in _MAY_TURN_READY
+    since = min(poll.previous, node.state_since) if is_rising else poll.previous
+    earlier = poll.first_up_before(start, since)
     if earlier is None and node.state in _UP_WITHOUT_RECORD and poll.has_stop_before(start):
         earlier = poll.previous  # it was READY before it was stopped; no operation says since when
     if evidence is Evidence.OPERATION and earlier is not None:
@@ -189,17 +198,7 @@ def _open(node: Node, poll: Poll) -> Usage:
     return opened(node, start, start_hi, evidence)
 
 
-def _possibly_ready_since(node: Node, poll: Poll) -> int:
-    """Since when the node may have been READY unseen.
-
-    Two polls may both see it on its way up, although it was READY between them and restarted.
-    """
-    if node.state in _MAY_TURN_READY:
-        return min(poll.previous, node.state_since)
-    return poll.previous
-
-
-def _close(usage: Usage, poll: Poll) -> Usage:
+def _close_usage(usage: Usage, poll: Poll) -> Usage:
     went_down = poll.last_down
     if went_down is not None and went_down < usage.start:
         went_down = None
@@ -230,24 +229,6 @@ def find_return(node: Node, last_end: int | None, poll: Poll) -> Usage | None:
     return closed(opened(node, back, end, Evidence.UNSEEN), end, end, evidence)
 
 
-def _find_missed_usage(node: Node, poll: Poll) -> Usage | None:
-    """Usage between two polls: an operation says that the node came up, or nothing rules it out."""
-    recorded = _find_recorded_usage(node, poll)
-    if recorded is not None:
-        return recorded
-    poll = replace(poll, previous=max(poll.previous, node.sent_at or 0))
-    granted = _may_have_been_granted(node, poll)
-    if not granted and (node.state not in _MAY_TURN_READY or _is_ruled_out(node, poll)):
-        return None
-    supposed = _close(_open(node, poll), poll)
-    assert supposed.end is not None
-    if supposed.end - supposed.start <= CLOCK_TOLERANCE:
-        return None
-    return replace(
-        supposed, start_hi=supposed.end, end_lo=supposed.end, start_evidence=Evidence.UNSEEN
-    )
-
-
 def _find_recorded_usage(node: Node, poll: Poll) -> Usage | None:
     """Usage between two polls, if an operation says that the node came up; else None."""
     came_up = poll.last_up
@@ -257,7 +238,7 @@ def _find_recorded_usage(node: Node, poll: Poll) -> Usage | None:
             return None
     if came_up is None:
         return None
-    return _close(_open(node, poll), replace(poll, previous=came_up))
+    return _close_usage(_open_usage(node, poll), replace(poll, previous=came_up))
 
 
 COMES_BACK_BY_ITSELF = frozenset({NodeState.RESTARTING, NodeState.REPAIRING})
@@ -269,6 +250,11 @@ _UP_WITHOUT_RECORD = COMES_BACK_BY_ITSELF | {NodeState.CREATING}
 _COMES_BACK_BY: Mapping[str, str] = {
     NodeState.STARTING: "start",
     NodeState.REIMAGING: "reimage",
+}
+
+_COMES_UP_BY: Mapping[str, str] = {
+    NodeState.CREATING: "create",
+    NodeState.STARTING: "start",
 }
 
 _MAY_TURN_READY = frozenset(
@@ -309,27 +295,15 @@ def _may_have_been_granted(node: Node, poll: Poll) -> bool:
     )
 
 
-def _is_ruled_out(node: Node, poll: Poll) -> bool:
-    """Whether the create or start that was under way has failed by the cloud's operations."""
-    if node.state not in (NodeState.CREATING, NodeState.STARTING):
-        return False
-    verb = "create" if node.state == NodeState.CREATING else "start"
-    return any(op.verb == verb and op.error is not None for op in poll.operations)
-
-
-def _is_unseen(usage: Usage) -> bool:
-    return usage.start_evidence is Evidence.UNSEEN
-
-
-def _events(before: Node, after: Node, sight: CloudNode, now: int) -> tuple[Event, ...]:
-    told: list[Event] = []
+def _list_events(before: Node, after: Node, sight: CloudNode, now: int) -> tuple[Event, ...]:
+    events: list[Event] = []
     if not before.cloud_uid and not before.operation:
         found = f"found {after.cloud_id} in {after.zone}: an earlier request had taken effect"
-        told.append(Event(after.id, now, "adopted", found))
+        events.append(Event(after.id, now, "adopted", found))
     if before.state == after.state:
-        return tuple(told)
+        return tuple(events)
     message = f"{after.state} in {after.zone}, was {before.state}"
     if sight.health_description:
         message += f": {sight.health_description}"
     facts = {"from": before.state, "to": after.state}
-    return (*told, Event(after.id, now, "state", message, facts=facts))
+    return (*events, Event(after.id, now, "state", message, facts=facts))

@@ -39,7 +39,7 @@ class Poll:
     @property
     def last_down(self) -> int | None:
         """Accepted time of the last successful delete, stop or reimage; None if there is none."""
-        return max(self._accepted(failed=False), default=None)
+        return max(self._accepted_times(failed=False), default=None)
 
     def last_end_of(self, *verbs: str) -> int | None:
         """End time of the last successful operation of these verbs; None if there is none."""
@@ -61,14 +61,14 @@ class Poll:
 
     def has_stop_before(self, instant: int) -> bool:
         """Whether a successful delete, stop or reimage was accepted in [previous, instant)."""
-        return any(self.previous <= at < instant for at in self._accepted(failed=False))
+        return any(self.previous <= at < instant for at in self._accepted_times(failed=False))
 
     def first_failed_stop_before(self, until: int) -> int | None:
         """Accepted time of the first failed delete, stop or reimage in [previous, until).
 
         The node may have been down for a while after it. None if there is no such operation.
         """
-        failed = self._accepted(failed=True)
+        failed = self._accepted_times(failed=True)
         return min((at for at in failed if self.previous <= at < until), default=None)
 
     def recovered_at(self, accepted_at: int | None) -> int | None:
@@ -83,7 +83,7 @@ class Poll:
         )
         return min((end for end in ends if end is not None), default=None)
 
-    def _accepted(self, *, failed: bool) -> list[int]:
+    def _accepted_times(self, *, failed: bool) -> list[int]:
         return [
             op.created_at
             for op in self.operations

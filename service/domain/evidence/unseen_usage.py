@@ -39,7 +39,10 @@ def find_unseen_usage(
     )
     for up in sorted(at for at in ups if at is not None and at >= since):
         down = next((at for at in downs if at >= up), up)
-        if down == up or any(_overlaps(usage, up, down) for usage in usages):
+        is_recorded = any(
+            usage.start < down and (usage.end is None or usage.end > up) for usage in usages
+        )
+        if down == up or is_recorded:
             continue
         usage = opened(node, up, up, Evidence.OPERATION)
         yield closed(usage, down, down, Evidence.OPERATION)
@@ -49,10 +52,6 @@ def _falls_within(instants: Sequence[int], operation: Operation) -> bool:
     """Whether any of the instants lies between the start and the end of an operation."""
     start, end = operation.created_at, operation.ended_at
     return end is not None and any(start < at < end for at in instants)
-
-
-def _overlaps(usage: Usage, start: int, end: int) -> bool:
-    return usage.start < end and (usage.end is None or usage.end > start)
 
 
 def describe_unseen_usage(node: Node, usage: Usage, now: int) -> Event:

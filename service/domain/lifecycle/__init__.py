@@ -1,1 +1,1 @@
-"""The next step of a node, from its request to its verified end."""
+"""Decides the next step of a node, from its request to its verified end."""

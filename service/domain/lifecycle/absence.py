@@ -1,7 +1,7 @@
-"""When what the cloud does not show is gone. Pure.
+"""Decides when a node that the cloud does not show is gone. Pure.
 
 Absence is never evidence by itself (rule R3 of the fault model): an answer may be stale, a list may
-be short, and credentials of another place see nothing at all.
+be incomplete, and wrong credentials see nothing at all.
 """
 
 from __future__ import annotations
@@ -14,45 +14,49 @@ from service.domain.nodes.node import Asked, Node
 from service.domain.nodes.operation import Operation
 
 CONFIRM_SECONDS = 60
-"""For how long no complete list may have shown it, before a GET that finds nothing is believed."""
+"""Seconds for which complete lists must have lacked a node before a GET without it is believed."""
 
 LOOKS = 2
-"""How many complete lists must have lacked it in that time."""
+"""Number of complete lists that must have lacked the node in that time."""
 
 _FEW = 2
 _SHARE = 10
 
 
 class Absence(StrEnum):
-    """What to make of it that something of a node is not there."""
+    """How certain it is that a missing node, or a slice of it, is gone."""
 
     CERTAIN = "certain"
-    """It is gone: the cloud's own record says so, or it was looked for long enough."""
+    """The node is gone: the cloud's own record says so, or enough polls lacked it."""
 
     UNPROVED = "unproved"
-    """It may come back with the next answer."""
+    """The node may be in the next answer again."""
 
     TOO_MANY = "too_many"
-    """So much is missing at once that it is rather the answers that are wrong."""
+    """So many nodes are missing at once that the answers are probably wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetCensus:
-    """How many nodes of a project should be in the cloud, and how many of these are not shown,
-    though nobody asked for their end."""
+    """The number of nodes of a project that should be in the cloud, and of those that are missing.
+
+    Nodes whose deletion was requested do not count.
+    """
 
     wanted: int
     missing: int
 
     @property
     def too_many(self) -> bool:
-        """Whether more is missing at once than goes by itself: two, or a tenth of all."""
+        """Whether more than two nodes, and more than a tenth of all, are missing at once."""
         return self.missing > max(_FEW, self.wanted // _SHARE)
 
 
 def judge(node: Node, census: FleetCensus, now: int) -> Absence:
-    """What to make of it that a GET has just found nothing, where no record says why. Of what is to
-    go anyway, no number of others is a reason to doubt."""
+    """How certain the absence is after a GET without the node, if no record of the cloud says why.
+
+    For a node that is to be deleted anyway, the number of other missing nodes does not matter.
+    """
     missed_at = node.missed_at
     if missed_at is None or node.misses < LOOKS or now - missed_at < CONFIRM_SECONDS:
         return Absence.UNPROVED
@@ -61,20 +65,18 @@ def judge(node: Node, census: FleetCensus, now: int) -> Absence:
 
 
 def was_deleted(operations: Iterable[Operation], node: Node) -> bool:
-    """Whether the cloud's record says that what was last sent was deleted, by whomever."""
+    """Whether the cloud's operations say that the present attempt was deleted, by any caller."""
     sent = node.sent_at or 0
-    return any(
-        one.verb == "delete" and one.succeeded and one.created_at >= sent for one in operations
-    )
+    return any(op.verb == "delete" and op.succeeded and op.created_at >= sent for op in operations)
 
 
 def never_came(operation: Operation | None) -> bool:
-    """Whether the create itself came to nothing: there was nothing that could be gone."""
+    """Whether the create itself failed, so that nothing can be gone."""
     return operation is not None and operation.verb == "create" and operation.error is not None
 
 
 def told(census: FleetCensus, project: str) -> str:
-    """What to tell a human of so many that are missing at once."""
+    """The message to a human about many nodes that are missing at once."""
     return (
         f"the cloud shows {census.missing} of the {census.wanted} nodes of project {project}"
         " no longer, all at once. No record of the cloud shows a deletion. This is treated as an"

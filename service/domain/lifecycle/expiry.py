@@ -1,8 +1,8 @@
-"""The end of a node by its time to live or with its job, and what holds that back. Pure.
+"""Decides when the time to live or the end of a job ends a node, and what holds that back. Pure.
 
-A keep holds both back, a pause of the cleanup the time to live alone; see
-`service.domain.lifecycle.precedence`. Once a keep ends that has held a time to live back, the owner
-is told first, and has the grace of the idle policy.
+A keep holds both back, a pause of the cleanup only the time to live; see
+`service.domain.lifecycle.precedence`. After a keep that has held a time to live back, the owner is
+notified first, and has the grace of the idle policy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOTICE = "notice that its time to live is over"
 
 
 class ExpiryStep(StrEnum):
-    """What is done about the end of a node now."""
+    """The action on the end of a node now."""
 
     HOLD = "hold"
     NOTICE = "notice"
@@ -30,8 +30,10 @@ class ExpiryStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """What is done now. `reason` is that of the strongest ender that applies, `also` has those of
-    the others; `held_by` is what holds the end back."""
+    """The action now, with the reason of the strongest cause that applies.
+
+    `also` has the reasons of the other causes; `held_by` is what holds the end back.
+    """
 
     turn: ExpiryStep
     reason: str
@@ -40,20 +42,20 @@ class Expiry:
 
     @property
     def sentence(self) -> str:
-        """The reason, with the others beside it."""
+        """The reason, with the other reasons in brackets."""
         return f"{self.reason} (also: {'; '.join(self.also)})" if self.also else self.reason
 
 
 def waits_for_job_end(node: Node) -> bool:
-    """Whether the job of the node has ended, and a keep alone has the node stay."""
+    """Whether the job of the node has ended, and only a keep holds the node."""
     return node.ends_after_keep not in ("", TTL_HELD, TTL_TOLD)
 
 
 def expiry_of(node: Node, over: str, now: int, *, is_paused: bool) -> Expiry | None:
-    """What is done about the end of a node; None while nothing ends it.
+    """The action on the end of a node; None while nothing ends it.
 
-    `over` is why its time is over (`service.domain.lifecycle.lifecycle.out_of_time`), empty where
-    it is not. A node that was never READY is given up whatever holds: there is nothing to keep.
+    `over` is why its time is over (`service.domain.lifecycle.lifecycle.out_of_time`); empty if it
+    is not. A node that was never READY ends in spite of any holder: there is nothing to keep.
     """
     if node.asked is Asked.ABSENT:
         return None
@@ -66,36 +68,35 @@ def expiry_of(node: Node, over: str, now: int, *, is_paused: bool) -> Expiry | N
         reasons[EndCause.TTL] = over
     if not reasons:
         return None
-    decision = decide(reasons, _holders(node, now, is_paused=is_paused))
+    keep = keep_of_node(node)
+    is_kept = keep is not None and keep.holds(now)
+    holding = [*([Holder.KEEP] if is_kept else []), *([Holder.PAUSE] if is_paused else [])]
+    decision = decide(reasons, holding)
     if decision.ender is None:
-        held_by = sorted({one for holders in decision.held.values() for one in holders})
-        return Expiry(ExpiryStep.HOLD, *_told(reasons, min(reasons)), tuple(held_by))
+        held_by = sorted({holder for holders in decision.held.values() for holder in holders})
+        return Expiry(ExpiryStep.HOLD, *_order_reasons(reasons, min(reasons)), tuple(held_by))
     needs_notice = decision.ender is EndCause.TTL and _was_kept(node)
     turn = ExpiryStep.NOTICE if needs_notice else ExpiryStep.END
-    return Expiry(turn, *_told(reasons, decision.ender))
+    return Expiry(turn, *_order_reasons(reasons, decision.ender))
 
 
 def other_reasons(node: Node, over: str) -> str:
-    """What would end a node as well that somebody stronger ends now, to be said beside the reason;
-    empty where nothing would. `over` is as of `expiry_of`."""
+    """The weaker causes that would end a node too, to append to the reason; empty without any.
+
+    `over` is as in `expiry_of`.
+    """
     job_end = node.ends_after_keep if waits_for_job_end(node) else ""
     others = [reason for reason in (job_end, over) if reason]
     return f" (also: {'; '.join(others)})" if others else ""
 
 
-def _told(reasons: Mapping[EndCause, str], first: EndCause) -> tuple[str, tuple[str, ...]]:
+def _order_reasons(reasons: Mapping[EndCause, str], first: EndCause) -> tuple[str, tuple[str, ...]]:
     others = tuple(reasons[ender] for ender in sorted(reasons) if ender is not first)
     return reasons[first], others
 
 
-def _holders(node: Node, now: int, *, is_paused: bool) -> list[Holder]:
-    keep = keep_of_node(node)
-    is_kept = keep is not None and keep.holds(now)
-    return [*([Holder.KEEP] if is_kept else []), *([Holder.PAUSE] if is_paused else [])]
-
-
 def _was_kept(node: Node) -> bool:
-    """Whether a keep has held the time to live back, and nobody was told of its end yet."""
+    """Whether a keep has held the time to live back, and the owner was not notified yet."""
     if is_on_notice(node):
         return False
     keep, over_at = keep_of_node(node), node.deletes_at
@@ -104,16 +105,20 @@ def _was_kept(node: Node) -> bool:
 
 
 def held(node: Node, expiry: Expiry, now: int) -> Node:
-    """The node whose end is held back. That a keep outlived the time to live is remembered, as the
-    keep may be gone at the next look."""
+    """The node whose end is held back.
+
+    A keep that outlives the time to live is recorded, because it may be gone at the next poll.
+    """
     is_outlived = Holder.KEEP in expiry.held_by and not node.ends_after_keep
     marked = replace(node, ends_after_keep=TTL_HELD) if is_outlived else node
     return replace(marked, next_try_at=deadline(marked, now))
 
 
 def on_notice(node: Node, now: int, grace: int) -> Node:
-    """The node once its owner was told that the time to live is over: it stays for `grace` seconds
-    more, and nobody is told again."""
+    """The node after its owner was notified that the time to live is over.
+
+    It stays for `grace` seconds more, and the owner is not notified again.
+    """
     return replace(
         node,
         kept_until=now + grace,
@@ -124,8 +129,10 @@ def on_notice(node: Node, now: int, grace: int) -> Node:
 
 
 def after_job(node: Node, reason: str, now: int) -> Node | None:
-    """The node of a job that has ended, where a keep has it stay; None where it goes now. What was
-    never sent to the cloud is not kept."""
+    """The node of an ended job, if a keep holds the node; None if the node ends now.
+
+    A node that was never sent to the cloud is not kept.
+    """
     keep = keep_of_node(node)
     if keep is None or not keep.holds(now) or is_on_notice(node) or node.sent_at is None:
         return None
@@ -134,7 +141,7 @@ def after_job(node: Node, reason: str, now: int) -> Node | None:
 
 
 def keep_sentence(node: Node) -> str:
-    """Until when a node is kept, and why; empty where nobody ever kept it."""
+    """Until when a node is kept, and why; empty if it was never kept."""
     keep = keep_of_node(node)
     if keep is None:
         return ""

@@ -1,6 +1,6 @@
-"""Whether what was asked of the cloud may still take effect though nothing shows of it.
+"""Decides whether a create may still take effect although the cloud shows nothing of it. Pure.
 
-What a node keeps of the creates of its present attempt:
+The record of the creates of a node's present attempt:
 
 | `sent_at` | `unanswered_at` | `operation` | means                                              |
 |-----------|-----------------|-------------|----------------------------------------------------|
@@ -11,8 +11,8 @@ What a node keeps of the creates of its present attempt:
 | s         | None            | named       | accepted: its operation decides                    |
 | s         | u > s           | named       | accepted at last: one from before may land as well |
 
-It is written before a call as if there will be no answer; a refusal for certain puts back what
-stood before the call. What is seen in the cloud counts for more than all of it.
+The record is written before a call, as if there will be no answer; a certain refusal restores the
+record of before. A node that is seen in the cloud outweighs the record.
 """
 
 from __future__ import annotations
@@ -21,31 +21,33 @@ from service.domain.nodes.node import Node
 from service.domain.nodes.operation import Operation
 
 IN_FLIGHT_SECONDS = 180
-"""How long a call whose answer was lost may still take effect. Before that, absence proves nothing
-(rule R3 of the fault model: no negative conclusion before the horizon)."""
+"""Seconds for which a call whose answer was lost may still take effect. Until then, absence proves
+nothing (rule R3 of the fault model: no negative conclusion before the horizon)."""
 
 SEND_WITHIN_SECONDS = 60
-"""How old an intent may be when it is sent. A daemon that slept in between must not send it, since
-another one may have drawn its conclusions by then. Together with the call's own deadline (60) it is
-less than the horizon above."""
+"""Maximum age in seconds of an intent when it is sent. A daemon that was suspended in between must
+not send it, because its successor may have acted on the absence by then. With the call's own
+deadline (60) the sum is less than IN_FLIGHT_SECONDS."""
 
 
 def may_yet_land(node: Node, now: int) -> bool:
-    """Whether a create whose answer was lost may still take effect, whatever else is known.
+    """Whether a create whose answer was lost may still take effect.
 
-    The end of one create says nothing of another that was sent under the same name.
+    The end of one create says nothing about another create with the same name.
     """
     return node.unanswered_at is not None and now - node.unanswered_at < IN_FLIGHT_SECONDS
 
 
 def too_old_to_send(node: Node, now: int) -> bool:
-    """Whether so much time went by since the intent was written that it must be written anew."""
+    """Whether the intent is so old that it must be written again before it is sent."""
     return node.unanswered_at is None or now - node.unanswered_at > SEND_WITHIN_SECONDS
 
 
 def is_unsent(node: Node) -> bool:
-    """Whether the intent is written down and, for certain, nothing of it is in the cloud or on its
-    way: every create was refused, or was never sent, and nothing of it was ever seen."""
+    """Whether the intent is written, and certainly nothing of it is in the cloud or in flight.
+
+    Every create was refused, or was never sent, and nothing of it was ever seen.
+    """
     return (
         node.sent_at is not None
         and node.unanswered_at is None
@@ -55,7 +57,7 @@ def is_unsent(node: Node) -> bool:
 
 
 def may_still_appear(node: Node, operation: Operation | None, now: int) -> bool:
-    """Whether the create that was sent could yet bring the node, or its queued resource, about.
+    """Whether the create that was sent may still make the node or its queued resource appear.
 
     Once that was seen, or its create is known to be over, absence means that it is gone.
     """
@@ -69,8 +71,7 @@ def may_still_appear(node: Node, operation: Operation | None, now: int) -> bool:
 
 
 def is_fresh(node: Node, now: int) -> bool:
-    """Whether it was sent, or accepted after it had been sent in vain for long, so lately that an
-    answer may still be from before that."""
+    """Whether the create was sent or accepted so recently that an answer may be from before it."""
     if node.sent_at is None or is_unsent(node):
         return False
     return now - max(node.sent_at, node.state_since) < IN_FLIGHT_SECONDS

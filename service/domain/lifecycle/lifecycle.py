@@ -1,4 +1,4 @@
-"""What to do next with a node. Pure: it decides, `service.controllers.lifecycle.lifecycle` acts."""
+"""Decides the next step of a node. Pure; `service.controllers.lifecycle.lifecycle` acts."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from service.domain.nodes.operation import Operation
 from service.domain.nodes.ownership import is_ours
 
 OVERDUE_SECONDS = 1_800
-"""How long a deletion may take, or a state be unknown, before a human is told. A deletion is never
-given up, and what is unknown is never deleted for that."""
+"""Seconds after which a human is told of a deletion that does not end, or of an UNKNOWN state. A
+deletion is retried forever, and an UNKNOWN node is not deleted for its state."""
 
 
 LATE_SECONDS = 15
-"""How long a node is waited for that is still shown after its create has failed: it may come up in
-that very moment."""
+"""Seconds to wait for a node that is still shown after its create has failed: it may come up just
+then."""
 
 
 HELD_SECONDS = 60
-"""How often a node is looked at whose end is held back without a date."""
+"""Seconds between two polls of a node whose end is held back without a date."""
 
 _BY_ABSENCE = frozenset({NodeStep.NEXT, NodeStep.CLOSE, NodeStep.VANISH})
-"""What can be said only of that which is certainly gone."""
+"""Steps that need a certain absence."""
 
 
 def next_step(node: Node, look: NodeLook, now: int) -> NodeStep:
-    """Say the one thing to do, given what was asked for and what the cloud shows.
+    """The next step of a node, by its requested state and by what the cloud shows.
 
-    It keeps no memory of its own: a lost, late or doubled tick can only lead to the same answer.
+    The function has no memory: a lost, late or repeated tick leads to the same step.
     """
-    step = _step(node, look, now)
+    step = _choose_step(node, look, now)
     return NodeStep.MISS if step in _BY_ABSENCE and look.absence is not Absence.CERTAIN else step
 
 
-def _step(  # noqa: PLR0911 - a table of the cases
+def _choose_step(  # noqa: PLR0911 - a table of the cases
     node: Node, look: NodeLook, now: int
 ) -> NodeStep:
     if node.sent_at is None:
@@ -66,7 +66,8 @@ def _when_absent(node: Node, operation: Operation | None, now: int) -> NodeStep:
         return NodeStep.WAIT
     if not wanted:
         return NodeStep.CLOSE
-    came_up = node.up_since is not None or _create_succeeded(operation)
+    is_created = operation is not None and operation.verb == "create" and operation.succeeded
+    came_up = node.up_since is not None or is_created
     return NodeStep.VANISH if came_up and not node.replacing else NodeStep.NEXT
 
 
@@ -74,7 +75,13 @@ def _when_present(node: Node, sight: CloudNode, operation: Operation | None, now
     if sight.state == NodeState.DELETING:
         return NodeStep.WAIT
     ready = sight.state == NodeState.READY
-    failed = _failed_for_good(operation, now) and not ready  # READY, it may be at work all the same
+    failed = (
+        operation is not None
+        and operation.verb == "create"
+        and operation.error is not None
+        and now - (operation.ended_at or 0) >= LATE_SECONDS
+        and not ready  # a READY node may be in use although its create failed
+    )
     if sight.state in LOST or node.replacing or failed:
         return NodeStep.REPLACE
     if not ready and sight.state != NodeState.STOPPED:
@@ -85,7 +92,7 @@ def _when_present(node: Node, sight: CloudNode, operation: Operation | None, now
 
 
 def _when_as_asked(node: Node, sight: CloudNode, operation: Operation | None) -> NodeStep:
-    """It is READY, or it is stopped, as it should be. What is READY may be a reimage in its way."""
+    """The step of a node that is READY or STOPPED as requested: a reimage may be due."""
     if node.asked is Asked.PRESENT and node.spec.reimage_from:
         if reimaging.is_under_way(operation):
             return NodeStep.WAIT
@@ -94,39 +101,13 @@ def _when_as_asked(node: Node, sight: CloudNode, operation: Operation | None) ->
     return NodeStep.SETTLE
 
 
-def _create_succeeded(operation: Operation | None) -> bool:
-    return operation is not None and operation.verb == "create" and operation.succeeded
-
-
-def _create_failed(operation: Operation | None) -> bool:
-    return operation is not None and operation.verb == "create" and operation.error is not None
-
-
-def _failed_for_good(operation: Operation | None, now: int) -> bool:
-    """Whether the create failed, and nothing came up in that moment either."""
-    if operation is None or not _create_failed(operation):
-        return False
-    return now - (operation.ended_at or 0) >= LATE_SECONDS
-
-
 def out_of_time(node: Node, now: int) -> str:
-    """Why the node must go by the clock that its owner set; empty when it need not."""
+    """Why the owner's time limits end the node; empty if they do not."""
     if node.asked is Asked.ABSENT:
         return ""
-    if node.ready_at is None:
-        return _waited_too_long(node, now)
-    over = node.deletes_at is not None and now >= node.deletes_at
-    return "its time to live has expired" if over else ""
-
-
-def may_have_come_up(node: Node) -> bool:
-    """Whether the node was asked of the cloud, is still wanted, and was never seen READY. It may
-    have come up meanwhile and be at work, so it is looked at before it is given up as too late."""
-    is_wanted = node.asked is not Asked.ABSENT
-    return is_wanted and node.sent_at is not None and node.ready_at is None
-
-
-def _waited_too_long(node: Node, now: int) -> str:
+    if node.ready_at is not None:
+        over = node.deletes_at is not None and now >= node.deletes_at
+        return "its time to live has expired" if over else ""
     limit, until = node.spec.max_wait_seconds, node.spec.valid_until
     if limit is not None and now - node.created_at >= limit:
         return f"it was not READY within {limit} seconds"
@@ -135,10 +116,21 @@ def _waited_too_long(node: Node, now: int) -> str:
     return ""
 
 
+def may_have_come_up(node: Node) -> bool:
+    """Whether the node was sent, is still wanted, and was never seen READY.
+
+    It may have come up meanwhile and be in use, so it is polled before it is given up as too late.
+    """
+    is_wanted = node.asked is not Asked.ABSENT
+    return is_wanted and node.sent_at is not None and node.ready_at is None
+
+
 def needs_a_human(node: Node, now: int) -> bool:
-    """Whether a human must be told that it does not come to what was asked, and was not yet: its
-    deletion does not end, or it should have been given up long ago and cannot be looked at, or the
-    cloud shows that it no longer knows its state."""
+    """Whether a human must be told, and was not yet, that the node does not reach its state.
+
+    Its deletion does not end, or it should have been given up long ago and cannot be polled, or the
+    cloud shows it as UNKNOWN.
+    """
     if node.alarmed_at is not None or node.sent_at is None:
         return False
     since = wanted_since(node)
@@ -150,7 +142,7 @@ def needs_a_human(node: Node, now: int) -> bool:
 
 
 def alarm(node: Node, now: int, rate: str) -> str:
-    """What to tell of it; `rate` says in words what it costs meanwhile."""
+    """The message to a human; `rate` is the running cost in words."""
     where, since = f"{node.cloud_id} in {node.zone}", wanted_since(node)
     if since is None and node.state != NodeState.UNKNOWN:
         return (
@@ -177,8 +169,10 @@ def alarm(node: Node, now: int, rate: str) -> str:
 
 
 def deadline(node: Node, now: int) -> int | None:
-    """The next instant at which its clock may end the node, after `now`; None when there is none.
-    What a keep or a pause holds back meanwhile is looked at again once that may be over."""
+    """The next instant after `now` at which a time limit may end the node; None if there is none.
+
+    An end that a keep or a pause holds back is checked again when that may be over.
+    """
     if node.asked is Asked.ABSENT:
         return node.deletes_at
     if node.ready_at is None and not node.ends_after_keep:
@@ -195,23 +189,22 @@ def deadline(node: Node, now: int) -> int | None:
 
 
 def wait_delay(waited: int, period: int) -> int:
-    """Seconds until the cloud is looked at again: each tick at first, later every 30 seconds."""
+    """Seconds until the next poll: each tick at first, later every 30 seconds."""
     return max(period, min(30, waited // 4))
 
 
 def retry_delay(tries: int) -> int:
-    """Seconds until a call that failed is tried again: 5, 10, 20, ... at most 300."""
+    """Seconds until a failed call is retried: 5, 10, 20, ... at most 300."""
     return int(min(300, 5 * 2 ** min(tries, 6)))
 
 
 def put_off(node: Node, reason: str, now: int, wait: int | None = None) -> Node:
-    """The same node after a step came to nothing: it is tried again after `wait` seconds where the
-    cloud said so, else ever later."""
+    """The same node after a failed step, with a retry after `wait` seconds or else with backoff."""
     later = now + (retry_delay(node.tries) if wait is None else wait)
     return replace(node, last_error=reason, tries=node.tries + 1, next_try_at=later)
 
 
 def asked_to_wait(error: CloudError) -> int | None:
-    """For how many seconds the cloud asks to be left alone; None where it does not say."""
+    """The seconds after which the cloud allows a retry; None if it does not say."""
     wait = error.facts.get("retry_after")
     return wait if isinstance(wait, int) else None

@@ -1,4 +1,4 @@
-"""Which of several reasons ends a node, and what holds each of them back. Pure; one table."""
+"""Decides which of several causes ends a node, and what holds each of them back. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from enum import IntEnum, StrEnum
 
 
 class EndCause(IntEnum):
-    """Who or what ends a node, the strongest first. The strongest that applies decides and is the
-    reason of the deletion."""
+    """The causes that end a node, the strongest first.
+
+    The strongest cause that applies is the reason of the deletion.
+    """
 
     PERSON = 1
     GOOGLE = 2
@@ -30,7 +32,7 @@ class Holder(StrEnum):
     PAUSE = "pause"
     MODE = "mode"
     NOTICE = "notice"
-    """Nobody can be told of it, or its message waits for its first try."""
+    """The owner cannot be notified, or the notification was not tried yet."""
 
 
 HELD_BY: Mapping[EndCause, frozenset[Holder]] = {
@@ -42,14 +44,14 @@ HELD_BY: Mapping[EndCause, frozenset[Holder]] = {
     EndCause.IDLE: frozenset(Holder),
     EndCause.ORPHAN: frozenset({Holder.KEEP}),
 }
-"""What holds each back. The orphan collector has rails of its own
-(`service.domain.orphans.verdict`), and to adopt an orphan is to keep it. A cap is a cap: a budget
-waits for its own grace alone."""
+"""The holders of each cause. The orphan collector has limits of its own
+(`service.domain.orphans.verdict`); adopting an orphan keeps it. A budget waits only for its own
+grace."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndDecision:
-    """Who ends the node now, None for nobody; who else would; and what holds whom back."""
+    """The cause that ends the node now (None: no cause), the other causes, and their holders."""
 
     ender: EndCause | None
     others: tuple[EndCause, ...]
@@ -57,13 +59,13 @@ class EndDecision:
 
 
 def decide(enders: Iterable[EndCause], holders: Iterable[Holder]) -> EndDecision:
-    """The strongest ender that nothing holds back."""
+    """The strongest cause that nothing holds back, with the others and their holders."""
     holding = frozenset(holders)
-    held = {one: HELD_BY[one] & holding for one in sorted(set(enders))}
-    free = [one for one in held if not held[one]]
+    held = {cause: HELD_BY[cause] & holding for cause in sorted(set(enders))}
+    free = [cause for cause in held if not held[cause]]
     ender = free[0] if free else None
     return EndDecision(
         ender,
-        tuple(one for one in held if one is not ender),
-        {one: by for one, by in held.items() if by},
+        tuple(cause for cause in held if cause is not ender),
+        {cause: by for cause, by in held.items() if by},
     )

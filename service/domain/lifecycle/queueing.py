@@ -1,7 +1,7 @@
-"""What to do next with a node that is asked for through a queued resource. Pure.
+"""Decides the next step of a node that is requested through a queued resource. Pure.
 
-The queued resource is the thing that is held on to: it holds quota in every state, can bring nodes
-about long after everybody has forgotten it, and must be gone before its nodes count as gone.
+The queued resource decides: it holds quota in every state, may create nodes long after the request,
+and must be gone before its nodes count as gone.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from service.domain.pricing.billing_rules import is_billable
 TOO_BUSY_TO_DELETE = frozenset(
     {QueueState.CREATING, QueueState.PROVISIONING, QueueState.SUSPENDING}
 )
-"""Google accepts a delete in these, with force too, and fails it a second or two later: seen in the
-field (reference/cloud-tpu-api.md section 3.2). They are waited through."""
+"""States in which Google accepts a delete, also with force, and fails it a second or two later, as
+observed (reference/cloud-tpu-api.md section 3.2). The node waits until they are over."""
 
 STUCK_SECONDS = 600
-"""After so long in one of them a delete is asked for all the same, again and again."""
+"""Seconds in one of these states after which the delete is sent nevertheless, repeatedly."""
 
 NODES_WITHIN_SECONDS = 180
-"""How long an ACTIVE queued resource may lack a node before that counts as lost."""
+"""Seconds for which an ACTIVE queued resource may lack a node before it counts as lost."""
 
 
 def next_step(node: Node, look: NodeLook, now: int) -> NodeStep:
-    """Say the one thing to do with a node that was sent to the queue."""
+    """The next step of a node that was sent to the queue."""
     queue = look.queue
     if queue is None or not is_our_ticket(node, queue):
         step = _without_ticket(node, look, now)
         return NodeStep.CONFLICT if step is NodeStep.SEND and queue is not None else step
     if node.asked is Asked.ABSENT or node.replacing:
-        return _leave(node, look, queue, now)
+        return _leave_queue(node, look, queue, now)
     if queue.state in (QueueState.FAILED, QueueState.SUSPENDED):
         return NodeStep.REPLACE
     if queue.state == QueueState.ACTIVE:
@@ -43,55 +43,56 @@ def next_step(node: Node, look: NodeLook, now: int) -> NodeStep:
 
 
 def needs_nodes(node: Node, queue: QueuedResource | None) -> bool:
-    """Whether there may be nodes to look at: none are made before their turn has come."""
+    """Whether there may be nodes to poll: none are created while the request waits in line."""
     return queue is None or queue.state not in IN_LINE or node.was_shown
 
 
 def _when_active(node: Node, look: NodeLook, now: int) -> NodeStep:
     found = look.present
-    if any(one.state in LOST for one in found):
+    if any(sight.state in LOST for sight in found):
         return NodeStep.REPLACE
     if len(found) < len(look.members):
         since = now if node.queue_since is None else node.queue_since
         late = node.up_since is not None or now - since >= NODES_WITHIN_SECONDS
-        return _lost(look) if late else NodeStep.WAIT
-    if all(one.state == NodeState.READY for one in found):
+        return _replace_if_certain(look) if late else NodeStep.WAIT
+    if all(sight.state == NodeState.READY for sight in found):
         return NodeStep.SETTLE
-    if all(one.state == NodeState.STOPPED for one in found):
-        return NodeStep.START  # somebody stopped it elsewhere; here it cannot be asked for
+    if all(sight.state == NodeState.STOPPED for sight in found):
+        return NodeStep.START  # it was stopped outside this service, which never stops it
     return NodeStep.WAIT
 
 
-def _leave(node: Node, look: NodeLook, queue: QueuedResource, now: int) -> NodeStep:
-    """Out of the queue, in whatever state it is there."""
+def _leave_queue(node: Node, look: NodeLook, queue: QueuedResource, now: int) -> NodeStep:
+    """The step that removes a queued resource, in any of its states."""
     stuck = node.queue_since is not None and now - node.queue_since >= STUCK_SECONDS
     if queue.state == QueueState.DELETING:
         return NodeStep.DEQUEUE if stuck else NodeStep.WAIT
     if queue.state not in TOO_BUSY_TO_DELETE:
         return NodeStep.DEQUEUE
-    if any(is_billable(one.state) for one in _ours(node, look)):
-        return NodeStep.DELETE  # it costs money while the queued resource makes up its mind
+    if any(is_billable(sight.state) for sight in _find_ours(node, look)):
+        return NodeStep.DELETE  # the node costs money until the queued resource can be deleted
     return NodeStep.DEQUEUE if stuck else NodeStep.WAIT
 
 
 def _without_ticket(node: Node, look: NodeLook, now: int) -> NodeStep:
-    """Nothing of ours is in the queue. What is left of its nodes lives and goes by itself."""
+    """The step without a queued resource of ours. Nodes that are left have their own lifecycle."""
     wanted = node.asked is not Asked.ABSENT
-    found = _ours(node, look)
+    found = _find_ours(node, look)
     if not found:
         return _when_nothing_is_left(node, look, now)
-    if all(one.state == NodeState.DELETING for one in found):
+    if all(sight.state == NodeState.DELETING for sight in found):
         return NodeStep.WAIT
     if not wanted or node.replacing:
         return NodeStep.DELETE
-    broken = any(one.state in LOST for one in found)
+    broken = any(sight.state in LOST for sight in found)
     if broken or len(found) < len(look.members):
-        return NodeStep.REPLACE if broken else _lost(look)
-    return NodeStep.SETTLE if all(one.state == NodeState.READY for one in found) else NodeStep.WAIT
+        return NodeStep.REPLACE if broken else _replace_if_certain(look)
+    is_ready = all(sight.state == NodeState.READY for sight in found)
+    return NodeStep.SETTLE if is_ready else NodeStep.WAIT
 
 
-def _lost(look: NodeLook) -> NodeStep:
-    """What to do where some of it is not there: what is left works on until that is certain."""
+def _replace_if_certain(look: NodeLook) -> NodeStep:
+    """The step for missing nodes: the others keep running until the absence is certain."""
     return NodeStep.REPLACE if look.absence is Absence.CERTAIN else NodeStep.MISS
 
 
@@ -99,16 +100,13 @@ def _when_nothing_is_left(node: Node, look: NodeLook, now: int) -> NodeStep:
     wanted = node.asked is not Asked.ABSENT
     if wanted and not node.operation and not node.queue_state and not node.replacing:
         return NodeStep.SEND
-    if may_still_appear(node, look.operation, now) or _not_shown_yet(node, now):
+    is_not_shown_yet = not node.queue_state and is_fresh(node, now)
+    if may_still_appear(node, look.operation, now) or is_not_shown_yet:
         return NodeStep.WAIT
     if not wanted:
         return NodeStep.CLOSE
     return NodeStep.VANISH if node.up_since is not None and not node.replacing else NodeStep.NEXT
 
 
-def _not_shown_yet(node: Node, now: int) -> bool:
-    return not node.queue_state and is_fresh(node, now)
-
-
-def _ours(node: Node, look: NodeLook) -> tuple[CloudNode, ...]:
-    return tuple(one for one in look.present if is_ours(node, one))
+def _find_ours(node: Node, look: NodeLook) -> tuple[CloudNode, ...]:
+    return tuple(sight for sight in look.present if is_ours(node, sight))

@@ -1,8 +1,8 @@
-"""When a legacy TPU Node is made anew with other software, and when that is given up. Pure.
+"""Decides when a legacy TPU Node is reimaged with other software, and when to give up. Pure.
 
-`NodeSpec.reimage_from` is the whole memory of it: the version that was there when another was asked
-for, empty once that is done. A difference alone is never a reason: the cloud may spell a version in
-another way than we did, and a node that is at work would be made anew for ever.
+`NodeSpec.reimage_from` is the only state: the version before the reimage was requested, empty once
+the reimage is done. A different version alone is no reason for a reimage. The cloud may spell a
+version differently, and a node in use would then be reimaged forever.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from service.domain.nodes.node import Asked, CloudNode, Node, NodeSpec, NodeStat
 from service.domain.nodes.operation import Operation
 
 VERB = "reimage"
-"""What the cloud calls such an operation."""
+"""The verb of the cloud's operation."""
 
 MOST_TRIES = 3
-"""How often it is tried. One refusal may be due to a state that the look before did not show; but
-each try that begins throws everybody off the node, so it is not done for ever."""
+"""Maximum number of tries. One refusal may be due to a state that the poll before did not show. But
+each try that begins interrupts all users of the node, so the number is limited."""
 
 
 @dataclass(frozen=True, slots=True)
 class Software:
-    """What a caller wants on a node: a runtime version by its name, or a framework."""
+    """The requested software of a node: a runtime version by its name, or a framework."""
 
     runtime_version: str | None = None
     framework: Framework | None = None
@@ -34,23 +34,11 @@ class Software:
 
 
 def wanted(node: Node, software: Software, now: int) -> Node:
-    """The node with the wish for that software; itself when it has it or is getting it.
+    """The node with a request for that software; unchanged if it has or is getting the software.
 
-    Raises Rejected for a TPU VM and for software that does not fit, Conflict where it cannot be
-    now.
+    Raises Rejected for a TPU VM and for software that does not fit, Conflict if the node's present
+    state does not allow it.
     """
-    _check(node)
-    spec, name = node.spec, _named(node.spec, software)
-    if spec.runtime_version == name:
-        return node
-    if node.state == NodeState.REIMAGING or (spec.reimage_from and node.operation):
-        raise Conflict(f"node {node.id} is getting {spec.runtime_version}; retry when it is READY")
-    before = spec.reimage_from or spec.runtime_version
-    changed = replace(_with(spec, name), reimage_from=before)
-    return replace(node, spec=changed, tries=0, next_try_at=now)
-
-
-def _check(node: Node) -> None:
     if node.spec.architecture is not Architecture.NODE:
         raise Rejected(
             "a TPU VM cannot be reimaged: delete it, and create a new node with that software",
@@ -60,10 +48,18 @@ def _check(node: Node) -> None:
         raise Conflict(f"node {node.id} is {node.state} or is being deleted: create a new node")
     if node.asked is Asked.STOPPED:
         raise Conflict(f"node {node.id} is to be stopped: start it first, then reimage it")
+    spec, name = node.spec, _resolve_version(node.spec, software)
+    if spec.runtime_version == name:
+        return node
+    if node.state == NodeState.REIMAGING or (spec.reimage_from and node.operation):
+        raise Conflict(f"node {node.id} is getting {spec.runtime_version}; retry when it is READY")
+    before = spec.reimage_from or spec.runtime_version
+    changed = replace(_with_version(spec, name), reimage_from=before)
+    return replace(node, spec=changed, tries=0, next_try_at=now)
 
 
-def _named(spec: NodeSpec, software: Software) -> str:
-    """The name of the runtime version that is meant; Rejected where it does not fit."""
+def _resolve_version(spec: NodeSpec, software: Software) -> str:
+    """The name of the requested runtime version. Raises Rejected if it does not fit."""
     if (software.runtime_version is None) is (software.framework is None):
         raise Rejected("give exactly one of runtime_version and framework", field="runtime_version")
     accelerator, architecture = catalog.load().accelerator(spec.accelerator_type), spec.architecture
@@ -75,17 +71,17 @@ def _named(spec: NodeSpec, software: Software) -> str:
     return runtimes.resolve(accelerator, software.framework, version, architecture).runtime_version
 
 
-def _with(spec: NodeSpec, runtime_version: str) -> NodeSpec:
-    """The version on whatever it may be made of: an image of theirs fits every legacy TPU Node."""
-    others = tuple(replace(one, runtime_version=runtime_version) for one in spec.alternatives)
+def _with_version(spec: NodeSpec, runtime_version: str) -> NodeSpec:
+    """The spec with the version for all alternatives: such an image fits every legacy TPU Node."""
+    others = tuple(replace(each, runtime_version=runtime_version) for each in spec.alternatives)
     return replace(spec, runtime_version=runtime_version, alternatives=others)
 
 
 def is_due(node: Node, sight: CloudNode, operation: Operation | None) -> bool:
-    """Whether a READY node lacks the version that was asked for, and nothing is under way.
+    """Whether a READY node lacks the requested version, and no reimage is under way.
 
-    `operation` is the one that was started last. One that succeeded is believed, whatever version
-    is shown; of one that is not over, a READY node is only what was there before.
+    `operation` is the last one that was started. A successful reimage is believed, whatever version
+    is shown. During a reimage, a READY state is that of before.
     """
     if not node.spec.reimage_from or sight.runtime_version == node.spec.runtime_version:
         return False
@@ -93,28 +89,28 @@ def is_due(node: Node, sight: CloudNode, operation: Operation | None) -> bool:
 
 
 def is_under_way(operation: Operation | None) -> bool:
-    """Whether the operation that was started last is a reimage that has not ended."""
+    """Whether the last operation is a reimage that has not ended."""
     return operation is not None and operation.verb == VERB and not operation.done
 
 
 def failure(operation: Operation | None) -> CloudError | None:
-    """Why the reimage that was started last came to nothing; None where it did not."""
+    """Why the last reimage failed; None if it did not fail."""
     return operation.error if operation is not None and operation.verb == VERB else None
 
 
 def is_over(failures: int) -> bool:
-    """Whether so many failures are enough to give it up."""
+    """Whether the reimage is given up after so many failures."""
     return failures >= MOST_TRIES
 
 
 def settled(node: Node) -> Node:
-    """The wish is granted."""
+    """The node after a successful reimage."""
     return replace(node, spec=replace(node.spec, reimage_from=""))
 
 
 def undone(node: Node, reason: str) -> Node:
-    """The wish is given up: it is as asked with what it has, and says why."""
-    spec = replace(_with(node.spec, node.spec.reimage_from), reimage_from="")
+    """The node after the reimage was given up: its spec has the earlier version again."""
+    spec = replace(_with_version(node.spec, node.spec.reimage_from), reimage_from="")
     return replace(
         node, spec=spec, operation="", last_error=reason, tries=0, next_try_at=node.deletes_at
     )

@@ -1,4 +1,4 @@
-"""A step: the one thing to do with a node now, and the look at the cloud that it is decided by."""
+"""A step: the next action on a node, and the poll of the cloud that decides it."""
 
 from __future__ import annotations
 
@@ -12,62 +12,62 @@ from service.domain.nodes.queued_resource import QueuedResource
 
 
 class NodeStep(StrEnum):
-    """The one thing to do with a node now."""
+    """The next action on a node."""
 
     PLACE = "place"
-    """Choose a zone and write the intent down; nothing is in the cloud."""
+    """Choose a zone and write the intent; nothing is in the cloud."""
 
     SEND = "send"
-    """The intent is written; ask the cloud for the node (again: the name makes it the same one)."""
+    """Send the create of the written intent, perhaps again: the name makes it the same node."""
 
     WAIT = "wait"
-    """The cloud is at work; look again later."""
+    """The cloud is working; poll again later."""
 
     QUEUE = "queue"
-    """It waits in Google's queue, maybe for days; every inventory looks whether it still does."""
+    """The request waits in Google's queue, maybe for days; every inventory checks that it does."""
 
     SETTLE = "settle"
-    """It is as asked."""
+    """The node is in the requested state."""
 
     START = "start"
     STOP = "stop"
 
     REIMAGE = "reimage"
-    """Put the software on a legacy TPU Node that was asked for since."""
+    """Put the requested software on a legacy TPU Node."""
 
     DELETE = "delete"
-    """Delete the node itself, or every slice of it that is there."""
+    """Delete the node itself, or every slice of it that exists."""
 
     DEQUEUE = "dequeue"
-    """Delete its queued resource, and with it the nodes that this stands for."""
+    """Delete its queued resource, and with it the nodes of the queued resource."""
 
     REPLACE = "replace"
-    """Delete what is there, then place it anew."""
+    """Delete the cloud resources, then place the node again."""
 
     NEXT = "next"
-    """The placement ended and nothing of it is left: make the next one."""
+    """The placement ended and nothing of it is left: start the next placement."""
 
     CLOSE = "close"
-    """Wanted no more, and verified gone."""
+    """The node is no longer wanted, and verified gone."""
 
     VANISH = "vanish"
-    """It was up and is gone, and nobody here asked for that."""
+    """The node was up and is gone, without a request to this service."""
 
     MISS = "miss"
-    """It is not there, which proves nothing yet: look for it again."""
+    """The node is not there, which proves nothing yet: poll again."""
 
     CONFLICT = "conflict"
-    """What bears the name is not ours: leave it alone, and say so."""
+    """The cloud resource with the node's name is not ours: leave it alone, and report it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLook:
-    """What was found just now. None of anything: the cloud says that there is none.
+    """The result of one poll. A None says that the cloud has no such resource.
 
-    `sight` is the node itself, `slices` each slice in its order where it is made of several,
-    `queue` its queued resource. `operation` is the one that was started last, None where there was
-    none or the cloud no longer knows it. `absence` says what to make of that which is not there,
-    and `census` of how many that is so, where it matters.
+    `sight` is the node itself, `slices` has each slice of a node of several, in order, `queue` is
+    its queued resource. `operation` is the last one that was started; None if there was none or the
+    cloud no longer knows it. `absence` says how certain it is that missing nodes are gone, and
+    `census` counts the missing nodes of the project, if that matters.
     """
 
     sight: CloudNode | None
@@ -79,10 +79,10 @@ class NodeLook:
 
     @property
     def members(self) -> tuple[CloudNode | None, ...]:
-        """The nodes in the cloud that the node stands for: itself, or its slices."""
+        """The cloud nodes of the node, in order: itself, or its slices; None for a missing one."""
         return self.slices or (self.sight,)
 
     @property
     def present(self) -> tuple[CloudNode, ...]:
-        """Those of them that are there."""
+        """The members that exist."""
         return tuple(member for member in self.members if member is not None)

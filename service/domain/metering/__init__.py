@@ -1,1 +1,1 @@
-"""From billable seconds to the rows of the ledger."""
+"""Metering: from billable seconds to the entries of the ledger."""

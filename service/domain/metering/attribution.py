@@ -1,4 +1,4 @@
-"""Who is charged for a node, from when on: what is changed today leaves yesterday as it was."""
+"""Attributions: who is charged for a node, and since when. A change does not affect the past."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from service.domain.ids import check_labels
 from service.domain.nodes.node import Node
 
 MAX_AHEAD = 60
-"""Seconds that many changes at once may push the last one ahead: so long nobody else is charged."""
+"""Maximum number of seconds by which repeated changes may start in the future."""
 
 ALWAYS = 0
-"""Where the first attribution of a node begins: there is no second without one."""
+"""Start of the first attribution of a node: every second has an attribution."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """Whose a node is from `since`, in whole UTC seconds, until the next one of the same node."""
+    """Who is charged from `since` (whole UTC seconds) until the next attribution of the node."""
 
     node_id: str
     since: int = ALWAYS
@@ -30,26 +30,30 @@ class Attribution:
 
 
 def first_of(node: Node) -> Attribution:
-    """Whose a node is from its beginning."""
+    """The attribution of a node from its beginning."""
     return Attribution(node.id, ALWAYS, node.owner, node.team, "", node.labels)
 
 
 def pieces(
     attributions: Sequence[Attribution], start: int, end: int
 ) -> Iterator[tuple[int, int, Attribution]]:
-    """[start, end) in stretches of one attribution each; they are given in their order, and the
-    first of them begins with the node."""
-    edges = [*(one.since for one in attributions), max(end, attributions[-1].since)]
-    for one, (left, right) in zip(attributions, pairwise(edges), strict=True):
-        left, right = max(left, start), min(right, end)  # noqa: PLW2901 - clipped to what is asked
+    """The parts of [start, end), each with its attribution.
+
+    The attributions come in order, and the first begins with the node.
+    """
+    edges = [*(whose.since for whose in attributions), max(end, attributions[-1].since)]
+    for whose, (since, until) in zip(attributions, pairwise(edges), strict=True):
+        left, right = max(since, start), min(until, end)
         if left < right:
-            yield left, right, one
+            yield left, right, whose
 
 
 @dataclass(frozen=True, slots=True)
 class Reattribution:
-    """Who is to be charged from now on; what is None stays as it is. `labels` are merged into those
-    that are there; one whose value is None is taken away."""
+    """A change of who is charged from now on; a field that is None stays as it is.
+
+    `labels` are merged into the present labels; a label with the value None is removed.
+    """
 
     owner: str | None = None
     team: str | None = None
@@ -59,9 +63,9 @@ class Reattribution:
 def reattributed(
     node: Node, change: Reattribution, latest: Attribution, now: int
 ) -> tuple[Node, Attribution] | None:
-    """The node as it is to be, and whose it is from when on; None where nothing changes.
+    """The changed node and its new attribution; None if nothing changes.
 
-    Raises Rejected for labels that cannot be, Conflict for a node that is no more.
+    Raises Rejected for invalid labels, Conflict for a node that has ended.
     """
     merged = {**node.labels, **change.labels}
     labels = {key: value for key, value in merged.items() if value is not None}
@@ -76,7 +80,7 @@ def reattributed(
         return None
     if node.ended:
         raise Conflict(f"node {node.id} is {node.state}: its cost is already charged")
-    since = max(now, latest.since + 1)  # two changes within a second: the first held for it
+    since = max(now, latest.since + 1)  # of two changes within a second, the first lasts a second
     if since > now + MAX_AHEAD:
         raise Conflict(
             f"who is charged for node {node.id} was changed {MAX_AHEAD} times in a row; wait a"
@@ -88,16 +92,16 @@ def reattributed(
 
 
 def difference(before: Node, after: Node) -> str:
-    """What changed, as a sentence of the node's story."""
+    """The changes of the attribution, as a sentence of the node's events."""
     words = []
     for name in ("owner", "team", "labels"):
-        old, new = (_spelled(getattr(node, name)) for node in (before, after))
+        old, new = (_format_value(getattr(node, name)) for node in (before, after))
         if old != new:
             words.append(f"{name} {new}, was {old}")
     return "charged from now on to: " + "; ".join(words)
 
 
-def _spelled(value: str | Mapping[str, str]) -> str:
+def _format_value(value: str | Mapping[str, str]) -> str:
     if isinstance(value, str):
         return value or "nobody"
     return ", ".join(f"{key}={text}" for key, text in sorted(value.items())) or "none"

@@ -1,4 +1,4 @@
-"""What the ledger should say of usage, and the entries that bring it there. Pure."""
+"""The wanted entries of the ledger for usage, and the entries that are still to be posted. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from service.domain.pricing.price_book import PriceStretch
 
 
 class LedgerSlot(NamedTuple):
-    """What one entry of the ledger speaks of: an hour (its first second), the price paid in it, who
-    is charged (the instant from which on it is they) and the on-demand list price, in nano-dollars
-    per chip-hour."""
+    """The key of the entries of a usage.
+
+    The parts are an hour (its first second), the price that is paid, the attribution (by its
+    `since`), and the on-demand list price in nano-dollars per chip-hour.
+    """
 
     hour: int
     price_id: str
@@ -27,10 +29,10 @@ class LedgerSlot(NamedTuple):
 class LedgerEntry:
     """An immutable line of the ledger: an amount for part of a usage at one price.
 
-    A second entry for the same slot (`number` 1 and up) is an adjustment of the first, whose id it
-    names in `corrects`. `amount` is nano-dollars, `price` nano-dollars per chip-hour; `list_amount`
-    is what the same would have cost on demand at list price, None where that is not known.
-    `vm_seconds` are those of the user's own virtual machine, which has no chips.
+    A later entry for the same slot (`number` 1 and up) is an adjustment of the first entry, whose
+    id is in `corrects`. `amount` is nano-dollars, `price` is nano-dollars per chip-hour.
+    `list_amount` is the on-demand cost at list price; None if that is unknown. `vm_seconds` are the
+    seconds of the user's own virtual machine, which has no chips.
     """
 
     usage_id: str
@@ -47,14 +49,14 @@ class LedgerEntry:
 
     @property
     def key(self) -> str:
-        """Deterministic, so that posting the same thing twice is refused by the database."""
+        """A deterministic key, so that the database refuses to post the same entry twice."""
         hour, price_id, since, list_price = self.slot
         return f"{self.usage_id}/{hour}/{price_id}/{since}/{list_price}/{self.number}"
 
 
 @dataclass(frozen=True, slots=True)
 class PostedSlot:
-    """What the ledger says of one slot so far; `first_id` is its first entry."""
+    """The sums of the posted entries of one slot; `first_id` is the id of the first entry."""
 
     count: int
     chip_seconds: int
@@ -68,7 +70,7 @@ class PostedSlot:
 
 
 def desired_entries(meter: Meter, start: int, end: int) -> dict[LedgerSlot, LedgerEntry]:
-    """What the ledger should say of [start, end), by slot."""
+    """The entries that the ledger should have for [start, end), by slot."""
     wanted: dict[LedgerSlot, LedgerEntry] = {}
     for slot, part in parts_of(meter, start, end):
         assert part.price is not None
@@ -84,15 +86,31 @@ def desired_entries(meter: Meter, start: int, end: int) -> dict[LedgerSlot, Ledg
             list_amount=None if part.listed is None else meter.list_charge(part.start, part.end),
             vm_seconds=part.end - part.start if meter.usage.sku.is_vm else 0,
         )
-        wanted[slot] = _together(wanted[slot], entry) if slot in wanted else entry
+        before = wanted.get(slot)
+        if before is not None:
+            # The price of the slot was in force, was not, and is again. The period of the entry
+            # includes the time between both parts, which another entry charges.
+            is_listed = before.list_amount is not None and entry.list_amount is not None
+            entry = replace(
+                before,
+                charge_end=entry.charge_end,
+                chip_seconds=before.chip_seconds + entry.chip_seconds,
+                amount=before.amount + entry.amount,
+                list_amount=(before.list_amount or 0) + (entry.list_amount or 0)
+                if is_listed
+                else None,
+                vm_seconds=before.vm_seconds + entry.vm_seconds,
+            )
+        wanted[slot] = entry
     return wanted
 
 
 def unused(
     wanted: Mapping[LedgerSlot, LedgerEntry], used: Mapping[tuple[int, str], tuple[int, int]]
 ) -> dict[LedgerSlot, LedgerEntry]:
-    """What is left of the entries of a reservation once what nodes are charged for it is taken off:
-    `used` is (nano-dollars, chip-seconds) by hour and price. All of it together is the whole.
+    """The entries of a reservation, less the charges of the nodes that ran in it.
+
+    `used` is (nano-dollars, chip-seconds) by hour and price. Both together are the whole price.
     """
     left: dict[LedgerSlot, LedgerEntry] = {}
     for slot, entry in wanted.items():
@@ -109,66 +127,48 @@ def unused(
 
 
 def parts_of(meter: Meter, start: int, end: int) -> Iterator[tuple[LedgerSlot, PriceStretch]]:
-    """The priced parts of [start, end), each within one UTC hour, at one price, for one who is
-    charged."""
+    """The priced parts of [start, end), each with one UTC hour, one price and one attribution."""
     for left, right, whose in meter.pieces(start, end):
         for cut in meter.cuts:
             a, b = max(left, cut.start), min(right, cut.end)
             if cut.price is None or a >= b:
                 continue
             listed = None if cut.listed is None else cut.listed.per_chip_hour
-            for hour, first, last in _hours(a, b):
+            for hour, first, last in _split_by_hour(a, b):
                 slot = LedgerSlot(hour, cut.price.id, whose.since, listed)
                 yield slot, replace(cut, start=first, end=last)
 
 
-def _hours(start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """[start, end) by UTC hours: (the hour's first second, start, end)."""
+def _split_by_hour(start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """The parts of [start, end) by UTC hour: (first second of the hour, start, end)."""
     edges = [start, *range(floor_to(start, HOUR) + HOUR, end, HOUR), end]
     for first, last in pairwise(edges):
         yield floor_to(first, HOUR), first, last
 
 
-def _together(first: LedgerEntry, second: LedgerEntry) -> LedgerEntry:
-    """One entry for two parts of a slot: a price that was in force, was not, and is again. Its
-    period is that of both and of what lies between them, which is another entry's."""
-    return replace(
-        first,
-        charge_end=second.charge_end,
-        chip_seconds=first.chip_seconds + second.chip_seconds,
-        amount=first.amount + second.amount,
-        list_amount=_sum(first.list_amount, second.list_amount),
-        vm_seconds=first.vm_seconds + second.vm_seconds,
-    )
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
-
-
 def entries_to_post(
     usage_id: str, wanted: Mapping[LedgerSlot, LedgerEntry], posted: Mapping[LedgerSlot, PostedSlot]
 ) -> Iterator[LedgerEntry]:
-    """The entries that bring the ledger from what it says to what it should say.
+    """The entries that bring the ledger from its posted entries to the wanted ones.
 
-    Running twice yields nothing the second time; what ten missed ticks did not post, the eleventh
-    does, to the same sum.
+    A second run yields nothing. After missed ticks, the next tick posts the same sum.
     """
-    for slot in sorted(wanted.keys() | posted.keys(), key=_order):
+    slots = sorted(
+        wanted.keys() | posted.keys(),
+        key=lambda slot: (slot.hour, slot.price_id, slot.since, slot.list_price or 0),
+    )
+    for slot in slots:
         want, have = wanted.get(slot), posted.get(slot)
         if want is not None and have is None:
             yield want
         elif have is not None:
-            yield from _adjustment(usage_id, slot, want, have)
+            yield from _adjust_slot(usage_id, slot, want, have)
 
 
-def _order(slot: LedgerSlot) -> tuple[int, str, int, int]:
-    return slot.hour, slot.price_id, slot.since, slot.list_price or 0
-
-
-def _adjustment(
+def _adjust_slot(
     usage_id: str, slot: LedgerSlot, want: LedgerEntry | None, have: PostedSlot
 ) -> Iterator[LedgerEntry]:
+    """The adjustment that brings a slot to the wanted entry; nothing if it is there already."""
     amount = (want.amount if want else 0) - have.amount
     chip_seconds = (want.chip_seconds if want else 0) - have.chip_seconds
     vm_seconds = (want.vm_seconds if want else 0) - have.vm_seconds

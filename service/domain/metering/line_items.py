@@ -1,5 +1,4 @@
-"""The lines that intervals of usage come to: the TPU's, that of the user's own virtual machine, and
-what of a reservation nobody used. Pure."""
+"""Line items of usage: the TPU, the user's own virtual machine, and unused reservations. Pure."""
 
 from __future__ import annotations
 
@@ -18,9 +17,9 @@ _NOBODY: Mapping[str, Sequence[Attribution]] = MappingProxyType({})
 
 
 def lines_of(usage: Usage) -> tuple[Usage, ...]:
-    """An interval line by line: the TPU's, then that of the machine which drives it.
+    """The lines of an interval: the TPU, then the machine that drives it.
 
-    The machine has no free first minute: that rule is about TPUs.
+    The machine has no free first minute: that rule applies to TPUs only.
     """
     if not usage.vm or not vm_is_charged_with_its_tpu(usage.start):
         return (usage,)
@@ -37,10 +36,10 @@ def meters(
     until: int,
     whose: Mapping[str, Sequence[Attribution]] = _NOBODY,
 ) -> Iterator[Meter]:
-    """The exact cost of each line of these; `whose` are the attributions by node.
+    """The meter of each line of the usages; `whose` are the attributions by node.
 
-    Reservations come last, each less what ran in it: all that did, in the seconds that are asked
-    for, has to be among the usages.
+    Reservations come last, each less the usage of its nodes. So all usage in them, in the seconds
+    of interest, must be among the usages.
     """
     purchases: list[Usage] = []
     within: list[Meter] = []
@@ -58,10 +57,10 @@ def meters(
 
 
 class UnusedReservation(Meter):
-    """What a reservation costs less what is charged to the nodes that ran in it: together they are
-    the whole of it, to the nano-dollar, however it is divided.
+    """The cost of a reservation, less the charges of the nodes that ran in it.
 
-    It is less than nothing where nodes are charged by outer bounds that overlap.
+    Both together are the whole price, to the nano-dollar, however time is divided. The cost is
+    negative if nodes are charged for overlapping outer bounds.
     """
 
     def __init__(
@@ -81,11 +80,11 @@ class UnusedReservation(Meter):
         ]
 
     def charge(self, start: int, end: int) -> int:
-        """Nano-dollars for what was reserved in [start, end) and not used."""
+        """Nano-dollars for the unused part of the reservation in [start, end)."""
         return super().charge(start, end) - sum(nanos for _, nanos, _ in self.used(start, end))
 
     def list_charge(self, start: int, end: int) -> int:
-        """The same: what nobody used has saved nothing."""
+        """The same amount: unused capacity saves nothing."""
         return self.charge(start, end)
 
     def chip_seconds(self, start: int, end: int) -> int:
@@ -95,12 +94,12 @@ class UnusedReservation(Meter):
         )
 
     def used(self, start: int, end: int) -> Iterator[tuple[Meter, int, int]]:
-        """What ran in it in [start, end), with the nano-dollars and the chip-seconds of that."""
+        """The usage in the reservation in [start, end): (meter, nano-dollars, chip-seconds)."""
         for meter, first, last in self._used:
             left, right = max(start, first), min(end, last)
             if left < right:
                 yield meter, meter.charge(left, right), meter.usage.chips * (right - left)
 
     def total(self) -> int:
-        """Nano-dollars for all of it."""
+        """Nano-dollars for the whole interval."""
         return self.charge(self.usage.start, self.end)

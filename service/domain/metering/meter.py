@@ -1,4 +1,4 @@
-"""Usage and what it costs: half-open seconds, integer nano-dollars, and one rounding."""
+"""Usage and its cost: half-open seconds, integer nano-dollars, and one rounding."""
 
 from __future__ import annotations
 
@@ -15,41 +15,40 @@ from service.domain.pricing.billing_rules import free_if_preempted_within
 from service.domain.pricing.price_book import PriceBook, PriceStretch, Sku
 
 CLOCK_TOLERANCE = 5
-"""Seconds by which the cloud's clock and ours may differ, or a list be stale, without doubt."""
+"""Seconds by which the cloud's clock and ours may differ, or by which a list may be stale."""
 
 
 class Evidence(StrEnum):
     """How an end of usage is known."""
 
     OPERATION = "operation"
-    """The cloud's own record of the operation that began or ended it: exact to the second."""
+    """The cloud's own record of the operation that began or ended the usage: exact to a second."""
 
     AUDIT = "audit"
-    """The cloud's audit log, which says when it took the node away: exact to the second."""
+    """The cloud's audit log, which says when it took the node back: exact to the second."""
 
     OBSERVED = "observed"
-    """A state change seen between two looks: true somewhere in between."""
+    """A state change between two polls, at an unknown instant between them."""
 
     PURCHASE = "purchase"
-    """What was bought: a reservation is paid for from its first second to its last."""
+    """A purchase: a reservation is paid for from its first second to its last."""
 
     UNSEEN = "unseen"
-    """Nobody saw it, and nothing rules it out: charged as an upper bound, and wholly uncertain."""
+    """No poll saw the usage, and nothing rules it out: an upper bound, and wholly uncertain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Seconds [start, end) in which a node was billable, as far as is known.
 
-    What is charged are the outer bounds: `start` and `end`. The truth lies within: it began no
-    later than `start_hi` and ended no sooner than `end_lo`. `end` is None while the node runs.
-    `slice` is the number of the slice, WHOLE where the node is not made of several. `free` says by
-    which rule it costs nothing. `posted_until` is how far the ledger has come,
-    `unpriced_seconds` how many of them it had to leave out because no price is known, `dirty` that
-    the belief changed since. `vm` is the machine type of the user's own virtual machine that drives
-    a legacy TPU Node, and `vm_model` how it is sold; both are empty where none was named.
-    `version` is that of the stored row, 0 for an interval that was never stored: it guards each
-    write against one that came between.
+    The outer bounds `start` and `end` are charged. The usage began at `start_hi` at the latest, and
+    ended at `end_lo` at the earliest. `end` is None while the node runs. `slice` is the number of
+    the slice; WHOLE for a node of one slice. `free` names the rule that makes the usage free.
+    `posted_until` is the end of the part that is in the ledger; `unpriced_seconds` of it are
+    missing there because no price is known. `dirty` says that the usage changed since it was
+    posted. `vm` is the machine type of the user's own virtual machine that drives a legacy TPU
+    Node, `vm_model` its provisioning model; both are empty if none was named. `version` is that of
+    the stored row, 0 for an interval that was never stored; it detects concurrent writes.
     """
 
     id: str
@@ -76,27 +75,27 @@ class Usage:
 
     @property
     def units(self) -> int:
-        """How many are priced: the chips, or the one virtual machine."""
+        """The number of priced units: the chips, or one virtual machine."""
         return 1 if self.sku.is_vm else self.chips
 
     @property
     def is_purchase(self) -> bool:
-        """Whether it is a reservation, which nobody has to use for it to be paid."""
+        """Whether it is a reservation, which is paid even if it is not used."""
         return self.start_evidence is Evidence.PURCHASE
 
     @property
     def uncertain_seconds(self) -> int:
-        """Seconds that are charged but may not have been used."""
+        """Charged seconds that may not have been used."""
         if self.end is None or self.end_lo is None:
             return self.start_hi - self.start
         return self.end - self.start - max(0, self.end_lo - self.start_hi)
 
     def is_open(self, now: int) -> bool:
-        """Whether it goes on: nobody knows how long, or for as long as was bought."""
+        """Whether it continues after `now`: until an unknown end, or until a purchased end."""
         return self.end is None or self.end > now
 
     def until(self, now: int) -> int:
-        """Where it ends as of `now`; never before its start."""
+        """The end as of `now`; never before the start."""
         return max(self.start, now if self.end is None else min(self.end, max(now, self.start)))
 
 
@@ -105,9 +104,9 @@ def begin(
 ) -> tuple[int, int, Evidence]:
     """(start, start_hi, evidence) of usage whose READY was first seen at `first_ready`.
 
-    The operation's end is the instant itself, unless READY was seen before it was over: operations
-    have been seen to stay open long after the node was up. One that was over before the node was
-    last seen down speaks of an earlier time.
+    The end of the operation is the exact start, unless READY was seen before it: operations may
+    stay open long after the node is up. An operation that ended before the node was last seen down
+    belongs to an earlier interval.
     """
     if _lies_in(operation_ended, seen_before, first_ready):
         return operation_ended, operation_ended, Evidence.OPERATION
@@ -119,7 +118,7 @@ def finish(
 ) -> tuple[int, int, Evidence]:
     """(end_lo, end, evidence) of usage last seen READY at `last_ready`, not so at `first_gone`.
 
-    The operation that ended it (delete, stop) did so when it was accepted.
+    The operation that ended the usage (delete, stop) did so when it was accepted.
     """
     if _lies_in(operation_created, last_ready, first_gone):
         return operation_created, operation_created, Evidence.OPERATION
@@ -131,15 +130,14 @@ def _lies_in(instant: int | None, earliest: int, latest: int) -> TypeGuard[int]:
 
 
 def closed(usage: Usage, end_lo: int, end: int, evidence: Evidence) -> Usage:
-    """The usage with its end; an end before the start leaves nothing to charge."""
+    """The usage with its end; an end before the start becomes the start."""
     end = max(end, usage.start)
     end_lo = min(max(end_lo, usage.start), end)
     return replace(usage, end=end, end_lo=end_lo, end_evidence=evidence, dirty=True)
 
 
 FIRST_MINUTE = "preempted in its first minute"
-"""In `Usage.free`: Google charges nothing for a TPU that it takes back so soon after its creation.
-"""
+"""A value of `Usage.free`: Google does not charge a TPU that it takes back so soon."""
 
 
 class FirstMinuteWaiver(StrEnum):
@@ -147,14 +145,16 @@ class FirstMinuteWaiver(StrEnum):
 
     NONE = "none"
     POSSIBLE = "possible"
-    """The preemption was seen too late to tell: all is charged, and wholly uncertain."""
+    """The instant of the preemption is too uncertain: all is charged, and wholly uncertain."""
 
     CERTAIN = "certain"
 
 
 def waiver_of(lost_lo: int, lost_hi: int, created_at: int | None) -> FirstMinuteWaiver:
-    """What the rule says of a node that was preempted in [lost_lo, lost_hi]. Nothing is waived
-    where nobody knows when the node was created."""
+    """The waiver for a node that was preempted in [lost_lo, lost_hi].
+
+    NONE if the creation time of the node is unknown.
+    """
     if created_at is None:
         return FirstMinuteWaiver.NONE
     free_within = free_if_preempted_within(lost_hi)
@@ -166,8 +166,7 @@ def waiver_of(lost_lo: int, lost_hi: int, created_at: int | None) -> FirstMinute
 
 
 def waived(usage: Usage, waiver: FirstMinuteWaiver) -> Usage:
-    """An interval that has ended, after the rule. Its end stays as it is known, so that better
-    evidence can still be told from what contradicts it."""
+    """An ended interval with a waiver applied. Its end bounds stay, for better evidence later."""
     assert usage.end is not None
     match waiver:
         case FirstMinuteWaiver.CERTAIN:
@@ -179,7 +178,7 @@ def waived(usage: Usage, waiver: FirstMinuteWaiver) -> Usage:
 
 
 def forgiven(usage: Usage, created_at: int | None) -> Usage:
-    """The usage of a node whose preemption ended it, after the rule of the first minute."""
+    """The usage that a preemption ended, with the rule of the first minute applied."""
     if usage.end is None or usage.end_lo is None:
         return usage
     return waived(usage, waiver_of(usage.end_lo, usage.end, created_at))
@@ -188,8 +187,10 @@ def forgiven(usage: Usage, created_at: int | None) -> Usage:
 def waived_with(
     last: Usage | None, waiver: FirstMinuteWaiver, intervals: Iterable[Usage]
 ) -> Iterator[Usage]:
-    """The intervals of a placement besides its `last`, as far as the waiver changes them: the rule
-    is about the node, so it waives all of its intervals or none."""
+    """The other intervals of a placement than its `last`, if the waiver changes them.
+
+    The rule is about the node, so it waives all of its intervals or none.
+    """
     for usage in intervals:
         if (last is None or usage.id != last.id) and usage.end is not None and not usage.free:
             after = waived(usage, waiver)
@@ -207,9 +208,9 @@ class Figures(NamedTuple):
 
 
 class Meter:
-    """The exact cost of one usage: F, its cumulative cost since the start, and R, its one rounding.
+    """The exact cost of one usage: F is its cumulative cost since the start, R the one rounding.
 
-    `charge(a, b) = R(F(b)) - R(F(a))`: whatever way time is cut, the parts sum to the whole.
+    `charge(a, b) = R(F(b)) - R(F(a))`: however time is divided, the parts sum to the whole.
     """
 
     def __init__(
@@ -226,22 +227,24 @@ class Meter:
         cuts: tuple[PriceStretch, ...] = ()
         if not usage.free:
             cuts = book.cuts(usage.sku, usage.start, self.end)
-        if usage.is_purchase:  # what nobody used has saved nothing
+        if usage.is_purchase:  # unused capacity saves nothing
             cuts = tuple(replace(cut, listed=cut.price) for cut in cuts)
         self.cuts = cuts
         self._figures: dict[tuple[int, int], Figures] = {}
 
     def charge(self, start: int, end: int) -> int:
-        """Nano-dollars for the part of the usage that lies in [start, end)."""
-        return self._rounded(end, _paid) - self._rounded(start, _paid)
+        """Nano-dollars for the part of the usage in [start, end)."""
+        return self._charge_until(end, _paid_rate) - self._charge_until(start, _paid_rate)
 
     def list_charge(self, start: int, end: int) -> int:
-        """Nano-dollars for the same on demand at list price; at what is paid where none is known,
-        so that nothing is called saved that may not be."""
-        return self._rounded(end, _listed) - self._rounded(start, _listed)
+        """Nano-dollars for the same part on demand at list price.
+
+        If no list price is known, the paid price counts, so that no uncertain saving is shown.
+        """
+        return self._charge_until(end, _list_rate) - self._charge_until(start, _list_rate)
 
     def figures(self, start: int, end: int) -> Figures:
-        """All figures of [start, end) at once, worked out the first time only."""
+        """All figures of [start, end), computed once."""
         found = self._figures.get((start, end))
         if found is None:
             found = self._figures[start, end] = Figures(
@@ -253,11 +256,11 @@ class Meter:
         return found
 
     def total(self) -> int:
-        """Nano-dollars for all of it."""
-        return self._rounded(self.end, _paid)
+        """Nano-dollars for the whole interval."""
+        return self._charge_until(self.end, _paid_rate)
 
     def seconds(self, start: int, end: int, *, priced: bool) -> int:
-        """Seconds of [start, end) for which a price is known, or is not."""
+        """Seconds of [start, end) with a known price, or without one."""
         return sum(
             max(0, min(end, cut.end) - max(start, cut.start))
             for cut in self.cuts
@@ -265,19 +268,19 @@ class Meter:
         )
 
     def chip_seconds(self, start: int, end: int) -> int:
-        """Chip-seconds of [start, end) for which a price is known."""
+        """Chip-seconds of [start, end) with a known price."""
         return self.usage.chips * self.seconds(start, end, priced=True)
 
     def unpriced_seconds(self) -> int:
-        """Seconds for which no price is known. They are not free: they are not known."""
+        """Seconds without a known price. Their cost is unknown, not zero."""
         return self.seconds(self.usage.start, self.end, priced=False)
 
     def uncertainty(self) -> int:
-        """Nano-dollars that are charged for seconds which may not have been used."""
+        """Nano-dollars for charged seconds that may not have been used."""
         return self.uncertainty_in(self.usage.start, self.end)
 
     def uncertainty_in(self, start: int, end: int) -> int:
-        """The part of that which lies in [start, end)."""
+        """The part of the uncertainty in [start, end)."""
         usage = self.usage
         start, end = max(start, usage.start), min(end, self.end)
         if start >= end:
@@ -287,10 +290,10 @@ class Meter:
         return self.charge(start, end) - max(0, self.charge(sure_from, max(sure_from, sure_until)))
 
     def pieces(self, start: int, end: int) -> Iterator[tuple[int, int, Attribution]]:
-        """The parts of [start, end) that lie in the usage, by who is charged for them."""
+        """The parts of [start, end) within the usage, each with its attribution."""
         return pieces(self._attributions, max(start, self.usage.start), min(end, self.end))
 
-    def _rounded(self, until: int, rate: Callable[[PriceStretch], int]) -> int:
+    def _charge_until(self, until: int, rate: Callable[[PriceStretch], int]) -> int:
         total = 0
         for cut in self.cuts:
             seconds = min(until, cut.end) - cut.start
@@ -299,12 +302,12 @@ class Meter:
         return half_even(total * self.usage.units, HOUR)
 
 
-def _paid(cut: PriceStretch) -> int:
-    """Nano-dollars per chip-hour; what has no price is in no figure."""
+def _paid_rate(cut: PriceStretch) -> int:
+    """Nano-dollars per chip-hour; 0 without a known price."""
     return 0 if cut.price is None else cut.price.per_chip_hour
 
 
-def _listed(cut: PriceStretch) -> int:
+def _list_rate(cut: PriceStretch) -> int:
     if cut.price is None or cut.listed is None:
-        return _paid(cut)
+        return _paid_rate(cut)
     return cut.listed.per_chip_hour

@@ -1,5 +1,6 @@
-"""A reservation by the calendar: chips in one zone, paid for from its first second to its last,
-whether anything runs on them or not (reference/pricing.md section 2). Pure.
+"""Calendar-mode reservations: chips in one zone, paid from the first second to the last. Pure.
+
+They are paid whether anything runs on them or not (reference/pricing.md section 2).
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from service.domain.pricing.price_book import RESERVED, PriceBook, Sku
 from service.domain.pricing.purchases import Purchase, pool_of
 
 MAX_CHIPS = 100_000
-"""No reservation is larger than the largest slice of any generation, many times over."""
+"""Upper limit for one reservation, many times the largest slice of any generation."""
 
 MAX_WHOLE = MAX_NANOS // 10
-"""Nano-dollars, about 922 million dollars: ten of the largest can still be summed."""
+"""Upper limit in nano-dollars, about 922 million dollars: ten such reservations can be summed."""
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-(ai[0-9]+)?[a-z]")
@@ -42,11 +43,11 @@ class ReservationState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What was bought, as its buyer wrote it down: Google has no way to ask it of the TPU API.
+    """A purchase as its buyer recorded it: the TPU API has no way to read it.
 
     `chips` of one `generation` in a `zone` are paid for in the whole UTC seconds [start, end).
-    `name` is that of the reservation at Google, which a node names to be taken from it. A record
-    that was wrong is withdrawn with a `reason`; what it had charged is taken back, never erased.
+    `name` is the name of the reservation at Google; a node names it to use its capacity. A wrong
+    record is withdrawn with a `reason`; its charges are credited, never erased.
     """
 
     id: str
@@ -67,13 +68,13 @@ class Reservation:
 
     @property
     def purchase(self) -> Purchase:
-        """What the price book has to know of it."""
+        """The purchase, for the price book."""
         return Purchase(
             self.id, self.name, self.project, self.zone, self.generation, self.start, self.end
         )
 
     def state(self, now: int) -> ReservationState:
-        """How far it has come by then; a record that was withdrawn was never true."""
+        """The state at `now`; a withdrawn record is WITHDRAWN at every instant."""
         if self.withdrawn_at is not None:
             return ReservationState.WITHDRAWN
         if now < self.start:
@@ -82,9 +83,9 @@ class Reservation:
 
 
 def check(wanted: Reservation, others: Iterable[Reservation]) -> None:
-    """Refuse what cannot have been bought. `others` are those that stand.
+    """Raise Rejected, with the field, for a reservation that cannot have been bought.
 
-    Raises Rejected with the field, or Conflict where the name is taken at that time.
+    Raises Conflict if the name is taken at that time. `others` are the valid records.
     """
     if not _NAME.fullmatch(wanted.name):
         raise Rejected(f"{wanted.name[:80]!r} is not the name of a reservation", field="name")
@@ -110,8 +111,10 @@ def check(wanted: Reservation, others: Iterable[Reservation]) -> None:
 
 
 def check_countable(wanted: Reservation, book: PriceBook) -> None:
-    """Refuse what comes to more than can be counted at the prices known now: it would break the
-    ledger with its first hour. Raises Rejected."""
+    """Raise Rejected for a reservation that costs more than MAX_WHOLE at the prices known now.
+
+    Its amounts would overflow the ledger with the first hour.
+    """
     with_it = PriceBook(book.prices, book.discounts, (*book.purchases, wanted.purchase))
     whole = Meter(usage_of(wanted, ""), with_it, wanted.end).total()
     if whole > MAX_WHOLE:
@@ -124,10 +127,15 @@ def check_countable(wanted: Reservation, book: PriceBook) -> None:
 
 def _check_place(wanted: Reservation) -> None:
     offers = catalog.load().offers
-    there = sorted({one.generation for one in offers if one.zone == wanted.zone})
-    sold = sorted({one.generation for one in offers if one.calendar})
-    if not there and not _is_unlisted(wanted.zone):
-        raise Rejected(f"there is no zone {wanted.zone[:80]!r}", field="zone")
+    there = sorted({offer.generation for offer in offers if offer.zone == wanted.zone})
+    sold = sorted({offer.generation for offer in offers if offer.calendar})
+    if not there:
+        # A region without any offer in the catalogue may have such a zone: Google sells
+        # calendar-mode reservations also where the TPU API offers nothing.
+        region = region_of(wanted.zone)
+        is_listed = any(offer.region == region for offer in offers)
+        if is_listed or not is_region(region) or _ZONE.fullmatch(wanted.zone) is None:
+            raise Rejected(f"there is no zone {wanted.zone[:80]!r}", field="zone")
     if there and wanted.generation not in there:
         raise Rejected(
             f"{wanted.zone} has {' and '.join(there)}, not {wanted.generation[:80]}",
@@ -143,16 +151,8 @@ def _check_place(wanted: Reservation) -> None:
         )
 
 
-def _is_unlisted(zone: str) -> bool:
-    """Whether there may be such a zone although the catalogue has none of its region: Google sells
-    by the calendar also where the TPU API offers nothing."""
-    region = region_of(zone)
-    known = any(one.region == region for one in catalog.load().offers)
-    return not known and is_region(region) and _ZONE.fullmatch(zone) is not None
-
-
 def usage_of(one: Reservation, usage_id: str) -> Usage:
-    """All of it as an interval to charge: both ends are known, by what was bought."""
+    """The whole reservation as an interval to charge; the purchase defines both ends."""
     return Usage(
         id=usage_id,
         node_id=one.id,

@@ -1,4 +1,4 @@
-"""Begins the usage of a node: all that is known of it at its first second. Pure."""
+"""Starts the usage of a node. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service.domain.pricing.purchases import pool_of
 
 
 def opened(node: Node, start: int, start_hi: int, evidence: Evidence) -> Usage:
-    """Usage of a node as it is now, which began at `start`, or as late as `start_hi`."""
+    """Usage of a node in its present form that began at `start`, or at `start_hi` at the latest."""
     spec, vm = node.spec, node.spec.vm
     return Usage(
         id=new_id(),
@@ -40,17 +40,18 @@ def opened(node: Node, start: int, start_hi: int, evidence: Evidence) -> Usage:
 
 
 def pool_for(spec: NodeSpec, zone: str) -> str:
-    """Where a node takes its capacity from, in a zone; empty where none is reserved for it."""
+    """The reservation pool of a node in a zone; empty if its capacity is not reserved."""
     if spec.provisioning_model != ProvisioningModel.RESERVED:
         return ""
     return pool_of(spec.project, zone, spec.reservation)
 
 
 def begun_after(usage: Usage, last_end: int | None) -> Usage:
-    """The usage without what the one before it is charged for already.
+    """The usage without the time that the interval before it charges.
 
-    Both are charged by their outer bounds. A look that was long under way saw the state in between
-    at one instant of it: until then the one was charged, and from its beginning on the other.
+    Both are charged by their outer bounds, which may overlap. A slow poll saw the state at one
+    unknown instant between its beginning and its end: the earlier interval is charged until the
+    end, and the later interval from the beginning.
     """
     if last_end is None or usage.start >= last_end:
         return usage

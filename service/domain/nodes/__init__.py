@@ -1,1 +1,1 @@
-"""Nodes as they are requested, created and reached."""
+"""Nodes: how they are requested, created and reached."""

@@ -1,7 +1,7 @@
-"""How a node is reached, as text that is ready to paste. Pure.
+"""Writes the shell lines that reach a node, ready to paste. Pure.
 
-Names and addresses come from checked alphabets, or from the cloud; all that goes into a shell line
-is quoted all the same.
+Names and addresses come from checked alphabets, or from the cloud. All parts of a shell line are
+quoted nevertheless.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from service.domain.nodes.recipes import (
 from service.domain.nodes.slices import numbers, part
 
 LEGACY_PORT = 8470
-"""Where a legacy TPU Node listens, if the cloud does not say."""
+"""The port of a legacy TPU Node if the cloud does not state it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,12 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """All of it. `ssh` opens a shell on the first worker, `everywhere` runs a command on all,
-    `upload` brings a file to all; they are empty for a legacy TPU Node. `address` and
-    `vm_software`, what the user's own VM must run, are empty for a TPU VM."""
+    """How to reach a node.
+
+    `ssh` opens a shell on the first worker, `everywhere` runs a command on all workers, `upload`
+    copies a file to all workers; they are empty for a legacy TPU Node. `vm_software` is the
+    software that the user's own VM must run. It and `address` are empty for a TPU VM.
+    """
 
     architecture: Architecture
     summary: str
@@ -61,36 +64,47 @@ class Connection:
 
 
 def connection_to(node: Node) -> Connection:
-    """How to reach a node. Raises Conflict while it is not READY, or shows no address yet."""
+    """How to reach a node. Raises Conflict while the node is not READY, or has no address yet."""
     if node.state != NodeState.READY:
         raise Conflict(
             f"node {node.id} is {node.state}: only a READY node can be reached", state=node.state
         )
     workers = tuple(
-        Worker(one.cloud_id, number, at.ip, at.port or LEGACY_PORT, at.external_ip)
-        for one in (part(node, number) for number in numbers(node))
-        for number, at in enumerate(one.endpoints)
+        Worker(piece.cloud_id, number, at.ip, at.port or LEGACY_PORT, at.external_ip)
+        for piece in (part(node, number) for number in numbers(node))
+        for number, at in enumerate(piece.endpoints)
     )
     if not workers:
         raise Conflict(f"the cloud shows no address of node {node.id} yet; retry in a moment")
-    image = next((one for one in images() if one.name == node.spec.runtime_version), None)
+    image = next((image for image in images() if image.name == node.spec.runtime_version), None)
     if node.spec.architecture is Architecture.NODE:
-        return _beside(node, workers, image)
-    return _on_vm(node, workers, image)
+        return _connect_from_own_vm(node, workers, image)
+    return _connect_to_vm(node, workers, image)
 
 
-def _on_vm(node: Node, workers: tuple[Worker, ...], image: Image | None) -> Connection:
+def _connect_to_vm(node: Node, workers: tuple[Worker, ...], image: Image | None) -> Connection:
     inside = not all(worker.external_ip for worker in workers)
-    everywhere = partial(_ssh, node, "all", inside=inside)
-    first = partial(_ssh, node, "0", inside=inside)
+    everywhere = partial(_ssh_line, node, "all", inside=inside)
+    first = partial(_ssh_line, node, "0", inside=inside)
     several = len(workers) > 1
-    target = _target(node, several, everywhere, first)
+    target = _make_target(node, several, everywhere, first)
+    summary = "Log in with ssh, and run your program on the node itself."
+    if several:
+        summary = "Bring your program to all its workers, and run it with the lines below."
+    if inside:
+        summary += (
+            " It has no external address: gcloud reaches it through Identity-Aware Proxy, which a"
+            " firewall rule has to let in on port 22 from 35.235.240.0/20."
+        )
+    scp = [*_gcloud_command(node, "scp", inside=inside), SCRIPT, f"{node.cloud_id}:"]
+    scp += [*_location_flags(node), "--worker=all"]
+    scp += ["--node=all"] if node.spec.slices > 1 else []
     return Connection(
         architecture=Architecture.VM,
-        summary=_vm_summary(several=several, inside=inside),
+        summary=summary,
         ssh=first(""),
         everywhere=everywhere("hostname"),
-        upload=_scp(node, inside=inside),
+        upload=shlex.join(scp),
         address="",
         vm_software="",
         workers=workers,
@@ -99,7 +113,7 @@ def _on_vm(node: Node, workers: tuple[Worker, ...], image: Image | None) -> Conn
     )
 
 
-def _target(
+def _make_target(
     node: Node, several: bool, everywhere: Callable[[str], str], first: Callable[[str], str]
 ) -> Target:
     spec = node.spec
@@ -114,37 +128,20 @@ def _target(
     )
 
 
-def _vm_summary(*, several: bool, inside: bool) -> str:
-    said = "Log in with ssh, and run your program on the node itself."
-    if several:
-        said = "Bring your program to all its workers, and run it with the lines below."
-    if inside:
-        said += (
-            " It has no external address: gcloud reaches it through Identity-Aware Proxy, which a"
-            " firewall rule has to let in on port 22 from 35.235.240.0/20."
-        )
-    return said
-
-
-def _ssh(node: Node, worker: str, command: str, *, inside: bool) -> str:
-    """The line that runs a command there, or opens a shell where it is empty.
+def _ssh_line(node: Node, worker: str, command: str, *, inside: bool) -> str:
+    """The line that runs a command on a worker, or opens a shell if the command is empty.
 
     gcloud opens no shell on several workers at once, so `all` needs a command.
     """
-    line = [*_gcloud(node, "ssh", inside=inside), node.cloud_id, *_where(node), _on(worker)]
+    line = [*_gcloud_command(node, "ssh", inside=inside), node.cloud_id]
+    line += [*_location_flags(node), f"--worker={worker}"]
     if node.spec.slices > 1:
         line.append("--node=all" if worker == "all" else "--node=0")
     return shlex.join([*line, *([f"--command={command}"] if command else [])])
 
 
-def _scp(node: Node, *, inside: bool) -> str:
-    line = [*_gcloud(node, "scp", inside=inside), SCRIPT, f"{node.cloud_id}:", *_where(node)]
-    line += [_on("all"), *(["--node=all"] if node.spec.slices > 1 else [])]
-    return shlex.join(line)
-
-
-def _gcloud(node: Node, verb: str, *, inside: bool) -> list[str]:
-    """Several slices are reached by the name of their queued resource.
+def _gcloud_command(node: Node, verb: str, *, inside: bool) -> list[str]:
+    """The start of a gcloud line. Several slices are reached by their queued resource.
 
     For TPU VMs, only the alpha commands know --tunnel-through-iap (gcloud 528).
     """
@@ -155,18 +152,16 @@ def _gcloud(node: Node, verb: str, *, inside: bool) -> list[str]:
     return ["gcloud", *track, "compute", "tpus", "tpu-vm", verb, *tunnel]
 
 
-def _where(node: Node) -> list[str]:
+def _location_flags(node: Node) -> list[str]:
     return [f"--project={node.spec.project}", f"--zone={node.zone}"]
 
 
-def _on(worker: str) -> str:
-    return f"--worker={worker}"
-
-
-def _beside(node: Node, workers: tuple[Worker, ...], image: Image | None) -> Connection:
+def _connect_from_own_vm(
+    node: Node, workers: tuple[Worker, ...], image: Image | None
+) -> Connection:
     addresses = [f"{worker.ip}:{worker.port}" for worker in workers]
     several = len(workers) > 1
-    target = _target(node, several, str, str)
+    target = _make_target(node, several, str, str)
     network = node.spec.network or "default"
     return Connection(
         architecture=Architecture.NODE,

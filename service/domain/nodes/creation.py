@@ -1,4 +1,4 @@
-"""Makes a record for a node that is asked for, and begins its story. Pure."""
+"""Makes the record of a requested node, and its first events. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from service.domain.nodes.request import RequestedNode, ResolvedRequest
 
 
 def requested(wanted: RequestedNode, spec: NodeSpec, now: int) -> Node:
-    """The record of a node that is wished for: nothing was sent yet."""
+    """The record of a requested node of which nothing was sent to the cloud yet."""
     node_id = new_id()
     name = wanted.name or f"{spec.generation}-{node_id[-8:]}"
     return Node(
@@ -29,10 +29,9 @@ def requested(wanted: RequestedNode, spec: NodeSpec, now: int) -> Node:
 
 
 def first_events(node: Node, meant: ResolvedRequest, actor: str) -> tuple[Event, ...]:
-    """How its story begins: what was asked for, and why it gets that runtime version, or each of
-    those of its types."""
+    """The first events of a node: the request, and the reason for each possible runtime version."""
     spec, now = meant.spec, node.created_at
-    images = dict.fromkeys(one.runtime_version for one in spec.possible)
+    images = dict.fromkeys(hardware.runtime_version for hardware in spec.possible)
     what = f"{' or '.join(spec.accelerator_types)}, {spec.provisioning_model}"
     message = f"requested: {what}, {' or '.join(images)}, in {' or '.join(spec.zones[:3])}"
     facts = {"zones": list(spec.zones), "warnings": list(meant.warnings)}

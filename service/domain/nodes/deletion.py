@@ -1,4 +1,4 @@
-"""The deletion of what a node has in the cloud: since when it is wanted, and overdue. Pure."""
+"""The deletion of a node's cloud resources: since when it is wanted, and overdue. Pure."""
 
 from __future__ import annotations
 
@@ -8,26 +8,32 @@ from service.domain.nodes.node import Node
 
 
 def wanted_since(node: Node) -> int | None:
-    """Since when what it has in the cloud is to go, for good or so that another can be made; None
-    while it may stay."""
+    """Since when the cloud resources of a node are to be deleted; None while they may stay.
+
+    The deletion is final, or makes room for a new attempt.
+    """
     if node.delete_requested_at is not None:
         return node.delete_requested_at
     return node.replacing_since if node.replacing else None
 
 
 def overdue_since(node: Node) -> int | None:
-    """Since when a human has known that its deletion does not end; None where that is not so. One
-    whose state the cloud has lost is told of too, but nothing of it is to go."""
+    """When a human was told that the deletion does not end; None if it is not overdue.
+
+    A human is also told of an unknown state, but then no deletion is wanted.
+    """
     late = wanted_since(node) is not None and node.ended_at is None
     return node.alarmed_at if late else None
 
 
 def making_room(node: Node, now: int) -> Node:
-    """The same node from when what it has in the cloud is to go so that another can be made. What a
-    human was told of it before was something else."""
+    """The same node whose cloud resources are deleted to make room for a new attempt.
+
+    An earlier alarm was about something else, so it is cleared.
+    """
     return replace(node, replacing=True, replacing_since=now, alarmed_at=None)
 
 
 def with_room(node: Node) -> Node:
-    """The same node once nothing is left of an attempt that another is to follow."""
+    """The same node once nothing is left in the cloud, so that a new attempt can follow."""
     return replace(node, replacing=False, replacing_since=None, alarmed_at=None)

@@ -1,4 +1,4 @@
-"""To keep a node: no idleness, no time to live and no end of a job deletes it until then. Pure."""
+"""Keeps: until then idleness, the time to live or a job's end do not delete the node. Pure."""
 
 from __future__ import annotations
 
@@ -12,31 +12,34 @@ from service.domain.nodes.node import Asked, Node
 
 TTL_HELD = "its time to live expired while it was kept"
 TTL_TOLD = "its time to live expired while it was kept, and its owner was notified"
-"""Two values of `Node.ends_after_keep`: a keep holds the time to live back; and the keep is over,
-its owner was told, and `kept_until` is the end of that notice. Any other value is a job's end."""
+"""Two values of `Node.ends_after_keep`. With the first, a keep holds the time to live back. With
+the second, the keep is over, the owner was notified, and `kept_until` is the end of that notice.
+Any other value is the reason of a job's end."""
 
 LONGEST_SECONDS = 30 * DAY
 LABEL = "keep-until"
-"""A label by which a node is kept where nobody can ask this service, as in `2026-12-01`."""
+"""A label that keeps a node without a request to this service, as in `2026-12-01`."""
 
 MAX_REASON = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Until when a node is kept, and why. `until` is None where a date cannot be read: that
-    protects the node, and alarms."""
+    """Until when a node is kept, and why.
+
+    `until` is None if the date cannot be read: that protects the node, and raises an alarm.
+    """
 
     until: int | None
     reason: str
 
     @property
     def is_unreadable(self) -> bool:
-        """Whether nobody knows until when."""
+        """Whether the date of the keep cannot be read."""
         return self.until is None
 
     def holds(self, now: int) -> bool:
-        """Whether it protects the node now."""
+        """Whether the keep protects the node now."""
         return self.until is None or now < self.until
 
 
@@ -48,8 +51,11 @@ def keep_of(
     for_seconds: int | None = None,
     ends_at: int | None = None,
 ) -> Keep:
-    """A keep until an instant or for some time. Raises Rejected without a reason, for more than 30
-    days, for the past, and beyond `ends_at`, at which Google itself ends the node."""
+    """A keep until an instant or for some time.
+
+    Raises Rejected without a reason, for more than 30 days, for the past, and beyond `ends_at`, at
+    which Google itself ends the node.
+    """
     if (until is None) == (for_seconds is None):
         raise Rejected("give exactly one of until and for_seconds", field="until")
     at = now + for_seconds if for_seconds is not None else until
@@ -72,8 +78,11 @@ def keep_of(
 
 
 def keep_by_label(labels: Mapping[str, str]) -> Keep | None:
-    """The keep that a label asks for; None without one. Labels of Google have no colons and no
-    capitals, so a date is enough: the node is kept until that day begins in UTC."""
+    """The keep that a label asks for; None without the label.
+
+    Google's labels allow neither colons nor capitals, so a date is enough: the node is kept until
+    that day begins in UTC.
+    """
     text = labels.get(LABEL)
     if text is None:
         return None
@@ -85,8 +94,10 @@ def keep_by_label(labels: Mapping[str, str]) -> Keep | None:
 
 
 def keep_of_node(node: Node) -> Keep | None:
-    """The keep of a node, be it over or not: the later one of what was asked for and what its label
-    says. A label that cannot be read protects the node. None where nobody ever kept it."""
+    """The keep of a node, active or over: the later one of the requested keep and of its label.
+
+    A label that cannot be read protects the node. None if the node was never kept.
+    """
     by_label = keep_by_label(node.labels)
     if node.kept_until is None:
         return by_label
@@ -98,27 +109,28 @@ def keep_of_node(node: Node) -> Keep | None:
 
 
 def is_on_notice(node: Node) -> bool:
-    """Whether `kept_until` is the end of a notice, and no keep of anybody's."""
+    """Whether `kept_until` is the end of a notice, and not a requested keep."""
     return node.ends_after_keep == TTL_TOLD
 
 
 def asked_keep(node: Node, now: int) -> Keep | None:
-    """The keep that somebody asked for and that holds now, other than by a label; None where there
-    is none."""
+    """The requested keep that is active now; None if there is none. Labels do not count."""
     if node.kept_until is None or is_on_notice(node) or now >= node.kept_until:
         return None
     return Keep(node.kept_until, node.kept_because)
 
 
 def cloud_ends_at(node: Node) -> int | None:
-    """When Google itself ends the node: only a flex-start node has such an end."""
+    """When Google itself ends the node; None unless it is a flex-start node."""
     is_flex = node.spec.provisioning_model is ProvisioningModel.FLEX_START
     return node.deletes_at if is_flex else None
 
 
 def kept(node: Node, keep: Keep, now: int) -> Node:
-    """The node once it is kept; the same node where it is kept for as long already, as nobody cuts
-    short what somebody else asked for. Raises Conflict for a node that is being deleted."""
+    """The node with a keep; unchanged if it is kept for as long already.
+
+    A new keep does not shorten an earlier one. Raises Conflict for a node that is being deleted.
+    """
     if node.ended or node.asked is Asked.ABSENT:
         raise Conflict(
             f"node {node.name} is {node.state}: it was deleted, and a deletion cannot be undone"
@@ -132,13 +144,15 @@ def kept(node: Node, keep: Keep, now: int) -> Node:
 
 
 def unkept(node: Node) -> Node:
-    """The node that nobody keeps any more. What the keep held back is remembered."""
+    """The node without its keep. `ends_after_keep` still says what the keep held back."""
     return replace(node, kept_until=None, kept_because="")
 
 
 def goes_at(node: Node) -> int | None:
-    """When a node goes by its time to live, or because its job has ended: not before its keep is
-    over. None where neither ends it, or the end of the keep cannot be read."""
+    """When the time to live or the end of its job deletes a node, after its keep.
+
+    None if neither does, or if the end of the keep cannot be read.
+    """
     is_for_job = node.ends_after_keep not in ("", TTL_HELD, TTL_TOLD)
     keep = keep_of_node(node)
     at = 0 if is_for_job else node.deletes_at

@@ -1,7 +1,7 @@
-"""The legacy TPU Node: what it can be asked for, and what of it is in no figure of ours.
+"""The legacy TPU Node: which requests are valid, and which of its costs are not counted. Pure.
 
-It has no virtual machine of its own. The user's own reaches it over gRPC, and is theirs to make, to
-set up and to pay (reference/pricing.md section 1). Pure.
+It has no virtual machine. The user's own VM reaches it over gRPC, and the user makes, sets up and
+pays that VM (reference/pricing.md section 1).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from service.domain.errors import Rejected
 from service.domain.nodes.node import Node
 
 NOT_INCLUDED = "the VM that drives the legacy TPU Node is billed by Compute Engine"
-"""So it stays until the caller says which machine that is (`vm`)."""
+"""The notice for a node without `vm`: the caller has not named the machine."""
 
 VM_INCLUDED = (
     "Compute Engine bills the VM of a legacy TPU Node from its start to its stop, and"
@@ -35,19 +35,19 @@ _NOT_HERE = {
     "slices": "several slices are made of TPU VMs only; leave it out",
     "reservation": "its API takes from any reservation of the project; leave it out",
 }
-"""Fields of a wish that need a virtual machine or a later API, and what to do about each."""
+"""Fields of a request that need a virtual machine or a later API, and what to do about each."""
 
 _MODELS = {
     ProvisioningModel.SPOT: "use preemptible instead",
     ProvisioningModel.FLEX_START: "use on_demand, preemptible or reserved",
 }
-"""How the API of legacy TPU Nodes does not sell them, and what to do about it."""
+"""Provisioning models that legacy TPU Nodes do not have, and what to do about each."""
 
 
 def check(said: Collection[str], accelerator: AcceleratorType, model: ProvisioningModel) -> None:
-    """Refuse what a legacy TPU Node cannot be. `said` names the fields that the wish fills.
+    """Raise Rejected, with the field and what to do instead, if no legacy TPU Node can be so.
 
-    Raises Rejected with the field and what to do instead.
+    `said` names the fields that the request fills.
     """
     if accelerator.generation not in NODE_GENERATIONS:
         raise Rejected(
@@ -70,7 +70,7 @@ def check(said: Collection[str], accelerator: AcceleratorType, model: Provisioni
 
 
 def not_included(node: Node) -> tuple[str, ...]:
-    """What this node costs its owner beyond our figures, as sentences."""
+    """The costs of this node that are not counted, as sentences."""
     if node.spec.architecture is not Architecture.NODE:
         return ()
     return (NOT_INCLUDED if node.spec.vm is None else VM_INCLUDED,)

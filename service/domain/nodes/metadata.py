@@ -1,4 +1,4 @@
-"""The metadata of a node: one map, of which several writers own some keys each."""
+"""The metadata of a node: one map, in which each of several writers owns some keys."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 
 def merged(there: Mapping[str, str], ours: Mapping[str, str | None]) -> dict[str, str]:
-    """The map `there` with our keys set to our values; a key of ours that is None is removed.
+    """The map `there` with the values of `ours`; a key with the value None is removed.
 
-    The cloud replaces the map as a whole, so a change of one key sends all the others again.
+    The cloud replaces the map as a whole, so a change of one key sends all others again.
     """
     kept = {key: value for key, value in there.items() if key not in ours}
     return {**kept, **{key: value for key, value in ours.items() if value is not None}}

@@ -1,4 +1,4 @@
-"""A node: one TPU we were asked for, from the wish to its verified end."""
+"""A node: one requested TPU, from the request to its verified end."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Asked(StrEnum):
 
 
 class NodeState(StrEnum):
-    """What users see: Google's names as they are, and four of ours at the ends.
+    """The states that users see: Google's names, and our own REQUESTED, QUEUED, FAILED and DELETED.
 
-    A state that Google adds tomorrow is kept as the text it came as, never an exception; so fields
-    that hold a state are typed `str`.
+    A state that Google adds later is kept as its text and raises no exception, so fields that hold
+    a state are typed `str`.
     """
 
     REQUESTED = "REQUESTED"
@@ -47,15 +47,15 @@ class NodeState(StrEnum):
 
 
 ENDED = frozenset({NodeState.FAILED, NodeState.DELETED})
-"""States that no node leaves."""
+"""Final states of a node."""
 
 LOST = frozenset({NodeState.PREEMPTED, NodeState.TERMINATED})
-"""States in which the hardware is gone for good but the name and the quota are still held."""
+"""States in which the hardware is gone for good but the name and the quota are still in use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where one worker is reached; `external_ip` is empty when it has none."""
+    """The address of one worker; `external_ip` is empty if it has none."""
 
     ip: str
     port: int
@@ -64,7 +64,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the cloud keeps a node."""
+    """The location of a node in the cloud."""
 
     project: str
     zone: str
@@ -77,12 +77,12 @@ class Place:
 
     @property
     def queue_path(self) -> str:
-        """Google's full name of the queued resource that bears the same id."""
+        """Google's full name of the queued resource with the same id."""
         return f"projects/{self.project}/locations/{self.zone}/queuedResources/{self.cloud_id}"
 
     @classmethod
     def of(cls, path: str) -> Place:
-        """The place that a full name speaks of; ValueError when it is not a node's full name."""
+        """The place in a full name. Raises ValueError if it is not a node's full name."""
         parts = path.split("/")
         if len(parts) != 6 or parts[::2] != ["projects", "locations", "nodes"]:
             raise ValueError(f"{path!r} is not the full name of a node")
@@ -91,8 +91,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class IdlePolicy:
-    """When a node counts as idle, and what then: seconds of quiet, seconds of grace, the action.
-    `also` names what else counts as idle for the action; see `service.domain.idle.policy.Waste`."""
+    """When a node counts as idle: seconds without activity, seconds of grace, and the action.
+
+    `also` names what else counts as idle for the action; see `service.domain.idle.policy.Waste`.
+    """
 
     after_seconds: int = 3_600
     grace_seconds: int = 900
@@ -102,8 +104,7 @@ class IdlePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """One of the types that a node may be made of, with all that follows from the type, and the
-    zones in which it is tried."""
+    """One possible type of a node, with the properties of the type and the zones to try."""
 
     accelerator_type: str
     generation: str
@@ -117,20 +118,22 @@ class Hardware:
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """The wish, as it was understood: every open question is answered before it is stored.
+    """The resolved request: every open question is answered before it is stored.
 
     `zones` are the candidates in the order in which they are tried. `stoppable` says whether the
-    cloud can stop such a node. `queued` asks through a queued resource; `slices` is how many equal
-    slices it is made of, and `chips` and `hosts` count those of all of them. `valid_until` is the
-    instant after which nobody needs it any more, unless it is READY by then. `reservation` names
-    the reservation it is taken from; empty for any of the project's. Where any of several types
-    will do, `alternatives` are all of them in the order in which they are tried (a type whose zones
-    are not next to each other in it comes more than once), and the type is the present one.
-    `cheapest_first` says that the order is ours, and not the caller's own.
-    `reimage_from` is the version that a legacy TPU Node had when another was asked for; empty once
-    that other is there. `vm` is the user's own virtual machine that drives such a node, where its
-    cost is to be a line beside the node's. `supervisor` says that its workers run the supervisor,
-    without which they run no jobs.
+    cloud can stop the node. `queued` asks through a queued resource. `slices` is the number of
+    equal slices; `chips` and `hosts` are totals over all slices. `valid_until` is the instant after
+    which the node is no longer needed, unless it is READY by then. `reservation` names the
+    reservation of its capacity; empty for any reservation of the project.
+
+    `alternatives` are all types, in the order in which they are tried, if the request allows
+    several; the other fields describe the present type. A type comes more than once if other types
+    lie between its zones in that order. `cheapest_first` says that the service chose the order, and
+    not the caller.
+
+    `reimage_from` is the version of a legacy TPU Node before a reimage; empty once the reimage is
+    done. `vm` is the user's own virtual machine that drives such a node, if its cost is charged
+    with the node. `supervisor` says that the workers run the supervisor, which jobs need.
     """
 
     project: str
@@ -167,7 +170,7 @@ class NodeSpec:
 
     @property
     def hardware(self) -> Hardware:
-        """What it is made of at present."""
+        """The present hardware of the node."""
         return Hardware(
             accelerator_type=self.accelerator_type,
             generation=self.generation,
@@ -181,16 +184,16 @@ class NodeSpec:
 
     @property
     def possible(self) -> tuple[Hardware, ...]:
-        """All that it may be made of, in the order in which it is tried."""
+        """All hardware that the request allows, in the order in which it is tried."""
         return self.alternatives or (self.hardware,)
 
     @property
     def accelerator_types(self) -> tuple[str, ...]:
-        """Every type that will do, the first to be tried first."""
-        return tuple(dict.fromkeys(one.accelerator_type for one in self.possible))
+        """Every type that the request allows, in the order in which they are tried."""
+        return tuple(dict.fromkeys(hardware.accelerator_type for hardware in self.possible))
 
     def made_of(self, hardware: Hardware) -> NodeSpec:
-        """The same wish, of other hardware. `zones` stay: they are those of every type."""
+        """The same request with other hardware. `zones` stay: they are the zones of all types."""
         return replace(
             self,
             accelerator_type=hardware.accelerator_type,
@@ -205,7 +208,7 @@ class NodeSpec:
 
 @dataclass(frozen=True, slots=True)
 class CloudNode:
-    """What the cloud was observed to show of one node. Times in whole UTC seconds."""
+    """One node as the cloud showed it. Times are whole UTC seconds."""
 
     place: Place
     uid: str
@@ -223,7 +226,7 @@ class CloudNode:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What was seen of one slice of several; the fields mean what they mean of a node."""
+    """The last seen state of one slice of several; the fields mean the same as those of a node."""
 
     cloud_uid: str = ""
     state: str = NodeState.REQUESTED
@@ -235,25 +238,27 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node as stored: what is asked, what was seen, and when it is looked at next.
+    """One node as stored: what is asked for, what was seen, and when it is polled next.
 
-    `attempt` counts placements. `sent_at` is when the present one was sent, None while there is
-    none and so nothing in the cloud. `unanswered_at` is when a create was last sent that may take
-    effect though we never had an answer; None when each had its answer, if only that it is refused
-    (`service.domain.lifecycle.in_flight` has the table of both). `operation` names the
-    cloud's long-running operation that was started last. `next_try_at` is None when nothing is to
-    be done until something changes. `seen_at` is when `state` was last known to hold. `ready_at` is
-    the first READY of all, `up_since` the first of the present attempt. `replacing` says that what
-    is in the cloud goes so that a new attempt can be made, and `replacing_since` since when;
-    `gave_up` that the end will be FAILED.
-    `queue_state` is what was last seen of its queued resource, empty until it was seen, and
-    `queue_since` when that was first seen so. `slices_seen` is what was seen of each slice, in
-    their order; empty unless it is made of several. `alarmed_at` is when a human was told that it
-    does not come to what was asked. `missed_at` is since when the lists have lacked something of
-    it, and `misses` how many of them did, as far as that matters; None and 0 while they show it.
-    `kept_until` and `kept_because` are what its owner said last of keeping it (None: nothing; see
-    `service.domain.nodes.keep`), and `ends_after_keep` is why it goes once nobody keeps it any
-    more.
+    `attempt` counts placements. `sent_at` is when the create of the present attempt was sent; None
+    if there is no attempt, and so nothing in the cloud. `unanswered_at` is when a create was last
+    sent whose answer was lost and that may still take effect; None if every create was answered
+    (`service.domain.lifecycle.in_flight` has the table of both). `operation` names the cloud's
+    long-running operation that was started last. `next_try_at` is None if nothing is to be done
+    until something changes. `seen_at` is when `state` was last known to hold. `ready_at` is the
+    first READY of all attempts, `up_since` the first READY of the present attempt.
+
+    `replacing` says that the cloud resources are deleted to make room for a new attempt, and
+    `replacing_since` since when; `gave_up` says that the final state will be FAILED.
+    `queue_state` is the last seen state of its queued resource, empty until it was seen;
+    `queue_since` is when that state was first seen. `slices_seen` is the last seen state of each
+    slice, in their order; empty for a node of one slice. `alarmed_at` is when a human was told that
+    the node does not reach the state that was asked for. `missed_at` is since when the lists have
+    lacked the node or a slice of it, and `misses` counts these lists; None and 0 while the lists
+    show all of it.
+
+    `kept_until` and `kept_because` are the last keep that was requested (None: no keep; see
+    `service.domain.nodes.keep`). `ends_after_keep` is why the node ends after its keep.
     """
 
     id: str
@@ -300,31 +305,31 @@ class Node:
 
     @property
     def place(self) -> Place:
-        """Where the present attempt is in the cloud; meaningful when `attempt` is not 0."""
+        """The location of the present attempt in the cloud; meaningful if `attempt` is not 0."""
         return Place(self.spec.project, self.zone, self.cloud_id)
 
     @property
     def was_shown(self) -> bool:
         """Whether the cloud has shown the present attempt, or any slice of it, as a node."""
-        return bool(self.cloud_uid) or any(one.cloud_uid for one in self.slices_seen)
+        return bool(self.cloud_uid) or any(piece.cloud_uid for piece in self.slices_seen)
 
     @property
     def ended(self) -> bool:
-        """Whether nothing will ever happen to it again."""
+        """Whether the node is in a final state."""
         return self.state in ENDED
 
     @property
     def deletes_at(self) -> int | None:
-        """When its time to live runs out, which is counted from its first READY, as Google does."""
+        """When the time to live expires, counted from the first READY, as Google counts it."""
         if self.spec.ttl_seconds is None or self.ready_at is None:
             return None
         return self.ready_at + self.spec.ttl_seconds
 
     def shown(self) -> Node:
-        """The same node once all of it is there again: what was missed counts no more."""
+        """The same node with its missed counter reset, because the lists show all of it again."""
         return replace(self, missed_at=None, misses=0)
 
     def moved(self, state: str, now: int) -> Node:
-        """The same node seen in `state` at `now`; `state_since` moves only when the state does."""
+        """The same node, seen in `state` at `now`; `state_since` changes only if the state does."""
         since = self.state_since if state == self.state else now
         return replace(self, state=state, state_since=since, seen_at=now)

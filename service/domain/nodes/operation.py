@@ -1,4 +1,4 @@
-"""A long-running operation of the cloud, as last looked at."""
+"""A long-running operation of the cloud, as last read."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from service.domain.errors import CloudError
 
 COMES_UP = ("create", "start", "reimage")
-"""Verbs of what a node is READY after, from when it is over."""
+"""Verbs of operations after whose end a node is READY."""
 
 GOES_DOWN = ("delete", "stop", "reimage")
-"""Verbs of what a node is no longer READY after, from when it is accepted."""
+"""Verbs of operations from whose acceptance on a node is no longer READY."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What the cloud says of work that it was asked to do.
+    """The cloud's record of requested work.
 
     Times are whole UTC seconds by the cloud's clock; `target` is the full name of the node. `error`
-    is set when it is done and failed, already told apart by what to do next.
+    is set if the operation failed; its class says what to do next.
     """
 
     name: str
@@ -31,5 +31,5 @@ class Operation:
 
     @property
     def succeeded(self) -> bool:
-        """Whether it is over and did what it was asked."""
+        """Whether the operation is done without an error."""
         return self.done and self.error is None

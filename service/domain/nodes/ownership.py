@@ -1,4 +1,4 @@
-"""Whose something in the cloud is: the labels by which a crash finds our own again."""
+"""Ownership of cloud resources, by the labels with which they are found after a crash."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ LABEL_INSTALL = "steward-install"
 
 
 def labels_for(node: Node, install: str) -> dict[str, str]:
-    """The labels of a node in the cloud: the caller's, and ours by which a crash finds it again."""
+    """The labels of a node in the cloud: the caller's, and ours to find it after a crash."""
     return {**node.labels, LABEL_ID: node.id, LABEL_INSTALL: install}
 
 
 def is_ours(node: Node, sight: CloudNode) -> bool:
-    """Whether what bears the node's name is the node: the incarnation we know, or our label.
+    """Whether a cloud node with the node's name is the node: by its uid, or by our label.
 
-    Another incarnation with our label is ours as well where we sent the create twice.
+    Another incarnation with our label is ours as well if the create was sent twice.
     """
     if node.cloud_uid == sight.uid and node.cloud_uid:
         return True
@@ -26,12 +26,13 @@ def is_ours(node: Node, sight: CloudNode) -> bool:
 
 
 def is_sent_twice(sent_at: int | None, unanswered_at: int | None) -> bool:
-    """Whether the create of an attempt was sent again and may take effect once more, and so make
-    more than one incarnation of it."""
+    """Whether the create of an attempt was sent again, so that two incarnations may come up."""
     return unanswered_at is not None and unanswered_at != sent_at
 
 
 def is_our_ticket(node: Node, queue: QueuedResource) -> bool:
-    """Whether a queued resource that bears the node's name stands for it. The cloud gives it no
-    uid; its name is never used again, and what it is to make bears our label."""
+    """Whether a queued resource with the node's name belongs to the node.
+
+    The cloud gives it no uid, but its name is never reused, and its nodes have our label.
+    """
     return queue.labels.get(LABEL_ID) == node.id

@@ -1,4 +1,4 @@
-"""Placements: each attempt to get a node somewhere, and how it ended."""
+"""Placements: each attempt to create a node in a zone, and how it ended."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HardwareKey:
-    """What runs out together: hardware of one type, bought in one way, in one zone."""
+    """Hardware that shares one capacity: one type and provisioning model in one zone."""
 
     zone: str
     accelerator_type: str
@@ -44,10 +44,10 @@ class HardwareKey:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One attempt to get a node in one zone: when, how it ended, why.
+    """One attempt to create a node in one zone: when, how it ended, why.
 
-    `ready_at` is when it came up, None when it never did. `scope` is the region or zone for which a
-    quota was refused, where the cloud named one; else empty. Times in whole UTC seconds.
+    `ready_at` is when the node came up; None if it never did. `scope` is the region or zone whose
+    quota was exceeded, if the cloud named one; else empty. Times are whole UTC seconds.
     """
 
     node_id: str
@@ -67,12 +67,12 @@ class Placement:
 
     @property
     def key(self) -> HardwareKey:
-        """What was tried."""
+        """The hardware that was tried."""
         return HardwareKey(self.zone, self.accelerator_type, self.generation, self.model)
 
 
 def outcome_of(error: CloudError) -> Outcome:
-    """How a placement ended whose call or operation failed with that error."""
+    """The outcome of a placement whose call or operation failed with an error."""
     kinds: tuple[tuple[type[CloudError], Outcome], ...] = (
         (CapacityUnavailable, Outcome.STOCK_OUT),
         (QuotaExceeded, Outcome.QUOTA),
@@ -84,11 +84,11 @@ def outcome_of(error: CloudError) -> Outcome:
 
 
 def scope_of(error: CloudError, zone: str) -> str:
-    """The region or zone whose quota is used up, as far as the error names one around `zone`.
+    """The region or zone whose quota is exceeded, if the error names `zone` or its region.
 
-    A name of somewhere else is not believed: it would have a place left alone for no reason.
+    Another name is ignored: it would block an unrelated place.
     """
     if not isinstance(error, QuotaExceeded):
         return ""
     named = (error.facts.get("region"), error.facts.get("zone"))
-    return next((str(one) for one in named if one in (region_of(zone), zone)), "")
+    return next((str(name) for name in named if name in (region_of(zone), zone)), "")

@@ -1,4 +1,4 @@
-"""A queued resource: Google's ticket for one or more nodes, which lives and ends beside them."""
+"""A queued resource: Google's request object for one or more nodes, with its own lifecycle."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from service.domain.nodes.node import Place
 
 
 class QueueState(StrEnum):
-    """Google's states, in the order of a life without trouble; and where trouble leads.
+    """Google's states, in the order without errors, and the states after errors.
 
-    One that Google adds tomorrow is kept as the text it came as; so fields that hold one are `str`.
+    A state that Google adds later is kept as its text, so fields that hold a state are `str`.
     """
 
     CREATING = "CREATING"
@@ -28,7 +28,7 @@ class QueueState(StrEnum):
 
 
 IN_LINE = frozenset({QueueState.CREATING, QueueState.ACCEPTED, QueueState.WAITING_FOR_RESOURCES})
-"""Nothing is made yet, and nothing costs anything."""
+"""States in which nothing is created yet, and nothing is charged."""
 
 _MEANINGS: Mapping[str, str] = {
     QueueState.CREATING: "Google is accepting the request",
@@ -44,18 +44,17 @@ _MEANINGS: Mapping[str, str] = {
 
 
 def meaning(state: str) -> str:
-    """What a state means for whoever waits, as the end of a sentence; empty where nobody knows."""
+    """The meaning of a state for the waiting user, as the end of a sentence; empty if unknown."""
     return _MEANINGS.get(state, "")
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedResource:
-    """What the cloud was observed to show of one. `place` is where it is and its own id.
+    """One queued resource as the cloud showed it. `place` has its location and its own id.
 
-    `nodes` are the ids of the nodes that it stands for, `labels` those that each of them gets.
-    `provisioning_model` is empty where it names no tier: then it is on demand or flex-start, which
-    v2 of the API does not tell apart.
-    `error` says why it FAILED. `initiator` is USER or SERVICE: who brought it into its state.
+    `nodes` are the ids of its nodes, `labels` the labels of each of these. `provisioning_model` is
+    empty if no tier is named: it is on demand or flex-start, which v2 of the API does not
+    distinguish. `error` says why it FAILED. `initiator` is USER or SERVICE: who caused its state.
     """
 
     place: Place

@@ -1,8 +1,8 @@
-"""How each framework is used on a TPU VM, and beside a legacy TPU Node: lines to paste. Pure.
+"""Recipes for each framework on a TPU VM, and for a legacy TPU Node: lines to paste. Pure.
 
-Sources: reference/cloud-tpu-api.md section 4; docs.cloud.google.com/tpu/docs/jax-pods; what
-Google's own end-to-end tests export before TensorFlow; the README of pytorch/xla at 1.5, 1.8 and
-1.13 for the docker lines. An image says what it has by its frameworks.
+Sources: reference/cloud-tpu-api.md section 4; docs.cloud.google.com/tpu/docs/jax-pods; the
+environment of Google's own end-to-end tests for TensorFlow; the README of pytorch/xla at 1.5, 1.8
+and 1.13 for the docker lines. The frameworks of an image say what it contains.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from service.domain.catalog.images import Framework, Image
 from service.domain.nodes.node import Node
 
 _DEVICES_PER_CHIP = {"v2": 2, "v3": 2, "tpu7x": 2}
-"""v2 and v3 show each TensorCore as a device, and 7x each chiplet; all others one for a chip."""
+"""v2 and v3 show each TensorCore as a device, 7x each chiplet; other generations each chip."""
 
 
 def devices_expected(node: Node) -> int:
-    """How many devices a program on all workers sees, over all slices."""
+    """The number of devices that a program on all workers of all slices sees."""
     return node.spec.chips * _DEVICES_PER_CHIP.get(node.spec.generation, 1)
 
 
 SCRIPT = "train.py"
-"""What the lines call the user's program."""
+"""The name of the user's program in the lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How one framework is used: lines for a shell, lines for Python, and what to mind.
+    """How one framework is used: lines for a shell, lines for Python, and a note.
 
-    Where it does not work there are none, and `note` says why and what to do.
+    A framework that does not work has no lines, and `note` says why and what to do.
     """
 
     framework: Framework
@@ -42,15 +42,18 @@ class Recipe:
 
     @property
     def works(self) -> bool:
-        """Whether it can be used at all."""
+        """Whether the framework can be used."""
         return bool(self.shell)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is to be reached. `everywhere` makes of a line for a worker the one that runs it on all
-    workers, `first` the one that runs it on the first; `several` says that there are several.
-    `devices` is how many of them a framework sees on all workers."""
+    """The node that the lines reach.
+
+    `everywhere` turns a line for a worker into the line that runs it on all workers, `first` into
+    the line that runs it on the first. `several` says that there are several workers. `devices` is
+    the number of devices that a framework sees on all workers.
+    """
 
     cloud_id: str
     zone: str
@@ -62,24 +65,25 @@ class Target:
 
 
 def on_vm(target: Target, image: Image | None) -> tuple[Recipe, ...]:
-    """What to do with each framework on the workers; of an unknown image each may be there."""
-    makers = {Framework.JAX: _jax, Framework.PYTORCH: _pytorch, Framework.TENSORFLOW: _tensorflow}
+    """The recipe of each framework on the workers; an unknown image may contain any framework."""
+    makers = {
+        Framework.JAX: _jax_recipe,
+        Framework.PYTORCH: _pytorch_recipe,
+        Framework.TENSORFLOW: _tensorflow_recipe,
+    }
     return tuple(
         make(target, image)
         if image is None or framework in image.frameworks
-        else Recipe(framework, note=_not_on(framework, image))
+        else Recipe(
+            framework,
+            note=f"{image.name} is not made for {framework.label}; create a node with framework"
+            f" {framework.value}",
+        )
         for framework, make in makers.items()
     )
 
 
-def _not_on(framework: Framework, image: Image) -> str:
-    return (
-        f"{image.name} is not made for {framework.label}; create a node with framework"
-        f" {framework.value}"
-    )
-
-
-def _jax(target: Target, _image: Image | None) -> Recipe:
+def _jax_recipe(target: Target, _image: Image | None) -> Recipe:
     install = (
         "pip install -U 'jax[tpu]' -f"
         " https://storage.googleapis.com/jax-releases/libtpu_releases.html"
@@ -87,46 +91,48 @@ def _jax(target: Target, _image: Image | None) -> Recipe:
     begin = ("import jax", *(("jax.distributed.initialize()",) if target.several else ()))
     return Recipe(
         Framework.JAX,
-        note=_at_once(target) + "Without JAX_PLATFORMS it may quietly fall back to the CPU.",
-        shell=_both(target, install, f"{as_shell(ENVIRONMENT[Framework.JAX])} python3 {SCRIPT}"),
+        note=_worker_note(target) + "Without JAX_PLATFORMS it may quietly fall back to the CPU.",
+        shell=_run_lines(
+            target, install, f"{as_shell(ENVIRONMENT[Framework.JAX])} python3 {SCRIPT}"
+        ),
         python=(*begin, "print(jax.device_count(), jax.local_device_count())"),
     )
 
 
-def _pytorch(target: Target, _image: Image | None) -> Recipe:
+def _pytorch_recipe(target: Target, _image: Image | None) -> Recipe:
     install = (
         "pip install torch 'torch_xla[tpu]' -f"
         " https://storage.googleapis.com/libtpu-releases/index.html"
     )
     return Recipe(
         Framework.PYTORCH,
-        note=_at_once(target) + "torch and torch_xla have to be of the same release.",
-        shell=_both(
+        note=_worker_note(target) + "torch and torch_xla have to be of the same release.",
+        shell=_run_lines(
             target, install, f"{as_shell(ENVIRONMENT[Framework.PYTORCH])} python3 {SCRIPT}"
         ),
         python=("import torch_xla", "device = torch_xla.device()"),
     )
 
 
-def _tensorflow(target: Target, image: Image | None) -> Recipe:
-    """On several workers only the first runs the program, and drives the others by their name."""
+def _tensorflow_recipe(target: Target, image: Image | None) -> Recipe:
+    """The recipe for TensorFlow. Only the first worker runs the program, and drives the others."""
     if target.several:
         run = f"TPU_NAME={shlex.quote(target.cloud_id)} TPU_LOAD_LIBRARY=0 python3 {SCRIPT}"
         where = f"tpu={target.cloud_id!r}, zone={target.zone!r}, project={target.project!r}"
         note = "Run it on the first worker alone; it drives the others."
-        return Recipe(Framework.TENSORFLOW, note, (target.first(run),), _strategy(where))
+        return Recipe(Framework.TENSORFLOW, note, (target.first(run),), _strategy_lines(where))
     pjrt = f"{as_shell(TENSORFLOW_PJRT)} "
     prefix = pjrt if image is not None and image.device_api == "pjrt" else ""
     note = "The image has TensorFlow; another one from pip does not know the TPU."
     run = f"{prefix}python3 {SCRIPT}"
-    return Recipe(Framework.TENSORFLOW, note, (run,), _strategy("tpu='local'"))
+    return Recipe(Framework.TENSORFLOW, note, (run,), _strategy_lines("tpu='local'"))
 
 
-def _both(target: Target, *lines: str) -> tuple[str, ...]:
+def _run_lines(target: Target, *lines: str) -> tuple[str, ...]:
     return tuple(target.everywhere(line) if target.several else line for line in lines)
 
 
-def _at_once(target: Target) -> str:
+def _worker_note(target: Target) -> str:
     if not target.several:
         return ""
     return "Every worker runs the same program at the same time; one that fails stops them all. "
@@ -135,27 +141,29 @@ def _at_once(target: Target) -> str:
 def beside_node(
     target: Target, addresses: Sequence[str], image: Image | None
 ) -> tuple[Recipe, ...]:
-    """What to do with each framework on the user's own VM; `addresses` are `ip:port`, by worker."""
-    makers = {Framework.TENSORFLOW: _tensorflow_beside, Framework.PYTORCH: _pytorch_beside}
+    """The recipe of each framework on the user's own VM; `addresses` are `ip:port`, by worker."""
+    makers = {
+        Framework.TENSORFLOW: _tensorflow_beside_node,
+        Framework.PYTORCH: _pytorch_beside_node,
+    }
     served = tuple(
         make(target, addresses, image)
         if image is None or framework in image.frameworks
-        else Recipe(framework, note=_not_in(framework, image))
+        else Recipe(
+            framework,
+            note=f"the node runs {image.name}, which is not for {framework.label}; reimage it with"
+            f" framework {framework.value}",
+        )
         for framework, make in makers.items()
     )
     no_jax = "cannot reach a legacy TPU Node: create a node with architecture vm"
     return (*served, Recipe(Framework.JAX, note=no_jax))
 
 
-def _not_in(framework: Framework, image: Image) -> str:
-    return (
-        f"the node runs {image.name}, which is not for {framework.label}; reimage it with framework"
-        f" {framework.value}"
-    )
-
-
-def _tensorflow_beside(target: Target, addresses: Sequence[str], image: Image | None) -> Recipe:
-    """A slice is known by its name: Google's API tells the program the addresses of its workers.
+def _tensorflow_beside_node(
+    target: Target, addresses: Sequence[str], image: Image | None
+) -> Recipe:
+    """The recipe for TensorFlow. A slice is named: Google's API gives the workers' addresses.
 
     Notebooks that were written for Colab put grpc:// before COLAB_TPU_ADDR themselves.
     """
@@ -172,21 +180,21 @@ def _tensorflow_beside(target: Target, addresses: Sequence[str], image: Image | 
             " model is a model of tf.keras. A TPUEstimator of TensorFlow 1 takes the resolver in"
             " its RunConfig instead."
         )
-        return Recipe(Framework.TENSORFLOW, note, shell, _keras_of_old(where, target.devices))
+        return Recipe(Framework.TENSORFLOW, note, shell, _old_keras_lines(where, target.devices))
     old = version.startswith(("2.1.", "2.2", "2.3")) or version == "2.1"
     listed = "experimental.list_logical_devices" if old else "list_logical_devices"
     check = f"assert len(tf.config.{listed}('TPU')) == {target.devices}"
-    return Recipe(Framework.TENSORFLOW, note, shell, (*_strategy(where, old=old), check))
+    return Recipe(Framework.TENSORFLOW, note, shell, (*_strategy_lines(where, old=old), check))
 
 
 CORES_PER_HOST = 8
-"""What one process of PyTorch sees of a legacy TPU Node: v2 and v3 have eight cores for a host."""
+"""Cores that one process of PyTorch sees on a legacy TPU Node: v2 and v3 have eight per host."""
 
 _SHARED_MEMORY = "16G"
-"""For the loaders of PyTorch, which pass batches through /dev/shm; docker gives 64 MB."""
+"""Shared memory for the loaders of PyTorch, which use /dev/shm; docker's default is 64 MB."""
 
 
-def _pytorch_beside(target: Target, addresses: Sequence[str], image: Image | None) -> Recipe:
+def _pytorch_beside_node(target: Target, addresses: Sequence[str], image: Image | None) -> Recipe:
     python = (
         "import torch_xla.core.xla_model as xm",
         "device = xm.xla_device()",
@@ -224,11 +232,11 @@ _TORCH_TAGS = {
     "2.0": "r2.0_3.8_tpuvm",
     "nightly": "nightly_3.7",
 }
-"""Tags of Google's container that public guides and Dockerfiles name, by version of PyTorch."""
+"""Tags of Google's container in public guides and Dockerfiles, by version of PyTorch."""
 
 
 def _torch_image(image: Image | None) -> tuple[str, str]:
-    """The container that matches the node's software, and a sentence where its tag is a guess."""
+    """The container that matches the node's software, and a sentence if its tag is a guess."""
     version = image.framework_version if image is not None else ""
     if version in _TORCH_TAGS:
         return f"{_TORCH_IMAGE}:{_TORCH_TAGS[version]}", ""
@@ -242,7 +250,7 @@ def _torch_image(image: Image | None) -> tuple[str, str]:
 _RUN = (f"python3 {SCRIPT}",)
 
 
-def _keras_of_old(where: str, devices: int) -> tuple[str, ...]:
+def _old_keras_lines(where: str, devices: int) -> tuple[str, ...]:
     return (
         "import tensorflow as tf",
         f"resolver = tf.contrib.cluster_resolver.TPUClusterResolver({where})",
@@ -253,8 +261,8 @@ def _keras_of_old(where: str, devices: int) -> tuple[str, ...]:
     )
 
 
-def _strategy(where: str, *, old: bool = False) -> tuple[str, ...]:
-    """Until TensorFlow 2.3 the strategy was an experimental one."""
+def _strategy_lines(where: str, *, old: bool = False) -> tuple[str, ...]:
+    """The lines that make the strategy, which is experimental until TensorFlow 2.3 (`old`)."""
     return (
         "import tensorflow as tf",
         f"resolver = tf.distribute.cluster_resolver.TPUClusterResolver({where})",

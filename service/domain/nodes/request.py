@@ -1,4 +1,4 @@
-"""What a caller asks for, and how it is understood: every open question answered or refused."""
+"""Resolves a caller's request into a spec: every open question is answered or refused."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _DEFAULT_FRAMEWORK = {
     Architecture.VM: Framework.JAX,
     Architecture.NODE: Framework.TENSORFLOW,
 }
-"""Whose image is taken when neither a runtime version nor a framework is named: the plain one, and
-on a legacy TPU Node, which JAX cannot reach, the one it was made for."""
+"""The framework of the image if neither a runtime version nor a framework is named. JAX cannot
+reach a legacy TPU Node, which was made for TensorFlow."""
 
 MAX_SCRIPT_BYTES = 256 * 1024
 """Google's limit for one metadata value (Compute Engine documentation, custom metadata)."""
@@ -30,7 +30,7 @@ MAX_SCRIPT_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class RequestedNode:
-    """A caller's words. What is None or empty is left to the service to choose."""
+    """A caller's request. The service chooses the fields that are None or empty."""
 
     project: str = ""
     name: str = ""
@@ -71,8 +71,7 @@ class RequestedNode:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRequest:
-    """The spec that a wish means, and what its owner should know about it: what to mind, and for
-    each runtime version that may be used, why it is that one."""
+    """The spec of a request, with warnings and the reason for each possible runtime version."""
 
     spec: NodeSpec
     warnings: tuple[str, ...]
@@ -81,7 +80,7 @@ class ResolvedRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Runtime:
-    """A runtime version, what to mind about it, and why it is that one."""
+    """A runtime version, its warnings, and the reason for it."""
 
     version: str
     warnings: tuple[str, ...]
@@ -89,7 +88,7 @@ class _Runtime:
 
 
 def hardware(wish: RequestedNode, catalog: Catalog) -> AcceleratorType:
-    """The accelerator type that is meant, by its name or by generation and size."""
+    """The accelerator type of a request, by its name or by generation and size."""
     by_size = wish.generation is not None or wish.chips is not None or wish.topology is not None
     if wish.accelerator_type is not None:
         if by_size:
@@ -110,7 +109,7 @@ def hardware(wish: RequestedNode, catalog: Catalog) -> AcceleratorType:
 def candidates(
     wish: RequestedNode, accelerator: AcceleratorType, catalog: Catalog
 ) -> tuple[str, ...]:
-    """The zones in which it may be made."""
+    """The zones in which the node may be created."""
     return catalog.candidates(
         accelerator,
         zone=wish.zone,
@@ -123,22 +122,28 @@ def candidates(
 def understood(
     wish: RequestedNode, accelerator: AcceleratorType, zones: tuple[str, ...]
 ) -> ResolvedRequest:
-    """The spec, once the zones are in their order. Raises Rejected where the wish cannot be."""
+    """The spec of a request, with its zones in order. Raises Rejected if it cannot be met."""
     if wish.architecture is Architecture.NODE:
-        legacy.check(_said(wish), accelerator, wish.provisioning_model)
+        plain = RequestedNode()
+        values = {item.name: getattr(wish, item.name) for item in fields(wish)}
+        filled = {name for name, value in values.items() if value and value != getattr(plain, name)}
+        legacy.check(filled, accelerator, wish.provisioning_model)
     if wish.vm is not None:
         driver_vm.check(wish.vm, wish.architecture)
-    terms = _terms(wish)
+    terms = provisioning_modes.ProvisioningTerms(
+        model=wish.provisioning_model,
+        queued=wish.queued,
+        slices=wish.slices,
+        reservation=wish.reservation,
+        ttl_seconds=wish.ttl_seconds,
+        architecture=wish.architecture,
+    )
     queued, (ttl_seconds, told) = (
         provisioning_modes.is_queued(terms),
         provisioning_modes.run_limit(terms),
     )
-    _check_topology(wish, accelerator)
-    if wish.name:
-        check_name(wish.name)
-    check_labels(wish.labels)
-    _check_script(wish)
-    runtime = _runtime(wish, accelerator)
+    _check_details(wish, accelerator)
+    runtime = _choose_runtime(wish, accelerator)
     spec = NodeSpec(
         project=wish.project,
         accelerator_type=accelerator.name,
@@ -169,38 +174,21 @@ def understood(
         vm=wish.vm,
         supervisor=wish.supervisor and wish.architecture is Architecture.VM,
     )
-    warnings = (*runtime.warnings, *_beside(wish, runtime.version), *told)
+    warnings = (*runtime.warnings, *_list_own_vm_duties(wish, runtime.version), *told)
     return ResolvedRequest(spec, warnings, (runtime.why,))
 
 
-def _terms(wish: RequestedNode) -> provisioning_modes.ProvisioningTerms:
-    return provisioning_modes.ProvisioningTerms(
-        model=wish.provisioning_model,
-        queued=wish.queued,
-        slices=wish.slices,
-        reservation=wish.reservation,
-        ttl_seconds=wish.ttl_seconds,
-        architecture=wish.architecture,
-    )
-
-
-def _said(wish: RequestedNode) -> set[str]:
-    """The names of the fields that the wish fills with something else than nothing."""
-    plain = RequestedNode()
-    values = {one.name: getattr(wish, one.name) for one in fields(wish)}
-    return {name for name, value in values.items() if value and value != getattr(plain, name)}
-
-
-def _check_topology(wish: RequestedNode, accelerator: AcceleratorType) -> None:
+def _check_details(wish: RequestedNode, accelerator: AcceleratorType) -> None:
+    """Raise Rejected for a wrong topology, name, label, startup script or metadata."""
     if wish.topology is not None and wish.topology.strip().lower() != accelerator.topology:
         raise Rejected(
             f"{accelerator.name} is made as {accelerator.topology} only by this version",
             field="topology",
             topology=accelerator.topology,
         )
-
-
-def _check_script(wish: RequestedNode) -> None:
+    if wish.name:
+        check_name(wish.name)
+    check_labels(wish.labels)
     values = {"startup_script": wish.startup_script, **wish.metadata}
     for name, value in values.items():
         if len(value.encode()) > MAX_SCRIPT_BYTES:
@@ -216,7 +204,7 @@ def _check_script(wish: RequestedNode) -> None:
         )
 
 
-def _runtime(wish: RequestedNode, accelerator: AcceleratorType) -> _Runtime:
+def _choose_runtime(wish: RequestedNode, accelerator: AcceleratorType) -> _Runtime:
     named = wish.runtime_version
     if named is not None:
         if wish.framework is not None:
@@ -230,8 +218,8 @@ def _runtime(wish: RequestedNode, accelerator: AcceleratorType) -> _Runtime:
     return _Runtime(version, found.warnings, why)
 
 
-def _beside(wish: RequestedNode, runtime_version: str) -> list[str]:
-    """What the user has to bring along to a legacy TPU Node."""
+def _list_own_vm_duties(wish: RequestedNode, runtime_version: str) -> list[str]:
+    """What the user's own VM for a legacy TPU Node must run, and how it is billed."""
     if wish.architecture is Architecture.VM:
         return []
     software = f"your own VM has to run {runtimes.vm_software(runtime_version)}"

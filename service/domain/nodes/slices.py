@@ -1,4 +1,4 @@
-"""A node that is made of several equal slices: each is seen and metered by itself."""
+"""Nodes of several equal slices: each slice is polled and metered by itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from service.domain.nodes.node import Node, NodeState, Place, Slice
 
 WHOLE = -1
-"""In place of the number of a slice: the usage is of the node as a whole."""
+"""The number of a usage that belongs to the node as a whole, and to no slice."""
 
 
 _GOES_BEFORE = (
@@ -24,25 +24,25 @@ _GOES_BEFORE = (
     NodeState.CREATING,
     NodeState.REQUESTED,
 )
-"""A group is in the first of these in which any slice is: it is as good as its worst part."""
+"""States by priority. The node is in the first of these states in which any slice is."""
 
 
 def numbers(node: Node) -> range | tuple[int]:
-    """The numbers of its slices, or WHOLE alone where it is not made of several."""
+    """The numbers of a node's slices; WHOLE alone for a node of one slice."""
     return range(node.spec.slices) if node.spec.slices > 1 else (WHOLE,)
 
 
 def place_of(node: Node, number: int) -> Place:
-    """Where one slice is: Google puts its number behind the name of the queued resource."""
+    """The location of a slice: Google appends its number to the name of the queued resource."""
     if number == WHOLE:
         return node.place
     return Place(node.spec.project, node.zone, f"{node.cloud_id}-{number}")
 
 
 def part(node: Node, number: int) -> Node:
-    """One slice as if it were a node of its own; the node itself where it is not made of several.
+    """One slice as a node of its own; for WHOLE, the node itself.
 
-    All that is decided of a node from what was seen of it can so be decided of a slice.
+    So all decisions about a node can be taken for a slice.
     """
     if number == WHOLE:
         return node
@@ -62,35 +62,31 @@ def part(node: Node, number: int) -> Node:
 
 
 def folded(node: Node, parts: Sequence[Node], now: int) -> Node:
-    """The node after its slices were looked at: READY once all of them are.
+    """The node after its slices were polled: READY once all of them are.
 
     `now` is the instant at which its state changed, if it did.
     """
     if node.spec.slices == 1:
         return parts[0]
-    slices = tuple(_seen(one) for one in parts)
-    state = _worst([one.state for one in slices])
-    ups = [one.up_since for one in slices]
+    slices = tuple(
+        Slice(at.cloud_uid, at.state, at.seen_at, at.health, at.endpoints, at.up_since)
+        for at in parts
+    )
+    states = [piece.state for piece in slices]
+    state: str = NodeState.READY
+    if not all(each == NodeState.READY for each in states):
+        known = next((each for each in _GOES_BEFORE if each in states), None)
+        state = known or next(each for each in states if each != NodeState.READY)
+    ups = [piece.up_since for piece in slices]
     complete = None if None in ups else max(up for up in ups if up is not None)
     up_since = node.up_since if complete is None else complete
     return replace(
         node.moved(state, now),
-        seen_at=min(one.seen_at for one in slices),
+        seen_at=min(piece.seen_at for piece in slices),
         unanswered_at=parts[0].unanswered_at,
-        health=next((one.health for one in slices if one.health != "HEALTHY"), "HEALTHY"),
-        endpoints=tuple(point for one in slices for point in one.endpoints),
+        health=next((piece.health for piece in slices if piece.health != "HEALTHY"), "HEALTHY"),
+        endpoints=tuple(point for piece in slices for point in piece.endpoints),
         up_since=up_since,
         ready_at=up_since if node.ready_at is None else node.ready_at,
         slices_seen=slices,
     )
-
-
-def _seen(one: Node) -> Slice:
-    return Slice(one.cloud_uid, one.state, one.seen_at, one.health, one.endpoints, one.up_since)
-
-
-def _worst(states: Sequence[str]) -> str:
-    if all(state == NodeState.READY for state in states):
-        return NodeState.READY
-    known = next((state for state in _GOES_BEFORE if state in states), None)
-    return known or next(state for state in states if state != NodeState.READY)

@@ -1,4 +1,4 @@
-"""Why the cloud cannot stop a node, in words for whoever asked for it. Pure."""
+"""Explains why the cloud cannot stop a node. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from service.domain.nodes.node import NodeSpec
 
 
 def obstacles(spec: NodeSpec) -> tuple[str, ...]:
-    """All that stands in the way of a stop; empty where the cloud can stop such a node.
+    """All reasons against a stop; empty if the cloud can stop such a node.
 
-    Google stops "single TPU nodes" alone, and nothing that it may take back, which is deleted and
-    made anew instead (reference/cloud-tpu-api.md section 3.1). What came through the queue is
-    granted once: its queued resource holds it until it is deleted.
+    Google stops only "single TPU nodes". A preemptible node is deleted and created again instead
+    (reference/cloud-tpu-api.md section 3.1). A queued node is granted once: its queued resource
+    holds the node until both are deleted.
     """
     found = []
     model = spec.provisioning_model

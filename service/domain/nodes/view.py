@@ -1,4 +1,4 @@
-"""How a node is shown to those who ask for it, but for the figures that grow by the second."""
+"""The public view of a node, without the figures that grow every second."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from typing import Any
 from service.domain.clock import rfc3339
 from service.domain.nodes.deletion import overdue_since
 from service.domain.nodes.keep import goes_at, is_on_notice, keep_of_node
-from service.domain.nodes.node import Endpoint, Node
+from service.domain.nodes.node import Node
 from service.domain.nodes.placement import Placement
 from service.domain.nodes.slices import part
 
 FORMAT = 7
-"""Raised whenever the shape changes, so that stored views are made anew."""
+"""Raised whenever the shape changes, so that stored views are rebuilt."""
 
 
 def view_of(node: Node, placements: Sequence[Placement]) -> dict[str, Any]:
     """The public fields of a node as plain JSON values; times are RFC 3339 in UTC."""
     spec = node.spec
     idle = spec.idle
+    # The newest keep, active or over; None for a notice, or if the node was never kept.
+    keep = None if is_on_notice(node) else keep_of_node(node)
+    slices = [part(node, number) for number in range(len(node.slices_seen))]
     return {
         "id": node.id,
         "name": node.name,
@@ -38,7 +41,10 @@ def view_of(node: Node, placements: Sequence[Placement]) -> dict[str, Any]:
         "queued": spec.queued,
         "queue_state": node.queue_state,
         "slices": spec.slices,
-        "slice_states": [_slice(node, number) for number in range(len(node.slices_seen))],
+        "slice_states": [
+            {"slice": number, "cloud_id": at.cloud_id, "state": at.state, "health": at.health}
+            for number, at in enumerate(slices)
+        ],
         "reservation": spec.reservation,
         "architecture": spec.architecture,
         "vm": None
@@ -51,20 +57,25 @@ def view_of(node: Node, placements: Sequence[Placement]) -> dict[str, Any]:
         "state": node.state,
         "state_since": rfc3339(node.state_since),
         "health": node.health,
-        "endpoints": [_endpoint(number, at) for number, at in enumerate(node.endpoints)],
+        "endpoints": [
+            {"worker": number, "ip": at.ip, "port": at.port, "external_ip": at.external_ip}
+            for number, at in enumerate(node.endpoints)
+        ],
         "created_at": rfc3339(node.created_at),
-        "ready_at": _moment(node.ready_at),
-        "ended_at": _moment(node.ended_at),
-        "deletes_at": _moment(goes_at(node)),
-        "keep": _keep(node),
+        "ready_at": _format_time(node.ready_at),
+        "ended_at": _format_time(node.ended_at),
+        "deletes_at": _format_time(goes_at(node)),
+        "keep": None
+        if keep is None
+        else {"until": _format_time(keep.until), "reason": keep.reason},
         "ends_after_keep": node.ends_after_keep,
-        "delete_requested_at": _moment(node.delete_requested_at),
+        "delete_requested_at": _format_time(node.delete_requested_at),
         "delete_reason": node.delete_reason,
-        "replacing_since": _moment(node.replacing_since),
-        "overdue_since": _moment(overdue_since(node)),
+        "replacing_since": _format_time(node.replacing_since),
+        "overdue_since": _format_time(overdue_since(node)),
         "ttl_seconds": spec.ttl_seconds,
         "max_wait_seconds": spec.max_wait_seconds,
-        "valid_until": _moment(spec.valid_until),
+        "valid_until": _format_time(spec.valid_until),
         "recreate_on_preemption": spec.recreate_on_preemption,
         "idle": None
         if idle is None
@@ -74,7 +85,7 @@ def view_of(node: Node, placements: Sequence[Placement]) -> dict[str, Any]:
             "action": idle.action,
             "also": list(idle.also),
         },
-        "placements": [_placement(placement) for placement in placements],
+        "placements": [_view_placement(placement) for placement in placements],
         "last_error": node.last_error,
         "labels": dict(node.labels),
         "owner": node.owner,
@@ -83,31 +94,11 @@ def view_of(node: Node, placements: Sequence[Placement]) -> dict[str, Any]:
     }
 
 
-def _moment(seconds: int | None) -> str | None:
+def _format_time(seconds: int | None) -> str | None:
     return None if seconds is None else rfc3339(seconds)
 
 
-def _keep(node: Node) -> dict[str, Any] | None:
-    """The newest keep, also once it is over; None where nobody ever kept the node."""
-    keep = None if is_on_notice(node) else keep_of_node(node)
-    return None if keep is None else {"until": _moment(keep.until), "reason": keep.reason}
-
-
-def _slice(node: Node, number: int) -> dict[str, Any]:
-    one = part(node, number)
-    return {"slice": number, "cloud_id": one.cloud_id, "state": one.state, "health": one.health}
-
-
-def _endpoint(worker: int, endpoint: Endpoint) -> dict[str, Any]:
-    return {
-        "worker": worker,
-        "ip": endpoint.ip,
-        "port": endpoint.port,
-        "external_ip": endpoint.external_ip,
-    }
-
-
-def _placement(placement: Placement) -> dict[str, Any]:
+def _view_placement(placement: Placement) -> dict[str, Any]:
     return {
         "attempt": placement.attempt,
         "zone": placement.zone,
@@ -115,7 +106,7 @@ def _placement(placement: Placement) -> dict[str, Any]:
         "provisioning_model": placement.model,
         "cloud_id": placement.cloud_id,
         "started_at": rfc3339(placement.started_at),
-        "ended_at": _moment(placement.ended_at),
+        "ended_at": _format_time(placement.ended_at),
         "outcome": placement.outcome,
         "reason": placement.reason,
     }

@@ -1,1 +1,1 @@
-"""Messages to people, by webhook and by e-mail."""
+"""Notifications of people by webhook and by e-mail."""

@@ -1,14 +1,13 @@
-"""What a message says to people: as plain text for e-mail, and as a payload for Slack. Pure.
+"""Writes messages for people: plain text for e-mail, and a payload for Slack. Pure.
 
-Both are made of the JSON body that a webhook gets. Names, reasons and addresses come from callers
-and from the cloud: each is put on one line, and none of them can become markup, a link or a
-mention.
+Both are made from the JSON body of a webhook. Names, reasons and addresses come from callers and
+from the cloud: each is put on one line, and cannot become markup, a link or a mention.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,17 +17,18 @@ from service.domain.notifications.notification import body_of
 
 UNKNOWN_PRICE = "an unknown price"
 MAX_FIELD = 500
-"""Characters of one name or reason that are shown."""
+"""Maximum number of characters shown of one name or reason."""
 
 Quote = Callable[[str], str]
 Facts = Mapping[str, Any]
-Rows = Iterator[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A headline of whole sentences, labelled rows, and what the reader can do: a label, and the
-    address or the command that does it."""
+    """A headline of whole sentences, labelled rows, and the actions of the reader.
+
+    An action is a label with the URL (`links`) or the command (`commands`) that does it.
+    """
 
     headline: str
     rows: tuple[tuple[str, str], ...]
@@ -38,9 +38,8 @@ class Letter:
 
 
 def plain(text: object) -> str:
-    """A text of somebody else's on one line: without line breaks, control characters and invisible
-    ones, and cut to 500 characters."""
-    printable = "".join(one if one.isprintable() else " " for one in str(text))
+    """A foreign text on one line of 500 characters at most, without invisible characters."""
+    printable = "".join(char if char.isprintable() else " " for char in str(text))
     line = " ".join(printable.split())
     return line if len(line) <= MAX_FIELD else f"{line[: MAX_FIELD - 1]}…"
 
@@ -62,41 +61,40 @@ def text_of(body: str) -> str:
 def slack_of(body: str) -> str:
     """The message as JSON for an incoming webhook of Slack."""
     facts = json.loads(body)
-    letter = _letter_of(facts, _code)
+    letter = _letter_of(facts, _quote_code)
     lines = [f"*{letter.headline}*", *(f"{label}: {value}" for label, value in letter.rows)]
     if letter.closing:
         lines.append(letter.closing)
-    lines += [f"<{_address(target)}|{label}>" for label, target in letter.links]
-    lines += [f"{label}: {_code(target)}" for label, target in letter.commands]
+    addresses = [
+        (label, _escape_markup(plain(url)).replace("|", "%7C")) for label, url in letter.links
+    ]
+    lines += [f"<{address}|{label}>" for label, address in addresses]
+    lines += [f"{label}: {_quote_code(target)}" for label, target in letter.commands]
     return body_of({"text": "\n".join([*lines, f"Message {facts['id']}, {facts['at']}"])})
 
 
-def _escaped(text: str) -> str:
-    """With the three characters that Slack gives a meaning to, as its documentation says."""
+def _escape_markup(text: str) -> str:
+    """The text with Slack's three control characters escaped, as its documentation says."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _code(text: object) -> str:
-    """A text of somebody else's as code, in which Slack makes no links of addresses either."""
-    return f"`{_escaped(plain(text)).replace('`', chr(39)) or ' '}`"
-
-
-def _address(url: str) -> str:
-    return _escaped(plain(url)).replace("|", "%7C")
+def _quote_code(text: object) -> str:
+    """A foreign text as code, in which Slack makes no links."""
+    return f"`{_escape_markup(plain(text)).replace('`', chr(39)) or ' '}`"
 
 
 def _letter_of(facts: Facts, quote: Quote) -> Letter:
     made: Mapping[str, Callable[[Facts, Quote], Letter]] = {
-        "node.idle": _idle,
-        "node.unknown": _unknown,
-        "node.ttl": _ttl,
-        "node.keep_unreadable": _kept,
-        "cleanup.held": _held,
+        "node.idle": _write_idle,
+        "node.unknown": _write_unknown,
+        "node.ttl": _write_ttl,
+        "node.keep_unreadable": _write_unreadable_keep,
+        "cleanup.held": _write_held_cleanup,
     }
-    return made.get(facts.get("kind", ""), _budget)(facts, quote)
+    return made.get(facts.get("kind", ""), _write_budget)(facts, quote)
 
 
-def _budget(facts: Facts, quote: Quote) -> Letter:
+def _write_budget(facts: Facts, quote: Quote) -> Letter:
     budget = facts["budget"]
     deletes_at = facts["deletes_at"]
     held = facts["held"]
@@ -105,9 +103,9 @@ def _budget(facts: Facts, quote: Quote) -> Letter:
         (
             ("Budget", f"{quote(budget['name'])} ({quote(budget['scope'])})"),
             ("Period", f"{budget['period']}, {budget['starts_at']} to {budget['ends_at']}"),
-            ("Amount", _dollars(budget["amount"])),
-            ("Spent", _dollars(facts["spent"])),
-            ("Held", "not known" if held is None else _dollars(held)),
+            ("Amount", _format_dollars(budget["amount"])),
+            ("Spent", _format_dollars(facts["spent"])),
+            ("Held", "not known" if held is None else _format_dollars(held)),
         ),
         closing=(
             f"Nodes of this budget are deleted at {deletes_at}, also those that are kept."
@@ -117,26 +115,27 @@ def _budget(facts: Facts, quote: Quote) -> Letter:
     )
 
 
-def _idle(facts: Facts, quote: Quote) -> Letter:
+def _write_idle(facts: Facts, quote: Quote) -> Letter:
     name = quote(facts["node"]["name"])
     at, action = facts["acts_at"], facts["action"]
     then = "No action follows by itself."
     if at is not None:
         done = "deleted" if action == "delete" else "stopped"
         then = f"It will be {done} at {at}, unless the node is kept or becomes active."
-    waste = facts.get("waste", "")  # of messages that were written before, there is none
+    waste = facts.get("waste", "")  # messages of earlier versions have none
     what = f"does no work ({waste.replace('_', ' ')})" if waste else "has been idle"
+    idle_cost = facts["idle_cost"]
     return _about_node(
         f"Node {name} {what} since {facts['idle_since']}. {then}",
         facts,
         quote,
-        ("Idle cost", _amount(facts["idle_cost"])),
+        ("Idle cost", UNKNOWN_PRICE if idle_cost is None else _format_dollars(idle_cost)),
         ("Why", f"{quote(facts['reason'])}; {facts['coverage']} % of that time is measured"),
-        *(("Signal", quote(signal)) for signal in map(_signal, facts["signals"])),
+        *(("Signal", quote(_describe_signal(signal))) for signal in facts["signals"]),
     )
 
 
-def _unknown(facts: Facts, quote: Quote) -> Letter:
+def _write_unknown(facts: Facts, quote: Quote) -> Letter:
     name = quote(facts["node"]["name"])
     return _about_node(
         f"Since {facts['unknown_since']}, no signal proves that node {name} is idle or busy."
@@ -147,7 +146,7 @@ def _unknown(facts: Facts, quote: Quote) -> Letter:
     )
 
 
-def _ttl(facts: Facts, quote: Quote) -> Letter:
+def _write_ttl(facts: Facts, quote: Quote) -> Letter:
     name = quote(facts["node"]["name"])
     return _about_node(
         f"The time to live of node {name} was over at {facts['over_at']}, and nobody keeps it any"
@@ -157,7 +156,7 @@ def _ttl(facts: Facts, quote: Quote) -> Letter:
     )
 
 
-def _kept(facts: Facts, quote: Quote) -> Letter:
+def _write_unreadable_keep(facts: Facts, quote: Quote) -> Letter:
     name = quote(facts["node"]["name"])
     return _about_node(
         f"The date until which node {name} is kept cannot be read. The node stays, and costs money,"
@@ -169,41 +168,33 @@ def _kept(facts: Facts, quote: Quote) -> Letter:
 
 
 def _about_node(headline: str, facts: Facts, quote: Quote, *more: tuple[str, str]) -> Letter:
+    """The message about a node, with `more` rows between its cost and its policy."""
     links, commands = facts["links"], facts["commands"]
     labels = {"keep": "Keep it for 4 hours", "delete": "Delete it now"}
+    node, hourly, policy = facts["node"], facts["hourly_cost"], facts.get("policy")
+    rows = [
+        ("Node", f"{quote(node['name'])} ({quote(node['id'])})"),
+        ("Project", f"{quote(node['project'])}, zone {quote(node['zone'])}"),
+        ("Type", f"{quote(node['accelerator_type'])}, {node['provisioning_model']}"),
+        ("Owner", quote(node["owner"]) if node["owner"] else "nobody"),
+        ("Team", quote(node["team"]) if node["team"] else "none"),
+        ("Cost", UNKNOWN_PRICE if hourly is None else f"{_format_dollars(hourly)} an hour"),
+        *more,
+    ]
+    if policy is not None:
+        waits = f"{policy['idle_after_seconds']} s idle and {policy['grace_seconds']} s of notice"
+        source = "the node's own" if policy["source"] == "node" else quote(policy["source"])
+        rows.append(("Policy", f"{source}: {policy['action']} after {waits}"))
+        rows += [("Limit", quote(limit)) for limit in facts["limits"]]
     return Letter(
         headline,
-        (*_node_rows(facts["node"], quote), *_cost_rows(facts), *more, *_policy_rows(facts, quote)),
+        tuple(rows),
         tuple((labels[verb], links[verb]) for verb in labels if verb in links),
         tuple((labels[verb], commands[verb]) for verb in labels if verb not in links),
     )
 
 
-def _node_rows(node: Facts, quote: Quote) -> Rows:
-    yield "Node", f"{quote(node['name'])} ({quote(node['id'])})"
-    yield "Project", f"{quote(node['project'])}, zone {quote(node['zone'])}"
-    yield "Type", f"{quote(node['accelerator_type'])}, {node['provisioning_model']}"
-    yield "Owner", quote(node["owner"]) if node["owner"] else "nobody"
-    yield "Team", quote(node["team"]) if node["team"] else "none"
-
-
-def _cost_rows(facts: Facts) -> Rows:
-    hourly = facts["hourly_cost"]
-    yield "Cost", UNKNOWN_PRICE if hourly is None else f"{_dollars(hourly)} an hour"
-
-
-def _policy_rows(facts: Facts, quote: Quote) -> Rows:
-    policy = facts.get("policy")
-    if policy is None:
-        return
-    waits = f"{policy['idle_after_seconds']} s idle and {policy['grace_seconds']} s of notice"
-    source = "the node's own" if policy["source"] == "node" else quote(policy["source"])
-    yield "Policy", f"{source}: {policy['action']} after {waits}"
-    for limit in facts["limits"]:
-        yield "Limit", quote(limit)
-
-
-def _signal(signal: Facts) -> str:
+def _describe_signal(signal: Facts) -> str:
     value = describe_value(signal["kind"], signal["value"])
     return (
         f"{signal['kind']} of worker {signal['worker']}: {signal['level']}, {value}"
@@ -211,10 +202,10 @@ def _signal(signal: Facts) -> str:
     )
 
 
-def _held(facts: Facts, quote: Quote) -> Letter:
+def _write_held_cleanup(facts: Facts, quote: Quote) -> Letter:
     count, unpriced, hourly = facts["nodes"], facts["unpriced_nodes"], facts["hourly_cost"]
     until = facts["until"]
-    cost = UNKNOWN_PRICE if hourly is None else f"{_dollars(hourly)} an hour"
+    cost = UNKNOWN_PRICE if hourly is None else f"{_format_dollars(hourly)} an hour"
     if unpriced and hourly is not None:
         cost += f", and {unpriced} of them at {UNKNOWN_PRICE}"
     labels = {"plan": "Show the plan", "apply": "Apply the plan, all of it"}
@@ -233,9 +224,5 @@ def _held(facts: Facts, quote: Quote) -> Letter:
     )
 
 
-def _amount(usd: str | None) -> str:
-    return UNKNOWN_PRICE if usd is None else _dollars(usd)
-
-
-def _dollars(usd: str) -> str:
+def _format_dollars(usd: str) -> str:
     return dollars(parse_usd(usd))

@@ -1,4 +1,4 @@
-"""Messages about idle nodes and about what holds the cleanup: what they say, and to whom. Pure."""
+"""Messages about idle nodes and about a cleanup on hold: contents and recipients. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAX_SUBJECT = 150
 
 
 class MessageKind(StrEnum):
-    """What a message tells; the `kind` of its body."""
+    """The kind of a message; the `kind` of its body."""
 
     IDLE = "node.idle"
     UNKNOWN = "node.unknown"
@@ -45,7 +45,7 @@ class MessageKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is told at `at`, before it is known to whom."""
+    """A message of the instant `at`, without its recipients."""
 
     kind: MessageKind
     about_kind: About
@@ -57,8 +57,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class IdleLook:
-    """What one look at a node showed, and the policy that holds for it. `hourly` is what the node
-    costs an hour in nano-dollars; None where a price is not known."""
+    """The result of one idle check of a node, with its policy.
+
+    `hourly` is nano-dollars an hour; None if the price is unknown.
+    """
 
     node: Node
     applied: AppliedRule
@@ -74,8 +76,10 @@ def idle_message(
     acts_at: int | None,
     links: Mapping[Verb, str] | None = None,
 ) -> Message:
-    """Says that a node is idle, what will be done at `acts_at` (None: nothing), and how to keep or
-    delete it. `links` are the addresses that do so; without them the commands are named."""
+    """The message that a node is idle, with the action at `acts_at` (None: no action).
+
+    `links` are URLs that keep or delete the node; without them the message names the commands.
+    """
     action = look.applied.action
     done = {Action.STOP: "stopped", Action.DELETE: "deleted"}.get(action)
     if done is None:
@@ -85,64 +89,70 @@ def idle_message(
         subject += f", to be {done} at {rfc3339(acts_at)}"
     waste = look.verdict.waste
     what = "has been idle" if waste is None else f"does no work ({waste.replace('_', ' ')})"
+    hourly = look.hourly
+    idle_cost = None if hourly is None else half_even(hourly * (now - idle_since), HOUR)
     facts = {
         "message": f"node {plain(look.node.name)} {what} since {rfc3339(idle_since)}",
         "idle_since": rfc3339(idle_since),
         "waste": waste or "",
         "action": action,
-        "acts_at": _moment(acts_at),
-        "idle_cost": _usd(_cost(look.hourly, now - idle_since)),
+        "acts_at": _format_time(acts_at),
+        "idle_cost": _format_usd(idle_cost),
         "coverage": look.verdict.coverage,
         "links": dict(links or {}),
-        **_looked(look),
+        **_describe_look(look),
     }
-    return _of_node(MessageKind.IDLE, look.node, now, subject, facts)
+    return _make_node_message(MessageKind.IDLE, look.node, now, subject, facts)
 
 
 def unknown_message(look: IdleLook, now: int, unknown_since: int) -> Message:
-    """Says that nothing proves a node idle or busy, and which signals are lacking."""
+    """The message that no signal proves a node idle or busy, with the missing signals."""
     facts: dict[str, object] = {
         "message": f"since {rfc3339(unknown_since)} no signal proves that node"
         f" {plain(look.node.name)} is idle or busy",
         "unknown_since": rfc3339(unknown_since),
         "links": {},
-        **_looked(look),
+        **_describe_look(look),
     }
     subject = f"it is unknown whether {look.node.name} is idle or busy"
-    return _of_node(MessageKind.UNKNOWN, look.node, now, subject, facts)
+    return _make_node_message(MessageKind.UNKNOWN, look.node, now, subject, facts)
 
 
 def ttl_message(node: Node, now: int, over_at: int, acts_at: int, hourly: int | None) -> Message:
-    """Says that a node that was kept beyond its time to live, which was over at `over_at`, is
-    deleted at `acts_at`."""
+    """The message that a node is deleted at `acts_at`, after a keep.
+
+    Its time to live was over at `over_at`.
+    """
     facts: dict[str, object] = {
         "message": f"the time to live of node {plain(node.name)} was over at {rfc3339(over_at)}",
         "over_at": rfc3339(over_at),
         "action": Action.DELETE,
         "acts_at": rfc3339(acts_at),
-        "hourly_cost": _usd(hourly),
+        "hourly_cost": _format_usd(hourly),
         "links": {},
     }
     subject = f"{node.name} will be deleted at {rfc3339(acts_at)}"
-    return _of_node(MessageKind.TTL, node, now, subject, facts)
+    return _make_node_message(MessageKind.TTL, node, now, subject, facts)
 
 
 def keep_message(node: Node, now: int, reason: str, hourly: int | None) -> Message:
-    """Says that nobody can read until when a node is kept, so that it stays."""
+    """The message that the date of a node's keep cannot be read, so that the node stays."""
     facts: dict[str, object] = {
         "message": f"the date until which node {plain(node.name)} is kept cannot be read",
         "reason": plain(reason),
         "correct_as": f"{LABEL}=2026-12-01",
-        "hourly_cost": _usd(hourly),
+        "hourly_cost": _format_usd(hourly),
         "links": {},
     }
     subject = f"the date until which {node.name} is kept cannot be read"
-    return _of_node(MessageKind.KEEP, node, now, subject, facts)
+    return _make_node_message(MessageKind.KEEP, node, now, subject, facts)
 
 
 def held_message(project: str, held: RailHold, waiting: Sequence[int | None], now: int) -> Message:
-    """Says which rail holds the cleanup of a project, until when, and what that costs. `waiting`
-    has the nano-dollars an hour of each node that waits; None where no price is known."""
+    """The message that a rail holds the cleanup of a project, until when, and at which cost.
+
+    `waiting` has the nano-dollars an hour of each waiting node; None if no price is known.
+    """
     known = [hourly for hourly in waiting if hourly is not None]
     commands = {"plan": "tpu-steward cleanup plan"}
     if held.rail is Rail.MASS:
@@ -153,18 +163,18 @@ def held_message(project: str, held: RailHold, waiting: Sequence[int | None], no
         "rail": held.rail,
         "reason": plain(held.reason),
         "since": rfc3339(held.since),
-        "until": _moment(held.until),
+        "until": _format_time(held.until),
         "nodes": len(waiting),
         "unpriced_nodes": len(waiting) - len(known),
         "hourly_cost": usd(sum(known)) if known or not waiting else None,
         "commands": commands,
         "links": {},
     }
-    subject = _subject(f"the cleanup of {project} is on hold: {held.rail}")
+    subject = _make_subject(f"the cleanup of {project} is on hold: {held.rail}")
     return Message(MessageKind.HELD, About.PROJECT, project, now, subject, facts)
 
 
-def _of_node(
+def _make_node_message(
     kind: MessageKind, node: Node, now: int, subject: str, facts: Mapping[str, object]
 ) -> Message:
     name = shlex.quote(plain(node.name))
@@ -172,17 +182,7 @@ def _of_node(
         Verb.KEEP: f"tpu-steward nodes keep {name} --for 4h --reason 'still needed'",
         Verb.DELETE: f"tpu-steward nodes delete {name}",
     }
-    more = {"node": _node(node), "commands": commands}
-    return Message(kind, About.NODE, node.id, now, _subject(subject), {**facts, **more})
-
-
-def _subject(text: str) -> str:
-    """The subject of a mail: one line, whatever the names in it."""
-    return f"[TPU Steward] {plain(text)[:MAX_SUBJECT]}"
-
-
-def _node(node: Node) -> Mapping[str, object]:
-    return {
+    fields = {
         "id": node.id,
         "name": plain(node.name),
         "project": plain(node.spec.project),
@@ -193,13 +193,20 @@ def _node(node: Node) -> Mapping[str, object]:
         "team": plain(node.team),
         "incarnation": node.attempt,
     }
+    more = {"node": fields, "commands": commands}
+    return Message(kind, About.NODE, node.id, now, _make_subject(subject), {**facts, **more})
 
 
-def _looked(look: IdleLook) -> Mapping[str, object]:
+def _make_subject(text: str) -> str:
+    """The subject of a mail, on one line."""
+    return f"[TPU Steward] {plain(text)[:MAX_SUBJECT]}"
+
+
+def _describe_look(look: IdleLook) -> Mapping[str, object]:
     rule, applied = look.applied.rule, look.applied
     tracks = sorted(look.signals.tracks.items())[:MAX_SIGNALS]
     return {
-        "hourly_cost": _usd(look.hourly),
+        "hourly_cost": _format_usd(look.hourly),
         "reason": plain(look.verdict.reason),
         "lacking": [plain(text) for text in look.verdict.lacking[:MAX_SIGNALS]],
         "signals": [
@@ -222,46 +229,44 @@ def _looked(look: IdleLook) -> Mapping[str, object]:
     }
 
 
-def _cost(hourly: int | None, seconds: int) -> int | None:
-    """Nano-dollars of some seconds at a price an hour; None where it is not known."""
-    return None if hourly is None else half_even(hourly * seconds, HOUR)
-
-
-def _usd(nanos: int | None) -> str | None:
+def _format_usd(nanos: int | None) -> str | None:
     return None if nanos is None else usd(nanos)
 
 
-def _moment(at: int | None) -> str | None:
+def _format_time(at: int | None) -> str | None:
     return None if at is None else rfc3339(at)
 
 
 @dataclass(slots=True)
 class _Named:
-    """Recipients so far, each webhook and each address once."""
+    """The recipients so far, each webhook and each address once."""
 
     found: list[Recipient] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
 
-    def add(self, one: Recipient) -> None:
-        webhook = "" if one.webhook in self.seen else one.webhook
-        self.seen.add(one.webhook)
+    def add(self, recipient: Recipient) -> None:
+        webhook = "" if recipient.webhook in self.seen else recipient.webhook
+        self.seen.add(recipient.webhook)
         new: dict[str, None] = {}
-        for address in one.emails:
+        for address in recipient.emails:
             if address.lower() not in self.seen:
                 self.seen.add(address.lower())
                 new[address] = None
         if webhook:
-            self.found.append(Recipient(webhook, one.secret, one.format))
+            self.found.append(Recipient(webhook, recipient.secret, recipient.format))
         if new:
             self.found.append(Recipient(emails=tuple(new)))
 
 
 def recipients_of(applied: AppliedRule, owner: str) -> Sequence[Recipient]:
-    """Who is told of a node: the recipients of the policy, and the owner where that is an e-mail
-    address; each webhook and each address once. Empty where nobody can be told."""
+    """The recipients of messages about a node, each webhook and each address once.
+
+    These are the recipients of the policy, and the owner if it is an e-mail address. Empty if
+    nobody can be notified.
+    """
     named = _Named()
-    for one in applied.recipients:
-        named.add(one)
+    for recipient in applied.recipients:
+        named.add(recipient)
     if is_email(owner):
         named.add(Recipient(emails=(owner,)))
     return named.found
@@ -269,7 +274,7 @@ def recipients_of(applied: AppliedRule, owner: str) -> Sequence[Recipient]:
 
 @lru_cache(maxsize=10_000)
 def is_email(owner: str) -> bool:
-    """Whether an owner is an e-mail address, and so can be written to."""
+    """Whether an owner is a valid e-mail address."""
     try:
         check_emails((owner,))
     except Rejected:
@@ -280,10 +285,10 @@ def is_email(owner: str) -> bool:
 def notifications_of(
     message: Message, recipients: Sequence[Recipient], now: int, new_id: Callable[[], str]
 ) -> list[Notification]:
-    """One message for the outbox for each recipient and channel, each with an id of its own."""
+    """The notifications for the outbox: one per recipient and channel, each with its own id."""
     found = []
-    for one in recipients:
-        channels = ((Channel.WEBHOOK, one.webhook), (Channel.MAIL, one.emails))
+    for recipient in recipients:
+        channels = ((Channel.WEBHOOK, recipient.webhook), (Channel.MAIL, recipient.emails))
         for channel in (channel for channel, target in channels if target):
             message_id = new_id()
             head = {"id": message_id, "kind": message.kind, "at": rfc3339(message.at)}
@@ -297,7 +302,7 @@ def notifications_of(
                     now,
                     now,
                     about_kind=message.about_kind,
-                    recipient=one,
+                    recipient=recipient,
                 )
             )
     return found

@@ -1,4 +1,4 @@
-"""Messages to people outside: how they are signed, to whom they go, and when to try again."""
+"""Notifications: their signature, their recipients, and when to retry."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from service.domain.idle.policy import Format, Recipient
 from service.domain.network import is_public, spelled
 
 GIVE_UP_SECONDS = DAY
-"""How long a message is tried for."""
+"""Seconds after which a notification is given up."""
 
 FIRST_RETRY_SECONDS = 10
 MAX_URL = 2_000
@@ -34,7 +34,7 @@ class Channel(StrEnum):
 
 
 class About(StrEnum):
-    """What a message is about."""
+    """The subject of a notification."""
 
     BUDGET = "budget"
     NODE = "node"
@@ -44,10 +44,10 @@ class About(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Notification:
     """One message by one channel. It is due at `next_try_at`; None when it was sent or given up.
-    The id stays the same however often it is sent, so that a receiver can tell.
 
-    `about_id` is the id of a budget or node, or the name of a project. `recipient` is None for a
-    budget: the recipients that the budget names at the time of sending are told.
+    Retries have the same id, so that a receiver can detect duplicates. `about_id` is the id of a
+    budget or node, or the name of a project. `recipient` is None for a budget: the budget's
+    recipients at the time of sending are used.
     """
 
     id: str
@@ -64,8 +64,10 @@ class Notification:
     recipient: Recipient | None = None
 
     def settled(self) -> Notification:
-        """The message once it is never sent again: without the links that it held, as whoever
-        reads the database must not be able to use them."""
+        """The notification after its last try, without its links.
+
+        A reader of the database must not be able to use the links.
+        """
         facts = json.loads(self.body)
         if not isinstance(facts, dict) or not facts.get("links"):
             return self
@@ -73,25 +75,27 @@ class Notification:
 
 
 def body_of(facts: Mapping[str, object]) -> str:
-    """The JSON that a webhook is sent."""
+    """The JSON body of a webhook."""
     return json.dumps(facts, separators=(",", ":"), sort_keys=True)
 
 
 def sign(secret: str, timestamp: int, body: bytes) -> str:
-    """`sha256=` and the HMAC of `timestamp.body`: what the receiver computes as well."""
+    """The signature: `sha256=` and the HMAC of `timestamp.body`. The receiver computes the same."""
     message = f"{timestamp}.".encode() + body
     return f"sha256={hmac.new(secret.encode(), message, hashlib.sha256).hexdigest()}"
 
 
 def retry_at(one: Notification, now: int) -> int | None:
-    """When it is tried again after a failure, ever later; None when its day is over."""
+    """When a failed notification is retried, with backoff; None when it is given up."""
     delay = min(HOUR, FIRST_RETRY_SECONDS * 2 ** min(one.tries, 10))
     return now + delay if now + delay < one.created_at + GIVE_UP_SECONDS else None
 
 
 def check_webhook(url: str, secret: str, *, allow_private: bool = False) -> None:
-    """Raise Rejected for what is no address to send to, or has no secret to sign with. Where a name
-    leads is looked at when it is sent."""
+    """Raise Rejected for an invalid URL, or without a secret to sign with.
+
+    A host name is resolved and checked when the notification is sent.
+    """
     if not url:
         if secret:
             raise Rejected("a webhook_secret needs a webhook", field="webhook_secret")
@@ -105,8 +109,10 @@ def check_webhook(url: str, secret: str, *, allow_private: bool = False) -> None
 
 
 def check_recipient(one: Recipient, *, allow_private: bool = False) -> None:
-    """Raise Rejected for a recipient that is not exactly one of a webhook and e-mail addresses, or
-    to which nothing can be sent. The address of a Slack webhook is its secret, so it needs none."""
+    """Raise Rejected for an invalid recipient, or for one without exactly one channel.
+
+    The URL of a Slack webhook is secret itself, so it needs no secret.
+    """
     if bool(one.webhook) == bool(one.emails):
         raise Rejected(
             "a recipient has either a webhook or emails; name each in an entry of its own",
@@ -126,7 +132,7 @@ def check_recipient(one: Recipient, *, allow_private: bool = False) -> None:
 
 
 def _check_address(url: str, *, allow_private: bool) -> None:
-    host = _host_of(url)
+    host = _parse_host(url)
     if host is None:
         raise Rejected(
             "the webhook must be a URL such as https://hooks.example.com/budgets: http or https,"
@@ -142,8 +148,8 @@ def _check_address(url: str, *, allow_private: bool) -> None:
         )
 
 
-def _host_of(url: str) -> str | None:
-    """The host of an address that something can be sent to; None where it is none."""
+def _parse_host(url: str) -> str | None:
+    """The host of a valid webhook URL; None if the URL is invalid."""
     try:
         parts = urlsplit(url)
         fine = parts.scheme in ("http", "https") and parts.port != 0
@@ -155,19 +161,19 @@ def _host_of(url: str) -> str | None:
 
 
 def check_emails(emails: tuple[str, ...]) -> None:
-    """Raise Rejected for what is no plain address."""
+    """Raise Rejected for an invalid e-mail address, or for too many addresses."""
     if len(emails) > MAX_EMAILS:
         raise Rejected(f"at most {MAX_EMAILS} addresses", field="emails")
-    for one in emails:
-        if len(one) > 254 or not _EMAIL.fullmatch(one):
+    for email in emails:
+        if len(email) > 254 or not _EMAIL.fullmatch(email):
             raise Rejected(
-                f"{one[:80]!r} is not an e-mail address; write it as ada@example.com",
+                f"{email[:80]!r} is not an e-mail address; write it as ada@example.com",
                 field="emails",
             )
 
 
 def origin_of(url: str) -> str:
-    """Scheme and host of an address: its path may hold a secret, and is never shown again."""
+    """Scheme and host of a URL. Its path may be secret, so it is not shown."""
     if not url:
         return ""
     parts = urlsplit(url)

@@ -1,1 +1,1 @@
-"""Resources in the cloud that no record accounts for."""
+"""Orphans: cloud resources without a live record in this service."""

@@ -1,6 +1,6 @@
-"""Makes a record for a node that is already there. Pure.
+"""Makes the record of a node that already exists in the cloud. Pure.
 
-It is charged from the instant of its adoption: what it cost before that was nobody's that we know.
+The node is charged from the instant of its adoption: the owner of its earlier cost is unknown.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LONGEST_NAME = 49
 
 @dataclass(frozen=True, slots=True)
 class Adopter:
-    """Whose the node is to be, and how it is to be called; an empty name is the cloud's."""
+    """The owner, team and name of the adopted node; an empty name means the cloud's name."""
 
     name: str = ""
     owner: str = ""
@@ -32,13 +32,13 @@ class Adopter:
 
 
 def adopted(orphan: Orphan, adopter: Adopter, now: int) -> tuple[Node, Usage]:
-    """The record of a node that is there, and its usage, which begins now.
+    """The record of an existing node, and its usage, which begins now.
 
-    Raises Rejected (UnknownAcceleratorType among them) for what can never be managed, Conflict for
-    what cannot be now.
+    Raises Rejected (such as UnknownAcceleratorType) for a resource that can never be managed,
+    Conflict for one whose present state does not allow it.
     """
     shown = orphan.shown
-    _check(orphan)
+    _check_adoptable(orphan)
     accelerator = catalog.load().accelerator(shown.accelerator_type)
     name = adopter.name or shown.place.cloud_id[:_LONGEST_NAME].rstrip("-")
     check_name(name)
@@ -47,8 +47,8 @@ def adopted(orphan: Orphan, adopter: Adopter, now: int) -> tuple[Node, Usage]:
         name=name,
         owner=adopter.owner,
         team=adopter.team,
-        labels=_labels(shown.labels),
-        spec=_spec(shown, accelerator),
+        labels=_keep_labels(shown.labels),
+        spec=_make_spec(shown, accelerator),
         created_at=now,
         state=shown.state,
         state_since=now,
@@ -62,15 +62,15 @@ def adopted(orphan: Orphan, adopter: Adopter, now: int) -> tuple[Node, Usage]:
         up_since=now,
         next_try_at=now,
     )
-    # The beginning is what was agreed on, not what was measured. It is dirty so that the ledger
-    # takes it up at its next turn.
+    # The start is defined by the adoption, not measured. The usage is dirty so that the next tick
+    # posts it to the ledger.
     return node, replace(opened(node, now, now, Evidence.OBSERVED), dirty=True)
 
 
-def _check(orphan: Orphan) -> None:
+def _check_adoptable(orphan: Orphan) -> None:
     shown = orphan.shown
     if shown.queued:
-        raise _queue_refused(shown)
+        raise _make_queue_refusal(shown)
     if shown.ticket:
         raise Rejected(
             f"{shown.path} belongs to queued resource {shown.ticket}: a node of a queued"
@@ -94,8 +94,9 @@ def _check(orphan: Orphan) -> None:
         )
 
 
-def _queue_refused(shown: ShownResource) -> Rejected:
-    """A record of its nodes could not end it either: see the refusal of such a node."""
+def _make_queue_refusal(shown: ShownResource) -> Rejected:
+    """The refusal of a queued resource. Its nodes cannot be adopted either: the record of a node
+    could not end the queued resource."""
     said = "a queued resource cannot be adopted"
     places = [replace(shown.place, cloud_id=name) for name in shown.nodes]
     nodes = {place.cloud_id: orphan_id(place.path) for place in places}
@@ -110,9 +111,9 @@ def _queue_refused(shown: ShownResource) -> Rejected:
     )
 
 
-def _spec(shown: ShownResource, accelerator: AcceleratorType) -> NodeSpec:
+def _make_spec(shown: ShownResource, accelerator: AcceleratorType) -> NodeSpec:
     model = ProvisioningModel(shown.provisioning_model)
-    image = next((one for one in images() if one.name == shown.runtime_version), None)
+    image = next((image for image in images() if image.name == shown.runtime_version), None)
     return NodeSpec(
         project=shown.place.project,
         accelerator_type=accelerator.name,
@@ -128,8 +129,8 @@ def _spec(shown: ShownResource, accelerator: AcceleratorType) -> NodeSpec:
     )
 
 
-def _labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels that it came with; ours would speak of another record."""
+def _keep_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """The labels of the resource without our own, which would refer to another record."""
     return {
         key: value
         for key, value in labels.items()

@@ -1,4 +1,4 @@
-"""An orphan: a node or a queued resource in the cloud that no live record of ours accounts for."""
+"""An orphan: a node or a queued resource in the cloud without a live record in this service."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from service.domain.pricing.estimate import hourly, sku_of
 from service.domain.pricing.price_book import PriceBook
 
 STEWARD = "steward"
-"""Who asks for a deletion that nobody else asked for."""
+"""The requester of automatic deletions."""
 
 DELETE, ADOPTED = "delete", "adopted"
-"""What can be wanted of an orphan: its end; or nothing more, as a record was made for it."""
+"""The values of `Orphan.wanted`: its deletion; or nothing more, because it has a record now."""
 
 _PATH = re.compile(
     r"projects/([^/\s]{1,100})/locations/([a-z0-9-]{1,63})/(nodes|queuedResources)/([^/\s]{1,100})"
@@ -36,43 +36,44 @@ _TOOLS = (
     *("ray-cluster-name", "marin-ray-cluster-name"),
     *("goog-k8s-cluster-name", "goog-terraform-provisioned"),
 )
-"""Labels that SkyPilot, dstack, Ray, Marin, GKE and Terraform put on what they make (source: their
-code)."""
+"""Labels that SkyPilot, dstack, Ray, Marin, GKE and Terraform set (source: their code)."""
 
 
 class OrphanKind(StrEnum):
     """Whose an orphan is, and how much of it is left."""
 
     STRANGER = "stranger"
-    """It bears no label of ours, or that of another installation."""
+    """A resource without our label, or with the label of another installation."""
 
     OURS = "ours_without_record"
-    """It bears our label, but its record is over, is at another attempt, or is not there at all."""
+    """A resource with our label whose record has ended, is at another attempt, or is missing."""
 
     ZOMBIE = "zombie_queue"
-    """A queued resource of ours that brings no node about any more, and whose record is over."""
+    """A queued resource of ours that creates no more nodes, and whose record has ended."""
 
     LEFTOVER = "leftover"
-    """A node of ours whose hardware was taken away, and whose record is over."""
+    """A node of ours whose hardware was taken back, and whose record has ended."""
 
 
 class OrphanVerdict(StrEnum):
     """What becomes of an orphan by itself."""
 
     OBSERVE = "observe"
-    """It will be deleted once nothing speaks against it any more."""
+    """It is deleted once nothing prevents the deletion any more."""
 
     COLLECT = "collect"
-    """It is to be deleted now."""
+    """It is deleted now."""
 
     LEAVE = "leave"
-    """Nothing, until somebody asks for its adoption or its deletion."""
+    """Nothing is done until somebody requests its adoption or its deletion."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownResource:
-    """What the cloud shows of one node or of one queued resource, which then has no uid and no
-    runtime version but the ids of its `nodes`. Times are whole UTC seconds."""
+    """One node or one queued resource as the cloud showed it. Times are whole UTC seconds.
+
+    A queued resource has no uid and no runtime version, but the ids of its `nodes`.
+    """
 
     place: Place
     queued: bool
@@ -88,45 +89,47 @@ class ShownResource:
 
     @property
     def path(self) -> str:
-        """Google's full name of it."""
+        """Google's full name of the resource."""
         return self.place.queue_path if self.queued else self.place.path
 
     @property
     def ticket(self) -> str:
-        """The full name of the queued resource that a node belongs to, which stays when the node
-        goes; empty where there is none. Google may spell the project by its number: we do not."""
+        """The full name of the queued resource of a node; empty if there is none.
+
+        The queued resource remains after the node is deleted. Google may name the project by its
+        number; this name has the project id.
+        """
         cloud_id = self.queued_resource.rpartition("/")[2]
         return replace(self.place, cloud_id=cloud_id).queue_path if cloud_id else ""
 
     @property
     def adoptable(self) -> bool:
-        """Whether a record can be made for it once it is READY; see
-        `service.domain.orphans.adoption`."""
+        """Whether it can be adopted once it is READY; see `service.domain.orphans.adoption`."""
         known = bool(self.uid) and self.accelerator is not None
         return known and not (self.queued or self.ticket or self.state in LOST)
 
     @property
     def incarnation(self) -> tuple[str, int | None]:
-        """What tells it from another one of the same name."""
+        """The identity among resources of the same name."""
         return self.uid, self.created_at
 
     @property
     def accelerator(self) -> AcceleratorType | None:
-        """Its hardware; None where the catalogue does not know it."""
+        """The accelerator type; None if the catalogue does not know it."""
         return catalog.load().accelerators.get(self.accelerator_type)
 
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """What is remembered of an orphan between two looks.
+    """The stored record of an orphan.
 
-    `certain` says that the books show its attempt as ours and as over. `since` is when it was first
-    seen as what it is now, `last_seen` the last look that was written down, `looks` how many there
-    were, counted up to the two that matter, and only where it may go by itself. `wanted` is DELETE
-    once it is to go, at the wish of `asked_by`, ADOPTED once it is an orphan no more, and else
-    empty; `confirmed` says that its full name was repeated for its deletion. `next_try_at` is when
-    it is asked for by name next, None when it need not be. `gone_at` is when the cloud answered
-    that there is no such thing.
+    `certain` says that the records show its attempt as ours and as ended. `since` is when it was
+    first seen with its present kind, `last_seen` is the last recorded poll. `looks` counts the
+    polls, up to the two that matter, and only if it may be deleted automatically. `wanted` is
+    DELETE once its deletion is requested by `asked_by`, ADOPTED once it has a record, and else
+    empty. `confirmed` says that the caller repeated its full name for the deletion. `next_try_at`
+    is when it is polled by name next; None if that is not needed. `gone_at` is when the cloud
+    answered that it does not exist.
     """
 
     kind: OrphanKind
@@ -150,38 +153,40 @@ class Orphan:
 
     @property
     def id(self) -> str:
-        """The id by which callers speak of it: the same for the same full name."""
+        """The id for callers, derived from the full name."""
         return orphan_id(self.shown.path)
 
     @property
     def project(self) -> str:
-        """Whose inventory it is in."""
+        """The project of the resource."""
         return self.shown.place.project
 
     @property
     def to_be_deleted(self) -> bool:
-        """Whether its end was asked for, by whomever."""
+        """Whether its deletion was requested, by anybody or automatically."""
         return self.wanted == DELETE
 
     @property
     def is_adopted(self) -> bool:
-        """Whether a record was made for it: it is kept so that asking again is answered well."""
+        """Whether it was adopted. The row is kept to answer a repeated request."""
         return self.wanted == ADOPTED
 
     @property
     def by_itself(self) -> bool:
-        """Whether its end is our own idea, which every rail may still stop."""
+        """Whether its deletion is automatic, so that every limit may still stop it."""
         return self.to_be_deleted and self.asked_by == STEWARD
 
 
 def orphan_id(path: str) -> str:
-    """A stable id that says nothing by itself and is safe in an address."""
+    """A stable, opaque id of a full name; safe in a URL."""
     return hashlib.sha256(path.encode()).hexdigest()[:32]
 
 
 def place_in(path: str) -> Place | None:
-    """The place that the full name of a node or of a queued resource speaks of; None for any other
-    text. What the cloud answers is not trusted to be a name."""
+    """The place in the full name of a node or of a queued resource; None for any other text.
+
+    The answers of the cloud are not trusted to contain valid names.
+    """
     found = _PATH.fullmatch(path)
     if found is None or not path.isprintable():
         return None
@@ -189,7 +194,7 @@ def place_in(path: str) -> Place | None:
 
 
 def node_shown(place: Place, sight: CloudNode) -> ShownResource:
-    """What is kept of a node that was seen there."""
+    """The stored fields of a node."""
     return ShownResource(
         place=place,
         queued=False,
@@ -205,7 +210,7 @@ def node_shown(place: Place, sight: CloudNode) -> ShownResource:
 
 
 def queue_shown(place: Place, entry: QueuedResource) -> ShownResource:
-    """What is kept of a queued resource that was seen there."""
+    """The stored fields of a queued resource."""
     return ShownResource(
         place=place,
         queued=True,
@@ -219,19 +224,19 @@ def queue_shown(place: Place, entry: QueuedResource) -> ShownResource:
 
 
 def is_model_in_doubt(shown: ShownResource) -> bool:
-    """Whether it may be flex-start: lists do not tell that from on demand."""
+    """Whether it may be flex-start: lists do not distinguish that from on demand."""
     if shown.queued:
         return not shown.provisioning_model
     return bool(shown.ticket) and shown.provisioning_model == ProvisioningModel.ON_DEMAND
 
 
 def is_billed(shown: ShownResource) -> bool:
-    """Whether it costs money now: a queued resource never does, its nodes do."""
+    """Whether it is charged now. A queued resource is never charged, but its nodes are."""
     return not shown.queued and is_billable(shown.state)
 
 
 def hourly_cost(shown: ShownResource, book: PriceBook, now: int) -> int | None:
-    """Nano-dollars an hour; None where it is not billed, or at a price that nobody knows."""
+    """Nano-dollars an hour; None if it is not billed, or if no price is known."""
     accelerator = shown.accelerator
     if accelerator is None or not is_billed(shown):
         return None
@@ -240,8 +245,10 @@ def hourly_cost(shown: ShownResource, book: PriceBook, now: int) -> int | None:
 
 
 def hourly_cost_to_come(shown: ShownResource, book: PriceBook, now: int) -> int | None:
-    """Nano-dollars an hour that the nodes of a queued resource which waits will cost once it is
-    granted, at the prices of now; None where it does not wait, or nobody knows a price."""
+    """Nano-dollars an hour of a waiting queued resource once it is granted, at present prices.
+
+    None if it does not wait, or if no price is known.
+    """
     accelerator = shown.accelerator
     if accelerator is None or not shown.queued or shown.state not in IN_LINE:
         return None
@@ -250,5 +257,5 @@ def hourly_cost_to_come(shown: ShownResource, book: PriceBook, now: int) -> int 
 
 
 def owner_hints(labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels by which people, and the tools that they use, say whose something is."""
+    """The labels with which people and their tools name the owner of a resource."""
     return {key: labels[key] for key in (*_PEOPLE, *_TOOLS) if labels.get(key)}

@@ -1,8 +1,8 @@
-"""Whose an orphan is, and whether it may go. Pure: `service.controllers.orphans.orphans` acts.
+"""Classifies orphans and decides their deletion. Pure; `service.controllers.orphans.orphans` acts.
 
-Two mistakes are possible: to leave what burns money for nobody, and to delete what somebody needs.
-The second cannot be made good, so everything that is not proved is only shown (rules R3 and R6,
-rows 25, 32, 33 and 64 of the fault model; invariants S5, S6, B1, B2, I4).
+Two mistakes are possible: to keep an unused resource that costs money, and to delete one in use.
+The second cannot be undone, so a resource without proof is only shown (rules R3 and R6, rows 25,
+32, 33 and 64 of the fault model; invariants S5, S6, B1, B2, I4).
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ from service.domain.orphans.fleet_watch import WINDOW_SECONDS, FleetWatch, is_hi
 from service.domain.orphans.orphan import Orphan, OrphanKind, OrphanVerdict, ShownResource
 
 LOOKS = 2
-"""Looks at least a period apart in which an orphan has to be seen before it may go."""
+"""Number of polls, at least a period apart, that must show an orphan before its deletion."""
 
 _MOST_DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class KnownAttempt:
-    """One attempt as the books have it. `present` says that it is the one which its record is at
-    now; one that is not is over: its record has ended, or has gone on to another. `uids` are those
-    by which its node, or each of its slices, was known when it ended: empty where none was seen, or
-    where it may have been made twice. `called_gone_at` is when it was called gone without anybody
-    here having asked for that."""
+    """One recorded attempt of a node.
+
+    `present` says that the record is at this attempt; otherwise the record has ended, or is at a
+    later attempt. `uids` are the last known uids of its node or of each slice; empty if none was
+    seen, or if the node may have been created twice. `called_gone_at` is when it was recorded as
+    gone without a request to this service.
+    """
 
     node_id: str
     zone: str
@@ -41,50 +43,54 @@ class KnownAttempt:
     called_gone_at: int | None = None
 
     def made(self, shown: ShownResource) -> bool:
-        """Whether this is what that attempt asked the cloud for, going by its name."""
+        """Whether the resource has a name of this attempt."""
         place = shown.place
         if place.zone != self.zone:
             return False
         if shown.queued or self.slices == 1:
             return place.cloud_id == self.cloud_id
-        base, number = _numbered(place.cloud_id)
+        base, number = _split_number(place.cloud_id)
         return base == self.cloud_id and number < self.slices
 
     def knows(self, shown: ShownResource) -> bool:
-        """Whether what bears a name of this attempt may be what it made, going by the uid; Google
-        gives none to a queued resource."""
-        number = _numbered(shown.place.cloud_id)[1] if self.slices > 1 else 0
+        """Whether a resource with a name of this attempt may be from it, by its uid.
+
+        Google gives a queued resource no uid.
+        """
+        number = _split_number(shown.place.cloud_id)[1] if self.slices > 1 else 0
         known = "" if shown.queued or not self.uids else self.uids[number]
         return known in ("", shown.uid)
 
 
 @dataclass(frozen=True, slots=True)
 class OrphanFinding:
-    """Whose something is; `doubt` says why it is only shown, and is empty where the books show it
-    as ours and as over."""
+    """The classification of a resource.
+
+    `doubt` says why it is only shown; empty if the records show it as ours and as ended.
+    """
 
     kind: OrphanKind
     doubt: str = ""
 
     @property
     def certain(self) -> bool:
-        """Whether it may go by itself."""
+        """Whether it may be deleted automatically."""
         return not self.doubt
 
     def says(self, orphan: Orphan) -> bool:
-        """Whether that orphan was judged to be this already."""
+        """Whether the orphan already has this classification."""
         same = (self.kind, self.certain) == (orphan.kind, orphan.certain)
         return same and (self.certain or self.doubt == orphan.reason)
 
 
 def names_of(place: Place) -> tuple[str, ...]:
-    """The cloud ids of the attempts that may have made it: its own, and that of its group."""
-    base, _ = _numbered(place.cloud_id)
+    """The cloud ids of the attempts that may have created it: its own, and that of its group."""
+    base, _ = _split_number(place.cloud_id)
     return (place.cloud_id, base) if base else (place.cloud_id,)
 
 
-def _numbered(cloud_id: str) -> tuple[str, int]:
-    """`run-12` as ("run", 12); ("", 0) where no number of a slice is behind it."""
+def _split_number(cloud_id: str) -> tuple[str, int]:
+    """`run-12` as ("run", 12); ("", 0) if the name does not end in the number of a slice."""
     base, _, digits = cloud_id.rpartition("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS):
         return "", 0
@@ -94,38 +100,47 @@ def _numbered(cloud_id: str) -> tuple[str, int]:
 def classify(
     shown: ShownResource, attempts: Iterable[KnownAttempt], install: str, *, manned: bool
 ) -> OrphanFinding | None:
-    """Whose it is; None where a live record accounts for it.
+    """The classification of a resource; None if it has a live record.
 
-    `manned` says of a queued resource that any of its nodes is, or may be, there.
+    `manned` says that a node of the queued resource exists, or may exist.
     """
-    made = [one for one in attempts if one.made(shown)]
-    if any(one.present for one in made):
+    made = [attempt for attempt in attempts if attempt.made(shown)]
+    if any(attempt.present for attempt in made):
         return None
     if shown.labels.get(LABEL_INSTALL) != install:
-        return OrphanFinding(OrphanKind.STRANGER, _STRANGER + _remedy(shown, stranger=True))
-    ours = [one for one in made if one.node_id == shown.labels.get(LABEL_ID)]
-    if not any(one.knows(shown) for one in ours):
-        return OrphanFinding(OrphanKind.OURS, (_ANOTHER if ours else _QUARANTINED) + _remedy(shown))
-    spent = _is_spent(shown.state, manned=manned) if shown.queued else shown.state in LOST
+        return OrphanFinding(
+            OrphanKind.STRANGER, _STRANGER + _describe_remedy(shown, stranger=True)
+        )
+    ours = [attempt for attempt in made if attempt.node_id == shown.labels.get(LABEL_ID)]
+    if not any(attempt.knows(shown) for attempt in ours):
+        return OrphanFinding(
+            OrphanKind.OURS, (_ANOTHER if ours else _QUARANTINED) + _describe_remedy(shown)
+        )
+    if not shown.queued:
+        spent = shown.state in LOST
+    elif shown.state == QueueState.ACTIVE:
+        spent = not manned
+    else:  # in these states, it creates no more nodes and still holds its quota
+        spent = shown.state in (QueueState.FAILED, QueueState.SUSPENDED)
     if spent:
         return OrphanFinding(OrphanKind.ZOMBIE if shown.queued else OrphanKind.LEFTOVER)
-    return OrphanFinding(OrphanKind.OURS, _came_back(ours, shown))
+    return OrphanFinding(OrphanKind.OURS, _doubt_return(ours, shown))
 
 
-def _came_back(ours: Iterable[KnownAttempt], shown: ShownResource) -> str:
-    """Why what lives is not taken for garbage; empty unless it was called gone by mistake."""
-    when = max((one.called_gone_at for one in ours if one.called_gone_at is not None), default=None)
+def _doubt_return(ours: Iterable[KnownAttempt], shown: ShownResource) -> str:
+    """Why a running resource is not deleted; empty unless it was recorded as gone by mistake."""
+    gone = (attempt.called_gone_at for attempt in ours)
+    when = max((at for at in gone if at is not None), default=None)
     if when is None:
         return ""
     return (
         f"it was recorded as gone at {rfc3339(when)} and is listed again, so it may be in"
-        f" use: it is not deleted automatically; {_remedy(shown)}"
+        f" use: it is not deleted automatically; {_describe_remedy(shown)}"
     )
 
 
-def _remedy(shown: ShownResource, *, stranger: bool = False) -> str:
-    """What a human can do about it. Only what `service.domain.orphans.adoption` takes can be
-    adopted."""
+def _describe_remedy(shown: ShownResource, *, stranger: bool = False) -> str:
+    """The possible actions of a human: adoption, if it is possible, and deletion."""
     if shown.adoptable:
         adopt = "adopt it" if shown.state == NodeState.READY else "adopt it once it is READY"
         return f"{adopt}, or delete it" + (" by repeating its name" if stranger else "")
@@ -137,19 +152,14 @@ def _remedy(shown: ShownResource, *, stranger: bool = False) -> str:
     )
 
 
-def _is_spent(state: str, *, manned: bool) -> bool:
-    """Whether a queued resource brings nothing about any more, yet holds its quota."""
-    if state == QueueState.ACTIVE:
-        return not manned
-    return state in (QueueState.FAILED, QueueState.SUSPENDED)
-
-
 def seen(
     before: Orphan | None, shown: ShownResource, finding: OrphanFinding, asked: int, period: int
 ) -> Orphan:
-    """What to remember once a look that was asked for at `asked` has shown it; `before` itself
-    where nothing is worth writing down."""
-    new = _first_judged(
+    """The record of an orphan after a poll that was sent at `asked` has shown it.
+
+    `before` itself is returned if nothing needs to be stored.
+    """
+    new = _with_first_verdict(
         Orphan(finding.kind, finding.certain, shown, asked, asked, asked), finding.doubt
     )
     if before is None:
@@ -160,7 +170,7 @@ def seen(
     if not finding.says(before):
         kind, certain = finding.kind, finding.certain
         changed = replace(before, kind=kind, certain=certain, shown=shown, last_seen=asked)
-        return _first_judged(replace(changed, since=asked, looks=1), finding.doubt)
+        return _with_first_verdict(replace(changed, since=asked, looks=1), finding.doubt)
     counts = is_young(before) and asked - before.last_seen >= period
     missed = not before.to_be_deleted and before.next_try_at is not None
     if shown == before.shown and not counts and not missed:
@@ -175,13 +185,13 @@ def seen(
 
 
 def is_young(orphan: Orphan) -> bool:
-    """Whether another look would bring it nearer to its end: what only stays is not counted."""
+    """Whether another poll counts towards its automatic deletion."""
     return orphan.certain and orphan.looks < LOOKS
 
 
-def _first_judged(orphan: Orphan, doubt: str) -> Orphan:
-    judged = OrphanVerdict.LEAVE if doubt else OrphanVerdict.OBSERVE
-    return replace(orphan, verdict=judged, reason=doubt or _TOO_YOUNG)
+def _with_first_verdict(orphan: Orphan, doubt: str) -> Orphan:
+    first = OrphanVerdict.LEAVE if doubt else OrphanVerdict.OBSERVE
+    return replace(orphan, verdict=first, reason=doubt or _TOO_YOUNG)
 
 
 _TOO_YOUNG = (
@@ -201,25 +211,20 @@ _OVER = "the node that it was created for has ended, or is on another attempt"
 
 
 def verdict(orphan: Orphan, watch: FleetWatch | None, now: int) -> tuple[OrphanVerdict, str]:
-    """What becomes of it now by itself, and why; the reason holds no figure that only grows."""
+    """The automatic action on an orphan now, and the reason, without a figure that only grows."""
     if orphan.kind is OrphanKind.STRANGER or not orphan.certain:
         return OrphanVerdict.LEAVE, orphan.reason
-    reason = _not_yet(orphan, now) or _held(orphan, watch, now)
+    if orphan.shown.state == NodeState.DELETING:
+        return OrphanVerdict.OBSERVE, _DELETING
+    born = orphan.shown.created_at or 0
+    if orphan.looks < LOOKS or now - max(orphan.since, born) <= WINDOW_SECONDS:
+        return OrphanVerdict.OBSERVE, _TOO_YOUNG
+    reason = _find_hold(orphan, watch, now)
     return (OrphanVerdict.OBSERVE, reason) if reason else (OrphanVerdict.COLLECT, _OVER)
 
 
-def _not_yet(orphan: Orphan, now: int) -> str:
-    """Why it has not been seen for long enough; empty when it has."""
-    if orphan.shown.state == NodeState.DELETING:
-        return _DELETING
-    born = orphan.shown.created_at or 0
-    if orphan.looks < LOOKS or now - max(orphan.since, born) <= WINDOW_SECONDS:
-        return _TOO_YOUNG
-    return ""
-
-
-def _held(orphan: Orphan, watch: FleetWatch | None, now: int) -> str:
-    """Why nothing may be collected now, whatever it is; empty when nothing speaks against it."""
+def _find_hold(orphan: Orphan, watch: FleetWatch | None, now: int) -> str:
+    """Why no orphan of the project or zone may be deleted now; empty if nothing prevents it."""
     if watch is None or now - watch.since <= WINDOW_SECONDS:
         return (
             "this daemon has polled the project for less than 15 minutes; it is deleted after that"
@@ -237,27 +242,27 @@ def _held(orphan: Orphan, watch: FleetWatch | None, now: int) -> str:
 
 
 def allowance(live: int) -> int:
-    """How many may be deleted in one tick by themselves, given so many live nodes (B1)."""
+    """The number of automatic deletions allowed in one tick, by the number of live nodes (B1)."""
     return max(1, live // 10)
 
 
 class OrphanMove(StrEnum):
-    """The one thing to do about an orphan that was just asked for by name."""
+    """The next action on an orphan that was just polled by name."""
 
     GONE = "gone"
-    """The cloud says that there is no such thing: that is the end of it."""
+    """The cloud says that it does not exist: its record ends."""
 
     FOUND = "found"
-    """Nobody wants it gone, and it is there: the list had lacked it."""
+    """It exists, and no deletion is requested: the list had lacked it."""
 
     KNOWN = "known"
-    """A live record accounts for it now."""
+    """It has a live record now."""
 
     RELEASE = "release"
-    """It is no longer what was to be deleted: the wish is taken back."""
+    """It is no longer the resource that was to be deleted: the deletion is withdrawn."""
 
     WAIT = "wait"
-    """Its end is under way, or something else has to go first."""
+    """Its deletion is under way, or another resource must be deleted first."""
 
     DELETE = "delete"
 
@@ -270,10 +275,10 @@ def next_move(
     *,
     occupied: bool,
 ) -> OrphanMove:
-    """What to do, given what the cloud shows just now, whose that is, and the verdict of now.
+    """The next action, by the present state in the cloud, its classification and the verdict.
 
-    `occupied` says of a queued resource that a node of it is READY: somebody may be at work there,
-    and the end of the queued resource would be the end of the node.
+    `occupied` says that a node of the queued resource is READY. The node may be in use, and the
+    deletion of the queued resource would delete it.
     """
     if found is None:
         return OrphanMove.GONE
@@ -288,8 +293,10 @@ def next_move(
 
 
 def _is_still_meant(orphan: Orphan, found: ShownResource, finding: OrphanFinding) -> bool:
-    """Whether what is there is what was to be deleted: the same incarnation (S6), with our label
-    still on it unless its full name was repeated (S5)."""
+    """Whether the found resource is the one to be deleted.
+
+    It must be the same incarnation (S6), with our label unless its full name was repeated (S5).
+    """
     confirmed = finding.kind is not OrphanKind.STRANGER or orphan.confirmed
     return found.incarnation == orphan.shown.incarnation and confirmed
 
@@ -297,7 +304,7 @@ def _is_still_meant(orphan: Orphan, found: ShownResource, finding: OrphanFinding
 def _delete_or_release(
     orphan: Orphan, finding: OrphanFinding, allowed: OrphanVerdict
 ) -> OrphanMove:
-    """Whoever asked for it bears that; what goes by itself has to be just as it was judged."""
+    """DELETE for a requested deletion; an automatic one needs an unchanged classification."""
     judged = (finding.kind, finding.certain) == (orphan.kind, orphan.certain)
     as_judged = judged and allowed is OrphanVerdict.COLLECT
     return OrphanMove.DELETE if as_judged or not orphan.by_itself else OrphanMove.RELEASE

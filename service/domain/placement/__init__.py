@@ -1,1 +1,1 @@
-"""Where a node is tried next: zones, quotas and cooldowns."""
+"""Decides where a node is tried next: zones, quotas and cooldowns."""

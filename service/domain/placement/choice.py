@@ -1,4 +1,4 @@
-"""Where a node is tried next. Pure: it decides, `service.controllers.lifecycle.launch` acts."""
+"""Decides where a node is tried next. Pure; `service.controllers.lifecycle.launch` acts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service.domain.placement.cooldown import Cooldown, find_cooldowns, was_shor
 NOT_BARRED: Mapping[HardwareKey, Cooldown] = {}
 
 RECHECK_SECONDS = 1_800
-"""Longest time between two tries of a node that waits: a quota may have been raised meanwhile."""
+"""Longest time between two tries of a waiting node: a quota may have been raised meanwhile."""
 
 SHOWN = 3
 """Reasons that a sentence names; it counts the others."""
@@ -39,12 +39,12 @@ def candidates(spec: NodeSpec, tried: Iterable[Placement] = ()) -> tuple[Hardwar
 
     Candidates that Google has refused this node are left out: the answer would be the same.
     """
-    refused = {one.key for one in tried if one.outcome is Outcome.REFUSED}
+    refused = {attempt.key for attempt in tried if attempt.outcome is Outcome.REFUSED}
     model = str(spec.provisioning_model)
     keys = (
-        HardwareKey(zone, each.accelerator_type, each.generation, model)
-        for each in spec.possible
-        for zone in each.zones
+        HardwareKey(zone, hardware.accelerator_type, hardware.generation, model)
+        for hardware in spec.possible
+        for zone in hardware.zones
     )
     return tuple(key for key in keys if key not in refused)
 
@@ -58,11 +58,11 @@ def relevant_attempts(node: Node, history: Iterable[Placement]) -> list[Placemen
     if not node.spec.queued:
         return list(history)
     return [
-        one
-        for one in history
-        if one.node_id == node.id
-        or (one.ready_at is not None and not was_short_lived(one))
-        or one.outcome in {Outcome.QUOTA, Outcome.DENIED}
+        attempt
+        for attempt in history
+        if attempt.node_id == node.id
+        or (attempt.ready_at is not None and not was_short_lived(attempt))
+        or attempt.outcome in {Outcome.QUOTA, Outcome.DENIED}
     ]
 
 
@@ -83,9 +83,8 @@ def choose(
     cooldowns = cooldowns_with_quota(keys, history, now, barred, node_id=node_id)
     for rank, key in enumerate(keys):
         if key not in cooldowns:
-            return PlacementChoice(
-                key, now, len(keys), tuple((one, cooldowns[one]) for one in keys[:rank])
-            )
+            passed = tuple((earlier, cooldowns[earlier]) for earlier in keys[:rank])
+            return PlacementChoice(key, now, len(keys), passed)
     soonest = min(keys, key=lambda key: cooldowns[key].until)
     others = tuple((key, cooldowns[key]) for key in keys)
     return PlacementChoice(soonest, cooldowns[soonest].until, len(keys), others)
@@ -112,14 +111,14 @@ def cooldowns_with_quota(
 
 def with_hardware(spec: NodeSpec, key: HardwareKey) -> NodeSpec:
     """The same request with the hardware of `key`."""
-    for one in spec.alternatives:
-        if one.accelerator_type == key.accelerator_type:
-            return spec.made_of(one)
+    for hardware in spec.alternatives:
+        if hardware.accelerator_type == key.accelerator_type:
+            return spec.made_of(hardware)
     return spec
 
 
 def next_look_at(node: Node, at: int) -> int:
-    """When a node that waits until `at` is looked at next: its longest wait may end earlier."""
+    """When a node that waits until `at` is polled next: its longest wait may end earlier."""
     spec = node.spec
     if node.ready_at is not None:
         return at
@@ -149,14 +148,13 @@ def describe_passed(
     passed: Sequence[tuple[HardwareKey, Cooldown]], spec: NodeSpec, now: int
 ) -> list[str]:
     """One clause for each candidate in cooldown, SHOWN at most."""
-    said = [_clause(key, rest, spec, now) for key, rest in passed[:SHOWN]]
+    said = []
+    for key, rest in passed[:SHOWN]:
+        clause = f"{describe_candidate(key, spec)} {describe_cooldown(rest, key, now)}"
+        end = "" if rest.probing else f"; cooldown until {rfc3339(rest.until)}"
+        said.append(clause + end)
     more = len(passed) - SHOWN
     return [*said, f"{more} more are in cooldown"] if more > 0 else said
-
-
-def _clause(key: HardwareKey, rest: Cooldown, spec: NodeSpec, now: int) -> str:
-    said = f"{describe_candidate(key, spec)} {describe_cooldown(rest, key, now)}"
-    return said if rest.probing else f"{said}; cooldown until {rfc3339(rest.until)}"
 
 
 def describe_cooldown(rest: Cooldown, key: HardwareKey, now: int) -> str:
@@ -164,7 +162,9 @@ def describe_cooldown(rest: Cooldown, key: HardwareKey, now: int) -> str:
     if rest.said:
         return rest.said
     whose = "" if rest.place == key.zone else f" in {rest.place}"
-    said = f"{_WORDS[rest.outcome]}{whose} {_ago(now - rest.since)}"
+    seconds = now - rest.since
+    age = f"{seconds} s" if seconds < 2 * MINUTE else f"{seconds // MINUTE} min"
+    said = f"{_WORDS[rest.outcome]}{whose} {age} ago"
     return f"{said} and another node is trying it now" if rest.probing else said
 
 
@@ -178,12 +178,6 @@ _WORDS = {
 }
 
 
-def _ago(seconds: int) -> str:
-    if seconds < 2 * MINUTE:
-        return f"{seconds} s ago"
-    return f"{seconds // MINUTE} min ago"
-
-
 def describe_next_try(choice: PlacementChoice, spec: NodeSpec) -> str:
     """`next: v6e-8 in us-east5-a at 2026-...`."""
     return f"next: {describe_candidate(choice.key, spec)} at {rfc3339(choice.at)}"
@@ -192,9 +186,9 @@ def describe_next_try(choice: PlacementChoice, spec: NodeSpec) -> str:
 def describe_refusals(tried: Iterable[Placement], spec: NodeSpec) -> str:
     """Why a node is given up after every candidate was refused; equal reasons are named once."""
     places: dict[str, list[str]] = {}
-    for one in tried:
-        if one.outcome is Outcome.REFUSED:
-            places.setdefault(one.reason, []).append(describe_candidate(one.key, spec))
+    for attempt in tried:
+        if attempt.outcome is Outcome.REFUSED:
+            places.setdefault(attempt.reason, []).append(describe_candidate(attempt.key, spec))
     if sum(map(len, places.values())) == 1:
         return next(iter(places))
     said = [f"{', '.join(where)}: {reason}" for reason, where in places.items()]

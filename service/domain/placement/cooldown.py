@@ -71,11 +71,11 @@ class _Block:
     at_once: bool = False
     probe: bool = True
 
-    def rest(self, now: int) -> Cooldown | None:
+    def find_cooldown(self, now: int) -> Cooldown | None:
         """The cooldown at `now`; None if there is none."""
         if not self.failures:
             return None
-        last = max(self.failures, key=lambda one: (_end_of(one, now), one.outcome))
+        last = max(self.failures, key=lambda attempt: (_end_of(attempt, now), attempt.outcome))
         since = _end_of(last, now)
         steps = _count_in_a_row(self.failures if self.counted is None else self.counted, now)
         until = since + self.delays[min(steps, len(self.delays)) - 1]
@@ -83,7 +83,14 @@ class _Block:
             return Cooldown(until, since, self.place, last.outcome)
         if not self.probe or (self.at_once and now >= until):
             return None
-        probes = [one.started_at for one in self.attempts if _is_probe(one, since, now)]
+        probes = [
+            attempt.started_at
+            for attempt in self.attempts
+            if attempt.outcome is Outcome.OPEN
+            and attempt.ready_at is None
+            and attempt.started_at >= since
+            and now - attempt.started_at < PROBE_SECONDS
+        ]
         if not probes:
             return None
         end = min(max(probes), now) + PROBE_SECONDS
@@ -101,20 +108,23 @@ def find_cooldowns(
     of_key: defaultdict[HardwareKey, list[Placement]] = defaultdict(list)
     of_place: defaultdict[tuple[str, str, str], list[Placement]] = defaultdict(list)
     of_zone: defaultdict[tuple[str, str], list[Placement]] = defaultdict(list)
-    for one in history:
-        of_key[one.key].append(one)
-        of_zone[one.zone, one.model].append(one)
-        for place in (one.zone, region_of(one.zone)):
-            of_place[place, one.generation, one.model].append(one)
+    for attempt in history:
+        of_key[attempt.key].append(attempt)
+        of_zone[attempt.zone, attempt.model].append(attempt)
+        for place in (attempt.zone, region_of(attempt.zone)):
+            of_place[place, attempt.generation, attempt.model].append(attempt)
     found: dict[HardwareKey, Cooldown] = {}
     for key in dict.fromkeys(keys):
         places = (key.zone, region_of(key.zone))
+        in_zone = of_zone[key.zone, key.model]
+        denied = [attempt for attempt in in_zone if attempt.outcome is Outcome.DENIED]
+        standing = _find_standing(denied, in_zone, now)
         blocks = (
             *_hardware_blocks(key, of_key[key], now, node_id),
             *(_quota_block(at, of_place[at, key.generation, key.model], now) for at in places),
-            _permission_block(key.zone, of_zone[key.zone, key.model], now),
+            _Block(key.zone, standing, in_zone, (DENIED_SECONDS,)),
         )
-        waiting = [rest for block in blocks if (rest := block.rest(now)) is not None]
+        waiting = [rest for block in blocks if (rest := block.find_cooldown(now)) is not None]
         if waiting:
             found[key] = max(waiting, key=lambda rest: (rest.until, rest.since, rest.place))
     return found
@@ -130,16 +140,22 @@ def _hardware_blocks(
     not block each other.
     """
     lived = [
-        one.ready_at for one in attempts if one.ready_at is not None and not was_short_lived(one)
+        attempt.ready_at
+        for attempt in attempts
+        if attempt.ready_at is not None and not was_short_lived(attempt)
     ]
     came_up = max(lived, default=-1)
-    failed = [one for one in attempts if _end_of(one, now) > came_up and one.ended_at is not None]
-    recent = [one for one in failed if _is_recent(one, now)]
-    short = [one for one in recent if _is_shortage(one)]
-    stock_outs = [one for one in short if not was_short_lived(one)]
-    own = [one for one in short if was_short_lived(one) and one.node_id == node_id]
-    others = [one for one in short if was_short_lived(one) and one.node_id != node_id]
-    unknown = [one for one in recent if one.outcome in _TROUBLES]
+    recent = [
+        attempt
+        for attempt in attempts
+        if _end_of(attempt, now) > came_up and _is_recent(attempt, now)
+    ]
+    short_lived = [attempt for attempt in recent if was_short_lived(attempt)]
+    stock_outs = [attempt for attempt in recent if attempt.outcome is Outcome.STOCK_OUT]
+    short = [*stock_outs, *short_lived]
+    own = [attempt for attempt in short_lived if attempt.node_id == node_id]
+    others = [attempt for attempt in short_lived if attempt.node_id != node_id]
+    unknown = [attempt for attempt in recent if attempt.outcome in _TROUBLES]
     return (
         _Block(key.zone, stock_outs, attempts, SHORTAGE_DELAYS, short),
         _Block(key.zone, own, attempts, SHORTAGE_DELAYS, short, probe=False),
@@ -150,14 +166,9 @@ def _hardware_blocks(
 
 def _quota_block(place: str, attempts: Sequence[Placement], now: int) -> _Block:
     """A quota belongs to a generation and provisioning model, in a zone or in its whole region."""
-    refused = [one for one in attempts if one.outcome is Outcome.QUOTA]
-    meant = [one for one in refused if (one.scope or one.zone) == place]
+    refused = [attempt for attempt in attempts if attempt.outcome is Outcome.QUOTA]
+    meant = [attempt for attempt in refused if (attempt.scope or attempt.zone) == place]
     return _Block(place, _find_standing(meant, attempts, now), attempts, (QUOTA_SECONDS,))
-
-
-def _permission_block(zone: str, attempts: Sequence[Placement], now: int) -> _Block:
-    denied = [one for one in attempts if one.outcome is Outcome.DENIED]
-    return _Block(zone, _find_standing(denied, attempts, now), attempts, (DENIED_SECONDS,))
 
 
 def _find_standing(
@@ -166,23 +177,24 @@ def _find_standing(
     """The recent refusals after which no attempt has succeeded."""
     if not refusals:
         return ()
-    granted = max((one.started_at for one in attempts if one.ready_at is not None), default=-1)
-    return [one for one in refusals if _is_recent(one, now) and _end_of(one, now) >= granted]
+    came_up = (attempt.started_at for attempt in attempts if attempt.ready_at is not None)
+    granted = max(came_up, default=-1)
+    return [
+        refusal
+        for refusal in refusals
+        if _is_recent(refusal, now) and _end_of(refusal, now) >= granted
+    ]
 
 
 def _count_in_a_row(failures: Sequence[Placement], now: int) -> int:
     """The number of failures; attempts that were under way at the same time count once."""
     count, first_end = 0, -1
-    for began, ended in sorted((one.started_at, _end_of(one, now)) for one in failures):
+    for began, ended in sorted((each.started_at, _end_of(each, now)) for each in failures):
         if began > first_end:
             count, first_end = count + 1, ended
         else:
             first_end = min(first_end, ended)
     return count
-
-
-def _is_shortage(one: Placement) -> bool:
-    return one.outcome is Outcome.STOCK_OUT or was_short_lived(one)
 
 
 def was_short_lived(one: Placement) -> bool:
@@ -195,11 +207,6 @@ def was_short_lived(one: Placement) -> bool:
 def _is_recent(one: Placement, now: int) -> bool:
     window = DEATH_WINDOW_SECONDS if one.outcome is Outcome.PREEMPTED else WINDOW_SECONDS
     return one.ended_at is not None and one.ended_at > now - window
-
-
-def _is_probe(one: Placement, since: int, now: int) -> bool:
-    undecided = one.outcome is Outcome.OPEN and one.ready_at is None
-    return undecided and one.started_at >= since and now - one.started_at < PROBE_SECONDS
 
 
 def _end_of(one: Placement, now: int) -> int:

@@ -1,12 +1,12 @@
-"""What Google said that a project may have, and what is known to count against it. Pure.
+"""Quota limits that Google's refusals name, and the hardware that counts against them. Pure.
 
-There is no way to ask for the quota of Cloud TPU. What is known is what Google said when it
-refused, so a limit is learned, grows old, and is contradicted by what is granted after all.
+The quota of Cloud TPU cannot be read. Only a refusal names a limit, so a limit is learned, grows
+old, and is contradicted by a later grant.
 
-The sources do not agree on what is counted: "cores per project per zone"
-(reference/cloud-tpu-api.md section 3.4), or cores of v5p and chips of v5e and v6e
-(reference/pricing.md section 4). On v5e and v6e the two are the same number. So an amount is kept
-in both, and what would be refused for good must be too much in either.
+The sources disagree on the unit: "cores per project per zone" (reference/cloud-tpu-api.md section
+3.4), or cores of v5p and chips of v5e and v6e (reference/pricing.md section 4). On v5e and v6e both
+are the same number. So an amount has both units, and a request is refused for good only if it
+exceeds the limit in both.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from service.domain.nodes.node import NodeSpec
 from service.domain.nodes.placement import scope_of
 
 FRESH_SECONDS = DAY
-"""How long a limit is believed: raising a quota takes Google from minutes to days."""
+"""Seconds for which a limit is believed: Google takes minutes to days to raise a quota."""
 
 MEMORY_SECONDS = 7 * DAY
-"""How long an old limit is worth a warning."""
+"""Seconds for which an old limit causes a warning."""
 
 _SPLIT = frozenset({"v2", "v3", "v5e"})
-"""Generations that have another limit for single hosts than for pods: `TPUV2sPreemptiblePod…` of
-v2 and v3, `TPUV5sLitepodServing…` of v5e (reference/cloud-tpu-api.md section 3.4)."""
+"""Generations with different limits for single hosts and for pods: `TPUV2sPreemptiblePod…` of v2
+and v3, `TPUV5sLitepodServing…` of v5e (reference/cloud-tpu-api.md section 3.4)."""
 
 
 class Tier(StrEnum):
@@ -57,17 +57,17 @@ class LimitStanding(StrEnum):
     """What a learned limit is worth now."""
 
     FRESH = "fresh"
-    """It is believed."""
+    """The limit is believed."""
 
     OLD = "old"
-    """It may have been changed since."""
+    """The limit may have been changed since."""
 
     CONTRADICTED = "contradicted"
-    """More than it allows was granted later."""
+    """More than the limit allows was granted later."""
 
 
 class QuotaFit(StrEnum):
-    """Whether something fits under a limit."""
+    """Whether a request fits under a limit."""
 
     YES = "yes"
     NOT_NOW = "not_now"
@@ -76,7 +76,7 @@ class QuotaFit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HardwareAmount:
-    """Hardware in both units that a limit may be counted in."""
+    """Hardware in both units that a limit may use."""
 
     chips: int = 0
     cores: int = 0
@@ -86,12 +86,12 @@ class HardwareAmount:
 
     @property
     def least(self) -> int:
-        """It counts for so much at least."""
+        """The smaller count of both units."""
         return min(self.chips, self.cores)
 
     @property
     def most(self) -> int:
-        """It counts for no more than that."""
+        """The larger count of both units."""
         return max(self.chips, self.cores)
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ class HardwareAmount:
 
 @dataclass(frozen=True, slots=True)
 class QuotaClaim:
-    """Hardware in one zone that is wanted, or that is held."""
+    """Hardware in one zone that is requested or held."""
 
     zone: str
     generation: str
@@ -112,9 +112,9 @@ class QuotaClaim:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a refusal taught: in `place`, a zone or a region, so much of it is `allowed`.
+    """A limit from a refusal: the amount `allowed` in `place`, which is a zone or a region.
 
-    `observed_at` is when it was said, in whole UTC seconds, and `said` are Google's own words.
+    `observed_at` is when Google refused, in whole UTC seconds, and `said` is Google's message.
     """
 
     project: str
@@ -129,17 +129,17 @@ class Limit:
 
     @property
     def id(self) -> str:
-        """The same for the same limit, whatever it allows; safe in an address."""
+        """A stable id of the limit, independent of the allowed amount; safe in a URL."""
         parts = (self.project, self.name, self.place, self.generation, self.tier, self.size)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
     @property
     def believed_until(self) -> int:
-        """When it is old."""
+        """When the limit becomes old."""
         return self.observed_at + FRESH_SECONDS
 
     def covers(self, claim: QuotaClaim) -> bool:
-        """Whether that counts against it."""
+        """Whether a claim counts against the limit."""
         return (
             self.place in (claim.zone, region_of(claim.zone))
             and self.generation == claim.generation
@@ -150,9 +150,11 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class QuotaHolding:
-    """What a project has, or had: `used` where it works now, and `granted_at` when the last attempt
-    for it began that came up, None where none did. `dead` says that it will never work again, and
-    holds its quota until it is deleted."""
+    """Hardware that a project has, or had.
+
+    `used` says that it runs now. `granted_at` is the start of the last attempt that came up; None
+    if no attempt did. `dead` says that it will never run again, and holds quota until its deletion.
+    """
 
     claim: QuotaClaim
     used: bool
@@ -162,8 +164,10 @@ class QuotaHolding:
 
 @dataclass(frozen=True, slots=True)
 class QuotaTally:
-    """A limit with what counts against it, as far as is known: what works, and what only holds.
-    `dead` is the part of `held` that will never work again."""
+    """A limit with the known hardware that counts against it: `used` runs, `held` does not.
+
+    `dead` is the part of `held` that will never run again.
+    """
 
     limit: Limit
     standing: LimitStanding
@@ -174,8 +178,10 @@ class QuotaTally:
 
 @dataclass(frozen=True, slots=True)
 class QuotaStock:
-    """What a project is known to have of a generation in a region whose limit nobody has named:
-    what works, and what only holds. `dead` is the part of `held` that will never work again."""
+    """The known hardware of a project, of a generation in a region without a known limit.
+
+    `used` runs, `held` does not; `dead` is the part of `held` that will never run again.
+    """
 
     project: str
     place: str
@@ -187,11 +193,10 @@ class QuotaStock:
 
 
 def tier_of(model: str) -> Tier:
-    """The limit that a provisioning model counts against: "flex-start and spot use preemptible
-    quota" (reference/pricing.md section 4).
+    """The tier of a provisioning model: "flex-start and spot use preemptible quota".
 
-    The same page has on-demand and reserved share theirs. That is not relied upon: what was said of
-    one keeps nobody from the other.
+    Source: reference/pricing.md section 4. On the same page, on-demand and reserved share a quota.
+    The service does not rely on that: a refusal of one does not block the other.
     """
     match model:
         case ProvisioningModel.RESERVED:
@@ -203,7 +208,7 @@ def tier_of(model: str) -> Tier:
 
 
 def claim_of(zone: str, accelerator: AcceleratorType, model: str, chips: int) -> QuotaClaim:
-    """So many chips of that type, of one node or of several."""
+    """The claim of so many chips of a type, in one node or in several."""
     cores = chips * accelerator.cores // accelerator.chips
     size = Size.SINGLE if accelerator.single_host else Size.POD
     amount = HardwareAmount(chips, cores)
@@ -211,9 +216,9 @@ def claim_of(zone: str, accelerator: AcceleratorType, model: str, chips: int) ->
 
 
 def learned(spec: NodeSpec, zone: str, error: CloudError, now: int) -> Limit | None:
-    """What a refusal teaches; None where it names no number, or only a place that was not asked.
+    """The limit that a refusal names; None if it names no number, or only an unrelated place.
 
-    Where no place is named it is taken for the zone's own, which is the least it can mean.
+    If no place is named, the limit is taken for the zone's, which is the narrowest meaning.
     """
     allowed = error.facts.get("allowed")
     accelerator = catalog.load().accelerators.get(spec.accelerator_type)
@@ -237,7 +242,7 @@ def learned(spec: NodeSpec, zone: str, error: CloudError, now: int) -> Limit | N
 
 
 def fits(need: HardwareAmount, allowed: int, taken: HardwareAmount) -> QuotaFit:
-    """Whether `need` fits beside what is taken. NEVER is certain in every unit, YES too."""
+    """Whether `need` fits in addition to `taken`. NEVER and YES are certain in both units."""
     if need.least > allowed:
         return QuotaFit.NEVER
     return QuotaFit.NOT_NOW if (need + taken).most > allowed else QuotaFit.YES
@@ -246,12 +251,25 @@ def fits(need: HardwareAmount, allowed: int, taken: HardwareAmount) -> QuotaFit:
 def tally(
     limit: Limit, holdings: Sequence[QuotaHolding], granted: Iterable[QuotaHolding], now: int
 ) -> QuotaTally:
-    """The limit with what counts against it. `holdings` are what the project has, `granted` what
-    came up since the limit was said, also where it is gone by now."""
-    counted = [one for one in holdings if limit.covers(one.claim)]
-    used, held, dead = _amounts(counted)
-    later = [one for one in granted if limit.covers(one.claim) and _is_later(one, limit)]
-    if _contradicted(limit, used, counted, later):
+    """The limit with the hardware that counts against it.
+
+    `holdings` are the project's hardware, `granted` is all that came up after the refusal, even if
+    it is gone by now.
+    """
+    counted = [holding for holding in holdings if limit.covers(holding.claim)]
+    used, held, dead = _sum_amounts(counted)
+    # A limit is contradicted by a later grant of more than it allows, at once or in sum. All that
+    # runs now was granted by the time of the last grant. Hardware from before the refusal is no
+    # contradiction: a quota can be lowered below it.
+    is_sum_later = used.least > limit.allowed and any(
+        _is_later(holding, limit) for holding in counted if holding.used
+    )
+    is_one_later = any(
+        holding.claim.amount.least > limit.allowed
+        for holding in granted
+        if limit.covers(holding.claim) and _is_later(holding, limit)
+    )
+    if is_one_later or is_sum_later:
         return QuotaTally(limit, LimitStanding.CONTRADICTED, used, held, dead)
     standing = LimitStanding.FRESH if now < limit.believed_until else LimitStanding.OLD
     return QuotaTally(limit, standing, used, held, dead)
@@ -260,53 +278,37 @@ def tally(
 def stocks(
     project: str, holdings: Iterable[QuotaHolding], limits: Sequence[Limit]
 ) -> Sequence[QuotaStock]:
-    """What the project has by region, generation and tier, wherever no limit of the whole region is
-    known for all of it. A limit of one of its zones says nothing of the others."""
+    """The project's hardware by region, generation and tier, without those under a known limit.
+
+    Only a limit of the whole region counts: a limit of one zone does not apply to the others.
+    """
     found: defaultdict[tuple[str, str, Tier], list[QuotaHolding]] = defaultdict(list)
-    for one in holdings:
-        claim = one.claim
-        found[region_of(claim.zone), claim.generation, claim.tier].append(one)
+    for holding in holdings:
+        claim = holding.claim
+        found[region_of(claim.zone), claim.generation, claim.tier].append(holding)
     return [
         QuotaStock(
             *(project, region, generation, tier),
-            *_amounts(some),
+            *_sum_amounts(some),
         )
         for (region, generation, tier), some in sorted(found.items(), key=lambda pair: pair[0])
-        if not all(_is_limited(one.claim, region, limits) for one in some)
+        if not all(
+            any(limit.place == region and limit.covers(holding.claim) for limit in limits)
+            for holding in some
+        )
     ]
 
 
-def _amounts(
+def _sum_amounts(
     holdings: Sequence[QuotaHolding],
 ) -> tuple[HardwareAmount, HardwareAmount, HardwareAmount]:
-    """What is used, what is held, and the part of that which is dead."""
-    used = sum((one.claim.amount for one in holdings if one.used), HardwareAmount())
-    held = sum((one.claim.amount for one in holdings if not one.used), HardwareAmount())
-    dead = sum(
-        (one.claim.amount for one in holdings if one.dead and not one.used), HardwareAmount()
-    )
+    """The used amount, the held amount, and the dead part of the held amount."""
+    nothing = HardwareAmount()
+    used = sum((each.claim.amount for each in holdings if each.used), nothing)
+    held = sum((each.claim.amount for each in holdings if not each.used), nothing)
+    dead = sum((each.claim.amount for each in holdings if each.dead and not each.used), nothing)
     return used, held, dead
 
 
-def _is_limited(claim: QuotaClaim, region: str, limits: Iterable[Limit]) -> bool:
-    return any(limit.place == region and limit.covers(claim) for limit in limits)
-
-
-def _contradicted(
-    limit: Limit,
-    used: HardwareAmount,
-    counted: Iterable[QuotaHolding],
-    later: Iterable[QuotaHolding],
-) -> bool:
-    """Whether more than it allows was granted after it was said: at once, or by and by.
-
-    What works now was all granted by the time of the last grant, and counted with it. What worked
-    before the limit was said is no contradiction: a quota can be lowered below that.
-    """
-    if any(one.claim.amount.least > limit.allowed for one in later):
-        return True
-    return used.least > limit.allowed and any(_is_later(one, limit) for one in counted if one.used)
-
-
-def _is_later(one: QuotaHolding, limit: Limit) -> bool:
-    return one.granted_at is not None and one.granted_at > limit.observed_at
+def _is_later(holding: QuotaHolding, limit: Limit) -> bool:
+    return holding.granted_at is not None and holding.granted_at > limit.observed_at

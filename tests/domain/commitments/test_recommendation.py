@@ -148,7 +148,7 @@ def test_the_same_data_has_the_same_answer_and_another_place_other_draws():
     daily = [[(24, 8)] if day % 5 else [(3, 8)] for day in range(40)]
     course = course_of(spans_of(daily), START, 40)
     assert recommend(course, YEAR, "v6e us-east5") == recommend(course, YEAR, "v6e us-east5")
-    draws = {tuple(map(tuple, subject._Weeks(course).draws(asked))) for asked in ("a", "b")}
+    draws = {tuple(map(tuple, subject._Weeks(course).draw_weeks(asked))) for asked in ("a", "b")}
     assert len(draws) == 2
 
 
@@ -194,8 +194,10 @@ def test_break_even_is_told_in_hours_of_a_day(ppm, told):
 
 
 def off_by_one_chip(patch):
-    chips = subject._Weeks.chips
-    patch.setattr(subject._Weeks, "chips", lambda self, number: chips(self, number) + bool(number))
+    chips = subject._Weeks.chips_of
+    patch.setattr(
+        subject._Weeks, "chips_of", lambda self, number: chips(self, number) + bool(number)
+    )
 
 
 def average_instead_of_share(patch):
@@ -212,10 +214,10 @@ def average_instead_of_share(patch):
 
 
 def wrong_price_model(patch):
-    paying = subject._paying
+    paying = subject._count_paying
     patch.setattr(
         subject,
-        "_paying",
+        "_count_paying",
         lambda weeks, seconds, _, committed: paying(weeks, seconds, ONE_YEAR, committed // 2),
     )
 
