@@ -181,9 +181,9 @@ class Orphans:
                     )
                 )
             live = _OPEN.where(of_project, nodes.c.cloud_id.in_(some))
-            for row in self._connection.execute(live):
-                slices = loads(row.spec, NodeSpec).slices
-                found.append(KnownAttempt(row.id, row.zone, row.cloud_id, slices, present=True))
+            for node in self._connection.execute(live):
+                slices = loads(node.spec, NodeSpec).slices
+                found.append(KnownAttempt(node.id, node.zone, node.cloud_id, slices, present=True))
         return found
 
     def _read_all(

@@ -129,15 +129,17 @@ class Quotas:
         known = catalog.load().accelerators
         columns = [placements.c[name] for name in ("zone", "accelerator_type", "model")]
         statement = (
-            select(*columns, func.max(placements.c.started_at))
+            select(*columns, func.max(placements.c.started_at).label("began"))
             .where(placements.c.project == project, placements.c.model.in_(_MODELS))
             .where(placements.c.started_at > since, placements.c.ready_at.is_not(None))
             .group_by(*columns)
         )
         return [
-            QuotaHolding(claim_of(zone, found, model, found.chips), used=True, granted_at=began)
-            for zone, name, model, began in self._connection.execute(statement)
-            if (found := known.get(name)) is not None
+            QuotaHolding(
+                claim_of(row.zone, found, row.model, found.chips), used=True, granted_at=row.began
+            )
+            for row in self._connection.execute(statement)
+            if (found := known.get(row.accelerator_type)) is not None
         ]
 
     def _list_orphaned(self, project: str) -> list[QuotaHolding]:

@@ -170,17 +170,17 @@ def todays_labels_for_yesterday() -> Any:
             attributions, and_(of_node, attributions.c.since == latest.scalar_subquery())
         )
 
-    days = stored._days
+    days = stored._select_days
 
     def by_day(scope: Any, start: int, end: int) -> Any:
         if scope.label is None:
             return days(scope, start, end)
         day = tables.node_days.c.day
-        return stored._summed(scope, day.table, as_of_now(day.table), attributions).where(
-            day >= start, day < end, stored._mentions(attributions.c.labels, scope.label)
+        return stored._select_sum(scope, day.table, as_of_now(day.table), attributions).where(
+            day >= start, day < end, stored._has_label(attributions.c.labels, scope.label)
         )
 
-    return patch.multiple(stored, attributed=as_of_now, _days=by_day)
+    return patch.multiple(stored, attributed=as_of_now, _select_days=by_day)
 
 
 def a_change_of_hands_is_not_admitted() -> Any:

@@ -68,8 +68,8 @@ def write_log_entries(call: Call) -> NodeMessage:
     if errors:
         first = errors[min(errors)]
         details = Logging.WriteLogEntriesPartialErrors()
-        for index, error in islice(errors.items(), MAX_ERRORS):
-            details.log_entry_errors[index].CopyFrom(error.status())
+        for index, failed in islice(errors.items(), MAX_ERRORS):
+            details.log_entry_errors[index].CopyFrom(failed.status())
         raise ApiError(first.code, first.message, [details])
     return Logging.WriteLogEntriesResponse()
 

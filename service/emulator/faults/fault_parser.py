@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from typing import Any
 
 from service.emulator.errors import Code
 from service.emulator.faults.error_details import details_of
@@ -51,7 +52,7 @@ def _parse_match(raw: object) -> dict[str, tuple[str, ...]]:
     known_only(match, FACTS, "match key")
     found: dict[str, tuple[str, ...]] = {}
     for key, value in match.items():
-        texts = value if isinstance(value, list) else [value]
+        texts: list[Any] = value if isinstance(value, list) else [value]
         if not all(isinstance(text, str) for text in texts):
             raise refusal(f"match {key} must be a text or a list of texts")
         found[key] = tuple(texts)
