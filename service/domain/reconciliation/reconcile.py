@@ -64,15 +64,24 @@ def reconcile(
         sorted(
             billed,
             key=lambda row: (
-                *(row.hour, row.node_id, row.project, row.resource),
-                *(row.sku_id, row.generation, row.model, row.description),
+                row.hour,
+                row.node_id,
+                row.project,
+                row.resource,
+                row.sku_id,
+                row.generation,
+                row.model,
+                row.description,
             ),
         ),
         sorted(
             charged,
             key=lambda entry: (
-                *(entry.hour, entry.node_id, entry.generation),
-                *(entry.model, entry.reservation_id),
+                entry.hour,
+                entry.node_id,
+                entry.generation,
+                entry.model,
+                entry.reservation_id,
             ),
         ),
     )
