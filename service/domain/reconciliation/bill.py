@@ -14,7 +14,7 @@ from service.domain.reconciliation.bill_row import REGULAR, BillRow, RowSpan, Sk
 from service.domain.reconciliation.bill_sku import COMMITMENT
 from service.domain.reconciliation.commitments import DISCOUNTS, BilledCommitment
 from service.domain.reconciliation.invoice import Invoice, InvoiceKey, RowSum, reason_of
-from service.domain.reconciliation.variance import Comparison, InvoiceShare, Verdict
+from service.domain.reconciliation.variance import Comparison, Verdict
 
 K = TypeVar("K")
 
@@ -336,18 +336,15 @@ class ComparisonTotals:
             for kind, nanos in line.credit_kinds.items():
                 self._kinds[key][kind] = self._kinds[key].get(kind, 0) + nanos
             for share in line.shares:
-                self._add_share(line.verdict, share)
+                of_share = share.account, share.invoice, share.currency, line.verdict
+                if (parts := self._shares.get(of_share)) is None:
+                    parts = self._shares[of_share] = [0] * 5
+                parts[0] += share.rows  # in the order of the fields of `RowSum`
+                parts[1] += share.cost
+                parts[2] += share.credits
+                parts[3] += share.local_cost
+                parts[4] += share.local_credits
             yield line
-
-    def _add_share(self, verdict: Verdict, share: InvoiceShare) -> None:
-        key = share.account, share.invoice, share.currency, verdict
-        if (sums := self._shares.get(key)) is None:
-            sums = self._shares[key] = [0] * 5
-        sums[0] += share.rows
-        sums[1] += share.cost
-        sums[2] += share.credits
-        sums[3] += share.local_cost
-        sums[4] += share.local_credits
 
 
 def set_apart(sums: Mapping[tuple[InvoiceKey, str], RowSum]) -> Mapping[str, ApartRows]:

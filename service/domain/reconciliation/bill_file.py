@@ -237,12 +237,6 @@ def _open_csv(
     if len(set(names)) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
         raise Rejected(f"duplicate columns: {', '.join(twice)[:200]}", field="body", columns=twice)
-    _check_columns(names, is_focus=is_focus)
-    shape = Shape.FOCUS_CSV if is_focus else Shape.CSV
-    return shape, _read_csv(reader, names, projects, is_focus=is_focus)
-
-
-def _check_columns(names: Collection[str], *, is_focus: bool) -> None:
     missing = [name for name in (_FOCUS_REQUIRED if is_focus else _REQUIRED) if name not in names]
     if not is_focus and not any(name in names for name in _RESOURCE):
         missing.append("resource_global_name")
@@ -253,6 +247,8 @@ def _check_columns(names: Collection[str], *, is_focus: bool) -> None:
             field="body",
             missing=missing,
         )
+    shape = Shape.FOCUS_CSV if is_focus else Shape.CSV
+    return shape, _read_csv(reader, names, projects, is_focus=is_focus)
 
 
 def _read_csv(
