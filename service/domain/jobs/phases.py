@@ -153,7 +153,8 @@ def _is_progress_known(attempt: Attempt, *, saves: bool) -> bool:
 
 def lost_seconds(attempt: Attempt, found: Sequence[PhaseCost], *, saves: bool) -> int | None:
     """Return the billed seconds that an incomplete attempt ran after its last checkpoint; None
-    where these are unknown. `found` are the amounts of the attempt, `saves` as in `periods`."""
+    where these are unknown. `found` are the costs of the attempt's phases, `saves` is whether the
+    job has a directory for its checkpoints."""
     has_run = any(phase.spent in (Spent.RUNNING, Spent.RECOVERY) for phase in found)
     if has_run and _is_incomplete(attempt) and not _is_progress_known(attempt, saves=saves):
         return None
@@ -178,7 +179,8 @@ def amounts(
     saves: bool = False,
 ) -> tuple[PhaseCost, ...]:
     """Return the cost of each phase of a claim, by the meters of its node. The sum is the ledger's
-    charge to the job for the claim, to the nano-dollar. `saves` as in `periods`."""
+    charge to the job for the claim, to the nano-dollar. `saves` is whether the job has a directory
+    for its checkpoints."""
     found = []
     for period in periods(claim, saves=saves):
         seconds = chip_seconds = cost = 0
