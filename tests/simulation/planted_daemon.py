@@ -25,7 +25,7 @@ def nobody_reads_the_prices() -> Any:
 
 def a_price_counts_from_when_it_was_read() -> Any:
     """Though it was published later than it counts."""
-    return patch.object(feed, "_start", lambda _book, _quote, now: now)
+    return patch.object(feed, "_find_start", lambda _book, _quote, now: now)
 
 
 def no_forecast_is_made() -> Any:

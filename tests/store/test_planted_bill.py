@@ -260,23 +260,24 @@ def forget():
 
 
 def everything_matches(patch):
-    patch.setattr(reconcile, "_verdict", lambda *_: Verdict.MATCHED)
+    patch.setattr(reconcile, "_find_verdict", lambda *_: Verdict.MATCHED)
 
 
 def amounts_are_all_that_counts(patch):
-    patch.setattr(reconcile, "_sku_difference", lambda _: Difference.NONE)
+    patch.setattr(reconcile, "_is_unknown", lambda _: False)
+    patch.setattr(reconcile, "_sold_kind", lambda _: ("", ""))
 
 
 def a_euro_is_a_dollar(patch):
-    patch.setattr(bill_row, "_rate", lambda *_: Decimal(1))
+    patch.setattr(bill_row, "_find_rate", lambda *_: Decimal(1))
 
 
 def one_rate_is_for_all(patch):
-    patch.setattr(bill_row, "_rate", lambda *_: Decimal("0.92"))
+    patch.setattr(bill_row, "_find_rate", lambda *_: Decimal("0.92"))
 
 
 def months_are_ignored(patch):
-    patch.setattr(bill_row, "_invoice", lambda *_: "")
+    patch.setattr(bill_row, "_parse_month", lambda *_: "")
 
 
 def equal_amounts_are_one_row(patch):
@@ -285,17 +286,17 @@ def equal_amounts_are_one_row(patch):
 
 def every_row_is_another_one(patch):
     numbers = count()
-    patch.setattr(bill_file, "_digest", lambda _: next(numbers).to_bytes(16, "big"))
+    patch.setattr(bill_file, "_digest_of_row", lambda _: next(numbers).to_bytes(16, "big"))
 
 
 def equal_rows_are_always_one(patch):
-    made = bill_file._read
-    patch.setattr(bill_file, "_read", lambda *a: replace(made(*a), is_provable=True))
+    made = bill_file._read_cells
+    patch.setattr(bill_file, "_read_cells", lambda *a: replace(made(*a), is_provable=True))
 
 
 def equal_rows_are_never_one(patch):
-    made = bill_file._read
-    patch.setattr(bill_file, "_read", lambda *a: replace(made(*a), is_provable=False))
+    made = bill_file._read_cells
+    patch.setattr(bill_file, "_read_cells", lambda *a: replace(made(*a), is_provable=False))
 
 
 def a_later_file_stands_alone(patch):
@@ -303,7 +304,7 @@ def a_later_file_stands_alone(patch):
 
 
 def credits_have_no_kind(patch):
-    patch.setattr(bill_row, "_credit_kind", lambda _: bill_row.UNSPECIFIED)
+    patch.setattr(bill_row, "_parse_credit_type", lambda _: bill_row.UNSPECIFIED)
 
 
 def credits_explain_everything(patch):
@@ -311,7 +312,7 @@ def credits_explain_everything(patch):
 
 
 def credits_are_left_out(patch):
-    patch.setattr(bill_row, "_credits", lambda *_: [])
+    patch.setattr(bill_row, "_read_credits", lambda *_: [])
 
 
 @pytest.mark.deep

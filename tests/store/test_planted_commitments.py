@@ -110,7 +110,7 @@ def test_each_commitment_is_what_its_rows_come_to(service):
 
 
 def nothing_is_covered(patch):
-    patch.setattr(subject, "_cover", lambda *_: None)
+    patch.setattr(subject, "_add_covered", lambda *_: None)
 
 
 def everything_is_covered(patch):

@@ -1,12 +1,12 @@
-"""What a node did with its money: seconds that were busy, idle, starting or unknown. Pure.
+"""The cost of a node by activity: seconds that were busy, idle, starting or unknown. Pure.
 
-The cuts are what signals tell, and late points may move them. They divide what the ledger charges,
-and never change its sum: `Meter.charge` gives the same total however time is cut.
+The cuts come from signals, and late points may move them. They divide the ledger's charge, and
+never change its sum: `Meter.charge` gives the same total however time is cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -21,7 +21,7 @@ class Activity(StrEnum):
     """What a node was seen doing."""
 
     STARTING = "starting"
-    """From READY until it worked or its warm-up was over."""
+    """From READY until the first work or the end of the warm-up."""
     BUSY = "busy"
     IDLE = "idle"
     UNKNOWN = "unknown"
@@ -29,8 +29,8 @@ class Activity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ActivitySlot:
-    """What rollups say of [start, end): whether anything was at work, and whether every worker was
-    seen at rest."""
+    """The activity in [start, end) by rollups: whether any worker was at work, and whether every
+    worker was at rest."""
 
     start: int
     end: int
@@ -47,7 +47,7 @@ class ActivityCost:
     cost: int = 0
 
     def plus(self, meter: Meter, start: int, end: int) -> ActivityCost:
-        """The sum with what a meter charges for [start, end)."""
+        """Return the sum with a meter's charge for [start, end)."""
         return ActivityCost(
             self.seconds + end - start,
             self.chip_seconds + meter.chip_seconds(start, end),
@@ -58,8 +58,9 @@ class ActivityCost:
 def marks(
     slots: Sequence[ActivitySlot], ready_at: int | None, warm_at: int
 ) -> Sequence[tuple[int, Activity]]:
-    """From when on a node did what, in order: the first mark is the beginning of time. Slots are in
-    order and apart; between them nothing is known, but for the time before the warm-up was over."""
+    """Return the activities of a node, each with its start, in order. The first starts at 0. Slots
+    are in order and apart; the time between them is unknown, except for the warm-up. Of several
+    activities at one instant the last counts, and an unchanged activity is not repeated."""
     found: list[tuple[int, Activity]] = [(0, Activity.UNKNOWN)]
     if ready_at is not None:
         worked = next(
@@ -71,31 +72,21 @@ def marks(
     for slot in slots:
         start = max(slot.start, starting_until)
         if start < slot.end:
-            found += [(start, _of(slot)), (slot.end, Activity.UNKNOWN)]
-    return tuple(_merged(found))
-
-
-def _of(slot: ActivitySlot) -> Activity:
-    if slot.is_busy:
-        return Activity.BUSY
-    return Activity.IDLE if slot.is_at_rest else Activity.UNKNOWN
-
-
-def _merged(found: Sequence[tuple[int, Activity]]) -> Iterator[tuple[int, Activity]]:
-    """Of marks at one instant the last one counts; what stays the same needs no mark."""
-    latest: dict[int, Activity] = dict(found)
-    before = None
-    for at in sorted(latest):
-        if latest[at] is not before:
-            before = latest[at]
-            yield at, before
+            quiet = Activity.IDLE if slot.is_at_rest else Activity.UNKNOWN
+            activity = Activity.BUSY if slot.is_busy else quiet
+            found += [(start, activity), (slot.end, Activity.UNKNOWN)]
+    merged: list[tuple[int, Activity]] = []
+    for at, activity in sorted(dict(found).items()):
+        if not merged or merged[-1][1] is not activity:
+            merged.append((at, activity))
+    return tuple(merged)
 
 
 def amounts(
     meters: Sequence[Meter], found: Sequence[tuple[int, Activity]]
 ) -> Mapping[Activity, ActivityCost]:
-    """What the meters of a node charge, by what it did. The four come to what the ledger charges,
-    to the nano-dollar."""
+    """Return the charges of a node's meters by activity. The sum of the four is the ledger's
+    charge, to the nano-dollar."""
     totals = dict.fromkeys(Activity, ActivityCost())
     for meter in meters:
         first, last = meter.usage.start, meter.end

@@ -1,4 +1,4 @@
-"""One look at one node: what is known of it, what that proves, and how far it has come. Pure."""
+"""The assessment of one node: its evidence, the verdict, and its course. Pure."""
 
 from __future__ import annotations
 
@@ -26,14 +26,13 @@ from service.domain.nodes.node import Node
 UNTOLD = "nobody can be notified that it is idle; it stays until the policy names recipients"
 
 REPORT_PAUSE = 300
-"""Least seconds between two reads of a node that is a candidate, or that Monitoring does not cover.
-"""
+"""Least seconds between two reads of a candidate, or of a node that Monitoring does not cover."""
 
 SOON_SECONDS = 30
-"""Least seconds between two reads of a node that is about to be ended: two a minute at most."""
+"""Least seconds between two reads of a node that is about to end: at most two reads a minute."""
 
 WARMUP_SECONDS = 1_800
-"""From READY on: no idleness counts so soon, where the settings say nothing else."""
+"""Seconds after READY in which idleness does not count; the default of the setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,28 +46,28 @@ class IdleTimes:
 
     @property
     def least(self) -> int:
-        """The shortest idle time that signals can prove: the seconds that are ignored, and one
-        look."""
+        """The shortest idle time that signals can prove: the ignored newest seconds, and one
+        period."""
         return self.telemetry + self.period
 
     @property
     def fresh(self) -> int:
-        """How old the newest read of Monitoring may be where nothing else shows a node that is
-        ended: two periods, as what a look reads is there at the next one."""
+        """The largest age of the newest read of Monitoring before an end that only Monitoring
+        proves. Two periods, as the result of a read is used in the next period."""
         return 2 * max(self.period, SOON_SECONDS)
 
 
 SHIPPED_TIMES = IdleTimes()
 
 LEAST_IDLE = SHIPPED_TIMES.least
-"""The shortest idle time that signals can prove where no setting says otherwise."""
+"""The shortest idle time that signals can prove with the default settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdleSubject:
-    """A READY node as a look finds it. `hourly` is in nano-dollars, None where no price is known;
-    `can_tell` whether anybody can be told of it; `is_untried` whether a message of the newest
-    notice still waits for its first try."""
+    """A READY node before its assessment. `hourly` is in nano-dollars, None where the price is
+    unknown; `can_tell` says whether the node has recipients; `is_untried` whether a message of the
+    newest notice still waits for its first attempt."""
 
     node: Node
     applied: AppliedRule
@@ -83,7 +82,7 @@ class IdleSubject:
     is_untried: bool = False
 
     def measured(self, tracks: Mapping[tuple[int, Kind], SignalTrack]) -> IdleSubject:
-        """The node with newer tracks."""
+        """Return the node with newer tracks."""
         known = self.signals
         signals = Signals(
             tracks, known.hosts, known.asked_at, known.instances, known.named_at, known.unread_since
@@ -105,9 +104,9 @@ class IdleSubject:
 
 @dataclass(frozen=True, slots=True)
 class AssessedNode:
-    """A node after a look: its course with the verdict, what is to be told, whether its time is
-    over, and what holds its end back all the same. `is_fresh` says whether its reports, where it
-    has any, were read within one period: nothing ends before."""
+    """A node after its assessment: its course with the verdict, the notice to send, whether its end
+    is due, and what holds the end back. `is_fresh` says whether its reports, if any, were read
+    within one period: no node ends without fresh reports."""
 
     subject: IdleSubject
     watched: WatchedNode
@@ -119,41 +118,42 @@ class AssessedNode:
 
     @property
     def is_due(self) -> bool:
-        """Whether it would be stopped or deleted now, if no rail held it."""
+        """Whether the node would be stopped or deleted now, if no rail held."""
         return self.moved.is_due and not self.held_by and self.is_told
 
     @property
     def is_news(self) -> bool:
-        """Whether anything was decided anew, rather than measured once more."""
+        """Whether a decision changed. A new measurement alone is not news."""
         before, after = self.subject.watched, self.watched
         if before is None or before.due_at != after.due_at:
             return True
         if before.course is not after.course and before.course != after.course:
             return True
-        is_same = _told_by(before.verdict) == _told_by(after.verdict)
+        is_same = _decided_parts(before.verdict) == _decided_parts(after.verdict)
         return not is_same or before.signals.instances != after.signals.instances
 
     @property
     def is_idle(self) -> bool:
-        """Whether it is proved to be idle, for as long as its policy asks."""
+        """Whether the node is proved idle for the idle time of its policy."""
         return self.moved.course.state in (State.CANDIDATE, State.NOTIFIED)
 
 
-def _told_by(verdict: IdleVerdict | None) -> tuple[object, ...]:
-    """What a verdict says, without how well that is covered: this changes with each look."""
+def _decided_parts(verdict: IdleVerdict | None) -> tuple[object, ...]:
+    """The parts of a verdict that matter for a decision. The coverage changes each time."""
     if verdict is None:
         return ()
     return verdict.level, verdict.since, verdict.blockers, verdict.waste
 
 
 def counts_from(node: Node, times: IdleTimes) -> int:
-    """When idleness begins to count: the warm-up after it became READY, the last time it did."""
+    """Return the instant at which idleness begins to count: the end of the warm-up after the latest
+    READY."""
     ready_since = max(node.state_since, node.up_since or 0)
     return ready_since + times.warmup
 
 
 def signals_of(node: Node, watched: WatchedNode | None) -> Signals:
-    """What was measured of this incarnation; of an earlier one nothing counts."""
+    """Return the signals of this incarnation. Those of an earlier incarnation do not count."""
     if watched is None or watched.course.incarnation != node.attempt:
         return Signals()
     return watched.signals
@@ -162,7 +162,7 @@ def signals_of(node: Node, watched: WatchedNode | None) -> Signals:
 def evidence_of(
     subject: IdleSubject, families: Mapping[Kind, MetricFamily], times: IdleTimes
 ) -> ActivityEvidence:
-    """All that is known of the activity of a node."""
+    """Return all evidence of the activity of a node."""
     node, signals = subject.node, subject.signals
     return ActivityEvidence(
         workers=node.spec.hosts,
@@ -185,13 +185,13 @@ def evidence_of(
 def assess(
     subject: IdleSubject, families: Mapping[Kind, MetricFamily], now: int, times: IdleTimes
 ) -> AssessedNode:
-    """The node after a look at `now`."""
+    """Return the node after its assessment at `now`."""
     node = subject.node
     verdict = verdict_on(subject, families, now, times)
     if verdict.waste is not None:
         subject = replace(subject, applied=with_waste(subject.applied, verdict.waste))
     is_told = subject.applied.is_own or subject.can_tell
-    course = _course_of(subject, now)
+    course = _find_course(subject, now)
     moved = advance(
         course,
         verdict,
@@ -218,7 +218,7 @@ def assess(
 def verdict_on(
     subject: IdleSubject, families: Mapping[Kind, MetricFamily], now: int, times: IdleTimes
 ) -> IdleVerdict:
-    """What is proved of the activity of a node at `now`."""
+    """Return the verdict on the activity of a node at `now`."""
     if subject.job is None and not subject.heartbeat_until:
         at_work = shown_at_work(subject.signals.tracks, now - times.telemetry)
         if at_work is not None:
@@ -228,14 +228,14 @@ def verdict_on(
 
 
 def report_age(times: IdleTimes) -> int:
-    """How old the newest report of a node may be that is read every five minutes: that long after
-    it was written, its successor has been taken."""
+    """Return the largest age of the newest report of a node that is read every five minutes: its
+    successor has been read by then."""
     return REPORT_PAUSE + REPORT_AGE + 2 * times.period
 
 
 def has_fresh_reports(subject: IdleSubject, now: int, period: int) -> bool:
-    """Whether the reports of a node were read within one period, and each was a new one. Of workers
-    that never reported, that has to be what the read showed."""
+    """Whether the reports of a node were read within one period, and none was too old. Workers that
+    never reported have no report to check."""
     signals = subject.signals
     if not subject.node.spec.supervisor:
         return True
@@ -244,8 +244,8 @@ def has_fresh_reports(subject: IdleSubject, now: int, period: int) -> bool:
     return all(host.at >= signals.asked_at - REPORT_AGE for host in signals.hosts.values())
 
 
-def _course_of(subject: IdleSubject, now: int) -> IdleCourse:
-    """The course so far; a new one for an incarnation that was not checked yet."""
+def _find_course(subject: IdleSubject, now: int) -> IdleCourse:
+    """The course so far; a new course for a new incarnation."""
     node, watched = subject.node, subject.watched
     if watched is not None and watched.course.incarnation == node.attempt:
         return watched.course
@@ -254,13 +254,13 @@ def _course_of(subject: IdleSubject, now: int) -> IdleCourse:
 
 
 def is_kept(subject: IdleSubject, now: int) -> bool:
-    """Whether somebody keeps the node now."""
+    """Whether a keep holds the node now."""
     return subject.keep is not None and subject.keep.holds(now)
 
 
 def _was_kept_unseen(subject: IdleSubject, course: IdleCourse, now: int) -> bool:
-    """Whether a keep came and went after the notice and nobody looked meanwhile: that notice counts
-    no more, as if the keep had been seen."""
+    """Whether a keep began and ended after the notice without an assessment in between. The notice
+    then does not count, as if the keep had been seen."""
     until = None if subject.keep is None else subject.keep.until
     if until is None or course.notified_at is None or course.told is None:
         return False
@@ -268,7 +268,7 @@ def _was_kept_unseen(subject: IdleSubject, course: IdleCourse, now: int) -> bool
 
 
 def holders(subject: IdleSubject, verdict: IdleVerdict, now: int) -> list[Holder]:
-    """What keeps an idle node from its end; see `service.domain.lifecycle.precedence`."""
+    """Return what keeps an idle node from its end; see `service.domain.lifecycle.precedence`."""
     is_wasteful = verdict.waste is not None and verdict.waste in subject.applied.rule.also
     is_untold = not subject.can_tell and subject.applied.action.rank >= Action.STOP.rank
     found = []
@@ -284,7 +284,7 @@ def holders(subject: IdleSubject, verdict: IdleVerdict, now: int) -> list[Holder
 
 
 def limits(subject: IdleSubject) -> tuple[str, ...]:
-    """Why less is done to a node, once it is idle, than its policy says."""
+    """Return the reasons why the action on the idle node is weaker than its policy's."""
     applied = subject.applied
     is_untold = not applied.is_own and not subject.can_tell
     if applied.action.rank >= Action.STOP.rank and is_untold:
@@ -293,10 +293,13 @@ def limits(subject: IdleSubject) -> tuple[str, ...]:
 
 
 def begun(assessed: AssessedNode, now: int, *, is_deletion: bool) -> WatchedNode:
-    """The course once its end was asked for. A node that is stopped begins anew when it is started
-    again."""
-    state = State.DELETING if is_deletion else State.WARMING
+    """Return the node after its end was requested. A stopped node begins a new course, for its next
+    start."""
     course = assessed.watched.course
-    fresh = IdleCourse(course.node_id, course.incarnation, state, now, version=course.version)
-    kept = replace(course, state=state, since=now) if is_deletion else fresh
-    return replace(assessed.watched, course=kept, due_at=None)
+    if is_deletion:
+        course = replace(course, state=State.DELETING, since=now)
+    else:
+        course = IdleCourse(
+            course.node_id, course.incarnation, State.WARMING, now, version=course.version
+        )
+    return replace(assessed.watched, course=course, due_at=None)

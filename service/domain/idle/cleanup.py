@@ -1,5 +1,4 @@
-"""How the cleanup of one project stands: the pause, the rails that hold, and what Monitoring has.
-Pure."""
+"""The state of one project's cleanup: the pause, the rails that hold, and the metrics. Pure."""
 
 from __future__ import annotations
 
@@ -15,17 +14,17 @@ from service.domain.idle.readings import FamilyRead
 from service.domain.idle.signal import Kind
 
 DAEMON = "the cleanup daemon"
-"""Who ends what no person has asked to end."""
+"""The actor of ends that no person has requested."""
 
 MAX_REASON = 500
 
 REFRESH_SECONDS = 300
-"""What is decided is written at once, what is only measured once more so often."""
+"""Seconds between two writes of new measurements. Decisions are written at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class RailHold:
-    """A rail that holds: why, since when, and until when if that is known."""
+    """A rail that holds: the reason, the begin, and the end if it is known."""
 
     rail: Rail
     reason: str
@@ -35,7 +34,7 @@ class RailHold:
 
 @dataclass(frozen=True, slots=True)
 class Cleanup:
-    """The row of one project. `pauses` counts pauses and resumptions: a plan names it."""
+    """The row of one project. `pauses` counts pauses and resumptions, and is part of a plan."""
 
     project: str
     ticked_at: int = 0
@@ -52,11 +51,11 @@ class Cleanup:
 
     @property
     def is_paused(self) -> bool:
-        """Whether somebody has said that nothing is to be ended."""
+        """Whether a person has paused the cleanup."""
         return self.paused_at is not None
 
     def paused(self, now: int, actor: str, reason: str) -> Cleanup:
-        """The row once nothing is to be ended any more. Raises Rejected without a reason."""
+        """Return the row with a pause. Raises Rejected without a reason."""
         if not reason.strip():
             raise Rejected("give a reason: why is the cleanup paused?", field="reason")
         return replace(
@@ -68,34 +67,34 @@ class Cleanup:
         )
 
     def resumed(self) -> Cleanup:
-        """The row once things may be ended again. Raises Conflict where nothing is paused."""
+        """Return the row without the pause. Raises Conflict without a pause."""
         if not self.is_paused:
             raise Conflict(f"the cleanup of project {self.project} is not paused")
         return replace(self, paused_at=None, paused_by="", pause_reason="", pauses=self.pauses + 1)
 
     def closed_breaker(self) -> Cleanup:
-        """The row with the breaker closed by hand. Raises Conflict where it is not open."""
+        """Return the row with a closed breaker. Raises Conflict if the breaker is not open."""
         if not self.breaker.is_open:
             raise Conflict(f"the breaker of project {self.project} is not open")
         return replace(self, breaker=Breaker())
 
 
 ALARMING = frozenset({Rail.MASS, Rail.BREAKER, Rail.INVENTORY, Rail.CLOCK})
-"""Rails of which people are told: each holds because something is out of the ordinary. A start, a
-pause and the pace are not."""
+"""Rails that send an alarm, because they hold for an unusual reason. A start, a pause and the pace
+are usual."""
 
 
 def new_alarms(before: Cleanup, after: Cleanup) -> tuple[RailHold, ...]:
-    """The rails that began to hold with a round and of which people are told: once, however long
-    they hold."""
+    """Return the alarming rails that began to hold with a round. Each sends one alarm, however long
+    it holds."""
     known = {held.rail for held in before.holds}
     return tuple(held for held in after.holds if held.rail in ALARMING - known)
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedNode:
-    """A node on its course: what is known of it, what that proved at `judged_at`, and when it
-    would be stopped or deleted; None where it would not."""
+    """A node on its course: its signals, the verdict at `judged_at`, and when it would be stopped
+    or deleted; None where it would not."""
 
     course: IdleCourse
     project: str
@@ -107,8 +106,8 @@ class WatchedNode:
 
 @dataclass(frozen=True, slots=True)
 class EndRecord:
-    """What a daemon or a person began to end: who, when, why, and the evidence for it. `hourly` is
-    in nano-dollars, None where no price was known."""
+    """The end of a node by a daemon or a person: actor, time, reason, and the evidence. `hourly` is
+    in nano-dollars, None where the price was unknown."""
 
     project: str
     at: int

@@ -11,8 +11,7 @@ from service.domain.idle.proof import Blocker, IdleVerdict
 from service.domain.idle.signal import Level
 
 BLIND_SECONDS = 2 * HOUR
-"""After so long without proof the owner is told what the node costs, and once a day from then on.
-"""
+"""Seconds without proof after which the owner is told the cost of the node, once a day."""
 
 
 class State(StrEnum):
@@ -36,12 +35,12 @@ class Notice(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IdleCourse:
-    """How far one incarnation of a node has come. Instants are whole UTC seconds.
+    """The course of one incarnation of a node. Instants are whole UTC seconds.
 
     `since` is when the present state began. `told` is the action that the newest message announced,
-    at `notified_at`; OBSERVE for a message that went to nobody. `promised_at` is when that message
-    said it would be done: a policy that is shortened later does not break this word. While UNKNOWN,
-    `frozen_at` is when that began; `frozen_seconds` are those that were frozen since the
+    at `notified_at`; OBSERVE for a message without recipients. `promised_at` is the announced time
+    of the action, which a policy that is shortened later does not change. While UNKNOWN,
+    `frozen_at` is when that state began; `frozen_seconds` is the frozen time since the
     notification, which the grace does not count.
     """
 
@@ -60,8 +59,8 @@ class IdleCourse:
 
 @dataclass(frozen=True, slots=True)
 class CourseChange:
-    """The course after one look, what has to be told, and whether its time is over: `is_due` asks
-    the rails, and what they allow is stopped or deleted."""
+    """The course after one assessment, the notice to send, and whether the end is due. A due node
+    is stopped or deleted if the rails allow it."""
 
     course: IdleCourse
     tell: Notice | None = None
@@ -79,38 +78,40 @@ def advance(  # noqa: PLR0913 - one look: the course, and all that was found
     is_told: bool = True,
     is_kept: bool = False,
 ) -> CourseChange:
-    """The course after one verdict. `is_told` says whether a message counts as a notice now. A node
-    that is kept gets no notice, and one from before counts no more: once the keep is over, its
-    people are told, and have the whole grace."""
+    """Return the course after one verdict. `is_told` says whether a message counts as a notice now.
+    A kept node gets no notice, and an earlier notice no longer counts: after the keep recipients
+    get a new notice with the whole grace."""
     if before.state is State.DELETING:
         return CourseChange(before)
     applied = with_waste(applied, verdict.waste)
-    if is_kept:
-        before = _without_notice(before)
+    if is_kept:  # the links of the earlier message still work
+        before = replace(before, told=None, promised_at=None, frozen_seconds=0)
     if verdict.level is Level.ACTIVE or not is_warm:
         state = State.ACTIVE if verdict.level is Level.ACTIVE else State.WARMING
-        return CourseChange(_reset(before, state, now))
+        return CourseChange(_restart_in(before, state, now))
     if verdict.level is Level.UNKNOWN:
-        return _frozen(before, applied, now)
-    course = _thawed(before, now)
+        return _freeze_course(before, applied, now)
+    course = _thaw_course(before, now)
     until = verdict.until if verdict.until is not None else now - delay
     if not is_idle(verdict, applied, until):
-        return CourseChange(_reset(course, State.QUIET, now))
-    if _has_worked_since(course, verdict):
-        course = _reset(course, State.QUIET, now)
-    return _idle(course, applied, now, is_told=is_told, is_kept=is_kept)
+        return CourseChange(_restart_in(course, State.QUIET, now))
+    # A notice is of one rest. Work after the notice, also between two assessments, ends that rest.
+    rest_since, notified_at = _rest_since(verdict), course.notified_at
+    if notified_at is not None and rest_since is not None and rest_since > notified_at:
+        course = _restart_in(course, State.QUIET, now)
+    return _advance_idle(course, applied, now, is_told=is_told, is_kept=is_kept)
 
 
-def _idle(
+def _advance_idle(
     course: IdleCourse, applied: AppliedRule, now: int, *, is_told: bool, is_kept: bool
 ) -> CourseChange:
-    """The course of a node that is proved to be idle. A message that announced less than what would
-    be done now does not count, neither does one that went to nobody, nor one whose end the policy
-    took back since: recipients are told again, and have the whole grace."""
+    """The course of a node that is proved idle. An earlier message does not count if it announced a
+    weaker action, had no recipients, or if the policy took its action back: recipients get a new
+    notice with the whole grace."""
     if is_kept:
         return CourseChange(_in_state(course, State.CANDIDATE, now))
     if applied.action is Action.OBSERVE:
-        return CourseChange(_reset(course, State.CANDIDATE, now))
+        return CourseChange(_restart_in(course, State.CANDIDATE, now))
     does_end = applied.action.rank >= Action.STOP.rank
     announced = applied.action if is_told else Action.OBSERVE
     if course.told is not None and not does_end:
@@ -125,13 +126,14 @@ def _idle(
         )
         return CourseChange(_in_state(told, State.NOTIFIED, now), Notice.IDLE)
     course = _in_state(course, State.NOTIFIED, now)
-    return CourseChange(course, is_due=_is_due(course, applied, now))
+    at = due_at(course, applied)
+    return CourseChange(course, is_due=at is not None and now >= at)
 
 
 def is_idle(verdict: IdleVerdict, applied: AppliedRule, until: int) -> bool:
     """Whether the node was at rest for long enough, and nothing blocks its deletion. The host of a
-    crash loop is busy with the loop, so it does not block: people are told, and whether it is ended
-    is for the policy to say."""
+    crash loop is busy with the loop, so it does not block: recipients are told, and the policy says
+    whether the node ends."""
     is_waste = verdict.waste is not None
     blockers = set(verdict.blockers) - ({Blocker.HOST_BUSY} if is_waste else set())
     since = _rest_since(verdict)
@@ -139,20 +141,14 @@ def is_idle(verdict: IdleVerdict, applied: AppliedRule, until: int) -> bool:
 
 
 def _rest_since(verdict: IdleVerdict) -> int | None:
-    """Since when the node is at rest; its host as well, unless what looks like work holds it."""
+    """The begin of the rest of devices and host; of devices alone where waste keeps the host
+    busy."""
     return verdict.proved_since if verdict.waste is None else verdict.since
 
 
-def _has_worked_since(course: IdleCourse, verdict: IdleVerdict) -> bool:
-    """Whether the node worked after the notice and nobody looked meanwhile: the notice was about
-    the rest before, and its people have not heard of this one."""
-    since = _rest_since(verdict)
-    return course.notified_at is not None and since is not None and since > course.notified_at
-
-
 def due_at(course: IdleCourse, applied: AppliedRule) -> int | None:
-    """When the grace is over, if nothing freezes it any more; None where nothing will be done, or
-    nobody was told that it would be."""
+    """Return the end of the grace, if no further time is frozen. None without an action, or without
+    a notice of the action."""
     if course.notified_at is None or course.told is None:
         return None
     if course.told.rank < applied.action.rank or applied.action.rank < Action.STOP.rank:
@@ -161,12 +157,7 @@ def due_at(course: IdleCourse, applied: AppliedRule) -> int | None:
     return at + course.frozen_seconds
 
 
-def _is_due(course: IdleCourse, applied: AppliedRule, now: int) -> bool:
-    at = due_at(course, applied)
-    return at is not None and now >= at
-
-
-def _frozen(course: IdleCourse, applied: AppliedRule, now: int) -> CourseChange:
+def _freeze_course(course: IdleCourse, applied: AppliedRule, now: int) -> CourseChange:
     frozen_at = course.frozen_at if course.frozen_at is not None else now
     told_at = course.blind_told_at
     is_long = now - frozen_at >= BLIND_SECONDS and (told_at is None or now - told_at >= DAY)
@@ -175,7 +166,7 @@ def _frozen(course: IdleCourse, applied: AppliedRule, now: int) -> CourseChange:
     return CourseChange(_in_state(course, State.UNKNOWN, now), Notice.BLIND if tells else None)
 
 
-def _thawed(course: IdleCourse, now: int) -> IdleCourse:
+def _thaw_course(course: IdleCourse, now: int) -> IdleCourse:
     if course.frozen_at is None:
         return course
     frozen = now - course.frozen_at if course.notified_at is not None else 0
@@ -184,12 +175,8 @@ def _thawed(course: IdleCourse, now: int) -> IdleCourse:
     )
 
 
-def _without_notice(course: IdleCourse) -> IdleCourse:
-    """The course whose notice counts no more; the links of its message still work."""
-    return replace(course, told=None, promised_at=None, frozen_seconds=0)
-
-
-def _reset(course: IdleCourse, state: State, now: int) -> IdleCourse:
+def _restart_in(course: IdleCourse, state: State, now: int) -> IdleCourse:
+    """A new course without a notice."""
     return IdleCourse(
         course.node_id,
         course.incarnation,

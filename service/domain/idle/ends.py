@@ -1,7 +1,7 @@
-"""Everything that may end a node: by what, when, and what holds it back. Pure.
+"""Everything that may end a node: the cause, the time, and what holds it back. Pure.
 
-The table of `service.domain.lifecycle.precedence`, for one node. Nobody knows beforehand what a
-person does; what the orphan collector ends is no node of ours.
+The table of `service.domain.lifecycle.precedence`, for one node. Requests of people are unknown
+beforehand, and the orphan collector ends no node of ours.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from service.domain.nodes.node import Asked, Node
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """One way in which a node may end. `at` is None where nobody knows when."""
+    """One way in which a node may end. `at` is None where the time is unknown."""
 
     ender: EndCause
     reason: str
@@ -31,9 +31,9 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class EndOutlook:
-    """What is known of a node: how the cleanup of its project stands, the newest look at its
-    idleness, the job that it was made for and that runs on it (empty for none), and the exceeded
-    budgets that delete it, by name, each with when."""
+    """The facts about a node: the cleanup of its project, the newest assessment of its idleness,
+    the job that it was made for and that runs on it (empty for none), and the exceeded budgets that
+    delete it, by name, each with its time."""
 
     node: Node
     cleanup: Cleanup
@@ -44,27 +44,29 @@ class EndOutlook:
 
 
 def ends_of(outlook: EndOutlook, now: int) -> tuple[End, ...]:
-    """All that may end a node, the strongest first. None of a node that is being deleted."""
+    """Return all ends of a node, the strongest first; none for a node that is being deleted."""
     node = outlook.node
     if node.ended or node.asked is Asked.ABSENT:
         return ()
     keep = keep_of_node(node)
+    google: End | None = None
+    budget: End | None = None
+    if (cloud_at := cloud_ends_at(node)) is not None:
+        google = End(EndCause.GOOGLE, "Google ends a flex-start node", cloud_at)
+    if outlook.budgets:  # the budget that deletes the node first; no hold applies to budgets
+        name, at = min(outlook.budgets.items(), key=lambda item: (item[1], item[0]))
+        budget = End(EndCause.BUDGET, f"the budget {name!r} is exceeded", at)
     found = [
-        _google(node),
-        _job_end(outlook, keep, now),
-        _budget(outlook),
-        _ttl(outlook, keep, now),
-        _idle(outlook, now),
+        google,
+        _find_job_end(outlook, keep, now),
+        budget,
+        _find_ttl_end(outlook, keep, now),
+        _find_idle_end(outlook, now),
     ]
     return tuple(end for end in found if end is not None)
 
 
-def _google(node: Node) -> End | None:
-    at = cloud_ends_at(node)
-    return None if at is None else End(EndCause.GOOGLE, "Google ends a flex-start node", at)
-
-
-def _job_end(outlook: EndOutlook, keep: Keep | None, now: int) -> End | None:
+def _find_job_end(outlook: EndOutlook, keep: Keep | None, now: int) -> End | None:
     node = outlook.node
     if waits_for_job_end(node):
         held_by = _held_by(EndCause.JOB_END, keep, now, is_paused=False)
@@ -74,33 +76,22 @@ def _job_end(outlook: EndOutlook, keep: Keep | None, now: int) -> End | None:
     return None
 
 
-def _budget(outlook: EndOutlook) -> End | None:
-    """The budget that deletes the node first, whatever holds."""
-    if not outlook.budgets:
-        return None
-    name, at = min(outlook.budgets.items(), key=lambda one: (one[1], one[0]))
-    return End(EndCause.BUDGET, f"the budget {name!r} is exceeded", at)
-
-
-def _ttl(outlook: EndOutlook, keep: Keep | None, now: int) -> End | None:
+def _find_ttl_end(outlook: EndOutlook, keep: Keep | None, now: int) -> End | None:
     node = outlook.node
     over_at = node.deletes_at
     if over_at is None:
         return None
     is_paused = outlook.cleanup.is_paused
     held_by = _held_by(EndCause.TTL, keep, max(over_at, now), is_paused=is_paused)
-    at = None if Holder.PAUSE in held_by else _ttl_at(over_at, keep)
+    at: int | None = over_at
+    if Holder.PAUSE in held_by:
+        at = None
+    elif keep is not None:
+        at = None if keep.until is None else max(over_at, keep.until)
     return End(EndCause.TTL, f"its time to live of {node.spec.ttl_seconds} s", at, held_by)
 
 
-def _ttl_at(over_at: int, keep: Keep | None) -> int | None:
-    """When a time to live is over, and no keep holds it back any more."""
-    if keep is None:
-        return over_at
-    return None if keep.until is None else max(over_at, keep.until)
-
-
-def _idle(outlook: EndOutlook, now: int) -> End | None:
+def _find_idle_end(outlook: EndOutlook, now: int) -> End | None:
     subject, watched = outlook.subject, outlook.watched
     if subject is None or watched is None or watched.verdict is None:
         return None
@@ -115,16 +106,11 @@ def _idle(outlook: EndOutlook, now: int) -> End | None:
     verb = "deletes" if applied.rule.action is Action.DELETE else "stops"
     whose = "its own policy" if applied.is_own else f"the policy of {applied.source}"
     reason = f"{whose} {verb} idle nodes"
-    return End(EndCause.IDLE, reason, _idle_at(subject, watched, now), tuple(held_by))
-
-
-def _idle_at(subject: IdleSubject, watched: WatchedNode, now: int) -> int | None:
-    """When an idle node would go; one that is kept has the whole grace once the keep is over."""
-    keep = subject.keep
-    is_idle = watched.course.state is State.CANDIDATE
-    if keep is None or not keep.holds(now) or not is_idle:
-        return watched.due_at
-    return None if keep.until is None else keep.until + subject.applied.rule.grace_seconds
+    at, keep = watched.due_at, subject.keep
+    is_candidate = watched.course.state is State.CANDIDATE
+    if keep is not None and keep.holds(now) and is_candidate:  # the grace begins after the keep
+        at = None if keep.until is None else keep.until + applied.rule.grace_seconds
+    return End(EndCause.IDLE, reason, at, tuple(held_by))
 
 
 def _held_by(ender: EndCause, keep: Keep | None, at: int, *, is_paused: bool) -> tuple[Holder, ...]:
@@ -132,4 +118,4 @@ def _held_by(ender: EndCause, keep: Keep | None, at: int, *, is_paused: bool) ->
         Holder.KEEP: keep is not None and keep.holds(at),
         Holder.PAUSE: is_paused,
     }
-    return tuple(one for one, holds in holding.items() if holds and one in HELD_BY[ender])
+    return tuple(holder for holder, holds in holding.items() if holds and holder in HELD_BY[ender])

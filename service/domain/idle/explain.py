@@ -1,6 +1,6 @@
-"""What each signal of a node says by itself, and why, for people and for the evidence. Pure.
+"""The state of each single signal of a node with its reason, for people and the evidence. Pure.
 
-The rule of proof decides whether a signal can be relied on; see `service.domain.idle.proof`.
+The rule of proof decides whether a signal is reliable; see `service.domain.idle.proof`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from service.domain.idle.proof import (
     job_activity,
     trouble_of,
 )
-from service.domain.idle.signal import MONITORED, Kind, Level, SignalTrack
+from service.domain.idle.signal import MONITORED, Kind, Level
 
 OLD = "the newest report is too old; reports are read where they are needed"
 HELD = "a process holds the device"
@@ -37,9 +37,9 @@ class Claim(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SignalState:
-    """What one signal says, and why. `worker` is None for a claim, `value` too. `at` is the end of
-    the newest reading; None where there is none. `coverage` is the share of the idle time of the
-    policy in which the signal is known to be at rest, in percent."""
+    """The state of one signal with its reason. `worker` and `value` are None for a claim. `at` is
+    the end of the newest reading; None without a reading. `coverage` is the share of the policy's
+    idle time in which the signal is at rest, in percent."""
 
     worker: int | None
     signal: Kind | Claim
@@ -53,8 +53,8 @@ class SignalState:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """The instant of a look, until when signals have to reach by then, and the idle time of the
-    policy, [start, until), up to the newest seconds that are ignored."""
+    """The instant of an assessment, the instant up to which signals have to reach by then, and the
+    policy's idle time, [start, until), without the ignored newest seconds."""
 
     now: int
     seen_by: int
@@ -69,19 +69,28 @@ def explain_signals(
     now: int,
     until: int | None,
 ) -> tuple[SignalState, ...]:
-    """Every signal of a node as a look at `now` found it: by worker, then the job and heartbeat.
+    """Return every signal of a node at `now`: by worker, then the job and heartbeat.
 
-    `until` is how far the proof reaches, None where nothing is proved. A metric that the project
-    does not have is left out.
+    `until` is the end of the proof, None without a proof. A metric that the project does not have
+    is left out.
     """
     seen_by = now - times.telemetry
     end = seen_by if until is None else until
     span = _Span(now, seen_by, end - subject.applied.rule.idle_after_seconds, end)
     evidence = evidence_of(subject, families, times)
-    return (*_measured(evidence, span), *_claimed(evidence, span))
+    states, job = [*_list_measured(evidence, span)], evidence.job
+    if job is not None:
+        at, said = job_activity(job, now)
+        quiet = f"job {job.job_id} has made no progress since {rfc3339(job.progress_at)}"
+        states.append(_build_claim(Claim.JOB, at, said, quiet, span))
+    if evidence.heartbeat_until:
+        at, said = heartbeat_activity(evidence.heartbeat_until, now)
+        quiet = f"the newest heartbeat expired at {rfc3339(evidence.heartbeat_until)}"
+        states.append(_build_claim(Claim.HEARTBEAT, at, said, quiet, span))
+    return tuple(states)
 
 
-def _measured(evidence: ActivityEvidence, span: _Span) -> Iterator[SignalState]:
+def _list_measured(evidence: ActivityEvidence, span: _Span) -> Iterator[SignalState]:
     failed = [
         kind
         for kind in MONITORED
@@ -89,70 +98,51 @@ def _measured(evidence: ActivityEvidence, span: _Span) -> Iterator[SignalState]:
     ]
     unread = {(worker, kind) for worker in range(evidence.workers) for kind in failed}
     for worker, kind in sorted({*evidence.tracks, *unread}):
-        if evidence.families.get(kind) is not MetricFamily.ABSENT:
-            yield _state_of(evidence, worker, kind, span)
+        if evidence.families.get(kind) is MetricFamily.ABSENT:
+            continue
+        track = evidence.tracks.get((worker, kind))
+        unknown = _explain_unknown(evidence, worker, kind, span)
+        if track is None:
+            yield SignalState(worker, kind, Level.UNKNOWN, unknown)
+            continue
+        shown = "at work" if track.level is Level.ACTIVE else "at rest"
+        if track.level is not Level.ACTIVE and track.at_rest:
+            shown = f"at rest since {rfc3339(track.at_rest[0][0])}"
+        yield SignalState(
+            worker,
+            kind,
+            Level.UNKNOWN if unknown else track.level,
+            unknown or shown,
+            coverage_of(track, span.start, span.until),
+            track.value,
+            track.end,
+            None if kind is Kind.SCHEDULED_CHIPS else track.broken_at,
+        )
 
 
-def _state_of(evidence: ActivityEvidence, worker: int, kind: Kind, span: _Span) -> SignalState:
-    track = evidence.tracks.get((worker, kind))
-    unknown = _unknown(evidence, worker, kind, span)
-    if track is None:
-        return SignalState(worker, kind, Level.UNKNOWN, unknown)
-    return SignalState(
-        worker,
-        kind,
-        Level.UNKNOWN if unknown else track.level,
-        unknown or _shown(track),
-        coverage_of(track, span.start, span.until),
-        track.value,
-        track.end,
-        None if kind is Kind.SCHEDULED_CHIPS else track.broken_at,
-    )
-
-
-def _unknown(evidence: ActivityEvidence, worker: int, kind: Kind, span: _Span) -> str:
-    """Why nothing is known by a signal; empty where something is."""
+def _explain_unknown(evidence: ActivityEvidence, worker: int, kind: Kind, span: _Span) -> str:
+    """Why a signal is unknown; empty where its level is known."""
     track = evidence.tracks.get((worker, kind))
     trouble = trouble_of(evidence, kind, track, span.seen_by)
     if trouble or track is None:
         return trouble
     if kind is Kind.SCHEDULED_CHIPS:
         return SCHEDULED
-    if kind not in MONITORED and (why := _unreported(evidence, track, span.now)):
-        return why
+    if kind not in MONITORED:
+        if is_unread(evidence, span.now):
+            return UNREAD
+        if track.end < span.now - evidence.report_seconds:
+            return OLD
     host = evidence.hosts.get(worker)
     holder = "" if host is None else host.holder
     return holder or HELD if track.level is Level.UNKNOWN else ""
 
 
-def _unreported(evidence: ActivityEvidence, track: SignalTrack, now: int) -> str:
-    """Why the newest report says nothing of now; empty where it does."""
-    if is_unread(evidence, now):
-        return UNREAD
-    return OLD if track.end < now - evidence.report_seconds else ""
-
-
-def _shown(track: SignalTrack) -> str:
-    if track.level is Level.ACTIVE:
-        return "at work"
-    return f"at rest since {rfc3339(track.at_rest[0][0])}" if track.at_rest else "at rest"
-
-
-def _claimed(evidence: ActivityEvidence, span: _Span) -> Iterator[SignalState]:
-    job = evidence.job
-    if job is not None:
-        at, said = job_activity(job, span.now)
-        quiet = f"job {job.job_id} has made no progress since {rfc3339(job.progress_at)}"
-        yield _claim(Claim.JOB, at, said, quiet, span)
-    if evidence.heartbeat_until:
-        at, said = heartbeat_activity(evidence.heartbeat_until, span.now)
-        quiet = f"the newest heartbeat expired at {rfc3339(evidence.heartbeat_until)}"
-        yield _claim(Claim.HEARTBEAT, at, said, quiet, span)
-
-
-def _claim(claim: Claim, active_until: int, said: str, quiet: str, span: _Span) -> SignalState:
-    """What a claim of work says: as in a proof, it counts until the newest seconds that are
-    ignored, and what came to an end before them is at rest since."""
+def _build_claim(
+    claim: Claim, active_until: int, said: str, quiet: str, span: _Span
+) -> SignalState:
+    """The state of a claim of work. As in a proof, it is active if it reaches into the ignored
+    newest seconds; otherwise it is at rest since its end."""
     is_active = active_until > span.until
     at = min(active_until, span.now)
     rest = max(0, span.until - max(span.start, active_until))

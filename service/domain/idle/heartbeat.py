@@ -1,4 +1,4 @@
-"""Heartbeats: a program or a person says that a node is at work, until some instant. Pure."""
+"""Heartbeats: the claim of a program or a person that a node is at work until an instant. Pure."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from service.domain.errors import Rejected
 
 DEFAULT_SECONDS = 900
 LONGEST_SECONDS = DAY
-"""A node that is to stay for longer is kept, which wants a reason."""
+"""The longest heartbeat. A node that has to stay for longer is kept, which needs a reason."""
 
 AHEAD_SECONDS = 60
-"""A clock may be so far ahead of ours."""
+"""The largest difference of a sender's clock ahead of ours."""
 
 LEAST_SECONDS = 10
-"""What comes sooner after the one before and says no more is answered, and not written: a flood of
-heartbeats costs nothing."""
+"""The shortest time between two heartbeats that are written. An earlier heartbeat without news is
+answered only, so a flood of heartbeats costs nothing."""
 
 PREFIX = "hb_"
-"""Of every heartbeat token, by which it is told from others and found in a log."""
+"""The prefix of every heartbeat token, which distinguishes it from others and in logs."""
 
 TOKEN_SECONDS = 30 * DAY
 MAX_NOTE = 200
@@ -27,7 +27,7 @@ MAX_NOTE = 200
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The newest heartbeat of an incarnation of a node: when it came, and until when it holds."""
+    """The newest heartbeat of an incarnation of a node: its arrival, and its end."""
 
     node_id: str
     incarnation: int
@@ -39,7 +39,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatToken:
-    """A token that is good for heartbeats of one incarnation of one node, and for nothing else."""
+    """A token that is valid only for heartbeats of one incarnation of one node."""
 
     token_hash: str
     node_id: str
@@ -50,8 +50,8 @@ class HeartbeatToken:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """A heartbeat as it is sent: when, by the sender's clock (None: now), and for how many seconds
-    it holds."""
+    """A heartbeat as it is sent: its instant by the sender's clock (None: now), and the seconds for
+    which it holds."""
 
     at: int | None = None
     seconds: int = DEFAULT_SECONDS
@@ -61,10 +61,10 @@ class Beat:
 def heard(
     before: Heartbeat | None, beat: Beat, node_id: str, incarnation: int, now: int
 ) -> Heartbeat:
-    """The newest heartbeat of a node after one more; the same as before where it says nothing new.
+    """Return the newest heartbeat of a node after a new beat; the one before without news.
 
-    Raises Rejected for one from the future, and for one that would hold for less than a second or
-    more than a day.
+    Raises Rejected for a beat from the future, and for a beat that would hold for less than a
+    second or more than a day.
     """
     sent_at = now if beat.at is None else beat.at
     seconds = beat.seconds

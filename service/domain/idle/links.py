@@ -1,7 +1,8 @@
 """Links in messages that keep or delete a node with one click. Pure.
 
-Whoever has the link may use it, so it is long, works once, and means one verdict on one incarnation
-of one node. Only its hash is stored. Looking at a link changes nothing: mail programs do that too.
+Everybody with the link may use it, so a link is long, works once, and is for one verdict on one
+incarnation of one node. Only its hash is stored. Opening a link changes nothing: mail programs open
+links too.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ BYTES = 32
 LIFE_SECONDS = 2 * DAY
 
 KEEP_SECONDS = 4 * HOUR
-"""For how long a link keeps a node."""
+"""Seconds for which a link keeps a node."""
 
 
 class Verb(StrEnum):
@@ -42,8 +43,7 @@ class LinkRefusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One link, by the hash of its token. `notified_at` is when the verdict was told that it is
-    about."""
+    """One link, by the hash of its token. `notified_at` is the notification of its verdict."""
 
     token_hash: str
     verb: Verb
@@ -63,8 +63,8 @@ def make_links(
     make_token: Callable[[], str],
     public_url: str,
 ) -> tuple[Mapping[Verb, str], Sequence[Link]]:
-    """The addresses of a link for each verb, and the links to store. `make_token` answers 256
-    random bits as text for an address; `public_url` is where people reach the API."""
+    """Return the addresses of a link for each verb, and the links to store. `make_token` returns
+    256 random bits as text for an address; `public_url` is the address of the API."""
     tokens = {verb: make_token() for verb in Verb}
     base = public_url.rstrip("/")
     addresses = {verb: f"{base}/links/{token}" for verb, token in tokens.items()}
@@ -76,7 +76,7 @@ def make_links(
 
 
 def hash_of(token: str) -> str:
-    """What is stored of a token."""
+    """Return the hash of a token, which is stored in its place."""
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()
 
 
@@ -89,8 +89,8 @@ def refusal(
     now: int,
     ending: bool = False,
 ) -> LinkRefusal | None:
-    """Why the link does nothing; None where it works. The node is given as it is now: `ending`
-    says that its deletion was asked for, `ended` that it is over."""
+    """Return why the link no longer works; None where it works. The arguments are of the node as it
+    is now: `ending` says that its deletion was requested, `ended` that it no longer exists."""
     checks = (
         (link.used_at is not None, LinkRefusal.USED),
         (now >= link.expires_at, LinkRefusal.EXPIRED),

@@ -1,7 +1,7 @@
-"""The cleanup plan: exactly what would be ended, why and when. Pure.
+"""The cleanup plan: exactly the nodes that would end, with reason and time. Pure.
 
-A plan is known by what it was decided from. Whoever applies it repeats its id; a plan that would be
-another one by now is stale, and nothing is done.
+The id of a plan is a hash of its basis. A caller applies a plan by its id. A plan whose id has
+changed since is stale, and is not applied.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from service.domain.idle.rails import Rail
 
 @dataclass(frozen=True, slots=True)
 class PlanBasis:
-    """What was known of one node: the version of its row, since when its course is in its state,
-    the version of its policy, and what the evidence proves, in words that do not change with the
-    time of day."""
+    """The basis of the decision on one node: the version of its row, the begin of its course's
+    state, the version of its policy, and the verdict as a text that does not depend on the time."""
 
     node_version: int
     incarnation: int
@@ -32,9 +31,9 @@ class PlanBasis:
 
 @dataclass(frozen=True, slots=True)
 class PlanEntry:
-    """A node that is stopped or deleted when the plan is applied: why, when the daemon would do it
-    by itself (a whole UTC second, None for never), and what it costs an hour in nano-dollars; None
-    where no price is known."""
+    """A node that is stopped or deleted when the plan is applied: the reason, when the daemon would
+    do it by itself (a whole UTC second, None for never), and its cost an hour in nano-dollars; None
+    where the price is unknown."""
 
     node_id: str
     name: str
@@ -48,7 +47,7 @@ class PlanEntry:
 @dataclass(frozen=True, slots=True)
 class CleanupPlan:
     """The plan of one project at one instant. `held_by` are the rails that keep the daemon from
-    beginning it by itself, `paused` the version of the pause; 0 for none."""
+    applying it, `paused` the version of the pause; 0 for none."""
 
     project: str
     as_of: int
@@ -58,11 +57,12 @@ class CleanupPlan:
 
     @property
     def id(self) -> str:
-        """The same for the same decision, whenever it is made: times do not count."""
+        """A hash of the decision. The same decision at another time has the same id."""
         decided = {
             "project": self.project,
             "entries": [
-                [entry.node_id, entry.action, asdict(entry.basis)] for entry in self._sorted()
+                [entry.node_id, entry.action, asdict(entry.basis)]
+                for entry in sorted(self.entries, key=lambda entry: entry.node_id)
             ],
             "held_by": sorted(self.held_by),
             "paused": self.paused,
@@ -72,16 +72,13 @@ class CleanupPlan:
 
     @property
     def saves_hourly(self) -> int:
-        """Nano-dollars an hour that all of it costs, as far as prices are known."""
+        """Nano-dollars an hour of all nodes together, as far as prices are known."""
         return sum(entry.hourly or 0 for entry in self.entries)
-
-    def _sorted(self) -> list[PlanEntry]:
-        return sorted(self.entries, key=lambda entry: entry.node_id)
 
 
 def check_fresh(plan_id: str, before: CleanupPlan | None, now: CleanupPlan) -> None:
-    """Raise Conflict, with what has changed, where the plan of that id is not the plan of now.
-    `before` is the plan of that id; None where nobody knows it."""
+    """Raise Conflict, with the changes, if the plan with this id is not the current plan. `before`
+    is the plan with this id; None where it is unknown."""
     if plan_id == now.id:
         return
     changed = ["there is no such plan"] if before is None else list(differences(before, now))
@@ -93,7 +90,7 @@ def check_fresh(plan_id: str, before: CleanupPlan | None, now: CleanupPlan) -> N
 
 
 def differences(before: CleanupPlan, after: CleanupPlan) -> Iterator[str]:
-    """What is otherwise than it was, a sentence each."""
+    """Yield a text for each difference between two plans."""
     was, is_now = _by_node(before.entries), _by_node(after.entries)
     for node_id in sorted(was.keys() - is_now.keys()):
         yield f"node {was[node_id].name} is no longer in the plan"
@@ -104,9 +101,11 @@ def differences(before: CleanupPlan, after: CleanupPlan) -> Iterator[str]:
         if old.action is not new.action:
             yield f"node {new.name}: {new.action} instead of {old.action}"
         elif old.basis != new.basis:
-            yield f"node {new.name}: {', '.join(_changes(old.basis, new.basis))} changed"
+            old_basis, new_basis = asdict(old.basis), asdict(new.basis)
+            changed = [_CALLED[name] for name in old_basis if old_basis[name] != new_basis[name]]
+            yield f"node {new.name}: {', '.join(dict.fromkeys(changed))} changed"
     if set(before.held_by) != set(after.held_by):
-        yield f"rails: {_names(after.held_by)} instead of {_names(before.held_by)}"
+        yield f"rails: {_format_rails(after.held_by)} instead of {_format_rails(before.held_by)}"
     if before.paused != after.paused:
         yield "the pause was changed"
 
@@ -125,10 +124,5 @@ _CALLED = {
 }
 
 
-def _changes(before: PlanBasis, after: PlanBasis) -> list[str]:
-    old, new = asdict(before), asdict(after)
-    return list(dict.fromkeys(_CALLED[name] for name in old if old[name] != new[name]))
-
-
-def _names(rails: Iterable[Rail]) -> str:
+def _format_rails(rails: Iterable[Rail]) -> str:
     return ", ".join(sorted(rails)) or "none"

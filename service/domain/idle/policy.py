@@ -1,4 +1,4 @@
-"""Idle policies: what is done with an idle node, after how long, and who says so. Pure."""
+"""Idle policies: the action on an idle node, its idle time, and the scope of the rule. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.domain.nodes.node import IdlePolicy, NodeSpec
 from service.domain.nodes.stop_rules import obstacles
 
 MAX_SECONDS = 30 * 86_400
-"""The longest that a policy may wait: signals are kept for so long."""
+"""The longest idle time of a policy: signals are kept for this long."""
 
 
 class Action(StrEnum):
@@ -29,7 +29,7 @@ class Action(StrEnum):
         return _RANKS[self]
 
     def limited_to(self, ceiling: Action) -> Action:
-        """The weaker of both."""
+        """Return the weaker of both actions."""
         return ceiling if ceiling.rank < self.rank else self
 
 
@@ -53,7 +53,8 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Recipient:
-    """Who is told: a webhook with the secret that signs for it, or e-mail addresses."""
+    """The recipient of a notice: a webhook with the secret that signs for it, or e-mail
+    addresses."""
 
     webhook: str = ""
     secret: str = ""
@@ -63,7 +64,7 @@ class Recipient:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """After how many seconds at rest what is done, with `grace_seconds` of notice."""
+    """The action after a number of seconds at rest, with `grace_seconds` of notice."""
 
     idle_after_seconds: int = 3_600
     grace_seconds: int = 900
@@ -87,16 +88,16 @@ class Policy:
 
 
 SHIPPED = Policy(DEFAULT)
-"""What holds where nobody has said anything: notify after an hour, delete nothing."""
+"""The policy where none is written: notify after an hour, delete nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedRule:
     """The rule that holds for one node.
 
-    `source` is `node` or the scope that it comes from, `version` that of its row. `action` is what
-    is really done, `limits` say why it is less than the rule's own. `recipients` come from
-    `told_by`, which is empty where nobody is named.
+    `source` is `node` or the scope that it comes from, `version` that of its row. `action` is the
+    effective action, `limits` say why it is weaker than the rule's own. `recipients` come from
+    `told_by`, which is empty without recipients.
     """
 
     rule: Rule
@@ -109,12 +110,12 @@ class AppliedRule:
 
     @property
     def is_own(self) -> bool:
-        """Whether the node itself says it, rather than a team, a project or the default."""
+        """Whether the rule is the node's own, and not of a team, a project or the default."""
         return self.source == "node"
 
 
 def check_scope(scope: str) -> None:
-    """Raise Rejected for what names no scope."""
+    """Raise Rejected for text that is not a scope."""
     kind, colon, name = scope.partition(":")
     is_named = kind in ("project", "team") and colon and name.strip() == name and name
     if scope != DEFAULT and not is_named:
@@ -125,8 +126,8 @@ def check_scope(scope: str) -> None:
 
 
 def check_rule(rule: Rule, least: int, prefix: str = "") -> None:
-    """Raise Rejected for a rule that cannot hold or contradicts itself. `least` is how old signals
-    are before they count, in seconds: nobody can be idle for less."""
+    """Raise Rejected for a rule that cannot hold or contradicts itself. `least` is the shortest
+    idle time in seconds that signals can prove."""
     if rule.idle_after_seconds < least:
         raise Rejected(
             f"{rule.idle_after_seconds} s is less than signals take to arrive;"
@@ -144,7 +145,7 @@ def check_rule(rule: Rule, least: int, prefix: str = "") -> None:
 
 @lru_cache(maxsize=1_000)
 def rule_of(own: IdlePolicy) -> Rule:
-    """What a node says of itself, as a rule."""
+    """Return the rule of a node's own policy."""
     return Rule(
         own.after_seconds,
         own.grace_seconds,
@@ -154,24 +155,23 @@ def rule_of(own: IdlePolicy) -> Rule:
 
 
 def scopes_of(spec: NodeSpec, team: str) -> Sequence[str]:
-    """The scopes whose policies may hold for a node, the nearest first."""
+    """Return the scopes whose policies may hold for a node, the nearest first."""
     return [*([f"team:{team}"] if team else []), f"project:{spec.project}", DEFAULT]
 
 
 def applied(
     spec: NodeSpec, team: str, policies: Mapping[str, Policy], ceiling: Action
 ) -> AppliedRule:
-    """The rule that holds for a node: its own, else its team's, its project's, the default.
+    """Return the rule that holds for a node: its own, else its team's, its project's, the default.
 
-    Recipients are those of the policy that holds, else the nearest that names any: the one who is
-    told need not be the one who set the rule.
+    Recipients are those of the policy that holds, else of the nearest policy with recipients.
     """
     scopes = scopes_of(spec, team)
     known = [policies[scope] for scope in scopes if scope in policies]
     inherited = known[0] if known else SHIPPED
     rule = inherited.rule if spec.idle is None else rule_of(spec.idle)
     told = [policy for policy in known if policy.recipients]
-    action, limits = _limited(rule.action, spec, ceiling, is_own=spec.idle is not None)
+    action, limits = _limit_action(rule.action, spec, ceiling, is_own=spec.idle is not None)
     return AppliedRule(
         rule=rule,
         source=inherited.scope if spec.idle is None else "node",
@@ -184,8 +184,8 @@ def applied(
 
 
 def with_waste(found: AppliedRule, waste: Waste | None) -> AppliedRule:
-    """What holds for a node that looks busy and does no work: people are told of it, and nothing
-    else is done unless the rule says `also`."""
+    """Return the rule for a node that looks busy and does no work: recipients are notified, and a
+    stronger action needs the rule's `also`."""
     if waste is None or waste in found.rule.also:
         return found
     action = found.action.limited_to(Action.NOTIFY)
@@ -195,11 +195,11 @@ def with_waste(found: AppliedRule, waste: Waste | None) -> AppliedRule:
     return replace(found, action=action, limits=(*found.limits, limit))
 
 
-def _limited(
+def _limit_action(
     wanted: Action, spec: NodeSpec, ceiling: Action, *, is_own: bool
 ) -> tuple[Action, tuple[str, ...]]:
-    """What is really done, and why it is less. A stop that the cloud cannot do never becomes a
-    deletion."""
+    """The effective action, and the reasons why it is weaker. A stop that the cloud cannot do never
+    becomes a deletion."""
     action, limits = wanted, []
     if action is Action.STOP and not is_own and (why := obstacles(spec)):
         action = Action.NOTIFY
@@ -210,7 +210,7 @@ def _limited(
 
 
 def check_own(own: IdlePolicy, spec: NodeSpec, least: int) -> None:
-    """Raise Rejected for what a node may not say of itself."""
+    """Raise Rejected for a policy that a node may not have of its own."""
     check_rule(rule_of(own), least, "idle.")
     if own.action == Action.STOP and (why := obstacles(spec)):
         raise Rejected(

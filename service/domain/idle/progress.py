@@ -1,4 +1,4 @@
-"""What the job that holds a node says of its activity. Pure."""
+"""The activity of a node's job, by the reports of the job. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from service.domain.jobs.job import Attempt, Job, Phase
 
 
 def activity_of(job: Job, attempt: Attempt, now: int) -> JobActivity:
-    """The activity of a job by its reports: a step, a checkpoint or the start of its container is
-    progress; a container that runs alone is none. No instant is later than `now`."""
+    """Return the activity of a job. A step, a checkpoint or the start of its container is progress;
+    a running container alone is not. No instant is later than `now`."""
     seen = [attempt.claimed_at]
     for report in attempt.own_reports:
         seen += [

@@ -1,12 +1,12 @@
-"""The rule of proof: what it takes to say that a node is idle. Pure.
+"""The rule of proof: the evidence that is needed to call a node idle. Pure.
 
-Two mistakes are possible: to delete a node that works, and to pay for one that does not. The first
-cannot be made good, so whatever is not proved is UNKNOWN, and names the signal that is lacking.
+Two mistakes are possible: to delete a node that works, and to pay for an idle node. The first
+cannot be undone, so a node without proof is UNKNOWN, with the name of the missing signal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -24,19 +24,19 @@ from service.domain.idle.signal import (
 )
 
 COVERAGE_PERCENT = 90
-"""So much of the time at rest has to be covered by readings, of each signal that is needed."""
+"""The share of the time at rest that readings of each needed signal have to cover."""
 
 STALE_SECONDS = 300
-"""A signal whose newest reading ended so long before the newest seconds has stopped."""
+"""A signal has stopped if its newest reading ended this long before the newest seconds."""
 
 REPORT_AGE = 360
-"""How old, in seconds, a report may be that was just read: a meter writes after 240, by a clock of
-its own, and of the time until its last count."""
+"""The largest age in seconds of a report at its read. A meter writes every 240 s, by its own clock,
+about the time until its last count."""
 
 UNREAD = "the reports of its workers cannot be read, or are dated in the future"
 
 CRASHES = 3
-"""A container that was restarted so often within `idle_after` is a crash loop."""
+"""The number of restarts of a container within `idle_after` that is a crash loop."""
 
 
 class MetricFamily(StrEnum):
@@ -46,7 +46,7 @@ class MetricFamily(StrEnum):
     ABSENT = "absent"
     """Reads succeed and show no series for 24 hours: the metric counts neither way."""
     FAILED = "failed"
-    """The newest read failed, or none was made: nothing is known."""
+    """The newest read failed, or there was no read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class JobActivity:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What the newest report of a supervisor shows of one worker, at a whole UTC second."""
+    """One worker by the newest report of its supervisor, at a whole UTC second."""
 
     at: int
     holder: str = ""
@@ -75,11 +75,11 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What was measured and reported of one incarnation of a node: the tracks by worker and kind,
-    the newest report of each worker, when the reports were asked for, and the ids of the instances
-    of the workers: some metrics know a worker by nothing else, and of the time before `named_at`
-    they can tell nothing. `unread_since` is when the first of the newest reads of reports failed;
-    None where the newest one succeeded."""
+    """The measurements and reports of one incarnation of a node: the tracks by worker and kind, the
+    newest report of each worker, the instant of the last read, and the instance ids of the workers.
+    Some metrics identify a worker by its instance id alone, so they show nothing of the time before
+    `named_at`. `unread_since` is the first of the consecutive failed reads of reports; None where
+    the newest read succeeded."""
 
     tracks: Mapping[tuple[int, Kind], SignalTrack] = field(default_factory=dict)
     hosts: Mapping[int, Host] = field(default_factory=dict)
@@ -91,14 +91,13 @@ class Signals:
 
 @dataclass(frozen=True, slots=True)
 class ActivityEvidence:
-    """All that is known of the activity of one incarnation of a node.
+    """All evidence of the activity of one incarnation of a node.
 
-    `counts_from` is READY and the warm-up; before it nothing is idle. `hosts` are the newest
-    reports by worker, of this boot only; `asked_at` is when they were asked for. `named` is
-    since when the instance id of a worker is known; without those of which it is not.
-    `report_seconds` is how old the newest reports may be where
-    nobody else sees a node: they are not read more often. `queued_job` is the id of a job that
-    waits for this node.
+    `counts_from` is READY plus the warm-up; a node is never idle before it. `hosts` are the newest
+    reports by worker, of this boot only; `asked_at` is the instant of their read. `named` is the
+    instant since which a worker's instance id is known, without workers whose id is unknown.
+    `report_seconds` is the largest age of the newest reports where only reports show the node: they
+    are not read more often. `queued_job` is the id of a job that waits for this node.
     """
 
     workers: int
@@ -125,13 +124,13 @@ class Blocker(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IdleVerdict:
-    """What the evidence proves.
+    """The result of the evidence.
 
-    With QUIET, `since` is when the devices came to rest, and `proved_since` from when on the hosts
-    were at rest as well. `coverage` is the least covered share of that time in percent, of all
-    workers and signals that are needed. `until` is how far the proof reaches. `lacking` says what
-    is missing for a proof. `is_seen` says of an UNKNOWN node that all its workers report, and what
-    they report proves no rest: nothing has gone dark.
+    With QUIET, `since` is when the devices came to rest, and `proved_since` when the hosts were at
+    rest as well. `coverage` is the smallest covered share of that time in percent, of all workers
+    and needed signals. `until` is the end of the proof. `lacking` says what is missing for a proof.
+    `is_seen` says of an UNKNOWN node that all its workers report, and that the reports prove no
+    rest: no signal is lost.
     """
 
     level: Level
@@ -147,14 +146,14 @@ class IdleVerdict:
 
 
 _KINDS = tuple(kind for kind in Kind if kind in COUNTED or kind not in MONITORED)
-"""The signals that count. Chips that are scheduled say what a VM has, not what it does."""
+"""The signals that count. Scheduled chips show the size of a VM, not its activity."""
 _HOST_KINDS = (*CPU_KINDS, *NETWORK_KINDS)
 
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """What is known of one worker: what is lacking, the coverage in percent, and until when its
-    host was busy."""
+    """The proof of one worker: what is lacking, the coverage in percent, and the end of its host's
+    activity."""
 
     lacking: tuple[str, ...]
     coverage: int
@@ -163,42 +162,49 @@ class _Proof:
 
 
 def judge(evidence: ActivityEvidence, idle_after: int, now: int, delay: int) -> IdleVerdict:
-    """The verdict on one node. Activity counts at once; rest counts until `now - delay` only, as
-    the newest seconds of telemetry are still to come, and of a node that only its reports show no
-    further than they reach. A metric that has stopped by now has stopped, however far that is."""
-    verdict = _judge(evidence, idle_after, now, now - delay, now - delay)
+    """Return the verdict on one node.
+
+    Activity counts at once. Rest counts until `now - delay` only, as the newest seconds of
+    telemetry are not there yet; where only reports show the node, rest counts until the end of the
+    reports. A metric has stopped by its age at `now - delay`, also for such an earlier end.
+    """
+    verdict = _judge_until(evidence, idle_after, now, now - delay, now - delay)
     reported = _reported_until(evidence, now)
     if verdict.level is not Level.UNKNOWN or reported is None or reported >= now - delay:
         return verdict
-    earlier = _judge(evidence, idle_after, now, reported, now - delay)
+    earlier = _judge_until(evidence, idle_after, now, reported, now - delay)
     return earlier if earlier.level is Level.QUIET else verdict
 
 
 def _reported_until(evidence: ActivityEvidence, now: int) -> int | None:
-    """How far the reports of all workers reach; None where one is missing or too old."""
+    """The end of the reports of all workers; None where a report is missing or too old."""
     ends = [host.at for host in evidence.hosts.values()]
     if len(ends) < evidence.workers or not ends:
         return None
     return min(ends) if min(ends) >= now - evidence.report_seconds else None
 
 
-def _judge(
+def _judge_until(
     evidence: ActivityEvidence, idle_after: int, now: int, until: int, seen_by: int
 ) -> IdleVerdict:
-    activity = sorted(_activity(evidence, now))
+    activity = sorted(_list_activity(evidence, now))
     if activity and activity[-1][0] > until:
         return IdleVerdict(Level.ACTIVE, activity[-1][1])
     since = max(evidence.counts_from, activity[-1][0] if activity else 0)
     window = max(since, until - idle_after)
-    tracks = _by_worker(evidence)
+    tracks = _tracks_by_worker(evidence)
     proofs = [
-        _prove(evidence, worker, tracks.get(worker, {}), (window, until), seen_by)
+        _prove_worker(evidence, worker, tracks.get(worker, {}), (window, until), seen_by)
         for worker in range(evidence.workers)
     ]
     busy_until = max((proof.busy_until for proof in proofs), default=0)
-    blockers = tuple(_blockers(evidence, busy_until, until))
+    blockers = tuple(_list_blockers(evidence, busy_until, until))
     unread = is_unread(evidence, now)
-    lacking = tuple(_lacking(proofs, is_unread=unread))
+    lacking = (
+        *([UNREAD] if unread else []),
+        *([] if proofs else ["the number of workers is not known"]),
+        *(text for proof in proofs for text in proof.lacking),
+    )
     if lacking:
         is_dark = unread or not proofs or any(proof.has_stopped for proof in proofs)
         is_seen = not is_dark and _reported_until(evidence, now) is not None
@@ -212,35 +218,26 @@ def _judge(
         proved_since=max(since, busy_until),
         coverage=min(proof.coverage for proof in proofs),
         blockers=blockers,
-        waste=_waste(evidence),
+        waste=_find_waste(evidence),
         until=until,
     )
 
 
 def is_unread(evidence: ActivityEvidence, now: int) -> bool:
-    """Whether the reports of workers were asked for in vain for as long as a signal may stop."""
+    """Whether all reads of the reports failed for as long as a signal may stop."""
     since = evidence.unread_since
     return since is not None and now - since >= STALE_SECONDS
 
 
-def _lacking(proofs: Sequence[_Proof], *, is_unread: bool) -> Iterator[str]:
-    if is_unread:
-        yield UNREAD
-    if not proofs:
-        yield "the number of workers is not known"
-    for proof in proofs:
-        yield from proof.lacking
-
-
 _WORK_KINDS = frozenset((*DEVICE_KINDS, *CHIPS_KINDS)) - {Kind.DEVICE}
-"""The signals that show work. A device that is held may be at rest."""
+"""The signals that show work. A device that a process holds may be at rest."""
 
 
-def _activity(evidence: ActivityEvidence, now: int) -> Iterator[tuple[int, str]]:
-    """Until when each source of activity shows work, and in words."""
+def _list_activity(evidence: ActivityEvidence, now: int) -> Iterator[tuple[int, str]]:
+    """The end of the work that each source of activity shows, with a text."""
     shown = _newest_work(evidence.tracks)
     if shown is not None:
-        yield shown[0], _work_of(*shown[1:])
+        yield shown[0], _describe_work(*shown[1:])
     if evidence.heartbeat_until > evidence.counts_from:
         yield heartbeat_activity(evidence.heartbeat_until, now)
     if evidence.job is not None:
@@ -248,8 +245,8 @@ def _activity(evidence: ActivityEvidence, now: int) -> Iterator[tuple[int, str]]
 
 
 def _newest_work(tracks: Mapping[tuple[int, Kind], SignalTrack]) -> tuple[int, int, Kind] | None:
-    """The end of the newest work that the tracks show, with the worker and the signal; None where
-    they show none."""
+    """The end of the newest work in the tracks, with the worker and the signal; None without
+    work."""
     newest: tuple[int, int, Kind] | None = None
     latest = 0
     for (worker, kind), track in tracks.items():
@@ -261,68 +258,72 @@ def _newest_work(tracks: Mapping[tuple[int, Kind], SignalTrack]) -> tuple[int, i
     return newest
 
 
-def _work_of(worker: int, kind: Kind) -> str:
+def _describe_work(worker: int, kind: Kind) -> str:
     return f"worker {worker} is at work, as its {kind} shows"
 
 
 def shown_at_work(tracks: Mapping[tuple[int, Kind], SignalTrack], until: int) -> IdleVerdict | None:
-    """What `judge` answers for a node without heartbeat and job whose tracks show work after
-    `until`; None where they show none. Most nodes of a fleet need nothing more."""
+    """Return the verdict on a node without heartbeat and job whose tracks show work after `until`;
+    None without such work. Most nodes of a fleet need no other evidence."""
     newest = _newest_work(tracks)
     if newest is None or newest[0] <= until:
         return None
-    return IdleVerdict(Level.ACTIVE, _work_of(*newest[1:]))
+    return IdleVerdict(Level.ACTIVE, _describe_work(*newest[1:]))
 
 
 def heartbeat_activity(until: int, now: int) -> tuple[int, str]:
-    """Until when the newest heartbeat shows work, and in words."""
+    """Return the end of the work that the newest heartbeat shows, with a text."""
     return min(until, now + 1), "a heartbeat says that it is at work"
 
 
 def job_activity(job: JobActivity, now: int) -> tuple[int, str]:
-    """Until when the job of a node shows work, and in words."""
+    """Return the end of the work that the job of a node shows, with a text."""
     if job.is_preparing:
         return now + 1, f"job {job.job_id} prepares to run"
     return job.progress_at, f"job {job.job_id} makes progress"
 
 
-def _by_worker(evidence: ActivityEvidence) -> Mapping[int, Mapping[Kind, SignalTrack]]:
+def _tracks_by_worker(evidence: ActivityEvidence) -> Mapping[int, Mapping[Kind, SignalTrack]]:
     tracks: dict[int, dict[Kind, SignalTrack]] = {}
     for (worker, kind), track in evidence.tracks.items():
         tracks.setdefault(worker, {})[kind] = track
     return tracks
 
 
-def _prove(
+def _prove_worker(
     evidence: ActivityEvidence,
     worker: int,
     tracks: Mapping[Kind, SignalTrack],
     window: tuple[int, int],
     seen_by: int,
 ) -> _Proof:
-    """Whether one worker is at rest in the window: a device signal, CPU and network, each covered
-    by 90 %, and none of them stopped before `seen_by`."""
+    """Whether one worker is at rest in the window. Readings of a device signal, CPU and network
+    each have to cover 90 %, and none of these signals may have stopped before `seen_by`."""
     start, until = window
     stopped = [
-        f"{kind} of worker {worker} {why}" for kind, why in _troubles(evidence, tracks, seen_by)
+        f"{kind} of worker {worker} {why}"
+        for kind in _KINDS
+        if (why := trouble_of(evidence, kind, tracks.get(kind), seen_by))
     ]
     device, cpu, network = (
         max(coverage_of(tracks.get(kind), start, until) for kind in kinds)
         for kinds in (DEVICE_KINDS, CPU_KINDS, NETWORK_KINDS)
     )
-    host = [track for kind in _HOST_KINDS if (track := tracks.get(kind)) is not None]
-    busy_until = max((track.broken_at or 0 for track in host), default=0)
-    if device < COVERAGE_PERCENT and _never_started(evidence, worker):
+    host_tracks = [track for kind in _HOST_KINDS if (track := tracks.get(kind)) is not None]
+    busy_until = max((track.broken_at or 0 for track in host_tracks), default=0)
+    host = evidence.hosts.get(worker)
+    holder = "" if host is None else host.holder
+    if device < COVERAGE_PERCENT and _has_never_started(evidence, worker):
         device = max(device, _coverage_of_missing(evidence.named[worker], tracks, window))
-    elif device < COVERAGE_PERCENT and _is_of_job(evidence, worker):
-        device = min(cpu, network)
+    elif device < COVERAGE_PERCENT and evidence.job is not None and holder:
+        device = min(cpu, network)  # the job holds the device, and is judged by its progress
     least = min(device, cpu, network)
     if least >= COVERAGE_PERCENT:
         return _Proof(tuple(stopped), least, busy_until, bool(stopped))
-    is_busy = busy_until > start  # a busy host blocks; it is not what is lacking
+    is_busy = busy_until > start  # a busy host blocks, and is not lacking
     lacking = [
         f"{name} of worker {worker} has readings at rest for {share} % of the time;"
-        f" {COVERAGE_PERCENT} % is needed{_holder(evidence, worker, name)}"
+        f" {COVERAGE_PERCENT} % is needed{f'; {holder}' if name == 'device' and holder else ''}"
         for name, share in (("device", device), ("cpu", cpu), ("network", network))
         if share < COVERAGE_PERCENT and not (name != "device" and is_busy)
     ]
@@ -330,8 +331,8 @@ def _prove(
 
 
 def coverage_of(track: SignalTrack | None, start: int, until: int) -> int:
-    """The share of [start, until) that one signal shows at rest, in whole percent, rounded down; of
-    an empty span all."""
+    """Return the share of [start, until) that one signal shows at rest, in whole percent, rounded
+    down. An empty span is 100 % covered."""
     if track is None:
         return 0
     if until <= start:
@@ -342,8 +343,8 @@ def coverage_of(track: SignalTrack | None, start: int, until: int) -> int:
 def _coverage_of_missing(
     named_at: int, tracks: Mapping[Kind, SignalTrack], window: tuple[int, int]
 ) -> int:
-    """The share of a window in which a duty cycle was missing and the host at rest, in percent.
-    Before the id of the instance was known nobody could have seen one, so it was not missing."""
+    """The share of a window without a duty cycle and with the host at rest, in percent. The time
+    before the instance id was known does not count: no duty cycle could be found then."""
     start, until = window
     seen_from = max(start, named_at)
     if until <= start or seen_from >= until:
@@ -358,21 +359,12 @@ def _coverage_of_missing(
     return 100 * min(host) // (until - start)
 
 
-def _troubles(
-    evidence: ActivityEvidence, tracks: Mapping[Kind, SignalTrack], until: int
-) -> Iterator[tuple[Kind, str]]:
-    """The signals of a worker that count and cannot be relied on, and why."""
-    for kind in _KINDS:
-        if why := trouble_of(evidence, kind, tracks.get(kind), until):
-            yield kind, why
-
-
 def trouble_of(
     evidence: ActivityEvidence, kind: Kind, track: SignalTrack | None, until: int
 ) -> str:
-    """Why a signal of a worker cannot be relied on; empty where it can. A metric that the project
-    does not have counts neither way. Reports are read where they are needed only: one that the
-    newest read found too old has stopped, for as long as no newer one is read."""
+    """Return why a signal of a worker is unreliable; empty where it is reliable. A metric that the
+    project does not have is no trouble. Reports are read only where they are needed: a report that
+    was too old at the newest read has stopped, until a newer report is read."""
     if kind not in MONITORED:
         is_old = track is not None and track.end < (evidence.asked_at or 0) - REPORT_AGE
         return "has stopped" if is_old else ""
@@ -383,12 +375,11 @@ def trouble_of(
     return "has stopped" if is_old and family is MetricFamily.PRESENT else ""
 
 
-def _never_started(evidence: ActivityEvidence, worker: int) -> bool:
-    """Whether the metrics show a worker whose accelerator never ran: no duty cycle, though other
-    workers of the project have one (reference/cloud-tpu-api.md section 5). Duty cycles go by the
-    ids of instances: of a worker whose id is not known, none can be found. A device that any signal
-    has shown at work, or a process has held, was started; and only the worker's own report says
-    that none has held it."""
+def _has_never_started(evidence: ActivityEvidence, worker: int) -> bool:
+    """Whether the accelerator of a worker never ran: it has no duty cycle, though other workers of
+    the project have one (reference/cloud-tpu-api.md section 5). A duty cycle is found by the
+    instance id, so the id has to be known. A device that any signal has shown at work, or that a
+    process has held, was started; only the worker's own report shows that no process held it."""
     is_measured = evidence.families.get(Kind.DUTY_CYCLE) is MetricFamily.PRESENT
     tracks = [evidence.tracks.get((worker, kind)) for kind in DEVICE_KINDS]
     was_used = any(track is not None and track.broken_at is not None for track in tracks)
@@ -398,19 +389,7 @@ def _never_started(evidence: ActivityEvidence, worker: int) -> bool:
     return is_measured and is_named and is_reported and is_missing and not was_used
 
 
-def _is_of_job(evidence: ActivityEvidence, worker: int) -> bool:
-    """Whether the job of the node is what holds the device of a worker: it is judged by its
-    progress, and without any it is one that hangs."""
-    host = evidence.hosts.get(worker)
-    return evidence.job is not None and host is not None and bool(host.holder)
-
-
-def _holder(evidence: ActivityEvidence, worker: int, name: str) -> str:
-    host = evidence.hosts.get(worker)
-    return f"; {host.holder}" if name == "device" and host is not None and host.holder else ""
-
-
-def _blockers(evidence: ActivityEvidence, busy_until: int, until: int) -> Iterator[Blocker]:
+def _list_blockers(evidence: ActivityEvidence, busy_until: int, until: int) -> Iterator[Blocker]:
     if busy_until > until - STALE_SECONDS:
         yield Blocker.HOST_BUSY
     if any(host.sessions for host in evidence.hosts.values()):
@@ -419,14 +398,11 @@ def _blockers(evidence: ActivityEvidence, busy_until: int, until: int) -> Iterat
         yield Blocker.QUEUED_JOB
 
 
-def _waste(evidence: ActivityEvidence) -> Waste | None:
-    """Whether something that looks like work holds the node at rest."""
+def _find_waste(evidence: ActivityEvidence) -> Waste | None:
+    """The kind of waste on a node at rest: a crash loop, or a holder without progress. None without
+    either."""
     failures = evidence.job.failures if evidence.job is not None else 0
-    if max(failures, *_restarts(evidence.hosts.values())) >= CRASHES:
+    if max([failures, 0, *(host.restarts for host in evidence.hosts.values())]) >= CRASHES:
         return Waste.CRASH_LOOP
     runs = any(host.containers and host.holder for host in evidence.hosts.values())
     return Waste.NO_PROGRESS if runs or evidence.job is not None else None
-
-
-def _restarts(hosts: Iterable[Host]) -> list[int]:
-    return [0, *(host.restarts for host in hosts)]

@@ -1,7 +1,7 @@
-"""The rails: how much the daemon may end by itself, and when it must not. Pure.
+"""The rails: how many nodes the daemon may end by itself, and when it must end none. Pure.
 
-They hold for what the daemon begins; a person's apply or DELETE is not limited. All of them count
-over one project, whose lease one daemon holds at a time, and from rows, so a restart forgets none.
+They limit the daemon only; a person's apply or DELETE is not limited. All rails are for one
+project, whose lease one daemon holds at a time. They are kept in rows, so they survive a restart.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ TICK_PERCENT = 10
 PER_HOUR = 3
 HOUR_PERCENT = 25
 SAME_TICK_PERCENT = 75
-"""Of the time between two ticks: what was begun so lately was begun in this tick, by a daemon that
-this one took over from. Less than the whole, as a tick may come some seconds early."""
+"""The share of the time between two ticks in which an end counts as begun in this tick, by the
+daemon before a takeover. Less than the whole, as a tick may come some seconds early."""
 MASS_NODES = 5
 MASS_SECONDS = HOUR
 BREAKER_NODES = 5
@@ -28,7 +28,7 @@ BREAKER_SECONDS = 600
 CLOSING_SECONDS = 900
 CLOSING_PERCENT = 90
 LOST_SECONDS = 2 * HOUR
-"""A node that is unknown for so long may stay so; alone it does not keep the breaker open."""
+"""A single node that is unknown for this long does not keep the breaker open."""
 MISSING_NODES = 3
 CLOCK_SECONDS = 60
 
@@ -49,8 +49,8 @@ class Rail(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DueNode:
-    """A node whose time is over. `share` is whose place it takes: `owner:`, `team:` or `node:` and
-    a name; `hourly` is in nano-dollars, None where no price is known."""
+    """A node whose end is due. `share` is whose turn the end takes: `owner:`, `team:` or `node:`
+    and a name; `hourly` is in nano-dollars, None where the price is unknown."""
 
     node_id: str
     share: str
@@ -58,7 +58,7 @@ class DueNode:
 
 
 class BegunEnd(NamedTuple):
-    """When the daemon began to end a node, and whose place that took."""
+    """When the daemon began to end a node, and whose turn the end took."""
 
     at: int
     share: str
@@ -66,8 +66,8 @@ class BegunEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A node that a rail holds back: its place in the line from 1 on, and until when at least; None
-    where nobody can say."""
+    """A node that a rail holds back: its place in the line from 1 on, and the earliest end of the
+    wait; None where it is unknown."""
 
     node_id: str
     rail: Rail
@@ -77,14 +77,14 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class RailDecision:
-    """What goes now, and what waits."""
+    """The nodes that end now, and the nodes that wait."""
 
     goes: tuple[str, ...]
     waits: tuple[Waiting, ...]
 
 
 def share_of(node_id: str, owner: str, team: str) -> str:
-    """Whose place a node takes: its owner's, else its team's, else its own."""
+    """Return whose turn the end of a node takes: its owner's, else its team's, else its own."""
     if owner:
         return f"owner:{owner}"
     return f"team:{team}" if team else f"node:{node_id}"
@@ -93,33 +93,33 @@ def share_of(node_id: str, owner: str, team: str) -> str:
 def paced(
     due: Sequence[DueNode], live: int, begun: Sequence[BegunEnd], now: int, period: int
 ) -> RailDecision:
-    """Who goes in this tick, the dearest first. `begun` are the nodes that this daemon or one
-    before it began to end; `period` is how far ticks are apart.
+    """Return the nodes that end in this tick, the most expensive first. `begun` are the ends that
+    this or an earlier daemon began; `period` is the time between two ticks.
 
-    A tick ends three nodes at most and a tenth of the fleet, one for each owner; an hour three, or
-    a quarter of the fleet. A daemon that takes over goes on in the tick of the one before. Each
-    that waits is told the earliest time at which its turn can come.
+    A tick ends at most three nodes and a tenth of the fleet, one node of each owner. An hour ends
+    three nodes, or a quarter of the fleet. After a takeover the daemon continues the tick of the
+    previous daemon. Each waiting node gets the earliest time of its turn.
     """
-    line = sorted(due, key=lambda one: (-(one.hourly or 0), one.node_id))
+    line = sorted(due, key=lambda node: (-(node.hourly or 0), node.node_id))
     # an instant that is later than now: the clock was set back
-    recent = sorted(one.at for one in begun if abs(now - one.at) < HOUR)
-    just = [one for one in begun if 100 * abs(now - one.at) <= SAME_TICK_PERCENT * period]
+    recent = sorted(end.at for end in begun if abs(now - end.at) < HOUR)
+    just = [end for end in begun if 100 * abs(now - end.at) <= SAME_TICK_PERCENT * period]
     hour = max(PER_HOUR, live * HOUR_PERCENT // 100)
     tick = min(PER_TICK, max(1, live * TICK_PERCENT // 100))
     goes: list[str] = []
     waits: list[Waiting] = []
-    shares = {one.share for one in just}
-    for one in line:
+    shares = {end.share for end in just}
+    for node in line:
         rail = None
         if len(recent) + len(goes) >= hour:
             rail = Rail.HOUR
         elif len(just) + len(goes) >= tick:
             rail = Rail.TICK
-        elif one.share in shares:
+        elif node.share in shares:
             rail = Rail.OWNER
         if rail is None:
-            goes.append(one.node_id)
-            shares.add(one.share)
+            goes.append(node.node_id)
+            shares.add(node.share)
             continue
         before = sum(waiting.rail is rail for waiting in waits)
         until = now + period
@@ -129,19 +129,19 @@ def paced(
             rounds, turn = divmod(before, hour)
             freed = [*recent, *(now for _ in goes)][len(recent) + len(goes) - hour + turn]
             until = freed + HOUR * (1 + rounds)
-        waits.append(Waiting(one.node_id, rail, len(waits) + 1, until))
+        waits.append(Waiting(node.node_id, rail, len(waits) + 1, until))
     return RailDecision(tuple(goes), tuple(waits))
 
 
 def is_mass(candidates: int, live: int) -> bool:
-    """Whether more than half of the nodes, and more than five, are to go at once: that is more
-    likely an error than a fleet that nobody uses."""
+    """Whether more than half of the nodes, and more than five, would end at once. An error is more
+    likely than an unused fleet."""
     return candidates > MASS_NODES and 2 * candidates > live
 
 
 class NodeSight(NamedTuple):
-    """What one look showed of one node: whether its level is known, and until when it was at work
-    the last time (a whole UTC second; None for never)."""
+    """One node in one assessment: whether its level is known, and the end of its latest work (a
+    whole UTC second; None for never)."""
 
     is_known: bool
     active_until: int | None = None
@@ -150,9 +150,9 @@ class NodeSight(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """The breaker of a project: `lost` are the instants at which nodes that were known became
-    unknown, `opened_at` since when it is open, and `fresh_since` since when nine in ten of those
-    that were ever known are known again.
+    """The breaker of a project: `lost` are the instants at which known nodes became unknown,
+    `opened_at` is when it opened, and `fresh_since` the instant since which nine in ten of the
+    nodes that were ever known are known again.
     """
 
     lost: tuple[tuple[str, int], ...] = ()
@@ -162,25 +162,25 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing may be ended."""
+        """Whether no node may be ended."""
         return self.opened_at is not None
 
     @property
     def closes_at(self) -> int | None:
-        """When it closes if all stays as it is; None while too many nodes are unknown."""
+        """When the breaker closes if no further node is lost; None while too many are unknown."""
         return None if self.fresh_since is None else self.fresh_since + CLOSING_SECONDS
 
 
 def looked(
     breaker: Breaker, before: Mapping[str, NodeSight], after: Mapping[str, NodeSight], now: int
 ) -> Breaker:
-    """The breaker after one look at all nodes of a project.
+    """Return the breaker after an assessment of all nodes of a project.
 
-    It opens when more than three in ten of the nodes that were known became unknown within ten
-    minutes, or went from work to rest at one instant: a fleet does neither, a monitoring outage
-    does. It closes after fifteen minutes in which nine in ten are known. Of fewer than ten, one may
-    be unknown, or one that comes and goes would keep it open for hours. Nodes that were never known
-    do not count, or they would keep it open for ever.
+    It opens when more than three in ten of the known nodes became unknown within ten minutes, or
+    went from work to rest at one instant: a sign of a monitoring outage. It closes after fifteen
+    minutes in which nine in ten are known. Of fewer than ten nodes, one may be unknown, or a node
+    with gaps would keep the breaker open for hours. Nodes that were never known do not count, or
+    they would keep it open for ever.
     """
     known = [node for node, sight in before.items() if sight.is_known and node in after]
     lost = {node: at for node, at in breaker.lost if node in after}
@@ -197,31 +197,30 @@ def looked(
         reason = (
             f"{len(recent)} of {enough} nodes became unknown within {BREAKER_SECONDS // 60} min"
         )
-    fell = _fell_at_once(before, after)
+    fell = _count_rested_at_once(before, after)
     if len(known) >= BREAKER_NODES and 100 * fell > BREAKER_PERCENT * len(known):
         reason = f"{fell} of {len(known)} nodes became idle in the same second"
     if reason:
         return replace(breaker, opened_at=breaker.opened_at or now, reason=reason, fresh_since=None)
     if not breaker.is_open:
         return breaker
-    is_fresh = _is_fresh(lost, after, now)
+    is_fresh = _has_recovered(lost, after, now)
     since = (breaker.fresh_since if breaker.fresh_since is not None else now) if is_fresh else None
     if since is not None and now - since >= CLOSING_SECONDS:
         return Breaker()
     return replace(breaker, fresh_since=since)
 
 
-def _is_fresh(lost: Mapping[str, int], after: Mapping[str, NodeSight], now: int) -> bool:
-    """Whether nine in ten are known again, of those that are known and those that were lost; of
-    fewer than ten, all but one. Nodes that are lost for hours count no more, unless they are as
-    many as open a breaker."""
+def _has_recovered(lost: Mapping[str, int], after: Mapping[str, NodeSight], now: int) -> bool:
+    """Whether nine in ten of the known and the lost nodes are known; of fewer than ten, all but
+    one. Nodes that are lost for hours do not count, unless they are enough to open a breaker."""
     seen = sum(sight.is_known for sight in after.values())
     recent = sum(now - at < LOST_SECONDS for at in lost.values())
     most = 100 * len(lost) <= BREAKER_PERCENT * (seen + len(lost))
     return most and (recent <= 1 or 100 * seen >= CLOSING_PERCENT * (seen + recent))
 
 
-def _fell_at_once(before: Mapping[str, NodeSight], after: Mapping[str, NodeSight]) -> int:
+def _count_rested_at_once(before: Mapping[str, NodeSight], after: Mapping[str, NodeSight]) -> int:
     """The largest number of nodes that went from work to rest at one instant of telemetry."""
     ends: dict[int, int] = {}
     for node, sight in after.items():

@@ -1,4 +1,4 @@
-"""Which node and worker a measurement is about, and what is known from many of them. Pure."""
+"""The node and worker of each measurement, and the tracks after many measurements. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.domain.idle.proof import MetricFamily
 from service.domain.idle.signal import COUNTED, MONITORED, Kind, Reading, SignalTrack, read
 
 ABSENT_SECONDS = DAY
-"""A metric without any series for so long is one that the project does not have."""
+"""A metric without a series for this long counts as absent from the project."""
 
 
 class MeasuredValue(Protocol):
@@ -34,9 +34,9 @@ class MeasuredValue(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WorkerNames:
-    """How the cloud calls the workers of our nodes. `parts` has the node and the number of its
-    first worker by Google's id of the node or slice, `instances` the node and the worker by the id
-    of its instance, as its supervisor reports it, `up_since` when each node came up."""
+    """The cloud's names of the workers of our nodes. `parts` has the node and the number of its
+    first worker by Google's id of the node or slice, `instances` the node and the worker by the
+    instance id that its supervisor reports, `up_since` when each node came up."""
 
     parts: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     instances: Mapping[str, tuple[str, int]] = field(default_factory=dict)
@@ -45,8 +45,8 @@ class WorkerNames:
 
 @dataclass(frozen=True, slots=True)
 class FamilyRead:
-    """What was read of one metric of a project: the end of its newest series, when a read succeeded
-    last (whole UTC seconds, None for never), and why the newest one failed."""
+    """The reads of one metric of a project: the end of its newest series, the last successful read
+    (whole UTC seconds, None for never), and the error of the newest read."""
 
     seen_at: int | None = None
     read_at: int | None = None
@@ -58,8 +58,8 @@ Tracks = Mapping[tuple[int, Kind], SignalTrack]
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """What samples brought: the tracks of the nodes that changed, the readings that were not known
-    yet, and the samples of machines that are not ours, or not known to be, by metric."""
+    """The result of samples: the tracks of the changed nodes, the new readings, and by metric the
+    samples of machines that are not known as ours."""
 
     tracks: Mapping[str, Tracks]
     readings: Mapping[str, Sequence[Reading]]
@@ -72,14 +72,14 @@ def with_samples(
     samples: Iterable[tuple[Kind, Iterable[MeasuredValue]]],
     oldest: int,
 ) -> Measurements:
-    """The newer tracks of nodes after measurements; what was at rest before `oldest` is forgotten.
-    The order of the samples does not matter, and what is known already changes nothing."""
+    """Return the newer tracks of nodes after measurements. Rest before `oldest` is dropped. The
+    order of the samples does not matter, and known samples change nothing."""
     changed: dict[str, dict[tuple[int, Kind], SignalTrack]] = {}
     readings: dict[str, list[Reading]] = {}
     strange: dict[Kind, list[MeasuredValue]] = {}
     parts, instances = workers.parts, workers.instances
-    for kind, some in samples:
-        for sample in sorted(some, key=_IN_ORDER):
+    for kind, of_kind in samples:
+        for sample in sorted(of_kind, key=_IN_ORDER):
             if sample.instance_id:
                 place, number = instances.get(sample.instance_id), 0
             else:
@@ -95,7 +95,7 @@ def with_samples(
             end = sample.end
             reading = Reading(worker, kind, sample.start, end, sample.value)
             if kind is Kind.TENSORCORE_IDLE:
-                reading = _from_boot(reading, workers.up_since.get(node_id, 0))
+                reading = _cut_at_boot(reading, workers.up_since.get(node_id, 0))
             if before is not None and end < before.end and before.holds(reading):
                 continue
             if mine is None:
@@ -110,14 +110,14 @@ _NO_TRACKS: Tracks = {}
 
 
 _IN_ORDER = attrgetter("node_uid", "instance_id", "end")
-"""Node by node, the earlier first. To go through ten thousand nodes in the same order for each
-metric is faster, as memory is read from front to back."""
+"""Samples by node, the earlier first. The same order of ten thousand nodes for each metric is
+faster, as memory is read from front to back."""
 _END = attrgetter("end")
 
 
-def _from_boot(reading: Reading, up_since: int) -> Reading:
-    """An idle counter that is below its span because the machine has just come up shows no work:
-    then it tells of rest since the counter began."""
+def _cut_at_boot(reading: Reading, up_since: int) -> Reading:
+    """The reading of an idle counter, from the counter's begin if the machine has just come up. A
+    counter below its span then shows no work, but rest since its begin."""
     began = reading.end - int(reading.value)
     is_below = reading.start < began < reading.end
     is_of_boot = is_below and began <= up_since + reading.end - reading.start
@@ -125,8 +125,8 @@ def _from_boot(reading: Reading, up_since: int) -> Reading:
 
 
 def family_of(read: FamilyRead, now: int, patience: int) -> MetricFamily:
-    """What a project has of one metric. FAILED where the newest read failed, or none succeeded for
-    longer than `patience`: to know that a metric is absent takes a read that succeeds."""
+    """Return whether a project has a metric. FAILED where the newest read failed, or none succeeded
+    for longer than `patience`: only a successful read shows that a metric is absent."""
     if read.error or read.read_at is None or now - read.read_at > patience:
         return MetricFamily.FAILED
     is_there = read.seen_at is not None and now - read.seen_at < ABSENT_SECONDS
@@ -136,7 +136,7 @@ def family_of(read: FamilyRead, now: int, patience: int) -> MetricFamily:
 def families_of(
     reads: Mapping[Kind, FamilyRead], now: int, telemetry: int, period: int
 ) -> Mapping[Kind, MetricFamily]:
-    """What a project has of each metric that is read."""
+    """Return for each metric that is read whether the project has it."""
     patience = patience_of(telemetry, period)
     return {kind: family_of(reads.get(kind, FamilyRead()), now, patience) for kind in MONITORED}
 
@@ -144,16 +144,16 @@ def families_of(
 def is_read_since(
     reads: Mapping[Kind, FamilyRead], families: Mapping[Kind, MetricFamily], since: int
 ) -> bool:
-    """Whether every metric that counts, and that the project has, was read since then."""
+    """Whether every metric that counts, and that the project has, was read since `since`."""
     present = [kind for kind in COUNTED if families.get(kind) is MetricFamily.PRESENT]
     return all((reads[kind].read_at or 0) >= since for kind in present)
 
 
 def patience_of(telemetry: int, period: int) -> int:
-    """For how many seconds a read counts: as long as points are late, and three ticks more."""
+    """Return the seconds for which a read counts: the delay of points, and three ticks."""
     return telemetry + 3 * period
 
 
 def newest(samples: Iterable[MeasuredValue]) -> int | None:
-    """The end of the newest one; None for none."""
+    """Return the end of the newest sample; None without a sample."""
     return max(map(_END, samples), default=None)

@@ -1,14 +1,14 @@
-"""What a worker reports of its own activity, and the readings that it makes. Pure.
+"""A worker's report of its own activity, and the readings that are made of it. Pure.
 
-It is a claim by a process on that machine, never proof. One report tells of the whole time since
-the meter began to watch, so a report that is lost costs nothing.
+The report is a claim by a process on that machine, never proof. One report is about the whole time
+since the meter started, so a lost report loses nothing.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,12 +20,12 @@ REPORT, ACTIVITY = "report", "activity"
 """The keys under which the supervisor and the meter of a worker write."""
 
 MAX_REPORT_BYTES, MAX_ACTIVITY_BYTES = 256 * 1024, 16 * 1024
-"""Google's limit for a value, and several times of what a meter writes; longer ones are not read.
-"""
+"""Google's limit for a value, and several times the size of a meter's report. Longer values are not
+read."""
 
 AHEAD_SECONDS = 5
-"""A report that is dated further ahead of our clock counts for nothing. It would look new for as
-long as that time has not come, though its meter died long ago."""
+"""A report that is dated further ahead of our clock does not count. It would look new until that
+time, also after its meter has ended."""
 
 _LONGEST_HOLDER = 300
 _INSTANCE = re.compile(r"[0-9]{1,20}", re.ASCII)
@@ -33,11 +33,11 @@ _INSTANCE = re.compile(r"[0-9]{1,20}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class WorkerActivity:
-    """What was seen on a worker from `watched_from` until `at`, in whole UTC seconds of its clock
+    """The activity of a worker from `watched_from` until `at`, in whole UTC seconds of its clock
     and of one boot.
 
-    `holder` is the process that holds a device, in words. `device_free_since` is None while one
-    does; the others are None while a core or the network is at work.
+    `holder` describes the process that holds a device. `device_free_since` is None while a process
+    holds it; the others are None while a core or the network is at work.
     """
 
     watched_from: int
@@ -47,24 +47,24 @@ class WorkerActivity:
     cpu_quiet_since: int | None = None
     network_quiet_since: int | None = None
     sessions: int = 0
-    """Connections by ssh of people who are logged in."""
+    """Open ssh sessions of people."""
     containers: int = 0
-    """Running containers that are not those of jobs."""
+    """Running containers that are not of jobs."""
     restarts: int = 0
     """The most restarts of one container within ten minutes."""
     boot: str = ""
 
     @property
     def host(self) -> Host:
-        """What it shows of the worker at its end."""
+        """The worker at the end of the activity."""
         return Host(self.at, self.holder, self.sessions, self.containers, self.restarts, self.boot)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerReport:
-    """What one worker has written: the id of its instance, empty where it names none, and its
-    activity in the boot that its supervisor reports; None where there is none of that boot.
-    `is_ahead` says that it is dated in the future, and therefore not read."""
+    """The report of one worker: the id of its instance, empty without an id, and its activity in
+    the boot that its supervisor reports; None without activity of that boot. `is_ahead` says that
+    the report is dated in the future, and therefore not read."""
 
     instance: str = ""
     activity: WorkerActivity | None = None
@@ -72,10 +72,10 @@ class WorkerReport:
 
 
 def parse_worker(values: Mapping[str, str], now: int, since: int = 0) -> WorkerReport:
-    """Read what a worker has written; any process on it can write any text. Nothing counts from
-    before `since`, when its node came up, nor from before the boot."""
-    report = _document(values.get(REPORT, ""), MAX_REPORT_BYTES)
-    activity = _document(values.get(ACTIVITY, ""), MAX_ACTIVITY_BYTES)
+    """Parse a worker's report; any process on the worker can write any text. Time before the boot
+    does not count, nor time before `since`, when the node came up."""
+    report = _parse_document(values.get(REPORT, ""), MAX_REPORT_BYTES)
+    activity = _parse_document(values.get(ACTIVITY, ""), MAX_ACTIVITY_BYTES)
     boot, instance = claims.text(report, "boot", 80), claims.text(report, "instance", 40)
     is_of_boot = bool(boot) and activity.get("v") == 1 and activity.get("boot") == boot
     since = max(since, claims.instant(report, "boot_at", now) or 0)
@@ -87,8 +87,8 @@ def parse_worker(values: Mapping[str, str], now: int, since: int = 0) -> WorkerR
     )
 
 
-def _document(text: str, longest: int) -> Mapping[str, Any]:
-    """The object that a text holds; empty for anything else."""
+def _parse_document(text: str, longest: int) -> Mapping[str, Any]:
+    """The JSON object of a text; empty for other text."""
     if len(text) > longest:
         return {}
     try:
@@ -101,9 +101,9 @@ def _document(text: str, longest: int) -> Mapping[str, Any]:
 def parse_activity(
     document: Mapping[str, Any], now: int, boot_at: int | None = None
 ) -> WorkerActivity | None:
-    """The activity in a report; None where there is none, or it makes no sense.
+    """Return the activity of a report; None without valid activity.
 
-    No instant is later than `now`, and nothing counts from before `boot_at`.
+    No instant is later than `now`, and time before `boot_at` does not count.
     """
     first, at = claims.instant(document, "from", now), claims.instant(document, "at", now)
     if first is None or at is None:
@@ -113,7 +113,7 @@ def parse_activity(
         return None
     holder = claims.text(document, "holder", _LONGEST_HOLDER)
 
-    def since(name: str) -> int | None:
+    def read_since(name: str) -> int | None:
         value = claims.instant(document, name, at)
         return None if value is None else max(value, first)
 
@@ -121,9 +121,9 @@ def parse_activity(
         watched_from=first,
         at=at,
         holder=holder,
-        device_free_since=None if holder else since("device_free_since"),
-        cpu_quiet_since=since("cpu_quiet_since"),
-        network_quiet_since=since("network_quiet_since"),
+        device_free_since=None if holder else read_since("device_free_since"),
+        cpu_quiet_since=read_since("cpu_quiet_since"),
+        network_quiet_since=read_since("network_quiet_since"),
         sessions=claims.whole(document, "sessions") or 0,
         containers=claims.whole(document, "containers") or 0,
         restarts=claims.whole(document, "restarts") or 0,
@@ -132,23 +132,21 @@ def parse_activity(
 
 
 def readings_of(worker: int, activity: WorkerActivity) -> Sequence[Reading]:
-    """The readings of a worker in its activity: at rest over the whole time that was watched and
-    quiet, else at work in the last second, as work now says nothing of the time before. What came
-    to rest while it was watched was at work just before: a burst between two reports counts."""
-    return tuple(_readings(worker, activity))
-
-
-def _readings(worker: int, activity: WorkerActivity) -> Iterator[Reading]:
+    """Return the readings of a worker by its activity: at rest over the whole quiet time, or else
+    at work in the last second, as present work does not show the time before. A signal that came to
+    rest in this time was at work just before: a burst between two reports counts."""
     first, at = activity.watched_from, activity.at
+    readings = []
     for kind, since, at_work in (
         (Kind.DEVICE, activity.device_free_since, 1.0),
         (Kind.REPORTED_CPU, activity.cpu_quiet_since, HOST_PERCENT + 1),
         (Kind.REPORTED_NETWORK, activity.network_quiet_since, HOST_BYTES + 1),
     ):
         if since is None:
-            yield Reading(worker, kind, at - 1, at, at_work)
+            readings.append(Reading(worker, kind, at - 1, at, at_work))
             continue
         if since > first:
-            yield Reading(worker, kind, since - 1, since, at_work)
+            readings.append(Reading(worker, kind, since - 1, since, at_work))
         if since < at:
-            yield Reading(worker, kind, since, at, 0.0)
+            readings.append(Reading(worker, kind, since, at, 0.0))
+    return tuple(readings)

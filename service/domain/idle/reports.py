@@ -1,8 +1,8 @@
-"""Whose reports are read in a tick, and what they change. Pure.
+"""The nodes whose reports are read in a tick, and the changes by these reports. Pure.
 
 No call reads the reports of several nodes, and Google answers ten queries a minute for each machine
-(reference/jobs.md J2, J11). So they are read where they are needed: of nodes that Monitoring does
-not cover, of candidates, and of nodes that are about to be ended.
+(reference/jobs.md J2, J11). So reports are read only where they are needed: of nodes that
+Monitoring does not cover, of candidates, and of nodes that are about to end.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from dataclasses import dataclass, field, replace
 from service.domain.clock import HOUR
 from service.domain.idle.assess import REPORT_PAUSE, SOON_SECONDS, IdleSubject, IdleTimes
 from service.domain.idle.course import State
-from service.domain.idle.proof import REPORT_AGE, STALE_SECONDS, Host, Signals
+from service.domain.idle.proof import REPORT_AGE, STALE_SECONDS, Signals
 from service.domain.idle.report import WorkerReport, readings_of
 from service.domain.idle.signal import Kind, Level, Reading, SignalTrack, read
 from service.domain.idle.workers import is_covered
 from service.domain.nodes.node import Node
 
 NAMES_PAUSE = 1_800
-"""Seconds between two reads of a node of which nothing is needed but the ids of its instances."""
+"""Seconds between two reads of a node of which only the instance ids are needed."""
 
 MOST_SOON = 100
-"""So many nodes that are about to be ended are read twice a minute, the dearest first."""
+"""The number of nodes about to end that are read twice a minute, the most expensive first."""
 
 MOST_READS = 2_000
-"""Reads that one tick begins for a project; each slice of a node is one."""
+"""Reads that one tick begins for a project; each slice of a node is one read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportRead:
-    """What one read of a node brought: the reports by worker, over all slices. It is complete where
-    the cloud answered for every slice, and no worker's report is dated in the future."""
+    """The result of one read of a node: the reports by worker, over all slices. The read is
+    complete if the cloud answered for every slice, and no report is dated in the future."""
 
     node_id: str
     incarnation: int
@@ -44,7 +44,7 @@ class ReportRead:
 
 @dataclass(frozen=True, slots=True)
 class ReportedNodes:
-    """The nodes with what their workers report, and the new readings by node."""
+    """The nodes with their workers' reports, and the new readings by node."""
 
     subjects: Sequence[IdleSubject]
     readings: Mapping[str, Sequence[Reading]] = field(default_factory=dict)
@@ -53,10 +53,10 @@ class ReportedNodes:
 def choose_reads(
     subjects: Iterable[IdleSubject], tried: Mapping[str, int], now: int, times: IdleTimes
 ) -> Sequence[Node]:
-    """The nodes whose reports are read now, the most urgent first. `tried` is when each was read
-    last, whatever came of it."""
+    """Return the nodes whose reports are read now, the most urgent first. `tried` is the last read
+    of each, successful or not."""
     known = list(subjects)
-    soon = _soon(known, now, times)
+    soon = _find_soon(known, now, times)
     due: list[tuple[int, int, str, Node]] = []
     for subject in known:
         node = subject.node
@@ -65,7 +65,7 @@ def choose_reads(
         if pause is not None and now - last >= pause:
             due.append((pause, last, node.id, node))
     chosen, reads = [], 0
-    for *_, node in sorted(due, key=lambda one: one[:3]):
+    for *_, node in sorted(due, key=lambda entry: entry[:3]):
         reads += node.spec.slices
         if reads > MOST_READS:
             break
@@ -74,27 +74,23 @@ def choose_reads(
 
 
 def pause_of(subject: IdleSubject, now: int, times: IdleTimes) -> int | None:
-    """Seconds between two reads of a node that is not about to be ended; None for no read."""
-    node = subject.node
+    """Return the seconds between two reads of a node that is not about to end; None for no read."""
+    node, signals = subject.node, subject.signals
     if not node.spec.supervisor:
         return None
     is_seen = is_covered(subject, now - times.telemetry - STALE_SECONDS)
-    is_unread = subject.signals.unread_since is not None
-    if is_candidate(subject, times) or not is_seen or is_unread or _has_stopped(subject.signals):
+    is_unread = signals.unread_since is not None
+    # A report that was too old at the newest read counts as stopped until a newer one is read.
+    oldest = (signals.asked_at or 0) - REPORT_AGE
+    has_stopped = any(host.at < oldest for host in signals.hosts.values())
+    if is_candidate(subject, times) or not is_seen or is_unread or has_stopped:
         return REPORT_PAUSE
-    return NAMES_PAUSE if len(subject.signals.instances) < node.spec.hosts else None
-
-
-def _has_stopped(signals: Signals) -> bool:
-    """Whether the newest read found a report too old: it counts as stopped until a newer one is
-    read."""
-    asked_at = signals.asked_at or 0
-    return any(host.at < asked_at - REPORT_AGE for host in signals.hosts.values())
+    return NAMES_PAUSE if len(signals.instances) < node.spec.hosts else None
 
 
 def is_candidate(subject: IdleSubject, times: IdleTimes) -> bool:
-    """Whether a node is at rest for as long as its policy asks, also where something blocks its
-    end, or where it was told of and nothing is known of it any more."""
+    """Whether a node is at rest for the idle time of its policy, also if its end is blocked. A node
+    with a notice stays a candidate while its activity is unknown."""
     watched = subject.watched
     if watched is None or watched.course.incarnation != subject.node.attempt:
         return False
@@ -107,17 +103,17 @@ def is_candidate(subject: IdleSubject, times: IdleTimes) -> bool:
     return rest >= subject.applied.rule.idle_after_seconds
 
 
-def _soon(subjects: Iterable[IdleSubject], now: int, times: IdleTimes) -> frozenset[str]:
-    """The nodes that may be ended within two ticks, or told of once a report is new enough."""
+def _find_soon(subjects: Iterable[IdleSubject], now: int, times: IdleTimes) -> frozenset[str]:
+    """The nodes that may end within two ticks, or get a notice after a new report."""
     limit = now + 2 * max(times.period, SOON_SECONDS)
     found = [
-        one
-        for one in subjects
-        if one.node.spec.supervisor
-        and (_ends_by(one, now, limit) or _waits_for_report(one, now - times.telemetry))
+        subject
+        for subject in subjects
+        if subject.node.spec.supervisor
+        and (_ends_by(subject, now, limit) or _waits_for_report(subject, now - times.telemetry))
     ]
-    found.sort(key=lambda one: (-(one.hourly or 0), one.node.id))
-    return frozenset(one.node.id for one in found[:MOST_SOON])
+    found.sort(key=lambda subject: (-(subject.hourly or 0), subject.node.id))
+    return frozenset(subject.node.id for subject in found[:MOST_SOON])
 
 
 def _ends_by(subject: IdleSubject, now: int, limit: int) -> bool:
@@ -130,7 +126,7 @@ def _ends_by(subject: IdleSubject, now: int, limit: int) -> bool:
 
 
 def _waits_for_report(subject: IdleSubject, until: int) -> bool:
-    """Whether a node is idle for long enough by now, but its newest report reaches less far."""
+    """Whether a node is idle for long enough, but its newest report ends too early to prove it."""
     watched = subject.watched
     if watched is None or watched.verdict is None or watched.course.state is not State.QUIET:
         return False
@@ -143,8 +139,10 @@ def _waits_for_report(subject: IdleSubject, until: int) -> bool:
 def with_answers(
     subjects: Sequence[IdleSubject], answers: Iterable[ReportRead], now: int, times: IdleTimes
 ) -> ReportedNodes:
-    """The nodes after reads; an answer of an earlier incarnation changes nothing."""
-    by_node = {answer.node_id: answer for answer in sorted(answers, key=_by_time)}
+    """Return the nodes after reads. An answer of an earlier incarnation changes nothing."""
+    by_node = {
+        answer.node_id: answer for answer in sorted(answers, key=lambda answer: answer.asked_at)
+    }
     readings: dict[str, Sequence[Reading]] = {}
     after = []
     for subject in subjects:
@@ -153,19 +151,15 @@ def with_answers(
             after.append(subject)
             continue
         oldest = now - subject.applied.rule.idle_after_seconds - times.telemetry - HOUR
-        signals, readings[subject.node.id] = _with_answer(subject, answer, oldest, now)
+        signals, readings[subject.node.id] = _apply_answer(subject, answer, oldest, now)
         after.append(replace(subject, signals=signals))
-    return ReportedNodes(_without_contested(subjects, after) if readings else after, readings)
+    return ReportedNodes(_drop_contested_ids(subjects, after) if readings else after, readings)
 
 
-def _by_time(answer: ReportRead) -> int:
-    return answer.asked_at
-
-
-def _with_answer(
+def _apply_answer(
     subject: IdleSubject, answer: ReportRead, oldest: int, now: int
 ) -> tuple[Signals, Sequence[Reading]]:
-    """The signals of a node after one answer, and the readings in it."""
+    """The signals of a node after one answer, and the readings of the answer."""
     before = subject.signals
     hosts, instances, named_at = dict(before.hosts), dict(before.instances), dict(before.named_at)
     tracks: dict[tuple[int, Kind], SignalTrack] = dict(before.tracks)
@@ -177,9 +171,9 @@ def _with_answer(
             is_known = before.instances.get(worker) == report.instance
             named_at[worker] = named_at.get(worker, now) if is_known else now
             instances[worker] = report.instance
-        activity = report.activity
-        if activity is None or not _is_newer(activity.host, hosts.get(worker)):
-            continue
+        activity, known = report.activity, hosts.get(worker)
+        if activity is None or (known is not None and activity.host.at < known.at):
+            continue  # an older report may be of the previous boot
         hosts[worker] = activity.host
         for reading in readings_of(worker, activity):
             key = worker, reading.kind
@@ -191,33 +185,29 @@ def _with_answer(
     return Signals(tracks, hosts, asked_at, instances, named_at, unread_since), readings
 
 
-def _is_newer(host: Host, before: Host | None) -> bool:
-    """Whether a report is not older than the one that is known: of the boot before, it may be."""
-    return before is None or host.at >= before.at
-
-
-def _without_contested(
+def _drop_contested_ids(
     before: Sequence[IdleSubject], after: Sequence[IdleSubject]
 ) -> list[IdleSubject]:
-    """The nodes without new ids of instances that another worker has as well: whoever named it
-    first keeps it, and of two at once neither has it. A worker cannot take another's metrics."""
+    """The nodes without new instance ids that several workers report. The worker that reported an
+    id first keeps it, and of two at once neither gets it. So no worker can take the metrics of
+    another."""
     known = {
-        instance: (one.node.id, worker)
-        for one in before
-        for worker, instance in one.signals.instances.items()
+        instance: (subject.node.id, worker)
+        for subject in before
+        for worker, instance in subject.signals.instances.items()
     }
-    claimed = Counter(instance for one in after for instance in one.signals.instances.values())
-
-    def is_fine(node_id: str, worker: int, instance: str) -> bool:
-        return claimed[instance] == 1 or known.get(instance) == (node_id, worker)
-
+    claimed = Counter(
+        instance for subject in after for instance in subject.signals.instances.values()
+    )
     found = []
     for subject in after:
         named = subject.signals.instances
-        fine = {
-            worker: one for worker, one in named.items() if is_fine(subject.node.id, worker, one)
+        kept = {
+            worker: instance
+            for worker, instance in named.items()
+            if claimed[instance] == 1 or known.get(instance) == (subject.node.id, worker)
         }
-        is_changed = len(fine) < len(named)
-        signals = replace(subject.signals, instances=fine) if is_changed else subject.signals
+        is_changed = len(kept) < len(named)
+        signals = replace(subject.signals, instances=kept) if is_changed else subject.signals
         found.append(replace(subject, signals=signals) if is_changed else subject)
     return found

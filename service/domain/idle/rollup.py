@@ -1,7 +1,7 @@
-"""Rollups: what a node did in each five minutes, as late points tell it. Pure.
+"""Rollups: the activity of a node in each five minutes, also by late points. Pure.
 
-Monitoring forgets; this is our own record. A slot in which anything was seen at work stays busy,
-whatever comes later; one of which nothing was known becomes idle or busy as points come in.
+Monitoring deletes old points; rollups are our own record. A busy slot stays busy; an unknown slot
+becomes idle or busy as points come in.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ BUSY, IDLE, UNKNOWN = "B", "I", "."
 _WORKS = frozenset({*DEVICE_KINDS, *CHIPS_KINDS})
 
 LONGEST_LATE = 6 * HOUR
-"""What comes later than that changes no hour any more."""
+"""Points that are later than this change no hour."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActivityHour:
     """One hour of an incarnation of a node from `start`, a whole UTC second: a letter for each
-    slot, and the highest value of each signal over all workers in it; None where there was none."""
+    slot, and the highest value of each signal over all workers in it; None without a value."""
 
     node_id: str
     incarnation: int
@@ -47,8 +47,8 @@ class ActivityHour:
 
 @dataclass(slots=True)
 class UnwrittenUse:
-    """What came to be known of a node since its hours were written: by the start of each slot the
-    highest value of each signal, and the slots in which it was at work."""
+    """The activity of a node that its written hours lack: by the start of each slot the highest
+    value of each signal, and the slots with work."""
 
     values: dict[int, dict[Kind, float]] = field(default_factory=dict)
     busy: set[int] = field(default_factory=set)
@@ -73,16 +73,16 @@ class UnwrittenUse:
 
     def add_work(self, start: int, end: int) -> None:
         """Add work in [start, end) that no reading shows: a job, a heartbeat."""
-        self.busy.update(_slots(start, end))
+        self.busy.update(range(start - start % SLOT_SECONDS, end, SLOT_SECONDS))
 
     @property
     def first(self) -> int | None:
-        """The start of its earliest slot; None where there is nothing."""
+        """The start of the earliest slot; None without a slot."""
         return min((*self.busy, *self.values), default=None)
 
 
 def with_lately(hour: ActivityHour, lately: UnwrittenUse) -> ActivityHour:
-    """The hour with all of it that came to be known since; the same hour where that is nothing."""
+    """Return the hour with the activity that it lacks; the same hour without such activity."""
     first, end = hour.start, hour.start + HOUR
     busy = [start for start in lately.busy if first <= start < end]
     new = [start for start in lately.values if first <= start < end]
@@ -105,7 +105,8 @@ def with_lately(hour: ActivityHour, lately: UnwrittenUse) -> ActivityHour:
 def with_rest(
     hour: ActivityHour, tracks: Mapping[tuple[int, Kind], SignalTrack], workers: int, until: int
 ) -> ActivityHour:
-    """The hour with the slots that ended by `until` and in which every worker is proved at rest."""
+    """Return the hour with the slots that ended by `until` and in which every worker is proved at
+    rest: readings of one device signal cover nine tenths of the slot."""
     if UNKNOWN not in hour.levels:
         return hour
     resting = [
@@ -121,14 +122,21 @@ def with_rest(
     levels = list(hour.levels)
     for slot in range(SLOTS):
         start = hour.start + slot * SLOT_SECONDS
-        if levels[slot] == UNKNOWN and start + SLOT_SECONDS <= until:
-            rest = all(_rests(signals, start) for signals in resting)
+        end = start + SLOT_SECONDS
+        if levels[slot] == UNKNOWN and end <= until:
+            rest = all(
+                any(
+                    100 * track.covered(start, end) >= COVERAGE_PERCENT * SLOT_SECONDS
+                    for track in signals
+                )
+                for signals in resting
+            )
             levels[slot] = IDLE if rest else UNKNOWN
     return ActivityHour(hour.node_id, hour.incarnation, hour.start, "".join(levels), hour.values)
 
 
 def hours_since(first: int | None, now: int) -> range:
-    """The starts of the hours that change by what was seen from `first` on, or by slots that are
+    """Return the starts of the hours that change by activity from `first` on, or by slots that are
     proved at rest only now."""
     earliest = now - HOUR // 3
     start = max(min(earliest if first is None else first, earliest), now - LONGEST_LATE)
@@ -136,22 +144,9 @@ def hours_since(first: int | None, now: int) -> range:
 
 
 def slots_of(hours: Iterable[ActivityHour]) -> Iterator[ActivitySlot]:
-    """What the hours say, in order; slots of which nothing is known are left out."""
+    """Yield the slots of the hours in order, without unknown slots."""
     for hour in hours:
         for number, level in enumerate(hour.levels):
             if level != UNKNOWN:
                 start = hour.start + number * SLOT_SECONDS
                 yield ActivitySlot(start, start + SLOT_SECONDS, level == BUSY, level == IDLE)
-
-
-def _slots(start: int, end: int) -> range:
-    """The starts of the slots that [start, end) overlaps."""
-    return range(start - start % SLOT_SECONDS, end, SLOT_SECONDS)
-
-
-def _rests(signals: Iterable[SignalTrack], start: int) -> bool:
-    """Whether one device signal of a worker covers nine tenths of the slot at rest."""
-    end = start + SLOT_SECONDS
-    return any(
-        100 * track.covered(start, end) >= COVERAGE_PERCENT * SLOT_SECONDS for track in signals
-    )

@@ -1,7 +1,7 @@
-"""What tells whether a worker is at work: readings, and what is known from them. Pure.
+"""The signals of a worker's activity: readings, and the tracks that are made of them. Pure.
 
-A reading is a value that held over a span of whole UTC seconds, [start, end). Readings come late
-and out of order, and some are lost; what no reading covers is not known, and never at rest.
+A reading is a value over a span of whole UTC seconds, [start, end). Readings come late and out of
+order, and some are lost. Time without a reading is unknown, and never counts as rest.
 """
 
 from __future__ import annotations
@@ -46,35 +46,35 @@ COUNTED = (
     Kind.CPU,
     Kind.NETWORK,
 )
-"""The metrics that count in a proof: a read of one that fails freezes."""
+"""The metrics that count in a proof. A failed read of any of them freezes the course."""
 
 MONITORED = (*COUNTED, Kind.SCHEDULED_CHIPS)
-"""All metrics that are read, those that only inform last."""
+"""All metrics that are read; the metric that only informs is last."""
 
 DEVICE_KINDS = (Kind.DUTY_CYCLE, Kind.TENSORCORE, Kind.TENSORCORE_IDLE, Kind.DEVICE)
-"""Each of these alone proves that a device is at rest."""
+"""Each of these signals alone proves that a device is at rest."""
 
 CHIPS_KINDS = (Kind.ACTIVE_CHIPS, Kind.UTILIZED_CHIPS)
-"""Chips at work are work; none of them proves no rest, as what Google counts is not verified
-(reference/jobs.md, last section). Scheduled chips are those that a VM has, at work or not: they
-are shown, and count neither way."""
+"""Chips at work prove work. Zero chips at work prove no rest, as Google's count is not verified
+(reference/jobs.md, last section). Scheduled chips are all chips of a VM: they are shown, and do not
+count."""
 
 CPU_KINDS = (Kind.CPU, Kind.REPORTED_CPU)
 NETWORK_KINDS = (Kind.NETWORK, Kind.REPORTED_NETWORK)
 
 REST_PERCENT, WORK_PERCENT = 2.0, 5.0
-"""A chip comes to rest at 2 % and goes to work above 5 %; between them it stays what it was."""
+"""A chip comes to rest at 2 % and goes to work above 5 %; between these its level is unchanged."""
 
 HOST_PERCENT = 10.0
-"""Above it, the busiest core of a host is at work."""
+"""The busiest core of a host is at work above this percentage."""
 
 HOST_BYTES = 1_000_000.0
-"""Above so many bytes a second, the network of a host is at work."""
+"""The network of a host is at work above this number of bytes a second."""
 
 
 class Reading(NamedTuple):
     """One value of one worker over [start, end). The value is in percent, bytes a second, chips, or
-    seconds since the last activity; of `device` 1 while a process holds it and 0 while nobody does.
+    seconds since the last activity; of `device` 1 while a process holds it, and 0 otherwise.
     """
 
     worker: int
@@ -88,12 +88,12 @@ Span = tuple[int, int]
 
 
 class SignalTrack(NamedTuple):
-    """What is known of one signal of one worker.
+    """The track of one signal of one worker.
 
     `at_rest` are the spans that readings show at rest, in order and apart, none before
-    `broken_at`: the end of the newest reading that was not at rest. `end` and `value` are the
-    newest reading's, `level` is what it says. `between_until` is the end of the newest reading that
-    counts as rest only because the chip had come to rest before it.
+    `broken_at`: the end of the newest reading that was not at rest. `end`, `value` and `level` are
+    the newest reading's. `between_until` is the end of the newest reading that counts as rest only
+    because the chip had come to rest before it.
     """
 
     end: int
@@ -104,14 +104,14 @@ class SignalTrack(NamedTuple):
     between_until: int | None = None
 
     def holds(self, reading: Reading) -> bool:
-        """Whether a reading says nothing that is not known: at rest, and within a span at rest
-        before the newest reading."""
+        """Whether the track already includes a reading: the reading is at rest, and within a span
+        at rest before the newest reading."""
         if reading.end >= self.end or reading.value > _AT_REST.get(reading.kind, -1.0):
             return False
         return any(first <= reading.start and reading.end <= last for first, last in self.at_rest)
 
     def covered(self, start: int, end: int) -> int:
-        """Seconds of [start, end) that are known to be at rest."""
+        """Return the seconds of [start, end) at rest."""
         seconds = 0
         for first, last in self.at_rest:
             if last > start and first < end:
@@ -120,15 +120,15 @@ class SignalTrack(NamedTuple):
 
 
 def read(before: SignalTrack | None, reading: Reading, oldest: int) -> SignalTrack:
-    """The track after one more reading. What was at rest before `oldest` is forgotten.
+    """Return the track after one more reading. Rest before `oldest` is dropped.
 
-    A late reading is judged by what is known of the time before it. Late work may make work of what
-    came after it; then all of that counts as work, until a reading that shows rest by itself.
+    The level of a late reading depends on the track before the reading. Late work may change the
+    rest after it to work, until a reading that shows rest by itself.
     """
     if before is None:
         before = SignalTrack(reading.end, reading.value, Level.ACTIVE)
     is_newest = reading.end >= before.end
-    if is_newest and (track := _as_before(before, reading, oldest)) is not None:
+    if is_newest and (track := _extend_same_level(before, reading, oldest)) is not None:
         return track
     was_quiet = (
         before.level is Level.QUIET
@@ -144,7 +144,7 @@ def read(before: SignalTrack | None, reading: Reading, oldest: int) -> SignalTra
         if reading.value > _AT_REST.get(reading.kind, reading.value):
             between = max(reading.end, between or 0)
         start = max(reading.start, oldest, broken_at or 0)
-        at_rest = _joined(before.at_rest, (start, reading.end), oldest)
+        at_rest = _join_span(before.at_rest, (start, reading.end), oldest)
         return SignalTrack(*newest, at_rest, broken_at, between)
     broken_at = max(reading.end, broken_at or 0)
     was_at_rest = any(first < broken_at for first, _ in before.at_rest)
@@ -156,9 +156,9 @@ def read(before: SignalTrack | None, reading: Reading, oldest: int) -> SignalTra
     return SignalTrack(*newest, tuple(after), broken_at, between)
 
 
-def _as_before(before: SignalTrack, reading: Reading, oldest: int) -> SignalTrack | None:
-    """The track where the newest reading shows what those before showed, work or rest, as almost
-    always in a fleet; None where that takes a closer look. `read` comes to the same without it."""
+def _extend_same_level(before: SignalTrack, reading: Reading, oldest: int) -> SignalTrack | None:
+    """The track if the newest reading has the same level as the readings before, as almost always
+    in a fleet; None for other readings. A shortcut: without it the result is the same."""
     _, kind, start, end, value = reading
     if not before.at_rest:
         is_idle_counter = kind is Kind.TENSORCORE_IDLE
@@ -196,13 +196,13 @@ _AT_WORK = {
     Kind.DUTY_CYCLE: WORK_PERCENT,
     Kind.TENSORCORE: WORK_PERCENT,
 }
-"""The highest value at which it may be at rest still, whatever it was before."""
+"""The highest value at which a signal may still be at rest, if it was at rest before."""
 _NEVER = math.inf
 
 
 def level_of(reading: Reading, *, was_quiet: bool) -> Level:
-    """What one reading says. A device that is held tells nothing of its work: UNKNOWN. Neither do
-    the chips that a VM has."""
+    """Return the level of one reading. UNKNOWN for a device that a process holds, which may work or
+    not, and for the scheduled chips of a VM."""
     if reading.kind is Kind.SCHEDULED_CHIPS:
         return Level.UNKNOWN
     if reading.kind is Kind.DEVICE:
@@ -216,8 +216,8 @@ def level_of(reading: Reading, *, was_quiet: bool) -> Level:
     return Level.QUIET if is_quiet else Level.ACTIVE
 
 
-def _joined(spans: tuple[Span, ...], new: Span, oldest: int) -> tuple[Span, ...]:
-    """The spans with one more, joined where they touch."""
+def _join_span(spans: tuple[Span, ...], new: Span, oldest: int) -> tuple[Span, ...]:
+    """The spans with another span, joined where they touch."""
     start, end = new
     if start >= end:
         return spans

@@ -1,4 +1,4 @@
-"""The terms on which a node runs, as its owner changes them: idle policy and time to live. Pure."""
+"""The terms of a node that its owner can change: idle policy and time to live. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.domain.nodes.node import Asked, IdlePolicy, Node, NodeSpec
 
 
 class Unset(Enum):
-    """What was left out of a change, and so stays as it is; None means something else."""
+    """A field that a change leaves out, and so does not change; None has another meaning."""
 
     UNSAID = auto()
 
@@ -25,26 +25,26 @@ UNSAID = Unset.UNSAID
 
 @dataclass(frozen=True, slots=True)
 class TermsChange:
-    """What is to be otherwise. `idle` None has the node inherit the policy of its team, its project
-    or the default; `ttl_seconds` None has it live until somebody ends it."""
+    """The changes to a node. With `idle` None the node inherits the policy of its team, its project
+    or the default; with `ttl_seconds` None it lives until it is deleted."""
 
     idle: IdlePolicy | Unset | None = UNSAID
     ttl_seconds: int | Unset | None = UNSAID
 
 
 def check_idle(spec: NodeSpec, least: int) -> None:
-    """Raise Rejected for an idle policy that a node may not have, of whichever of its types it is
-    made. `least` is the shortest idle time in seconds that signals can prove."""
+    """Raise Rejected for an idle policy that is not allowed for one of the node's possible types.
+    `least` is the shortest idle time in seconds that signals can prove."""
     if spec.idle is not None:
         for hardware in spec.possible:
             check_own(spec.idle, spec.made_of(hardware), least)
 
 
 def with_terms(node: Node, change: TermsChange, now: int, least: int) -> Node:
-    """The node on other terms; the same node where nothing changes.
+    """Return the node with other terms; the same node without a change.
 
-    Raises Rejected for an idle policy that cannot hold, for a time to live that would be over
-    already, and for any of a flex-start node, as Google has been told that; Conflict for a node
+    Raises Rejected for an idle policy that cannot hold, for a time to live that is over already,
+    and for any new time to live of a flex-start node, which Google already has; Conflict for a node
     that is being deleted.
     """
     spec = node.spec
@@ -89,22 +89,23 @@ def _with_ttl(after: Node, before: Node, now: int) -> Node:
 
 
 def terms_difference(before: Node, after: Node) -> str:
-    """What changed, as a sentence of the node's story."""
+    """Return the changes as a text for the node's events."""
     words = []
     if before.spec.idle != after.spec.idle:
-        words.append(f"idle policy {_idle(after.spec.idle)}, was {_idle(before.spec.idle)}")
+        new, old = _describe_policy(after.spec.idle), _describe_policy(before.spec.idle)
+        words.append(f"idle policy {new}, was {old}")
     if before.spec.ttl_seconds != after.spec.ttl_seconds:
-        new, old = _ttl(after.spec.ttl_seconds), _ttl(before.spec.ttl_seconds)
+        new, old = _describe_ttl(after.spec.ttl_seconds), _describe_ttl(before.spec.ttl_seconds)
         words.append(f"time to live {new}, was {old}")
     return "; ".join(words)
 
 
-def _idle(own: IdlePolicy | None) -> str:
+def _describe_policy(own: IdlePolicy | None) -> str:
     if own is None:
         return "inherited"
     also = f", also {' and '.join(own.also)}" if own.also else ""
     return f"{own.action} after {own.after_seconds} s with {own.grace_seconds} s of grace{also}"
 
 
-def _ttl(seconds: int | None) -> str:
+def _describe_ttl(seconds: int | None) -> str:
     return "none" if seconds is None else f"{seconds} s"

@@ -1,4 +1,4 @@
-"""Readings with their units, as people read them. Pure."""
+"""Readings as text with their units. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNITS: Mapping[str, str] = {
 
 
 def describe_value(kind: str, value: float) -> str:
-    """`2.5 %`, `0.74 kB/s`, `63 s`; `held` or `free` for a device."""
+    """Return `2.5 %`, `0.74 kB/s`, `63 s`; `held` or `free` for a device."""
     if kind == Kind.DEVICE:
         return "held" if value else "free"
     if kind in UNITS:

@@ -1,4 +1,4 @@
-"""How the cloud calls the workers of our nodes. Pure."""
+"""The cloud's names of the workers of our nodes. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from service.domain.nodes.slices import numbers, part
 
 
 def workers_of(subjects: Iterable[IdleSubject]) -> WorkerNames:
-    """The workers of nodes by the ids under which metrics know them."""
+    """Return the workers of nodes by their ids in metrics."""
     parts: dict[str, tuple[str, int]] = {}
     instances: dict[str, tuple[str, int]] = {}
     up_since: dict[str, int] = {}
@@ -29,8 +29,8 @@ def workers_of(subjects: Iterable[IdleSubject]) -> WorkerNames:
 
 
 def is_covered(subject: IdleSubject, since: int) -> bool:
-    """Whether Monitoring has shown the device, CPU and network of every worker since then, so that
-    no report of a supervisor has to be read."""
+    """Whether Monitoring has shown the device, CPU and network of every worker since `since`, so
+    that no report of a supervisor is needed."""
     tracks = subject.signals.tracks
     for worker in range(subject.node.spec.hosts):
         for kinds in _SHOWN:

@@ -1,4 +1,4 @@
-"""What follows an attempt that ended: the end of the job, or another attempt. Pure."""
+"""The follow-up of an attempt that ended: the end of the job, or another attempt. Pure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _ENDS = {
 }
 
 _REPLACED_AFTER = frozenset({Reason.DEVICE_BUSY, Reason.SUPERVISOR_SILENT, Reason.UNKNOWN})
-"""Ends after which a node of the job's own is not trusted with another attempt."""
+"""Ends after which a node of the job's own gets no other attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """What comes next. `state` is the job's; without `again` it is final. With `same_node` the next
-    attempt runs on the node that is there. `detail` is the sentence to show."""
+    """The follow-up of an attempt. `state` is the job's, and is final without `again`. With
+    `same_node` the next attempt runs on the same node. `detail` is the text to show."""
 
     state: JobState
     again: bool
@@ -31,40 +31,45 @@ class Follow:
 
 
 def follow(job: Job, attempt: Attempt, node: Node) -> Follow:
-    """Decide by the reason of the attempt and by the retries that are left."""
+    """Return the follow-up, by the reason of the attempt and the remaining retries."""
     end = _ENDS.get(attempt.reason, JobState.FAILED)
     if job.cancel_requested_at is not None and end is not JobState.SUCCEEDED:
         return Follow(JobState.CANCELLED, again=False, same_node=False, detail=attempt.detail)
     is_alive = not node.ended and node.asked is Asked.PRESENT and node.state not in LOST
-    is_fit = attempt.reason not in _REPLACED_AFTER and _has_time(job, node, attempt.ended_at or 0)
+    is_fit = attempt.reason not in _REPLACED_AFTER and _has_time_left(
+        job, node, attempt.ended_at or 0
+    )
     same_node = is_alive and (is_fit or not job.own_node)
     can_go_on = job.own_node or is_alive or (node.spec.recreate_on_preemption and not node.ended)
-    spent = _spent(job, attempt)
-    if spent is None or not can_go_on:
-        return Follow(end, again=False, same_node=False, detail=_final(attempt, spent, node))
-    if spent:
-        return Follow(end, again=False, same_node=False, detail=f"{attempt.detail}; {spent}")
+    refusal = _find_retry_refusal(job, attempt)
+    if refusal is None or not can_go_on:
+        detail = attempt.detail
+        if refusal == "" and node.ended:
+            detail = f"{detail}; its node no longer exists, so it cannot be tried again"
+        return Follow(end, again=False, same_node=False, detail=detail)
+    if refusal:
+        return Follow(end, again=False, same_node=False, detail=f"{attempt.detail}; {refusal}")
     is_lost = is_infrastructure(job, attempt.reason)
     state = JobState.PREEMPTED if is_lost else JobState.QUEUED
     return Follow(state, again=True, same_node=same_node or not job.own_node, detail=attempt.detail)
 
 
 def is_infrastructure(job: Job, reason: Reason) -> bool:
-    """Whether the next attempt counts against `retries.preemption`. A device that is busy is
-    another node's matter only where the node can be replaced: a caller's node stays as it is."""
+    """Whether the next attempt counts against `retries.preemption`. A busy device counts only on a
+    node of the job's own, which is replaced; a caller's node is not."""
     return reason in INFRASTRUCTURE and (job.own_node or reason is not Reason.DEVICE_BUSY)
 
 
-def _has_time(job: Job, node: Node, now: int) -> bool:
-    """Whether the node lives long enough for another attempt: nearly as long as a new one would."""
+def _has_time_left(job: Job, node: Node, now: int) -> bool:
+    """Whether the node lives long enough for another attempt: nearly as long as a new node."""
     if node.deletes_at is None or node.spec.ttl_seconds is None:
         return True
     longest = min(job.spec.max_duration_seconds + FUSE_SECONDS, node.spec.ttl_seconds)
     return node.deletes_at - now >= longest - FUSE_SECONDS
 
 
-def _spent(job: Job, attempt: Attempt) -> str | None:
-    """Why no retry is left, empty when one is; None where this end is never retried."""
+def _find_retry_refusal(job: Job, attempt: Attempt) -> str | None:
+    """Why no retry is left; empty where a retry is left, None where this end is never retried."""
     retries = job.spec.retries
     if is_infrastructure(job, attempt.reason):
         used_up = job.preemptions >= retries.preemption
@@ -73,14 +78,8 @@ def _spent(job: Job, attempt: Attempt) -> str | None:
         return None
     if job.failures >= retries.failure:
         return f"retries.failure ({retries.failure}) is used up" if retries.failure else None
-    codes = {one for one in attempt.exit_codes.values() if one}
+    codes = {code for code in attempt.exit_codes.values() if code}
     if retries.exit_codes and not codes.intersection(retries.exit_codes):
         allowed = ", ".join(map(str, retries.exit_codes))
         return f"only the exit codes {allowed} are retried"
     return ""
-
-
-def _final(attempt: Attempt, spent: str | None, node: Node) -> str:
-    if spent == "" and node.ended:
-        return f"{attempt.detail}; its node no longer exists, so it cannot be tried again"
-    return attempt.detail

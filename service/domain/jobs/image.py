@@ -1,4 +1,4 @@
-"""Names of container images, and what a registry says of an image."""
+"""Names of container images, and a registry's facts about an image."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from service.domain.errors import NoSuchPlatform, Rejected
 
 HUB = "docker.io"
-"""The registry of a name that names none, as Docker reads it."""
+"""The registry of a name without a registry, as Docker reads such names."""
 MAX_NAME = 255
-"""Of registry and repository together (the grammar of distribution/reference)."""
+"""Characters of registry and repository together (the grammar of distribution/reference)."""
 SHORTEST_SHOWN = 100
 
 _LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
@@ -31,15 +31,15 @@ class ImageReference:
 
     @staticmethod
     def parse(text: str) -> ImageReference:
-        """Read `[registry/]repository[:tag][@digest]`. Raises Rejected for what is no such name."""
+        """Parse `[registry/]repository[:tag][@digest]`. Raises Rejected for any other text."""
         rest, at, digest = text.partition("@")
         head, slash, last = rest.rpartition("/")
         last, colon, tag = last.partition(":")
-        registry, repository = _split(f"{head}{slash}{last}")
+        registry, repository = _split_name(f"{head}{slash}{last}")
         problem = (
             (at and not _DIGEST.fullmatch(digest) and "its digest is not sha256:<64 hex digits>")
             or (colon and not _TAG.fullmatch(tag) and "its tag is not valid")
-            or _problem(registry, repository)
+            or _find_problem(registry, repository)
         )
         if problem:
             raise Rejected(
@@ -51,7 +51,7 @@ class ImageReference:
 
     @property
     def reference(self) -> str:
-        """What a manifest is asked for by: the digest, else the tag, else `latest`."""
+        """The reference of a manifest: the digest, else the tag, else `latest`."""
         return self.digest or self.tag or "latest"
 
     @property
@@ -66,7 +66,7 @@ class ImageReference:
         return host == "gcr.io" or host.endswith((".gcr.io", ".pkg.dev"))
 
     def pinned(self, digest: str) -> str:
-        """The name of exactly the image with that digest."""
+        """Return the name of the image with this digest."""
         return f"{self.name}@{digest}"
 
     def __str__(self) -> str:
@@ -76,8 +76,8 @@ class ImageReference:
 
 @dataclass(frozen=True, slots=True)
 class ImageFacts:
-    """What a registry says of an image: the digest of its manifest (of its index where it has one)
-    and its platforms, such as `linux/amd64`. No platforms: the registry does not tell."""
+    """A registry's facts about an image: the digest of its manifest (of its index where it has one)
+    and its platforms, such as `linux/amd64`. No platforms means that they are unknown."""
 
     digest: str
     platforms: tuple[str, ...]
@@ -98,8 +98,8 @@ def check_platform(image: ImageReference, facts: ImageFacts, architecture: str) 
         )
 
 
-def _split(name: str) -> tuple[str, str]:
-    """Tell a registry and a repository apart as Docker does: a registry has a dot or a port."""
+def _split_name(name: str) -> tuple[str, str]:
+    """The registry and the repository as Docker reads them: a registry has a dot or a port."""
     first, slash, rest = name.partition("/")
     if slash and (set(".:") & set(first) or first == "localhost"):
         # Docker Hub has a second name, and repositories of its own without a directory.
@@ -111,8 +111,8 @@ def _split(name: str) -> tuple[str, str]:
     return registry, repository
 
 
-def _problem(registry: str, repository: str) -> str:
-    """What is wrong with a name; empty when nothing is."""
+def _find_problem(registry: str, repository: str) -> str:
+    """The first problem of a name; empty without a problem."""
     if len(registry) + 1 + len(repository) > MAX_NAME:
         return f"it is longer than {MAX_NAME} characters"
     if not _REGISTRY.fullmatch(registry):

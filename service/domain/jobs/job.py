@@ -31,7 +31,7 @@ class JobState(StrEnum):
 ENDED_STATES = frozenset(
     {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.TIMED_OUT}
 )
-"""States that no job leaves."""
+"""Final states."""
 
 
 class Reason(StrEnum):
@@ -75,7 +75,7 @@ class Reason(StrEnum):
 INFRASTRUCTURE = frozenset(
     {Reason.PREEMPTED, Reason.HOST_LOST, Reason.NODE_GONE, Reason.DEVICE_BUSY}
 )
-"""Ends that are not the program's: the next attempt counts against `retries.preemption`."""
+"""Ends that the program did not cause: the next attempt counts against `retries.preemption`."""
 
 PROGRAM = frozenset(
     {
@@ -189,24 +189,24 @@ class Job:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing will happen to it again."""
+        """Whether the job is in a final state."""
         return self.state in ENDED_STATES
 
     def in_state(self, state: JobState, now: int) -> Job:
-        """The same job in `state`; `state_since` changes only when the state does."""
+        """Return the same job in `state`; `state_since` changes only with the state."""
         return replace(
             self, state=state, state_since=self.state_since if state == self.state else now
         )
 
     def closed(self, state: JobState, reason: Reason, detail: str, now: int) -> Job:
-        """The same job at its end."""
+        """Return the same job at its end."""
         return replace(
             self.in_state(state, now), reason=reason, detail=detail, ended_at=now, next_try_at=None
         )
 
 
 class Phase(StrEnum):
-    """How far an attempt has come, as this service has decided."""
+    """The progress of an attempt, as this service has decided."""
 
     WAITING = "waiting"
     """The node is not READY, or no worker has reported."""
@@ -214,7 +214,7 @@ class Phase(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
     STOPPING = "stopping"
-    """The containers are told to end, because of a cancellation, a time-out or a failed worker."""
+    """The workers have to end the containers, after a cancellation, a time-out or a failure."""
     CLASSIFYING = "classifying"
     """The containers ended, and evidence of the reason is looked for."""
     ENDED = "ended"
@@ -233,15 +233,15 @@ class TaskAction(StrEnum):
 class Attempt:
     """One run of a job on one node.
 
-    `claimed_at` is when the node began to be charged to the job, `released_at` when that ended.
+    `claimed_at` is when the charge of the node to the job began, `released_at` when it ended.
     `placement` is the node's own attempt on which the job runs, 0 until the node was READY.
-    `generation` is that of the newest task, `written_at` when it was last written to the metadata
-    of all slices (None: not yet), `echoed` whether every worker has answered it. `read_at` is when
-    the reports were asked for last, `answered_at` when the cloud last gave those of all slices;
-    silence counts from answers alone, so an outage of the cloud ends no job. `reports` holds
-    the newest accepted report of each worker, by its number in the job. `stop_reason` says why the
-    containers were told to stop. `detail` says why the newest task is not in the metadata yet,
-    until it is there or the attempt is stopped.
+    `generation` is that of the newest task, `written_at` when that task was last written to the
+    metadata of all slices (None: not yet), `echoed` whether every worker has answered it. `read_at`
+    is the last read of the reports, `answered_at` when the cloud last returned the reports of all
+    slices; silence counts from answers alone, so an outage of the cloud ends no job. `reports`
+    holds the newest accepted report of each worker, by its number in the job. `stop_reason` says
+    why the containers had to stop. `detail` says why the newest task is not in the metadata yet,
+    until the task is there or the attempt is stopped.
     """
 
     id: str
@@ -273,23 +273,24 @@ class Attempt:
 
     @property
     def ended(self) -> bool:
-        """Whether its outcome is decided."""
+        """Whether the outcome is decided."""
         return self.phase is Phase.ENDED
 
     @property
     def own_reports(self) -> list[SupervisorReport]:
-        """The reports about this attempt: a worker of a node that is used again may not have said
-        anything since the attempt before."""
-        return [one for one in self.reports.values() if one.attempt == self.id]
+        """The reports about this attempt. On a node that is used again, a worker's newest report
+        may be of the previous attempt."""
+        return [report for report in self.reports.values() if report.attempt == self.id]
 
     def in_phase(self, phase: Phase, now: int) -> Attempt:
-        """The same attempt in `phase`; `phase_since` changes only when the phase does."""
+        """Return the same attempt in `phase`; `phase_since` changes only with the phase."""
         return replace(
             self, phase=phase, phase_since=self.phase_since if phase is self.phase else now
         )
 
     def told(self, action: TaskAction) -> Attempt:
-        """The same attempt with a new task to write; unchanged if the task says so already."""
+        """Return the same attempt with a new task to write; unchanged if `action` is the current
+        action."""
         if action is self.action:
             return self
         return replace(
@@ -298,5 +299,5 @@ class Attempt:
 
 
 def attempt_id(job_id: str, number: int) -> str:
-    """The id of an attempt, as the supervisor and the logs know it."""
+    """Return the id of an attempt, as in the supervisor and the logs."""
     return f"{job_id}-{number}"

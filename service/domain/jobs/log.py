@@ -1,4 +1,4 @@
-"""The log of a job: its lines, and a cursor that neither loses nor repeats a line."""
+"""The log of a job: its lines, and a cursor that loses and repeats no line."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ from service.domain.jobs.report import SupervisorReport
 
 NANOS = 1_000_000_000
 OVERLAP_SECONDS = 15
-"""How late a line may arrive and still be delivered: agents send batches every few seconds."""
+"""The largest delay of a line that is still delivered. Agents send batches every few seconds."""
 SETTLE_SECONDS = OVERLAP_SECONDS + 15
-"""So long after its end a job may still have lines on their way, where their number is unknown."""
+"""Seconds after a job's end in which lines may still arrive, where their number is unknown."""
 LASTING_SECONDS = 120
-"""After so long without one good read, a log counts as unreadable; a job that has ended waits for
-it no longer."""
+"""Seconds without a good read after which a log counts as unreadable. A job that has ended then
+waits no longer for the log."""
 LASTING_READS = 3
-"""At least so many reads have failed by then: many followed jobs are read rarely."""
+"""The number of failed reads before a log counts as unreadable: with many followed jobs, reads are
+rare."""
 MAX_SEEN = 1_000
-"""How many delivered lines a cursor remembers. In a log storm the overlap shrinks to so many."""
+"""The number of delivered lines that a cursor remembers. In a log storm the overlap shrinks to this
+number of lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line that a worker's container printed, at nanoseconds since 1970.
+    """One line of a worker's container, at nanoseconds since 1970.
 
     `worker` is its number among all of the job, `attempt` the number of the attempt; -1 where the
-    entry does not say.
+    entry has no number.
     """
 
     at_ns: int
@@ -37,16 +39,17 @@ class LogLine:
 
     @property
     def identity(self) -> tuple[int, str]:
-        """Two entries of one log that share it are the same entry (Cloud Logging, `insertId`)."""
+        """The key of the entry: entries of one log with the same key are one entry (Cloud Logging,
+        `insertId`)."""
         return self.at_ns, self.insert_id
 
 
 @dataclass(frozen=True, slots=True)
 class LogCursor:
-    """How far a reader has come: it reads again from `from_ns`, and drops what is in `seen`.
+    """The position of a reader, which reads again from `from_ns`, and drops the lines in `seen`.
 
     Every line that was delivered at or after `from_ns` is in `seen`, so no line is delivered twice.
-    `delivered` counts them all.
+    `delivered` counts all delivered lines.
     """
 
     from_ns: int
@@ -56,15 +59,15 @@ class LogCursor:
 
     @staticmethod
     def start(at: int) -> LogCursor:
-        """The cursor of a reader that begins at a UTC second."""
+        """Return the cursor of a reader that begins at a UTC second."""
         return LogCursor(at * NANOS)
 
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
-    """Lines that were not delivered before, by time, and the cursor to go on from.
+    """Lines that were not delivered before, by time, and the cursor for the next page.
 
-    `more` is whether the log holds further lines by now.
+    `more` is whether the log holds further lines.
     """
 
     lines: Sequence[LogLine]
@@ -73,10 +76,10 @@ class LogPage:
 
 
 def fresh(cursor: LogCursor, found: Sequence[LogLine]) -> list[LogLine]:
-    """The lines that the cursor has not delivered, each once, by time and id."""
+    """Return the lines that the cursor has not delivered, each once, by time and id."""
     known = set(cursor.seen)
     lines = []
-    for line in sorted(found, key=lambda each: each.identity):
+    for line in sorted(found, key=lambda line: line.identity):
         if line.at_ns >= cursor.from_ns and line.identity not in known:
             known.add(line.identity)
             lines.append(line)
@@ -84,10 +87,11 @@ def fresh(cursor: LogCursor, found: Sequence[LogLine]) -> list[LogLine]:
 
 
 def deliver(cursor: LogCursor, found: Sequence[LogLine], limit: int, *, more: bool) -> LogPage:
-    """The page of at most `limit` lines out of what was found in the log from `cursor.from_ns` on.
+    """Return the next page of at most `limit` lines.
 
-    `found` holds the oldest entries from there on; `more` is whether the log has others behind
-    them. A line is lost if it arrives more than OVERLAP_SECONDS after a newer line was delivered.
+    `found` has the oldest entries of the log from `cursor.from_ns` on; `more` is whether the log
+    has later entries. A line is lost if it arrives more than OVERLAP_SECONDS after a newer line was
+    delivered.
     """
     lines = fresh(cursor, found)
     shown, left = lines[:limit], lines[limit:]
@@ -106,24 +110,24 @@ def deliver(cursor: LogCursor, found: Sequence[LogLine], limit: int, *, more: bo
 def is_complete(cursor: LogCursor, reports: Iterable[SupervisorReport]) -> bool:
     """Whether the reader has every line that the workers shipped, by their last reports.
 
-    False where that cannot be known: a worker vanished before it said how much it had shipped.
+    False where the number of lines is unknown, because a worker vanished before its last report.
     """
-    counts = [one.shipped_lines if one.is_final else None for one in reports]
-    known = [one for one in counts if one is not None]
+    counts = [report.shipped_lines if report.is_final else None for report in reports]
+    known = [count for count in counts if count is not None]
     return len(known) == len(counts) and cursor.delivered >= sum(known)
 
 
 def has_settled(ended_at: int | None, now: int) -> bool:
-    """Whether a job ended so long ago (UTC seconds) that its last lines have arrived."""
+    """Whether a job ended long enough ago (UTC seconds) for its last lines to have arrived."""
     return ended_at is not None and now - ended_at >= SETTLE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class FailedReads:
-    """Reads of one log that failed, without a good one between them.
+    """Consecutive failed reads of one log.
 
-    `since` is the UTC second of the first, `error` says what the newest failed with, and
-    `is_permanent` whether the same read can never succeed before a human acts.
+    `since` is the UTC second of the first, `error` the error of the newest, and `is_permanent`
+    whether the same read can never succeed before a human acts.
     """
 
     since: int
@@ -132,33 +136,37 @@ class FailedReads:
     is_permanent: bool
 
     def is_lasting(self, now: int) -> bool:
-        """Whether followers are told of it; a failure that may pass is given time."""
+        """Whether followers are told of the failure. A failure that may pass is not shown at
+        first."""
         waited = now - self.since >= LASTING_SECONDS and self.count >= LASTING_READS
         return self.is_permanent or waited
 
     def is_final(self, ended_at: int | None, now: int) -> bool:
-        """Whether no line is expected any more, of a job that ended at `ended_at`, if it did."""
+        """Whether no more line is expected. `ended_at` is None while the job goes on."""
         return has_settled(ended_at, now) and self.is_lasting(now)
 
 
 def after_failure(
     before: FailedReads | None, error: str, now: int, *, is_permanent: bool
 ) -> FailedReads:
-    """The failed reads once another has failed; `before` is None after a good read."""
+    """Return the failed reads with another failure; `before` is None after a good read."""
     if before is None:
         return FailedReads(now, 1, error, is_permanent)
     return FailedReads(before.since, before.count + 1, error, is_permanent)
 
 
 NANOS_PER_GIB = 500_000_000
-"""What Cloud Logging takes for a GiB that it stores, beyond a project's free 50 GiB a month
-(cloud.google.com/stackdriver/pricing; reference/jobs.md J7 comes to the same)."""
+"""Cloud Logging's price for a stored GiB, beyond a project's free 50 GiB a month
+(cloud.google.com/stackdriver/pricing; reference/jobs.md J7 has the same price)."""
 
 ENTRY_BYTES = 1_100
-"""What an entry is billed beyond its text: 273 bytes were billed as 1.4 kB (J7)."""
+"""Billed bytes of an entry beyond its text: 273 bytes were billed as 1.4 kB (J7)."""
 
 
 def estimated_cost(reports: Iterable[SupervisorReport]) -> int:
-    """About how many nano-dollars Cloud Logging takes for the output, without the free share."""
-    billed = sum(one.shipped_bytes + ENTRY_BYTES * (one.shipped_lines or 0) for one in reports)
+    """Return an estimate of Cloud Logging's charge for the output in nano-dollars, without the free
+    share."""
+    billed = sum(
+        report.shipped_bytes + ENTRY_BYTES * (report.shipped_lines or 0) for report in reports
+    )
     return billed * NANOS_PER_GIB // 2**30

@@ -14,18 +14,18 @@ from service.domain.nodes.node import LOST, Asked, Node, NodeState
 from service.domain.nodes.placement import Outcome
 
 STOP_SECONDS = 120
-"""Seconds beyond the grace in which the workers are to answer that the containers ended."""
+"""Seconds beyond the grace period within which workers have to report that containers ended."""
 
 OVERRUN_SECONDS = 120
 """Seconds beyond `max_duration_seconds` after which this service ends a container that its
 supervisor should have ended."""
 
 SCRIPT_SECONDS = 3_600
-"""How long a job waits for the end of the startup script of its node."""
+"""Seconds that a job waits for the end of its node's startup script."""
 
 SILENT_SECONDS = 900
-"""A worker without a new report for so long is not heard of any more: supervisors report at least
-once a minute, and Google may lose some of what is written."""
+"""A worker without a new report for this long is silent. Supervisors report at least once a minute,
+and Google may lose some reports."""
 
 
 class AttemptStep(StrEnum):
@@ -33,11 +33,11 @@ class AttemptStep(StrEnum):
 
     WAIT = "wait"
     BEGIN = "begin"
-    """The node is READY: remember on which placement, and look for reports."""
+    """The node is READY: record the placement, and look for reports."""
     PROGRESS = "progress"
-    """The workers have come further."""
+    """The workers have reached the next phase."""
     START = "start"
-    """Every worker has pulled: tell them to start."""
+    """Every worker has pulled: tell the workers to start."""
     STOP = "stop"
     """Tell the workers to end their containers."""
     CLASSIFY = "classify"
@@ -48,7 +48,7 @@ class AttemptStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AttemptDecision:
-    """A step; `phase` is the one to go to, `verdict` why it ends or is stopped."""
+    """A step; `phase` is the next phase, `verdict` the reason of an end or a stop."""
 
     step: AttemptStep
     phase: Phase | None = None
@@ -59,7 +59,7 @@ WAIT = AttemptDecision(AttemptStep.WAIT)
 
 
 def reports_of(job: Job, attempt: Attempt, node: Node) -> dict[int, SupervisorReport | None]:
-    """The reports about this attempt, by the number of each worker that takes part."""
+    """Return the reports about this attempt, by the number of each worker that takes part."""
     found: dict[int, SupervisorReport | None] = {}
     for number in workers_of(job, node):
         report = attempt.reports.get(str(number))
@@ -71,40 +71,43 @@ def reports_of(job: Job, attempt: Attempt, node: Node) -> dict[int, SupervisorRe
 def decide(  # noqa: PLR0911 - a table of the cases
     job: Job, attempt: Attempt, node: Node, facts: NodeFacts, now: int
 ) -> AttemptDecision:
-    """The next step of an attempt that has not ended.
+    """Return the next step of an attempt that has not ended.
 
-    It keeps no memory of its own: a lost, late or doubled tick leads to the same answer.
+    The function keeps no memory: a lost, late or doubled tick leads to the same answer.
     """
     if attempt.placement == 0:
-        return _before_ready(job, attempt, node, facts)
+        return _decide_before_ready(job, attempt, node, facts)
     reports = reports_of(job, attempt, node)
-    if (hindered := _refused(attempt) or _hindered(attempt, reports, now)) is not None:
-        return _end(hindered)
+    if (obstacle := _find_obstacle(attempt, reports, now)) is not None:
+        return _end_with(obstacle)
     complete = succeeded(list(reports.values()))
     if complete is not None:
-        return _end(complete)
+        return _end_with(complete)
     if attempt.phase is Phase.CLASSIFYING:
         found = verdict(attempt, node, facts, reports, now)
-        return WAIT if found is None else _end(found)
+        return WAIT if found is None else _end_with(found)
     if attempt.phase is Phase.STOPPING:
-        return _while_stopping(job, attempt, node, reports, now)
-    if _is_lost(attempt, node) or _has_failed(reports) or _is_silent(attempt, reports):
+        return _decide_while_stopping(job, attempt, node, reports, now)
+    if _is_lost(attempt, node) or _has_failed_or_silent(attempt, reports):
         return AttemptDecision(AttemptStep.CLASSIFY, Phase.CLASSIFYING)
-    if (stop := _must_stop(job, reports, now)) is not None:
+    if (stop := _find_stop_reason(job, reports, now)) is not None:
         return AttemptDecision(AttemptStep.STOP, Phase.STOPPING, stop)
-    return _onward(job, attempt, node, reports)
+    return _decide_progress(job, attempt, node, reports)
 
 
-def _before_ready(job: Job, attempt: Attempt, node: Node, facts: NodeFacts) -> AttemptDecision:
+def _decide_before_ready(
+    job: Job, attempt: Attempt, node: Node, facts: NodeFacts
+) -> AttemptDecision:
     if attempt.phase is Phase.STOPPING:
-        return _end(AttemptVerdict(attempt.stop_reason, attempt.detail)) if node.ended else WAIT
+        stopped = AttemptVerdict(attempt.stop_reason, attempt.detail)
+        return _end_with(stopped) if node.ended else WAIT
     if job.cancel_requested_at is not None:
         found = AttemptVerdict(Reason.CANCELLED, "cancelled before the node was READY")
         return _give_up(found, job, node)
     if node.ended or node.asked is Asked.STOPPED:
-        return _give_up(_without_node(node, facts), job, node)
+        return _give_up(_explain_missing_node(node, facts), job, node)
     if node.asked is Asked.ABSENT:
-        return WAIT if node.gave_up else _give_up(_without_node(node, facts), job, node)
+        return WAIT if node.gave_up else _give_up(_explain_missing_node(node, facts), job, node)
     return (
         AttemptDecision(AttemptStep.BEGIN, Phase.PULLING) if node.state == NodeState.READY else WAIT
     )
@@ -117,12 +120,12 @@ def _give_up(found: AttemptVerdict, job: Job, node: Node) -> AttemptDecision:
     node can still come up and run the container, so the attempt ends with the node.
     """
     may_still_run = job.own_node and node.attempt > 0 and not node.ended
-    return (
-        AttemptDecision(AttemptStep.STOP, Phase.STOPPING, found) if may_still_run else _end(found)
-    )
+    if may_still_run:
+        return AttemptDecision(AttemptStep.STOP, Phase.STOPPING, found)
+    return _end_with(found)
 
 
-def _without_node(node: Node, facts: NodeFacts) -> AttemptVerdict:
+def _explain_missing_node(node: Node, facts: NodeFacts) -> AttemptVerdict:
     if node.ready_at is None and node.state == NodeState.FAILED:
         return AttemptVerdict(
             Reason.NODE_NOT_GRANTED, node.last_error or "the node was not granted"
@@ -134,17 +137,6 @@ def _without_node(node: Node, facts: NodeFacts) -> AttemptVerdict:
     return AttemptVerdict(Reason.NODE_DELETED, f"the node was deleted before the job started{why}")
 
 
-def _refused(attempt: Attempt) -> AttemptVerdict | None:
-    """A worker whose image has no python3 or no docker says so, whatever the task is."""
-    for number, report in sorted(attempt.reports.items()):
-        if report.state is WorkerState.UNAVAILABLE:
-            what = report.detail or _REMEDIES.get(report.reason, report.reason)
-            return AttemptVerdict(
-                Reason.NO_SUPERVISOR, f"worker {number} cannot run containers: {what}"
-            )
-    return None
-
-
 _REMEDIES: Mapping[str, str] = {
     "NO_DOCKER": "its image has no docker; use a runtime version with docker",
     "NO_PYTHON3": "its image has no python3; use a runtime version with python3",
@@ -154,10 +146,20 @@ _REMEDIES: Mapping[str, str] = {
 }
 
 
-def _hindered(
+def _find_obstacle(
     attempt: Attempt, reports: Mapping[int, SupervisorReport | None], now: int
 ) -> AttemptVerdict | None:
-    """The supervisor runs the caller's script before the first job, and waits for its end."""
+    """Why a worker cannot run any container; None where all workers can.
+
+    A worker without python3 or docker reports UNAVAILABLE for every task. A supervisor waits for
+    the end of the caller's startup script before the first job.
+    """
+    for worker, latest in sorted(attempt.reports.items()):
+        if latest.state is WorkerState.UNAVAILABLE:
+            what = latest.detail or _REMEDIES.get(latest.reason, latest.reason)
+            return AttemptVerdict(
+                Reason.NO_SUPERVISOR, f"worker {worker} cannot run containers: {what}"
+            )
     if now - (attempt.ready_at or now) < SCRIPT_SECONDS:
         return None
     for number, report in sorted(reports.items()):
@@ -180,29 +182,28 @@ def _is_lost(attempt: Attempt, node: Node) -> bool:
     )
 
 
-def _has_failed(reports: Mapping[int, SupervisorReport | None]) -> bool:
-    return any(
-        one is not None and one.state is WorkerState.EXITED and not ended_well(one)
-        for one in reports.values()
-    )
-
-
-def _is_silent(attempt: Attempt, reports: Mapping[int, SupervisorReport | None]) -> bool:
-    """Whether the cloud has answered, and a worker had written nothing new for too long by then."""
+def _has_failed_or_silent(attempt: Attempt, reports: Mapping[int, SupervisorReport | None]) -> bool:
+    """Whether a container failed, or a worker was silent for too long at the cloud's last answer.
+    An outage of the cloud is not silence."""
     since = attempt.ready_at or attempt.claimed_at
-    heard = attempt.answered_at or since
-    return any(
-        heard - max(since, 0 if one is None else one.seen_at) >= SILENT_SECONDS
-        for one in reports.values()
-    )
+    answered_at = attempt.answered_at or since
+    for report in reports.values():
+        seen_at = 0
+        if report is not None:
+            seen_at = report.seen_at
+            if report.state is WorkerState.EXITED and not ended_well(report):
+                return True
+        if answered_at - max(since, seen_at) >= SILENT_SECONDS:
+            return True
+    return False
 
 
-def _must_stop(
+def _find_stop_reason(
     job: Job, reports: Mapping[int, SupervisorReport | None], now: int
 ) -> AttemptVerdict | None:
     if job.cancel_requested_at is not None:
         return AttemptVerdict(Reason.CANCELLED, "cancelled by its caller")
-    starts = [one.started_at for one in reports.values() if one is not None and one.started_at]
+    starts = [report.started_at for report in reports.values() if report and report.started_at]
     limit = job.spec.max_duration_seconds
     if starts and now - min(starts) >= limit + OVERRUN_SECONDS:
         return AttemptVerdict(Reason.TIMED_OUT, f"it ran for longer than {limit} seconds")
@@ -210,58 +211,56 @@ def _must_stop(
 
 
 def is_over(job: Job, attempt: Attempt, node: Node) -> bool:
-    """Whether nothing of an attempt can still run: its node no longer exists, or every worker said
-    that its container ended."""
+    """Whether nothing of an attempt can still run: its node no longer exists, or every worker
+    reported the end of its container."""
     reports = reports_of(job, attempt, node).values()
-    return node.ended or all(one is not None and one.is_final for one in reports)
+    return node.ended or all(report is not None and report.is_final for report in reports)
 
 
-def _while_stopping(
+def _decide_while_stopping(
     job: Job, attempt: Attempt, node: Node, reports: Mapping[int, SupervisorReport | None], now: int
 ) -> AttemptDecision:
-    stopped = AttemptVerdict(attempt.stop_reason, attempt.detail)
     answered = all(
-        one is not None and (one.is_final or _is_idle_after(attempt, one))
-        for one in reports.values()
+        report is not None
+        and (
+            report.is_final
+            or (report.state is WorkerState.IDLE and report.generation >= attempt.generation)
+        )
+        for report in reports.values()
     )
     late = now - attempt.phase_since >= job.spec.stop_grace_seconds + STOP_SECONDS
     if answered or late or _is_lost(attempt, node):
-        return _end(stopped)
+        return _end_with(AttemptVerdict(attempt.stop_reason, attempt.detail))
     return WAIT
 
 
-def _is_idle_after(attempt: Attempt, report: SupervisorReport) -> bool:
-    return report.state is WorkerState.IDLE and report.generation >= attempt.generation
-
-
-def _onward(
-    job: Job, attempt: Attempt, node: Node, reports: Mapping[int, SupervisorReport | None]
-) -> AttemptDecision:
-    states = [None if one is None else one.state for one in reports.values()]
-    pulled = all(
-        one is not None and one.state in _PULLED and one.generation == attempt.generation
-        for one in reports.values()
-    )
-    if attempt.action is TaskAction.PULL and (pulled or not needs_barrier(job, node)):
-        return AttemptDecision(AttemptStep.START, Phase.STARTING)
-    phase = _phase(attempt, states)
-    return WAIT if phase is attempt.phase else AttemptDecision(AttemptStep.PROGRESS, phase)
-
-
-_PULLED = frozenset({WorkerState.PULLED})
 _RAN = frozenset({WorkerState.RUNNING, WorkerState.STOPPING, WorkerState.EXITED})
 
 
-def _phase(attempt: Attempt, states: list[WorkerState | None]) -> Phase:
-    """RUNNING once every worker's container has started, never back from there."""
-    if attempt.phase is Phase.RUNNING or all(one in _RAN for one in states):
-        return Phase.RUNNING
-    started = attempt.action is TaskAction.RUN and WorkerState.PULLING not in states
-    has_begun = any(one is not None and one is not WorkerState.IDLE for one in states)
-    return Phase.STARTING if started and has_begun else Phase.PULLING
+def _decide_progress(
+    job: Job, attempt: Attempt, node: Node, reports: Mapping[int, SupervisorReport | None]
+) -> AttemptDecision:
+    """START once every worker has pulled; otherwise the next phase. The phase is RUNNING once every
+    container has started, and stays RUNNING."""
+    pulled = all(
+        report is not None
+        and report.state is WorkerState.PULLED
+        and report.generation == attempt.generation
+        for report in reports.values()
+    )
+    if attempt.action is TaskAction.PULL and (pulled or not needs_barrier(job, node)):
+        return AttemptDecision(AttemptStep.START, Phase.STARTING)
+    states = [None if report is None else report.state for report in reports.values()]
+    if attempt.phase is Phase.RUNNING or all(state in _RAN for state in states):
+        phase = Phase.RUNNING
+    else:
+        started = attempt.action is TaskAction.RUN and WorkerState.PULLING not in states
+        has_begun = any(state is not None and state is not WorkerState.IDLE for state in states)
+        phase = Phase.STARTING if started and has_begun else Phase.PULLING
+    return WAIT if phase is attempt.phase else AttemptDecision(AttemptStep.PROGRESS, phase)
 
 
-def _end(found: AttemptVerdict) -> AttemptDecision:
+def _end_with(found: AttemptVerdict) -> AttemptDecision:
     return AttemptDecision(AttemptStep.END, Phase.ENDED, found)
 
 
@@ -273,4 +272,5 @@ SHOWN: Mapping[Phase, JobState] = {
     Phase.STOPPING: JobState.CANCELLING,
     Phase.CLASSIFYING: JobState.CLASSIFYING,
 }
-"""The state of a job while its attempt is in a phase; `ENDED` depends on what follows."""
+"""The state of a job while its attempt is in a phase. The state after `ENDED` depends on the
+follow-up."""

@@ -1,8 +1,8 @@
-"""What the seconds of a node were spent on: on jobs, or on waiting for one."""
+"""The seconds of a node by occupant: a job, or the wait for a job."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -32,37 +32,31 @@ class Occupancy:
 
 
 def occupancy(meters: Sequence[Meter], whose: Sequence[Attribution]) -> tuple[Occupancy, ...]:
-    """Every billed second of a node once, first to last; empty where no job ever ran on it. The
-    costs come to what its ledger charges, to the nano-dollar."""
-    return tuple(_occupancies(meters, whose)) if any(one.job for one in whose) else ()
-
-
-def _occupancies(meters: Sequence[Meter], whose: Sequence[Attribution]) -> Iterator[Occupancy]:
-    numbered = [number for number, one in enumerate(whose) if one.job]
-    by_row = {one.since: _occupant(number, numbered) for number, one in enumerate(whose)}
+    """Return every billed second of a node once, from first to last; empty where no job ever ran.
+    The sum of the costs is the ledger's charge, to the nano-dollar."""
+    with_jobs = [number for number, row in enumerate(whose) if row.job]
+    if not with_jobs:
+        return ()
+    by_row = {row.since: _find_occupant(number, with_jobs) for number, row in enumerate(whose)}
     totals: dict[tuple[Occupant, str], tuple[int, int, int]] = {}
-    stretches = sorted(
-        ((piece, meter) for meter in meters for piece in _pieces(meter)), key=lambda one: one[0][:2]
-    )
-    for (start, end, since, job), meter in stretches:
-        key = by_row[since], job
+    pieces = [
+        (start, end, row, meter)
+        for meter in meters
+        for start, end, row in meter.pieces(meter.usage.start, meter.end)
+    ]
+    for start, end, row, meter in sorted(pieces, key=lambda piece: piece[:2]):
+        key = by_row[row.since], row.job
         seconds, chips, cost = totals.get(key, (0, 0, 0))
         totals[key] = (
             seconds + end - start,
             chips + meter.chip_seconds(start, end),
             cost + meter.charge(start, end),
         )
-    for (occupant, job), (seconds, chips, cost) in totals.items():
-        yield Occupancy(occupant, job, seconds, chips, cost)
+    return tuple(Occupancy(*key, *sums) for key, sums in totals.items())
 
 
-def _pieces(meter: Meter) -> Iterator[tuple[int, int, int, str]]:
-    for start, end, whose in meter.pieces(meter.usage.start, meter.end):
-        yield start, end, whose.since, whose.job
-
-
-def _occupant(number: int, with_jobs: Sequence[int]) -> Occupant:
-    """What a row of the attributions is, by the numbers of the rows that have a job."""
+def _find_occupant(number: int, with_jobs: Sequence[int]) -> Occupant:
+    """The occupant of a row of the attributions, by the numbers of the rows that have a job."""
     if number in with_jobs:
         return Occupant.JOB
     if number < with_jobs[0]:

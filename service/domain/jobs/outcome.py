@@ -1,4 +1,4 @@
-"""Why an attempt ended: decided from evidence, never from the first exit code alone.
+"""The reason why an attempt ended, decided from evidence and never from the first exit code alone.
 
 The processes of a slice die before the cloud shows PREEMPTED (reference/jobs.md J4): exit codes 1,
 139, 134 and 143 of a worker prove nothing. So an attempt is CLASSIFYING until there is evidence of
@@ -17,10 +17,10 @@ from service.domain.nodes.node import LOST, Asked, Node, NodeState
 from service.domain.nodes.placement import Outcome
 
 CLASSIFY_SECONDS = 300
-"""The longest that an attempt is CLASSIFYING."""
+"""The longest time that an attempt is CLASSIFYING."""
 
 PROOF_SECONDS = 60
-"""A machine that reports so long after the first exit was not preempted by then: Google gives a
+"""A machine that still reports this long after the first exit was not preempted: Google gives a
 preempted machine 30 s, and the inventory shows the state within 15 s more."""
 
 ABORT_SECONDS = 600
@@ -41,15 +41,15 @@ _REPORTED: Mapping[str, Reason] = {
     "LOST": Reason.CONTAINER_LOST,
     "TIMED_OUT": Reason.TIMED_OUT,
 }
-"""The supervisor's word for an end that needs no evidence beside it, in ours."""
+"""Our reason for each reason of a supervisor that needs no other evidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What else is known of the node since the attempt claimed it.
+    """Other facts about the node since the attempt claimed it.
 
-    `states` are those that it was seen in, `placement` is how the placement ended that the attempt
-    runs on (OPEN or READY while it has not), `looked_at` when the whole project was last seen, and
+    `states` are the states in which the node was seen, `placement` is how the attempt's placement
+    ended (OPEN or READY before its end), `looked_at` when the whole project was last listed, and
     `terminated` whether the audit log says that Google took the node away.
     """
 
@@ -69,22 +69,29 @@ class AttemptVerdict:
 
 
 def succeeded(reports: Sequence[SupervisorReport | None]) -> AttemptVerdict | None:
-    """COMPLETED when every program ended by itself with 0, or after it had said it was done.
+    """Return COMPLETED if every program ended by itself with 0, or after it had printed
+    STEWARD_DONE. None otherwise.
 
     A program that is told to end saves its state and exits with 0, in the middle of its work. So
     the exit code 0 of a container that was stopped counts only after STEWARD_DONE.
     """
-    if not all(one is not None and one.state is WorkerState.EXITED for one in reports):
+    if not all(report is not None and report.state is WorkerState.EXITED for report in reports):
         return None
-    ended = [one for one in reports if one is not None]
+    ended = [report for report in reports if report is not None]
     if all(map(ended_well, ended)):
         return AttemptVerdict(Reason.COMPLETED, "every worker ended with exit code 0")
-    done_at = min((one.done_at for one in ended if one.done_at is not None), default=None)
-    stopped = [one for one in ended if not ended_well(one)]
-    if done_at is None or not all(_ended_after(done_at, one) for one in stopped):
+    done_at = min((report.done_at for report in ended if report.done_at is not None), default=None)
+    if done_at is None or not all(
+        report.exit_code is not None
+        and report.reason in _ENDED_OR_STOPPED
+        and report.ended_at is not None
+        and done_at <= report.ended_at <= done_at + ABORT_SECONDS
+        for report in ended
+        if not ended_well(report)
+    ):
         return None
     said = f"the program said at {rfc3339(done_at)} that it was done"
-    failed = sum(one.exit_code != 0 for one in ended)
+    failed = sum(report.exit_code != 0 for report in ended)
     if not failed:
         return AttemptVerdict(Reason.COMPLETED, f"{said}, and every worker ended with exit code 0")
     return AttemptVerdict(
@@ -94,17 +101,8 @@ def succeeded(reports: Sequence[SupervisorReport | None]) -> AttemptVerdict | No
 
 
 def ended_well(report: SupervisorReport) -> bool:
-    """Whether the program ended with exit code 0, and nobody had told it to end."""
+    """Whether the program ended by itself with exit code 0."""
     return report.exit_code == 0 and report.reason == "COMPLETED"
-
-
-def _ended_after(done_at: int, report: SupervisorReport) -> bool:
-    return (
-        report.exit_code is not None
-        and report.reason in _ENDED_OR_STOPPED
-        and report.ended_at is not None
-        and done_at <= report.ended_at <= done_at + ABORT_SECONDS
-    )
 
 
 _ENDED_OR_STOPPED = frozenset({"COMPLETED", "STOPPED", "PREEMPTION_NOTICE", "TIMED_OUT"})
@@ -117,29 +115,35 @@ def verdict(  # noqa: C901, PLR0911 - a table of the cases
     reports: Mapping[int, SupervisorReport | None],
     now: int,
 ) -> AttemptVerdict | None:
-    """Why the attempt ended; None while better evidence may still come.
+    """Return why the attempt ended; None while better evidence may still come.
 
     `reports` are those of this attempt, by the worker's number; None for a worker without one.
     """
-    known = [one for one in reports.values() if one is not None]
-    infrastructure = _lost_hardware(attempt, node, facts, known)
+    known = [report for report in reports.values() if report is not None]
+    infrastructure = _find_lost_hardware(attempt, node, facts, known)
     if infrastructure is not None:
         return infrastructure
-    if (ours := _ended_by_caller(node)) is not None:
-        return ours
-    if (named := _named_by_supervisor(reports)) is not None:
+    if node.asked is not Asked.PRESENT:
+        what = "deleted" if node.asked is Asked.ABSENT else "stopped"
+        why = f": {node.delete_reason}" if node.delete_reason else ""
+        return AttemptVerdict(Reason.NODE_DELETED, f"the node was {what} through this service{why}")
+    if (named := _find_supervisor_reason(reports)) is not None:
         return named
     if (complete := succeeded(list(reports.values()))) is not None:
         return complete
-    if (refused := _refused_by_cloud(attempt, node, facts)) is not None:
-        return refused
-    if _every_machine_lived_on(node, facts, reports):
-        return _program_failed(reports, "every worker reported after its end, and saw no notice")
+    if (
+        attempt.stop_reason is Reason.METADATA_REFUSED
+        and node.state == NodeState.READY
+        and facts.looked_at >= attempt.phase_since + PROOF_SECONDS
+    ):
+        return AttemptVerdict(Reason.METADATA_REFUSED, attempt.detail)
+    if _has_every_machine_survived(node, facts, reports):
+        return _blame_program(reports, "every worker reported after its end, and saw no notice")
     if now - attempt.phase_since < CLASSIFY_SECONDS:
         return None
-    if any(one.exit_code for one in known):
+    if any(report.exit_code for report in known):
         waited = f"no sign of lost hardware within {CLASSIFY_SECONDS // 60} minutes"
-        return _program_failed(reports, waited)
+        return _blame_program(reports, waited)
     why = f"; {attempt.detail}" if attempt.detail else ""
     return AttemptVerdict(
         Reason.SUPERVISOR_SILENT if node.state == NodeState.READY else Reason.UNKNOWN,
@@ -147,13 +151,13 @@ def verdict(  # noqa: C901, PLR0911 - a table of the cases
     )
 
 
-def _lost_hardware(
+def _find_lost_hardware(
     attempt: Attempt, node: Node, facts: NodeFacts, known: Sequence[SupervisorReport]
 ) -> AttemptVerdict | None:
-    preempted = tuple(_signs_of_preemption(node, facts, known))
+    preempted = tuple(_list_preemption_signs(node, facts, known))
     if preempted:
         return AttemptVerdict(Reason.PREEMPTED, preempted[0], preempted)
-    lost = tuple(_signs_of_host_loss(node, facts, known))
+    lost = tuple(_list_host_loss_signs(node, facts, known))
     if lost:
         return AttemptVerdict(Reason.HOST_LOST, lost[0], lost)
     is_gone = node.ended or (attempt.placement and node.attempt != attempt.placement)
@@ -163,7 +167,7 @@ def _lost_hardware(
     return None
 
 
-def _signs_of_preemption(
+def _list_preemption_signs(
     node: Node, facts: NodeFacts, known: Sequence[SupervisorReport]
 ) -> Iterator[str]:
     if facts.placement is Outcome.PREEMPTED or node.state in LOST:
@@ -174,34 +178,28 @@ def _signs_of_preemption(
         yield "Google's audit log says that the node was taken away"
     if node.queue_state in {"SUSPENDED", "SUSPENDING"}:
         yield f"the queued resource of the node is {node.queue_state}"
-    noticed = [one.preempted_at for one in known if one.preempted_at is not None]
+    noticed = [report.preempted_at for report in known if report.preempted_at is not None]
     if noticed:
         yield f"{len(noticed)} workers had the notice of a preemption from {rfc3339(min(noticed))}"
 
 
-def _signs_of_host_loss(
+def _list_host_loss_signs(
     node: Node, facts: NodeFacts, known: Sequence[SupervisorReport]
 ) -> Iterator[str]:
     seen = sorted((facts.states | {node.state}) & _HOST_STATES)
     if seen:
         yield f"Google showed the node as {' and '.join(seen)}"
-    rebooted = sum(one.reason == "REBOOTED" for one in known)
+    rebooted = sum(report.reason == "REBOOTED" for report in known)
     if rebooted:
         yield f"{rebooted} workers started again while the attempt ran"
-    events = sorted({one.maintenance for one in known if one.maintenance})
+    events = sorted({report.maintenance for report in known if report.maintenance})
     if events:
         yield f"workers had the notice of {' and '.join(events)}"
 
 
-def _ended_by_caller(node: Node) -> AttemptVerdict | None:
-    if node.asked is Asked.PRESENT:
-        return None
-    what = "deleted" if node.asked is Asked.ABSENT else "stopped"
-    why = f": {node.delete_reason}" if node.delete_reason else ""
-    return AttemptVerdict(Reason.NODE_DELETED, f"the node was {what} through this service{why}")
-
-
-def _named_by_supervisor(reports: Mapping[int, SupervisorReport | None]) -> AttemptVerdict | None:
+def _find_supervisor_reason(
+    reports: Mapping[int, SupervisorReport | None],
+) -> AttemptVerdict | None:
     for number, report in sorted(reports.items()):
         if report is not None and report.state is WorkerState.EXITED and report.reason in _REPORTED:
             said = report.detail or report.reason.lower().replace("_", " ")
@@ -209,19 +207,11 @@ def _named_by_supervisor(reports: Mapping[int, SupervisorReport | None]) -> Atte
     return None
 
 
-def _refused_by_cloud(attempt: Attempt, node: Node, facts: NodeFacts) -> AttemptVerdict | None:
-    """METADATA_REFUSED when the cloud refused the task and the node was READY a minute later."""
-    if attempt.stop_reason is not Reason.METADATA_REFUSED or node.state != NodeState.READY:
-        return None
-    proven = facts.looked_at >= attempt.phase_since + PROOF_SECONDS
-    return AttemptVerdict(Reason.METADATA_REFUSED, attempt.detail) if proven else None
-
-
-def _every_machine_lived_on(
+def _has_every_machine_survived(
     node: Node, facts: NodeFacts, reports: Mapping[int, SupervisorReport | None]
 ) -> bool:
     """Whether each machine was alive, and the node READY, a minute after the first exit."""
-    ends = [one.ended_at for one in reports.values() if one is not None and one.ended_at]
+    ends = [report.ended_at for report in reports.values() if report and report.ended_at]
     if not ends:
         return False
     safe = min(ends) + PROOF_SECONDS
@@ -229,31 +219,32 @@ def _every_machine_lived_on(
         node.state == NodeState.READY
         and facts.looked_at >= safe
         and all(
-            one is not None and one.is_final and one.sent_at >= safe for one in reports.values()
+            report is not None and report.is_final and report.sent_at >= safe
+            for report in reports.values()
         )
     )
 
 
-def _program_failed(reports: Mapping[int, SupervisorReport | None], because: str) -> AttemptVerdict:
-    """The worker that failed first by itself is named: the others were stopped because of it, and
-    their clocks may differ."""
+def _blame_program(reports: Mapping[int, SupervisorReport | None], because: str) -> AttemptVerdict:
+    """PROGRAM_FAILED with the worker that failed first by itself. The other workers were stopped
+    because of it, and their clocks may differ."""
     failed = [
-        (one.reason == "STOPPED", one.ended_at or one.seen_at, number, one.exit_code)
-        for number, one in reports.items()
-        if one is not None and one.exit_code
+        (report.reason == "STOPPED", report.ended_at or report.seen_at, number, report.exit_code)
+        for number, report in reports.items()
+        if report is not None and report.exit_code
     ]
     if not failed:
         return AttemptVerdict(
             Reason.UNKNOWN, f"no worker reported an exit code; {because}", (because,)
         )
-    *_, number, code = min(failed, key=lambda one: one[:3])
+    *_, number, code = min(failed, key=lambda entry: entry[:3])
     return AttemptVerdict(
         Reason.PROGRAM_FAILED, f"worker {number} ended first, with exit code {code}", (because,)
     )
 
 
 def exit_codes_of(reports: Mapping[int, SupervisorReport | None]) -> dict[str, int | None]:
-    """The exit code of each worker, by its number; None where none was reported."""
+    """Return the exit code of each worker, by its number; None where none was reported."""
     return {
         str(number): None if report is None else report.exit_code
         for number, report in sorted(reports.items())

@@ -1,12 +1,12 @@
-"""What each dollar of an attempt bought: its seconds by phase, priced by the ledger's own meter.
+"""The cost of an attempt by phase: its seconds, priced by the ledger's own meter.
 
-The cuts are instants that the workers reported. They divide what the ledger charges for the claim;
-they never change its sum, because `Meter.charge` gives the same total however time is cut.
+The cuts are instants that the workers reported. They divide the ledger's charge for the claim, and
+never change the sum, because `Meter.charge` gives the same total however time is cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -31,11 +31,11 @@ class Spent(StrEnum):
     """Until the last container had started: the barrier, checks, the wait for the device."""
     RUNNING = "running"
     LOST = "lost"
-    """Ran after the last checkpoint of an attempt that did not complete; all of it without one."""
+    """After the last checkpoint of an attempt that did not complete; the whole run without one."""
     RECOVERY = "recovery"
-    """Ran again what an earlier attempt had done: up to the step that it had reached."""
+    """The repetition of an earlier attempt's work, up to the step that it had reached."""
     UNATTRIBUTED = "unattributed"
-    """After the container ended, and whatever no report explains."""
+    """After the container ended, and seconds that no report explains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class PhasePeriod:
 
 @dataclass(frozen=True, slots=True)
 class PhaseCost:
-    """What one phase of an attempt cost: billed seconds, chip-seconds, nano-dollars."""
+    """The cost of one phase of an attempt: billed seconds, chip-seconds, nano-dollars."""
 
     spent: Spent
     seconds: int
@@ -59,7 +59,7 @@ class PhaseCost:
 
 @dataclass(frozen=True, slots=True)
 class AttemptSeconds:
-    """The seconds [start, end) of one node that one attempt answers for."""
+    """The seconds [start, end) of one node that belong to one attempt."""
 
     attempt: Attempt
     start: int
@@ -67,13 +67,14 @@ class AttemptSeconds:
 
 
 def claims(attempts: Sequence[Attempt], node_id: str, *, own_node: bool) -> list[AttemptSeconds]:
-    """The claims of a job on one node, without gap or overlap.
+    """Return the claims of a job on one node, without gap or overlap.
 
-    A node of the job's own is the job's from its first second to its last: each attempt answers for
-    it until the next one begins. On a caller's node an attempt ends with its release.
+    A node of the job's own belongs to the job from its first second to its last: each attempt has
+    the node until the next attempt begins. On a caller's node an attempt ends with its release.
     """
     here = sorted(
-        (one for one in attempts if one.node_id == node_id), key=lambda one: one.claimed_at
+        (attempt for attempt in attempts if attempt.node_id == node_id),
+        key=lambda attempt: attempt.claimed_at,
     )
     found = []
     for position, attempt in enumerate(here):
@@ -87,59 +88,46 @@ def claims(attempts: Sequence[Attempt], node_id: str, *, own_node: bool) -> list
 
 
 def periods(claim: AttemptSeconds, *, saves: bool = False) -> tuple[PhasePeriod, ...]:
-    """The whole claim by phase. `saves` is whether the job has a directory for its checkpoints."""
+    """Return the whole claim by phase. `saves` is whether the job has a directory for its
+    checkpoints."""
     attempt = claim.attempt
-    reports = [one for one in attempt.reports.values() if one.attempt == attempt.id]
-    pull, pulled, started, ended = _edges(reports)
-    cuts = [claim.start, *_clipped((pull, pulled, started, ended), claim)]
+    reports = attempt.own_reports
+    pulls = [report.pull_started_at for report in reports if report.pull_started_at is not None]
+    instants = (
+        min(pulls, default=None),
+        _last_instant(reports, "pulled_at"),
+        _last_instant(reports, "started_at"),
+        _last_instant(reports, "ended_at"),
+    )
+    cuts = [claim.start]
+    for at in instants:  # without an instant, the phase before it lasts until the claim's end
+        cuts.append(max(cuts[-1], min(claim.end if at is None else at, claim.end)))
     boot, pulling, init = (
         PhasePeriod(spent, left, right)
         for spent, (left, right) in zip(
             (Spent.BOOT, Spent.PULL, Spent.INIT), pairwise(cuts[:4]), strict=True
         )
     )
-    running = _running(attempt, cuts[3], cuts[4], saves=saves)
+    running = _split_run(attempt, cuts[3], cuts[4], saves=saves)
     rest = PhasePeriod(Spent.UNATTRIBUTED, cuts[4], claim.end)
     every = (boot, pulling, init, *running, rest)
-    return tuple(one for one in every if one.start < one.end)
+    return tuple(period for period in every if period.start < period.end)
 
 
-def _edges(
-    reports: Sequence[SupervisorReport],
-) -> tuple[int | None, int | None, int | None, int | None]:
-    """Begin of the first pull, end of the last, start of the last container, end of the last."""
-    pulls = [one.pull_started_at for one in reports if one.pull_started_at is not None]
-    return (
-        min(pulls, default=None),
-        _last(reports, "pulled_at"),
-        _last(reports, "started_at"),
-        _last(reports, "ended_at"),
-    )
-
-
-def _last(reports: Sequence[SupervisorReport], name: str) -> int | None:
-    """The latest, once every worker has reported one."""
-    found = [getattr(one, name) for one in reports]
+def _last_instant(reports: Sequence[SupervisorReport], name: str) -> int | None:
+    """The latest of the workers' instants; None before every worker has reported one."""
+    found = [getattr(report, name) for report in reports]
     return None if not found or None in found else max(found)
 
 
-def _clipped(instants: Iterable[int | None], claim: AttemptSeconds) -> Iterator[int]:
-    """The instants within the claim and in their order; what is not known is the claim's end: the
-    phase before it goes on."""
-    least = claim.start
-    for at in instants:
-        least = max(least, min(claim.end if at is None else at, claim.end))
-        yield least
-
-
-def _running(attempt: Attempt, start: int, end: int, *, saves: bool) -> list[PhasePeriod]:
-    """The time in which the containers ran: recovery first, what was lost last."""
+def _split_run(attempt: Attempt, start: int, end: int, *, saves: bool) -> list[PhasePeriod]:
+    """The periods in which the containers ran: recovery first, lost work last."""
     reports = attempt.own_reports
-    caught_up = [one.caught_up_at for one in reports if one.caught_up_at is not None]
+    caught_up = [report.caught_up_at for report in reports if report.caught_up_at is not None]
     again = min(max(start, min(caught_up)), end) if caught_up else start
     kept = end
-    if _is_in_vain(attempt) and _is_progress_known(attempt, saves=saves):
-        marks = [one.checkpoint_at for one in reports if one.checkpoint_at is not None]
+    if _is_incomplete(attempt) and _is_progress_known(attempt, saves=saves):
+        marks = [report.checkpoint_at for report in reports if report.checkpoint_at is not None]
         kept = min(max(start, *marks), end) if marks else start
     again = min(again, kept)
     return [
@@ -149,32 +137,35 @@ def _running(attempt: Attempt, start: int, end: int, *, saves: bool) -> list[Pha
     ]
 
 
-def _is_in_vain(attempt: Attempt) -> bool:
+def _is_incomplete(attempt: Attempt) -> bool:
     """Whether the attempt ended before its work was complete."""
     return attempt.ended and attempt.reason not in _COMPLETE
 
 
 def _is_progress_known(attempt: Attempt, *, saves: bool) -> bool:
-    """Whether the program reported steps or checkpoints, or should have: it had a directory for
-    them. A program that reports nothing may have saved its work in a way of its own."""
+    """Whether the program reported steps or checkpoints, or had a directory for checkpoints. A
+    program without reports may have saved its work in another way."""
     return saves or any(
-        one.step_at is not None or one.checkpoint_at is not None for one in attempt.own_reports
+        report.step_at is not None or report.checkpoint_at is not None
+        for report in attempt.own_reports
     )
 
 
 def lost_seconds(attempt: Attempt, found: Sequence[PhaseCost], *, saves: bool) -> int | None:
-    """Billed seconds that an attempt ran after its last checkpoint, in vain; None where that is not
-    known. `found` are the amounts of the attempt, `saves` as in `periods`."""
-    has_run = any(one.spent in (Spent.RUNNING, Spent.RECOVERY) for one in found)
-    if has_run and _is_in_vain(attempt) and not _is_progress_known(attempt, saves=saves):
+    """Return the billed seconds that an incomplete attempt ran after its last checkpoint; None
+    where these are unknown. `found` are the costs of the attempt's phases, `saves` is whether the
+    job has a directory for its checkpoints."""
+    has_run = any(phase.spent in (Spent.RUNNING, Spent.RECOVERY) for phase in found)
+    if has_run and _is_incomplete(attempt) and not _is_progress_known(attempt, saves=saves):
         return None
-    return sum(one.seconds for one in found if one.spent is Spent.LOST)
+    return sum(phase.seconds for phase in found if phase.spent is Spent.LOST)
 
 
 def steps_before(attempts: Sequence[Attempt]) -> int | None:
-    """The highest step that the attempts before the last had reached; None where none is known."""
+    """Return the highest step that the attempts before the last had reached; None where no step is
+    known."""
     earlier = (report for attempt in attempts[:-1] for report in attempt.own_reports)
-    return max((one.step for one in earlier if one.step is not None), default=None)
+    return max((report.step for report in earlier if report.step is not None), default=None)
 
 
 _COMPLETE = frozenset({Reason.COMPLETED, Reason.COMPLETED_THEN_ABORTED})
@@ -187,13 +178,14 @@ def amounts(
     *,
     saves: bool = False,
 ) -> tuple[PhaseCost, ...]:
-    """What each phase of a claim cost, by the meters of its node. Their sum is what the ledger
-    charges to the job for the claim, to the nano-dollar. `saves` as in `periods`."""
+    """Return the cost of each phase of a claim, by the meters of its node. The sum is the ledger's
+    charge to the job for the claim, to the nano-dollar. `saves` is whether the job has a directory
+    for its checkpoints."""
     found = []
     for period in periods(claim, saves=saves):
         seconds = chip_seconds = cost = 0
         for meter in meters:
-            for start, end in _charged(meter, period, job_id):
+            for start, end in _list_charged(meter, period, job_id):
                 seconds += end - start
                 chip_seconds += meter.chip_seconds(start, end)
                 cost += meter.charge(start, end)
@@ -202,20 +194,19 @@ def amounts(
     return tuple(found)
 
 
-def _charged(meter: Meter, period: PhasePeriod, job_id: str) -> Iterator[tuple[int, int]]:
-    """The billed seconds of a period that are the job's."""
+def _list_charged(meter: Meter, period: PhasePeriod, job_id: str) -> Iterator[tuple[int, int]]:
+    """The billed seconds of a period that are charged to the job."""
     for start, end, whose in meter.pieces(period.start, period.end):
         if whose.job == job_id:
             yield start, end
 
 
 def seconds_without_charge(meters: Sequence[Meter], job_id: str, start: int, end: int) -> int:
-    """Seconds of [start, end) in which no second of any node is charged to the job: it waits for
+    """Return the seconds of [start, end) in which no node is charged to the job: the job waits for
     its turn or for hardware."""
+    period = PhasePeriod(Spent.UNATTRIBUTED, start, end)
     charged = sorted(
-        (left, right)
-        for meter in meters
-        for left, right in _charged(meter, PhasePeriod(Spent.UNATTRIBUTED, start, end), job_id)
+        (left, right) for meter in meters for left, right in _list_charged(meter, period, job_id)
     )
     waited, until = 0, start
     for left, right in charged:
@@ -225,7 +216,8 @@ def seconds_without_charge(meters: Sequence[Meter], job_id: str, start: int, end
 
 
 def unpriced_seconds(meter: Meter, job_id: str) -> int:
-    """Seconds of a meter that are the job's and have no known price. They are in no figure."""
+    """Return the seconds of a meter that are the job's and have no known price. No cost includes
+    them."""
     return sum(
         meter.seconds(start, end, priced=False)
         for start, end, whose in meter.pieces(meter.usage.start, meter.end)
@@ -234,7 +226,7 @@ def unpriced_seconds(meter: Meter, job_id: str) -> int:
 
 
 def charged_to(meter: Meter, job_id: str) -> int:
-    """Nano-dollars of a meter that are charged to a job."""
+    """Return the nano-dollars of a meter that are charged to a job."""
     return sum(
         meter.charge(start, end)
         for start, end, whose in meter.pieces(meter.usage.start, meter.end)

@@ -1,4 +1,4 @@
-"""The environment that each framework needs on a TPU VM, and how many devices it should see.
+"""The environment of each framework on a TPU VM, and the number of devices that it should see.
 
 Sources: reference/cloud-tpu-api.md section 4; docs.cloud.google.com/tpu/docs/jax-pods and
 run-in-container; the MEGASCALE variables as MaxText and xpk set them.
@@ -16,7 +16,8 @@ from service.domain.nodes.node import Node
 from service.domain.nodes.recipes import devices_expected
 
 MEGASCALE_PORT = 8080
-"""Where the first worker of the first slice coordinates the others (libtpu's default)."""
+"""The port on which the first worker of the first slice coordinates the others (libtpu's
+default)."""
 
 TORCH_IMAGES = "us-central1-docker.pkg.dev/tpu-pytorch-releases/docker/xla"
 """Google's containers with torch_xla; their tags are such as r2.5.0_3.10_tpuvm (the README of
@@ -62,16 +63,17 @@ LAUNCHERS: Mapping[str, tuple[Framework, str]] = {
         ),
     ),
 }
-"""The programs that start training, each with its framework and what to mind."""
+"""The programs that start training, each with its framework and an advice."""
 
 
 def device_warnings(
     job: Job, node: Node, reports: Mapping[int, SupervisorReport | None]
 ) -> tuple[str, ...]:
-    """What to mind where a program sees other devices than the node has, a sentence for a worker.
+    """Return a warning for each worker whose program sees another number of devices than the node
+    has.
 
     `reports` are those of the workers that take part. A program that runs on the first worker
-    alone may see those of its own host.
+    alone may see the devices of its own host.
     """
     expected = devices_expected(node)
     local = expected // node.spec.hosts
@@ -94,18 +96,10 @@ _FALLBACK = "check that the program runs on the TPU, and that its workers have j
 
 
 def environment(job: Job, attempt: Attempt, node: Node, number: int) -> dict[str, str]:
-    """The whole environment of the container on one slice. The caller's own variables win."""
-    return {
-        **_identity(job, attempt, node),
-        **_preset(job, node),
-        **_megascale(node, number),
-        **job.spec.env,
-    }
-
-
-def _identity(job: Job, attempt: Attempt, node: Node) -> dict[str, str]:
+    """Return the whole environment of the container on one slice. The caller's own variables
+    override ours."""
     spec = job.spec
-    told = {
+    described = {
         "STEWARD_JOB_ID": job.id,
         "STEWARD_ATTEMPT": str(attempt.number),
         "STEWARD_RUN_NAME": spec.run_name,
@@ -114,28 +108,27 @@ def _identity(job: Job, attempt: Attempt, node: Node) -> dict[str, str]:
         "STEWARD_DEVICES_EXPECTED": str(devices_expected(node)),
         "STEWARD_DATA": " ".join(spec.data),
         "STEWARD_CHECKPOINT_DIR": spec.checkpoint_dir,
-        "STEWARD_GLOBAL_BATCH": _number(spec.global_batch),
-        "STEWARD_EXAMPLES": _number(spec.examples),
-        "STEWARD_STEPS_PER_EPOCH": _number(spec.steps_per_epoch),
+        "STEWARD_GLOBAL_BATCH": _format_number(spec.global_batch),
+        "STEWARD_EXAMPLES": _format_number(spec.examples),
+        "STEWARD_STEPS_PER_EPOCH": _format_number(spec.steps_per_epoch),
     }
-    return {name: value for name, value in told.items() if value}
+    preset: Mapping[str, str] = {} if spec.framework is None else ENVIRONMENT[spec.framework]
+    if spec.framework is Framework.TENSORFLOW and "pjrt" in node.spec.runtime_version:
+        preset = {**preset, **TENSORFLOW_PJRT}
+    return {
+        **{name: value for name, value in described.items() if value},
+        **preset,
+        **_megascale_variables(node, number),
+        **spec.env,
+    }
 
 
-def _number(value: int | None) -> str:
+def _format_number(value: int | None) -> str:
     return "" if value is None else str(value)
 
 
-def _preset(job: Job, node: Node) -> Mapping[str, str]:
-    if job.spec.framework is None:
-        return {}
-    found = ENVIRONMENT[job.spec.framework]
-    if job.spec.framework is Framework.TENSORFLOW and "pjrt" in node.spec.runtime_version:
-        return {**found, **TENSORFLOW_PJRT}
-    return found
-
-
-def _megascale(node: Node, number: int) -> dict[str, str]:
-    """What libtpu needs to join several slices; nothing for one slice."""
+def _megascale_variables(node: Node, number: int) -> dict[str, str]:
+    """The variables by which libtpu joins several slices; none for one slice."""
     if node.spec.slices == 1 or not node.slices_seen or not node.slices_seen[0].endpoints:
         return {}
     first = node.slices_seen[0].endpoints[0]
@@ -150,12 +143,12 @@ def _megascale(node: Node, number: int) -> dict[str, str]:
 def batch_warnings(
     devices: int, global_batch: int | None, examples: int | None, steps_per_epoch: int | None
 ) -> tuple[str, ...]:
-    """What does not fit the number of devices or the size of the data set, each with the nearest
-    value that does."""
+    """Return a warning for each value that does not fit the number of devices or the size of the
+    data set, with the nearest value that fits."""
     found = []
     if global_batch is not None and devices and global_batch % devices:
         below = global_batch // devices * devices
-        nearest = " or ".join(str(one) for one in (below, below + devices) if one)
+        nearest = " or ".join(str(size) for size in (below, below + devices) if size)
         found.append(
             f"global_batch {global_batch} does not divide by the {devices} devices that the"
             f" framework sees; {nearest} does"

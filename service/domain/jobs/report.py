@@ -1,4 +1,4 @@
-"""What a supervisor reports of its worker: a claim by a process on that machine, never proof."""
+"""A supervisor's report about its worker: a claim by a process on that machine, never proof."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from service.domain import claims
 
 MAX_BYTES = 256 * 1024
-"""Google's limit for a metadata value; a longer report is not one of a supervisor."""
+"""Google's limit for a metadata value. A supervisor writes no longer report."""
 
 _LONGEST_TAIL = 64 * 1024
 
@@ -36,8 +36,9 @@ FINAL = frozenset({WorkerState.EXITED, WorkerState.UNAVAILABLE})
 class SupervisorReport:
     """One document of a supervisor. Instants are whole UTC seconds by the worker's clock.
 
-    `seq` grows with every report of a worker, `boot` names the start of its machine. `generation`
-    and `attempt` are those of the task that it acts on. `reason` is the supervisor's own word.
+    `seq` grows with every report of a worker, `boot` identifies the boot of its machine.
+    `generation` and `attempt` are those of the worker's current task. `reason` is the supervisor's
+    own reason.
     """
 
     seq: int
@@ -66,7 +67,7 @@ class SupervisorReport:
     log_error: str = ""
     shipped_bytes: int = 0
     shipped_lines: int | None = None
-    """Lines that are in Cloud Logging by now; None of a supervisor that does not count them."""
+    """Lines that are in Cloud Logging; None where the supervisor does not count lines."""
     dropped_bytes: int = 0
     tail: str = ""
     startup_script: str = ""
@@ -74,12 +75,12 @@ class SupervisorReport:
     warnings: tuple[str, ...] = ()
     task_error: str = ""
     sent_at: int = 0
-    """When the supervisor wrote it, by its clock, and no later than it was read."""
+    """When the supervisor wrote the report, by the worker's clock, but not after the read."""
     seen_at: int = 0
-    """When this service read it."""
+    """When this service read the report."""
     caught_up_at: int | None = None
-    """When the attempt had come as far as those before it; set by this service, as a worker
-    reports its newest step alone."""
+    """When the attempt reached the highest step of the earlier attempts. Set by this service, as a
+    worker reports its newest step alone."""
 
     @property
     def runs_startup_script(self) -> bool:
@@ -88,13 +89,13 @@ class SupervisorReport:
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing more will happen to the attempt on this worker."""
+        """Whether the attempt has ended on this worker."""
         return self.state in FINAL
 
 
 def parse(text: str, now: int) -> SupervisorReport | None:
-    """Read a report; None for anything that a supervisor does not write. Never an exception: any
-    process on the worker can write this text."""
+    """Parse a report; None for text that is not a supervisor's. Never raises: any process on the
+    worker can write this text."""
     if len(text) > MAX_BYTES:
         return None
     try:
@@ -106,10 +107,10 @@ def parse(text: str, now: int) -> SupervisorReport | None:
     state, seq = document.get("state"), claims.whole(document, "seq")
     if seq is None or not isinstance(state, str) or state not in WorkerState.__members__:
         return None
-    return _report(document, WorkerState(state), seq, now)
+    return _build_report(document, WorkerState(state), seq, now)
 
 
-def _report(
+def _build_report(
     document: Mapping[str, Any], state: WorkerState, seq: int, now: int
 ) -> SupervisorReport:
     logs, script = claims.mapping(document, "logs"), claims.mapping(document, "startup_script")
@@ -121,7 +122,7 @@ def _report(
         state=state,
         reason=claims.text(document, "reason", 80),
         detail=claims.text(document, "detail"),
-        exit_code=_exit_code(document, "exit_code"),
+        exit_code=_read_exit_code(document, "exit_code"),
         boot_at=claims.instant(document, "boot_at", now),
         pull_started_at=claims.instant(document, "pull_started_at", now),
         pulled_at=claims.instant(document, "pulled_at", now),
@@ -143,7 +144,7 @@ def _report(
         dropped_bytes=claims.whole(logs, "dropped") or 0,
         tail=claims.text(document, "tail", _LONGEST_TAIL, lines=True),
         startup_script=claims.text(script, "state", 20),
-        startup_exit_code=_exit_code(script, "exit_code"),
+        startup_exit_code=_read_exit_code(script, "exit_code"),
         warnings=claims.texts(document, "warnings"),
         task_error=claims.text(document, "task_error"),
         sent_at=claims.instant(document, "at", now) or 0,
@@ -152,18 +153,18 @@ def _report(
 
 
 def is_newer(report: SupervisorReport, before: SupervisorReport | None) -> bool:
-    """Whether a report says more than the one that is known: a higher `seq`. The supervisor keeps
-    `seq` on disk, so it grows over reboots as well."""
+    """Whether a report has a higher `seq` than the known report. The supervisor keeps `seq` on
+    disk, so it grows over reboots as well."""
     return before is None or report.seq > before.seq
 
 
 def is_current(report: SupervisorReport, before: SupervisorReport | None) -> bool:
-    """Whether a report is the newest one that is known, or newer: what it shows of the worker
-    counts. An older one is what guest attributes show late, or of the boot before."""
+    """Whether a report is the known report, or newer. An older report is of the previous boot, or
+    guest attributes show it late."""
     is_same = before is not None and (report.boot, report.seq) == (before.boot, before.seq)
     return is_same or is_newer(report, before)
 
 
-def _exit_code(document: Mapping[str, Any], name: str) -> int | None:
+def _read_exit_code(document: Mapping[str, Any], name: str) -> int | None:
     value = claims.whole(document, name)
     return value if value is not None and value <= 255 else None

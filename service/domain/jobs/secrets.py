@@ -1,4 +1,4 @@
-"""Values that look like secrets: instance metadata is no place for them.
+"""Values that look like secrets, which instance metadata must not hold.
 
 Every principal with `tpu.viewer` on the project can read the metadata of a node, and so its task.
 """
@@ -33,24 +33,28 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 
 _REFERENCE = re.compile(r"(?:[a-z][a-z0-9+.-]*://|projects/|/|\./|~/|\$)\S*")
-"""A path or an address names where a secret is kept; it is not one."""
+"""A path or an address of a secret. It is not a secret itself."""
 
 _PLAIN = re.compile(r"(?:\d+|true|false|yes|no|none|null)?", re.IGNORECASE)
 
 
 def resemblance(name: str, value: str) -> str:
-    """What a value looks like, such as "a GitHub token"; empty for anything else."""
+    """Return the kind of secret that a value looks like, such as "a GitHub token"; empty for other
+    values."""
     for what, shape in _SHAPES:
         if shape.search(value):
             return what
+    words = name.lower().replace("-", "_").split("_")
+    pairs = (pair for pair in _PAIRS if pair in "_".join(words))
     is_short_or_plain = len(value) < 6 or _PLAIN.fullmatch(value) is not None
-    if _names_a_secret(name) and not is_short_or_plain and not _REFERENCE.fullmatch(value):
+    is_named_secret = bool(_WORDS.intersection(words)) or any(pairs)
+    if is_named_secret and not is_short_or_plain and not _REFERENCE.fullmatch(value):
         return "a secret, by its name"
     return ""
 
 
 def check(values: Mapping[str, str], field: str) -> None:
-    """Refuse values that look like secrets. Raises Rejected; the value is not repeated in it."""
+    """Refuse values that look like secrets. Raises Rejected, without the value in its text."""
     for name, value in values.items():
         if what := resemblance(name, value):
             raise Rejected(
@@ -60,8 +64,3 @@ def check(values: Mapping[str, str], field: str) -> None:
                 field=field,
                 variable=name[:80],
             )
-
-
-def _names_a_secret(name: str) -> bool:
-    parts = name.lower().replace("-", "_").split("_")
-    return bool(_WORDS.intersection(parts)) or any(pair in "_".join(parts) for pair in _PAIRS)

@@ -20,40 +20,40 @@ CALLERS_SCRIPT = "steward-startup-script"
 OURS = frozenset({SUPERVISOR, METER, CALLERS_SCRIPT, KEY})
 
 MAX_METADATA_BYTES = 256 * 1024
-"""For the whole map. Compute Engine takes 512 KB (reference/jobs.md J8); the limit of the Cloud TPU
-API is not documented, so we stay well below."""
+"""For all metadata together. Compute Engine takes 512 KB (reference/jobs.md J8). The limit of the
+Cloud TPU API is not documented, so ours is well below."""
 
 
 @cache
 def supervisor() -> str:
-    """The source of the supervisor, packed: base64 of gzip, the same bytes for the same source."""
-    return _packed("supervisor.py")
+    """Return the supervisor as base64 of gzip. The same source gives the same text."""
+    return _pack_file("supervisor.py")
 
 
 @cache
 def meter() -> str:
-    """The source of the meter, packed in the same way."""
-    return _packed("meter.py")
+    """Return the source of the meter as base64 of gzip."""
+    return _pack_file("meter.py")
 
 
 @cache
 def script() -> str:
-    """The startup script: constant text, in which only the digests of the sources are filled in."""
-    text = _file("startup.sh").decode()
-    text = text.replace("@SHA256@", hashlib.sha256(_file("supervisor.py")).hexdigest())
-    return text.replace("@METER_SHA256@", hashlib.sha256(_file("meter.py")).hexdigest())
+    """Return the startup script: constant text with the digests of the sources."""
+    text = _read_file("startup.sh").decode()
+    text = text.replace("@SHA256@", hashlib.sha256(_read_file("supervisor.py")).hexdigest())
+    return text.replace("@METER_SHA256@", hashlib.sha256(_read_file("meter.py")).hexdigest())
 
 
 @cache
 def script_digest() -> str:
-    """SHA-256 of the startup script, by which an emulator knows that it may run it."""
+    """Return the SHA-256 of the startup script. An emulator runs only a script with this digest."""
     return hashlib.sha256(script().encode()).hexdigest()
 
 
 def metadata_of(spec: NodeSpec, task: str = "") -> dict[str, str]:
-    """The metadata that a node is created with: the caller's own, and that of our two programs.
+    """Return the metadata for the create of a node: the caller's own, and that of our two programs.
 
-    A caller's startup script is handed to the supervisor, which runs it unchanged at each boot.
+    The supervisor runs the caller's startup script unchanged at each boot.
     """
     callers = spec.startup_script or spec.metadata.get(SCRIPT, "")
     if not spec.supervisor:
@@ -89,9 +89,9 @@ def check_size(metadata: Mapping[str, str]) -> None:
     )
 
 
-def _packed(name: str) -> str:
-    return base64.b64encode(gzip.compress(_file(name), mtime=0)).decode()
+def _pack_file(name: str) -> str:
+    return base64.b64encode(gzip.compress(_read_file(name), mtime=0)).decode()
 
 
-def _file(name: str) -> bytes:
+def _read_file(name: str) -> bytes:
     return resources.files("service.supervisor").joinpath(name).read_bytes()

@@ -1,4 +1,4 @@
-"""What a caller submits, and the job that it means: every open question answered or refused."""
+"""A caller's submission, its checks, and the job that is made of it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from service.domain.nodes.recipes import devices_expected
 from service.domain.nodes.request import RequestedNode
 
 FUSE_SECONDS = 1_800
-"""A node made for a job outlives `max_duration_seconds` by at most this, whatever happens to us."""
+"""Seconds by which a node made for a job outlives `max_duration_seconds` at most, even if this
+service is down."""
 
 MAX_TEXT_BYTES = 120_000
-"""For command, arguments and environment together: they travel in the metadata, beside a startup
-script, and the metadata of a node holds 256 KiB."""
+"""For command, arguments and environment together. They are sent in the metadata, together with a
+startup script, and the metadata of a node holds 256 KiB."""
 
 MAX_ONE_TEXT_BYTES = 100_000
-"""For one argument or variable: Linux takes no longer one than 128 KiB."""
+"""For each argument or variable. Linux takes at most 128 KiB."""
 
 RESERVED_PREFIX = "STEWARD_"
 
@@ -42,7 +43,8 @@ _SHARED = "tmp"
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A caller's words. `node` names an existing node; `node_request` asks for one."""
+    """A caller's request for a job. `node` names an existing node; `node_request` requests a new
+    node."""
 
     spec: JobSpec
     project: str = ""
@@ -54,7 +56,7 @@ class Submission:
 
 
 def checked(submission: Submission) -> Submission:
-    """The submission, once all that can be said of it without a node was checked.
+    """Return the submission with its node request completed. All checks that need no node are done.
 
     Raises Rejected with the field and the remedy.
     """
@@ -70,7 +72,8 @@ def checked(submission: Submission) -> Submission:
     check_labels(submission.labels)
     if submission.node_request is None:
         return submission
-    return replace(submission, node_request=_node_request(submission, submission.node_request))
+    request = _complete_node_request(submission, submission.node_request)
+    return replace(submission, node_request=request)
 
 
 def _check_texts(spec: JobSpec) -> None:
@@ -171,8 +174,8 @@ def _check_framework(spec: JobSpec) -> None:
         )
 
 
-def _node_request(submission: Submission, wanted: RequestedNode) -> RequestedNode:
-    """The request for the node of a job: the job's owner, a fuse, and no second life of its own."""
+def _complete_node_request(submission: Submission, wanted: RequestedNode) -> RequestedNode:
+    """The request for the node of a job: with the job's owner and a TTL, and without recreation."""
     spec = submission.spec
     if wanted.architecture is Architecture.NODE:
         raise Conflict(LEGACY)
@@ -210,19 +213,7 @@ LEGACY = (
 )
 
 
-def _beside(node: Node, spec: JobSpec) -> Conflict:
-    """The refusal of a legacy TPU Node: the job as a line for the user's own VM, if it is READY."""
-    said = f"node {node.name} is a legacy TPU Node, which cannot run a container"
-    if node.state != NodeState.READY or not node.endpoints:
-        return Conflict(f"{said}: submit again when it is READY to see the line for your own VM")
-    return Conflict(
-        f"{said}: run the container on your own VM beside the node, with the line in"
-        f" type_on_your_vm. GET /v1/nodes/{node.id}/connection says what each framework needs",
-        type_on_your_vm=[_docker_run(node, spec)],
-    )
-
-
-def _docker_run(node: Node, spec: JobSpec) -> str:
+def _format_docker_run(node: Node, spec: JobSpec) -> str:
     first = connection_to(node).workers[0]
     address = f"{first.ip}:{first.port}"
     env = {"XRT_TPU_CONFIG": f"tpu_worker;0;{address}", "COLAB_TPU_ADDR": address}
@@ -239,10 +230,20 @@ def _docker_run(node: Node, spec: JobSpec) -> str:
 def check_node(node: Node, spec: JobSpec) -> None:
     """Refuse a node that cannot run the job, with the remedy, so that no job waits for ever.
 
-    Raises Conflict for the state or the kind of the node, RuntimeMismatch for its software.
+    Raises Conflict for the state or the kind of the node, RuntimeMismatch for its software. For a
+    legacy TPU Node that is READY, the error has the command line for the user's own VM.
     """
     if node.spec.architecture is Architecture.NODE:
-        raise _beside(node, spec)
+        legacy = f"node {node.name} is a legacy TPU Node, which cannot run a container"
+        if node.state != NodeState.READY or not node.endpoints:
+            raise Conflict(
+                f"{legacy}: submit again when it is READY to see the line for your own VM"
+            )
+        raise Conflict(
+            f"{legacy}: run the container on your own VM beside the node, with the line in"
+            f" type_on_your_vm. GET /v1/nodes/{node.id}/connection says what each framework needs",
+            type_on_your_vm=[_format_docker_run(node, spec)],
+        )
     if node.ended or node.asked is Asked.ABSENT:
         raise Conflict(f"node {node.name} is {node.state}; name a live node, or a node_spec")
     if not node.spec.supervisor:
@@ -254,26 +255,23 @@ def check_node(node: Node, spec: JobSpec) -> None:
 
 
 def check_software(runtime_version: str, generation: str, spec: JobSpec) -> None:
-    """Refuse a framework that the runtime version is not made for. Raises RuntimeMismatch with
-    those that are."""
-    image = next((one for one in images() if one.name == runtime_version), None)
+    """Refuse a framework that the runtime version is not made for. Raises RuntimeMismatch with the
+    compatible runtime versions."""
+    image = next((image for image in images() if image.name == runtime_version), None)
     framework, version = spec.framework, spec.framework_version or None
     if image is None or framework is None or image.has(framework, version):
         return
     made_for = for_generation(generation, framework, Architecture.VM)
-    fitting = [one.name for one in made_for if one.has(framework, version)]
+    fitting = [image.name for image in made_for if image.has(framework, version)]
     wanted = f"{framework.label} {version}" if version else framework.label
+    advice = f"{fitting[0]} is" if fitting else "no runtime version of this generation is"
     raise RuntimeMismatch(
-        f"{runtime_version} is not made for {wanted}; {_advice(fitting)}", compatible=fitting
+        f"{runtime_version} is not made for {wanted}; {advice}", compatible=fitting
     )
 
 
-def _advice(fitting: list[str]) -> str:
-    return f"{fitting[0]} is" if fitting else "no runtime version of this generation is"
-
-
 def submitted(submission: Submission, job_id: str, project: str, now: int) -> Job:
-    """The record of a job that was just submitted."""
+    """Return the record of a new job."""
     request = submission.node_request
     spec = submission.spec
     return Job(
@@ -291,7 +289,7 @@ def submitted(submission: Submission, job_id: str, project: str, now: int) -> Jo
 
 
 def warnings_of(spec: JobSpec, node: Node) -> tuple[str, ...]:
-    """What to mind about a job on that node."""
+    """Return the warnings for a job on this node."""
     found = list(
         batch_warnings(
             devices_expected(node), spec.global_batch, spec.examples, spec.steps_per_epoch

@@ -17,7 +17,7 @@ KEY = "steward-task"
 
 NAMESPACE = "steward"
 REPORT = "report"
-"""The one guest attribute by which a worker answers."""
+"""The guest attribute in which a worker writes its report."""
 
 LOG_NAME = "tpu-steward-jobs"
 DEVICE_WAIT_SECONDS = 120
@@ -28,14 +28,14 @@ DOCKER_OPTIONS = (
     *("--network", "host", "--ulimit", "memlock=-1:-1", "--log-driver", "json-file"),
     *("--log-opt", "max-size=50m", "--log-opt", "max-file=2"),
 )
-"""What every container is run with: the network of its host, as frameworks address each other by
-it, memory that a TPU can read, and at most 100 MB of output on the disk."""
+"""The options of every container: the network of its host, which frameworks need to address each
+other, memory that a TPU can read, and at most 100 MB of output on the disk."""
 
 NO_DEVICE = (
     r"(?i)/dev/(vfio|accel).*(not permitted|permission denied|no such file)"
     r"|no tpu (device|chip)s? (was |were )?found"
 )
-"""What a program prints that could not open the TPU device without privileges (J6)."""
+"""The output of a program that could not open the TPU device without privileges (J6)."""
 
 PULL_FAILURES = (
     ("(?i)credential", ""),
@@ -44,7 +44,7 @@ PULL_FAILURES = (
     ("(?i)invalid reference format|repository .* not found|/.*: not found", "IMAGE_NOT_FOUND"),
     ("(?i)denied|unauthorized|forbidden|no basic auth", "PULL_DENIED"),
 )
-"""What docker says of a pull that cannot succeed, with the reason of the end; the first that fits
+"""Docker's messages of a pull that cannot succeed, with the reason of the end; the first match
 counts. A credential helper that is not ready yet is no reason (J14)."""
 
 
@@ -53,31 +53,34 @@ _FORMS: Mapping[DeviceAccess, tuple[str, ...]] = {
     DeviceAccess.DEVICE: ("device",),
     DeviceAccess.PRIVILEGED: ("privileged",),
 }
-"""How a container may reach the TPU, in the order in which that is tried."""
+"""How a container may access the TPU, in the order of the attempts."""
 
 
 def hosts_of_slice(node: Node) -> int:
-    """How many workers one slice of the node has."""
+    """Return the number of workers in one slice of the node."""
     return node.spec.hosts // node.spec.slices
 
 
 def workers_of(job: Job, node: Node) -> tuple[int, ...]:
-    """The numbers of the workers that run the container, over all slices."""
+    """Return the numbers of the workers that run the container, over all slices."""
     if job.spec.workers is Workers.FIRST:
         return (0,)
     return tuple(range(node.spec.hosts))
 
 
 def needs_barrier(job: Job, node: Node) -> bool:
-    """Whether the start waits until every worker has pulled: one worker alone waits for none."""
+    """Whether the start waits until every worker has pulled. A single worker does not wait."""
     return len(workers_of(job, node)) > 1
 
 
 def task_of(job: Job, attempt: Attempt, node: Node, number: int) -> str:
-    """The task of one slice as a JSON text; `number` is that of the slice, from 0. The same
-    attempt always gives the same text, so what is in the metadata can be compared with it."""
+    """Return the task of one slice as a JSON text; `number` is that of the slice, from 0. The same
+    attempt always gives the same text, so the text can be compared with the metadata."""
     spec, hosts = job.spec, hosts_of_slice(node)
     first = number * hosts
+    image = spec.image
+    if job.image_digest:  # so that all workers and all attempts run the same image
+        image = ImageReference.parse(image).pinned(job.image_digest)
     document = {
         "v": 1,
         "generation": attempt.generation,
@@ -86,10 +89,12 @@ def task_of(job: Job, attempt: Attempt, node: Node, number: int) -> str:
         "action": attempt.action.value,
         "slice": number,
         "slices": node.spec.slices,
-        "workers": [one - first for one in workers_of(job, node) if first <= one < first + hosts],
+        "workers": [
+            worker - first for worker in workers_of(job, node) if first <= worker < first + hosts
+        ],
         "first_worker": first,
         "container": {
-            "image": _image(job),
+            "image": image,
             "command": list(spec.command[:1]),
             "args": [*spec.command[1:], *spec.args],
             "env": environment(job, attempt, node, number),
@@ -113,21 +118,14 @@ def task_of(job: Job, attempt: Attempt, node: Node, number: int) -> str:
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
-def _image(job: Job) -> str:
-    """The image by its digest where the registry named one, so that all workers and all attempts
-    run the same."""
-    image, digest = job.spec.image, job.image_digest
-    return ImageReference.parse(image).pinned(digest) if digest else image
-
-
 def container_name(attempt: str) -> str:
-    """The name of the container of an attempt, on each of its workers."""
+    """Return the name of an attempt's container, on each of its workers."""
     return f"steward-{attempt}"
 
 
 def docker_options(attempt: str, shm_size: str, mounts: Sequence[Mount]) -> list[str]:
-    """The options of `docker run` that do not depend on the worker. By the label, a supervisor
-    finds the containers of all attempts."""
+    """Return the options of `docker run` that do not depend on the worker. A supervisor finds the
+    containers of all attempts by the label."""
     options = [
         "--detach",
         f"--name={container_name(attempt)}",
@@ -141,13 +139,14 @@ def docker_options(attempt: str, shm_size: str, mounts: Sequence[Mount]) -> list
 
 
 def google_registry(image: str) -> str:
-    """The host that takes the worker's token; empty for registries that are not Google's."""
+    """Return the registry that takes the worker's token; empty for registries that are not
+    Google's."""
     reference = ImageReference.parse(image)
     return reference.registry if reference.is_googles else ""
 
 
 def log_template(project: str, labels: Mapping[str, str]) -> Mapping[str, object]:
-    """The body of `entries:write` without the entries: what all of them have in common."""
+    """Return the body of `entries:write` without the entries."""
     return {
         "logName": f"projects/{project}/logs/{LOG_NAME}",
         "resource": {"type": "global", "labels": {"project_id": project}},
@@ -157,12 +156,13 @@ def log_template(project: str, labels: Mapping[str, str]) -> Mapping[str, object
 
 
 def storage_checks(spec: JobSpec, region: str) -> Iterator[Mapping[str, str]]:
-    """How a worker tries each gs:// address before the start, with its node's service account.
+    """Yield a worker's checks of each gs:// address before the start, with the node's service
+    account.
 
-    `ask` is a path below Cloud Storage's `b/`. What is found there is the `field` of the answer,
-    `nothing` without it, or the status of a refusal. `denies` is the pattern of what ends the
-    attempt, `fine` of what needs no warning. The right to write is asked of the whole bucket, and
-    a condition may grant a prefix what that does not show.
+    `ask` is a path below Cloud Storage's `b/`. The result is the `field` of the answer, `nothing`
+    without this field, or the status of a refusal. `denies` is the pattern of a result that ends
+    the attempt, `fine` of a result that needs no warning. The right to write is checked for the
+    whole bucket: a condition may grant more for a prefix.
     """
     written = [spec.checkpoint_dir] if spec.checkpoint_dir.startswith("gs://") else []
     for verb, url in [("read", url) for url in spec.data] + [("write", url) for url in written]:
@@ -188,7 +188,7 @@ def storage_checks(spec: JobSpec, region: str) -> Iterator[Mapping[str, str]]:
 
 
 def locations_near(region: str) -> list[str]:
-    """Patterns of the locations of buckets, in small letters, that are or hold a region."""
+    """Return patterns of bucket locations, in lower case, that are or contain a region."""
     parts = region.split("-")
     near = ["-".join(parts[: count + 1]) for count in range(len(parts))] if region else [".*"]
     return [*near, *(["eu"] if parts[0] == "europe" else [])]

@@ -1,4 +1,4 @@
-"""How a job and its attempt change by a decision. Pure: the controller saves what is answered."""
+"""The changes of a job and its attempt after a decision. Pure: the controller saves them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from service.domain.nodes.node import Asked, Node, NodeState
 _MOST_WARNINGS = 50
 
 _UNANSWERED_SECONDS = 60
-"""A worker that has not taken a task for so long is asked why."""
+"""Seconds without an answer to a task after which the worker's error is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,10 @@ class JobTransition:
 
 @dataclass(frozen=True, slots=True)
 class TaskDelivery:
-    """Whether the metadata of every slice holds the newest task. `written` says that it was written
-    just now, so another writer may have dropped it since. `error` says why it does not, in the
-    cloud's words, and is empty where the node is gone; `refused` that the same request will never
-    be accepted."""
+    """Whether the metadata of every slice holds the newest task (`done`). `written` says that the
+    task was written just now, so another writer may have dropped it since. `error` is the cloud's
+    error, and is empty where the node is gone; `refused` says that the same request will never be
+    accepted."""
 
     done: bool
     written: bool = False
@@ -51,10 +51,10 @@ class TaskDelivery:
 
 
 def new_attempt(job: Job, node: Node, *, generation: int, now: int) -> Attempt:
-    """The next attempt of a job on a node. `generation` is above that of every task before it.
+    """Return the next attempt of a job on a node. `generation` is above that of every earlier task.
 
-    Its number is the job's: the caller has counted the job up. One worker alone need not wait for
-    others, so it is told to run at once.
+    The number is the job's: the caller has increased it. A single worker waits for no other, so its
+    first task is to run.
     """
     return Attempt(
         id=attempt_id(job.id, job.attempt),
@@ -70,37 +70,32 @@ def new_attempt(job: Job, node: Node, *, generation: int, now: int) -> Attempt:
 
 
 def travels_in_create(job: Job, attempt: Attempt, node: Node) -> bool:
-    """Whether the task is in the metadata that the node is created with: one text for all slices
-    would name the wrong slice."""
+    """Whether the node is created with the task in its metadata. Several slices would all get the
+    task of one slice."""
     return job.own_node and node.spec.slices == 1 and attempt.generation == 1
 
 
 def accepted(
     attempt: Attempt, found: Mapping[int, SupervisorReport], reached: int | None = None
 ) -> Attempt:
-    """The attempt with the reports that are newer than those it has; unchanged when nothing is new.
-    `reached` is the highest step of the attempts before it."""
-    newer = {
-        str(number): _with_catch_up(report, attempt.reports.get(str(number)), reached)
-        for number, report in found.items()
-        if is_newer(report, attempt.reports.get(str(number))) or _is_of_the_stub(report)
-    }
+    """Return the attempt with the reports that are newer than its own; unchanged without any.
+    `reached` is the highest step of the earlier attempts. A report keeps the time at which its
+    attempt was first seen at that step."""
+    newer = {}
+    for number, report in found.items():
+        before = attempt.reports.get(str(number))
+        # A startup script that could not start the supervisor reports without a `seq`.
+        is_of_script = report.seq == 0 and report.state is WorkerState.UNAVAILABLE
+        if not (is_newer(report, before) or is_of_script):
+            continue
+        known = before.caught_up_at if before and before.attempt == report.attempt else None
+        caught_up_at = report.caught_up_at
+        if known is not None:
+            caught_up_at = known
+        elif reached is not None and report.step is not None and report.step >= reached:
+            caught_up_at = report.step_at
+        newer[str(number)] = replace(report, caught_up_at=caught_up_at)
     return replace(attempt, reports={**attempt.reports, **newer}) if newer else attempt
-
-
-def _with_catch_up(
-    report: SupervisorReport, before: SupervisorReport | None, reached: int | None
-) -> SupervisorReport:
-    """The report with the time at which its attempt was first seen to have come to `reached`."""
-    if before is not None and before.attempt == report.attempt and before.caught_up_at is not None:
-        return replace(report, caught_up_at=before.caught_up_at)
-    has_caught_up = reached is not None and report.step is not None and report.step >= reached
-    return replace(report, caught_up_at=report.step_at) if has_caught_up else report
-
-
-def _is_of_the_stub(report: SupervisorReport) -> bool:
-    """Whether a startup script that could not start the supervisor wrote it: it knows no `seq`."""
-    return report.seq == 0 and report.state is WorkerState.UNAVAILABLE
 
 
 def has_echoed(job: Job, attempt: Attempt, node: Node) -> bool:
@@ -114,14 +109,13 @@ def has_echoed(job: Job, attempt: Attempt, node: Node) -> bool:
 def applied(
     job: Job, attempt: Attempt, node: Node, decision: AttemptDecision, now: int
 ) -> JobTransition:
-    """The job and its attempt after the step."""
-    job = replace(job, warnings=_warnings(job, attempt, node))
-    job, attempt = _explained(job, attempt, node, now)
+    """Return the job and its attempt after the step."""
+    job, attempt = _with_messages(job, attempt, node, now)
     if decision.step is AttemptStep.WAIT or decision.phase is None:
         return JobTransition(job, attempt)
     if decision.step is AttemptStep.END:
         assert decision.verdict is not None
-        return _ended(job, attempt, node, decision.verdict, now)
+        return _end_attempt(job, attempt, node, decision.verdict, now)
     attempt = attempt.in_phase(decision.phase, now)
     match decision.step:
         case AttemptStep.BEGIN:
@@ -149,20 +143,25 @@ def applied(
     return JobTransition(job.in_state(SHOWN[decision.phase], now), attempt)
 
 
-def _explained(job: Job, attempt: Attempt, node: Node, now: int) -> tuple[Job, Attempt]:
-    """Both with what keeps the containers from their start. The job keeps saying why the attempt
-    before ended."""
+def _with_messages(job: Job, attempt: Attempt, node: Node, now: int) -> tuple[Job, Attempt]:
+    """Both with the workers' warnings, and with the obstacle to the start of the containers as
+    their detail. The job keeps the reason why the previous attempt ended."""
+    reports = reports_of(job, attempt, node)
+    own = [warning for report in reports.values() if report for warning in report.warnings]
+    warnings = dict.fromkeys([*job.warnings, *device_warnings(job, node, reports), *own])
+    # Any process on a worker can write a report, so the number of warnings is bounded.
+    job = replace(job, warnings=tuple(warnings)[:_MOST_WARNINGS])
     if attempt.phase not in (Phase.PULLING, Phase.STARTING):
         return job, attempt
-    said = next(_obstacles(job, attempt, node, now), "")
-    was_said = attempt.detail and job.detail == attempt.detail
-    if said == attempt.detail or (job.detail and not was_said):
-        return job, replace(attempt, detail=said)
-    return replace(job, detail=said), replace(attempt, detail=said)
+    obstacle = next(_list_obstacles(job, attempt, node, now), "")
+    is_own_detail = attempt.detail and job.detail == attempt.detail
+    if obstacle != attempt.detail and (is_own_detail or not job.detail):
+        job = replace(job, detail=obstacle)
+    return job, replace(attempt, detail=obstacle)
 
 
-def _obstacles(job: Job, attempt: Attempt, node: Node, now: int) -> Iterator[str]:
-    """What a worker waits for or cannot do, in words."""
+def _list_obstacles(job: Job, attempt: Attempt, node: Node, now: int) -> Iterator[str]:
+    """Texts of what a worker waits for or cannot do."""
     if attempt.detail.startswith(_NOT_WRITTEN):
         yield attempt.detail
     for number, report in sorted(reports_of(job, attempt, node).items()):
@@ -181,11 +180,11 @@ _BEFORE_THE_RUN = frozenset({Phase.PULLING, Phase.STARTING})
 
 
 def delivered(changed: JobTransition, delivery: TaskDelivery, now: int) -> JobTransition:
-    """The job and its attempt after the newest task was handed to the cloud.
+    """Return the job and its attempt after the newest task was sent to the cloud.
 
-    An error is kept as their `detail` until the task is written. What the cloud refuses twice in
-    the same words ends the attempt, unless evidence of lost hardware is found: a node that just
-    left READY refuses changes as well.
+    An error is kept as their `detail` until the task is written. A second refusal with the same
+    error ends the attempt, unless evidence of lost hardware is found: a node that just left READY
+    refuses changes as well.
     """
     job, attempt = changed.job, changed.attempt
     detail = f"{_NOT_WRITTEN}{delivery.error}" if delivery.error else ""
@@ -204,7 +203,7 @@ def delivered(changed: JobTransition, delivery: TaskDelivery, now: int) -> JobTr
     return replace(changed, job=job, attempt=attempt)
 
 
-def _ended(
+def _end_attempt(
     job: Job, attempt: Attempt, node: Node, verdict: AttemptVerdict, now: int
 ) -> JobTransition:
     reports = reports_of(job, attempt, node)
@@ -217,57 +216,44 @@ def _ended(
         exit_codes=codes,
         ended_at=now,
     )
-    what = follow(job, attempt, node)
+    followed = follow(job, attempt, node)
     job = replace(job, exit_codes=codes)
-    if not what.again:
-        return JobTransition(
-            job.closed(what.state, attempt.reason, what.detail, now), attempt, what
-        )
+    if not followed.again:
+        job = job.closed(followed.state, attempt.reason, followed.detail, now)
+        return JobTransition(job, attempt, followed)
     lost = is_infrastructure(job, attempt.reason)
     job = replace(
-        job.in_state(what.state, now),
+        job.in_state(followed.state, now),
         reason=attempt.reason,
-        detail=what.detail,
+        detail=followed.detail,
         preemptions=job.preemptions + lost,
         failures=job.failures + (not lost),
         next_try_at=now,
     )
-    return JobTransition(job, attempt, what)
-
-
-def _warnings(job: Job, attempt: Attempt, node: Node) -> tuple[str, ...]:
-    """The warnings of the job and those of its workers, each once. Any process on a worker can
-    write a report, so their number is bounded."""
-    reports = reports_of(job, attempt, node)
-    told = [warning for report in reports.values() if report for warning in report.warnings]
-    devices = device_warnings(job, node, reports)
-    return tuple(dict.fromkeys([*job.warnings, *devices, *told]))[:_MOST_WARNINGS]
+    return JobTransition(job, attempt, followed)
 
 
 def refused(job: Job, reason: Reason, detail: str, now: int) -> Job:
-    """The job when its image or a budget rules out that it ever runs."""
+    """Return the job as failed, because its image or a budget rules out that it ever runs."""
     return job.closed(JobState.FAILED, reason, detail, now)
 
 
 def waiting(job: Job, node: Node, first: str, before: int, holder: str) -> Job:
-    """The job while a caller's node is not free for it, with what it waits for as its detail.
+    """Return the job that waits for a caller's node, with the reason of the wait as its detail.
 
     `first` is the oldest of the `before` jobs that come earlier on that node, `holder` the job
-    that holds it (empty for none). The detail of an attempt that ended is kept.
+    that holds the node (empty for none). The detail of an attempt that ended is kept.
     """
     if job.reason is not Reason.UNDECIDED:
         return job
-    return replace(job, detail=_waits_for(node, first, before, holder))
-
-
-def _waits_for(node: Node, first: str, before: int, holder: str) -> str:
+    detail = ""
     if node.asked is Asked.STOPPED or node.state == NodeState.STOPPED:
-        return f"node {node.name} is stopped; start it with: tpu-steward nodes start {node.name}"
-    if before:
+        detail = f"node {node.name} is stopped; start it with: tpu-steward nodes start {node.name}"
+    elif before:
         others = f" and {before - 1} more" if before > 1 else ""
-        return f"it waits on node {node.name} behind job {first}{others}"
-    if holder:
-        return f"it waits until job {holder} has released node {node.name}"
-    if node.state != NodeState.READY:
-        return f"it waits until node {node.name} is READY; the node is {node.state}"
-    return ""
+        detail = f"it waits on node {node.name} behind job {first}{others}"
+    elif holder:
+        detail = f"it waits until job {holder} has released node {node.name}"
+    elif node.state != NodeState.READY:
+        detail = f"it waits until node {node.name} is READY; the node is {node.state}"
+    return replace(job, detail=detail)

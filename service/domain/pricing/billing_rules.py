@@ -1,4 +1,4 @@
-"""What is billed at all, by Google's own words: effective-dated, and data like the prices."""
+"""Google's billing rules: effective-dated data, like the prices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from service.domain.reference_tables import rows, split
 
 
 def is_billable(state: str) -> bool:
-    """Whether seconds in that state cost money."""
+    """Whether seconds in this state are billed."""
     return state in billable_states()
 
 
@@ -33,45 +33,43 @@ class BillingRule:
 
 @cache
 def billing_rules() -> tuple[BillingRule, ...]:
-    """Every rule that ships with the service, oldest first (`service/data/billing_rules.csv`)."""
-    found = (
-        BillingRule(row["rule"], row["value"], _second(row["effective_from"]), row["source"])
-        for row in rows("billing_rules")
-    )
-    return tuple(sorted(found, key=lambda one: one.effective_from))
+    """Return every rule that ships with the service, oldest first
+    (`service/data/billing_rules.csv`)."""
+    found = []
+    for row in rows("billing_rules"):
+        since = datetime.fromisoformat(row["effective_from"]).replace(tzinfo=UTC)
+        found.append(BillingRule(row["rule"], row["value"], int(since.timestamp()), row["source"]))
+    return tuple(sorted(found, key=lambda rule: rule.effective_from))
 
 
 def in_force(rule: str, instant: int) -> str:
-    """The value of a rule at an instant; that of the oldest for what lies before it."""
-    named = [one for one in billing_rules() if one.rule == rule]
-    held = [one for one in named if one.effective_from <= instant] or named[:1]
-    return held[-1].value
+    """Return the value of a rule at an instant. Before the oldest value, the oldest is returned."""
+    values = [entry for entry in billing_rules() if entry.rule == rule]
+    begun = [entry for entry in values if entry.effective_from <= instant] or values[:1]
+    return begun[-1].value
 
 
 @cache
 def billable_states() -> frozenset[str]:
-    """The states whose seconds cost money."""
-    named = [one for one in billing_rules() if one.rule == BILLABLE_STATES]
-    return frozenset(split(named[-1].value))
+    """Return the states whose seconds are billed."""
+    values = [rule for rule in billing_rules() if rule.rule == BILLABLE_STATES]
+    return frozenset(split(values[-1].value))
 
 
 def free_if_preempted_within(instant: int) -> int:
-    """Seconds after its creation in which a TPU that is preempted at `instant` costs nothing."""
+    """Return the seconds after its creation within which a preempted TPU is free. `instant` is the
+    time of the preemption."""
     return int(in_force(FREE_IF_PREEMPTED, instant))
 
 
 def calendar_days(instant: int) -> tuple[int, int]:
-    """The least and the most days that a reservation by the calendar which begins at `instant` is
-    for. It is charged for all of them, from its first second to its last."""
+    """Return the least and the most days of a calendar-mode reservation that begins at `instant`.
+    The reservation is charged for all of its days, from the first second to the last."""
     least, most = split(in_force(CALENDAR_DAYS, instant))
     return int(least), int(most)
 
 
 def vm_is_charged_with_its_tpu(instant: int) -> bool:
-    """Whether the user's VM that drives a legacy TPU Node is a line of its own, for the seconds
-    that the TPU is charged for."""
+    """Whether the user's VM that drives a legacy TPU Node is a separate line, for the charged
+    seconds of the TPU."""
     return in_force(VM_LINE, instant) == _WITH_ITS_TPU
-
-
-def _second(day: str) -> int:
-    return int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp())

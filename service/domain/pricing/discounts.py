@@ -14,8 +14,8 @@ MILLION = 1_000_000
 
 _BELOW_ONE = r"0\.([1-9][0-9]{0,3}|0[1-9][0-9]{0,2}|00[1-9][0-9]?|000[1-9])"
 PERCENT = rf"([1-9][0-9]?(\.[0-9]{{1,4}})?|{_BELOW_ONE})"
-"""What a percentage of a discount looks like, as a regular expression that Python and ECMA-262 read
-alike: more than 0, less than 100, at most four places."""
+"""The regular expression of a discount's percentage, with the same meaning in Python and ECMA-262:
+more than 0, less than 100, at most four places."""
 _PPM_PER_PERCENT = 10_000
 
 
@@ -23,10 +23,10 @@ _PPM_PER_PERCENT = 10_000
 class Discount:
     """`ppm` parts per million off the list price in the whole UTC seconds [from, until).
 
-    `generation` is one of TPUs, empty for any of those, or a machine type. An empty `model` means
-    any; it is a series of prices, so `spot` is preemptible too. `effective_until` None is until
-    further notice. What is changed is never the row but its end: a later row with the same id and
-    an earlier end takes the place of it.
+    `generation` is a TPU generation, empty for all of them, or a machine type. An empty `model`
+    means any model; it is a series of prices, so `spot` is preemptible too. `effective_until` None
+    is until further notice. A row never changes: a later row with the same id and an earlier end
+    replaces it.
     """
 
     id: str
@@ -40,44 +40,42 @@ class Discount:
 
     @property
     def percent(self) -> str:
-        """As people write it: `12.5`."""
+        """The percentage as text: `12.5`."""
         whole, rest = divmod(self.ppm, _PPM_PER_PERCENT)
         return f"{whole}.{rest:04d}".rstrip("0").rstrip(".")
 
     @property
     def what(self) -> str:
-        """What it is for, as in `v5e spot`; `every TPU` where nothing was said."""
-        return f"{self.generation} {self.model}".strip() if self.generation else _every(self.model)
+        """The product as text, as in `v5e spot`; `every TPU` without a generation and model."""
+        if self.generation:
+            return f"{self.generation} {self.model}".strip()
+        return f"every {self.model} TPU" if self.model else "every TPU"
 
     @property
     def is_void(self) -> bool:
-        """Whether it was ended before it began: it takes nothing off, ever."""
+        """Whether the discount was ended before it began, so that it never applies."""
         return self.effective_until is not None and self.effective_until <= self.effective_from
 
     def covers(self, generation: str, model: str) -> bool:
-        """Whether it is for that generation and that series of prices."""
+        """Whether the discount is for this generation and this series of prices."""
         return self.generation in ("", generation) and self.model in ("", model)
 
     def is_in_force(self, instant: int) -> bool:
-        """Whether it takes something off at that second."""
+        """Whether the discount applies at this second."""
         return self.effective_from <= instant and (
             self.effective_until is None or instant < self.effective_until
         )
 
     def off(self, nanos: int) -> int:
-        """What is left of that many nano-dollars, half-even to one; never nothing at all."""
+        """Return the nano-dollars less the discount, half-even; at least 1."""
         return max(1, half_even(nanos * (MILLION - self.ppm), MILLION))
 
 
-def _every(model: str) -> str:
-    return f"every {model} TPU" if model else "every TPU"
-
-
 def parse_percent(text: str) -> int:
-    """Parts per million of a percentage written as a decimal string.
+    """Parse a percentage, written as a decimal string, into parts per million.
 
-    Raises ValueError when it is no number, is not between 0 and 100, or has more than four places:
-    a share that cannot be kept exactly is refused, not rounded.
+    Raises ValueError for text that is no number, is not between 0 and 100, or has more than four
+    places: a percentage that cannot be kept exactly is refused, not rounded.
     """
     try:
         percent = decimal_of(text)
@@ -98,34 +96,32 @@ def parse_percent(text: str) -> int:
 
 
 def standing(rows: Iterable[Discount]) -> tuple[Discount, ...]:
-    """What rows in the order in which they were written come to: of each id the last."""
+    """Return the valid discounts of rows in the order of their writing: of each id the last row."""
     return tuple({row.id: row for row in rows}.values())
 
 
 def clash(new: Discount, others: Iterable[Discount]) -> Discount | None:
-    """The first of the others that would apply to the same price at the same second.
+    """Return the first of the others that would apply to the same price at the same second; None
+    without one.
 
-    Two discounts never do, also not a general and a special one: which of them was meant, or
-    whether both, nobody could tell from the figures.
+    At most one discount may apply to a price, also of a general and a special discount: from the
+    figures nobody could tell which of them was applied.
     """
-    return next((one for one in others if _same_prices(new, one) and _same_time(new, one)), None)
-
-
-def _same_prices(a: Discount, b: Discount) -> bool:
-    return _same_hardware(a.generation, b.generation) and (
-        a.model == b.model or "" in (a.model, b.model)
-    )
-
-
-def _same_hardware(a: str, b: str) -> bool:
-    """Any generation is any of TPUs: a machine has to be named."""
-    return a == b or ("" in (a, b) and not is_machine_type(a or b))
-
-
-def _same_time(a: Discount, b: Discount) -> bool:
-    if a.is_void or b.is_void:
-        return False
-    return _begins_before_the_end_of(a, b) and _begins_before_the_end_of(b, a)
+    for other in others:
+        generations, models = {new.generation, other.generation}, {new.model, other.model}
+        # A discount on any generation is on TPUs: a machine type has to be named.
+        is_same_hardware = len(generations) == 1 or (
+            "" in generations and not is_machine_type(new.generation or other.generation)
+        )
+        is_same_model = len(models) == 1 or "" in models
+        is_same_time = (
+            not (new.is_void or other.is_void)
+            and _begins_before_the_end_of(new, other)
+            and _begins_before_the_end_of(other, new)
+        )
+        if is_same_hardware and is_same_model and is_same_time:
+            return other
+    return None
 
 
 def _begins_before_the_end_of(a: Discount, b: Discount) -> bool:

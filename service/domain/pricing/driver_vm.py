@@ -1,7 +1,7 @@
-"""The user's own virtual machine, which drives a legacy TPU Node and is paid for besides. Pure.
+"""The user's own virtual machine, which drives a legacy TPU Node and has its own price. Pure.
 
-Google bills it as any machine of Compute Engine, from its start to its stop; nothing here sees
-that. It is charged, as a line of its own, for the seconds in which its TPU is.
+Google bills the machine as any machine of Compute Engine, from its start to its stop, which this
+service does not see. Here the machine is a separate line, for the billed seconds of its TPU.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from service.domain.pricing.price_book import VM_HOUR, PriceBook, Sku
 @dataclass(frozen=True, slots=True)
 class UserVm:
     """The user's own virtual machine that drives a legacy TPU Node: a machine type of Compute
-    Engine, such as `n1-standard-8`, and how it is sold."""
+    Engine, such as `n1-standard-8`, and its provisioning model."""
 
     machine_type: str
     provisioning_model: ProvisioningModel = ProvisioningModel.ON_DEMAND
 
 
 MODELS = (ProvisioningModel.ON_DEMAND, ProvisioningModel.SPOT)
-"""How Compute Engine sells a machine, as far as anybody needs it here."""
+"""The provisioning models of machines that are supported."""
 
 
 def check(vm: UserVm, architecture: Architecture) -> None:
-    """Raise Rejected for what cannot be a machine of Compute Engine, or drives nothing."""
+    """Raise Rejected for a VM that Compute Engine does not sell, or that drives no TPU Node."""
     if architecture is not Architecture.NODE:
         raise Rejected(
             "the price of a TPU VM includes its machine; use vm only with architecture node",
@@ -42,8 +42,8 @@ def check(vm: UserVm, architecture: Architecture) -> None:
 
 
 def check_machine_type(name: str, field: str) -> None:
-    """Raise Rejected, naming the field, for what is written as no machine type is, and for an
-    accelerator type, which is written alike."""
+    """Raise Rejected, naming the field, for a name that is not in the form of a machine type, and
+    for an accelerator type, which has the same form."""
     if name in catalog.load().accelerators:
         raise Rejected(
             f"{name} is an accelerator type, of TPUs; a machine type of Compute Engine is written"
@@ -58,7 +58,7 @@ def check_machine_type(name: str, field: str) -> None:
 
 
 def check_model(model: str, field: str) -> None:
-    """Raise Rejected, naming the field, for a model that no machine is sold by."""
+    """Raise Rejected, naming the field, for a model under which no machine is sold."""
     if model not in MODELS:
         raise Rejected(
             f"a virtual machine is sold {' or '.join(MODELS)} here, not {model}",
@@ -68,18 +68,18 @@ def check_model(model: str, field: str) -> None:
 
 
 def sku_of(vm: UserVm, region: str) -> Sku:
-    """What of it is priced, in a region."""
+    """Return the SKU of the VM in a region."""
     return Sku(vm.machine_type, vm.provisioning_model, region, is_vm=True)
 
 
 def unpriced(vm: UserVm, zones: Iterable[str], book: PriceBook, now: int) -> tuple[str, ...]:
-    """A sentence where its price is not known in some regions of the zones: that it is in no
-    figure there, and how to enter it."""
+    """Return a message with the remedy if the VM's price is unknown in a region of the zones; empty
+    otherwise."""
     regions = dict.fromkeys(region_of(zone) for zone in zones)
-    unknown = [one for one in regions if book.at(sku_of(vm, one), now) is None]
-    said = (
+    unknown = [region for region in regions if book.at(sku_of(vm, region), now) is None]
+    message = (
         f"no {vm.provisioning_model} price is known for {vm.machine_type} in"
         f" {', '.join(unknown)}. The cost of the VM is in no figure until you add the price:"
         f" POST /v1/prices with generation {vm.machine_type} and unit {VM_HOUR}"
     )
-    return (said,) if unknown else ()
+    return (message,) if unknown else ()

@@ -1,4 +1,4 @@
-"""What a node would cost, place by place, before it is asked for."""
+"""The cost of a node at each place, before the node is requested."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ from service.domain.pricing.price_book import (
 from service.domain.pricing.purchases import pool_of
 
 FAR = 10 * 366 * DAY
-"""Prices are looked at so many seconds ahead."""
+"""Seconds ahead for which prices are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class PriceOffer:
     """One zone and model with its price. `hourly` is nano-dollars an hour for all the chips at this
-    second's `price`, `cost` nano-dollars for the duration at the prices that are in force in it;
-    None where no price is known, which is not free.
+    second's `price`, `cost` nano-dollars for the duration at the prices in force; None means an
+    unknown price, not a free node.
 
-    `seconds` are those that `cost` is for: fewer than were asked for where it is reserved, and the
-    reservation does not last. `used` are the prices of these seconds, `cuts` all that are known for
-    the time to come.
+    `seconds` is the duration of `cost`: less than requested where a reservation ends earlier.
+    `used` are the prices of these seconds, `cuts` all known prices of the future.
     """
 
     zone: str
@@ -45,14 +44,14 @@ class PriceOffer:
     used: tuple[PriceStretch, ...]
 
     def cost_before(self, end: int) -> int | None:
-        """Nano-dollars of the part that lies before an instant; None where a price of it is not
-        known."""
+        """Return the nano-dollars of the part before an instant; None where a price of this part is
+        unknown."""
         part = [replace(cut, end=min(cut.end, end)) for cut in self.used if cut.start < end]
         return cost_of(self.chips, part)
 
     def lasts(self, spend: int) -> int | None:
-        """For how many seconds so many nano-dollars do, as far as prices are known; None where this
-        second's is not."""
+        """Return the seconds that `spend` nano-dollars pay for, as far as prices are known; None
+        where this second's price is unknown."""
         if self.price is None:
             return None
         left, found = spend * HOUR, 0
@@ -67,24 +66,24 @@ class PriceOffer:
 
 
 def sku_of(accelerator: AcceleratorType, model: str, zone: str, pool: str = "") -> Sku:
-    """What Google's price list calls this hardware there; `pool` is where it is reserved."""
+    """Return the SKU of this hardware in a zone; `pool` is where it is reserved."""
     return Sku(accelerator.generation, model, region_of(zone), accelerator.hosts == 1, pool)
 
 
 def hourly(chips: int, price: Price | None) -> int | None:
-    """Nano-dollars an hour for that many chips."""
+    """Return the nano-dollars an hour for `chips` chips."""
     return None if price is None else chips * price.per_chip_hour
 
 
 def usable(cuts: Sequence[PriceStretch]) -> Sequence[PriceStretch]:
-    """Those of the stretches in which something can run: what is reserved runs within its
-    reservation only, so that what lies around that is not asked for."""
+    """Return the stretches in which a node can run. A reserved node runs within its reservation
+    only, so prices outside of the reservation are dropped."""
     return [cut for cut in cuts if isinstance(cut.price, ReservedPrice)] or cuts
 
 
 def cost_of(chips: int, cuts: Sequence[PriceStretch]) -> int | None:
-    """Nano-dollars for so many chips in all of the stretches, rounded once; None where the price of
-    one is not known."""
+    """Return the nano-dollars for `chips` chips in all stretches, rounded once; None where a price
+    is unknown."""
     rates = [
         (cut.price.per_chip_hour, cut.end - cut.start) for cut in cuts if cut.price is not None
     ]
@@ -101,28 +100,28 @@ def offers(
     seconds: int,
     project: str = "",
 ) -> list[PriceOffer]:
-    """The (zone, model) places with what they would cost, cheapest first, then those that do not
-    last, the unpriced last. What is reserved is looked for in the reservations of `project`."""
-    found = []
+    """Return the offers of the (zone, model) places: the cheapest first, then those that end too
+    early, and those without a price last. Reserved capacity is that of `project`."""
+    found, chips = [], accelerator.chips
     for zone, model in places:
         pool = pool_of(project, zone) if model == RESERVED else ""
         sku = sku_of(accelerator, model, zone, pool)
         ahead = book.cuts(sku, now, now + max(seconds, FAR))
-        found.append(_offer(zone, model, accelerator.chips, ahead, seconds))
-    return sorted(found, key=lambda one: _rank(one, seconds))
-
-
-def _offer(
-    zone: str, model: str, chips: int, ahead: tuple[PriceStretch, ...], seconds: int
-) -> PriceOffer:
-    price, end = ahead[0].price, ahead[0].start + seconds
-    used = tuple(usable([replace(cut, end=min(cut.end, end)) for cut in ahead if cut.start < end]))
-    lasting = sum(cut.end - cut.start for cut in used)
-    rate, cost = hourly(chips, price), cost_of(chips, used)
-    return PriceOffer(zone, model, price, rate, cost, lasting, chips, ahead, used)
-
-
-def _rank(one: PriceOffer, seconds: int) -> tuple[bool, bool, int, bool, int, str, str]:
-    cost, rate = one.cost, one.hourly
-    shorter = one.seconds < seconds
-    return cost is None, shorter, cost or 0, rate is None, rate or 0, one.zone, one.model
+        price, end = ahead[0].price, ahead[0].start + seconds
+        within = [replace(cut, end=min(cut.end, end)) for cut in ahead if cut.start < end]
+        used = tuple(usable(within))
+        lasting = sum(cut.end - cut.start for cut in used)
+        rate, cost = hourly(chips, price), cost_of(chips, used)
+        found.append(PriceOffer(zone, model, price, rate, cost, lasting, chips, ahead, used))
+    return sorted(
+        found,
+        key=lambda offer: (
+            offer.cost is None,
+            offer.seconds < seconds,
+            offer.cost or 0,
+            offer.hourly is None,
+            offer.hourly or 0,
+            offer.zone,
+            offer.model,
+        ),
+    )

@@ -1,4 +1,4 @@
-"""Which prices of the feed the book lacks, and from when on they count; what may be dated when."""
+"""The prices of the feed that the book lacks, the start of each, and the check of closed months."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from service.domain.pricing.skus import SkuQuote
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A price that the book lacks, and what it says so far; None where it says nothing."""
+    """A price that the book lacks, and the book's price before; None without one."""
 
     price: Price
     before: Price | None
 
 
 def open_since(now: int) -> int:
-    """The first second of the first month that is not closed: nothing is changed before it."""
+    """Return the first second of the first month that is not closed. Nothing changes before it."""
     month = period_of(now)
     before = period_of(month.start - 1)
     return month.start if before.state(now) is PeriodState.CLOSED else before.start
 
 
 def check_open(instant: int, now: int, field: str) -> None:
-    """Rejected when an instant lies in a month that is closed."""
+    """Raise Rejected for an instant in a closed month."""
     month = period_of(instant)
     if month.state(now) is PeriodState.CLOSED:
         raise Rejected(
@@ -40,7 +40,7 @@ def check_open(instant: int, now: int, field: str) -> None:
 
 
 def check_not_past(instant: int, now: int, what: str, field: str) -> None:
-    """Rejected when an instant is over: what was charged then stays as it was charged."""
+    """Raise Rejected for an instant in the past: past charges do not change."""
     check_open(instant, now, field)
     if instant < now:
         raise Rejected(
@@ -51,42 +51,40 @@ def check_not_past(instant: int, now: int, what: str, field: str) -> None:
 
 
 def changes(book: PriceBook, quotes: Iterable[SkuQuote], now: int) -> list[Change]:
-    """What has to be added to the book for it to say what the feed says; empty the second time.
+    """Return the prices to add to the book so that it agrees with the feed; empty the second time.
 
-    A price counts from when the feed says, also where that is over by the time it is read: Google
-    charges it from then on, so what ran since is charged anew. Never in a month that is closed; and
-    from `now` on where the book has another price that began later still.
+    A price starts at the feed's instant, also in the past: Google charges it from then on, so usage
+    since then is charged again. A price never starts in a closed month, and starts at `now` where
+    the book has another price that began later than the feed's instant.
     """
     known = {price.id for price in book.prices}
     found = []
     for quote in quotes:
-        start = _start(book, quote, now)
+        start = _find_start(book, quote, now)
         before = book.listed(quote.sku, start)
-        if before is not None and (before.nanos == quote.nanos or _stands(before, quote)):
-            continue
-        price = _price(quote, start, now)
-        if price.id in known:  # it has been that price before, by the same word of the feed
-            price = _price(quote, start, now, f"/{now}")
+        if before is not None:
+            # A price entered by hand stays until the feed has a price that began after it.
+            is_kept = before.is_manual and quote.effective_at <= before.effective_from
+            if is_kept or before.nanos == quote.nanos:
+                continue
+        price = _build_price(quote, start, now)
+        if price.id in known:  # the same entry of the feed was in force before
+            price = _build_price(quote, start, now, f"/{now}")
         found.append(Change(price, before))
     return found
 
 
-def _start(book: PriceBook, quote: SkuQuote, now: int) -> int:
+def _find_start(book: PriceBook, quote: SkuQuote, now: int) -> int:
     since = max(quote.effective_at, open_since(now))
     if since >= now:
         return since
     before = book.listed(quote.sku, since)
     cuts = book.cuts(quote.sku, since, now + 1)
     later = (book.listed(quote.sku, cut.start) for cut in cuts)
-    return since if all(one == before for one in later) else now
+    return since if all(price == before for price in later) else now
 
 
-def _stands(before: Price, quote: SkuQuote) -> bool:
-    """Whether a price entered by hand goes on: until the feed has one that began after it."""
-    return before.is_manual and quote.effective_at <= before.effective_from
-
-
-def _price(quote: SkuQuote, start: int, now: int, again: str = "") -> Price:
+def _build_price(quote: SkuQuote, start: int, now: int, again: str = "") -> Price:
     sku, listed_at = quote.sku, rfc3339(quote.effective_at)
     return Price(
         id=f"catalog/{quote.sku_id}/{sku.region}/{listed_at}/{quote.nanos}{again}",

@@ -1,4 +1,4 @@
-"""The price book: what a chip-hour costs, by generation, model, region and date."""
+"""The price book: the price of a chip-hour by generation, model, region and date."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VM_HOUR = "vm_hour"
 ON_DEMAND = "on_demand"
 RESERVED = "reserved"
 CALENDAR = "calendar"
-"""What Google lists capacity by that is reserved by the calendar."""
+"""The model of Google's list prices for calendar-mode reservations."""
 
 CHIPS_PER_DEVICE = 4
 """A device of the v2 and v3 price lists is one host: four chips, eight cores."""
@@ -33,14 +33,14 @@ _DEVICE_PRICED = frozenset({"v2", "v3"})
 _SHARED_SERIES = {"preemptible": "spot"}
 _GROUPS = {"us": "us", "europe": "europe", "asia": "asia-pacific", "australia": "asia-pacific"}
 GROUPS = frozenset(_GROUPS.values())
-"""The groups of regions that the price lists of 2018 and 2019 spoke of."""
+"""The groups of regions in the price lists of 2018 and 2019."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sku:
-    """What is priced. `single_device` matters for v2 and v3 alone, which have two price systems:
-    per device for the one-host types (v2-8, v3-8), per chip for slices of a pod. `pool` says where
-    reserved capacity is taken from (`pool_of`). A virtual machine has its machine type in place of
+    """A product with a price. `single_device` matters for v2 and v3 alone, which have two price
+    systems: per device for the one-host types (v2-8, v3-8), per chip for slices of a pod. `pool` is
+    the source of reserved capacity (`pool_of`). A virtual machine has its machine type in place of
     a generation, and `is_vm`.
     """
 
@@ -53,7 +53,7 @@ class Sku:
 
     @property
     def unit(self) -> str:
-        """The unit in which Google lists it."""
+        """The unit in which Google lists the product."""
         if self.is_vm:
             return VM_HOUR
         by_device = self.single_device and self.generation in _DEVICE_PRICED
@@ -81,19 +81,19 @@ class Price:
 
     @property
     def per_chip_hour(self) -> int:
-        """Nano-dollars for one chip for one hour, or for one machine; exact, because nothing else
-        is let in."""
+        """Nano-dollars for one chip for one hour, or for one machine. The division is exact:
+        `check_price` refuses other prices."""
         return self.nanos // CHIPS_PER_DEVICE if self.unit == DEVICE_HOUR else self.nanos
 
     @property
     def is_manual(self) -> bool:
-        """Whether somebody entered it by hand."""
+        """Whether the price was entered by hand."""
         return self.id.startswith(_MANUAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscountedPrice(Price):
-    """What is paid in place of the list price `listed` while `discount` is in force."""
+    """The price that is paid in place of the list price `listed` while `discount` is in force."""
 
     listed: Price
     discount: Discount
@@ -101,7 +101,7 @@ class DiscountedPrice(Price):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservedPrice(Price):
-    """What is paid for a reservation, and for what runs in it, in place of `plain`."""
+    """The price of a reservation, and of its nodes, in place of `plain`."""
 
     plain: Price
     reservation_id: str
@@ -109,10 +109,10 @@ class ReservedPrice(Price):
 
 @dataclass(frozen=True, slots=True)
 class PriceStretch:
-    """A stretch of seconds [start, end) at one price; `price` is None where none is known.
+    """A stretch of seconds [start, end) at one price; `price` is None where it is unknown.
 
-    `price` is what is paid, with its discount taken off. `listed` is what the same chips cost on
-    demand at list price, without any: what savings are held against.
+    `price` is the price that is paid, less its discount. `listed` is the list price of the same
+    chips on demand; savings are relative to it.
     """
 
     start: int
@@ -122,20 +122,20 @@ class PriceStretch:
 
 
 def group_of(region: str) -> str:
-    """The group of regions that the price lists of 2018 and 2019 spoke of; empty where none was."""
+    """Return the region's group in the price lists of 2018 and 2019; empty without a group."""
     return _GROUPS.get(region.split("-", 1)[0], "")
 
 
 def manual_id(key: str) -> str:
-    """The id of a price that is entered by hand."""
+    """Return the id of a price that is entered by hand."""
     return f"{_MANUAL}{key}"
 
 
 def discounted(price: Price, discount: Discount) -> DiscountedPrice:
-    """The price less the discount, half-even to the nano-dollar for each chip and hour.
+    """Return the price less the discount, half-even to the nano-dollar for each chip and hour.
 
-    The id and the source name both, so that a charge can be followed back to either; neither
-    changes when the discount is ended early, as what was charged until then does not.
+    The id and the source name the price and the discount, so that a charge can be traced to both.
+    They do not change when the discount is ended early, as past charges do not change.
     """
     chips = CHIPS_PER_DEVICE if price.unit == DEVICE_HOUR else 1
     return DiscountedPrice(
@@ -155,8 +155,8 @@ def discounted(price: Price, discount: Discount) -> DiscountedPrice:
 
 
 def reserved(price: Price, purchase: Purchase) -> ReservedPrice:
-    """The price as it is paid for a reservation; the id names it, so that a charge can be followed
-    back to what was bought."""
+    """Return the price for a reservation. The id names the reservation, so that a charge can be
+    traced to the purchase."""
     return ReservedPrice(
         id=f"{price.id}{_RESERVED_AS}{purchase.id}",
         generation=price.generation,
@@ -174,12 +174,12 @@ def reserved(price: Price, purchase: Purchase) -> ReservedPrice:
 
 
 def reservation_in(price_id: str) -> str:
-    """The id of the reservation that the price of that id was paid for; empty for any other."""
+    """Return the id of the reservation in the id of its price; empty for another price."""
     return price_id.partition(_RESERVED_AS)[2]
 
 
 def check_price(price: Price) -> None:
-    """ValueError when a price cannot be right: it would make every figure after it wrong."""
+    """Raise ValueError for a price that cannot be right: it would make later figures wrong."""
     if price.nanos <= 0:
         raise ValueError("a price must be more than zero; leave it out if it is unknown")
     if price.unit not in (CHIP_HOUR, DEVICE_HOUR, VM_HOUR):
@@ -193,14 +193,14 @@ def check_price(price: Price) -> None:
 _Steady = tuple[list[int], list[tuple[Price | None, Price | None]]]
 
 _MOST_STEADY = 4_096
-"""Things with a price that a book remembers the changes of."""
+"""SKUs whose price changes a book remembers."""
 
 
 class PriceBook:
-    """Effective-dated prices, asked by SKU and instant, and the discounts on them.
+    """Effective-dated prices by SKU and instant, with their discounts.
 
-    Immutable: a new price or discount makes a new book. `discounts` are those that stand; no two of
-    them apply to one price at one second. `purchases` are the reservations that stand.
+    Immutable: a new price or discount makes a new book. `discounts` are the valid discounts, of
+    which at most one applies to a price at one second. `purchases` are the valid reservations.
     """
 
     def __init__(
@@ -213,17 +213,23 @@ class PriceBook:
         self.purchases = tuple(purchases)
         self.prices = tuple(sorted(prices, key=lambda price: price.effective_from))
         series: dict[tuple[str, str, str, str], list[Price]] = defaultdict(list)
-        # Of two that were entered within a second, the ids tell which is the later, for all.
-        for price in sorted(self.prices, key=lambda p: (p.effective_from, p.recorded_at, p.id)):
-            series[_series(price.generation, price.model, price.unit, price.region)].append(price)
+        # Prices that were entered in the same second are ordered by their ids.
+        for price in sorted(
+            self.prices, key=lambda price: (price.effective_from, price.recorded_at, price.id)
+        ):
+            key = _series_key(price.generation, price.model, price.unit, price.region)
+            series[key].append(price)
         self._series = dict(series)
         self._steady: dict[Sku, _Steady] = {}
-        self._starts = {key: [p.effective_from for p in found] for key, found in series.items()}
+        self._starts = {
+            key: [price.effective_from for price in found] for key, found in series.items()
+        }
 
     def at(self, sku: Sku, instant: int) -> Price | None:
-        """What is paid: the price in force less its discount. None when none is known.
+        """Return the price that is paid: the price in force less its discount. None where it is
+        unknown.
 
-        In a reservation by the calendar that is its price, and else whatever was entered for
+        A calendar-mode reservation has its own price, or else the price that was entered for
         reserved capacity.
         """
         purchase = bought(self.purchases, sku.pool, sku.generation, instant) if sku.pool else None
@@ -234,26 +240,28 @@ class PriceBook:
         return None if listed is None else self.paid(listed, instant)
 
     def paid(self, listed: Price, instant: int) -> Price:
-        """What is paid at that second in place of a list price."""
+        """Return the price that is paid at that second in place of a list price."""
         series = series_of(listed.model)
         for discount in self.discounts:
-            of = listed.generation, series, listed.unit
-            if discount.is_in_force(instant) and _covers(discount, *of):
+            product = listed.generation, series, listed.unit
+            if discount.is_in_force(instant) and _covers_product(discount, *product):
                 return discounted(listed, discount)
         return listed
 
     def listed(self, sku: Sku, instant: int) -> Price | None:
-        """The list price in force; the region's own before its group's. None when none is known."""
+        """Return the list price in force: the region's own, or else its group's. None where it is
+        unknown."""
         for region in (sku.region, group_of(sku.region)):
-            key = _series(sku.generation, sku.model, sku.unit, region)
+            key = _series_key(sku.generation, sku.model, sku.unit, region)
             index = bisect_right(self._starts.get(key, ()), instant)
             if index:
                 return self._series[key][index - 1]
         return None
 
     def cuts(self, sku: Sku, start: int, end: int) -> tuple[PriceStretch, ...]:
-        """[start, end) in stretches of one price each; empty when the stretch is."""
-        changes, steady = self._steady_of(sku)
+        """Return [start, end) in stretches of one price each; none where `end` is not after
+        `start`."""
+        changes, steady = self._find_steady(sku)
         found: list[PriceStretch] = []
         number = bisect_right(changes, start)
         while start < end:
@@ -266,44 +274,47 @@ class PriceBook:
             start, number = until, number + 1
         return tuple(found)
 
-    def _steady_of(self, sku: Sku) -> _Steady:
-        """When a price of it changes, and between these instants what is paid and what is listed on
-        demand; worked out once, as each interval of usage asks."""
+    def _find_steady(self, sku: Sku) -> _Steady:
+        """The instants at which the SKU's prices change, and between these the paid price and the
+        list price on demand. Cached, as each interval of usage needs them."""
         known = self._steady.get(sku)
         if known is None:
             on_demand = replace(sku, model=ON_DEMAND)
-            changes = sorted({*self._changes(sku), *self._changes(on_demand)})
+            changes = sorted({*self._list_changes(sku), *self._list_changes(on_demand)})
             firsts = [changes[0] - 1 if changes else 0, *changes]
             known = changes, [(self.at(sku, at), self.listed(on_demand, at)) for at in firsts]
             if len(self._steady) >= _MOST_STEADY:
-                self._steady.clear()  # other threads may be asking: nothing is looked up twice
+                self._steady.clear()  # safe with other threads: each reads the cache only once
             self._steady[sku] = known
         return known
 
     def steady_since(self, sku: Sku, instant: int) -> int:
-        """Since when the price of that instant has been what is paid, without a break."""
-        return max((at for at in self._changes(sku) if at <= instant), default=instant)
+        """Return the instant since which the price of `instant` has been paid without a break."""
+        return max((at for at in self._list_changes(sku) if at <= instant), default=instant)
 
     def cuts_of(self, price: Price, start: int, end: int) -> tuple[PriceStretch, ...]:
-        """[start, end) in stretches of one price each, for whatever `price` is the price of."""
+        """Return [start, end) in stretches of one price each, for the product of `price`."""
         single, is_vm = price.unit == DEVICE_HOUR, price.unit == VM_HOUR
         sku = Sku(price.generation, price.model, price.region, single, is_vm=is_vm)
         return self.cuts(sku, start, end)
 
     def in_force(self, instant: int) -> Iterator[Price]:
-        """For each generation, model, unit and region, the list price that counts at that
-        instant."""
+        """Yield the list price in force at `instant` for each generation, model, unit and
+        region."""
         for key, starts in self._starts.items():
             index = bisect_right(starts, instant)
             if index:
                 yield self._series[key][index - 1]
 
     def with_id(self, price_id: str) -> Price | None:
-        """The price of that id, be it a list price or what is left of one by a discount."""
+        """Return the price with this id: a list price, a discounted price or a price of a
+        reservation. None without it."""
         plain_id, _, reservation_id = price_id.partition(_RESERVED_AS)
         if reservation_id:
             plain = self.with_id(plain_id)
-            purchase = next((one for one in self.purchases if one.id == reservation_id), None)
+            purchase = next(
+                (purchase for purchase in self.purchases if purchase.id == reservation_id), None
+            )
             return plain if plain is None or purchase is None else reserved(plain, purchase)
         listed_id, _, discount_id = price_id.partition(_LESS)
         listed = next((price for price in self.prices if price.id == listed_id), None)
@@ -314,35 +325,36 @@ class PriceBook:
                 return discounted(listed, discount)
         return None
 
-    def _changes(self, sku: Sku) -> set[int]:
+    def _list_changes(self, sku: Sku) -> set[int]:
         instants: set[int] = set()
         if sku.pool:
             for purchase in self.purchases:
                 if purchase.serves(sku.pool, sku.generation):
                     instants.update((purchase.start, purchase.end))
-            instants |= self._changes(replace(sku, model=CALENDAR, pool=""))
+            instants |= self._list_changes(replace(sku, model=CALENDAR, pool=""))
         for region in (sku.region, group_of(sku.region)):
-            instants.update(
-                self._starts.get(_series(sku.generation, sku.model, sku.unit, region), ())
-            )
+            key = _series_key(sku.generation, sku.model, sku.unit, region)
+            instants.update(self._starts.get(key, ()))
         for discount in self.discounts:
-            if _covers(discount, sku.generation, series_of(sku.model), sku.unit):
+            if _covers_product(discount, sku.generation, series_of(sku.model), sku.unit):
                 bounds = discount.effective_from, discount.effective_until
                 instants.update(bound for bound in bounds if bound is not None)
         return instants
 
 
 def series_of(model: str) -> str:
-    """Preemptible and spot capacity are one SKU at Google, so they are one series of prices."""
+    """Return the series of prices of a model. Preemptible and spot capacity have one SKU at Google,
+    and one series."""
     return _SHARED_SERIES.get(model, model)
 
 
-def _covers(discount: Discount, generation: str, series: str, unit: str) -> bool:
-    """A discount for every generation is one on TPUs: for a machine its type has to be named."""
+def _covers_product(discount: Discount, generation: str, series: str, unit: str) -> bool:
+    """Whether the discount covers the product. A discount for every generation covers TPUs only: a
+    machine type has to be named."""
     if unit == VM_HOUR and not discount.generation:
         return False
     return discount.covers(generation, series)
 
 
-def _series(generation: str, model: str, unit: str, region: str) -> tuple[str, str, str, str]:
+def _series_key(generation: str, model: str, unit: str, region: str) -> tuple[str, str, str, str]:
     return generation, series_of(model), unit, region

@@ -1,4 +1,4 @@
-"""What the price book knows of capacity that was bought: where it is, and from when to when."""
+"""Reserved capacity for the price book: its place and its time."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 
 def pool_of(project: str, zone: str, name: str = "") -> str:
-    """Where reserved capacity is taken from: a reservation by its name, or by its full name, or
-    with an empty name any that the project has in the zone."""
+    """Return the pool that reserved capacity comes from: a reservation by its name or full name, or
+    with an empty name any reservation of the project in the zone."""
     return f"{project}/{zone}/{name.rpartition('/')[2]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
     """`generation` chips that are reserved in the whole UTC seconds [start, end); `id` is that of
-    the record, `name` what Google calls the reservation."""
+    the record, `name` Google's name of the reservation."""
 
     id: str
     name: str
@@ -31,7 +31,7 @@ class Purchase:
         return f"projects/{self.project}/locations/{self.zone}/reservations/{self.name}"
 
     def serves(self, pool: str, generation: str) -> bool:
-        """Whether what is taken from that pool may be taken from this."""
+        """Whether capacity of this pool and generation may come from this purchase."""
         named = pool_of(self.project, self.zone, self.name)
         anyone = pool_of(self.project, self.zone)
         return generation == self.generation and pool in (named, anyone)
@@ -40,8 +40,13 @@ class Purchase:
 def bought(
     purchases: Iterable[Purchase], pool: str, generation: str, instant: int
 ) -> Purchase | None:
-    """What serves a pool at an instant: of several the one that began first."""
+    """Return the purchase that serves a pool at an instant: of several the first that began. None
+    without one."""
     found = (
-        one for one in purchases if one.start <= instant < one.end and one.serves(pool, generation)
+        purchase
+        for purchase in purchases
+        if purchase.start <= instant < purchase.end and purchase.serves(pool, generation)
     )
-    return min(found, key=lambda one: (one.start, one.name, one.id), default=None)
+    return min(
+        found, key=lambda purchase: (purchase.start, purchase.name, purchase.id), default=None
+    )

@@ -1,4 +1,4 @@
-"""What has a price: which hardware, by which model, in which unit. Pure."""
+"""The hardware, models and units that can have a price. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from service.domain.pricing.price_book import (
 
 
 def check_named(name: str) -> None:
-    """Raise Rejected for what is neither a generation of TPUs nor written as a machine type is."""
+    """Raise Rejected for a name that is neither a TPU generation nor in the form of a machine
+    type."""
     known = catalog.load()
     if name in known.accelerators:
         raise Rejected(
@@ -31,7 +32,7 @@ def check_named(name: str) -> None:
 
 
 def check_sold(price: Price) -> None:
-    """Raise Rejected, naming the field, for a price of what is not sold so."""
+    """Raise Rejected, naming the field, for a price of a product that is not sold."""
     is_tpu = price.generation in catalog.load().generations
     if price.unit == VM_HOUR:
         if is_tpu:
@@ -57,8 +58,8 @@ def check_sold(price: Price) -> None:
 
 
 def check_discounted(generation: str, model: str) -> None:
-    """Raise Rejected, naming the field, for a discount on what is not sold so. Both may be empty:
-    any of TPUs, any model. `model` is a series of prices."""
+    """Raise Rejected, naming the field, for a discount on a product that is not sold. Both may be
+    empty: any TPU, any model. `model` is a series of prices."""
     if not generation:
         return
     check_named(generation)
@@ -67,11 +68,11 @@ def check_discounted(generation: str, model: str) -> None:
 
 
 def without_reservation(price: Price) -> Price:
-    """The price as it is paid by anybody, for one that is paid for a reservation."""
+    """Return the plain price of a reservation's price; another price unchanged."""
     return price.plain if isinstance(price, ReservedPrice) else price
 
 
 def row_of(price: Price) -> Price:
-    """The row of the price list that a price was made of."""
+    """Return the row of the price list from which a price was made."""
     plain = without_reservation(price)
     return plain.listed if isinstance(plain, DiscountedPrice) else plain

@@ -12,17 +12,18 @@ from service.domain.reference_tables import rows
 
 @cache
 def embedded_prices() -> tuple[Price, ...]:
-    """The prices that ship with the service, each with its source: `service/data/prices.csv`, and
-    `machine_prices.csv` for the machines that drive legacy TPU Nodes."""
+    """Return the prices that ship with the service, each with its source:
+    `service/data/prices.csv`, and `machine_prices.csv` for machines that drive legacy TPU Nodes."""
     machines = ({**row, "generation": row["machine_type"]} for row in rows("machine_prices"))
-    return tuple(_read({"unit": VM_HOUR, **row}) for row in (*rows("prices"), *machines))
+    return tuple(_parse_price({"unit": VM_HOUR, **row}) for row in (*rows("prices"), *machines))
 
 
-def _read(row: dict[str, str]) -> Price:
+def _parse_price(row: dict[str, str]) -> Price:
     moment = datetime.fromisoformat(row["effective_from"]).replace(tzinfo=UTC)
     price = Price(
         id="/".join(
-            row[k] for k in ("generation", "price_model", "unit", "region", "effective_from")
+            row[column]
+            for column in ("generation", "price_model", "unit", "region", "effective_from")
         ),
         generation=row["generation"],
         model=row["price_model"],

@@ -1,4 +1,4 @@
-"""Which hardware fits a need, what it would cost, and whether it comes in time and within money."""
+"""The hardware that fits a need, its cost, and whether it meets the deadline and the budget."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ TERA = 10**12
 PERCENT = 100
 
 Cheapest = Callable[[AcceleratorType, int], Sequence[PriceOffer]]
-"""For each provisioning model the cheapest offer of a type for so many seconds."""
+"""Returns the cheapest offer of a type for a number of seconds, by provisioning model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What is asked of the hardware; 0 and None say nothing.
+    """The requirements; 0 and None set no requirement.
 
     `chips`, `hbm_gib` (GiB of all chips) and `flops_per_second` (bfloat16 peak of all chips) are
-    lower bounds. `flops` is the whole work, of which `utilisation` percent of the peak gets done;
-    without work, `seconds` says how long it runs. It has to be over in `available` seconds and for
+    lower bounds. `flops` is the whole work, done at `utilisation` percent of the peak; without
+    work, `seconds` is the duration. The work has to end within `available` seconds and cost at most
     `spend` nano-dollars. `global_batch` examples make one step, `per_chip_batch` fit on one chip.
     """
 
@@ -43,7 +43,8 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """How often each chip works before the weights change once, and whether that comes out even."""
+    """The steps of each chip before the weights change once, and whether the batch divides
+    evenly."""
 
     steps: int
     even: bool
@@ -51,8 +52,8 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class SizedType:
-    """A type that is large enough. `seconds` is for how long it would run; None where nothing was
-    said of it. `in_time` is None where there is no deadline."""
+    """A type that is large enough. `seconds` is the duration of the run; None where the need has
+    none. `in_time` is None without a deadline."""
 
     accelerator: AcceleratorType
     hbm_gib: int
@@ -64,10 +65,10 @@ class SizedType:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A fit bought one way at its cheapest place. `cost` is nano-dollars for the whole duration;
-    None where the price or the duration is not known. `lasts` is for how many seconds the money
-    would do. `within` says whether it stays within the spend: None where there is no limit, or
-    where nobody knows."""
+    """A fit under one provisioning model at its cheapest place. `cost` is nano-dollars for the
+    whole duration; None where the price or the duration is unknown. `lasts` is the number of
+    seconds that the spend pays for. `within` says whether the cost is within the spend; None
+    without a limit, or where the cost is unknown."""
 
     fit: SizedType
     offer: PriceOffer
@@ -77,12 +78,12 @@ class Option:
 
     @property
     def is_all_right(self) -> bool:
-        """Whether it meets everything that was asked, as far as is known."""
+        """Whether the option meets all requirements, as far as is known."""
         return self.fit.in_time is not False and self.within is not False
 
 
 def check(need: Need) -> None:
-    """Raise Rejected for a need that says nothing, or contradicts itself."""
+    """Raise Rejected for a need without requirements, or with contradictory requirements."""
     sized = need.chips or need.hbm_gib or need.flops_per_second
     if not sized and not (need.flops and need.available is not None):
         raise Rejected(
@@ -106,43 +107,47 @@ def plan(
     generations: Mapping[str, Generation],
     cheapest: Cheapest,
 ) -> list[Option]:
-    """What fits, of each generation the smallest type and the next larger one, and the smallest
-    that meets the deadline; bought each way at the cheapest place.
+    """Return the options that fit: of each generation the smallest type, the next larger type, and
+    the smallest that meets the deadline, under each provisioning model at the cheapest place.
 
-    What meets everything comes first, the cheapest before the others; what has no known price is
-    last. Raises Rejected, with the type that comes closest, where nothing can meet it.
+    Options that meet all requirements come first, by cost; options without a known price are last.
+    Raises Rejected, with the closest type, where no option meets the need.
     """
     check(need)
-    measured = [measure(need, one, generations[one.generation]) for one in types]
+    measured = [measure(need, type_, generations[type_.generation]) for type_ in types]
     fitting = [fit for fit in measured if is_large_enough(need, fit)]
     if not fitting:
-        raise _too_much(need, measured)
+        raise _refuse_too_large(need, measured)
     timely = [fit for fit in fitting if fit.in_time is not False]
     found = [
         option(need, fit, offer)
         for fit in (chosen(fitting) if timely else fastest(fitting))
         for offer in cheapest(fit.accelerator, fit.seconds or HOUR)
     ]
-    if not any(one.is_all_right for one in found):
-        raise _none_will_do(need, found)
-    return sorted(found, key=_rank)
+    if not any(option.is_all_right for option in found):
+        raise _refuse_all_options(need, found)
+    return sorted(found, key=_rank_key)
 
 
-def measure(need: Need, one: AcceleratorType, generation: Generation) -> SizedType:
-    """What a type has, and how long it would take."""
-    peak = one.chips * generation.bf16_tflops * TERA
+def measure(need: Need, accelerator: AcceleratorType, generation: Generation) -> SizedType:
+    """Return the memory and the speed of a type, and its duration for the need."""
+    peak = accelerator.chips * generation.bf16_tflops * TERA
     seconds = need.seconds
     if need.flops:
         seconds = ceil(need.flops * PERCENT, peak * need.utilisation)
     elif seconds is None:
         seconds = need.available
     in_time = None if need.available is None else (seconds or 0) <= need.available
-    memory = one.chips * generation.hbm_gib
-    return SizedType(one, memory, peak, seconds, in_time, _batch(need, one.chips))
+    memory = accelerator.chips * generation.hbm_gib
+    batch = None
+    if need.global_batch is not None and need.per_chip_batch is not None:
+        at_once = accelerator.chips * need.per_chip_batch
+        batch = Batch(ceil(need.global_batch, at_once), need.global_batch % at_once == 0)
+    return SizedType(accelerator, memory, peak, seconds, in_time, batch)
 
 
 def is_large_enough(need: Need, fit: SizedType) -> bool:
-    """Whether it has the chips, the memory and the speed."""
+    """Whether the type has the chips, the memory and the speed."""
     return (
         fit.accelerator.chips >= need.chips
         and fit.hbm_gib >= need.hbm_gib
@@ -151,8 +156,8 @@ def is_large_enough(need: Need, fit: SizedType) -> bool:
 
 
 def chosen(fitting: Iterable[SizedType]) -> Iterator[SizedType]:
-    """Of each generation the smallest and the next larger, and the smallest that is in time."""
-    for _, group in groupby(sorted(fitting, key=_size), lambda fit: fit.accelerator.generation):
+    """Yield of each generation the smallest type, the next larger, and the smallest in time."""
+    for _, group in groupby(sorted(fitting, key=_size_key), lambda fit: fit.accelerator.generation):
         fits = list(group)
         yield from fits[:2]
         first = next((place for place, fit in enumerate(fits) if fit.in_time), 0)
@@ -160,14 +165,14 @@ def chosen(fitting: Iterable[SizedType]) -> Iterator[SizedType]:
 
 
 def fastest(fitting: Iterable[SizedType]) -> list[SizedType]:
-    """All that take the least time."""
-    fits = sorted(fitting, key=_size)
+    """Return all types with the shortest duration."""
+    fits = sorted(fitting, key=_size_key)
     least = min(fit.seconds or 0 for fit in fits)
     return [fit for fit in fits if fit.seconds == least]
 
 
 def option(need: Need, fit: SizedType, offer: PriceOffer) -> Option:
-    """What a fit costs by that offer, and whether that is within what may be spent."""
+    """Return the option of a fit by an offer: its cost, and whether this is within the spend."""
     cost = None if fit.seconds is None else offer.cost
     lasts = None if need.spend is None else offer.lasts(need.spend)
     within = None if need.spend is None or cost is None else cost <= need.spend
@@ -177,45 +182,47 @@ def option(need: Need, fit: SizedType, offer: PriceOffer) -> Option:
 
 
 def ceil(numerator: int, denominator: int) -> int:
-    """`numerator / denominator`, to the next whole number up."""
+    """Return `numerator / denominator`, rounded up."""
     return -(-numerator // denominator)
 
 
-def _batch(need: Need, chips: int) -> Batch | None:
-    if need.global_batch is None or need.per_chip_batch is None:
-        return None
-    at_once = chips * need.per_chip_batch
-    return Batch(ceil(need.global_batch, at_once), need.global_batch % at_once == 0)
-
-
-def _size(fit: SizedType) -> tuple[str, int, str]:
+def _size_key(fit: SizedType) -> tuple[str, int, str]:
     return fit.accelerator.generation, fit.accelerator.chips, fit.accelerator.name
 
 
-def _rank(one: Option) -> tuple[bool, bool, int, int, str, str]:
-    price = one.offer.hourly if one.cost is None else one.cost
-    name = one.fit.accelerator.name
-    chips = one.fit.accelerator.chips
-    return price is None, not one.is_all_right, price or 0, chips, name, one.offer.model
+def _rank_key(option: Option) -> tuple[bool, bool, int, int, str, str]:
+    price = option.offer.hourly if option.cost is None else option.cost
+    name = option.fit.accelerator.name
+    chips = option.fit.accelerator.chips
+    return price is None, not option.is_all_right, price or 0, chips, name, option.offer.model
 
 
-def _too_much(need: Need, measured: Sequence[SizedType]) -> Rejected:
-    """No type is large enough: the one that has the most of what it lacks comes closest."""
+def _refuse_too_large(need: Need, measured: Sequence[SizedType]) -> Rejected:
+    """The error where no type is large enough, with the closest type: of all types, its worst
+    shortage is the smallest."""
     if not measured:
         return Rejected("the Cloud TPU API has no such hardware there", field="generation")
-    closest = max(measured, key=lambda fit: (_share(need, fit), -fit.accelerator.chips))
+    closest = max(measured, key=lambda fit: (_smallest_share(need, fit), -fit.accelerator.chips))
+    chips, memory, speed = closest.accelerator.chips, closest.hbm_gib, closest.flops_per_second
+    wanted = [
+        f"{need.chips} chips" if need.chips else "",
+        f"{need.hbm_gib} GiB of HBM" if need.hbm_gib else "",
+        f"{need.flops_per_second} FLOP/s" if need.flops_per_second else "",
+    ]
     return Rejected(
-        f"no accelerator type has {_wanted(need)}; {closest.accelerator.name} is closest with"
-        f" {_has(closest)}",
+        f"no accelerator type has {' and '.join(filter(None, wanted))};"
+        f" {closest.accelerator.name} is closest with"
+        f" {chips} chips, {memory} GiB, {speed} FLOP/s",
         closest=closest.accelerator.name,
-        chips=closest.accelerator.chips,
-        hbm_gib=closest.hbm_gib,
-        flops_per_second=str(closest.flops_per_second),
+        chips=chips,
+        hbm_gib=memory,
+        flops_per_second=str(speed),
     )
 
 
-def _share(need: Need, fit: SizedType) -> int:
-    """Parts of a million of what is needed, of that of which it has the least."""
+def _smallest_share(need: Need, fit: SizedType) -> int:
+    """The share of the needed chips, memory or speed that the type has, in millionths; the smallest
+    of the three."""
     pairs = (
         (fit.accelerator.chips, need.chips),
         (fit.hbm_gib, need.hbm_gib),
@@ -224,30 +231,17 @@ def _share(need: Need, fit: SizedType) -> int:
     return min((10**6 * has // wanted for has, wanted in pairs if wanted), default=0)
 
 
-def _wanted(need: Need) -> str:
-    parts = [
-        f"{need.chips} chips" if need.chips else "",
-        f"{need.hbm_gib} GiB of HBM" if need.hbm_gib else "",
-        f"{need.flops_per_second} FLOP/s" if need.flops_per_second else "",
-    ]
-    return " and ".join(filter(None, parts))
-
-
-def _has(fit: SizedType) -> str:
-    parts = f"{fit.accelerator.chips} chips", f"{fit.hbm_gib} GiB", f"{fit.flops_per_second} FLOP/s"
-    return ", ".join(parts)
-
-
-def _none_will_do(need: Need, found: Sequence[Option]) -> Rejected:
-    """Everything is too slow or too dear: the cheapest in time, or else the fastest, is closest."""
+def _refuse_all_options(need: Need, found: Sequence[Option]) -> Rejected:
+    """The error where all options are too slow or too expensive, with the closest option: the
+    cheapest in time, or else the cheapest of the fastest."""
     if not found:
         return Rejected(
             "no hardware of this size is sold that way there; leave out regions, generation or"
             " provisioning_model, or request less",
             field="regions",
         )
-    in_time = [one for one in found if one.fit.in_time is not False]
-    closest = min(in_time or found, key=_rank)
+    in_time = [option for option in found if option.fit.in_time is not False]
+    closest = min(in_time or found, key=_rank_key)
     name, cost = closest.fit.accelerator.name, closest.cost
     limits = [
         "" if need.available is None else f"in {need.available} seconds",

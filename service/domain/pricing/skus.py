@@ -1,15 +1,15 @@
-"""SKUs of the Cloud Billing Catalog: which of them is the price of a TPU, and what it says.
+"""SKUs of the Cloud Billing Catalog: which of them is the price of a TPU, and which price.
 
-Five others share the chip and the place of every price, and three of them its usage type; so only
-descriptions that match from their first letter are read (reference/pricing.md section 4). What is
-not understood is refused with the reason: a wrong price is worse than an old one.
+Five other SKUs share the chip and the place of every price, and three of them its usage type; so
+only descriptions that match from their first letter are read (reference/pricing.md section 4). Any
+other SKU is refused with the reason: a wrong price is worse than an old price.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from service.domain.pricing.price_book import (
 COMPUTE_ENGINE = "6F81-5844-456A"
 CLOUD_TPU = "E000-3F24-B8AA"
 SERVICES = (COMPUTE_ENGINE, CLOUD_TPU)
-"""Where TPUs are sold: v4 and later as machines, v2 to v4 by the service of their own."""
+"""The services that sell TPUs: Compute Engine v4 and later, the Cloud TPU service v2 to v4."""
 
 _TPU = re.compile(r"\btpu", re.IGNORECASE)
 _FAMILIES = {
@@ -39,7 +39,7 @@ _REGION = re.compile(r"[a-z]+-[a-z]+[0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class PriceTier:
-    """A unit price from an amount of usage on: `units` and billionths of them, of a currency."""
+    """A unit price from an amount of usage on: `units` of a currency, and billionths of a unit."""
 
     starts_at: str
     currency: str
@@ -49,10 +49,10 @@ class PriceTier:
 
 @dataclass(frozen=True, slots=True)
 class SkuFacts:
-    """What the catalogue says of one SKU; its price is the last of those it lists.
+    """One SKU of the catalogue, with the last of its listed prices.
 
-    `unit` is Google's name of what `tiers` are the prices of, `effective_at` the whole UTC second
-    since which they are in force; None where it does not say.
+    `unit` is Google's name of the unit of `tiers`, `effective_at` the whole UTC second since which
+    the prices are in force; None where the catalogue has none.
     """
 
     service: str
@@ -67,7 +67,7 @@ class SkuFacts:
 
 @dataclass(frozen=True, slots=True)
 class SkuQuote:
-    """What the catalogue asks for one SKU of ours: nano-dollars per unit since `effective_at`."""
+    """The catalogue's price for one SKU of ours: nano-dollars per unit since `effective_at`."""
 
     sku: Sku
     nanos: int
@@ -78,7 +78,7 @@ class SkuQuote:
 
 @dataclass(frozen=True, slots=True)
 class UnreadSku:
-    """A SKU about TPUs that gives no price, and why."""
+    """A SKU about TPUs without a price, and the reason."""
 
     sku_id: str
     description: str
@@ -87,7 +87,7 @@ class UnreadSku:
 
 @dataclass(frozen=True, slots=True)
 class SkusRead:
-    """What came of a list of SKUs: prices, what is sold in another way, what is not understood."""
+    """The result of a list of SKUs: prices, SKUs that are sold in another way, and unknown SKUs."""
 
     quotes: tuple[SkuQuote, ...]
     look_alikes: tuple[UnreadSku, ...]
@@ -95,7 +95,7 @@ class SkusRead:
 
 
 class _Kind(NamedTuple):
-    """A way of describing a price: the model it is of, and the usage type that goes with it."""
+    """A form of the description of a price, with its model and its usage type."""
 
     pattern: re.Pattern[str]
     model: str
@@ -133,8 +133,8 @@ _LEGACY = re.compile(
     r"(?P<before>Preemptible )?T(?:PU|pu)-(?P<generation>v[234])(?P<pod> Pod)?"
     r"(?P<within> Preemptible)? Accelerator .+"
 )
-"""Of the service of their own only the description says what is preemptible: the usage type of all
-is OnDemand. A device is eight cores, four chips; so is what a pod is priced by."""
+"""In the Cloud TPU service only the description says whether a TPU is preemptible: the usage type
+of all is OnDemand. Devices and pods are priced by a device of eight cores, four chips."""
 
 _LOOK_ALIKES = (
     (re.compile(r"Commitment v[0-9]+: .*"), "a commitment, paid whether it is used or not"),
@@ -143,16 +143,16 @@ _LOOK_ALIKES = (
 
 
 class _NotUnderstood(Exception):
-    """Why a SKU gives no price."""
+    """The reason why a SKU has no price."""
 
 
 def is_about_tpus(group: str, description: str) -> bool:
-    """Whether a SKU is worth a look: those of Compute Engine are tens of thousands."""
+    """Whether a SKU may be about TPUs. Compute Engine has tens of thousands of SKUs."""
     return group == "TPU" or _TPU.search(description) is not None
 
 
 def read(found: Iterable[SkuFacts]) -> SkusRead:
-    """The prices that the SKUs give, one for each region; nothing is guessed."""
+    """Return the prices of the SKUs, one for each region. Nothing is guessed."""
     quotes: list[SkuQuote] = []
     look_alikes: list[UnreadSku] = []
     refused: list[UnreadSku] = []
@@ -162,23 +162,27 @@ def read(found: Iterable[SkuFacts]) -> SkusRead:
             look_alikes.append(UnreadSku(facts.id, facts.description, other))
             continue
         try:
-            quotes += _quotes(facts)
+            quotes += _list_quotes(facts)
         except _NotUnderstood as error:
             refused.append(UnreadSku(facts.id, facts.description, str(error)))
-    agreed, contradicted = _agreed(quotes)
+    agreed, contradicted = _split_by_agreement(quotes)
     return SkusRead(tuple(agreed), tuple(look_alikes), (*refused, *contradicted))
 
 
-def _quotes(facts: SkuFacts) -> list[SkuQuote]:
-    generation, model, unit = _what(facts)
+def _list_quotes(facts: SkuFacts) -> list[SkuQuote]:
+    """One quote for each region of a SKU. The description may name another place."""
+    generation, model, unit = _parse_description(facts)
     if facts.effective_at is None:
         raise _NotUnderstood("it has no start date")
-    nanos = _price(facts)
+    nanos = _read_price(facts)
     if facts.service == CLOUD_TPU and unit == CHIP_HOUR:
         nanos = _per_chip(nanos)
     elif unit == DEVICE_HOUR:
-        _per_chip(nanos)  # what it comes to for each chip has to be whole as well
+        _per_chip(nanos)  # the price of each chip has to be whole as well
     single = unit == DEVICE_HOUR
+    strange = [region for region in facts.regions if not _REGION.fullmatch(region)]
+    if strange or not facts.regions:
+        raise _NotUnderstood(f"{strange[0]!r} is no region" if strange else "it names no region")
     return [
         SkuQuote(
             Sku(generation, model, region, single),
@@ -187,14 +191,14 @@ def _quotes(facts: SkuFacts) -> list[SkuQuote]:
             facts.id,
             facts.description,
         )
-        for region in _regions(facts)
+        for region in sorted(set(facts.regions))
     ]
 
 
-def _what(facts: SkuFacts) -> tuple[str, str, str]:
-    """The generation, the provisioning model, and the unit in which the price book has it."""
+def _parse_description(facts: SkuFacts) -> tuple[str, str, str]:
+    """The generation, the provisioning model, and the unit of the price book."""
     if facts.service == CLOUD_TPU:
-        return _legacy(facts)
+        return _parse_legacy(facts)
     if facts.service != COMPUTE_ENGINE:
         raise _NotUnderstood(f"{facts.service} sells no TPUs that we know of")
     for kind in _KINDS:
@@ -208,7 +212,7 @@ def _what(facts: SkuFacts) -> tuple[str, str, str]:
     raise _NotUnderstood("no TPU's price is described like that")
 
 
-def _legacy(facts: SkuFacts) -> tuple[str, str, str]:
+def _parse_legacy(facts: SkuFacts) -> tuple[str, str, str]:
     match = _LEGACY.fullmatch(facts.description)
     if match is None:
         raise _NotUnderstood("no TPU's price is described like that")
@@ -221,12 +225,12 @@ def _legacy(facts: SkuFacts) -> tuple[str, str, str]:
         raise _NotUnderstood("v4 has no price for a device alone")
     else:
         unit = DEVICE_HOUR
-    said = match["before"] or match["within"] or facts.usage_type == "Preemptible"
-    return generation, "spot" if said else "on_demand", unit
+    is_spot = match["before"] or match["within"] or facts.usage_type == "Preemptible"
+    return generation, "spot" if is_spot else "on_demand", unit
 
 
-def _price(facts: SkuFacts) -> int:
-    """Nano-dollars per hour, exactly as they are listed."""
+def _read_price(facts: SkuFacts) -> int:
+    """The listed nano-dollars per hour."""
     if facts.unit != "h":
         raise _NotUnderstood(f"it is priced by {facts.unit!r}, not by the hour")
     if len(facts.tiers) != 1:
@@ -251,26 +255,18 @@ def _per_chip(nanos: int) -> int:
     return chip
 
 
-def _regions(facts: SkuFacts) -> Sequence[str]:
-    """Where it is sold: one SKU may be for several regions, whatever place its text names."""
-    strange = [region for region in facts.regions if not _REGION.fullmatch(region)]
-    if strange or not facts.regions:
-        raise _NotUnderstood(f"{strange[0]!r} is no region" if strange else "it names no region")
-    return sorted(set(facts.regions))
-
-
-def _agreed(quotes: Iterable[SkuQuote]) -> tuple[list[SkuQuote], list[UnreadSku]]:
-    """One quote for each SKU of ours; where two differ in their price, none."""
+def _split_by_agreement(quotes: Iterable[SkuQuote]) -> tuple[list[SkuQuote], list[UnreadSku]]:
+    """One quote for each SKU of ours, and the quotes of SKUs with several prices."""
     by_sku: dict[Sku, list[SkuQuote]] = defaultdict(list)
     for quote in quotes:
         by_sku[quote.sku].append(quote)
     agreed, contradicted = [], []
-    for sku, some in by_sku.items():
-        if len({quote.nanos for quote in some}) == 1:
-            agreed.append(min(some, key=lambda quote: (quote.effective_at, quote.sku_id)))
+    for sku, same_sku in by_sku.items():
+        if len({quote.nanos for quote in same_sku}) == 1:
+            agreed.append(min(same_sku, key=lambda quote: (quote.effective_at, quote.sku_id)))
             continue
-        for quote in some:
-            others = ", ".join(other.sku_id for other in some if other is not quote)
+        for quote in same_sku:
+            others = ", ".join(other.sku_id for other in same_sku if other is not quote)
             why = f"{others} says another price for {sku.generation} {sku.model} in {sku.region}"
             contradicted.append(UnreadSku(quote.sku_id, quote.description, why))
     return agreed, contradicted

@@ -1,4 +1,4 @@
-"""A bill that was imported: what it held, and in one headline how it differs from our ledger."""
+"""An imported bill: its contents, and a headline of how it differs from our ledger."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from service.domain.reconciliation.bill_row import REGULAR, BillRow, RowSpan, Sk
 from service.domain.reconciliation.bill_sku import COMMITMENT
 from service.domain.reconciliation.commitments import DISCOUNTS, BilledCommitment
 from service.domain.reconciliation.invoice import Invoice, InvoiceKey, RowSum, reason_of
-from service.domain.reconciliation.variance import Comparison, InvoiceShare, Verdict
+from service.domain.reconciliation.variance import Comparison, Verdict
 
 K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Rows by what became of them, and how far the bill reaches: the hours [start, end) in which it
-    says something was used, by whomever, and the instant of its newest row.
+    """Rows by what became of them, and the range of the bill: the hours [start, end) in which any
+    resource was used, and the instant of the newest row.
 
-    `machine_entries` are those of our ledger in these hours that are left out, `machine_nanos` what
-    they come to: of the machines that users drive a TPU Node with, which are not on it as TPUs.
+    `machine_entries` counts the entries of our ledger in these hours that are left out, and
+    `machine_nanos` is their sum: driver VMs of TPU Nodes, which the bill does not show as TPUs.
     """
 
     rows: int = 0
@@ -41,8 +41,8 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class ApartRows:
-    """Rows that are compared with nothing, of one kind: how many, nano-dollars with their credits,
-    why, and the same in each currency that they are billed in, as decimals."""
+    """Rows of one kind that are not compared: their number, their cost with credits in
+    nano-dollars, the reason, and the cost in each currency that they are billed in, as decimals."""
 
     rows: int
     cost: int
@@ -52,10 +52,10 @@ class ApartRows:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonGroup:
-    """Comparisons that share a verdict, a project and a SKU. Amounts in nano-dollars; `more` is
-    what the bill says more than the ledger, `less` what it says less, which is negative.
-    `credit_kinds` are the credits by Google's `credits.type`, `explained` the comparisons in which
-    the ledger agrees with the cost before or after credits."""
+    """Comparisons that share a verdict, a project and a SKU. Amounts in nano-dollars; `more` is the
+    sum of variances above zero, `less` the sum of those below, which is negative. `credit_kinds`
+    are the credits by Google's `credits.type`, `explained` the comparisons in which the ledger
+    agrees with the cost before or after credits."""
 
     verdict: Verdict
     project: str
@@ -74,8 +74,8 @@ class ComparisonGroup:
 
 @dataclass(frozen=True, slots=True)
 class JoinedImport:
-    """An earlier import whose rows are part of a later one: how many, and how many of those the
-    later file had too."""
+    """An earlier import whose rows are part of a later import. `again` counts the rows that the
+    later file has too."""
 
     id: str
     name: str
@@ -85,9 +85,9 @@ class JoinedImport:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """One import, with the rows of earlier ones of the same months. `digest` is of the file,
-    `tolerance` nano-dollars per node and hour; `duplicates` are rows that the file has twice and
-    that count once, `groups` its comparisons added up. Instants in whole UTC seconds."""
+    """One import, with the rows of earlier imports of the same months. `digest` is of the file,
+    `tolerance` nano-dollars per node and hour; `duplicates` counts the rows that the file has twice
+    and that count once, `groups` are the sums of its comparisons. Instants in whole UTC seconds."""
 
     id: str
     name: str
@@ -101,28 +101,30 @@ class Bill:
     groups: tuple[ComparisonGroup, ...] = ()
     finished_at: int | None = None
     periods: tuple[str, ...] = ()
-    """The invoice months that it has rows of, whose rows a later file joins; see `period_of`."""
+    """The invoice months of its rows. A later file joins the rows of the same months; see
+    `period_of`."""
 
     invoices: tuple[Invoice, ...] = ()
     joined: tuple[JoinedImport, ...] = ()
     joined_into: str = ""
-    """The later import that has its rows, with more of the same month; empty if there is none."""
+    """The later import that has these rows and more of the same month; empty without one."""
 
     is_alone: bool = False
-    """Whether no other file joins it, and it joins none."""
+    """Whether no other file is joined with this import."""
 
     commitments: tuple[BilledCommitment, ...] | None = None
-    """None where they were not asked for when it was compared."""
+    """None where the comparison did not read them."""
 
 
 def shows_commitments(bill: Bill) -> bool:
-    """Whether it has a fee of a commitment, or a credit for usage that one covers."""
+    """Whether the bill has a fee of a commitment, or a credit for usage that is covered by one."""
     kinds = {kind for group in bill.groups for kind in group.credit_kinds}
     return COMMITMENT in bill.apart or not kinds.isdisjoint(DISCOUNTS)
 
 
 def why_no_commitments(bill: Bill) -> str:
-    """Why nothing is known of its commitments; empty where it has none, or they are known."""
+    """Return why the commitments of the bill are unknown; empty where it has none, or they are
+    known."""
     if bill.commitments is not None or not shows_commitments(bill):
         return ""
     if bill.joined_into:
@@ -135,7 +137,7 @@ def why_no_commitments(bill: Bill) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BillTally:
-    """Several groups together, in the same words. `matched` is what is billed and matched."""
+    """The sums of several groups. `matched` is the billed amount with the verdict MATCHED."""
 
     lines: int = 0
     billed: int = 0
@@ -149,7 +151,7 @@ class BillTally:
 
     @property
     def net(self) -> int:
-        """What is to be paid: the cost with its credits."""
+        """The cost with its credits."""
         return self.billed + self.credits
 
     @property
@@ -159,7 +161,7 @@ class BillTally:
 
     @property
     def explanation(self) -> str:
-        """Whether credits account for what the ledger says otherwise than what is to be paid."""
+        """Whether credits explain the difference between the ledger and the net cost, in words."""
         if not self.lines:
             return ""
         gap = self.net - self.charged
@@ -184,30 +186,30 @@ class BillTally:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The outcome. What is pending is in `verdicts` and in none of the other sums."""
+    """The outcome. Pending comparisons are in `verdicts` and in none of the other sums."""
 
     total: BillTally
     verdicts: Mapping[Verdict, BillTally]
     projects: Mapping[str, BillTally]
     skus: Mapping[tuple[str, str, str], BillTally]
-    """By SKU id, generation and model; the id is empty for what is not on the bill."""
+    """By SKU id, generation and model; the id is empty for charges without a bill."""
 
 
 class RowCounter:
-    """Counts rows while they pass; changed in place, as there may be millions of them."""
+    """Counts rows of a stream. Changed in place, as there may be millions of rows."""
 
     def __init__(self) -> None:
         self._number: dict[object, int] = dict.fromkeys((None, *SkipReason), 0)
         self._start: int | None = None
         self._end: int | None = None
         self._newest: int | None = None
-        self._noted: RowSpan | None = None  # of the row before: it says nothing new
+        self._noted: RowSpan | None = None  # of the previous row: the same span changes nothing
         self._nanos = self._seconds = 0
         self._periods: set[str] = set()
 
     @property
     def counts(self) -> Counts:
-        """What has passed so far."""
+        """The counts of the rows so far."""
         number = self._number
         return Counts(
             rows=sum(number.values()),
@@ -221,32 +223,29 @@ class RowCounter:
 
     @property
     def periods(self) -> tuple[str, ...]:
-        """The invoice months of what has passed so far."""
+        """The invoice months of the rows so far."""
         return tuple(sorted(self._periods))
 
     def passing(self, reads: Iterable[BillFileRow]) -> Iterator[BillFileRow]:
-        """The same rows."""
+        """Count the rows and yield them again. Raises Rejected once a sum of the rows is more than
+        can be stored."""
         for read in reads:
-            self._note(read)
-            self._weigh(read)
+            self._count_row(read)
+            row, amounts = read.row, read.amounts
+            at_list, seconds = 0, 0
+            if isinstance(row, BillRow):
+                at_list, seconds = row.at_list or 0, row.chip_seconds or 0
+            credit = amounts.credit if amounts.credits else 0
+            self._nanos += max(abs(amounts.cost) + abs(credit), abs(at_list))
+            self._seconds += abs(seconds)
+            if max(self._nanos, self._seconds) > MAX_NANOS:
+                raise refused(
+                    read.number, "with the rows before it, the sum is more than can be stored"
+                )
             self._periods.add(period_of(read))
             yield read
 
-    def _weigh(self, read: BillFileRow) -> None:
-        """Raise Rejected once the rows come to more than a sum of them can hold."""
-        row, amounts = read.row, read.amounts
-        at_list, seconds = 0, 0
-        if isinstance(row, BillRow):
-            at_list, seconds = row.at_list or 0, row.chip_seconds or 0
-        credit = amounts.credit if amounts.credits else 0
-        self._nanos += max(abs(amounts.cost) + abs(credit), abs(at_list))
-        self._seconds += abs(seconds)
-        if max(self._nanos, self._seconds) > MAX_NANOS:
-            raise refused(
-                read.number, "with the rows before it, the sum is more than can be stored"
-            )
-
-    def _note(self, read: BillFileRow) -> None:
+    def _count_row(self, read: BillFileRow) -> None:
         row, span = read.row, read.span
         is_ours = isinstance(row, BillRow)
         self._number[None if is_ours else row] += 1
@@ -266,8 +265,8 @@ class RowCounter:
 
 
 def hour_of(read: BillFileRow) -> int | None:
-    """The first second of the hour in which the row says that something was used, by whomever; None
-    for a tax or a fee, which speaks of a whole month and says nothing of its hours."""
+    """Return the first second of the hour in which the row's resource was used. None for a tax or a
+    fee, which is for a whole month."""
     hour = floor_to(read.span.start, HOUR)
     if read.span.end > hour + HOUR:
         return None
@@ -275,27 +274,27 @@ def hour_of(read: BillFileRow) -> int | None:
 
 
 def period_of(read: BillFileRow) -> str:
-    """The invoice month of a row, `2026-11`; where it names none, `~2026-11` is the UTC month of
-    its usage."""
+    """Return the invoice month of a row, `2026-11`. For a row without one, `~2026-11` is the UTC
+    month of its usage."""
     return read.amounts.invoice or f"~{rfc3339(read.span.start)[:7]}"
 
 
 def neighbours(periods: Iterable[str]) -> tuple[str, ...]:
-    """The months before and after each of these, without these: what was used at the end of a month
-    may be on the invoice of the next, and its hours are to be compared with both."""
+    """Return the months before and after each of these, without these. Usage at the end of a month
+    may be on the invoice of the next month, and its hours are compared with both."""
     own = set(periods)
-    return tuple(sorted({_moved(one, by) for one in own for by in (-1, 1)} - own))
-
-
-def _moved(period: str, months: int) -> str:
-    mark, year, month = period[:-7], int(period[-7:-3]), int(period[-2:])
-    year, index = divmod(year * 12 + month - 1 + months, 12)
-    return f"{mark}{year:04d}-{index + 1:02d}"
+    found = set()
+    for period in own:
+        mark, year, month = period[:-7], int(period[-7:-3]), int(period[-2:])
+        for months in (-1, 1):
+            moved_year, index = divmod(year * 12 + month - 1 + months, 12)
+            found.add(f"{mark}{moved_year:04d}-{index + 1:02d}")
+    return tuple(sorted(found - own))
 
 
 class ComparisonTotals:
-    """Adds comparisons up while they pass, by what they have in common and by invoice; changed in
-    place, as there may be millions of them."""
+    """Adds up the comparisons of a stream, by their common fields and by invoice. Changed in place,
+    as there may be millions of comparisons."""
 
     def __init__(self) -> None:
         self._sums: dict[tuple[Verdict, str, str, str, str], list[int]] = {}
@@ -304,92 +303,71 @@ class ComparisonTotals:
 
     @property
     def groups(self) -> tuple[ComparisonGroup, ...]:
-        """What has passed so far, by verdict, project and SKU."""
-        return tuple(
-            _group(key, sums, self._kinds[key]) for key, sums in sorted(self._sums.items())
-        )
+        """The sums so far, by verdict, project and SKU."""
+        groups = []
+        for key, sums in sorted(self._sums.items()):
+            lines, billed, credits_, charged, more, less, explained = sums
+            amounts = lines, billed, credits_, charged, more, less
+            kinds = dict(sorted(self._kinds[key].items()))
+            groups.append(ComparisonGroup(*key, *amounts, kinds, explained))
+        return tuple(groups)
 
     @property
     def invoices(self) -> dict[tuple[InvoiceKey, str], RowSum]:
-        """What has passed so far, by invoice and verdict."""
+        """The sums so far, by invoice and verdict."""
         return {
             (InvoiceKey(*invoice), verdict.value): RowSum(*sums)
             for (*invoice, verdict), sums in self._shares.items()
         }
 
     def passing(self, lines: Iterable[Comparison]) -> Iterator[Comparison]:
-        """The same comparisons."""
+        """Add up the comparisons and yield them again."""
         for line in lines:
             key = line.verdict, line.project, line.sku_id, line.generation, line.model
             if (sums := self._sums.get(key)) is None:
                 sums = self._sums[key] = [0] * 7
                 self._kinds[key] = {}
-            _add_line(sums, line)
+            sums[0] += 1  # in the order of the fields of `ComparisonGroup`
+            sums[1] += line.billed
+            sums[2] += line.credits
+            sums[3] += line.charged
+            sums[4 if line.variance > 0 else 5] += line.variance
+            sums[6] += line.is_explained
             for kind, nanos in line.credit_kinds.items():
                 self._kinds[key][kind] = self._kinds[key].get(kind, 0) + nanos
             for share in line.shares:
-                self._share(line.verdict, share)
+                of_share = share.account, share.invoice, share.currency, line.verdict
+                if (parts := self._shares.get(of_share)) is None:
+                    parts = self._shares[of_share] = [0] * 5
+                parts[0] += share.rows  # in the order of the fields of `RowSum`
+                parts[1] += share.cost
+                parts[2] += share.credits
+                parts[3] += share.local_cost
+                parts[4] += share.local_credits
             yield line
-
-    def _share(self, verdict: Verdict, one: InvoiceShare) -> None:
-        key = one.account, one.invoice, one.currency, verdict
-        if (sums := self._shares.get(key)) is None:
-            sums = self._shares[key] = [0] * 5
-        sums[0] += one.rows
-        sums[1] += one.cost
-        sums[2] += one.credits
-        sums[3] += one.local_cost
-        sums[4] += one.local_credits
-
-
-def _group(
-    key: tuple[Verdict, str, str, str, str], sums: Sequence[int], kinds: Mapping[str, int]
-) -> ComparisonGroup:
-    lines, billed, credits_, charged, more, less, explained = sums
-    amounts = lines, billed, credits_, charged, more, less
-    return ComparisonGroup(*key, *amounts, dict(sorted(kinds.items())), explained)
-
-
-def _add_line(sums: list[int], line: Comparison) -> None:
-    """Add a comparison to the sums of `ComparisonGroup`, in their order."""
-    sums[0] += 1
-    sums[1] += line.billed
-    sums[2] += line.credits
-    sums[3] += line.charged
-    sums[4 if line.variance > 0 else 5] += line.variance
-    sums[6] += line.is_explained
-
-
-def _merged(several: Iterable[Mapping[str, int]]) -> Mapping[str, int]:
-    """Sums by the same names, in the order of the names."""
-    found: dict[str, int] = {}
-    for one in several:
-        for kind, nanos in one.items():
-            found[kind] = found.get(kind, 0) + nanos
-    return dict(sorted(found.items()))
 
 
 def set_apart(sums: Mapping[tuple[InvoiceKey, str], RowSum]) -> Mapping[str, ApartRows]:
-    """What is of ours and compared with nothing, by what it is, all invoices together."""
-    of: dict[str, dict[str, RowSum]] = defaultdict(dict)
-    for (key, what), some in sums.items():
-        if what not in set(SkipReason):
-            of[what][key.currency] = of[what].get(key.currency, RowSum()) + some
-    return {what: _apart(what, of[what]) for what in sorted(of)}
-
-
-def _apart(what: str, by_currency: Mapping[str, RowSum]) -> ApartRows:
-    whole = sum(by_currency.values(), RowSum())
-    local = {
-        currency: usd(some.local_cost + some.local_credits)
-        for currency, some in sorted(by_currency.items())
-    }
-    return ApartRows(whole.rows, whole.cost + whole.credits, reason_of(what), local)
+    """Return the rows of ours that are not compared, by kind, all invoices together."""
+    by_kind: dict[str, dict[str, RowSum]] = defaultdict(dict)
+    for (key, kind), rows in sums.items():
+        if kind not in set(SkipReason):
+            currencies = by_kind[kind]
+            currencies[key.currency] = currencies.get(key.currency, RowSum()) + rows
+    apart = {}
+    for kind, by_currency in sorted(by_kind.items()):
+        whole = sum(by_currency.values(), RowSum())
+        local = {
+            currency: usd(rows.local_cost + rows.local_credits)
+            for currency, rows in sorted(by_currency.items())
+        }
+        apart[kind] = ApartRows(whole.rows, whole.cost + whole.credits, reason_of(kind), local)
+    return apart
 
 
 def in_chunks(hours: Iterable[tuple[int, int]], limit: int) -> Iterator[tuple[int, int]]:
-    """Hours with their numbers of rows, in their order, as stretches [start, end) of hours that
-    follow each other and have about `limit` rows at most, and a day at most."""
+    """Yield ranges [start, end) of consecutive hours that have about `limit` rows at most, and are
+    a day long at most. `hours` are pairs of an hour and its number of rows, in order."""
     start = end = held = 0
     for hour, rows in hours:
         if held and (held + rows > limit or hour - start >= 24 * HOUR):
@@ -402,33 +380,41 @@ def in_chunks(hours: Iterable[tuple[int, int]], limit: int) -> Iterator[tuple[in
 
 
 def headline(groups: Sequence[ComparisonGroup]) -> Headline:
-    """All groups together, and each way in which people look at them."""
-    settled = [one for one in groups if one.verdict is not Verdict.PENDING]
+    """Return the sums of all groups, and the sums by verdict, project and SKU."""
+    settled = [group for group in groups if group.verdict is not Verdict.PENDING]
     return Headline(
-        total=_tally(settled),
-        verdicts={one: _tally([g for g in groups if g.verdict is one]) for one in Verdict},
-        projects=_by((one.project, one) for one in settled),
-        skus=_by(((one.sku_id, one.generation, one.model), one) for one in settled),
+        total=_add_up(settled),
+        verdicts={
+            verdict: _add_up([group for group in groups if group.verdict is verdict])
+            for verdict in Verdict
+        },
+        projects=_add_up_by((group.project, group) for group in settled),
+        skus=_add_up_by(
+            ((group.sku_id, group.generation, group.model), group) for group in settled
+        ),
     )
 
 
-def _by(pairs: Iterable[tuple[K, ComparisonGroup]]) -> dict[K, BillTally]:
-    found: dict[K, list[ComparisonGroup]] = defaultdict(list)
+def _add_up_by(pairs: Iterable[tuple[K, ComparisonGroup]]) -> dict[K, BillTally]:
+    by_key: dict[K, list[ComparisonGroup]] = defaultdict(list)
     for key, group in pairs:
-        found[key].append(group)
-    return {key: _tally(some) for key, some in sorted(found.items(), key=lambda one: str(one[0]))}
+        by_key[key].append(group)
+    return {key: _add_up(by_key[key]) for key in sorted(by_key, key=str)}
 
 
-def _tally(groups: Iterable[ComparisonGroup]) -> BillTally:
-    some = list(groups)
+def _add_up(groups: Sequence[ComparisonGroup]) -> BillTally:
+    kinds: dict[str, int] = {}
+    for group in groups:
+        for kind, nanos in group.credit_kinds.items():
+            kinds[kind] = kinds.get(kind, 0) + nanos
     return BillTally(
-        lines=sum(one.lines for one in some),
-        billed=sum(one.billed for one in some),
-        credits=sum(one.credits for one in some),
-        charged=sum(one.charged for one in some),
-        more=sum(one.more for one in some),
-        less=sum(one.less for one in some),
-        matched=sum(one.billed for one in some if one.verdict is Verdict.MATCHED),
-        credit_kinds=_merged(one.credit_kinds for one in some),
-        explained=sum(one.explained for one in some),
+        lines=sum(group.lines for group in groups),
+        billed=sum(group.billed for group in groups),
+        credits=sum(group.credits for group in groups),
+        charged=sum(group.charged for group in groups),
+        more=sum(group.more for group in groups),
+        less=sum(group.less for group in groups),
+        matched=sum(group.billed for group in groups if group.verdict is Verdict.MATCHED),
+        credit_kinds=dict(sorted(kinds.items())),
+        explained=sum(group.explained for group in groups),
     )

@@ -1,4 +1,4 @@
-"""A bill as a stream of bytes: which export it is, and its rows one after the other."""
+"""A bill as a stream of bytes: which export the file is, and its rows one after the other."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from service.domain.reconciliation.bill_row import (
 from service.domain.reconciliation.bill_sku import CLOUD_TPU, COMPUTE, BillSku
 
 LONGEST_LINE = 1024 * 1024
-"""Characters of a line: a longer one is no row of a bill, and would be held in memory whole."""
+"""Characters of the longest line. A line is held in memory whole; no row of a bill is longer."""
 
 MAX_COLUMNS = 500
-"""Of a CSV file: a row may have as many fields of 128 KiB, over many lines, and is held whole."""
+"""Columns of a CSV file. A row may have as many fields of 128 KiB, and is held in memory whole."""
 
 _REQUIRED = (
     "cost_type",
@@ -51,7 +51,7 @@ _REQUIRED = (
 )
 _RESOURCE = ("resource_global_name", "resource_name")
 _IN_EVERY_ROW = ("cost_type", "usage_start_time", "usage_end_time", "cost", "currency")
-"""What no row leaves out; JSON lines leave out what is null."""
+"""Columns that every row has. Others may be null, and JSON lines leave them out."""
 
 _FOCUS = {
     "cost_type": "ChargeCategory",
@@ -90,7 +90,7 @@ _FOCUS_REQUIRED = (
 )
 _EXACTLY = Context(prec=2_000)
 _DECODER = json.JSONDecoder(parse_float=str)
-"""Numbers as they are written: no float ever comes of them."""
+"""Keeps numbers with a fraction as text, so that no float is made of them."""
 
 _FOCUS_MARK = "ChargePeriodStart"
 _SERVICES = {"Cloud TPU": CLOUD_TPU, "Compute Engine": COMPUTE}
@@ -139,26 +139,27 @@ _SAME_NUMBERS = (
     "price_tier_start_amount",
 )
 _SAME_LISTS = ("labels", "system_labels", "tags", "credits")
-"""What tells rows apart: Google's export has no key (`pricing.md` 5)."""
+"""The columns by which rows differ: Google's export has no key (`pricing.md` 5)."""
 
 
 @dataclass(frozen=True, slots=True)
 class BillFileRow:
-    """One row: its window, what it is to us, what it comes to, and which row of the export it is.
+    """One row: its window, the row or why it is skipped, its amounts, and its digest.
 
     Google's export has no key, and it is append-only: each batch (`export_time`) adds a row for
-    each resource, SKU, window of usage, labels and invoice month. `digest` is of those, of the
-    amounts, and of what else tells rows apart (`_SAME`), however the file spells them. A row that
-    differs in any of this, were it only `export_time`, is another row, and adds up, as corrections
-    do. So the same row in two files is known again, also where one is CSV and one JSON lines.
+    each resource, SKU, window of usage, labels and invoice month. `digest` is of those columns, of
+    the amounts, and of the other columns by which rows differ (`_SAME`), however the file spells
+    them. A row that differs in any of these columns, such as `export_time` alone, is another row,
+    and adds up, as corrections do. So the same row in two files is recognised, also where one file
+    is CSV and the other JSON lines.
 
     `is_provable` says whether two rows of one file with the same digest are one row that was
     written twice: both name a resource and the batch, and a batch has one such row. Where a row
     does not name both, such as a tax, two equal rows are two charges, and both count.
 
-    Rows that are none of ours count for their invoice alone. `digest` is then that of the batch,
-    the hour, and the invoice: they are kept as one sum of all that share it. Where two files have
-    such a sum, the one of more rows is the whole of it.
+    Rows of other projects and products count for their invoice alone. Their `digest` is that of the
+    batch, the hour, and the invoice: all rows with the same digest are kept as one sum. Where two
+    files have such a sum, the sum of more rows is complete.
     """
 
     number: int
@@ -172,12 +173,12 @@ class BillFileRow:
 def read_bill(
     chunks: Iterable[bytes], projects: Collection[str]
 ) -> tuple[Shape, Iterator[BillFileRow]]:
-    """Which export this is, and its rows; nothing of it is held but the row at hand.
+    """Return which export the file is, and its rows. Only the current row is held in memory.
 
-    Raises Rejected, also while the rows are read: for columns that are missing, all of them named,
-    and for a row that cannot be, named by its number. The header is row 1 of a CSV file.
+    Raises Rejected, also while the rows are read: for missing columns, all of them named, and for
+    a row that cannot be read, named by its number. The header is row 1 of a CSV file.
     """
-    lines = _lines(chunks)
+    lines = _split_lines(chunks)
     first = next((line for line in lines if line.strip()), None)
     if first is None:
         raise Rejected("the file is empty; send the billing export itself", field="body")
@@ -188,14 +189,14 @@ def read_bill(
             field="body",
         )
     if first.lstrip().startswith("{"):
-        is_focus = _FOCUS_MARK in _document(first, 1)
+        is_focus = _FOCUS_MARK in _parse_document(first, 1)
         shape = Shape.FOCUS_JSON_LINES if is_focus else Shape.JSON_LINES
         return shape, _read_json(whole, projects, is_focus=is_focus)
-    return _csv(whole, projects)
+    return _open_csv(whole, projects)
 
 
-def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
-    """The lines of UTF-8 text, with their ends."""
+def _split_lines(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Yield the lines of UTF-8 text, with their line breaks."""
     decode: Callable[..., str] = codecs.getincrementaldecoder("utf-8-sig")().decode
     rest = ""
     try:
@@ -218,7 +219,9 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
         yield rest
 
 
-def _csv(lines: Iterator[str], projects: Collection[str]) -> tuple[Shape, Iterator[BillFileRow]]:
+def _open_csv(
+    lines: Iterator[str], projects: Collection[str]
+) -> tuple[Shape, Iterator[BillFileRow]]:
     reader = csv.reader(lines, strict=True)
     try:
         header = [name.strip() for name in next(reader)]
@@ -234,14 +237,8 @@ def _csv(lines: Iterator[str], projects: Collection[str]) -> tuple[Shape, Iterat
     if len(set(names)) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
         raise Rejected(f"duplicate columns: {', '.join(twice)[:200]}", field="body", columns=twice)
-    _check_columns(names, is_focus=is_focus)
-    shape = Shape.FOCUS_CSV if is_focus else Shape.CSV
-    return shape, _read_csv(reader, names, projects, is_focus=is_focus)
-
-
-def _check_columns(names: Collection[str], *, is_focus: bool) -> None:
-    missing = [one for one in (_FOCUS_REQUIRED if is_focus else _REQUIRED) if one not in names]
-    if not is_focus and not any(one in names for one in _RESOURCE):
+    missing = [name for name in (_FOCUS_REQUIRED if is_focus else _REQUIRED) if name not in names]
+    if not is_focus and not any(name in names for name in _RESOURCE):
         missing.append("resource_global_name")
     if missing:
         which = "a FOCUS export" if is_focus else "the detailed billing export"
@@ -250,6 +247,8 @@ def _check_columns(names: Collection[str], *, is_focus: bool) -> None:
             field="body",
             missing=missing,
         )
+    shape = Shape.FOCUS_CSV if is_focus else Shape.CSV
+    return shape, _read_csv(reader, names, projects, is_focus=is_focus)
 
 
 def _read_csv(
@@ -264,7 +263,7 @@ def _read_csv(
             if len(values) != len(names):
                 raise refused(number, f"it has {len(values)} fields, the header has {len(names)}")
             cells: Cells = dict(zip(names, values))  # noqa: B905 - counted above
-            yield _read(_canonical(cells) if is_focus else cells, number, projects)
+            yield _read_cells(_from_focus(cells) if is_focus else cells, number, projects)
     except csv.Error as error:
         raise refused(number + 1, f"it cannot be read: {error}") from None
 
@@ -276,22 +275,19 @@ def _read_json(
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        document = _document(line, number)
-        cells = _canonical(document) if is_focus else _flat(document)
+        document = _parse_document(line, number)
+        cells = _from_focus(document) if is_focus else _flatten_document(document)
         if any(not value or str(value).isspace() for value in map(cells.get, _IN_EVERY_ROW)):
             _check_present([name for name in _IN_EVERY_ROW if not text(cells, name)], number)
         if unseen:
             unseen -= {name for name in _REQUIRED if cells.get(name) is not None}
             unseen -= {_RESOURCE[0]} if any(text(cells, name) for name in _RESOURCE) else set()
-        read = _read(cells, number, projects)
-        used += isinstance(read.row, BillRow) and _has_resource(read.row)
+        read = _read_cells(cells, number, projects)
+        row = read.row
+        # The row of a reservation may have no resource.
+        used += isinstance(row, BillRow) and row.kind == REGULAR and row.model != RESERVED
         yield read
     _check_present(sorted(unseen - (set() if used else {_RESOURCE[0]})))
-
-
-def _has_resource(row: BillRow) -> bool:
-    """Whether the row speaks of something that has a name; a reservation may have none there."""
-    return row.kind == REGULAR and row.model != RESERVED
 
 
 def _check_present(missing: Sequence[str], number: int = 0) -> None:
@@ -306,32 +302,32 @@ def _check_present(missing: Sequence[str], number: int = 0) -> None:
         )
 
 
-def _document(line: str, number: int) -> Mapping[str, object]:
+def _parse_document(line: str, number: int) -> Mapping[str, object]:
     try:
-        found = _DECODER.decode(line)
+        document = _DECODER.decode(line)
     except (ValueError, RecursionError) as error:
         raise refused(number, f"it is not JSON: {str(error)[:80]}") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise refused(number, "it is not a JSON object")
-    return found
+    return document
 
 
-def _flat(document: Mapping[str, object]) -> Cells:
-    """`{"service": {"id": …}}` as `service_id`; lists stay as they are."""
+def _flatten_document(document: Mapping[str, object]) -> Cells:
+    """Turn `{"service": {"id": …}}` into `service_id`; lists stay as they are."""
     cells: dict[str, object] = {}
     for name, value in document.items():
         if isinstance(value, dict):
             columns = _columns_in(name)
-            for key, one in value.items():
-                cells[columns[key]] = one
+            for key, cell in value.items():
+                cells[columns[key]] = cell
         else:
             cells[_COLUMNS[name]] = value
     return cells
 
 
 class _Columns(dict[str, str]):
-    """Names of columns by the keys of one object. Every row has the same keys, and a dict is read
-    faster than a cached call. Cleared when it is full."""
+    """Names of columns by the keys of one object. Every row has the same keys, and reading a dict
+    is faster than a cached call. A full dict is cleared."""
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
@@ -351,9 +347,9 @@ def _columns_in(name: str) -> _Columns:
     return _Columns(f"{name}_")
 
 
-def _canonical(focus: Mapping[str, object]) -> Cells:
-    """A row of FOCUS in the names of the detailed export. What it calls billed is net of credits;
-    contracted is the cost before them."""
+def _from_focus(focus: Mapping[str, object]) -> Cells:
+    """A row of FOCUS in the names of the detailed export. FOCUS's BilledCost is net of credits, its
+    ContractedCost the cost before credits."""
     cells = {name: focus.get(column) for name, column in _FOCUS.items()}
     if not text(cells, "service_id"):
         name = text(focus, "ServiceName")
@@ -361,7 +357,9 @@ def _canonical(focus: Mapping[str, object]) -> Cells:
     category = text(focus, "ChargeCategory").lower()
     cells["cost_type"] = "regular" if category == "usage" else category
     if text(focus, "x_ProvisioningModel"):
-        cells["sold"] = _sold(text(focus, "SkuPriceDetails"), text(focus, "x_ProvisioningModel"))
+        cells["sold"] = _parse_sku(
+            text(focus, "SkuPriceDetails"), text(focus, "x_ProvisioningModel")
+        )
     if text(focus, "ContractedCost"):
         cells["cost"] = focus["ContractedCost"]
         cells["net_cost"] = focus.get("BilledCost")
@@ -369,76 +367,76 @@ def _canonical(focus: Mapping[str, object]) -> Cells:
 
 
 @lru_cache(4_096)
-def _sold(details: str, model: str) -> BillSku | None:
-    """What a row of our own export says that was sold: its descriptions are not those of SKUs."""
+def _parse_sku(details: str, model: str) -> BillSku | None:
+    """The TPU of a row of our own export: the descriptions there are not those of Google's SKUs."""
     try:
-        found = json.loads(details)
+        document = json.loads(details)
     except (ValueError, RecursionError):
         return None
-    generation = found.get("x_Generation") if isinstance(found, dict) else None
+    generation = document.get("x_Generation") if isinstance(document, dict) else None
     return BillSku(generation, model) if isinstance(generation, str) else None
 
 
-def _read(cells: Cells, number: int, projects: Collection[str]) -> BillFileRow:
+def _read_cells(cells: Cells, number: int, projects: Collection[str]) -> BillFileRow:
     span = read_span(cells, number)
     amounts = read_amounts(cells, number)
     row = read_row(cells, number, span, projects, amounts)
     if isinstance(row, SkipReason):
-        return BillFileRow(number, span, row, amounts, _digest_of_sum(span, row, amounts), False)  # noqa: FBT003
-    named = any(text(cells, name) for name in _RESOURCE)
-    provable = named and span.exported_at is not None
-    return BillFileRow(number, span, row, amounts, _digest(cells), provable)
+        invoice = amounts.account, amounts.invoice, amounts.currency, amounts.is_converted
+        batch_hour = span.exported_at, floor_to(span.start, HOUR)
+        digest, is_provable = _digest_of_sum(row.value, *invoice, *batch_hour), False
+    else:
+        named = any(text(cells, name) for name in _RESOURCE)
+        digest, is_provable = _digest_of_row(cells), named and span.exported_at is not None
+    return BillFileRow(number, span, row, amounts, digest, is_provable)
 
 
-def _digest(cells: Cells) -> bytes:
-    """Sixteen bytes that tell a row of the export from all others."""
+def _digest_of_row(cells: Cells) -> bytes:
+    """Sixteen bytes that identify a row of the export."""
     get = cells.get
-    said = [
+    values = [
         value.strip() if type(value) is str else str(value or "").strip()
         for value in map(get, _SAME)
     ]
-    said += [_number(str(value).strip()) if value else "" for value in map(get, _SAME_NUMBERS)]
-    said += [_list(value) if value else "" for value in map(get, _SAME_LISTS)]
-    whole = "\x1f".join(said).encode("utf-8", "surrogatepass")
+    values += [
+        _normalize_number(str(value).strip()) if value else "" for value in map(get, _SAME_NUMBERS)
+    ]
+    for value in map(get, _SAME_LISTS):
+        if isinstance(value, str):
+            values.append(_normalize_list_text(value))
+        else:
+            values.append(_normalize_list(value) if value else "")
+    whole = "\x1f".join(values).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(whole, digest_size=16).digest()
 
 
-def _digest_of_sum(span: RowSpan, row: SkipReason, amounts: Amounts) -> bytes:
-    invoice = amounts.account, amounts.invoice, amounts.currency, amounts.is_converted
-    return _digest_of(row.value, *invoice, span.exported_at, floor_to(span.start, HOUR))
+@lru_cache(8_192)
+def _digest_of_sum(*values: str | int | None) -> bytes:
+    return hashlib.blake2b("\x1f".join(map(str, values)).encode(), digest_size=16).digest()
 
 
 @lru_cache(8_192)
-def _digest_of(*said: str | int | None) -> bytes:
-    return hashlib.blake2b("\x1f".join(map(str, said)).encode(), digest_size=16).digest()
-
-
-@lru_cache(8_192)
-def _number(said: str) -> str:
-    """A number in one spelling: `9.60`, `9.6` and `96E-1` are the same. Other text as it is."""
+def _normalize_number(said: str) -> str:
+    """A number in one spelling: `9.60`, `9.6` and `96E-1` are the same. Other text is unchanged."""
     try:
         return str(decimal_of(said).normalize(_EXACTLY)) if said else ""
     except (ValueError, DecimalException):
         return said
 
 
-def _list(value: object) -> str:
-    """A list in one spelling, in JSON or as its text, whatever the order of its members."""
-    return _spelled(value) if isinstance(value, str) else _members(value)
-
-
 @lru_cache(8_192)
-def _spelled(said: str) -> str:
+def _normalize_list_text(said: str) -> str:
     try:
-        return _members(_DECODER.decode(said)) if said.strip() else ""
+        return _normalize_list(_DECODER.decode(said)) if said.strip() else ""
     except (ValueError, RecursionError):
         return said
 
 
-def _members(value: object) -> str:
+def _normalize_list(value: object) -> str:
+    """A list in one spelling, whatever the order of its members."""
     if isinstance(value, list):
-        return "\x1e".join(sorted([_members(one) for one in value]))
+        return "\x1e".join(sorted([_normalize_list(member) for member in value]))
     if isinstance(value, dict):
-        pairs = sorted([(key, _number(str(one))) for key, one in value.items()])
-        return "\x1d".join([f"{key}\x1c{one}" for key, one in pairs])
+        pairs = sorted([(key, _normalize_number(str(member))) for key, member in value.items()])
+        return "\x1d".join([f"{key}\x1c{member}" for key, member in pairs])
     return "" if value is None else str(value)

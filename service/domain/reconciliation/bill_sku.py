@@ -1,4 +1,4 @@
-"""What Google's bill calls TPUs: a SKU's description as generation and provisioning model."""
+"""Parses the SKU descriptions of Google's bill into TPU generation and provisioning model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ COMPUTE, CLOUD_TPU = "6F81-5844-456A", "E000-3F24-B8AA"
 """Compute Engine, which sells v5e and later, and the older Cloud TPU service (`pricing.md` 4)."""
 
 COMMITMENT = "commitment"
-"""A fee for a term, used or not: it has no resource, and is no usage."""
+"""A fee for a term, used or not. A fee has no resource, and is not usage."""
 
 _DEVICE_CHIPS = 4
 _FAMILY = r"(?:T[Pp][Uu]-?)?[Vv]?(\d[a-z]{0,2})"
@@ -30,8 +30,8 @@ _TERM = re.compile(r"\b(\d) Years?\b")
 
 @dataclass(frozen=True, slots=True)
 class BillSku:
-    """A TPU as the bill knows it. `generation` and `model` are empty where the description has a
-    form that nobody knows; `chips` are those of one unit of its price."""
+    """A TPU on the bill. `generation` and `model` are empty for a description of unknown form;
+    `chips` is the number of chips in one unit of the price."""
 
     generation: str
     model: str
@@ -40,37 +40,37 @@ class BillSku:
 
 @lru_cache(4_096)
 def tpu_sku(service: str, description: str) -> BillSku | None:
-    """The TPU that a SKU of this service sells; None when it sells something else.
+    """Return the TPU that a SKU of this service sells; None for another product.
 
-    The patterns begin where the description begins: five other SKUs share chip and region.
+    The patterns match the start of the description: five other SKUs share chip and region.
     """
     if service not in (COMPUTE, CLOUD_TPU):
         return None
     for form, model in _FORMS:
         if found := form.match(description):
-            return BillSku(_generation(found[1]), model)
+            return BillSku(_parse_generation(found[1]), model)
     if service == COMPUTE:
         return BillSku("", "") if _TPU.search(description) else None
     if found := _LEGACY.match(description):
         model = "preemptible" if "Preemptible" in description else "on_demand"
-        return BillSku(_generation(found[1]), model, _DEVICE_CHIPS)
+        return BillSku(_parse_generation(found[1]), model, _DEVICE_CHIPS)
     return BillSku("", COMMITMENT if description.startswith("Commitment") else "")
 
 
 @lru_cache(4_096)
 def place_of(description: str) -> str:
-    """Where a SKU's description says that it is sold: a city (`Columbus`) or a continent
-    (`Americas`); empty where it does not say."""
+    """Return the place in a SKU's description: a city (`Columbus`) or a continent (`Americas`);
+    empty without a place."""
     found = _PLACE.search(description)
     return found[1] if found else ""
 
 
 @lru_cache(4_096)
 def term_of(description: str) -> int:
-    """The years of a commitment that a description names; 0 where it names none."""
+    """Return the years of a commitment from its description; 0 where it has none."""
     found = _TERM.search(description)
     return int(found[1]) if found else 0
 
 
-def _generation(family: str) -> str:
+def _parse_generation(family: str) -> str:
     return "v7" if family == "7x" else f"v{family}"

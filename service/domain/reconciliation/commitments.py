@@ -1,16 +1,16 @@
-"""What a bill says of committed-use discounts: the fee, what it covered, and what that saved. Pure.
+"""Committed-use discounts on a bill: the fee, the covered usage, and the saving. Pure.
 
 Google bills a commitment of TPUs by a fee, used or not (`Commitment v1: TpuV6e running in Columbus
-for 1 Year`). Usage that it covers stays on the bill at its full cost, with a credit that takes the
-covered part off. In Google's newer data model such usage has a `consumption_model` and a
-lower price instead, and the fee a credit FEE_UTILIZATION_OFFSET for what was used of it
-(`pricing.md` 4 and 5). Chip-seconds, nano-dollars.
+for 1 Year`). Covered usage stays on the bill at its full cost, with a credit that takes the covered
+part off. In Google's newer data model covered usage has a `consumption_model` and a lower price
+instead, and the fee has a credit FEE_UTILIZATION_OFFSET for its used part (`pricing.md` 4 and 5).
+Chip-seconds, nano-dollars.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 
@@ -19,13 +19,13 @@ from service.domain.money import half_even
 from service.domain.reconciliation.bill_sku import place_of, term_of
 
 DISCOUNTS = ("COMMITTED_USAGE_DISCOUNT", "COMMITTED_USAGE_DISCOUNT_DOLLAR_BASE")
-"""Credits by which usage is covered."""
+"""Credits for usage that a commitment covers."""
 
 OFFSET = "FEE_UTILIZATION_OFFSET"
 """The credit that takes the used part off a fee, where covered usage has a lower price instead."""
 
 MOST_NODES = 500
-"""Nodes of a commitment that are kept one by one: those with the most covered hours."""
+"""Nodes of a commitment that are kept separately: those with the most covered hours."""
 
 NO_FEE = (
     "the bill has no fee for this commitment: Google bills the fee to the project that bought it,"
@@ -45,7 +45,8 @@ Who = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class CommitmentKey:
-    """What rows are of: who is billed, in which month (`2026-11`), and which TPUs where."""
+    """The common fields of rows: the billing account, the invoice month (`2026-11`), and the TPUs
+    with their place."""
 
     account: str
     month: str
@@ -57,9 +58,9 @@ class CommitmentKey:
 
 @dataclass(frozen=True, slots=True)
 class BilledUsage:
-    """On-demand usage of one resource and hour, with its corrections. `discount` is the credits by
-    which it is covered, negative; `at_list` and `chip_seconds` are None where no row says.
-    `is_priced` says whether its amounts are known in dollars."""
+    """On-demand usage of one resource and hour, with its corrections. `discount` is the sum of the
+    credits of a commitment, negative; `at_list` and `chip_seconds` are None where no row has them.
+    `is_priced` says whether the amounts are known in dollars."""
 
     sold: CommitmentKey
     who: Who
@@ -74,7 +75,7 @@ class BilledUsage:
 @dataclass(frozen=True, slots=True)
 class Fee:
     """Fees of one commitment and month, with their corrections. `amount` is with all credits but
-    `offset`, which is negative; `chip_seconds` are those committed, None where no row says."""
+    `offset`, which is negative; `chip_seconds` are committed, None where no row has them."""
 
     sold: CommitmentKey
     amount: int
@@ -83,8 +84,8 @@ class Fee:
     is_priced: bool = True
 
     def __add__(self, other: Fee) -> Fee:
-        """Both together: a correction of the amount alone leaves the hours."""
-        hours = [one for one in (self.chip_seconds, other.chip_seconds) if one is not None]
+        """The sum of both. A correction of the amount alone does not change the hours."""
+        hours = [hour for hour in (self.chip_seconds, other.chip_seconds) if hour is not None]
         return Fee(
             self.sold,
             self.amount + other.amount,
@@ -96,8 +97,9 @@ class Fee:
 
 @dataclass(frozen=True, slots=True)
 class CoveredNode:
-    """What a commitment covered of one resource: `node_id` is ours, empty where it is no node of
-    ours. `nodes` is above 1 for the rest of a long list. `amortised` is its part of the fee."""
+    """The usage of one resource that a commitment covered. `node_id` is empty for a resource that
+    is not a node of ours. `nodes` is above 1 for the rest of a long list. `amortised` is the
+    resource's part of the fee."""
 
     project: str
     resource: str
@@ -110,11 +112,11 @@ class CoveredNode:
 @dataclass(frozen=True, slots=True)
 class BilledCommitment:
     """The commitments of one generation, region and term (years, 0 where the bill does not say) on
-    the bill of one month. What is None is not known, and `reasons` say why.
+    the bill of one month. None means unknown; `reasons` say why.
 
     `amortised` and `unused` add up to `fee`, and the amortised cost of the nodes to `amortised`, to
-    the nano-dollar. `saving` is `list_cost` less the fee, its offset, and what covered usage still
-    costs; it is negative where the commitment costs more than it saves.
+    the nano-dollar. `saving` is `list_cost` less the fee, its offset, and the remaining cost of
+    covered usage; it is negative where the commitment costs more than it saves.
     """
 
     month: str
@@ -139,15 +141,15 @@ class BilledCommitment:
         """Covered of committed hours in percent, four places."""
         if MORE_COVERED in self.reasons:
             return None
-        return _percent(self.covered, self.committed)
+        return _format_percent(self.covered, self.committed)
 
     @property
     def coverage(self) -> str | None:
         """Covered of eligible hours in percent, four places."""
-        return _percent(self.covered, self.eligible)
+        return _format_percent(self.covered, self.eligible)
 
 
-def _percent(part: int | None, whole: int | None) -> str | None:
+def _format_percent(part: int | None, whole: int | None) -> str | None:
     if part is None or whole is None or part < 0 or whole <= 0:
         return None
     tenths = half_even(min(part, whole) * 1_000_000, whole)
@@ -155,8 +157,9 @@ def _percent(part: int | None, whole: int | None) -> str | None:
 
 
 def shares(amount: int, weights: Sequence[int]) -> list[int]:
-    """The amount divided by weights of zero or more. The parts add up to it: each is the difference
-    of two rounded sums, half to even, so the remainders fall in the order of the weights."""
+    """Return the parts of the amount by weights of zero or more. The parts add up to the amount:
+    each part is the difference of two rounded sums, half to even, so the remainders fall in the
+    order of the weights."""
     whole = sum(weights)
     sums = [half_even(amount * sum_, whole) for sum_ in accumulate(weights, initial=0)]
     return [after - before for before, after in pairwise(sums)]
@@ -164,7 +167,7 @@ def shares(amount: int, weights: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What one commitment can cover: it does so in a region, and for a billing account."""
+    """The usage that one commitment can cover: that of a billing account in a region."""
 
     month: str
     account: str
@@ -174,8 +177,8 @@ class _Place:
 
 @dataclass(slots=True)
 class _Covered:
-    """What is covered, while it is added up. `unknown` counts hours of which the bill does not say
-    how much, `unlisted` those without a list price, `rounded` those that are covered in part."""
+    """Running sums of covered usage. `unknown` counts hours without an amount of use, `unlisted`
+    hours without a list price, `rounded` hours that are covered in part."""
 
     seconds: int = 0
     at_list: int = 0
@@ -185,86 +188,91 @@ class _Covered:
     rounded: int = 0
     of: dict[Who, int] = field(default_factory=lambda: defaultdict(int))
     reason: str = ""
-    """Why it is not known, where it is not for its rows."""
+    """Why the usage is unknown, where its own rows are complete."""
 
 
 class CommitmentCounter:
-    """Adds usage up while it passes; changed in place, as there may be millions of rows."""
+    """Adds up a stream of usage. Changed in place, as there may be millions of rows."""
 
     def __init__(self, fees: Iterable[Fee]) -> None:
-        some = list(fees)
+        all_fees = list(fees)
         self._loose = {
-            (one.sold.generation, place_of(one.sold.description))
-            for one in some
-            if not _region(one.sold)
+            (fee.sold.generation, place_of(fee.sold.description))
+            for fee in all_fees
+            if not _find_region(fee.sold)
         }
         self._fees: dict[_Place, dict[int, Fee]] = {}
-        for fee in some:
-            terms = self._fees.setdefault(self._place(fee.sold), {})
+        for fee in all_fees:
+            terms = self._fees.setdefault(self._find_place(fee.sold), {})
             term = term_of(fee.sold.description)
             terms[term] = terms[term] + fee if term in terms else fee
         self._covered: dict[_Place, dict[int, _Covered]] = {}
         self._eligible: dict[_Place, int] = defaultdict(int)
         self._unmeasured: dict[_Place, int] = defaultdict(int)
 
-    def _place(self, sold: CommitmentKey) -> _Place:
-        """Where it counts: where a fee names no region but a continent, all of that is one."""
-        said = place_of(sold.description)
-        is_loose = (sold.generation, said) in self._loose
-        region = said if is_loose else _region(sold) or said
+    def _find_place(self, sold: CommitmentKey) -> _Place:
+        """The place where rows count. Where a fee names a continent instead of a region, the whole
+        continent is one place."""
+        place_name = place_of(sold.description)
+        is_loose = (sold.generation, place_name) in self._loose
+        region = place_name if is_loose else _find_region(sold) or place_name
         return _Place(sold.month, sold.account, sold.generation, region)
 
     def add(self, usages: Iterable[BilledUsage]) -> None:
-        """Count these."""
+        """Count these usages."""
         for usage in usages:
-            place = self._place(usage.sold)
+            place = self._find_place(usage.sold)
             self._eligible[place] += usage.chip_seconds or 0
             self._unmeasured[place] += usage.chip_seconds is None
             if usage.model or usage.discount or not usage.is_priced:
                 terms = self._covered.setdefault(place, {})
-                _cover(terms.setdefault(term_of(usage.model), _Covered()), usage)
+                _add_covered(terms.setdefault(term_of(usage.model), _Covered()), usage)
 
     def report(self, whose: Mapping[Who, str]) -> tuple[BilledCommitment, ...]:
-        """Each commitment, by month, account, generation, region and term. `whose` has our nodes
-        behind resources."""
+        """Return each commitment, by month, account, generation, region and term. `whose` has the
+        ids of our nodes by resource."""
         places = sorted(
             self._fees.keys() | self._covered.keys(),
-            key=lambda one: (one.month, one.account, one.generation, one.region),
+            key=lambda place: (place.month, place.account, place.generation, place.region),
         )
-        return tuple(one for place in places for one in self._of(place, whose))
+        found = []
+        for place in places:
+            fees = dict(sorted(self._fees.get(place, {}).items()))
+            by_term = _split_by_term(self._covered.get(place, {}), fees)
+            number, eligible = self._unmeasured[place], self._eligible[place]
+            reasons = (
+                [f"on-demand hours of nodes without an amount of use: {number:,}"] if number else []
+            )
+            if not number and not eligible:
+                reasons = [NOTHING_ELIGIBLE]
+            for term in sorted(fees.keys() | by_term.keys()):
+                covered = by_term.get(term, _Covered())
+                known = _build_commitment(place, term, fees.get(term), covered, whose)
+                found.append(
+                    replace(
+                        known,
+                        eligible=None if number else eligible,
+                        reasons=(*known.reasons, *reasons),
+                    )
+                )
+        return tuple(found)
 
     @property
     def resources(self) -> frozenset[Who]:
-        """Those that something of is covered."""
-        some = (covered for terms in self._covered.values() for covered in terms.values())
-        return frozenset(who for covered in some for who in covered.of)
-
-    def _of(self, place: _Place, whose: Mapping[Who, str]) -> list[BilledCommitment]:
-        fees = dict(sorted(self._fees.get(place, {}).items()))
-        by_term = _by_term(self._covered.get(place, {}), fees)
-        number, eligible = self._unmeasured[place], self._eligible[place]
-        reasons = (
-            [f"on-demand hours of nodes without an amount of use: {number:,}"] if number else []
-        )
-        if not number and not eligible:
-            reasons = [NOTHING_ELIGIBLE]
-        found = []
-        for term in sorted(fees.keys() | by_term.keys()):
-            one = _commitment(place, term, fees.get(term), by_term.get(term, _Covered()), whose)
-            told = (*one.reasons, *reasons)
-            found.append(replace(one, eligible=None if number else eligible, reasons=told))
-        return found
+        """The resources with covered usage."""
+        sums = (covered for terms in self._covered.values() for covered in terms.values())
+        return frozenset(who for covered in sums for who in covered.of)
 
 
-def _region(sold: CommitmentKey) -> str:
-    """The region that rows name, by id, by zone, or by its city; empty where they name none."""
+def _find_region(sold: CommitmentKey) -> str:
+    """The region of rows, by id, by zone, or by its city; empty where the rows have none."""
     return sold.region or sold.zone.rpartition("-")[0] or region_named(place_of(sold.description))
 
 
-def _cover(covered: _Covered, usage: BilledUsage) -> None:
-    """Count what of the usage is covered: the part of its cost that its credits take off, and the
-    whole of it where it was sold under another consumption model. What takes usage of an earlier
-    invoice back has a negative cost and a positive credit, and counts less than nothing."""
+def _add_covered(covered: _Covered, usage: BilledUsage) -> None:
+    """Add the covered part of the usage: the part of the cost that the credits take off, or all of
+    the usage under another consumption model. A correction of an earlier invoice has a negative
+    cost and a positive credit, and reduces the sums."""
     off, whole = (usage.discount, -usage.cost) if usage.cost < 0 else (-usage.discount, usage.cost)
     if usage.model:
         off, whole = 1, 1
@@ -283,67 +291,67 @@ def _cover(covered: _Covered, usage: BilledUsage) -> None:
         covered.at_list += half_even(usage.at_list * off, whole)
 
 
-def _by_term(covered: Mapping[int, _Covered], fees: Mapping[int, Fee]) -> Mapping[int, _Covered]:
-    """What is covered by term. A credit does not say which term it is of: where there are several,
-    what it covers is divided by their committed hours."""
-    unsaid = covered.get(0)
-    if unsaid is None or not fees:
+def _split_by_term(
+    covered: Mapping[int, _Covered], fees: Mapping[int, Fee]
+) -> Mapping[int, _Covered]:
+    """Covered usage by term. A credit does not name its term: usage is divided between several
+    terms by their committed hours."""
+    unassigned = covered.get(0)
+    if unassigned is None or not fees:
         return covered
-    said = {term: some for term, some in covered.items() if term}
+    by_term = {term: sums for term, sums in covered.items() if term}
     terms = list(fees)
     weights = [fee.chip_seconds or 0 for fee in fees.values()]
     if len(terms) == 1:
-        parts = [unsaid]
+        parts = [unassigned]
     elif min(weights) > 0:
-        parts = _divided(unsaid, weights)
+        parts = _divide_covered(unassigned, weights)
     else:
-        return said | {term: _Covered(unknown=1, reason=NO_TERM) for term in terms}
-    return said | {
-        term: _added(said[term], part) if term in said else part
-        for term, part in zip(terms, parts, strict=True)
-    }
+        return by_term | {term: _Covered(unknown=1, reason=NO_TERM) for term in terms}
+    numbers = ("seconds", "at_list", "paid", "unknown", "unlisted", "rounded")
+    for term, part in zip(terms, parts, strict=True):
+        if (own := by_term.get(term)) is None:
+            by_term[term] = part
+            continue
+        both = _Covered(*(getattr(own, name) + getattr(part, name) for name in numbers))
+        for sums in (own, part):
+            for who, seconds in sums.of.items():
+                both.of[who] += seconds
+        by_term[term] = both
+    return by_term
 
 
-def _divided(one: _Covered, weights: Sequence[int]) -> list[_Covered]:
+def _divide_covered(covered: _Covered, weights: Sequence[int]) -> list[_Covered]:
     parts = [
-        replace(one, seconds=0, at_list=at_list, paid=paid, of=defaultdict(int))
+        replace(covered, seconds=0, at_list=at_list, paid=paid, of=defaultdict(int))
         for at_list, paid in zip(
-            shares(one.at_list, weights), shares(one.paid, weights), strict=True
+            shares(covered.at_list, weights), shares(covered.paid, weights), strict=True
         )
     ]
-    for who, seconds in sorted(one.of.items()):
-        for part, some in zip(parts, shares(seconds, weights), strict=True):
-            part.of[who] = some
-            part.seconds += some
+    for who, seconds in sorted(covered.of.items()):
+        for part, share in zip(parts, shares(seconds, weights), strict=True):
+            part.of[who] = share
+            part.seconds += share
     return parts
 
 
-def _added(one: _Covered, other: _Covered) -> _Covered:
-    numbers = ("seconds", "at_list", "paid", "unknown", "unlisted", "rounded")
-    both = _Covered(*(getattr(one, name) + getattr(other, name) for name in numbers))
-    for some in (one, other):
-        for who, seconds in some.of.items():
-            both.of[who] += seconds
-    return both
-
-
-def _commitment(
-    place: _Place, term: int, fee: Fee | None, some: _Covered, whose: Mapping[Who, str]
+def _build_commitment(
+    place: _Place, term: int, fee: Fee | None, sums: _Covered, whose: Mapping[Who, str]
 ) -> BilledCommitment:
-    covered = None if some.unknown else some.seconds
+    covered = None if sums.unknown else sums.seconds
     committed = fee.chip_seconds if fee and (fee.chip_seconds or 0) > 0 else None
     amount = fee.amount if fee and fee.is_priced else None
-    slack = some.rounded + len(some.of)
+    slack = sums.rounded + len(sums.of)
     is_over = covered is not None and committed is not None and covered > committed + slack
-    nodes = sorted((who, seconds) for who, seconds in some.of.items() if seconds)
+    nodes = sorted((who, seconds) for who, seconds in sums.of.items() if seconds)
     parts: list[int] | None = None
     if amount is not None and committed is not None and covered is not None and not is_over:
         used = [seconds for _, seconds in nodes]
         parts = shares(amount, [*used, max(0, committed - sum(used))])
-    list_cost = None if some.unknown or some.unlisted else some.at_list
+    list_cost = None if sums.unknown or sums.unlisted else sums.at_list
     saving = None
     if fee is not None and amount is not None and list_cost is not None and not is_over:
-        saving = list_cost - amount - fee.offset - some.paid
+        saving = list_cost - amount - fee.offset - sums.paid
     return BilledCommitment(
         month=place.month,
         account=place.account,
@@ -359,46 +367,42 @@ def _commitment(
         unused=None if parts is None else parts[-1],
         list_cost=list_cost,
         saving=saving,
-        nodes=() if covered is None else _nodes(nodes, parts, whose),
+        nodes=() if covered is None else _list_nodes(nodes, parts, whose),
         reasons=(
-            *_of_fee(fee, committed),
-            *_of_covered(some),
+            *_explain_unknowns(fee, committed, sums),
             *([MORE_COVERED] if is_over else []),
         ),
     )
 
 
-def _of_fee(fee: Fee | None, committed: int | None) -> list[str]:
+def _explain_unknowns(fee: Fee | None, committed: int | None, sums: _Covered) -> Iterator[str]:
     if fee is None:
-        return [NO_FEE]
-    return [*([] if fee.is_priced else [NO_RATE]), *([NO_HOURS] if committed is None else [])]
+        yield NO_FEE
+    else:
+        if not fee.is_priced:
+            yield NO_RATE
+        if committed is None:
+            yield NO_HOURS
+    if sums.reason:
+        yield sums.reason
+    elif sums.unknown:
+        yield f"covered hours of nodes without an amount of use or of cost: {sums.unknown:,}"
+    elif sums.unlisted:
+        yield f"covered hours of nodes without a cost at list: {sums.unlisted:,}"
 
 
-def _of_covered(some: _Covered) -> list[str]:
-    if some.reason:
-        return [some.reason]
-    found = []
-    if some.unknown:
-        found.append(
-            f"covered hours of nodes without an amount of use or of cost: {some.unknown:,}"
-        )
-    if some.unlisted and not some.unknown:
-        found.append(f"covered hours of nodes without a cost at list: {some.unlisted:,}")
-    return found
-
-
-def _nodes(
+def _list_nodes(
     nodes: Sequence[tuple[Who, int]], parts: Sequence[int] | None, whose: Mapping[Who, str]
 ) -> tuple[CoveredNode, ...]:
-    """The nodes, those with the most covered hours first; the rest of a long list as one."""
+    """The nodes with the most covered hours; the rest of a long list as one entry."""
     found = [
         CoveredNode(who[0], who[1], whose.get(who, ""), seconds, parts[index] if parts else None)
         for index, (who, seconds) in enumerate(nodes)
     ]
-    found.sort(key=lambda one: (-one.covered, one.project, one.resource, one.node_id))
+    found.sort(key=lambda node: (-node.covered, node.project, node.resource, node.node_id))
     kept, rest = found[:MOST_NODES], found[MOST_NODES:]
     if rest:
-        amortised = sum(one.amortised or 0 for one in rest) if parts else None
-        whole = sum(one.covered for one in rest)
+        amortised = sum(node.amortised or 0 for node in rest) if parts else None
+        whole = sum(node.covered for node in rest)
         kept.append(CoveredNode("", "", "", whole, amortised, len(rest)))
     return tuple(kept)

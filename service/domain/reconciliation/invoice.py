@@ -1,4 +1,4 @@
-"""A bill by the invoices that it is of: each row is on exactly one, and all parts add up to it."""
+"""A bill by its invoices: each row is on exactly one invoice, whose parts add up to its total."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from service.domain.reconciliation.bill_sku import COMMITMENT
 from service.domain.reconciliation.variance import Verdict
 
 NO_RATE = "no_conversion_rate"
-"""The part of rows in another currency that have no rate, whatever else they are."""
+"""The part of rows in another currency without a rate, of every kind."""
 
 REASONS: Mapping[str, str] = {
     COMMITMENT: "the fee of a committed-use discount: it is paid for a term, used or not",
@@ -22,15 +22,15 @@ REASONS: Mapping[str, str] = {
     SkipReason.OTHER_PROJECT: "not of a project of this service",
     SkipReason.NOT_TPU: "no TPU",
 }
-"""Why rows are in none of the comparisons, by what they are."""
+"""Why rows are not compared, by their kind."""
 
 _ELSE = "a cost type that is no use of a node"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class InvoiceKey:
-    """One invoice: who is billed, its month (`2026-11`) and its currency. The first two are empty
-    where the rows do not say."""
+    """One invoice: its billing account, month (`2026-11`) and currency. Account and month are empty
+    where the rows have none."""
 
     account: str
     month: str
@@ -39,7 +39,7 @@ class InvoiceKey:
 
 @dataclass(frozen=True, slots=True)
 class RowSum:
-    """Rows together: nano-dollars, and billionths of the currency of the invoice. What has no
+    """The sum of rows: nano-dollars, and billionths of the currency of the invoice. A row without a
     conversion rate has no dollars."""
 
     rows: int = 0
@@ -60,7 +60,7 @@ class RowSum:
 
 @dataclass(frozen=True, slots=True)
 class InvoicePart:
-    """The rows of an invoice that one thing became of: a verdict, or why they were set apart.
+    """The rows of an invoice with the same verdict, or with the same reason to be set apart.
 
     Nano-dollars; the amounts in the currency of the invoice are decimals with nine places, as the
     sum of an invoice in a small currency is more than 64 bits hold.
@@ -78,7 +78,7 @@ class InvoicePart:
 
 @dataclass(frozen=True, slots=True)
 class Invoice:
-    """An invoice with its parts; `total` is of all rows of it, and is the sum of the parts."""
+    """An invoice with its parts; `total` is of all its rows, and is the sum of the parts."""
 
     account: str
     month: str
@@ -92,18 +92,18 @@ def invoices(
     apart: Mapping[tuple[InvoiceKey, str], RowSum],
     totals: Mapping[InvoiceKey, RowSum],
 ) -> tuple[Invoice, ...]:
-    """Each invoice with what became of its rows: what was compared, by verdict, and what was set
-    apart, by its reason. `totals` are of all rows, added up in another way.
+    """Return each invoice with its parts: compared rows by verdict, and rows that are set apart by
+    their reason. `totals` are of all rows, added up in another way.
 
-    Raises AssertionError where the parts of one are not its total, to the nano-dollar and in its
-    own currency: rows would have been lost, or counted twice.
+    Raises AssertionError where the parts of an invoice are not its total, to the nano-dollar and in
+    its own currency: rows would have been lost, or counted twice.
     """
     parts = dict(compared) | dict(apart)
     assert len(parts) == len(compared) + len(apart), "a row is compared and set apart"
-    of: dict[InvoiceKey, dict[str, RowSum]] = {key: {} for key in totals}
-    for (key, name), some in parts.items():
-        of.setdefault(key, {})[name] = some
-    for key, named in of.items():
+    by_invoice: dict[InvoiceKey, dict[str, RowSum]] = {key: {} for key in totals}
+    for (key, name), rows in parts.items():
+        by_invoice.setdefault(key, {})[name] = rows
+    for key, named in by_invoice.items():
         found = sum(named.values(), RowSum())
         assert found == totals.get(key), (
             f"{key}: its parts are {found}, and it is {totals.get(key)}"
@@ -113,30 +113,29 @@ def invoices(
             key.account,
             key.month,
             key.currency,
-            _part("total", "", totals[key]),
-            tuple(_part(name, _reason(name), some) for name, some in sorted(of[key].items())),
+            _build_part("total", "", totals[key]),
+            tuple(
+                _build_part(name, "" if name in set(Verdict) else reason_of(name), rows)
+                for name, rows in sorted(by_invoice[key].items())
+            ),
         )
-        for key in sorted(of)
+        for key in sorted(by_invoice)
     )
 
 
-def _reason(name: str) -> str:
-    return "" if name in set(Verdict) else reason_of(name)
-
-
 def reason_of(kind: str) -> str:
-    """Why rows of that kind are compared with nothing."""
+    """Return why rows of this kind are not compared."""
     return REASONS.get(kind, _ELSE)
 
 
-def _part(name: str, reason: str, some: RowSum) -> InvoicePart:
+def _build_part(name: str, reason: str, rows: RowSum) -> InvoicePart:
     return InvoicePart(
         name,
         reason,
-        some.rows,
-        some.cost,
-        some.credits,
-        usd(some.local_cost),
-        usd(some.local_credits),
-        usd(some.local_cost + some.local_credits),
+        rows.rows,
+        rows.cost,
+        rows.credits,
+        usd(rows.local_cost),
+        usd(rows.local_credits),
+        usd(rows.local_cost + rows.local_credits),
     )

@@ -1,9 +1,8 @@
-"""Reservations by the calendar on a bill, and what the ledger says of them. Pure.
+"""Calendar-mode reservations on a bill and in the ledger. Pure.
 
-Nothing documents what Google's rows for one name as their resource: the reservation, the machines
-that ran in it, or nothing. Whatever it is, what is billed for a reservation in an hour is held
-against all that is charged for it: what nodes used and the bill does not name as theirs, and what
-nobody used.
+Google does not document the resource of a reservation's rows: the reservation, the machines that
+ran in it, or nothing. In each case the billed amount of a reservation in an hour is compared with
+all charges for it: the usage of nodes that the bill does not name, and the unused rest.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _ZONE = re.compile(r"(?:.*/)?(?:zones|locations)/([^/]+)/")
 @dataclass(frozen=True, slots=True)
 class BilledHour:
     """An hour of a bill and of the ledger: `strangers` are rows that name no node of ours, `nodes`
-    both sides of each node, `unused` what of reservations no node used."""
+    both sides of each node, `unused` the charges for the unused part of reservations."""
 
     start: int
     strangers: Sequence[Billed]
@@ -37,86 +36,97 @@ class BilledHour:
 
 
 def reservation_named(resource: str) -> str:
-    """The name of the reservation whose full name that is; empty where it is that of none."""
+    """Return the short name of a reservation from its full name; empty for another resource."""
     found = _PATH.fullmatch(resource)
     return found[1] if found else ""
 
 
 def together(hour: BilledHour, reservations: Sequence[Reservation]) -> Iterator[ComparedPair]:
-    """What is compared in an hour: each row of the bill and of the ledger is in exactly one pair.
+    """Yield the pairs of an hour: each row of the bill and of the ledger is in exactly one pair.
 
-    A node whose own rows say what we say stays by itself, as do nodes and reservations of which the
-    bill says nothing.
+    A node stays by itself if its own rows agree with the ledger. So do nodes and reservations
+    without rows on the bill.
     """
-    known = {one.id: one for one in reservations}
-    then = [one for one in reservations if one.start < hour.start + HOUR and hour.start < one.end]
-    rows = _meant(hour.strangers, then)
+    known = {reservation.id: reservation for reservation in reservations}
+    rows = _match_rows(
+        hour.strangers,
+        [
+            reservation
+            for reservation in reservations
+            if reservation.start < hour.start + HOUR and hour.start < reservation.end
+        ],
+    )
     loose = [pair for pair in hour.nodes if _is_loose(pair)]
-    pools = _pools([meant for _, meant in rows if meant], [_taken_from(pair) for pair in loose])
-    for row, meant in rows:
-        if not meant:
+    pools = _pool_ids([ids for _, ids in rows if ids], [_taken_from(pair) for pair in loose])
+    for row, ids in rows:
+        if not ids:
             yield ComparedPair([row], [])
     for pool in pools:
         inside = [pair for pair in loose if _taken_from(pair) & pool]
+        bought_together = [reservation for reservation in reservations if reservation.id in pool]
         yield ComparedPair(
             [
-                *(row for row, meant in rows if meant & pool),
+                *(row for row, ids in rows if ids & pool),
                 *(row for pair in inside for row in pair.billed),
             ],
             [
-                *(one for one in hour.unused if one.reservation_id in pool),
-                *(one for pair in inside for one in pair.charged),
+                *(entry for entry in hour.unused if entry.reservation_id in pool),
+                *(entry for pair in inside for entry in pair.charged),
             ],
-            sorted((one for one in reservations if one.id in pool), key=_order),
+            sorted(bought_together, key=lambda reservation: (reservation.name, reservation.id)),
         )
     pooled = _NONE.union(*pools)
-    for one in hour.unused:
-        if one.reservation_id not in pooled:
-            bought = known.get(one.reservation_id)
-            yield ComparedPair([], [one], [] if bought is None else [bought])
+    for entry in hour.unused:
+        if entry.reservation_id not in pooled:
+            bought = known.get(entry.reservation_id)
+            yield ComparedPair([], [entry], [] if bought is None else [bought])
     for pair in hour.nodes:
         if not (_is_loose(pair) and _taken_from(pair) & pooled):
             yield pair
 
 
-def _order(one: Reservation) -> tuple[str, str]:
-    return one.name, one.id
+def _match_rows(
+    rows: Iterable[Billed], reservations: Sequence[Reservation]
+) -> list[tuple[Billed, Ids]]:
+    """Each row with the reservations that it may be of; without ids for another resource.
 
-
-def _meant(rows: Iterable[Billed], then: Sequence[Reservation]) -> list[tuple[Billed, Ids]]:
-    """Each row with the reservations that it may speak of; none where it speaks of something else.
-
-    A full name that is none of theirs may be another word for one, such as its number, as long as
-    no row names that one rightly. A record that was withdrawn is spoken of by its name alone.
+    An unknown full name may be an alias, such as the number, of a reservation that no row names. A
+    withdrawn reservation is matched by its name alone.
     """
-    standing = [one for one in then if one.withdrawn_at is None]
-    by_name = [(row, _named(row, standing) or _named(row, then)) for row in rows]
-    rightly = _NONE.union(*(named for _, named in by_name))
+    standing = [reservation for reservation in reservations if reservation.withdrawn_at is None]
+    by_name = [(row, _match_name(row, standing) or _match_name(row, reservations)) for row in rows]
+    named = _NONE.union(*(ids for _, ids in by_name))
     found = []
-    for row, named in by_name:
-        meant = named
-        if not named and row.model == RESERVED:
-            meant = frozenset(one.id for one in standing if _fits(row, one))
-            meant -= rightly if reservation_named(row.resource) else _NONE
-        found.append((row, meant))
+    for row, own_ids in by_name:
+        ids = own_ids
+        if not ids and row.model == RESERVED:
+            ids = frozenset(
+                reservation.id for reservation in standing if _fits_row(reservation, row)
+            )
+            ids -= named if reservation_named(row.resource) else _NONE
+        found.append((row, ids))
     return found
 
 
-def _named(row: Billed, some: Iterable[Reservation]) -> Ids:
+def _match_name(row: Billed, reservations: Iterable[Reservation]) -> Ids:
     plain = row.resource if row.model == RESERVED else ""
     name = reservation_named(row.resource) or plain
-    return frozenset(one.id for one in some if one.name == name and _fits(row, one))
+    return frozenset(
+        reservation.id
+        for reservation in reservations
+        if reservation.name == name and _fits_row(reservation, row)
+    )
 
 
-def _fits(row: Billed, one: Reservation) -> bool:
+def _fits_row(reservation: Reservation, row: Billed) -> bool:
     found = _ZONE.match(row.resource)
     zone = found[1] if found else row.zone
-    where = row.project == one.project and zone in ("", one.zone)
-    return where and row.generation in ("", one.generation)
+    where = row.project == reservation.project and zone in ("", reservation.zone)
+    return where and row.generation in ("", reservation.generation)
 
 
 def _is_loose(pair: ComparedPair) -> bool:
-    """Whether a node ran in a reservation, and the bill does not say the same of it by its name."""
+    """Whether a node ran in a reservation, and the bill has no equal amount under its name."""
     if not _taken_from(pair):
         return False
     as_reserved = all(row.model in ("", RESERVED) for row in pair.billed)
@@ -124,12 +134,12 @@ def _is_loose(pair: ComparedPair) -> bool:
 
 
 def _taken_from(pair: ComparedPair) -> Ids:
-    return frozenset(one.reservation_id for one in pair.charged if one.reservation_id)
+    return frozenset(entry.reservation_id for entry in pair.charged if entry.reservation_id)
 
 
-def _pools(billed: Sequence[Ids], charged: Iterable[Ids]) -> list[Ids]:
-    """Reservations that cannot be told apart, together: by what a row may speak of, and by what a
-    node has of several; of those only that are billed."""
+def _pool_ids(billed: Sequence[Ids], charged: Iterable[Ids]) -> list[Ids]:
+    """Billed reservations in groups that cannot be told apart: because a row may be of several, or
+    because a node used several."""
     pools: list[Ids] = []
     for some in (*billed, *charged):
         met = [pool for pool in pools if pool & some]

@@ -1,4 +1,4 @@
-"""What is compared when our ledger is held against a bill, and what can come of it."""
+"""The inputs and outcomes of the comparison of our ledger with a bill."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from service.domain.clock import HOUR
 from service.domain.metering.reservation import Reservation
 
 PENDING_SECONDS = 48 * HOUR
-"""Google may deliver what was used up to so long after it (`metering-idle-dashboard.md` 1.1)."""
+"""Google may deliver usage as late as this (`metering-idle-dashboard.md` 1.1)."""
 
 
 class Verdict(StrEnum):
     """The outcome of one comparison."""
 
     MATCHED = "matched"
-    """The same, to a nano-dollar for each row on either side."""
+    """Equal, to a nano-dollar for each row on either side."""
 
     TOLERATED = "tolerated"
-    """Not the same, but within what was said to be of no interest."""
+    """Different within the tolerance."""
 
     PENDING = "pending"
-    """So young that the bill may still change: it is not held against anybody yet."""
+    """Too recent: the bill may still change."""
 
     BILL_WITHOUT_NODE = "bill_without_node"
-    """Google bills a TPU that is in none of our records: a leak that was made outside."""
+    """Google bills a TPU that is in none of our records: a leak."""
 
     NODE_WITHOUT_BILL = "node_without_bill"
     """We charge for a node that Google does not bill: a phantom."""
 
     AMOUNT_DIFFERS = "amount_differs"
-    """Both know of it, and they disagree about the price, the seconds, or both."""
+    """Both sides have the node, with another price, other seconds, or both."""
 
 
 DISAGREEING = (Verdict.BILL_WITHOUT_NODE, Verdict.NODE_WITHOUT_BILL, Verdict.AMOUNT_DIFFERS)
-"""What somebody has to look at, and what the variance is made of, beside what is tolerated."""
+"""The verdicts that need attention. They and TOLERATED make up the variance."""
 
 
 class Difference(StrEnum):
@@ -52,10 +52,10 @@ class Difference(StrEnum):
     """The bill does not say how long it was used."""
 
     UNKNOWN_SKU = "unknown SKU"
-    """The amounts agree, and nobody knows what the SKU sells."""
+    """The amounts agree, and the product of the SKU is unknown."""
 
     SKU = "SKU"
-    """The amounts agree, and the SKU sells another TPU, or sells it in another way."""
+    """The amounts agree, and the SKU sells another TPU or provisioning model."""
 
     NO_RATE = "no conversion rate"
     """The bill is in another currency, and its row has no rate."""
@@ -65,21 +65,21 @@ class Seen(StrEnum):
     """What our inventory ever saw of a resource."""
 
     OBSERVED = "observed"
-    """The cloud showed it to us as a node of ours."""
+    """The cloud listed the resource as a node of ours."""
 
     RECORDED = "recorded"
-    """We have a record of it; the cloud never showed it to us."""
+    """We have a record of the resource, which the cloud never listed."""
 
     ORPHAN = "orphan"
-    """The cloud showed it to us, and it was no node of ours."""
+    """The cloud listed the resource, and it was no node of ours."""
 
     NEVER = "never"
 
 
 @dataclass(frozen=True, slots=True)
 class InvoiceShare:
-    """What of a comparison is on one invoice: that of an account, a month (`2026-11`, empty where
-    the rows do not say) and a currency. Nano-dollars, and billionths of that currency."""
+    """The part of a comparison on one invoice, which is of an account, a month (`2026-11`, empty
+    where the rows have none) and a currency. Nano-dollars, and billionths of that currency."""
 
     account: str
     invoice: str
@@ -93,10 +93,10 @@ class InvoiceShare:
 
 @dataclass(frozen=True, slots=True)
 class Billed:
-    """What the bill says of one resource, one SKU and one hour, rows that are corrections of each
-    other added up. `node_id` is ours, empty where it is no node of ours. `at_list` and
-    `chip_seconds` are None where a row did not say; `zone` is where something reserved is, empty
-    where its rows do not say, and for all else. Amounts in nano-dollars."""
+    """The sum of the bill's rows of one resource, one SKU and one hour, with corrections. `node_id`
+    is empty for a resource that is not a node of ours. `at_list` and `chip_seconds` are None where
+    a row has none; `zone` is the zone of a reserved resource, empty where its rows have none, and
+    for other resources. Amounts in nano-dollars."""
 
     project: str
     resource: str
@@ -116,17 +116,17 @@ class Billed:
     """The credits by Google's `credits.type`."""
 
     shares: Sequence[InvoiceShare] = ()
-    """The same rows by invoice, without those that are set apart."""
+    """The same rows by invoice, without rows that are set apart."""
 
     no_rate: str = ""
-    """The currency of rows without a conversion rate: they are set apart, and cost nothing here."""
+    """The currency of rows without a conversion rate, which are set apart and cost 0 here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """What the ledger says of one node, one provisioning model and one hour. `at_list` is what the
-    same costs on demand, None where that is not known. `reservation_id` is the reservation by the
-    calendar that it was taken from; where that is the `node_id` too, no node used it."""
+    """The ledger's charge for one node, one provisioning model and one hour. `at_list` is the price
+    of the same usage on demand, None where the price is unknown. `reservation_id` is the
+    calendar-mode reservation of the node; an equal `node_id` means the unused part."""
 
     project: str
     node_id: str
@@ -141,13 +141,13 @@ class Charged:
 
     @property
     def is_unused(self) -> bool:
-        """Whether it is what of a reservation no node used."""
+        """Whether the charge is for the unused part of a reservation."""
         return self.reservation_id != "" and self.node_id == self.reservation_id
 
 
 @dataclass(frozen=True, slots=True)
 class InventorySight:
-    """What the inventory says of a resource, and in which words."""
+    """What the inventory knows of a resource, with a text for the reason."""
 
     seen: Seen
     words: str
@@ -155,8 +155,8 @@ class InventorySight:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`newest` is the instant of the export's newest row, `tolerance` nano-dollars an hour of a
-    node may differ by without being of interest."""
+    """`newest` is the instant of the export's newest row, `tolerance` the nano-dollars by which an
+    hour of a node may differ."""
 
     newest: int
     tolerance: int = 0
@@ -164,10 +164,10 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One comparison. `variance` is the bill less the ledger, of which `by_seconds` is due to the
-    seconds, at our price, and the rest to the price; None where the bill does not say.
-    `reservation` is by name what was bought, or by several names what cannot be told apart, where
-    that is compared and no single node."""
+    """One comparison. `variance` is the bill less the ledger. `by_seconds` is the part that is due
+    to the seconds, at our price, and the rest is due to the price; None where the bill has no
+    seconds. `reservation` has the names of the reservations, where these are compared instead of a
+    single node."""
 
     verdict: Verdict
     project: str
@@ -193,21 +193,21 @@ class Comparison:
     reservation: str = ""
     credit_kinds: Mapping[str, int] = field(default_factory=dict)
     is_explained: bool = False
-    """Whether the ledger agrees with the cost, or with what is left of it after the credits."""
+    """Whether the ledger agrees with the cost, before or after the credits."""
 
     shares: Sequence[InvoiceShare] = ()
-    """What of it is on which invoice; not kept with it."""
+    """The parts by invoice; not stored with the comparison."""
 
     @property
     def net(self) -> int:
-        """What is to be paid: the cost with its credits."""
+        """The cost with its credits."""
         return self.billed + self.credits
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedPair:
-    """Both sides of one comparison; either may be empty, and not both. `bought` is what it is of
-    where that are reservations, and not one node."""
+    """Both sides of one comparison, of which at most one is empty. `bought` are the reservations,
+    where these are compared instead of a node."""
 
     billed: Sequence[Billed]
     charged: Sequence[Charged]
@@ -215,31 +215,31 @@ class ComparedPair:
 
     @property
     def cost(self) -> int:
-        """What the bill says."""
-        return sum(one.cost for one in self.billed)
+        """The cost of the bill's rows."""
+        return sum(row.cost for row in self.billed)
 
     @property
     def credit_kinds(self) -> Mapping[str, int]:
         """The credits of the bill by Google's `credits.type`, in the order of the kinds."""
         found: Counter[str] = Counter()
-        for one in self.billed:
-            found.update(one.credit_kinds)
+        for row in self.billed:
+            found.update(row.credit_kinds)
         return dict(sorted(found.items()))
 
     @property
     def credits(self) -> int:
         """The credits of the bill; negative."""
-        return sum(one.credits for one in self.billed)
+        return sum(row.credits for row in self.billed)
 
     @property
     def no_rate(self) -> str:
-        """The currency of rows of the bill that have no conversion rate; empty without any."""
-        return next((one.no_rate for one in self.billed if one.no_rate), "")
+        """The currency of the bill's first row without a conversion rate; empty without one."""
+        return next((row.no_rate for row in self.billed if row.no_rate), "")
 
     @property
     def amount(self) -> int:
-        """What the ledger says."""
-        return sum(one.amount for one in self.charged)
+        """The ledger's charge."""
+        return sum(entry.amount for entry in self.charged)
 
     @property
     def hour(self) -> int:
@@ -247,8 +247,8 @@ class ComparedPair:
         return self.billed[0].hour if self.billed else self.charged[0].hour
 
     def is_exact(self, variance: int) -> bool:
-        """Whether so much is due to the rounding of each row alone."""
+        """Whether the variance is due to the rounding of each row alone."""
         if not variance:
             return True
-        rows = sum(one.rows for one in self.billed) + sum(one.rows for one in self.charged)
+        rows = sum(row.rows for row in self.billed) + sum(entry.rows for entry in self.charged)
         return abs(variance) <= rows

@@ -147,7 +147,7 @@ def test_the_short_cut_for_more_of_the_same_changes_no_track(kind, pieces):
             reading = Reading(0, kind, 60 * minute, 60 * minute + span, value)
             short = read(short, reading, oldest)
             with patch.context() as without:
-                without.setattr(signal, "_as_before", lambda *_: None)
+                without.setattr(signal, "_extend_same_level", lambda *_: None)
                 full = read(full, reading, oldest)
             assert short == full
 

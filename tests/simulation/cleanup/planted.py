@@ -231,7 +231,7 @@ def what_an_earlier_incarnation_did_counts() -> Any:
             idle_fleet, "signals_of", lambda _, found: Signals() if found is None else found.signals
         )
     )
-    stack.enter_context(patch.object(assess, "_course_of", _course_of_any))
+    stack.enter_context(patch.object(assess, "_find_course", _course_of_any))
     stack.enter_context(patch.object(assess, "counts_from", _since_it_was_first_ready))
     return stack
 

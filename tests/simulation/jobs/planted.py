@@ -148,7 +148,7 @@ def infrastructure_by_default() -> Any:
     def lost(*_: object) -> AttemptVerdict:
         return AttemptVerdict(Reason.PREEMPTED, "it must have been preempted")
 
-    return patch.object(outcome, "_program_failed", lost)
+    return patch.object(outcome, "_blame_program", lost)
 
 
 def segments_overlap_by_a_second() -> Any:
