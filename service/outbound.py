@@ -47,7 +47,7 @@ def dial(
         yield caller
 
 
-def target_of(url: SplitResult) -> str:
+def request_target(url: SplitResult) -> str:
     """The request target of a URL (RFC 9112, 3.2.1): the path and the query."""
     path = url.path or "/"
     return f"{path}?{url.query}" if url.query else path

@@ -80,7 +80,7 @@ from service.domain.idle.policy import Action
 from service.domain.jobs.log import LogCursor, LogLine, LogPage
 from service.domain.notifications.notification import Channel
 from service.domain.time_window import Window
-from service.notify.mail import MailMessenger, relay_of
+from service.notify.mail import MailMessenger, parse_relay
 from service.notify.ports import Messenger
 from service.notify.webhook import WebhookMessenger
 from service.outbound import dial
@@ -103,7 +103,7 @@ class Foundation:
     clock: Clock
 
 
-def lay(settings: Settings, clock: Clock = wall_clock) -> Foundation:
+def open_foundation(settings: Settings, clock: Clock = wall_clock) -> Foundation:
     """Open the database. Raises StoreUnavailable if it cannot be used."""
     engine = make_engine(settings.database_url)
     check_migrated(engine)
@@ -113,16 +113,16 @@ def lay(settings: Settings, clock: Clock = wall_clock) -> Foundation:
     return Foundation(settings, engine, units, PriceShelf(), clock)
 
 
-def services(base: Foundation, timekeeper: Timekeeper | None = None) -> Services:
+def build_services(base: Foundation, timekeeper: Timekeeper | None = None) -> Services:
     """The services that the API and the dashboard read from."""
     shared = base.units, base.prices, base.clock
-    projects, least = base.settings.projects, idle_mode(base.settings).times.least
-    account = Account.of(
+    projects, least = base.settings.projects, idle_mode(base.settings).times.least_idle
+    account = Account.from_settings(
         base.settings.billing_account, base.settings.install, base.settings.billing_account_name
     )
     costs = CostService(*shared, base.settings.idle_warmup_seconds)
     forecasts = ForecastService(*shared, costs)
-    limits = budgets(base, costs, forecasts)
+    limits = build_budget_service(base, costs, forecasts)
     return Services(
         nodes=NodeService(*shared, projects, least),
         jobs=JobService(*shared, NodeRequests(*shared, projects, least), projects),
@@ -171,23 +171,25 @@ def idle_mode(settings: Settings) -> IdleMode:
     )
 
 
-def idle(base: Foundation, cloud: TpuCloud) -> IdleController:
+def build_idle_controller(base: Foundation, cloud: TpuCloud) -> IdleController:
     """The controller of idle nodes. It reads Cloud Monitoring, or the emulator's, and reports of
     workers."""
     mode = idle_mode(base.settings)
     overlap = mode.times.telemetry + mode.times.period
-    reader = TelemetryReader(telemetry(base.settings), base.clock, overlap)
+    reader = TelemetryReader(connect_monitoring(base.settings), base.clock, overlap)
     reports = ReportReader(cloud, base.clock, mode.times)
     manners = IdleManners(mode.times, mode.ceiling, reports=reports)
     acts = DaemonActs(base.settings.public_url, mode.times)
     return IdleController(base.units, base.prices, base.clock, reader, acts, manners)
 
 
-def budgets(base: Foundation, costs: CostService, forecaster: ForecastService) -> BudgetService:
+def build_budget_service(
+    base: Foundation, costs: CostService, forecaster: ForecastService
+) -> BudgetService:
     """The budgets, over the same costs and forecasts that callers are shown."""
 
     def expect_cost(budget: Budget, window: Window, _now: int) -> int:
-        return forecaster.within(budget.scope.only, window, budget.tz).total.mid
+        return forecaster.forecast_window(budget.scope.cost_filter, window, budget.tz).total.mid
 
     shared = base.units, base.prices, base.clock
     return BudgetService(*shared, costs, expect_cost, _message_reach(base.settings))
@@ -197,32 +199,32 @@ def _message_reach(settings: Settings) -> MessageReach:
     return MessageReach(settings.webhook_allow_private, settings.smtp_url is not None)
 
 
-def messengers(settings: Settings) -> dict[Channel, Messenger]:
+def build_messengers(settings: Settings) -> dict[Channel, Messenger]:
     """A messenger for each channel of notifications; mail only if a mail server is set."""
     webhook = WebhookMessenger(allow_private=settings.webhook_allow_private)
     found: dict[Channel, Messenger] = {Channel.WEBHOOK: webhook}
     if settings.smtp_url is not None:
-        relay = relay_of(settings.smtp_url.get_secret_value())
+        relay = parse_relay(settings.smtp_url.get_secret_value())
         found[Channel.MAIL] = MailMessenger(relay, settings.smtp_from)
     return found
 
 
-def app(base: Foundation, timekeeper: Timekeeper | None = None) -> FastAPI:
+def build_app(base: Foundation, timekeeper: Timekeeper | None = None) -> FastAPI:
     """The API and the dashboard over the same services."""
     token = base.settings.admin_token
     made = create_app(
-        services(base, timekeeper), None if token is None else token.get_secret_value()
+        build_services(base, timekeeper), None if token is None else token.get_secret_value()
     )
     add_dashboard(made)
     return made
 
 
-def google(settings: Settings) -> TpuCloud:
+def connect_google(settings: Settings) -> TpuCloud:
     """Google's TPU API, or the emulator's, through the same client."""
     from service.cloud.google.channel import (  # noqa: PLC0415 - costs a second
         TPU_HOST,
-        connect,
         legacy_client,
+        open_channel,
         rest_session,
         tpu_client,
     )
@@ -235,7 +237,7 @@ def google(settings: Settings) -> TpuCloud:
     flex = FlexStart(lambda: rest_session(emulator), address)
     has_rest = not emulator or settings.emulator_rest
     pace = Pace(time.monotonic)
-    channel = connect(emulator)
+    channel = open_channel(emulator)
     return GoogleTpus(
         tpu_client(channel),
         pace,
@@ -245,49 +247,51 @@ def google(settings: Settings) -> TpuCloud:
     )
 
 
-def price_feed(settings: Settings) -> PriceFeed:
+def connect_price_feed(settings: Settings) -> PriceFeed:
     """Google's price list, or the emulator's."""
-    from service.cloud.google.channel import connect  # noqa: PLC0415 - the API needs none of it
+    from service.cloud.google.channel import open_channel  # noqa: PLC0415 - the API needs none of it
     from service.cloud.google.prices import (  # noqa: PLC0415
         BILLING_HOST,
         GooglePrices,
         catalog_client,
     )
 
-    return GooglePrices(catalog_client(connect(settings.emulator, BILLING_HOST)))
+    return GooglePrices(catalog_client(open_channel(settings.emulator, BILLING_HOST)))
 
 
-def history(settings: Settings, pace: ReadPace) -> OperationHistory:
+def connect_audit_log(settings: Settings, pace: ReadPace) -> OperationHistory:
     """Google's audit log, or the emulator's."""
-    from service.cloud.google.channel import connect  # noqa: PLC0415 - the API needs none of it
+    from service.cloud.google.channel import open_channel  # noqa: PLC0415 - the API needs none of it
     from service.cloud.google.history import (  # noqa: PLC0415
         LOGGING_HOST,
         GoogleHistory,
         logging_client,
     )
 
-    return GoogleHistory(logging_client(connect(settings.emulator, LOGGING_HOST)), pace=pace)
+    return GoogleHistory(logging_client(open_channel(settings.emulator, LOGGING_HOST)), pace=pace)
 
 
-def telemetry(settings: Settings) -> Telemetry:
+def connect_monitoring(settings: Settings) -> Telemetry:
     """Google's Cloud Monitoring, or the emulator's."""
-    from service.cloud.google.channel import connect  # noqa: PLC0415 - the API needs none of it
+    from service.cloud.google.channel import open_channel  # noqa: PLC0415 - the API needs none of it
     from service.cloud.google.telemetry import (  # noqa: PLC0415
         MONITORING_HOST,
         GoogleTelemetry,
         monitoring_client,
     )
 
-    return GoogleTelemetry(monitoring_client(connect(settings.emulator, MONITORING_HOST)))
+    return GoogleTelemetry(monitoring_client(open_channel(settings.emulator, MONITORING_HOST)))
 
 
-def worker_logs(settings: Settings, pace: ReadPace) -> WorkerLogs:
+def connect_worker_logs(settings: Settings, pace: ReadPace) -> WorkerLogs:
     """The output of jobs, from Google's log or the emulator's."""
-    from service.cloud.google.channel import connect  # noqa: PLC0415 - the API needs none of it
+    from service.cloud.google.channel import open_channel  # noqa: PLC0415 - the API needs none of it
     from service.cloud.google.history import LOGGING_HOST, logging_client  # noqa: PLC0415
     from service.cloud.google.logs import GoogleWorkerLogs  # noqa: PLC0415
 
-    return GoogleWorkerLogs(logging_client(connect(settings.emulator, LOGGING_HOST)), pace=pace)
+    return GoogleWorkerLogs(
+        logging_client(open_channel(settings.emulator, LOGGING_HOST)), pace=pace
+    )
 
 
 AUDIT_READS, JOB_READS = 10, 30
@@ -303,22 +307,22 @@ class _LateLogs:
         self._lock = threading.Lock()
         self._logs: WorkerLogs | None = None
 
-    def read(self, project: str, job: str, since: LogCursor, limit: int) -> LogPage:
-        return self._connect_once().read(project, job, since, limit)
+    def read_page(self, project: str, job: str, since: LogCursor, limit: int) -> LogPage:
+        return self._connect_once().read_page(project, job, since, limit)
 
-    def last(self, project: str, job: str, since: int, limit: int) -> Sequence[LogLine]:
-        return self._connect_once().last(project, job, since, limit)
+    def read_last_lines(self, project: str, job: str, since: int, limit: int) -> Sequence[LogLine]:
+        return self._connect_once().read_last_lines(project, job, since, limit)
 
     def _connect_once(self) -> WorkerLogs:
         with self._lock:
             if self._logs is None:
                 share = max(1, JOB_READS // self._settings.workers)
                 pace = ReadPace(time.monotonic, per_minute=share, kept=0)
-                self._logs = worker_logs(self._settings, pace)
+                self._logs = connect_worker_logs(self._settings, pace)
             return self._logs
 
 
-def registry(settings: Settings) -> Registry:
+def connect_registry(settings: Settings) -> Registry:
     """The image registries, or the emulator in their place."""
     if settings.emulator:
         # Without a REST port of the emulator, no registry answers.
@@ -329,7 +333,7 @@ def registry(settings: Settings) -> Registry:
     return OciRegistry(access_token=access_tokens())
 
 
-def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Controller]]:
+def build_controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Controller]]:
     """The controllers by their period in seconds."""
     settings = base.settings
     shared = base.units, cloud, base.prices, base.clock
@@ -338,13 +342,20 @@ def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Control
     books = base.units, base.prices, base.clock
     costs = CostService(*books)
     forecaster = ForecastService(*books, costs)
-    delivery = DeliveryController(base.units, messengers(settings), base.clock)
+    delivery = DeliveryController(base.units, build_messengers(settings), base.clock)
     reads = ReadPace(time.monotonic, per_minute=AUDIT_READS)
-    requests = NodeRequests(*books, settings.projects, idle_mode(settings).times.least)
+    requests = NodeRequests(*books, settings.projects, idle_mode(settings).times.least_idle)
     jobs = JobsController(
-        base.units, cloud, registry(settings), requests, base.clock, settings.lifecycle_seconds
+        base.units,
+        cloud,
+        connect_registry(settings),
+        requests,
+        base.clock,
+        settings.lifecycle_seconds,
     )
-    late = EvidenceController(base.units, cloud, history(settings, reads), base.prices, base.clock)
+    late = EvidenceController(
+        base.units, cloud, connect_audit_log(settings, reads), base.prices, base.clock
+    )
     periods: dict[int, list[Controller]] = {}
     for period, controller in (
         (settings.inventory_seconds, InventoryController(*shared, onlookers=(garbage,))),
@@ -356,16 +367,19 @@ def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Control
         ),
         (settings.lifecycle_seconds, jobs),
         (settings.metering_seconds, MeteringController(base.units, base.prices, base.clock)),
-        (settings.metering_seconds, BudgetController(*books, budgets(base, costs, forecaster))),
+        (
+            settings.metering_seconds,
+            BudgetController(*books, build_budget_service(base, costs, forecaster)),
+        ),
         (settings.lifecycle_seconds, delivery),
-        (settings.idle_seconds, idle(base, cloud)),
+        (settings.idle_seconds, build_idle_controller(base, cloud)),
         (settings.metering_seconds, ForecastsController(base.units, forecaster, base.clock)),
     ):
         periods.setdefault(period, []).append(controller)
     if settings.prices_seconds:
         # The controller runs more often than it reads, so that a failed read is retried within an
         # hour.
-        feed = price_feed(settings)
+        feed = connect_price_feed(settings)
         prices = PricesController(
             base.units, feed, base.prices, base.clock, settings.prices_seconds
         )
@@ -373,13 +387,13 @@ def controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Control
     return dict(periods)
 
 
-def daemon(base: Foundation) -> Daemon:
+def build_daemon(base: Foundation) -> Daemon:
     """The daemon over every project. Raises Rejected if no project is set."""
     projects = base.settings.projects
     if not projects:
         raise Rejected("no project is set; set STEWARD_PROJECTS to a comma-separated list")
     clock = AgreedClock()
-    working = controllers(replace(base, clock=clock), google(base.settings))
+    working = build_controllers(replace(base, clock=clock), connect_google(base.settings))
     # Leases have their own connection: waiting for one of the pool must not lose them.
     lease_units = Units(make_engine(base.settings.database_url, pool_size=1), first=True)
     return Daemon(base.units, projects, working, clock, lease_units=lease_units)

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from service.emulator.config.telemetry_settings import Prices
-from service.emulator.telemetry.skus import COMPUTE, SERVICES, Sku, listed
+from service.emulator.telemetry.skus import COMPUTE, SERVICES, Sku, list_skus
 
 HOUR = 3_600
 Row = dict[str, Any]
@@ -110,7 +110,7 @@ def _sku(entry: Mapping[str, Any]) -> Sku:
     region = entry["name"].split("/")[3].rpartition("-")[0]
     return next(
         sku
-        for sku in listed(COMPUTE, Prices())
+        for sku in list_skus(COMPUTE, Prices())
         if sku.description.startswith(form) and region in sku.regions
     )
 

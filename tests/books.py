@@ -9,9 +9,9 @@ from typing import Any
 from service.application.pricing.reservations import ReservationService
 from service.domain.catalog.provisioning import Architecture
 from service.domain.clock import DAY, HOUR, Clock
-from service.domain.metering.meter import Evidence, closed
+from service.domain.metering.meter import Evidence, with_end
 from service.domain.metering.reservation import Reservation
-from service.domain.metering.usage import opened
+from service.domain.metering.usage import start_usage
 from service.domain.nodes.node import Node, NodeState
 from service.domain.pricing.driver_vm import UserVm
 from service.store.pricebook import PriceShelf
@@ -62,7 +62,9 @@ def reservation(units: Units, clock: Clock, **changes: Any) -> Reservation:
 def ran(units: Units, start: int, end: int, **changes: Any) -> Node:
     """A node that was READY then. What it costs is not posted yet."""
     node = factories.node(state=NodeState.DELETED, ended_at=end, **changes)
-    usage = closed(opened(node, start, start, Evidence.OPERATION), end, end, Evidence.OPERATION)
+    usage = with_end(
+        start_usage(node, start, start, Evidence.OPERATION), end, end, Evidence.OPERATION
+    )
     with units() as unit:
         unit.nodes.add(node)
         usage = unit.usage.save(usage)

@@ -9,16 +9,16 @@ from typing import Any
 
 from service.domain.clock import DAY
 from service.domain.costs.charge import Charge, ChargeKind, Resource, tags_of
-from service.domain.costs.focus import Account, Version, header, lines
+from service.domain.costs.focus import Account, Version, format_header, format_lines
 from service.domain.metering.attribution import Attribution
-from service.domain.pricing.price_book import Price, reserved
+from service.domain.pricing.price_book import Price, with_reservation
 from service.domain.pricing.purchases import Purchase
 from tests import factories
 from tests.hands import NOON
 
-ACCOUNT = Account.of("012345-6789AB-CDEF01", "steward")
+ACCOUNT = Account.from_settings("012345-6789AB-CDEF01", "steward")
 MARCH = Purchase("r-1", "march", "lab", "us-west4-a", "v5e", 0, 2 * NOON)
-RESERVED = reserved(factories.price(840_000_000, model="calendar", id="c/0"), MARCH)
+RESERVED = with_reservation(factories.price(840_000_000, model="calendar", id="c/0"), MARCH)
 
 
 def resource(**changes: Any) -> Resource:
@@ -116,7 +116,7 @@ def focus(
     account: Account = ACCOUNT,
 ) -> str:
     """The file of these charges, long after their month was closed."""
-    return "".join([header(version), *lines(account, charges, now)])
+    return "".join([format_header(version), *format_lines(account, charges, now)])
 
 
 def read(text: str) -> list[dict[str, str]]:

@@ -10,8 +10,8 @@ from service.domain.commitments.commitment import Commitment, Term
 from service.domain.commitments.coverage import (
     CoverageLine,
     PricedCommitment,
-    cover,
-    since_of,
+    cover_usage,
+    required_since,
     tpu_line,
 )
 from service.domain.commitments.standing import CommitmentUsage, usage_in
@@ -60,7 +60,7 @@ def covered(
         Meter(tpu_line(one), known, end, (Attribution(one.node_id, team=f"team-{one.node_id}"),))
         for one in usages
     ]
-    return cover(meters, priced(*some), since_of(start))
+    return cover_usage(meters, priced(*some), required_since(start))
 
 
 def used(

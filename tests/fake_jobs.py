@@ -8,7 +8,7 @@ from typing import Any
 
 from service.domain.errors import CloudUnavailable, StewardError
 from service.domain.jobs.image import ImageFacts
-from service.domain.jobs.log import LogCursor, LogLine, LogPage, deliver, fresh
+from service.domain.jobs.log import LogCursor, LogLine, LogPage, build_page, list_new_lines
 from service.domain.jobs.task import KEY, REPORT
 from service.domain.nodes.node import Node
 from service.domain.nodes.slices import WHOLE, place_of
@@ -35,11 +35,11 @@ class FakeRegistry:
 class NoLogs:
     """A log that cannot be read."""
 
-    def read(self, project: str, job: str, since: LogCursor, limit: int) -> LogPage:
+    def read_page(self, project: str, job: str, since: LogCursor, limit: int) -> LogPage:
         """Always without an answer."""
         raise CloudUnavailable("the log gave no answer")
 
-    def last(self, project: str, job: str, since: int, limit: int) -> Sequence[LogLine]:
+    def read_last_lines(self, project: str, job: str, since: int, limit: int) -> Sequence[LogLine]:
         """Always without an answer."""
         raise CloudUnavailable("the log gave no answer")
 
@@ -59,19 +59,19 @@ class FakeLogs:
         self._jobs[f"i{number}"] = job
         self.lines.append(LogLine(at * 10**9 + number, worker, attempt, text, f"i{number}"))
 
-    def read(self, project: str, job: str, since: LogCursor, limit: int) -> LogPage:
+    def read_page(self, project: str, job: str, since: LogCursor, limit: int) -> LogPage:
         """The next lines."""
         self.reads += 1
         if self.error is not None:
             raise self.error
-        return deliver(since, self._of(job), limit, more=False)
+        return build_page(since, self._of(job), limit, more=False)
 
-    def last(self, project: str, job: str, since: int, limit: int) -> Sequence[LogLine]:
+    def read_last_lines(self, project: str, job: str, since: int, limit: int) -> Sequence[LogLine]:
         """The newest lines."""
         self.reads += 1
         if self.error is not None:
             raise self.error
-        return fresh(LogCursor.start(since), self._of(job))[-limit:]
+        return list_new_lines(LogCursor.start(since), self._of(job))[-limit:]
 
     def _of(self, job: str) -> list[LogLine]:
         return [line for line in self.lines if self._jobs[line.insert_id] in {"", job}]

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from service.cloud.ports import Inventory, Operation, Order, Sighting
 from service.domain.catalog import catalog
-from service.domain.catalog.images import images
+from service.domain.catalog.images import list_images
 from service.domain.catalog.provisioning import Architecture
 from service.domain.errors import AlreadyExists, CloudError, CloudNotFound, CloudUnavailable
 from service.domain.evidence.audit_log import Termination
@@ -222,13 +222,13 @@ class FakeCloud(FakeQueue):
     def runtime_versions(
         self, project: str, zone: str, architecture: Architecture = Architecture.VM
     ) -> Sequence[str]:
-        known = [one.name for one in images() if one.architecture is architecture]
+        known = [one.name for one in list_images() if one.architecture is architecture]
         return self._call("runtime_versions", zone, lambda: self.offered.get(zone, known))
 
     def accelerator_types(
         self, project: str, zone: str, architecture: Architecture = Architecture.VM
     ) -> Sequence[str]:
-        known = [one.name for one in catalog.load().served()]
+        known = [one.name for one in catalog.load_catalog().list_served()]
         return self._call("accelerator_types", zone, lambda: known)
 
     def _call(self, verb: str, subject: str, effect: Callable[[], Any]) -> Any:
@@ -284,7 +284,7 @@ class FakeHistory:
         """An entry arrives."""
         self.entries.append(Termination(path, at, reason))
 
-    def terminations(self, project: str, since: int, until: int) -> Sequence[Termination]:
+    def list_terminations(self, project: str, since: int, until: int) -> Sequence[Termination]:
         self.asked.append((project, since, until))
         if self.error is not None:
             raise self.error

@@ -39,7 +39,7 @@ def notified(units: Units, node: Node, at: int | None) -> None:
     """The course of the node as of its newest message; None where it went to work since."""
     state = State.ACTIVE if at is None else State.NOTIFIED
     with units() as unit:
-        before = unit.idle_courses.get(node.id)
+        before = unit.idle_courses.find_by_node(node.id)
         version = 0 if before is None else before.course.version
         told = None if at is None else Action.DELETE
         course = IdleCourse(node.id, node.attempt, state, NOON - HOUR, at, told, version=version)

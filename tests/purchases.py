@@ -7,8 +7,8 @@ from typing import Any
 from service.controllers.metering import MeteringController
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import Clock
-from service.domain.metering.meter import Evidence, closed
-from service.domain.metering.usage import opened
+from service.domain.metering.meter import Evidence, with_end
+from service.domain.metering.usage import start_usage
 from service.domain.nodes.node import Node, NodeState
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
@@ -27,9 +27,9 @@ def ran_reserved(units: Units, start: int, end: int | None = None, **changes: An
         "zones": (changes.get("zone", factories.ZONE),),
     }
     node = factories.node(**(fields | changes))
-    usage = opened(node, start, start, Evidence.OPERATION)
+    usage = start_usage(node, start, start, Evidence.OPERATION)
     if end is not None:
-        usage = closed(usage, end, end, Evidence.OPERATION)
+        usage = with_end(usage, end, end, Evidence.OPERATION)
     with units() as unit:
         unit.nodes.add(node)
         usage = unit.usage.save(usage)

@@ -46,7 +46,7 @@ from service.api.http.problems import HANDLERS
 from service.api.jobs import jobs
 from service.api.jobs import logs as job_logs
 from service.api.jobs.follow import LogFollowers
-from service.api.openapi.openapi import corrected
+from service.api.openapi.openapi import correct_document
 from service.api.system import health
 from service.api.system.metrics import FleetCollector, OrphanCollector, RequestMetrics
 from service.api.system.readiness import Readiness
@@ -118,7 +118,7 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
     app.state.registry = registry
     app.router.routes += _build_routes()
     plain = app.openapi
-    app.openapi = cache(lambda: corrected(plain(), guarded=bool(admin_token)))  # type: ignore[method-assign]
+    app.openapi = cache(lambda: correct_document(plain(), guarded=bool(admin_token)))  # type: ignore[method-assign]
     return app
 
 

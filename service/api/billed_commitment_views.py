@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from service.api.http.schemas import Month, Usd, View, shown, usd_or_none, whole
-from service.domain.money import usd
+from service.api.http.schemas import Month, Usd, View, schema_extra, usd_or_none, whole_pattern
+from service.domain.money import format_usd
 from service.domain.reconciliation.commitments import BilledCommitment, CoveredNode
 
-Share = Annotated[str, shown(pattern=whole(r"[0-9]+\.[0-9]{4}"))]
+Share = Annotated[str, schema_extra(pattern=whole_pattern(r"[0-9]+\.[0-9]{4}"))]
 
 
 class BilledNodeView(View):
@@ -29,7 +29,7 @@ class BilledNodeView(View):
     nodes: int = Field(description="1; more for the rest of a long list, as one.", examples=[1])
 
     @classmethod
-    def of(cls, node: CoveredNode) -> BilledNodeView:
+    def from_node(cls, node: CoveredNode) -> BilledNodeView:
         """The view of a node."""
         return cls(
             project=node.project,
@@ -96,7 +96,7 @@ class BilledCommitmentView(View):
     )
 
     @classmethod
-    def of(cls, commitment: BilledCommitment) -> BilledCommitmentView:
+    def from_commitment(cls, commitment: BilledCommitment) -> BilledCommitmentView:
         """The view of a commitment."""
         return cls(
             month=commitment.month,
@@ -105,7 +105,7 @@ class BilledCommitmentView(View):
             region=commitment.region,
             term_years=commitment.term or None,
             fee=usd_or_none(commitment.fee),
-            fee_offset=usd(commitment.offset),
+            fee_offset=format_usd(commitment.offset),
             committed_chip_seconds=commitment.committed,
             covered_chip_seconds=commitment.covered,
             eligible_chip_seconds=commitment.eligible,
@@ -115,6 +115,6 @@ class BilledCommitmentView(View):
             unused=usd_or_none(commitment.unused),
             list_cost=usd_or_none(commitment.list_cost),
             saving=usd_or_none(commitment.saving),
-            nodes=tuple(map(BilledNodeView.of, commitment.nodes)),
+            nodes=tuple(map(BilledNodeView.from_node, commitment.nodes)),
             reasons=commitment.reasons,
         )

@@ -12,16 +12,16 @@ from service.api.http.schemas import (
     Time,
     Usd,
     View,
-    shown,
+    schema_extra,
     time_or_none,
     usd_or_none,
-    whole,
+    whole_pattern,
 )
 from service.application.budgets.budgets import BudgetHistory, BudgetStatus
 from service.domain.budgets.alerts import Alert
 from service.domain.budgets.budget import MAX_PERCENT, Budget, Measure, OnExceeded, Period, Scope
-from service.domain.clock import rfc3339
-from service.domain.money import usd
+from service.domain.clock import to_rfc3339
+from service.domain.money import format_usd
 from service.domain.notifications.notification import Channel, Notification, origin_of
 from service.store.budgets import BudgetRefusal
 
@@ -33,12 +33,12 @@ class ScopeView(View):
     team: str | None = Field(examples=["vision"])
     owner: str | None
     job: str | None
-    label: Annotated[str, shown(pattern=whole(LABEL))] | None = Field(
+    label: Annotated[str, schema_extra(pattern=whole_pattern(LABEL))] | None = Field(
         description="`key:value`.", examples=["run:17"]
     )
 
     @classmethod
-    def of(cls, scope: Scope) -> ScopeView:
+    def from_scope(cls, scope: Scope) -> ScopeView:
         """The view of a scope."""
         label = None if scope.label is None else ":".join(scope.label)
         return cls(
@@ -49,7 +49,7 @@ class ScopeView(View):
 class ThresholdView(View):
     """A share of the amount at which an alert is sent."""
 
-    percent: Annotated[int, shown(minimum=1, maximum=MAX_PERCENT)] = Field(examples=[80])
+    percent: Annotated[int, schema_extra(minimum=1, maximum=MAX_PERCENT)] = Field(examples=[80])
     of: Measure
 
 
@@ -62,9 +62,9 @@ class AlertView(View):
     fired_at: Time
 
     @classmethod
-    def of(cls, alert: Alert) -> AlertView:
+    def from_alert(cls, alert: Alert) -> AlertView:
         """The view of an alert that has fired."""
-        return cls(kind=alert.kind, fired_at=rfc3339(alert.fired_at or 0))
+        return cls(kind=alert.kind, fired_at=to_rfc3339(alert.fired_at or 0))
 
 
 class BudgetView(View):
@@ -118,7 +118,7 @@ class BudgetView(View):
         " contain them.",
         examples=[0],
     )
-    percent: Annotated[int, shown(minimum=0)] | None = Field(
+    percent: Annotated[int, schema_extra(minimum=0)] | None = Field(
         description="Of the amount that is spent.", examples=[64]
     )
     forecast: Usd | None = Field(
@@ -133,7 +133,7 @@ class BudgetView(View):
     )
 
     @classmethod
-    def of(cls, shown: BudgetStatus) -> BudgetView:
+    def from_status(cls, shown: BudgetStatus) -> BudgetView:
         """The view of a budget."""
         return cls(
             **_settings_fields(shown.budget), **_standing_fields(shown), warnings=shown.warnings
@@ -153,9 +153,9 @@ class RefusalView(View):
     message: str
 
     @classmethod
-    def of(cls, refusal: BudgetRefusal) -> RefusalView:
+    def from_refusal(cls, refusal: BudgetRefusal) -> RefusalView:
         """The view of a refusal."""
-        return cls(at=rfc3339(refusal.at), message=refusal.message)
+        return cls(at=to_rfc3339(refusal.at), message=refusal.message)
 
 
 class NotificationView(View):
@@ -173,13 +173,13 @@ class NotificationView(View):
     )
 
     @classmethod
-    def of(cls, notification: Notification) -> NotificationView:
+    def from_notification(cls, notification: Notification) -> NotificationView:
         """The view of a message."""
         return cls(
             id=notification.id,
             channel=notification.channel,
             subject=notification.subject,
-            created_at=rfc3339(notification.created_at),
+            created_at=to_rfc3339(notification.created_at),
             tries=notification.tries,
             sent_at=time_or_none(notification.sent_at),
             next_try_at=time_or_none(notification.next_try_at),
@@ -194,14 +194,14 @@ class BudgetDetail(BudgetView):
     notifications: tuple[NotificationView, ...]
 
     @classmethod
-    def of_detail(cls, detail: BudgetHistory) -> BudgetDetail:
+    def from_history(cls, detail: BudgetHistory) -> BudgetDetail:
         """The view of a budget in full."""
         return cls(
             **_settings_fields(detail.shown.budget),
             **_standing_fields(detail.shown),
             warnings=detail.shown.warnings,
-            refusals=tuple(map(RefusalView.of, detail.refusals)),
-            notifications=tuple(map(NotificationView.of, detail.notifications)),
+            refusals=tuple(map(RefusalView.from_refusal, detail.refusals)),
+            notifications=tuple(map(NotificationView.from_notification, detail.notifications)),
         )
 
 
@@ -209,8 +209,8 @@ def _settings_fields(budget: Budget) -> dict[str, Any]:
     return {
         "id": budget.id,
         "name": budget.name,
-        "scope": ScopeView.of(budget.scope),
-        "amount": usd(budget.amount),
+        "scope": ScopeView.from_scope(budget.scope),
+        "amount": format_usd(budget.amount),
         "currency": "USD",
         "period": budget.period,
         "tz": budget.tz,
@@ -222,7 +222,7 @@ def _settings_fields(budget: Budget) -> dict[str, Any]:
         "grace_seconds": budget.grace_seconds,
         "webhook": origin_of(budget.webhook),
         "emails": budget.emails,
-        "created_at": rfc3339(budget.created_at),
+        "created_at": to_rfc3339(budget.created_at),
         "version": budget.version,
     }
 
@@ -236,19 +236,19 @@ _OF_PERIOD = (
 
 def _standing_fields(shown: BudgetStatus) -> dict[str, Any]:
     standing, amount = shown.standing, shown.budget.amount
-    alerts = tuple(map(AlertView.of, shown.alerts))
+    alerts = tuple(map(AlertView.from_alert, shown.alerts))
     if standing is None:
         return {**dict.fromkeys(_OF_PERIOD), "unpriced": (), "alerts": alerts}
     held = standing.held.total
     at_most = amount - standing.spent - standing.held.known
     return {
-        "starts_at": rfc3339(standing.window.start),
-        "ends_at": rfc3339(standing.window.end),
-        "spent": usd(standing.spent),
+        "starts_at": to_rfc3339(standing.window.start),
+        "ends_at": to_rfc3339(standing.window.end),
+        "spent": format_usd(standing.spent),
         "held": usd_or_none(held),
-        "held_known": usd(standing.held.known),
-        "left": None if held is None else usd(at_most),
-        "left_at_most": usd(at_most),
+        "held_known": format_usd(standing.held.known),
+        "left": None if held is None else format_usd(at_most),
+        "left_at_most": format_usd(at_most),
         "unpriced_nodes": len(standing.held.unpriced),
         "unpriced": standing.unpriced,
         "unpriced_seconds": standing.unpriced_seconds,
@@ -256,5 +256,5 @@ def _standing_fields(shown: BudgetStatus) -> dict[str, Any]:
         "forecast": usd_or_none(standing.forecast),
         "alerts": alerts,
         "deletes_at": time_or_none(shown.deletes_at),
-        "as_of": rfc3339(standing.as_of),
+        "as_of": to_rfc3339(standing.as_of),
     }

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 
 from service.api.budget_views import BudgetDetail, BudgetPage, BudgetView
 from service.api.http.deps import BudgetsDep, VersionDep
-from service.api.http.idempotency import HIT, IdempotencyKey, key_of, mark
+from service.api.http.idempotency import HIT, IdempotencyKey, key_of, mark_repeat
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
 from service.api.http.schemas import (
@@ -22,8 +22,8 @@ from service.api.http.schemas import (
     Name,
     PageQuery,
     Secret,
-    shown,
-    whole,
+    schema_extra,
+    whole_pattern,
 )
 from service.domain.budgets.budget import (
     MAX_GRACE,
@@ -53,7 +53,7 @@ _CREATED: dict[int | str, dict[str, Any]] = {
     }
 }
 Count = Annotated[int, Field(strict=True)]
-ThresholdPercent = Annotated[Count, shown(minimum=1, maximum=MAX_PERCENT)]
+ThresholdPercent = Annotated[Count, schema_extra(minimum=1, maximum=MAX_PERCENT)]
 Said = Annotated[Line, Field(min_length=1)]
 
 
@@ -64,7 +64,7 @@ class ScopeBody(Body):
     team: Said | None = Field(default=None, examples=["vision"])
     owner: Said | None = Field(default=None, examples=[None])
     job: Said | None = Field(default=None, examples=[None])
-    label: Annotated[Said, shown(pattern=whole(LABEL))] | None = Field(
+    label: Annotated[Said, schema_extra(pattern=whole_pattern(LABEL))] | None = Field(
         default=None, description="`key:value`.", examples=[None]
     )
 
@@ -115,7 +115,9 @@ class _Changes(Body):
         examples=[None],
     )
     thresholds: (
-        Annotated[tuple[ThresholdPercent | ThresholdBody, ...], shown(maxItems=MAX_THRESHOLDS)]
+        Annotated[
+            tuple[ThresholdPercent | ThresholdBody, ...], schema_extra(maxItems=MAX_THRESHOLDS)
+        ]
         | None
     ) = Field(
         default=None,
@@ -131,13 +133,13 @@ class _Changes(Body):
         " so. Null, the default: `notify`.",
         examples=["refuse"],
     )
-    burn_rate: Annotated[Count, shown(minimum=2, maximum=100)] | None = Field(
+    burn_rate: Annotated[Count, schema_extra(minimum=2, maximum=100)] | None = Field(
         default=None,
         description="Tell when it is spent so many times as fast as it lasts. Null, the default:"
         " no such alarm.",
         examples=[4],
     )
-    grace_seconds: Annotated[Count, shown(minimum=0, maximum=MAX_GRACE)] | None = Field(
+    grace_seconds: Annotated[Count, schema_extra(minimum=0, maximum=MAX_GRACE)] | None = Field(
         default=None,
         description="Between the word and the deletion. Null, the default: 900. It takes longer"
         " where a message was not tried yet. It takes up to an hour where the audit"
@@ -224,9 +226,9 @@ class BudgetChange(_Changes):
 @router.get("", operation_id="list_budgets", responses=may_answer(422, 503))
 def list_budgets(budgets: BudgetsDep, query: Annotated[PageQuery, Query()]) -> BudgetPage:
     """Every budget by name, and how it stands."""
-    page, token = query.cut(budgets.all())
-    shown = budgets.shown(page)
-    return BudgetPage(budgets=tuple(map(BudgetView.of, shown)), next_page_token=token)
+    page, token = query.cut_page(budgets.list_all())
+    shown = budgets.list_statuses(page)
+    return BudgetPage(budgets=tuple(map(BudgetView.from_status, shown)), next_page_token=token)
 
 
 @router.post(
@@ -245,8 +247,8 @@ def create_budget(
     made = budgets.create(body.to_budget(), key_of(idempotency_key, body))
     response.headers["Location"] = f"/v1/budgets/{made.shown.budget.id}"
     response.headers["ETag"] = f'"{made.shown.budget.version}"'
-    mark(response, created=made.created)
-    return BudgetView.of(made.shown)
+    mark_repeat(response, created=made.created)
+    return BudgetView.from_status(made.shown)
 
 
 @router.get("/{budget_id}", operation_id="get_budget", responses=may_answer(404, 422))
@@ -254,7 +256,7 @@ def get_budget(budget_id: str, budgets: BudgetsDep, response: Response) -> Budge
     """Get one budget, with what it refused and its last notification."""
     found = budgets.get(budget_id)
     response.headers["ETag"] = f'"{found.shown.budget.version}"'
-    return BudgetDetail.of_detail(found)
+    return BudgetDetail.from_history(found)
 
 
 @router.patch(
@@ -272,9 +274,9 @@ def change_budget(
     """Change some fields of a budget. The change applies at once."""
     before = budgets.get(budget_id).shown.budget
     changes = body.to_changes(before)
-    shown = budgets.change(budget_id, changes, version=version)
+    shown = budgets.update_fields(budget_id, changes, version=version)
     response.headers["ETag"] = f'"{shown.budget.version}"'
-    return BudgetView.of(shown)
+    return BudgetView.from_status(shown)
 
 
 @router.delete(
@@ -282,4 +284,4 @@ def change_budget(
 )
 def delete_budget(budget_id: str, budgets: BudgetsDep, version: VersionDep) -> BudgetView:
     """Delete a budget, and return it as it was. What was spent stays in the costs."""
-    return BudgetView.of(budgets.remove(budget_id, version=version))
+    return BudgetView.from_status(budgets.delete(budget_id, version=version))

@@ -14,7 +14,7 @@ from service.api.http.schemas import Name, Page, PageQuery, Time, View, WindowTe
 from service.application.placement import capacity
 from service.application.placement.capacity import CapacityRow
 from service.domain.catalog.provisioning import ProvisioningModel
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 
 router = Router(prefix="/v1/catalog", tags=["catalog"])
 
@@ -82,7 +82,7 @@ class CapacityView(View):
     reason: str = Field(description="The reason of the cooldown.", examples=["ran out 40 s ago"])
 
     @classmethod
-    def of(cls, row: CapacityRow) -> CapacityView:
+    def from_row(cls, row: CapacityRow) -> CapacityView:
         """The view of a row."""
         tried, until = row.tried, row.back_off_until
         return cls(
@@ -100,7 +100,7 @@ class CapacityView(View):
             median_seconds_to_ready=tried.seconds_to_ready,
             preempted=tried.preempted,
             median_seconds_lived=tried.seconds_lived,
-            last_attempt_at=rfc3339(tried.last_attempt_at),
+            last_attempt_at=to_rfc3339(tried.last_attempt_at),
             back_off_until=time_or_none(until),
             reason=row.reason,
         )
@@ -116,5 +116,5 @@ class CapacityPage(Page):
 def list_capacity(service: CapacityDep, query: Annotated[CapacityQuery, Query()]) -> CapacityPage:
     """List where hardware was available lately, how long it took and lasted, and which places are
     in cooldown."""
-    found, token = query.cut(service.report(query.to_question()))
-    return CapacityPage(capacity=tuple(map(CapacityView.of, found)), next_page_token=token)
+    found, token = query.cut_page(service.report(query.to_question()))
+    return CapacityPage(capacity=tuple(map(CapacityView.from_row, found)), next_page_token=token)

@@ -119,7 +119,7 @@ class ZoneView(View):
     generations: tuple[ZoneOfferView, ...]
 
     @classmethod
-    def of(cls, zone: str, offers: Sequence[ZoneOffer]) -> ZoneView:
+    def from_offers(cls, zone: str, offers: Sequence[ZoneOffer]) -> ZoneView:
         """The view of a zone with these offers."""
         views = tuple(ZoneOfferView.model_validate(offer) for offer in offers)
         return cls(name=zone, region=region_of(zone), generations=views)
@@ -174,7 +174,7 @@ class RuntimePage(Page):
 @router.get("/generations", operation_id="list_generations", responses=may_answer(422))
 def list_generations(query: Annotated[PageQuery, Query()]) -> GenerationPage:
     """Every generation, also those that only GKE and Compute Engine have."""
-    found, token = query.cut(catalog.generations())
+    found, token = query.cut_page(catalog.list_generations())
     views = tuple(map(GenerationView.model_validate, found))
     return GenerationPage(generations=views, next_page_token=token)
 
@@ -182,7 +182,9 @@ def list_generations(query: Annotated[PageQuery, Query()]) -> GenerationPage:
 @router.get("/accelerators", operation_id="list_accelerators", responses=may_answer(422))
 def list_accelerators(query: Annotated[AcceleratorQuery, Query()]) -> AcceleratorPage:
     """The accelerator types that the Cloud TPU API serves."""
-    found, token = query.cut(catalog.accelerators(query.generation, query.zone, query.chips))
+    found, token = query.cut_page(
+        catalog.list_accelerators(query.generation, query.zone, query.chips)
+    )
     views = tuple(map(AcceleratorView.model_validate, found))
     return AcceleratorPage(accelerators=views, next_page_token=token)
 
@@ -190,16 +192,16 @@ def list_accelerators(query: Annotated[AcceleratorQuery, Query()]) -> Accelerato
 @router.get("/zones", operation_id="list_zones", responses=may_answer(422))
 def list_zones(query: Annotated[ZoneQuery, Query()]) -> ZonePage:
     """The zones in which the Cloud TPU API has TPUs."""
-    found, token = query.cut(catalog.zones(query.generation, query.region))
-    views = tuple(ZoneView.of(zone, offers) for zone, offers in found)
+    found, token = query.cut_page(catalog.list_zones(query.generation, query.region))
+    views = tuple(ZoneView.from_offers(zone, offers) for zone, offers in found)
     return ZonePage(zones=views, next_page_token=token)
 
 
 @router.get("/runtimes", operation_id="list_runtimes", responses=may_answer(422))
 def list_runtimes(query: Annotated[RuntimeQuery, Query()]) -> RuntimePage:
     """The runtime versions that are known, those to prefer first."""
-    found, token = query.cut(
-        catalog.runtime_versions(query.generation, query.framework, query.architecture)
+    found, token = query.cut_page(
+        catalog.list_runtime_versions(query.generation, query.framework, query.architecture)
     )
     views = tuple(map(RuntimeView.model_validate, found))
     return RuntimePage(runtimes=views, next_page_token=token)

@@ -25,13 +25,13 @@ from service.api.http.schemas import (
     View,
     WindowText,
     one_line,
-    shown,
+    schema_extra,
     time_or_none,
     usd_or_none,
-    whole,
+    whole_pattern,
 )
 from service.application.pricing.commitments import CommitmentReport, CommitmentStatus
-from service.domain.clock import instant, rfc3339
+from service.domain.clock import parse_instant_or_date, to_rfc3339
 from service.domain.commitments.commitment import (
     MAX_CHIPS,
     NAME,
@@ -40,7 +40,7 @@ from service.domain.commitments.commitment import (
     Term,
 )
 from service.domain.commitments.standing import CommitmentStanding, CoverageFigures
-from service.domain.money import NANOS, half_even, parse_usd, usd
+from service.domain.money import NANOS, format_usd, half_even, parse_usd
 
 PATH = "/v1/commitments"
 router = Router(prefix=PATH, tags=["costs"])
@@ -50,7 +50,7 @@ ChipCount = Annotated[int, Field(strict=True, ge=1, le=MAX_CHIPS)]
 Fraction = Annotated[
     str,
     Field(description="From 0 to 1, with nine places.", examples=["0.875000000"]),
-    shown(pattern=whole(r"[01]\.[0-9]{9}")),
+    schema_extra(pattern=whole_pattern(r"[01]\.[0-9]{9}")),
 ]
 RateOrigin = Literal["list", "contract"]
 
@@ -62,7 +62,7 @@ class CommitmentRequest(Body):
         str,
         Field(min_length=1, max_length=80),
         AfterValidator(one_line),
-        shown(pattern=whole(NAME)),
+        schema_extra(pattern=whole_pattern(NAME)),
     ] = Field(description="The name of the commitment at Google.", examples=["base-2026"])
     project: Name = Field(
         default="",
@@ -108,7 +108,7 @@ class CommitmentRequest(Body):
             generation=self.generation,
             chips=self.chips,
             term=self.term,
-            start=instant(self.starts_at),
+            start=parse_instant_or_date(self.starts_at),
             contract=None if self.usd_per_chip_hour is None else parse_usd(self.usd_per_chip_hour),
             owner=self.owner,
             team=self.team,
@@ -162,7 +162,7 @@ class CommitmentView(View):
     as_of: Time
 
     @classmethod
-    def of(cls, shown: CommitmentStatus) -> CommitmentView:
+    def from_status(cls, shown: CommitmentStatus) -> CommitmentView:
         """The view of a commitment."""
         commitment = shown.commitment
         origin: RateOrigin = "list" if commitment.contract is None else "contract"
@@ -174,9 +174,9 @@ class CommitmentView(View):
             generation=commitment.generation,
             chips=commitment.chips,
             term=commitment.term,
-            starts_at=rfc3339(commitment.start),
-            ends_at=rfc3339(commitment.end),
-            state=commitment.state(shown.as_of),
+            starts_at=to_rfc3339(commitment.start),
+            ends_at=to_rfc3339(commitment.end),
+            state=commitment.state_at(shown.as_of),
             owner=commitment.owner,
             team=commitment.team,
             labels=dict(commitment.labels),
@@ -185,11 +185,11 @@ class CommitmentView(View):
             price_id=None if shown.listed is None else shown.listed.id,
             fee=usd_or_none(shown.so_far),
             whole_fee=usd_or_none(shown.whole),
-            recorded_at=rfc3339(commitment.recorded_at),
+            recorded_at=to_rfc3339(commitment.recorded_at),
             recorded_by=commitment.recorded_by,
             withdrawn_at=time_or_none(commitment.withdrawn_at),
             reason=commitment.reason,
-            as_of=rfc3339(shown.as_of),
+            as_of=to_rfc3339(shown.as_of),
         )
 
 
@@ -248,17 +248,19 @@ class CommitmentStandingView(View):
     nodes: tuple[CoveredNodeView, ...] = Field(description="The largest part first.")
 
     @classmethod
-    def of(cls, standing: CommitmentStanding, names: Mapping[str, str]) -> CommitmentStandingView:
+    def from_standing(
+        cls, standing: CommitmentStanding, names: Mapping[str, str]
+    ) -> CommitmentStandingView:
         """The view of a commitment in a window."""
-        its, covered = standing.priced.commitment, standing.covered
+        its, covered = standing.priced.commitment, standing.total_covered
         return cls(
             id=its.id,
             name=its.name,
-            fee=usd(standing.fee),
-            used=usd(covered.cost),
-            unused=usd(standing.unused),
-            avoided=usd(covered.avoided),
-            net_saving=usd(standing.saving),
+            fee=format_usd(standing.fee),
+            used=format_usd(covered.cost),
+            unused=format_usd(standing.unused_fee),
+            avoided=format_usd(covered.avoided),
+            net_saving=format_usd(standing.saving),
             committed_chip_seconds=standing.committed,
             covered_chip_seconds=covered.chip_seconds,
             unused_chip_seconds=standing.unused_chip_seconds,
@@ -271,8 +273,8 @@ class CommitmentStandingView(View):
                     name=names.get(node_id, ""),
                     team=team,
                     chip_seconds=part.chip_seconds,
-                    avoided=usd(part.avoided),
-                    cost=usd(part.cost),
+                    avoided=format_usd(part.avoided),
+                    cost=format_usd(part.cost),
                 )
                 for (node_id, team), part in sorted(
                     standing.users.items(), key=lambda item: (-item[1].cost, item[0])
@@ -325,20 +327,21 @@ class CommitmentUsageView(View):
     as_of: Time
 
     @classmethod
-    def of(cls, report: CommitmentReport) -> CommitmentUsageView:
+    def from_report(cls, report: CommitmentReport) -> CommitmentUsageView:
         """The view of a report."""
         found, names = report.usage, report.names
-        window = WindowView(start=rfc3339(found.window.start), end=rfc3339(found.window.end))
-        total = found.total
+        window = WindowView(start=to_rfc3339(found.window.start), end=to_rfc3339(found.window.end))
+        total = found.total_figures
         return cls(
             window=window,
-            fee=usd(found.fee),
-            unused=usd(found.unused),
-            net_saving=usd(found.saving),
+            fee=format_usd(found.fee),
+            unused=format_usd(found.unused_fee),
+            net_saving=format_usd(found.saving),
             total=AmortisedView(**_amortised_fields(total)),
             coverage=_format_fraction(total.covered.chip_seconds, total.eligible),
             commitments=tuple(
-                CommitmentStandingView.of(standing, names) for standing in found.standings
+                CommitmentStandingView.from_standing(standing, names)
+                for standing in found.standings
             ),
             nodes=tuple(
                 AmortisedNodeView(
@@ -354,20 +357,20 @@ class CommitmentUsageView(View):
                 for team, figures in sorted(found.by_team().items())
             ),
             unpriced=tuple(commitment.id for commitment in found.unpriced),
-            as_of=rfc3339(report.as_of),
+            as_of=to_rfc3339(report.as_of),
         )
 
 
 def _format_fraction(part: int, whole_: int) -> str | None:
-    return None if not whole_ else usd(half_even(part * NANOS, whole_))
+    return None if not whole_ else format_usd(half_even(part * NANOS, whole_))
 
 
 def _amortised_fields(figures: CoverageFigures) -> dict[str, Any]:
     return {
-        "charged": usd(figures.charged),
-        "avoided": usd(figures.covered.avoided),
-        "covered_cost": usd(figures.covered.cost),
-        "amortised": usd(figures.amortised),
+        "charged": format_usd(figures.charged),
+        "avoided": format_usd(figures.covered.avoided),
+        "covered_cost": format_usd(figures.covered.cost),
+        "amortised": format_usd(figures.amortised_cost),
         "eligible_chip_seconds": figures.eligible,
         "covered_chip_seconds": figures.covered.chip_seconds,
     }
@@ -402,7 +405,7 @@ def record_commitment(
     response.headers["Location"] = f"{PATH}/{done.shown.commitment.id}"
     if not done.created:
         response.status_code = 200
-    return CommitmentView.of(done.shown)
+    return CommitmentView.from_status(done.shown)
 
 
 @router.get("", operation_id="list_commitments", responses=may_answer(422, 503))
@@ -410,8 +413,10 @@ def list_commitments(
     commitments: CommitmentsDep, query: Annotated[PageQuery, Query()]
 ) -> CommitmentPage:
     """List every commitment that was ever recorded, the latest to begin first."""
-    page, token = query.cut(commitments.all())
-    return CommitmentPage(commitments=tuple(map(CommitmentView.of, page)), next_page_token=token)
+    page, token = query.cut_page(commitments.list_all())
+    return CommitmentPage(
+        commitments=tuple(map(CommitmentView.from_status, page)), next_page_token=token
+    )
 
 
 @router.get("/usage", operation_id="report_commitment_usage", responses=may_answer(422, 503))
@@ -423,7 +428,7 @@ def report_commitment_usage(
     Usage is covered second by second: the earliest commitment first, each in proportion to the
     chips that run, in whole chips.
     """
-    return CommitmentUsageView.of(commitments.usage(query.window, query.tz))
+    return CommitmentUsageView.from_report(commitments.report_usage(query.window, query.tz))
 
 
 @router.get(
@@ -431,7 +436,7 @@ def report_commitment_usage(
 )
 def get_commitment(commitment_id: CommitmentId, commitments: CommitmentsDep) -> CommitmentView:
     """Get one commitment and its fee."""
-    return CommitmentView.of(commitments.get(str(commitment_id)))
+    return CommitmentView.from_status(commitments.get(str(commitment_id)))
 
 
 @router.delete(
@@ -446,4 +451,4 @@ def withdraw_commitment(
 
     The second time changes nothing. Nothing is cancelled at Google.
     """
-    return CommitmentView.of(commitments.withdraw(str(commitment_id), query.reason))
+    return CommitmentView.from_status(commitments.withdraw(str(commitment_id), query.reason))

@@ -72,4 +72,4 @@ class ConnectionView(View):
 )
 def get_node_connection(node_id: str, nodes: NodesDep) -> ConnectionView:
     """How TensorFlow, PyTorch/XLA and JAX reach the node, ready to paste; while it is READY."""
-    return ConnectionView.model_validate(nodes.connection(node_id))
+    return ConnectionView.model_validate(nodes.get_connection(node_id))

@@ -13,20 +13,33 @@ from pydantic import AfterValidator, ConfigDict, Field
 from service.api.http.deps import CostsDep
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
-from service.api.http.schemas import Body, Line, Time, Usd, View, WindowText, one_line, shown, whole
+from service.api.http.schemas import (
+    Body,
+    Line,
+    Time,
+    Usd,
+    View,
+    WindowText,
+    one_line,
+    schema_extra,
+    whole_pattern,
+)
 from service.application.costs.aggregation import CostRow
 from service.application.costs.costs import CostQuestion, CostReport
-from service.domain.clock import rfc3339
-from service.domain.costs.csv_cell import cell
+from service.domain.clock import to_rfc3339
+from service.domain.costs.csv_cell import format_cell
 from service.domain.costs.dimensions import FILTER, GROUPS, only_of, words_of
-from service.domain.money import hours, usd
+from service.domain.money import format_hours, format_usd
 from service.domain.time_window import Granularity
 
 router = Router(prefix="/v1/costs", tags=["costs"])
 
-Group = Annotated[Line, shown(pattern=whole(GROUPS))]
+Group = Annotated[Line, schema_extra(pattern=whole_pattern(GROUPS))]
 Condition = Annotated[
-    str, Field(max_length=500), AfterValidator(one_line), shown(pattern=whole(FILTER))
+    str,
+    Field(max_length=500),
+    AfterValidator(one_line),
+    schema_extra(pattern=whole_pattern(FILTER)),
 ]
 Conditions = Annotated[tuple[Condition, ...], Field(max_length=100)]
 
@@ -132,9 +145,9 @@ def get_costs(costs: CostsDep, query: Annotated[CostQuery, Query()]) -> Response
         text = io.StringIO()
         writer = csv.writer(text)
         writer.writerow(("start", "end", *report.aggregate, *_FIGURES, "currency", "as_of"))
-        known = _CURRENCY, rfc3339(report.as_of)
+        known = _CURRENCY, to_rfc3339(report.as_of)
         for row in report.rows:
-            writer.writerow(map(cell, (*_row_fields(report, row).values(), *known)))
+            writer.writerow(map(format_cell, (*_row_fields(report, row).values(), *known)))
         named = {"Content-Disposition": 'attachment; filename="costs.csv"'}
         return Response(text.getvalue(), media_type="text/csv", headers=named)
     return Response(
@@ -148,33 +161,33 @@ _CURRENCY = "USD"
 
 def _row_fields(report: CostReport, row: CostRow) -> dict[str, object]:
     return {
-        "start": rfc3339(row.bucket.start),
-        "end": rfc3339(row.bucket.end),
+        "start": to_rfc3339(row.bucket.start),
+        "end": to_rfc3339(row.bucket.end),
         **dict(zip(report.aggregate, row.group, strict=True)),
-        "cost": usd(row.cost),
-        "list_cost": usd(row.list_cost),
+        "cost": format_usd(row.cost),
+        "list_cost": format_usd(row.list_cost),
         "chip_seconds": row.chip_seconds,
-        "chip_hours": hours(row.chip_seconds),
-        "savings": usd(row.list_cost - row.cost),
-        "uncertainty": usd(row.uncertainty),
+        "chip_hours": format_hours(row.chip_seconds),
+        "savings": format_usd(row.list_cost - row.cost),
+        "uncertainty": format_usd(row.uncertainty),
     }
 
 
 def _report_fields(report: CostReport, question: CostQuestion) -> dict[str, object]:
     return {
-        "window": {"start": rfc3339(report.window.start), "end": rfc3339(report.window.end)},
+        "window": {"start": to_rfc3339(report.window.start), "end": to_rfc3339(report.window.end)},
         "aggregate": report.aggregate,
         "step": question.step,
         "tz": question.tz,
         "rows": [_row_fields(report, row) for row in report.rows],
-        "total": usd(report.total),
-        "list_total": usd(report.list_total),
-        "savings": usd(report.list_total - report.total),
-        "uncertainty": usd(report.uncertainty),
+        "total": format_usd(report.total),
+        "list_total": format_usd(report.list_total),
+        "savings": format_usd(report.list_total - report.total),
+        "uncertainty": format_usd(report.uncertainty),
         "chip_seconds": report.chip_seconds,
-        "chip_hours": hours(report.chip_seconds),
+        "chip_hours": format_hours(report.chip_seconds),
         "unpriced_seconds": report.unpriced_seconds,
         "currency": _CURRENCY,
-        "as_of": rfc3339(report.as_of),
+        "as_of": to_rfc3339(report.as_of),
         "estimated": report.estimated,
     }

@@ -8,7 +8,7 @@ from fastapi import Path, Query, Response
 from pydantic import Field, field_validator
 
 from service.api.http.deps import PricesDep
-from service.api.http.idempotency import HIT, IdempotencyKey, key_of, mark
+from service.api.http.idempotency import HIT, IdempotencyKey, key_of, mark_repeat
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
 from service.api.http.schemas import (
@@ -23,7 +23,7 @@ from service.api.http.schemas import (
     time_or_none,
 )
 from service.api.prices import Share, Sold
-from service.domain.clock import instant, rfc3339
+from service.domain.clock import parse_instant_or_date, to_rfc3339
 from service.domain.pricing.discounts import Discount, parse_percent
 
 router = Router(prefix="/v1/prices/discounts", tags=["costs"])
@@ -88,7 +88,9 @@ class DiscountRequest(Body):
             generation=self.generation,
             model=self.provisioning_model or "",
             ppm=parse_percent(self.percent),
-            effective_from=0 if self.effective_from is None else instant(self.effective_from),
+            effective_from=0
+            if self.effective_from is None
+            else parse_instant_or_date(self.effective_from),
             effective_until=_parse_instant(self.effective_until),
             source=self.source,
         )
@@ -119,7 +121,7 @@ class DiscountView(View):
     recorded_at: Time
 
     @classmethod
-    def of(cls, discount: Discount) -> DiscountView:
+    def from_discount(cls, discount: Discount) -> DiscountView:
         """The view of a discount."""
         until = discount.effective_until
         return cls(
@@ -127,10 +129,10 @@ class DiscountView(View):
             percent=discount.percent,
             generation=discount.generation,
             provisioning_model=discount.model,
-            effective_from=rfc3339(discount.effective_from),
+            effective_from=to_rfc3339(discount.effective_from),
             effective_until=time_or_none(until),
             source=discount.source,
-            recorded_at=rfc3339(discount.recorded_at),
+            recorded_at=to_rfc3339(discount.recorded_at),
         )
 
 
@@ -146,8 +148,10 @@ class DiscountPage(Page):
 @router.get("", operation_id="list_discounts", responses=may_answer(422))
 def list_discounts(prices: PricesDep, query: Annotated[DiscountsQuery, Query()]) -> DiscountPage:
     """The negotiated discounts: all of them, or those in force at a given time."""
-    found, token = query.cut(prices.discounts.all(_parse_instant(query.at)))
-    return DiscountPage(discounts=tuple(map(DiscountView.of, found)), next_page_token=token)
+    found, token = query.cut_page(prices.discounts.list_all(_parse_instant(query.at)))
+    return DiscountPage(
+        discounts=tuple(map(DiscountView.from_discount, found)), next_page_token=token
+    )
 
 
 @router.post(
@@ -168,8 +172,8 @@ def add_discount(
     second is refused with 409, and names the first.
     """
     agreed = prices.discounts.add(body.to_discount(), key_of(idempotency_key, body))
-    mark(response, created=agreed.created)
-    return DiscountView.of(agreed.discount)
+    mark_repeat(response, created=agreed.created)
+    return DiscountView.from_discount(agreed.discount)
 
 
 @router.post(
@@ -182,8 +186,8 @@ def end_discount(
 ) -> DiscountView:
     """End a discount sooner than it would; what was charged with it stays as it was charged."""
     until = None if body is None else _parse_instant(body.effective_until)
-    return DiscountView.of(prices.discounts.end(discount_id, until))
+    return DiscountView.from_discount(prices.discounts.end_early(discount_id, until))
 
 
 def _parse_instant(text: str | None) -> int | None:
-    return None if text is None else instant(text)
+    return None if text is None else parse_instant_or_date(text)

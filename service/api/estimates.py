@@ -9,16 +9,26 @@ from pydantic import Field
 from service.api.http.deps import EstimatesDep
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
-from service.api.http.schemas import Line, Name, Seconds, Text, Time, Usd, View, shown, usd_or_none
+from service.api.http.schemas import (
+    Line,
+    Name,
+    Seconds,
+    Text,
+    Time,
+    Usd,
+    View,
+    schema_extra,
+    usd_or_none,
+)
 from service.api.node_request import HardwareRequest
 from service.api.prices import PriceView
 from service.application.pricing.estimates import Caller, Estimate, OfferShare
 from service.domain.budgets.budget import OnExceeded
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.catalog.zones import region_of
-from service.domain.clock import HOUR, rfc3339
+from service.domain.clock import HOUR, to_rfc3339
 from service.domain.errors import Rejected
-from service.domain.money import half_even, usd
+from service.domain.money import format_usd, half_even
 from service.domain.nodes.request import RequestedNode
 from service.domain.pricing.estimate import PriceOffer
 
@@ -82,7 +92,7 @@ class OfferView(View):
     price: PriceView | None
 
     @classmethod
-    def of(cls, offer: PriceOffer) -> OfferView:
+    def from_offer(cls, offer: PriceOffer) -> OfferView:
         """The view of an offer."""
         return cls(
             zone=offer.zone,
@@ -90,7 +100,7 @@ class OfferView(View):
             provisioning_model=ProvisioningModel(offer.model),
             hourly_cost=usd_or_none(offer.hourly),
             cost=usd_or_none(offer.cost),
-            price=None if offer.price is None else PriceView.of(offer.price),
+            price=None if offer.price is None else PriceView.from_price(offer.price),
         )
 
 
@@ -109,7 +119,7 @@ class ShareView(View):
     )
     cost: Usd = Field(description="What the cheapest offer would add, until the period ends.")
     left: Usd | None = Field(description="What would be left; below zero where it does not fit.")
-    percent: Annotated[int, shown(minimum=0)] = Field(
+    percent: Annotated[int, schema_extra(minimum=0)] = Field(
         description="The cost in whole percent of the amount.", examples=[12]
     )
     fits: bool | None = Field(
@@ -120,16 +130,16 @@ class ShareView(View):
     )
 
     @classmethod
-    def of(cls, share: OfferShare) -> ShareView:
+    def from_share(cls, share: OfferShare) -> ShareView:
         """The view of a share."""
         return cls(
             budget_id=share.budget.id,
             name=share.budget.name,
             on_exceeded=share.budget.on_exceeded,
-            ends_at=rfc3339(share.ends),
-            amount=usd(share.budget.amount),
+            ends_at=to_rfc3339(share.ends),
+            amount=format_usd(share.budget.amount),
             used=usd_or_none(share.used),
-            cost=usd(share.cost),
+            cost=format_usd(share.cost),
             left=usd_or_none(share.left),
             percent=half_even(100 * share.cost, share.budget.amount),
             fits=share.fits,
@@ -150,21 +160,21 @@ class EstimateView(View):
     as_of: Time
 
     @classmethod
-    def of(cls, found: Estimate) -> EstimateView:
+    def from_estimate(cls, found: Estimate) -> EstimateView:
         """The view of an estimate."""
         return cls(
             accelerator_type=found.accelerator.name,
             chips=found.accelerator.chips,
             duration_seconds=found.seconds,
-            estimates=tuple(map(OfferView.of, found.offers)),
-            budgets=tuple(map(ShareView.of, found.shares)),
-            as_of=rfc3339(found.as_of),
+            estimates=tuple(map(OfferView.from_offer, found.offers)),
+            budgets=tuple(map(ShareView.from_share, found.shares)),
+            as_of=to_rfc3339(found.as_of),
         )
 
 
 @router.post("", operation_id="estimate", responses=may_answer(400, 413, 415, 422))
 def estimate(body: EstimateRequest, estimates: EstimatesDep) -> EstimateView:
     """Estimate what the hardware would cost in each zone, cheapest first."""
-    return EstimateView.of(
+    return EstimateView.from_estimate(
         estimates.estimate(body.to_wish(), body.provisioning_model, body.seconds, body.to_caller())
     )

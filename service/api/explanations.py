@@ -8,7 +8,7 @@ from service.api.http.schemas import Time, View, time_or_none
 from service.api.node_views import EntryView
 from service.api.prices import PriceView
 from service.application.costs.explanations import Explanation
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.metering.attribution import Attribution
 from service.store.usage_versions import UsageVersion
 
@@ -26,17 +26,17 @@ class BeliefView(View):
     recorded_at: Time
 
     @classmethod
-    def of(cls, belief: UsageVersion) -> BeliefView:
+    def from_version(cls, belief: UsageVersion) -> BeliefView:
         """The view of a version."""
         return cls(
-            start=rfc3339(belief.start_at),
-            start_at_latest=rfc3339(belief.start_hi),
+            start=to_rfc3339(belief.start_at),
+            start_at_latest=to_rfc3339(belief.start_hi),
             start_evidence=belief.start_evidence,
             end=time_or_none(belief.end_at),
             end_at_earliest=time_or_none(belief.end_lo),
             end_evidence=belief.end_evidence,
             free=belief.free,
-            recorded_at=rfc3339(belief.recorded_at),
+            recorded_at=to_rfc3339(belief.recorded_at),
         )
 
 
@@ -50,10 +50,10 @@ class WhoseView(View):
     labels: dict[str, str]
 
     @classmethod
-    def of(cls, whose: Attribution) -> WhoseView:
+    def from_attribution(cls, whose: Attribution) -> WhoseView:
         """The view of an attribution."""
         return cls(
-            since=rfc3339(whose.since),
+            since=to_rfc3339(whose.since),
             team=whose.team,
             owner=whose.owner,
             job=whose.job,
@@ -89,18 +89,18 @@ class ExplanationView(View):
     beliefs: tuple[BeliefView, ...]
 
     @classmethod
-    def of(cls, found: Explanation) -> ExplanationView:
+    def from_explanation(cls, found: Explanation) -> ExplanationView:
         """The view of an explanation."""
         return cls(
-            entry=EntryView.of(found.line),
+            entry=EntryView.from_line(found.line),
             explanation=found.sentences,
             stretches=tuple(
-                StretchView(start=rfc3339(stretch.start), end=rfc3339(stretch.end))
+                StretchView(start=to_rfc3339(stretch.start), end=to_rfc3339(stretch.end))
                 for stretch in found.stretches
             ),
-            price=None if found.price is None else PriceView.of(found.price),
-            charged_to=WhoseView.of(found.whose),
+            price=None if found.price is None else PriceView.from_price(found.price),
+            charged_to=WhoseView.from_attribution(found.whose),
             accelerator_type=found.usage.accelerator_type,
             chips=found.usage.chips,
-            beliefs=tuple(map(BeliefView.of, found.beliefs)),
+            beliefs=tuple(map(BeliefView.from_version, found.beliefs)),
         )

@@ -16,7 +16,7 @@ from service.api.http.deps import ExportsDep
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
 from service.api.http.schemas import Body, WindowText
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.costs.focus import Version
 
 router = Router(prefix="/v1/exports", tags=["costs"])
@@ -51,9 +51,9 @@ class FocusQuery(Body):
 )
 def export_focus(exports: ExportsDep, query: Annotated[FocusQuery, Query()]) -> StreamingResponse:
     """What was billed, as FOCUS cost and usage rows in CSV; only what is posted, never a guess."""
-    export = exports.focus(query.version, query.window)
+    export = exports.export_focus(query.version, query.window)
     stamp = "-".join(
-        rfc3339(instant).replace("-", "").replace(":", "")
+        to_rfc3339(instant).replace("-", "").replace(":", "")
         for instant in (export.window.start, export.window.end)
     )
     name = f"focus-{query.version}-{stamp}.csv"

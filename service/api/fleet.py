@@ -9,8 +9,8 @@ from service.api.http.problems import may_answer
 from service.api.http.routing import Router
 from service.api.http.schemas import Time, Usd, View
 from service.application.health import FleetHealth
-from service.domain.clock import rfc3339
-from service.domain.money import usd
+from service.domain.clock import to_rfc3339
+from service.domain.money import format_usd
 
 router = Router(prefix="/v1/fleet", tags=["nodes"])
 
@@ -35,20 +35,20 @@ class FleetView(View):
     as_of: Time
 
     @classmethod
-    def of(cls, fleet: FleetHealth) -> FleetView:
+    def from_health(cls, fleet: FleetHealth) -> FleetView:
         """The view of the fleet."""
         return cls(
             ready_nodes=fleet.ready,
             ready_chips=fleet.chips,
-            hourly_cost=usd(fleet.burn),
-            unused_reservations_hourly_cost=usd(fleet.unused),
+            hourly_cost=format_usd(fleet.burn),
+            unused_reservations_hourly_cost=format_usd(fleet.unused),
             reservations=fleet.reserved,
             unpriced_nodes=fleet.unpriced,
-            as_of=rfc3339(fleet.as_of),
+            as_of=to_rfc3339(fleet.as_of),
         )
 
 
 @router.get("", operation_id="get_fleet", responses=may_answer(503))
 def get_fleet(health: HealthDep) -> FleetView:
     """What runs now, in all, and what it costs an hour."""
-    return FleetView.of(health.fleet())
+    return FleetView.from_health(health.read_fleet())

@@ -11,12 +11,12 @@ from service.api.costs import Conditions, CostQuery
 from service.api.http.deps import ForecastsDep
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
-from service.api.http.schemas import Body, Time, Usd, View, shown, whole
+from service.api.http.schemas import Body, Time, Usd, View, schema_extra, whole_pattern
 from service.application.costs.forecasts import ForecastOutlook
 from service.domain.budgets.budget import Period
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.costs.forecast import Band, Method, Snapshot
-from service.domain.money import usd
+from service.domain.money import format_usd
 
 router = Router(prefix="/v1/forecasts", tags=["costs"])
 
@@ -43,9 +43,9 @@ class BandView(View):
     high: Usd
 
     @classmethod
-    def of(cls, band: Band) -> BandView:
+    def from_band(cls, band: Band) -> BandView:
         """The view of a band."""
-        return cls(low=usd(band.low), mid=usd(band.mid), high=usd(band.high))
+        return cls(low=format_usd(band.low), mid=format_usd(band.mid), high=format_usd(band.high))
 
 
 class LastErrorView(View):
@@ -57,24 +57,26 @@ class LastErrorView(View):
     forecast: BandView
     actual: Usd = Field(description="The actual cost.")
     error: Usd = Field(description="Forecast less actual: above zero where it was too high.")
-    error_percent: Annotated[str, shown(pattern=whole(r"-?[0-9]+\.[0-9]"))] | None = Field(
+    error_percent: (
+        Annotated[str, schema_extra(pattern=whole_pattern(r"-?[0-9]+\.[0-9]"))] | None
+    ) = Field(
         description="The same in percent of the actual cost; null where that was zero.",
         examples=["-3.2"],
     )
     within_band: bool
 
     @classmethod
-    def of(cls, last: Snapshot | None) -> LastErrorView | None:
+    def from_snapshot(cls, last: Snapshot | None) -> LastErrorView | None:
         """The view of a forecast that can be judged; None of any other."""
         if last is None or last.actual is None or last.error is None:
             return None
         return cls(
-            start=rfc3339(last.window.start),
-            end=rfc3339(last.window.end),
-            made_at=rfc3339(last.made_at),
-            forecast=BandView.of(last.band),
-            actual=usd(last.actual),
-            error=usd(last.error),
+            start=to_rfc3339(last.window.start),
+            end=to_rfc3339(last.window.end),
+            made_at=to_rfc3339(last.made_at),
+            forecast=BandView.from_band(last.band),
+            actual=format_usd(last.actual),
+            error=format_usd(last.error),
             error_percent=_format_percent(last.permille),
             within_band=last.band.low <= last.actual <= last.band.high,
         )
@@ -119,29 +121,29 @@ class ForecastView(View):
     as_of: Time = Field(description="The last full minute.")
 
     @classmethod
-    def of(cls, outlook: ForecastOutlook, query: ForecastQuery) -> ForecastView:
+    def from_outlook(cls, outlook: ForecastOutlook, query: ForecastQuery) -> ForecastView:
         """The view of a forecast."""
         found = outlook.forecast
         basis = found.basis
         return cls(
             period=query.period,
             tz=query.tz,
-            start=rfc3339(basis.window.start),
-            end=rfc3339(basis.window.end),
-            spent=usd(basis.spent),
-            committed=usd(basis.committed),
-            committed_without_ttl=usd(basis.endless),
-            running=BandView.of(found.running),
-            without_ttl=BandView.of(found.endless),
-            new_launches=BandView.of(found.launches),
-            total=BandView.of(found.total),
+            start=to_rfc3339(basis.window.start),
+            end=to_rfc3339(basis.window.end),
+            spent=format_usd(basis.spent),
+            committed=format_usd(basis.committed),
+            committed_without_ttl=format_usd(basis.endless_cost),
+            running=BandView.from_band(found.running),
+            without_ttl=BandView.from_band(found.endless),
+            new_launches=BandView.from_band(found.launches),
+            total=BandView.from_band(found.total),
             currency="USD",
             method=found.method,
-            explanation=found.said,
+            explanation=found.method_sentence,
             history_days=basis.history.days,
             unpriced_nodes=basis.unpriced,
-            last_error=LastErrorView.of(outlook.last),
-            as_of=rfc3339(basis.now),
+            last_error=LastErrorView.from_snapshot(outlook.last),
+            as_of=to_rfc3339(basis.now),
         )
 
 
@@ -157,4 +159,6 @@ def _format_percent(permille: int | None) -> str | None:
 def get_forecast(forecasts: ForecastsDep, query: Annotated[ForecastQuery, Query()]) -> ForecastView:
     """What the present period will have cost at its end, with a band and the method."""
     only = CostQuery(filter=query.filter).to_question().only
-    return ForecastView.of(forecasts.outlook(only, Period(query.period), query.tz), query)
+    return ForecastView.from_outlook(
+        forecasts.read_outlook(only, Period(query.period), query.tz), query
+    )

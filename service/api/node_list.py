@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from service.api.http.schemas import LABEL, whole
-from service.api.http.validation_errors import refusal, unknown
+from service.api.http.schemas import LABEL, whole_pattern
+from service.api.http.validation_errors import describe_unknown, parameter_error
 from service.domain.nodes.node import NodeState
 from service.store.node_list import NodeFilter
 
@@ -41,34 +41,38 @@ def read_query(items: Iterable[tuple[str, str]]) -> tuple[NodeFilter, int, str]:
         elif name == "label":
             _add_label(labels, value)
         elif name in single:
-            raise refusal("query", name, "was given twice")
+            raise parameter_error("query", name, "was given twice")
         else:
             single[name] = value
     only = replace(NodeFilter(labels=labels), **fields)
     text = single.get("page_size", "100")
     size = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
     if not 1 <= size <= 1000:
-        raise refusal("query", "page_size", "should be a number from 1 to 1000")
+        raise parameter_error("query", "page_size", "should be a number from 1 to 1000")
     return only, size, single.get("page_token", "")
 
 
 def _check_parameter(number: int, name: str, value: str) -> None:
     if number >= MOST:
-        raise refusal("query", name, f"at most {MOST} parameters are allowed in one request")
+        raise parameter_error(
+            "query", name, f"at most {MOST} parameters are allowed in one request"
+        )
     if name not in _KNOWN:
-        raise refusal("query", name, unknown("query parameter", name, _KNOWN))
+        raise parameter_error("query", name, describe_unknown("query parameter", name, _KNOWN))
     if len(value) > 200:
-        raise refusal("query", name, "should have at most 200 characters")
+        raise parameter_error("query", name, "should have at most 200 characters")
     if name == "state" and value not in _STATES:
-        raise refusal("query", name, unknown("state", value, _STATES))
+        raise parameter_error("query", name, describe_unknown("state", value, _STATES))
 
 
 def _add_label(labels: dict[str, str], text: str) -> None:
     key, _, value = text.partition(":")
     if re.fullmatch(LABEL, text) is None:
-        raise refusal("query", "label", "should be written as key:value")
+        raise parameter_error("query", "label", "should be written as key:value")
     if key in labels:
-        raise refusal("query", "label", f"the key {key!r} was given twice; a node has one value")
+        raise parameter_error(
+            "query", "label", f"the key {key!r} was given twice; a node has one value"
+        )
     labels[key] = value
 
 
@@ -91,7 +95,7 @@ PARAMETERS = [
         "label",
         _LABELS,
         type="array",
-        items={"type": "string", "pattern": whole(LABEL)},
+        items={"type": "string", "pattern": whole_pattern(LABEL)},
         examples=[["run:17"]],
     ),
     _describe_parameter(

@@ -11,7 +11,7 @@ from service.api.runtimes import FrameworkRequest
 from service.application.nodes.nodes import NodeChange
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.catalog.provisioning_modes import MAX_SLICES
-from service.domain.clock import instant
+from service.domain.clock import parse_instant_or_date
 from service.domain.idle.policy import MAX_SECONDS, Action, Waste
 from service.domain.idle.terms import UNSAID, TermsChange
 from service.domain.lifecycle.reimaging import Software
@@ -186,7 +186,7 @@ class NodeRequest(HardwareRequest):
         framework, idle, until = self.framework, self.idle, self.valid_until
         return RequestedNode(
             **values,
-            valid_until=None if until is None else instant(until),
+            valid_until=None if until is None else parse_instant_or_date(until),
             framework=None if framework is None else framework.name,
             framework_version=None if framework is None else framework.version,
             idle=None if idle is None else idle.to_policy(),

@@ -12,9 +12,9 @@ from service.application.costs.accruals import Accrual
 from service.application.nodes.cost import CostLine, NodeCost
 from service.domain.billing_period import period_of
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.jobs.occupancy import Occupancy
-from service.domain.money import usd
+from service.domain.money import format_usd
 from service.domain.nodes.node import Asked
 from service.domain.nodes.placement import Outcome
 from service.store.ledger import PostedLine
@@ -218,12 +218,12 @@ class CostLineView(View):
     unpriced_seconds: int = Field(description="Of these, with unknown price; in no figure.")
 
     @classmethod
-    def of(cls, line: CostLine) -> CostLineView:
+    def from_line(cls, line: CostLine) -> CostLineView:
         """The view of a line."""
         return cls(
             what=line.what,
             kind="vm" if line.is_vm else "tpu",
-            cost=usd(line.cost),
+            cost=format_usd(line.cost),
             list_cost=usd_or_none(line.list_cost),
             seconds=line.seconds,
             unpriced_seconds=line.unpriced_seconds,
@@ -248,17 +248,19 @@ class UnpostedView(View):
     )
 
     @classmethod
-    def of(cls, accrual: Accrual) -> UnpostedView:
+    def from_accrual(cls, accrual: Accrual) -> UnpostedView:
         """The view of a stretch."""
         return cls(
             what=accrual.what,
             kind="vm" if accrual.is_vm else "tpu",
-            start=rfc3339(accrual.start),
-            end=rfc3339(accrual.end),
+            start=to_rfc3339(accrual.start),
+            end=to_rfc3339(accrual.end),
             chip_seconds=0 if accrual.is_vm else accrual.quantity,
             vm_seconds=accrual.quantity if accrual.is_vm else 0,
             price_id=None if accrual.price is None else accrual.price.id,
-            usd_per_chip_hour=None if accrual.price is None else usd(accrual.price.per_chip_hour),
+            usd_per_chip_hour=None
+            if accrual.price is None
+            else format_usd(accrual.price.per_chip_hour),
             amount=usd_or_none(accrual.amount),
             explanation=accrual.sentences,
         )
@@ -274,14 +276,14 @@ class OccupancyView(View):
     cost: Usd
 
     @classmethod
-    def of(cls, part: Occupancy) -> OccupancyView:
+    def from_occupancy(cls, part: Occupancy) -> OccupancyView:
         """The view of one part."""
         return cls(
             occupant=part.occupant.value,
             job_id=part.job_id,
             seconds=part.seconds,
             chip_seconds=part.chip_seconds,
-            cost=usd(part.cost),
+            cost=format_usd(part.cost),
         )
 
 
@@ -314,21 +316,21 @@ class NodeCostView(View):
     as_of: Time
 
     @classmethod
-    def of(cls, cost: NodeCost) -> NodeCostView:
+    def from_cost(cls, cost: NodeCost) -> NodeCostView:
         """The view of what a node cost."""
         return cls(
-            cost=usd(cost.cost),
+            cost=format_usd(cost.cost),
             list_cost=usd_or_none(cost.list_cost),
             chip_seconds=cost.chip_seconds,
-            uncertainty=usd(cost.uncertainty),
+            uncertainty=format_usd(cost.uncertainty),
             estimated=cost.estimated,
             unpriced_seconds=cost.unpriced_seconds,
             not_included=cost.not_included,
             free=cost.free,
-            lines=tuple(map(CostLineView.of, cost.lines)),
-            unposted=tuple(map(UnpostedView.of, cost.unposted)),
-            occupancy=tuple(map(OccupancyView.of, cost.occupancy)),
-            as_of=rfc3339(cost.as_of),
+            lines=tuple(map(CostLineView.from_line, cost.lines)),
+            unposted=tuple(map(UnpostedView.from_accrual, cost.unposted)),
+            occupancy=tuple(map(OccupancyView.from_occupancy, cost.occupancy)),
+            as_of=to_rfc3339(cost.as_of),
         )
 
 
@@ -367,7 +369,7 @@ class EntryView(View):
     posted_at: Time
 
     @classmethod
-    def of(cls, line: PostedLine) -> EntryView:
+    def from_line(cls, line: PostedLine) -> EntryView:
         """The view of a line."""
         billed = line.charge_start if line.period is None else line.period
         return cls(
@@ -376,20 +378,20 @@ class EntryView(View):
             usage_id=line.usage_id,
             kind=line.kind,
             corrects=line.corrects_id,
-            start=rfc3339(line.charge_start),
-            end=rfc3339(line.charge_end),
+            start=to_rfc3339(line.charge_start),
+            end=to_rfc3339(line.charge_end),
             period=period_of(billed).name,
             chip_seconds=line.chip_seconds,
             vm_seconds=line.vm_seconds,
             unit="vm_hour" if line.is_vm else "chip_hour",
             price_id=line.price_id,
             reservation_id=line.reservation_id,
-            usd_per_chip_hour=usd(line.price_nanos),
+            usd_per_chip_hour=format_usd(line.price_nanos),
             list_usd_per_chip_hour=usd_or_none(line.list_price_nanos),
-            amount=usd(line.amount_nanos),
+            amount=format_usd(line.amount_nanos),
             list_amount=usd_or_none(line.list_nanos),
             currency=line.currency,
-            posted_at=rfc3339(line.posted_at),
+            posted_at=to_rfc3339(line.posted_at),
         )
 
 

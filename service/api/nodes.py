@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from service.api.cleanup.policies import AppliedView
 from service.api.explanations import ExplanationView
 from service.api.http.deps import ExplanationsDep, NodesDep, PoliciesDep, VersionDep, services_of
-from service.api.http.idempotency import HIT, IdempotencyKey, key_of, mark
+from service.api.http.idempotency import HIT, IdempotencyKey, key_of, mark_repeat
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
 from service.api.http.schemas import NumberedQuery
@@ -33,7 +33,7 @@ from service.api.node_views import (
 )
 from service.application.cleanup.policies import NodePolicy
 from service.application.nodes.nodes import NodeService
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.nodes.node import Node
 
 router = Router(prefix="/v1/nodes", tags=["nodes"])
@@ -102,9 +102,9 @@ def request_node(
 ) -> Response:
     """Record the request for a node and answer at once; the daemon creates the node."""
     found = nodes.request(body.to_wish(), key=key_of(idempotency_key, body))
-    answer = _response_with_policy(nodes, policies.of_node(found.node.id), found.warnings, 201)
+    answer = _response_with_policy(nodes, policies.get_for_node(found.node.id), found.warnings, 201)
     answer.headers["Location"] = f"/v1/nodes/{found.node.id}"
-    mark(answer, created=found.created)
+    mark_repeat(answer, created=found.created)
     return answer
 
 
@@ -119,9 +119,9 @@ async def list_nodes(request: Request) -> Response:
     nodes = services_of(request).nodes
     asked = read_query(request.query_params.multi_items())
     if nodes.is_quick(*asked):
-        page = nodes.page(*asked)  # handing it to a thread would take as long again
+        page = nodes.list_page(*asked)  # handing it to a thread would take as long again
     else:
-        page = await run_in_threadpool(nodes.page, *asked)
+        page = await run_in_threadpool(nodes.list_page, *asked)
     body = f'{{"nodes":{page.nodes},"next_page_token":"{page.next_page_token}"}}'
     return Response(body.encode(), media_type=JSON)
 
@@ -167,7 +167,7 @@ def reimage_node(
 @router.get("/{node_id}", operation_id="get_node", responses=_NODE | may_answer(404, 422))
 def get_node(node_id: str, nodes: NodesDep) -> Response:
     """One node."""
-    return _node_response(nodes.shown(node_id), 200)
+    return _node_response(nodes.get_document(node_id), 200)
 
 
 @router.patch(
@@ -188,7 +188,7 @@ def update_node(
     """Change the idle policy and the time to live of a node, and who is charged for it from now on;
     the past stays as it is."""
     node = nodes.update(node_id, body.to_change(), version=version)
-    return _response_with_policy(nodes, policies.of_node(node.id), (), 200)
+    return _response_with_policy(nodes, policies.get_for_node(node.id), (), 200)
 
 
 @router.delete(
@@ -207,13 +207,13 @@ def list_node_events(
     node_id: str, nodes: NodesDep, query: Annotated[NumberedQuery, Query()]
 ) -> EventPage:
     """List the events of the node, oldest first."""
-    found = nodes.events(node_id, query.after, query.one_more)
-    page, token = query.cut(found, [number for number, _ in found])
+    found = nodes.list_events(node_id, query.after_number, query.one_more)
+    page, token = query.cut_page(found, [number for number, _ in found])
     return EventPage(
         events=tuple(
             EventView(
                 number=number,
-                at=rfc3339(event.at),
+                at=to_rfc3339(event.at),
                 kind=event.kind,
                 message=event.message,
                 actor=event.actor,
@@ -228,7 +228,7 @@ def list_node_events(
 @router.get("/{node_id}/cost", operation_id="get_node_cost", responses=may_answer(404, 422))
 def get_node_cost(node_id: str, nodes: NodesDep) -> NodeCostView:
     """What the node cost so far, to the second."""
-    return NodeCostView.of(nodes.cost(node_id))
+    return NodeCostView.from_cost(nodes.get_cost(node_id))
 
 
 @router.get("/{node_id}/ledger", operation_id="list_node_ledger", responses=may_answer(404, 422))
@@ -236,9 +236,9 @@ def list_node_ledger(
     node_id: str, nodes: NodesDep, query: Annotated[NumberedQuery, Query()]
 ) -> EntryPage:
     """What was posted for the node, in the order in which it was."""
-    found = nodes.ledger(node_id, query.after, query.one_more)
-    page, token = query.cut(found, [line.id for line in found])
-    return EntryPage(entries=tuple(map(EntryView.of, page)), next_page_token=token)
+    found = nodes.list_ledger_lines(node_id, query.after_number, query.one_more)
+    page, token = query.cut_page(found, [line.id for line in found])
+    return EntryPage(entries=tuple(map(EntryView.from_line, page)), next_page_token=token)
 
 
 @router.get(
@@ -254,7 +254,7 @@ def explain_ledger_entry(
 ) -> ExplanationView:
     """One line of the ledger, down to its price and to how both ends of its interval are known."""
     nodes.get(node_id)
-    return ExplanationView.of(explanations.line(node_id, number))
+    return ExplanationView.from_explanation(explanations.explain_line(node_id, number))
 
 
 def _response_with_policy(
@@ -263,19 +263,19 @@ def _response_with_policy(
     """The answer to a request that may set an idle policy: the node with `warnings` and the policy
     that applies."""
     told = msgspec.json.encode([*warnings, *found.warnings])
-    policy = AppliedView.of(found.applied).model_dump_json().encode()
-    document = nodes.shown(found.node.id)[:-1]
+    policy = AppliedView.from_rule(found.applied).model_dump_json().encode()
+    document = nodes.get_document(found.node.id)[:-1]
     return _node_response(document + b',"warnings":' + told + b',"policy":' + policy + b"}", status)
 
 
 def changed_document(nodes: NodeService, changed: HasWarnings, status: int) -> Response:
     """The answer to a change of a node: the node with its `warnings`."""
-    document, warnings = nodes.shown(changed.node.id), msgspec.json.encode(changed.warnings)
+    document, warnings = nodes.get_document(changed.node.id), msgspec.json.encode(changed.warnings)
     return _node_response(document[:-1] + b',"warnings":' + warnings + b"}", status)
 
 
 def _accepted_response(nodes: NodeService, node_id: str) -> Response:
-    return _node_response(nodes.shown(node_id), 202)
+    return _node_response(nodes.get_document(node_id), 202)
 
 
 def _node_response(document: bytes, status: int) -> Response:

@@ -23,9 +23,9 @@ from service.api.http.schemas import (
     usd_or_none,
 )
 from service.api.node_views import NodeView
-from service.application.orphans import Adopter, OrphanKind, SeenOrphan, summed
-from service.domain.clock import rfc3339
-from service.domain.money import usd
+from service.application.orphans import Adopter, OrphanKind, SeenOrphan, sum_orphans
+from service.domain.clock import to_rfc3339
+from service.domain.money import format_usd
 from service.domain.orphans.orphan import OrphanVerdict, owner_hints
 
 router = Router(prefix="/v1/orphans", tags=["orphans"])
@@ -111,7 +111,7 @@ class OrphanView(View):
     gone_at: Time | None
 
     @classmethod
-    def of(cls, seen: SeenOrphan) -> OrphanView:
+    def from_orphan(cls, seen: SeenOrphan) -> OrphanView:
         """The view of an orphan."""
         orphan, shown = seen.orphan, seen.orphan.shown
         accelerator = shown.accelerator
@@ -132,8 +132,8 @@ class OrphanView(View):
             owner_hints=owner_hints(shown.labels),
             queued_resource=shown.ticket,
             created_at=time_or_none(shown.created_at),
-            first_seen=rfc3339(orphan.first_seen),
-            last_seen=rfc3339(seen.last_seen),
+            first_seen=to_rfc3339(orphan.first_seen),
+            last_seen=to_rfc3339(seen.last_seen),
             hourly_cost=usd_or_none(seen.hourly),
             hourly_cost_when_ready=usd_or_none(seen.to_come),
             verdict=orphan.verdict,
@@ -156,12 +156,12 @@ class OrphanPage(Page):
 @router.get("", operation_id="list_orphans", responses=may_answer(422, 503))
 def list_orphans(orphans: OrphansDep, query: Annotated[OrphansQuery, Query()]) -> OrphanPage:
     """What the last look at the cloud showed that no live record accounts for."""
-    found = orphans.all(query.project, query.kind)
-    page, token = query.cut(found)
-    total = summed(found)
+    found = orphans.list_all(query.project, query.kind)
+    page, token = query.cut_page(found)
+    total = sum_orphans(found)
     return OrphanPage(
-        orphans=tuple(map(OrphanView.of, page)),
-        total_hourly_cost=usd(total.hourly),
+        orphans=tuple(map(OrphanView.from_orphan, page)),
+        total_hourly_cost=format_usd(total.hourly),
         unpriced=total.unpriced,
         next_page_token=token,
     )
@@ -182,7 +182,7 @@ def delete_orphan(
     a node is not deleted with the node: delete it too.
     """
     confirm = "" if body is None else body.confirm
-    return OrphanView.of(orphans.delete(orphan_id, confirm=confirm))
+    return OrphanView.from_orphan(orphans.delete(orphan_id, confirm=confirm))
 
 
 @router.post(
@@ -199,4 +199,4 @@ def adopt_orphan(
     wanted = Adopter() if body is None else Adopter(**body.model_dump())
     node = orphans.adopt(orphan_id, wanted)
     location = {"Location": f"/v1/nodes/{node.id}"}
-    return Response(nodes.shown(node.id), 201, location, "application/json")
+    return Response(nodes.get_document(node.id), 201, location, "application/json")

@@ -16,7 +16,7 @@ from service.api.node_request import Places
 from service.application.pricing.estimates import HardwarePlan, PlanTerms
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.catalog.zones import region_of
-from service.domain.clock import instant, rfc3339
+from service.domain.clock import parse_instant_or_date, to_rfc3339
 from service.domain.errors import Rejected
 from service.domain.money import parse_usd
 from service.domain.pricing.sizing import Need, Option
@@ -120,7 +120,7 @@ class PlanRequest(Body):
             self.generation,
             self.provisioning_model,
             tuple(self.regions or ()),
-            None if self.deadline is None else instant(self.deadline),
+            None if self.deadline is None else parse_instant_or_date(self.deadline),
         )
 
 
@@ -161,7 +161,7 @@ class OptionView(View):
     note: str = Field(description="What to mind.", examples=[""])
 
     @classmethod
-    def of(cls, option: Option) -> OptionView:
+    def from_option(cls, option: Option) -> OptionView:
         """The view of an option."""
         fit, offer, hardware = option.fit, option.offer, option.fit.accelerator
         return cls(
@@ -195,9 +195,11 @@ class PlanView(View):
     as_of: Time
 
     @classmethod
-    def of(cls, found: HardwarePlan) -> PlanView:
+    def from_plan(cls, found: HardwarePlan) -> PlanView:
         """The view of a plan."""
-        return cls(plans=tuple(map(OptionView.of, found.options)), as_of=rfc3339(found.as_of))
+        return cls(
+            plans=tuple(map(OptionView.from_option, found.options)), as_of=to_rfc3339(found.as_of)
+        )
 
 
 @router.post(
@@ -205,4 +207,4 @@ class PlanView(View):
 )
 def plan_hardware(body: PlanRequest, estimates: EstimatesDep) -> PlanView:
     """Find hardware that fits a need, its cost, and whether it meets the limits."""
-    return PlanView.of(estimates.plan(body.to_need(), body.to_terms()))
+    return PlanView.from_plan(estimates.plan_hardware(body.to_need(), body.to_terms()))

@@ -9,7 +9,7 @@ from fastapi import Query, Response
 from pydantic import Field, field_validator
 
 from service.api.http.deps import PricesDep
-from service.api.http.idempotency import HIT, IdempotencyKey, key_of, mark
+from service.api.http.idempotency import HIT, IdempotencyKey, key_of, mark_repeat
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
 from service.api.http.schemas import (
@@ -22,12 +22,12 @@ from service.api.http.schemas import (
     Time,
     Usd,
     View,
-    shown,
-    whole,
+    schema_extra,
+    whole_pattern,
 )
 from service.application.pricing.prices import PriceQuery
-from service.domain.clock import instant, rfc3339
-from service.domain.money import parse_usd, usd
+from service.domain.clock import parse_instant_or_date, to_rfc3339
+from service.domain.money import format_usd, parse_usd
 from service.domain.pricing.discounts import PERCENT
 from service.domain.pricing.price_book import DiscountedPrice, Price
 from service.domain.pricing.sellable import row_of, without_reservation
@@ -38,7 +38,7 @@ Unit = Literal["chip_hour", "device_hour", "vm_hour"]
 Sold = Literal["on_demand", "spot", "preemptible", "reserved", "flex_start", "calendar"]
 """How something with a price is bought: as nodes are, or for a reservation by the calendar."""
 
-Share = Annotated[str, shown(pattern=whole(PERCENT))]
+Share = Annotated[str, schema_extra(pattern=whole_pattern(PERCENT))]
 """Percentage of a discount, as a decimal string."""
 
 _UNITS: dict[str, Unit] = {one: one for one in get_args(Unit)}
@@ -66,7 +66,7 @@ class PricesQuery(PageQuery):
 
     def to_question(self) -> PriceQuery:
         """The question in terms of the application."""
-        at = None if self.at is None else instant(self.at)
+        at = None if self.at is None else parse_instant_or_date(self.at)
         return PriceQuery(at, self.generation, self.provisioning_model, self.region)
 
 
@@ -127,7 +127,9 @@ class PriceRequest(Body):
             unit=self.unit,
             region=self.region,
             nanos=parse_usd(self.usd),
-            effective_from=0 if self.effective_from is None else instant(self.effective_from),
+            effective_from=0
+            if self.effective_from is None
+            else parse_instant_or_date(self.effective_from),
             source=self.source,
             confidence=self.confidence,
         )
@@ -157,7 +159,7 @@ class PriceView(View):
     confidence: str = Field(examples=["hand-copied"])
 
     @classmethod
-    def of(cls, price: Price) -> PriceView:
+    def from_price(cls, price: Price) -> PriceView:
         """The view of a price: its list price and the discount on it. For the price of a
         reservation, the price without the reservation."""
         listed, paid = row_of(price), without_reservation(price)
@@ -165,7 +167,7 @@ class PriceView(View):
         if isinstance(paid, DiscountedPrice):
             off = paid.discount
             discount = TakenOff(
-                id=off.id, percent=off.percent, usd=usd(paid.nanos), source=off.source
+                id=off.id, percent=off.percent, usd=format_usd(paid.nanos), source=off.source
             )
         return cls(
             id=listed.id,
@@ -173,9 +175,9 @@ class PriceView(View):
             provisioning_model=listed.model,
             unit=_UNITS[listed.unit],
             region=listed.region,
-            usd=usd(listed.nanos),
+            usd=format_usd(listed.nanos),
             discount=discount,
-            effective_from=rfc3339(listed.effective_from),
+            effective_from=to_rfc3339(listed.effective_from),
             source=listed.source,
             confidence=listed.confidence,
         )
@@ -195,8 +197,8 @@ def list_prices(prices: PricesDep, query: Annotated[PricesQuery, Query()]) -> Pr
     """The list prices in force at a given time, by generation, model, unit and region, each with
     the
     negotiated discount that is in force then."""
-    found, token = query.cut(prices.in_force(query.to_question()))
-    return PricePage(prices=tuple(map(PriceView.of, found)), next_page_token=token)
+    found, token = query.cut_page(prices.list_in_force(query.to_question()))
+    return PricePage(prices=tuple(map(PriceView.from_price, found)), next_page_token=token)
 
 
 @router.post(
@@ -217,5 +219,5 @@ def add_price(
     negotiated on the list price, whatever that becomes, is a discount: `/v1/prices/discounts`.
     """
     entered = prices.add(body.to_price(), key_of(idempotency_key, body))
-    mark(response, created=entered.created)
-    return PriceView.of(entered.price)
+    mark_repeat(response, created=entered.created)
+    return PriceView.from_price(entered.price)

@@ -12,7 +12,7 @@ from service.api.http.problems import may_answer
 from service.api.http.routing import Router
 from service.api.http.schemas import Name, Page, PageQuery, Time, View
 from service.application.placement import quotas
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.placement.quota import LimitStanding, QuotaStock, QuotaTally, Size, Tier
 
 router = Router(prefix="/v1/catalog", tags=["catalog"])
@@ -79,12 +79,14 @@ class QuotaView(View):
     said: str = Field(description="Google's own words.")
 
     @classmethod
-    def any_of(cls, counted: QuotaTally | QuotaStock) -> QuotaView:
+    def from_any(cls, counted: QuotaTally | QuotaStock) -> QuotaView:
         """The view of a limit, or of what there is without a known one."""
-        return cls.unlimited(counted) if isinstance(counted, QuotaStock) else cls.of(counted)
+        return (
+            cls.from_stock(counted) if isinstance(counted, QuotaStock) else cls.from_tally(counted)
+        )
 
     @classmethod
-    def unlimited(cls, stock: QuotaStock) -> QuotaView:
+    def from_stock(cls, stock: QuotaStock) -> QuotaView:
         """The view of hardware whose limit nobody knows."""
         return cls(
             id=None,
@@ -108,7 +110,7 @@ class QuotaView(View):
         )
 
     @classmethod
-    def of(cls, tally: QuotaTally) -> QuotaView:
+    def from_tally(cls, tally: QuotaTally) -> QuotaView:
         """The view of a limit."""
         limit, is_fresh = tally.limit, tally.standing is LimitStanding.FRESH
         return cls(
@@ -126,9 +128,9 @@ class QuotaView(View):
             held_cores=tally.held.cores,
             dead_chips=tally.dead.chips,
             dead_cores=tally.dead.cores,
-            observed_at=rfc3339(limit.observed_at),
+            observed_at=to_rfc3339(limit.observed_at),
             standing=tally.standing,
-            believed_until=rfc3339(limit.believed_until) if is_fresh else None,
+            believed_until=to_rfc3339(limit.believed_until) if is_fresh else None,
             said=limit.said,
         )
 
@@ -144,8 +146,8 @@ def list_quotas(service: QuotasDep, query: Annotated[QuotasQuery, Query()]) -> Q
     """List what the projects use and hold, by region, generation and tier. A limit is known once
     Google has named it in a refusal."""
     asked = quotas.QuotaQuery(query.project, query.region, query.generation)
-    found, token = query.cut(service.report(asked))
-    return QuotaPage(quotas=tuple(map(QuotaView.any_of, found)), next_page_token=token)
+    found, token = query.cut_page(service.report(asked))
+    return QuotaPage(quotas=tuple(map(QuotaView.from_any, found)), next_page_token=token)
 
 
 @router.post(
@@ -154,4 +156,4 @@ def list_quotas(service: QuotasDep, query: Annotated[QuotasQuery, Query()]) -> Q
 def forget_quota(quota_id: QuotaId, service: QuotasDep) -> QuotaView:
     """Forget a limit, for instance after Google raised it. Nodes that wait for the limit try again
     within half an hour. The next refusal by Google teaches the limit again."""
-    return QuotaView.of(service.forget(quota_id))
+    return QuotaView.from_tally(service.delete(quota_id))

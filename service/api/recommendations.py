@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from service.api.http.deps import RecommendationsDep
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
-from service.api.http.schemas import Time, Usd, View, shown, usd_or_none, whole
+from service.api.http.schemas import Time, Usd, View, schema_extra, usd_or_none, whole_pattern
 from service.application.pricing.recommendations import CommitmentAdvice, CommitmentAdvices
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.commitments.recommendation import (
     CAUTION,
     FEWEST_DAYS,
@@ -20,12 +20,12 @@ from service.domain.commitments.recommendation import (
     Recommendation,
     hours_a_day,
 )
-from service.domain.money import usd
+from service.domain.money import format_usd
 from service.domain.pricing.discounts import MILLION
 
 router = Router(prefix="/v1/commitments", tags=["costs"])
 
-Ratio = Annotated[str, shown(pattern=whole(r"[0-9]+\.[0-9]{4}"))]
+Ratio = Annotated[str, schema_extra(pattern=whole_pattern(r"[0-9]+\.[0-9]{4}"))]
 
 
 class RecommendedQuery(BaseModel):
@@ -92,7 +92,7 @@ class CommitmentRecommendationView(View):
     )
 
     @classmethod
-    def of(
+    def from_recommendation(
         cls, advice: CommitmentAdvice, recommended: Recommendation
     ) -> CommitmentRecommendationView:
         """The view of a term."""
@@ -110,12 +110,12 @@ class CommitmentRecommendationView(View):
             break_even_percent=_format_percent(break_even),
             break_even_of_a_day=None if break_even is None else hours_a_day(break_even),
             utilisation_percent=_format_percent(recommended.utilisation),
-            fee_per_month=usd(recommended.monthly_fee),
-            saving_per_month=usd(recommended.saving),
-            saving_per_month_low=usd(recommended.saving_low),
-            saving_per_month_high=usd(recommended.saving_high),
-            saving_per_month_best=usd(recommended.best_saving),
-            cost_if_unused=usd(recommended.cost_if_unused),
+            fee_per_month=format_usd(recommended.monthly_fee),
+            saving_per_month=format_usd(recommended.saving),
+            saving_per_month_low=format_usd(recommended.saving_low),
+            saving_per_month_high=format_usd(recommended.saving_high),
+            saving_per_month_best=format_usd(recommended.best_saving),
+            cost_if_unused=format_usd(recommended.cost_if_unused),
             days=recommended.days,
             reason=recommended.reason,
         )
@@ -132,19 +132,19 @@ class CommitmentRecommendationsView(View):
     as_of: Time
 
     @classmethod
-    def of(cls, advised: CommitmentAdvices) -> CommitmentRecommendationsView:
+    def from_advices(cls, advised: CommitmentAdvices) -> CommitmentRecommendationsView:
         """The view of all."""
         return cls(
             recommendations=tuple(
-                CommitmentRecommendationView.of(advice, term)
+                CommitmentRecommendationView.from_recommendation(advice, term)
                 for advice in advised.places
                 for term in advice.terms
             ),
-            start=rfc3339(advised.start),
-            end=rfc3339(advised.end),
+            start=to_rfc3339(advised.start),
+            end=to_rfc3339(advised.end),
             days=advised.days,
             caution=CAUTION,
-            as_of=rfc3339(advised.as_of),
+            as_of=to_rfc3339(advised.as_of),
         )
 
 
@@ -161,4 +161,4 @@ def recommend_commitments(
     recommendations: RecommendationsDep, query: Annotated[RecommendedQuery, Query()]
 ) -> CommitmentRecommendationsView:
     """How many chips to commit to for one and for three years, from our own use on demand."""
-    return CommitmentRecommendationsView.of(recommendations.recommended(query.days))
+    return CommitmentRecommendationsView.from_advices(recommendations.list_advices(query.days))

@@ -8,10 +8,19 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from service.api.billed_commitment_views import BilledCommitmentView
-from service.api.http.schemas import Page, Time, Usd, View, shown, time_or_none, usd_or_none, whole
+from service.api.http.schemas import (
+    Page,
+    Time,
+    Usd,
+    View,
+    schema_extra,
+    time_or_none,
+    usd_or_none,
+    whole_pattern,
+)
 from service.application.reconciliations import NumberedComparison, Reconciliation
-from service.domain.clock import rfc3339
-from service.domain.money import usd
+from service.domain.clock import to_rfc3339
+from service.domain.money import format_usd
 from service.domain.reconciliation.bill import Bill, BillTally, why_no_commitments
 from service.domain.reconciliation.bill_file import Shape
 from service.domain.reconciliation.invoice import Invoice, InvoicePart
@@ -29,9 +38,9 @@ class TallyView(View):
     variance: Usd
     more: Usd = Field(description="What the bill says more, over all hours in which it does.")
     less: Usd = Field(description="What the bill says less; never more than zero.")
-    variance_percent: Annotated[str, shown(pattern=whole(r"-?[0-9]+\.[0-9]{4}"))] | None = Field(
-        description="Of what matched; null where nothing did.", examples=["0.0213"]
-    )
+    variance_percent: (
+        Annotated[str, schema_extra(pattern=whole_pattern(r"-?[0-9]+\.[0-9]{4}"))] | None
+    ) = Field(description="Of what matched; null where nothing did.", examples=["0.0213"])
     credits_by_kind: dict[str, Usd] = Field(
         description="`credits` by Google's `credits.type`; `CREDIT_TYPE_UNSPECIFIED` where the bill"
         " names none.",
@@ -47,7 +56,7 @@ class TallyView(View):
     )
 
     @classmethod
-    def of(cls, tally: BillTally) -> TallyView:
+    def from_tally(cls, tally: BillTally) -> TallyView:
         """The view of a sum."""
         return cls(**_tally_fields(tally))
 
@@ -97,14 +106,14 @@ class PartView(View):
     local_total: str
 
     @classmethod
-    def of(cls, part: InvoicePart) -> PartView:
+    def from_part(cls, part: InvoicePart) -> PartView:
         """The view of a part."""
         return cls(
             name=part.name,
             reason=part.reason,
             rows=part.rows,
-            cost=usd(part.cost),
-            credits=usd(part.credits),
+            cost=format_usd(part.cost),
+            credits=format_usd(part.credits),
             local_cost=part.local_cost,
             local_credits=part.local_credits,
             local_total=part.local_total,
@@ -130,8 +139,8 @@ class InvoiceView(View):
             month=invoice.month or None,
             billing_account=invoice.account,
             currency=invoice.currency,
-            total=PartView.of(invoice.total),
-            parts=tuple(map(PartView.of, invoice.parts)),
+            total=PartView.from_part(invoice.total),
+            parts=tuple(map(PartView.from_part, invoice.parts)),
         )
 
 
@@ -206,7 +215,7 @@ class ReconciliationView(View):
     )
 
     @classmethod
-    def of(cls, outcome: Reconciliation) -> ReconciliationView:
+    def from_reconciliation(cls, outcome: Reconciliation) -> ReconciliationView:
         """The view of an outcome."""
         bill, found = outcome.bill, outcome.headline
         counts = bill.counts
@@ -216,11 +225,11 @@ class ReconciliationView(View):
             known=outcome.known,
             alone=bill.is_alone,
             shape=bill.shape,
-            created_at=rfc3339(bill.created_at),
+            created_at=to_rfc3339(bill.created_at),
             start=time_or_none(counts.start),
             end=time_or_none(counts.end),
             newest=time_or_none(counts.newest),
-            tolerance=usd(bill.tolerance),
+            tolerance=format_usd(bill.tolerance),
             rows=RowsView(
                 read=counts.rows,
                 duplicates=bill.duplicates,
@@ -230,17 +239,19 @@ class ReconciliationView(View):
             apart={
                 kind: ApartView(
                     rows=apart.rows,
-                    cost=usd(apart.cost),
+                    cost=format_usd(apart.cost),
                     reason=apart.reason,
                     local=dict(apart.local),
                 )
                 for kind, apart in bill.apart.items()
             },
             machines=MachinesView(
-                entries=counts.machine_entries, charged=usd(counts.machine_nanos)
+                entries=counts.machine_entries, charged=format_usd(counts.machine_nanos)
             ),
-            total=TallyView.of(found.total),
-            verdicts={verdict: TallyView.of(tally) for verdict, tally in found.verdicts.items()},
+            total=TallyView.from_tally(found.total),
+            verdicts={
+                verdict: TallyView.from_tally(tally) for verdict, tally in found.verdicts.items()
+            },
             skus=tuple(
                 SkuView(
                     sku_id=key[0],
@@ -261,7 +272,7 @@ class ReconciliationView(View):
                 for file in bill.joined
             ),
             joined_into=bill.joined_into or None,
-            commitments=tuple(map(BilledCommitmentView.of, bill.commitments or ())),
+            commitments=tuple(map(BilledCommitmentView.from_commitment, bill.commitments or ())),
             commitments_reason=why_no_commitments(bill),
         )
 
@@ -282,11 +293,11 @@ class RemovedReconciliationsView(View):
     )
 
     @classmethod
-    def of(cls, bills: Sequence[Bill]) -> RemovedReconciliationsView:
+    def from_bills(cls, bills: Sequence[Bill]) -> RemovedReconciliationsView:
         """The view of bills that were forgotten."""
         removed = (
             RemovedReconciliationView(
-                id=bill.id, name=bill.name, created_at=rfc3339(bill.created_at)
+                id=bill.id, name=bill.name, created_at=to_rfc3339(bill.created_at)
             )
             for bill in bills
         )
@@ -340,7 +351,7 @@ class ComparisonView(View):
     explained: bool = Field(description="Whether the ledger agrees with `billed` or with `net`.")
 
     @classmethod
-    def of(cls, kept: NumberedComparison) -> ComparisonView:
+    def from_comparison(cls, kept: NumberedComparison) -> ComparisonView:
         """The view of a comparison."""
         line = kept.line
         return cls(
@@ -354,20 +365,20 @@ class ComparisonView(View):
             description=line.description,
             generation=line.generation,
             provisioning_model=line.model,
-            hour=rfc3339(line.hour),
-            billed=usd(line.billed),
-            credits=usd(line.credits),
+            hour=to_rfc3339(line.hour),
+            billed=format_usd(line.billed),
+            credits=format_usd(line.credits),
             billed_at_list=usd_or_none(line.billed_at_list),
             billed_chip_seconds=line.billed_chip_seconds,
-            charged=usd(line.charged),
+            charged=format_usd(line.charged),
             charged_at_list=usd_or_none(line.charged_at_list),
             charged_chip_seconds=line.charged_chip_seconds,
-            variance=usd(line.variance),
+            variance=format_usd(line.variance),
             variance_by_seconds=usd_or_none(line.by_seconds),
             difference=line.difference,
             seen=line.seen,
             reason=line.reason,
-            net=usd(line.net),
+            net=format_usd(line.net),
             credits_by_kind=_format_kinds(line.credit_kinds),
             explained=line.is_explained,
         )
@@ -382,13 +393,13 @@ class ComparisonPage(Page):
 def _tally_fields(tally: BillTally) -> dict[str, Any]:
     return {
         "lines": tally.lines,
-        "billed": usd(tally.billed),
-        "credits": usd(tally.credits),
-        "net": usd(tally.net),
-        "charged": usd(tally.charged),
-        "variance": usd(tally.variance),
-        "more": usd(tally.more),
-        "less": usd(tally.less),
+        "billed": format_usd(tally.billed),
+        "credits": format_usd(tally.credits),
+        "net": format_usd(tally.net),
+        "charged": format_usd(tally.charged),
+        "variance": format_usd(tally.variance),
+        "more": format_usd(tally.more),
+        "less": format_usd(tally.less),
         "variance_percent": tally.percent,
         "credits_by_kind": _format_kinds(tally.credit_kinds),
         "explained": tally.explained == tally.lines,
@@ -397,4 +408,4 @@ def _tally_fields(tally: BillTally) -> dict[str, Any]:
 
 
 def _format_kinds(kinds: Mapping[str, int]) -> dict[str, str]:
-    return {kind: usd(nanos) for kind, nanos in kinds.items()}
+    return {kind: format_usd(nanos) for kind, nanos in kinds.items()}

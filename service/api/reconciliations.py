@@ -24,7 +24,7 @@ from service.api.reconciliation_views import (
     RemovedReconciliationsView,
 )
 from service.application.reconciliations import DEFAULT_TOLERANCE
-from service.domain.money import parse_usd, usd
+from service.domain.money import format_usd, parse_usd
 from service.domain.reconciliation.variance import Verdict
 
 PATH = "/v1/reconciliations"
@@ -53,7 +53,7 @@ class ReconcileQuery(Body):
 
     name: Line = Field(default="", description="What it is called.", examples=["november.csv"])
     tolerance: str = Field(
-        default=usd(DEFAULT_TOLERANCE),
+        default=format_usd(DEFAULT_TOLERANCE),
         max_length=30,
         description="Dollars that an hour of a node may differ by and be no more than `tolerated`.",
         examples=["0.01"],
@@ -102,7 +102,7 @@ async def reconcile_bill(
     The same file with the same tolerance changes nothing (`known` is true), so it can be sent again
     if the answer was lost.
     """
-    with reconciliations.receiving(), TemporaryFile() as file:
+    with reconciliations.take_place(), TemporaryFile() as file:
         try:
             async for chunk in request.stream():
                 await to_thread.run_sync(file.write, chunk)
@@ -118,7 +118,7 @@ async def reconcile_bill(
         )
         outcome = await to_thread.run_sync(work)
     response.headers["Location"] = f"{PATH}/{outcome.bill.id}"
-    return ReconciliationView.of(outcome)
+    return ReconciliationView.from_reconciliation(outcome)
 
 
 @router.get("", operation_id="list_reconciliations", responses=may_answer(422))
@@ -127,10 +127,10 @@ def list_reconciliations(
 ) -> ReconciliationPage:
     """List the bills that were reconciled with the ledger, newest first."""
     start = int(query.page_token or 0)
-    found = reconciliations.all(query.page_size + 1, start)
+    found = reconciliations.list_newest(query.page_size + 1, start)
     page, more = found[: query.page_size], len(found) > query.page_size
     return ReconciliationPage(
-        reconciliations=tuple(map(ReconciliationView.of, page)),
+        reconciliations=tuple(map(ReconciliationView.from_reconciliation, page)),
         next_page_token=str(start + query.page_size) if more else "",
     )
 
@@ -138,7 +138,7 @@ def list_reconciliations(
 @router.get("/{bill_id}", operation_id="get_reconciliation", responses=may_answer(404, 422))
 def get_reconciliation(bill_id: BillId, reconciliations: ReconciliationsDep) -> ReconciliationView:
     """The headline of one: the variance in both directions, by verdict, by SKU and by project."""
-    return ReconciliationView.of(reconciliations.outcome(bill_id))
+    return ReconciliationView.from_reconciliation(reconciliations.get_outcome(bill_id))
 
 
 @router.delete(
@@ -152,7 +152,7 @@ def delete_reconciliation(
     The earlier files of its months are deleted as well, because their rows have become part of it.
     The answer names all of them. Send those that are right again. The ledger does not change.
     """
-    return RemovedReconciliationsView.of(reconciliations.remove(bill_id))
+    return RemovedReconciliationsView.from_bills(reconciliations.delete(bill_id))
 
 
 @router.get(
@@ -162,6 +162,8 @@ def list_reconciliation_lines(
     bill_id: BillId, reconciliations: ReconciliationsDep, query: Annotated[LinesQuery, Query()]
 ) -> ComparisonPage:
     """Its comparisons, hour by hour."""
-    found = reconciliations.lines(bill_id, query.verdict, query.after, query.one_more)
-    page, token = query.cut(found, [comparison.id for comparison in found])
-    return ComparisonPage(lines=tuple(map(ComparisonView.of, page)), next_page_token=token)
+    found = reconciliations.list_lines(bill_id, query.verdict, query.after_number, query.one_more)
+    page, token = query.cut_page(found, [comparison.id for comparison in found])
+    return ComparisonPage(
+        lines=tuple(map(ComparisonView.from_comparison, page)), next_page_token=token
+    )

@@ -29,9 +29,9 @@ from service.api.http.schemas import (
 )
 from service.api.node_views import EntryPage, EntryView
 from service.application.pricing.reservations import ReservationStatus
-from service.domain.clock import instant, rfc3339
+from service.domain.clock import parse_instant_or_date, to_rfc3339
 from service.domain.metering.reservation import MAX_CHIPS, Reservation, ReservationState
-from service.domain.money import usd
+from service.domain.money import format_usd
 
 PATH = "/v1/reservations"
 router = Router(prefix=PATH, tags=["costs"])
@@ -80,8 +80,8 @@ class ReservationRequest(Body):
             zone=self.zone,
             generation=self.generation,
             chips=self.chips,
-            start=instant(self.starts_at),
-            end=instant(self.ends_at),
+            start=parse_instant_or_date(self.starts_at),
+            end=parse_instant_or_date(self.ends_at),
             owner=self.owner,
             team=self.team,
             labels=self.labels,
@@ -132,7 +132,7 @@ class ReservationView(View):
     as_of: Time
 
     @classmethod
-    def of(cls, shown: ReservationStatus) -> ReservationView:
+    def from_status(cls, shown: ReservationStatus) -> ReservationView:
         """The view of a reservation."""
         reservation, price = shown.reservation, shown.price
         return cls(
@@ -142,25 +142,25 @@ class ReservationView(View):
             zone=reservation.zone,
             generation=reservation.generation,
             chips=reservation.chips,
-            starts_at=rfc3339(reservation.start),
-            ends_at=rfc3339(reservation.end),
-            state=reservation.state(shown.as_of),
+            starts_at=to_rfc3339(reservation.start),
+            ends_at=to_rfc3339(reservation.end),
+            state=reservation.state_at(shown.as_of),
             owner=reservation.owner,
             team=reservation.team,
             labels=dict(reservation.labels),
-            usd_per_chip_hour=None if price is None else usd(price.per_chip_hour),
+            usd_per_chip_hour=None if price is None else format_usd(price.per_chip_hour),
             price_id=None if price is None else price.id,
-            cost=usd(shown.cost),
-            unused=usd(shown.unused),
+            cost=format_usd(shown.cost),
+            unused=format_usd(shown.unused),
             whole=usd_or_none(shown.whole),
             chip_seconds=shown.chip_seconds,
             unused_chip_seconds=shown.unused_chip_seconds,
             unpriced_seconds=shown.unpriced_seconds,
-            recorded_at=rfc3339(reservation.recorded_at),
+            recorded_at=to_rfc3339(reservation.recorded_at),
             recorded_by=reservation.recorded_by,
             withdrawn_at=time_or_none(reservation.withdrawn_at),
             reason=reservation.reason,
-            as_of=rfc3339(shown.as_of),
+            as_of=to_rfc3339(shown.as_of),
         )
 
 
@@ -199,7 +199,7 @@ def record_reservation(
     response.headers["Location"] = f"{PATH}/{done.shown.reservation.id}"
     if not done.created:
         response.status_code = 200
-    return ReservationView.of(done.shown)
+    return ReservationView.from_status(done.shown)
 
 
 @router.get("", operation_id="list_reservations", responses=may_answer(422, 503))
@@ -207,8 +207,10 @@ def list_reservations(
     reservations: ReservationsDep, query: Annotated[PageQuery, Query()]
 ) -> ReservationPage:
     """Every reservation that was ever recorded, with its cost."""
-    page, token = query.cut(reservations.all())
-    return ReservationPage(reservations=tuple(map(ReservationView.of, page)), next_page_token=token)
+    page, token = query.cut_page(reservations.list_all())
+    return ReservationPage(
+        reservations=tuple(map(ReservationView.from_status, page)), next_page_token=token
+    )
 
 
 @router.get(
@@ -218,7 +220,7 @@ def get_reservation(
     reservation_id: ReservationId, reservations: ReservationsDep
 ) -> ReservationView:
     """One reservation, with its cost."""
-    return ReservationView.of(reservations.get(reservation_id))
+    return ReservationView.from_status(reservations.get(reservation_id))
 
 
 @router.delete(
@@ -234,7 +236,7 @@ def withdraw_reservation(
     Its charges are reversed in months that are open, and corrected for months that are closed. A
     second withdrawal changes nothing. The reservation at Google stays as it is.
     """
-    return ReservationView.of(reservations.withdraw(reservation_id, query.reason))
+    return ReservationView.from_status(reservations.withdraw(reservation_id, query.reason))
 
 
 @router.get(
@@ -248,9 +250,9 @@ def list_reservation_ledger(
     query: Annotated[NumberedQuery, Query()],
 ) -> EntryPage:
     """List the ledger entries for the unused part of a reservation, oldest first."""
-    found = reservations.ledger(reservation_id, query.after, query.one_more)
-    page, token = query.cut(found, [line.id for line in found])
-    return EntryPage(entries=tuple(map(EntryView.of, page)), next_page_token=token)
+    found = reservations.list_ledger_lines(reservation_id, query.after_number, query.one_more)
+    page, token = query.cut_page(found, [line.id for line in found])
+    return EntryPage(entries=tuple(map(EntryView.from_line, page)), next_page_token=token)
 
 
 @router.get(
@@ -265,5 +267,5 @@ def explain_reservation_entry(
     explanations: ExplanationsDep,
 ) -> ExplanationView:
     """One line of its ledger, down to its price and to what of it nodes used."""
-    reservations.written(reservation_id)
-    return ExplanationView.of(explanations.line(reservation_id, number))
+    reservations.get_record(reservation_id)
+    return ExplanationView.from_explanation(explanations.explain_line(reservation_id, number))

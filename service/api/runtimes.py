@@ -65,7 +65,7 @@ class ResolutionView(View):
     )
 
     @classmethod
-    def of(cls, found: Resolution) -> ResolutionView:
+    def from_resolution(cls, found: Resolution) -> ResolutionView:
         """The view of a resolution."""
         return cls(
             runtime_version=found.runtime_version,
@@ -91,4 +91,4 @@ def resolve_runtime(body: ResolveRequest) -> ResolutionView:
         body.architecture,
         body.zone,
     )
-    return ResolutionView.of(found)
+    return ResolutionView.from_resolution(found)

@@ -15,9 +15,9 @@ from service.api.http.routing import Router
 from service.api.http.schemas import Body, Month, Page, PageQuery, Time, Usd, View, usd_or_none
 from service.application.costs import statements as months
 from service.domain.billing_period import PeriodState
-from service.domain.clock import rfc3339
-from service.domain.costs.csv_cell import cell
-from service.domain.money import hours, usd
+from service.domain.clock import to_rfc3339
+from service.domain.costs.csv_cell import format_cell
+from service.domain.money import format_hours, format_usd
 from service.store.statements import StatementLine
 
 router = Router(prefix="/v1/statements", tags=["costs"])
@@ -42,18 +42,18 @@ class MonthView(View):
     currency: str = Field(default="USD", examples=["USD"])
 
     @classmethod
-    def of(cls, month: months.MonthToDate) -> MonthView:
+    def from_month(cls, month: months.MonthToDate) -> MonthView:
         """The view of a month."""
         return cls(
             period=month.period.name,
-            start=rfc3339(month.period.start),
-            end=rfc3339(month.period.end),
+            start=to_rfc3339(month.period.start),
+            end=to_rfc3339(month.period.end),
             state=month.state,
-            amount=usd(month.amount),
+            amount=format_usd(month.amount),
             chip_seconds=month.chip_seconds,
-            chip_hours=hours(month.chip_seconds),
+            chip_hours=format_hours(month.chip_seconds),
             vm_seconds=month.vm_seconds,
-            vm_hours=hours(month.vm_seconds),
+            vm_hours=format_hours(month.vm_seconds),
         )
 
 
@@ -95,7 +95,7 @@ class StatementLineView(View):
     )
 
     @classmethod
-    def of(cls, line: StatementLine) -> StatementLineView:
+    def from_line(cls, line: StatementLine) -> StatementLineView:
         """The view of a line."""
         return cls(
             project=line.project,
@@ -106,14 +106,14 @@ class StatementLineView(View):
             provisioning_model=line.model,
             zone=line.zone,
             corrects=line.corrects,
-            usd_per_chip_hour=usd(line.price),
+            usd_per_chip_hour=format_usd(line.price),
             list_usd_per_chip_hour=usd_or_none(line.list_price),
             chip_seconds=line.chip_seconds,
-            chip_hours=hours(line.chip_seconds),
-            amount=usd(line.amount),
+            chip_hours=format_hours(line.chip_seconds),
+            amount=format_usd(line.amount),
             list_amount=usd_or_none(line.list_amount),
             vm_seconds=line.vm_seconds,
-            vm_hours=hours(line.vm_seconds),
+            vm_hours=format_hours(line.vm_seconds),
             reservation=line.reservation,
             reservation_status=line.reservation_status,
         )
@@ -142,8 +142,8 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 @router.get("", operation_id="list_statements", responses=may_answer(422))
 def list_statements(statements: StatementsDep, query: Annotated[PageQuery, Query()]) -> MonthPage:
     """Every month since the first charge, the latest first, with what is billed in it."""
-    found, token = query.cut(statements.months())
-    return MonthPage(statements=tuple(map(MonthView.of, found)), next_page_token=token)
+    found, token = query.cut_page(statements.list_months())
+    return MonthPage(statements=tuple(map(MonthView.from_month, found)), next_page_token=token)
 
 
 @router.get("/{period}", operation_id="get_statement", responses=_ANSWERS)
@@ -153,19 +153,21 @@ def get_statement(
     query: Annotated[StatementQuery, Query()],
 ) -> Response:
     """One month, line by line."""
-    found = statements.statement(period)
+    found = statements.get_statement(period)
     if query.format == "csv":
         text = io.StringIO()  # the same bytes for the same month, whenever the request is
         writer = csv.writer(text)
         writer.writerow(StatementLineView.model_fields)
         for line in found.lines:
-            writer.writerow(map(cell, StatementLineView.of(line).model_dump().values()))
+            writer.writerow(
+                map(format_cell, StatementLineView.from_line(line).model_dump().values())
+            )
         name = f'attachment; filename="statement-{found.month.period.name}.csv"'
         return Response(
             text.getvalue(), media_type="text/csv", headers={"Content-Disposition": name}
         )
     view = StatementView(
-        **MonthView.of(found.month).model_dump(),
-        lines=tuple(map(StatementLineView.of, found.lines)),
+        **MonthView.from_month(found.month).model_dump(),
+        lines=tuple(map(StatementLineView.from_line, found.lines)),
     )
     return Response(view.model_dump_json(), media_type="application/json")

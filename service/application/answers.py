@@ -21,7 +21,7 @@ class Answers:
         self._lock = Lock()
         self._kept: OrderedDict[Hashable, Future[Any]] = OrderedDict()
 
-    def of(
+    def get_or_make(
         self,
         key: Hashable,
         make: Callable[[], T],

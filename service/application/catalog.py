@@ -13,12 +13,12 @@ from service.domain.catalog.zones import ZoneOffer
 from service.domain.errors import NotOffered
 
 
-def generations() -> tuple[Generation, ...]:
+def list_generations() -> tuple[Generation, ...]:
     """Every generation, including those that the Cloud TPU API does not serve."""
-    return tuple(catalog.load().generations.values())
+    return tuple(catalog.load_catalog().generations.values())
 
 
-def accelerators(
+def list_accelerators(
     generation: str | None = None, zone: str | None = None, chips: int | None = None
 ) -> tuple[AcceleratorType, ...]:
     """The accelerator types that the API serves: of one generation, in one zone, with so many
@@ -26,9 +26,9 @@ def accelerators(
 
     Raises Rejected for an unknown generation, NotOffered if the zone has no TPU at all.
     """
-    known = catalog.load()
+    known = catalog.load_catalog()
     if generation is not None:
-        known.generation(generation)
+        known.get_generation(generation)
     there = None
     if zone is not None:
         offers = [offer for offer in known.offers if offer.api]
@@ -40,21 +40,21 @@ def accelerators(
             )
     return tuple(
         accelerator
-        for accelerator in known.served(generation)
+        for accelerator in known.list_served(generation)
         if (there is None or accelerator.generation in there) and chips in {None, accelerator.chips}
     )
 
 
-def zones(
+def list_zones(
     generation: str | None = None, region: str | None = None
 ) -> tuple[tuple[str, tuple[ZoneOffer, ...]], ...]:
     """Each zone with what the API offers there, by name: of one generation, in one region.
 
     Raises Rejected for an unknown generation.
     """
-    known = catalog.load()
+    known = catalog.load_catalog()
     if generation is not None:
-        known.generation(generation)
+        known.get_generation(generation)
     found = sorted(
         (
             offer
@@ -68,7 +68,7 @@ def zones(
     return tuple((zone, tuple(group)) for zone, group in groupby(found, lambda offer: offer.zone))
 
 
-def runtime_versions(
+def list_runtime_versions(
     generation: str | None = None,
     framework: Framework | None = None,
     architecture: Architecture | None = None,
@@ -78,7 +78,7 @@ def runtime_versions(
     Raises Rejected for an unknown generation.
     """
     if generation is not None:
-        catalog.load().generation(generation)
+        catalog.load_catalog().get_generation(generation)
     return runtimes.for_generation(generation, framework, architecture)
 
 
@@ -89,6 +89,7 @@ def resolve_runtime(
     architecture: Architecture = Architecture.VM,
     zone: str | None = None,
 ) -> Resolution:
-    """The runtime version for an accelerator type and a framework; see `runtimes.resolve`."""
-    accelerator = catalog.load().accelerator(accelerator_type)
-    return runtimes.resolve(accelerator, framework, version, architecture, zone)
+    """The runtime version for an accelerator type and a framework. See
+    `runtimes.resolve_runtime`."""
+    accelerator = catalog.load_catalog().get_accelerator(accelerator_type)
+    return runtimes.resolve_runtime(accelerator, framework, version, architecture, zone)

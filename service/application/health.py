@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from service.domain.clock import Clock
 from service.domain.metering.line_items import lines_of
-from service.domain.pricing.estimate import hourly
+from service.domain.pricing.estimate import hourly_price
 from service.domain.pricing.price_book import ReservedPrice
 from service.store.fleet_counts import FleetCount, OverdueDeletion
 from service.store.pricebook import PriceShelf
@@ -92,28 +92,32 @@ class HealthService:
         self._clock = clock
         self._projects = tuple(projects)
 
-    def fleet(self) -> FleetHealth:
+    def read_fleet(self) -> FleetHealth:
         """How many nodes are in which state, and what they cost an hour."""
         now = self._clock()
         with self._units.reading() as unit:
-            book = self._prices.book(unit)
-            counts = unit.fleet.counts()
+            book = self._prices.get_book(unit)
+            counts = unit.fleet.count_by_state()
             sights = self._read_sights(unit)
-            running, bought = unit.fleet.running(), unit.usage.purchases(now)
-            overdue, aside = unit.fleet.overdue_number(), unit.usage.aside_number()
+            running, bought = unit.fleet.count_running(), unit.usage.list_purchases(now)
+            overdue, aside = unit.fleet.count_overdue(), unit.usage.count_aside()
         burn = bought_rate = used = reserved = 0
         unpriced = unpriced_vms = unpriced_reserved = 0
         for group in running:
-            price = book.at(group.sku, now)
-            tpus = hourly(group.chips, price)
-            vms = None if group.vm is None else hourly(group.vms, book.at(group.vm, now))
+            price = book.find_price(group.sku, now)
+            tpus = hourly_price(group.chips, price)
+            vms = (
+                None
+                if group.vm is None
+                else hourly_price(group.vms, book.find_price(group.vm, now))
+            )
             burn += (tpus or 0) + (vms or 0)
             used += (tpus or 0) if isinstance(price, ReservedPrice) else 0
             unpriced += group.nodes if tpus is None else 0
             unpriced_vms += group.vms if vms is None else 0
         for usage in bought:
-            if usage.start <= now < usage.until(now + 1) and not usage.free:
-                rate = hourly(usage.chips, book.at(usage.sku, now))
+            if usage.start <= now < usage.end_as_of(now + 1) and not usage.free:
+                rate = hourly_price(usage.chips, book.find_price(usage.sku, now))
                 reserved, unpriced_reserved = reserved + 1, unpriced_reserved + (rate is None)
                 bought_rate += rate or 0
         unused = max(0, bought_rate - used)
@@ -133,26 +137,28 @@ class HealthService:
             unused=unused,
         )
 
-    def stamp(self) -> OverviewStamp:
+    def read_stamp(self) -> OverviewStamp:
         """The current second, the revision of the store, and which daemons look at the cloud."""
         with self._units.reading() as unit:
             sights = self._read_sights(unit)
-            return OverviewStamp(self._clock(), unit.revisions.now(), tuple(sights))
+            return OverviewStamp(self._clock(), unit.revisions.read_current(), tuple(sights))
 
     def _read_sights(self, unit: Unit) -> list[ProjectLook]:
-        return [ProjectLook(project, *unit.leases.sight(project)) for project in self._projects]
+        return [
+            ProjectLook(project, *unit.leases.read_sight(project)) for project in self._projects
+        ]
 
-    def overdue(self, limit: int) -> tuple[int, Sequence[LateDeletion]]:
+    def list_overdue(self, limit: int) -> tuple[int, Sequence[LateDeletion]]:
         """The number of overdue deletions, and the oldest of them."""
         now = self._clock()
         with self._units.reading() as unit:
-            book = self._prices.book(unit)
-            number, found = unit.fleet.overdue(limit)
+            book = self._prices.get_book(unit)
+            number, found = unit.fleet.list_overdue(limit)
             late = []
             for deletion in found:
-                running = unit.usage.running_of(deletion.node_id)
+                running = unit.usage.list_open_of(deletion.node_id)
                 lines = [line for usage in running for line in lines_of(usage)]
-                rates = [hourly(line.units, book.at(line.sku, now)) for line in lines]
+                rates = [hourly_price(line.units, book.find_price(line.sku, now)) for line in lines]
                 total = None if None in rates else sum(rate or 0 for rate in rates)
                 late.append(LateDeletion(deletion, total))
             return number, late

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from service.application.retries import tries
+from service.application.retries import iter_tries
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, Rejected, StaleVersion
 from service.domain.idempotency import RequestKey
@@ -15,7 +15,7 @@ Remember = Callable[[str], None]
 """Records the result of the key in the same unit of work."""
 
 
-def once(
+def write_once(
     units: Units,
     scope: str,
     key: RequestKey | None,
@@ -32,14 +32,14 @@ def once(
     need not. Raises Rejected if the key came with another body before, and whatever `write` raises;
     a refusal because the same request was written meanwhile is answered from its key.
     """
-    for _ in tries():
+    for _ in iter_tries():
         try:
             with (opened or units)() as unit:
                 return _write_in_unit(unit, scope, key, clock, write)
         except StaleVersion:
             continue
         except (Conflict, Rejected):
-            known = None if key is None else known_by(units, scope, key)
+            known = None if key is None else find_result(units, scope, key)
             if known is None:
                 raise
             return known, False
@@ -61,7 +61,7 @@ def _write_in_unit(
             unit.idempotency_keys.add(scope, key, made, now)
         remembered.append(made)
 
-    if key is not None and (known := unit.idempotency_keys.find(scope, key)) is not None:
+    if key is not None and (known := unit.idempotency_keys.find_result(scope, key)) is not None:
         return known, False
     made = write(unit, remember_result)
     if not remembered:
@@ -69,8 +69,8 @@ def _write_in_unit(
     return made, True
 
 
-def known_by(units: Units, scope: str, key: RequestKey) -> str | None:
+def find_result(units: Units, scope: str, key: RequestKey) -> str | None:
     """The recorded result of a key; None for a new key. Raises Rejected if the key came with
     another body before."""
     with units.reading() as unit:
-        return unit.idempotency_keys.find(scope, key)
+        return unit.idempotency_keys.find_result(scope, key)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from service.application.projects import every
-from service.application.retries import retrying
+from service.application.projects import choose_projects
+from service.application.retries import run_with_retries
 from service.domain.clock import Clock
 from service.domain.errors import Conflict
 from service.domain.event import Event
 from service.domain.nodes.node import Node
-from service.domain.orphans.adoption import Adopter, adopted
+from service.domain.orphans.adoption import Adopter, adopt_orphan
 from service.domain.orphans.orphan import (
     ADOPTED,
     DELETE,
@@ -61,7 +61,7 @@ class OrphanSum:
         )
 
 
-def summed(some: Sequence[SeenOrphan]) -> OrphanSum:
+def sum_orphans(some: Sequence[SeenOrphan]) -> OrphanSum:
     """The orphans added up."""
     unpriced = sum(orphan.billed and orphan.hourly is None for orphan in some)
     return OrphanSum(len(some), sum(orphan.hourly or 0 for orphan in some), unpriced)
@@ -79,22 +79,22 @@ class OrphanService:
         self._clock = clock
         self._projects = tuple(projects)
 
-    def all(self, project: str = "", kind: OrphanKind | None = None) -> Sequence[SeenOrphan]:
+    def list_all(self, project: str = "", kind: OrphanKind | None = None) -> Sequence[SeenOrphan]:
         """The orphans that exist now, the most expensive first. Raises Rejected for a project that
         is not one of this service."""
-        projects = every(project, self._projects)
+        projects = choose_projects(project, self._projects)
         with self._units.reading() as unit:
-            seen = self._with_prices(unit, unit.orphans.present(projects))
+            seen = self._with_prices(unit, unit.orphans.list_present(projects))
         wanted = [orphan for orphan in seen if kind in (None, orphan.orphan.kind)]
         return sorted(wanted, key=lambda one: (-(one.hourly or 0), one.orphan.shown.path))
 
-    def totals(self) -> Mapping[OrphanKind, OrphanSum]:
+    def sum_by_kind(self) -> Mapping[OrphanKind, OrphanSum]:
         """The sums of each kind, for callers who ask again and again: the database counts the
         orphans, and reads no orphan in full."""
         totals = dict.fromkeys(OrphanKind, OrphanSum())
         with self._units.reading() as unit:
-            now, book = self._clock(), self._prices.book(unit)
-            for some in unit.orphans.alike(self._projects):
+            now, book = self._clock(), self._prices.get_book(unit)
+            for some in unit.orphans.count_alike(self._projects):
                 hourly = hourly_cost(some.shown, book, now)
                 unpriced = some.number if hourly is None and is_billed(some.shown) else 0
                 totals[some.kind] += OrphanSum(some.number, some.number * (hourly or 0), unpriced)
@@ -109,7 +109,7 @@ class OrphanService:
         def request_deletion(unit: Unit) -> SeenOrphan:
             orphan = unit.orphans.get(orphan_id, self._projects)
             self._check_unknown(unit, orphan)
-            asked_already = orphan.to_be_deleted and not orphan.by_itself
+            asked_already = orphan.to_be_deleted and not orphan.is_automatic
             if orphan.gone_at is None and not asked_already:
                 _check_confirmed(orphan, confirm)
                 changed = replace(orphan, wanted=DELETE, asked_by=actor or "caller", last_error="")
@@ -120,7 +120,7 @@ class OrphanService:
                 )
             return self._with_prices(unit, [orphan])[0]
 
-        return retrying(self._units, request_deletion, "the orphan")
+        return run_with_retries(self._units, request_deletion, "the orphan")
 
     def adopt(self, orphan_id: str, adopter: Adopter, *, actor: str = "") -> Node:
         """Create the record of a node for an orphan. The node is managed and charged like any other
@@ -131,7 +131,7 @@ class OrphanService:
             orphan = unit.orphans.get(orphan_id, self._projects)
             self._check_unknown(unit, orphan)
             shown, now = orphan.shown, self._clock()
-            node, usage = adopted(orphan, adopter, now)
+            node, usage = adopt_orphan(orphan, adopter, now)
             unit.nodes.add(node)
             unit.usage.save(usage)
             message = (
@@ -143,14 +143,14 @@ class OrphanService:
             unit.orphans.save(replace(orphan, wanted=ADOPTED, asked_by=actor, next_try_at=None))
             return node
 
-        return retrying(self._units, record_node, "the orphan")
+        return run_with_retries(self._units, record_node, "the orphan")
 
     @staticmethod
     def _check_unknown(unit: Unit, orphan: Orphan) -> None:
         """Raise Conflict if a live record accounts for the orphan by now."""
-        attempts = unit.orphans.attempts(orphan.project, names_of(orphan.shown.place))
+        attempts = unit.orphans.list_attempts(orphan.project, names_of(orphan.shown.place))
         for attempt in attempts:
-            if attempt.present and attempt.made(orphan.shown) and orphan.gone_at is None:
+            if attempt.present and attempt.matches_name(orphan.shown) and orphan.gone_at is None:
                 raise Conflict(
                     f"{orphan.shown.path} is node {attempt.node_id} already; see"
                     f" /v1/nodes/{attempt.node_id}",
@@ -160,7 +160,7 @@ class OrphanService:
     def _with_prices(self, unit: Unit, some: Sequence[Orphan]) -> list[SeenOrphan]:
         """The orphans with their prices. An orphan that the last full look did not miss was seen in
         it."""
-        now, book = self._clock(), self._prices.book(unit)
+        now, book = self._clock(), self._prices.get_book(unit)
         looked = {
             project: unit.leases.looked_at(project) for project in {each.project for each in some}
         }

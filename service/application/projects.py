@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from service.domain.errors import Rejected
 
 
-def chosen(named: str, projects: Sequence[str]) -> str:
+def choose_project(named: str, projects: Sequence[str]) -> str:
     """The project that a caller means: the first one if none is named. Raises Rejected for an
     unknown project, or if there are no projects."""
     if not projects:
         raise Rejected("no project is set; set STEWARD_PROJECTS", field="project")
-    return every(named, projects)[0]
+    return choose_projects(named, projects)[0]
 
 
-def every(named: str, projects: Sequence[str]) -> tuple[str, ...]:
+def choose_projects(named: str, projects: Sequence[str]) -> tuple[str, ...]:
     """The projects that a caller means: all of them if none is named. Raises Rejected for an
     unknown project."""
     if named and named not in projects:

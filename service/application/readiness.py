@@ -18,10 +18,10 @@ class ReadinessService:
         self._projects = tuple(projects)
         self._timekeeper = timekeeper
 
-    def check(self) -> list[str]:
+    def check_ready(self) -> list[str]:
         """Problems that do not stop the API. Raises StoreUnavailable with the reason if the
         database cannot be read or written."""
-        alone = self._probe.look(self._projects)
+        alone = self._probe.check_usable(self._projects)
         said = [] if self._timekeeper is None else [self._timekeeper.warning]
         if alone:
             said.append(

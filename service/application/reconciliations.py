@@ -21,16 +21,16 @@ from service.domain.reconciliation.bill import (
     Headline,
     JoinedImport,
     RowCounter,
-    headline,
+    build_headline,
     in_chunks,
-    neighbours,
+    list_adjacent_months,
     set_apart,
     shows_commitments,
 )
 from service.domain.reconciliation.bill_file import Shape, read_bill
 from service.domain.reconciliation.commitments import BilledCommitment, CommitmentCounter
-from service.domain.reconciliation.invoice import invoices
-from service.domain.reconciliation.reconcile import reconcile
+from service.domain.reconciliation.invoice import build_invoices
+from service.domain.reconciliation.reconcile import compare_hours
 from service.domain.reconciliation.variance import Billed, Charged, InventorySight, Rules, Verdict
 from service.store.bill_matches import orphan_key
 from service.store.bills import NumberedComparison, StagedUsage
@@ -90,7 +90,7 @@ class ReconciliationService:
         self._places = BoundedSemaphore(AT_ONCE)
 
     @contextmanager
-    def receiving(self) -> Iterator[None]:
+    def take_place(self) -> Iterator[None]:
         """Hold a place while a file is received. Raises RateLimited if all places are taken."""
         if not self._places.acquire(blocking=False):
             raise RateLimited(f"{AT_ONCE} files are being imported; send this one again later")
@@ -121,11 +121,11 @@ class ReconciliationService:
 
     def _import_bill(self, file: BinaryIO, wanted: BillImport) -> Reconciliation:
         with self._units() as unit:
-            before = unit.bills.same(wanted.digest, wanted.tolerance, is_alone=wanted.alone)
-            for abandoned in unit.bills.abandoned(self._clock() - _ABANDONED_SECONDS):
-                unit.bills.drop(abandoned)
+            before = unit.bills.find_same(wanted.digest, wanted.tolerance, is_alone=wanted.alone)
+            for abandoned in unit.bills.list_abandoned(self._clock() - _ABANDONED_SECONDS):
+                unit.bills.delete(abandoned)
         if before is not None:
-            return replace(self.outcome(before.id), known=True)
+            return replace(self.get_outcome(before.id), known=True)
         shape, reads = read_bill(_iter_pieces(file), self._projects)
         bill = Bill(
             *(new_id(), wanted.name, wanted.digest, shape, wanted.tolerance, self._clock()),
@@ -135,39 +135,42 @@ class ReconciliationService:
             unit.bills.add(bill)
         try:
             counter = RowCounter()
-            rows = counter.passing(reads)
+            rows = counter.count_passing(reads)
             while batch := list(islice(rows, BATCH)):
                 with self._units() as unit:
-                    unit.bills.stage(bill.id, batch)
+                    unit.bills.add_rows(bill.id, batch)
             bill = self._with_counts(bill, counter)
             bill = self._with_hours(bill if wanted.alone else self._with_earlier_rows(bill))
             self._compare_hours(bill)
         except BaseException:
             with self._units() as unit:
-                unit.bills.drop(bill.id)
+                unit.bills.delete(bill.id)
             raise
         self._clear_earlier(bill)
         if wanted.alone:
             self._forget_rows(bill)
-        return self.outcome(bill.id)
+        return self.get_outcome(bill.id)
 
-    def outcome(self, bill_id: str) -> Reconciliation:
+    def get_outcome(self, bill_id: str) -> Reconciliation:
         """The outcome of a reconciliation. Raises NotFound. If the bill was imported before
         commitments were recorded with it, they are read from its rows as long as these exist."""
         with self._units.reading() as unit:
             bill = unit.bills.get(bill_id)
         if bill.commitments is None and not bill.joined_into and shows_commitments(bill):
             with self._units.reading() as unit:
-                hours, counter = unit.bills.hours(bill.id), _make_counter(unit, bill.id)
+                hours, counter = (
+                    unit.bills.count_rows_by_hour(bill.id),
+                    _make_counter(unit, bill.id),
+                )
             for first, last in in_chunks(hours, CHUNK):
                 with self._units.reading() as unit:
                     if counter is not None:
-                        counter.add(unit.bills.coverable(bill.id, first, last))
+                        counter.add(unit.bills.list_coverable(bill.id, first, last))
             with self._units.reading() as unit:
                 bill = replace(bill, commitments=_report_commitments(unit, counter) or None)
         return _to_reconciliation(bill)
 
-    def remove(self, bill_id: str) -> Sequence[Bill]:
+    def delete(self, bill_id: str) -> Sequence[Bill]:
         """Delete a reconciliation, and the earlier files whose rows became part of it: which rows
         came from which file is not stored. Returns all deleted bills, this one first. Correct files
         can be sent again. The ledger stays as it is.
@@ -191,28 +194,28 @@ class ReconciliationService:
         for bill in reversed(gone):
             self._forget_rows(bill)
             with self._units() as unit:
-                unit.bills.drop(bill.id)
+                unit.bills.delete(bill.id)
         return gone
 
-    def all(self, limit: int, offset: int = 0) -> Sequence[Reconciliation]:
+    def list_newest(self, limit: int, offset: int = 0) -> Sequence[Reconciliation]:
         """The outcome of each reconciliation, the newest first."""
         with self._units.reading() as unit:
-            return [_to_reconciliation(bill) for bill in unit.bills.all(limit, offset)]
+            return [_to_reconciliation(bill) for bill in unit.bills.list_newest(limit, offset)]
 
-    def lines(
+    def list_lines(
         self, bill_id: str, verdicts: Sequence[Verdict], after: int, limit: int
     ) -> Sequence[NumberedComparison]:
         """The comparisons with these verdicts, by number. Raises NotFound."""
         with self._units.reading() as unit:
             unit.bills.get(bill_id)
-            return unit.bills.lines(bill_id, verdicts or tuple(Verdict), after, limit)
+            return unit.bills.list_lines(bill_id, verdicts or tuple(Verdict), after, limit)
 
-    def largest(
+    def list_largest(
         self, bill_id: str, verdicts: Sequence[Verdict], limit: int
     ) -> Sequence[NumberedComparison]:
         """The comparisons with the largest variances."""
         with self._units.reading() as unit:
-            return unit.bills.largest(bill_id, verdicts, limit)
+            return unit.bills.list_largest(bill_id, verdicts, limit)
 
     def _with_counts(self, bill: Bill, counter: RowCounter) -> Bill:
         """The bill with its counts, after all of its rows are stored."""
@@ -220,7 +223,7 @@ class ReconciliationService:
         if not counts.rows:
             raise Rejected("the file has a header and no rows; nothing was stored", field="body")
         with self._units.reading() as unit:
-            different = unit.bills.staged(bill.id)
+            different = unit.bills.count_staged(bill.id)
         return replace(
             bill,
             counts=counts,
@@ -237,22 +240,22 @@ class ReconciliationService:
         """
         bill = self._with_rows(bill, bill.periods)
         with self._units.reading() as unit:
-            reach = unit.bills.reach(bill.id)
-            beside = neighbours(bill.periods) if reach else ()
+            reach = unit.bills.find_hour_range(bill.id)
+            beside = list_adjacent_months(bill.periods) if reach else ()
             near = tuple(
                 period
                 for period in beside
-                for other in unit.bills.with_rows_of([period], _of_the_same_kind(bill.shape))
-                if unit.bills.meets(other.id, period, *(reach or (0, 0)))
+                for other in unit.bills.list_with_rows_of([period], _of_the_same_kind(bill.shape))
+                if unit.bills.has_usage_in(other.id, period, *(reach or (0, 0)))
             )
         return self._with_rows(bill, near) if near else bill
 
     def _with_hours(self, bill: Bill) -> Bill:
         """The bill with the hours of its rows, and with the rows that are set apart."""
         with self._units.reading() as unit:
-            start, end = unit.bills.reach(bill.id) or (None, None)
-            entries, nanos = unit.witnesses.machines(self._projects, start or 0, end or 0)
-            apart = unit.bills.apart(bill.id)
+            start, end = unit.bills.find_hour_range(bill.id) or (None, None)
+            entries, nanos = unit.witnesses.sum_machines(self._projects, start or 0, end or 0)
+            apart = unit.bills.sum_apart(bill.id)
         newest = bill.counts.newest
         counts = replace(
             bill.counts,
@@ -267,14 +270,14 @@ class ReconciliationService:
     def _with_rows(self, bill: Bill, months: Sequence[str]) -> Bill:
         """The bill with all earlier rows of these months."""
         with self._units.reading() as unit:
-            earlier = unit.bills.with_rows_of(months, _of_the_same_kind(bill.shape))
+            earlier = unit.bills.list_with_rows_of(months, _of_the_same_kind(bill.shape))
         joined, newest = {joined.id: joined for joined in bill.joined}, bill.counts.newest
         for other in earlier:
             found = joined.get(other.id, JoinedImport(other.id, other.name, 0, 0))
             rows, again = found.rows, found.again
             for digests in self._iter_slices(other, months):
                 with self._units() as unit:
-                    more, both = unit.bills.join(bill.id, other.id, months, digests)
+                    more, both = unit.bills.join_rows(bill.id, other.id, months, digests)
                 rows, again = rows + more, again + both
             joined[other.id] = replace(found, rows=rows, again=again)
             newest = max(filter(None, (newest, other.counts.newest)), default=None)
@@ -288,7 +291,7 @@ class ReconciliationService:
     def _iter_slices(self, bill: Bill, months: Sequence[str]) -> Iterator[tuple[bytes, bytes]]:
         """Ranges of digests with about as many rows each as one batch."""
         with self._units.reading() as unit:
-            rows = unit.bills.rows_of(bill.id, months)
+            rows = unit.bills.count_rows(bill.id, months)
         number = min(256, rows // BATCH + 1)
         bounds = [index * 256 // number for index in range(1, number)]
         edges = [b"", *(bytes([bound]) for bound in bounds), b"\xff" * 17]
@@ -301,29 +304,29 @@ class ReconciliationService:
         start, end = counts.start or 0, counts.end or 0
         rules = Rules(counts.newest or end, bill.tolerance)
         with self._units.reading() as unit:
-            strangers = unit.witnesses.of_orphans(self._projects)
-            bought = unit.reservations.all()
-            rows = dict(unit.bills.hours(bill.id))
+            strangers = unit.witnesses.find_orphan_sights(self._projects)
+            bought = unit.reservations.list_all()
+            rows = dict(unit.bills.count_rows_by_hour(bill.id))
             counter = _make_counter(unit, bill.id)
-            for hour, number in unit.witnesses.charged_hours(self._projects, start, end):
+            for hour, number in unit.witnesses.iter_charged_hours(self._projects, start, end):
                 rows[hour] = rows.get(hour, 0) + number
         for first, last in in_chunks(sorted(rows.items()), CHUNK):
             with self._units() as unit:
                 charged: Sequence[Charged] = ()
                 if first < end and last > start:
                     low, high = max(first, start), min(last, end)
-                    charged = unit.witnesses.charged(self._projects, low, high)
-                billed = _list_billed(unit, unit.bills.summed(bill.id, first, last))
+                    charged = unit.witnesses.list_charged(self._projects, low, high)
+                billed = _list_billed(unit, unit.bills.list_usage(bill.id, first, last))
                 sights = _find_sights(unit, billed, charged, (first, last), strangers)
-                lines = reconcile(billed, charged, rules, sights, bought)
-                unit.bills.compare(bill.id, compared.passing(lines))
+                lines = compare_hours(billed, charged, rules, sights, bought)
+                unit.bills.add_comparisons(bill.id, compared.add_passing(lines))
                 if counter is not None:
-                    counter.add(unit.bills.coverable(bill.id, first, last))
+                    counter.add(unit.bills.list_coverable(bill.id, first, last))
         with self._units() as unit:
             unit.bills.take_turns()
             _check_all_joined(unit, bill)
-            apart, totals = unit.bills.apart(bill.id), unit.bills.totals(bill.id)
-            found = invoices(compared.invoices, apart, totals)
+            apart, totals = unit.bills.sum_apart(bill.id), unit.bills.sum_by_invoice(bill.id)
+            found = build_invoices(compared.invoices, apart, totals)
             covered = _report_commitments(unit, counter)
             done = replace(bill, groups=compared.groups, invoices=found, commitments=covered)
             unit.bills.save(replace(done, finished_at=self._clock()))
@@ -332,7 +335,7 @@ class ReconciliationService:
         """Delete the rows of a bill; the comparisons stay."""
         for digests in self._iter_slices(bill, bill.periods):
             with self._units() as unit:
-                unit.bills.leave(bill.id, bill.periods, digests)
+                unit.bills.delete_rows(bill.id, bill.periods, digests)
 
     def _clear_earlier(self, bill: Bill) -> None:
         """Delete the rows of the earlier imports that this one has; their comparisons stay."""
@@ -341,7 +344,7 @@ class ReconciliationService:
                 earlier = unit.bills.get(joined.id)
             for digests in self._iter_slices(earlier, bill.periods):
                 with self._units() as unit:
-                    unit.bills.leave(earlier.id, bill.periods, digests)
+                    unit.bills.delete_rows(earlier.id, bill.periods, digests)
             with self._units() as unit:  # another import may update it at the same time
                 earlier = unit.bills.get(joined.id, locked=True)
                 left = tuple(period for period in earlier.periods if period not in bill.periods)
@@ -353,7 +356,7 @@ def _check_removable(unit: Unit, bill: Bill) -> None:
         raise Conflict(
             f"the rows of this file are part of reconciliation {bill.joined_into}; delete that one"
         )
-    if unit.bills.under_way():
+    if unit.bills.is_import_running():
         raise Conflict(
             "a file is being imported, or an import broke off in the last hours; retry later"
         )
@@ -363,7 +366,7 @@ def _check_all_joined(unit: Unit, bill: Bill) -> None:
     """Raise Conflict if another file of the same months was imported meanwhile: neither has the
     rows of the other."""
     kinds = _of_the_same_kind(bill.shape)
-    there = () if bill.is_alone else unit.bills.with_rows_of(bill.periods, kinds)
+    there = () if bill.is_alone else unit.bills.list_with_rows_of(bill.periods, kinds)
     missing = {bill.id for bill in there} - {joined.id for joined in bill.joined}
     if missing:
         raise Conflict(
@@ -380,7 +383,7 @@ def _list_with_earlier(unit: Unit, bill_id: str) -> list[Bill]:
         known = {bill.id for bill in found}
         found += [
             unit.bills.get(earlier.id, locked=True)
-            for earlier in unit.bills.earlier(bill)
+            for earlier in unit.bills.list_earlier(bill)
             if earlier.id not in known
         ]
     return found
@@ -408,12 +411,16 @@ def _of_the_same_kind(shape: Shape) -> Sequence[Shape]:
 
 
 def _to_reconciliation(bill: Bill) -> Reconciliation:
-    return Reconciliation(bill, headline(bill.groups))
+    return Reconciliation(bill, build_headline(bill.groups))
 
 
 def _make_counter(unit: Unit, bill_id: str) -> CommitmentCounter | None:
     """A counter of the usage that commitments cover; None if there are none."""
-    return CommitmentCounter(unit.bills.fees(bill_id)) if unit.bills.covers(bill_id) else None
+    return (
+        CommitmentCounter(unit.bills.list_fees(bill_id))
+        if unit.bills.has_commitments(bill_id)
+        else None
+    )
 
 
 def _report_commitments(
@@ -421,12 +428,12 @@ def _report_commitments(
 ) -> tuple[BilledCommitment, ...]:
     if counter is None:
         return ()
-    return counter.report(unit.witnesses.whose_are(counter.resources))
+    return counter.list_commitments(unit.witnesses.find_nodes(counter.resources))
 
 
 def _list_billed(unit: Unit, staged: Sequence[StagedUsage]) -> list[Billed]:
     """The usage of the bill, with the nodes that it is of."""
-    whose = unit.witnesses.whose(staged)
+    whose = unit.witnesses.find_staged_nodes(staged)
     return [
         Billed(
             project=usage.project,
@@ -462,7 +469,7 @@ def _find_sights(
     name."""
     nodes = {usage.node_id for usage in billed if usage.node_id}
     nodes |= {charge.node_id for charge in charged if not charge.is_unused}
-    sights = dict(unit.witnesses.of_nodes(nodes, *hours))
+    sights = dict(unit.witnesses.find_node_sights(nodes, *hours))
     for usage in billed:
         if not usage.node_id and (
             sight := strangers.get(orphan_key(usage.project, usage.resource))

@@ -19,7 +19,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.004, 0.1
 """
 
 
-def tries() -> Iterator[int]:
+def iter_tries() -> Iterator[int]:
     """The numbers of the tries, with a pause before each but the first: less than a second in
     total.
 
@@ -33,7 +33,7 @@ def tries() -> Iterator[int]:
         yield number
 
 
-def retrying(
+def run_with_retries(
     opened: Callable[[], AbstractContextManager[Unit]],
     work: Callable[[Unit], T],
     what: str,
@@ -46,7 +46,7 @@ def retrying(
     Raises StaleVersion then, else Conflict if others are first each time; `what` names what is
     changed.
     """
-    for _ in tries():
+    for _ in iter_tries():
         try:
             with opened() as unit:
                 return work(unit)

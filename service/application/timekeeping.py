@@ -25,31 +25,31 @@ class Timekeeper:
         """By how many seconds this machine's clock is ahead of the database's; 0 where that is
         nothing to mind."""
 
-    def begin(self, stop: threading.Event) -> threading.Thread:
+    def start(self, stop: threading.Event) -> threading.Thread:
         """Set the clock now and then every 10 seconds until `stop` is set, on a daemon thread."""
-        self.look()
+        self.set_clock()
         thread = threading.Thread(
             target=self._run_loop, args=[stop], name="timekeeper", daemon=True
         )
         thread.start()
         return thread
 
-    def look(self) -> None:
+    def set_clock(self) -> None:
         """Set the clock. Without an answer of the database, the last setting stays."""
         try:
             with self._units.reading() as unit:
-                self.set(unit)
+                self.set_clock_in(unit)
         except StewardError as error:
             log.info("clock.not_set", reason=str(error))
 
-    def set(self, unit: Unit) -> None:
+    def set_clock_in(self, unit: Unit) -> None:
         """Use the database's clock from now on, and warn if this machine's clock is wrong. An
         answer that took too long is ignored."""
         asked = self._clock.monotonic()
-        theirs = unit.leases.now()
+        theirs = unit.leases.read_clock()
         if self._clock.monotonic() - asked > TOLERANCE_SECONDS:
             return
-        ahead = self._clock.agree(theirs)
+        ahead = self._clock.agree_with(theirs)
         if abs(ahead - self.ahead) > TOLERANCE_SECONDS:
             log.warning("clock.differs", seconds_ahead_of_the_database=round(ahead))
             self.ahead = ahead
@@ -69,6 +69,6 @@ class Timekeeper:
     def _run_loop(self, stop: threading.Event) -> None:
         while not stop.wait(PERIOD_SECONDS):
             try:
-                self.look()
+                self.set_clock()
             except Exception:  # the thread lives on: no other thread sets the clock
                 log.exception("clock.broke")

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from service.cli.terminal.failure import FAILED, Failure, is_text
-from service.cli.terminal.render import complain
+from service.cli.terminal.render import print_errors
 from service.domain.errors import StewardError
 
 HELP = {
@@ -114,18 +114,22 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was named."""
-        from service.cli.terminal.crash import foreseen  # noqa: PLC0415 - not for --version and --help
+        from service.cli.terminal.crash import explain_crashes  # noqa: PLC0415 - not for --version and --help
 
         typed = ctx.meta[TYPED]
         alone = typed[0] in ALONE
         try:
-            with nullcontext() if alone else foreseen(_command_path(self, ctx.info_name, typed)):
+            with (
+                nullcontext()
+                if alone
+                else explain_crashes(_command_path(self, ctx.info_name, typed))
+            ):
                 return super().invoke(ctx)
         except Failure as failure:
-            complain(*failure.lines)
+            print_errors(*failure.lines)
             raise typer.Exit(failure.code) from None
         except StewardError as error:
-            complain(str(error))
+            print_errors(str(error))
             raise typer.Exit(FAILED) from None
 
 

@@ -10,10 +10,23 @@ from typing import Annotated, Any
 import typer
 
 from service.cli.terminal import options
-from service.cli.terminal.client import Client, connected
+from service.cli.terminal.client import Client, open_client
 from service.cli.terminal.failure import Failure
-from service.cli.terminal.formatting import NOTHING, moment, money, parts, span
-from service.cli.terminal.render import Cell, as_json, cleaned, echo, facts, table
+from service.cli.terminal.formatting import (
+    NOTHING,
+    format_parts,
+    format_span,
+    format_time,
+    format_usd,
+)
+from service.cli.terminal.render import (
+    Cell,
+    clean_text,
+    print_facts,
+    print_json,
+    print_lines,
+    print_table,
+)
 
 app = typer.Typer(
     help="Manage budgets and alerts.",
@@ -27,21 +40,21 @@ GRACE: Any = "15m"
 _THRESHOLD = re.compile(r"(forecast:)?(\d{1,4})%?")
 
 BudgetName = Annotated[
-    str, typer.Argument(callback=options.named, metavar="BUDGET", help="Name or id.")
+    str, typer.Argument(callback=options.require_name, metavar="BUDGET", help="Name or id.")
 ]
 
 
 @app.command("list")
 def list_budgets(json: options.Json = False) -> None:
     """List the budgets with their spend and status."""
-    with connected() as client:
-        answer = client.pages("/v1/budgets", "budgets")
+    with open_client() as client:
+        answer = client.get_all("/v1/budgets", "budgets")
     if json:
-        as_json(answer)
+        print_json(answer)
     elif not answer.value["budgets"]:
-        echo("no budgets; create one with: tpu-steward budgets create NAME --amount USD")
+        print_lines("no budgets; create one with: tpu-steward budgets create NAME --amount USD")
     else:
-        table(
+        print_table(
             [
                 "NAME",
                 "SCOPE",
@@ -60,26 +73,28 @@ def list_budgets(json: options.Json = False) -> None:
 @app.command()
 def show(budget: BudgetName, json: options.Json = False) -> None:
     """Show a budget, with its latest alerts and refusals."""
-    with connected() as client:
+    with open_client() as client:
         found = find_budget(client, budget)
         answer = client.get(f"/v1/budgets/{found}")
     if json:
-        as_json(answer)
+        print_json(answer)
         return
     _print_budget(answer.value)
     refusals = [
-        f"{moment(refusal['at'])}  {refusal['message']}" for refusal in answer.value["refusals"]
+        f"{format_time(refusal['at'])}  {refusal['message']}"
+        for refusal in answer.value["refusals"]
     ]
     notifications = [_describe_notification(note) for note in answer.value["notifications"]]
     for title, lines in (("Refused", refusals), ("Told", notifications)):
         if lines:
-            echo("", f"{title} lately:", *(f"  {line}" for line in lines))
+            print_lines("", f"{title} lately:", *(f"  {line}" for line in lines))
 
 
 @app.command()
 def create(  # noqa: PLR0913, PLR0917 - options are no arguments that anybody counts
     name: Annotated[
-        str, typer.Argument(callback=options.named, metavar="NAME", help="Name of the budget.")
+        str,
+        typer.Argument(callback=options.require_name, metavar="NAME", help="Name of the budget."),
     ],
     amount: Annotated[str, typer.Option(metavar="USD", help="Amount of each period, in dollars.")],
     period: Annotated[
@@ -111,7 +126,7 @@ def create(  # noqa: PLR0913, PLR0917 - options are no arguments that anybody co
         int,
         typer.Option(
             "--grace",
-            parser=options.seconds,
+            parser=options.parse_seconds,
             metavar="DURATION",
             help="With delete: time between the notification and the deletion.",
         ),
@@ -157,11 +172,11 @@ def create(  # noqa: PLR0913, PLR0917 - options are no arguments that anybody co
         "webhook_secret": webhook_secret or made_up,
         "emails": email,
     }
-    with connected() as client:
+    with open_client() as client:
         body = {key: value for key, value in said.items() if value not in (None, [])}
-        answer = client.ask("POST", "/v1/budgets", body=body)
+        answer = client.send_request("POST", "/v1/budgets", body=body)
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
         _print_budget(answer.value)
     if made_up:
@@ -171,18 +186,18 @@ def create(  # noqa: PLR0913, PLR0917 - options are no arguments that anybody co
 @app.command()
 def delete(budget: BudgetName, json: options.Json = False) -> None:
     """Delete a budget. Nodes and costs do not change."""
-    with connected() as client:
+    with open_client() as client:
         found = find_budget(client, budget)
-        answer = client.ask("DELETE", f"/v1/budgets/{found}")
+        answer = client.send_request("DELETE", f"/v1/budgets/{found}")
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
-        echo(f"the budget {answer.value['name']} is deleted")
+        print_lines(f"the budget {answer.value['name']} is deleted")
 
 
 def find_budget(client: Client, said: str) -> str:
     """Id of the budget with the name or id `said`. Raises Failure when there is none."""
-    known = client.pages("/v1/budgets", "budgets").value["budgets"]
+    known = client.get_all("/v1/budgets", "budgets").value["budgets"]
     for budget in known:
         if said in (budget["id"], budget["name"]):
             return str(budget["id"])
@@ -193,7 +208,7 @@ def _parse_scope(texts: Sequence[str] | None) -> dict[str, str]:
     """Scope of a request, from `["team=vision", "label:run=17"]`. Raises BadParameter for a key
     that is given twice."""
     found: dict[str, str] = {}
-    for key, value in options.pairs(texts, "--scope"):
+    for key, value in options.parse_pairs(texts, "--scope"):
         name, colon, label = key.partition(":")
         if name in found:
             raise typer.BadParameter(f"{name} was given twice", param_hint="--scope")
@@ -220,7 +235,7 @@ def _budget_row(budget: Mapping[str, Any]) -> list[Cell]:
         budget["name"],
         _describe_scope(budget["scope"]),
         budget["period"],
-        money(budget["amount"]),
+        format_usd(budget["amount"]),
         spent,
         percent,
         held,
@@ -231,19 +246,22 @@ def _budget_row(budget: Mapping[str, Any]) -> list[Cell]:
 
 def _print_budget(budget: Mapping[str, Any]) -> None:
     """Print a budget, then its warnings."""
-    facts(_budget_facts(budget))
-    echo(*(f"note: {warning}" for warning in budget["warnings"]))
+    print_facts(_budget_facts(budget))
+    print_lines(*(f"note: {warning}" for warning in budget["warnings"]))
 
 
 def _budget_facts(budget: Mapping[str, Any]) -> Iterator[tuple[str, Cell]]:
     yield "Name", budget["name"]
     yield "Id", budget["id"]
     yield "Scope", _describe_scope(budget["scope"])
-    yield "Amount", f"{money(budget['amount'])} a {budget['period']} ({budget['tz']})"
+    yield "Amount", f"{format_usd(budget['amount'])} a {budget['period']} ({budget['tz']})"
     if budget["spent"] is None:
         yield "Now", "it is not active now"
     else:
-        yield "Period", f"{moment(budget['starts_at'])} to {moment(budget['ends_at'])} UTC"
+        yield (
+            "Period",
+            f"{format_time(budget['starts_at'])} to {format_time(budget['ends_at'])} UTC",
+        )
         spent, held, left = _format_shares(budget)
         yield "Spent", f"{spent}, {budget['percent']}%"
         least, most = ("at least ", "at most ") if budget["unpriced_nodes"] else ("", "")
@@ -251,9 +269,9 @@ def _budget_facts(budget: Mapping[str, Any]) -> Iterator[tuple[str, Cell]]:
         yield "Left", f"{most}{left}"
         names = budget["unpriced"]
         more = budget["unpriced_nodes"] - len(names)
-        yield "No price", cleaned(", ".join(names)) + (f" and {more} more" if more else "")
+        yield "No price", clean_text(", ".join(names)) + (f" and {more} more" if more else "")
         forecast = budget["forecast"]
-        yield "Forecast", "no forecast" if forecast is None else money(forecast)
+        yield "Forecast", "no forecast" if forecast is None else format_usd(forecast)
     yield (
         "Thresholds",
         ", ".join(
@@ -263,26 +281,29 @@ def _budget_facts(budget: Mapping[str, Any]) -> Iterator[tuple[str, Cell]]:
     )
     yield "Burn rate", "" if budget["burn_rate"] is None else f"{budget['burn_rate']} times"
     yield "When exceeded", _describe_action(budget)
-    yield "Fired", ", ".join(f"{a['kind']} ({moment(a['fired_at'])})" for a in budget["alerts"])
+    yield (
+        "Fired",
+        ", ".join(f"{a['kind']} ({format_time(a['fired_at'])})" for a in budget["alerts"]),
+    )
     yield "Tells", ", ".join(filter(None, [budget["webhook"], *budget["emails"]]))
 
 
 def _format_shares(budget: Mapping[str, Any]) -> list[str]:
     """Dollars spent, held and left. They sum to the amount where all prices are known."""
     names = ("spent", "held_known", "left_at_most")
-    return parts(budget["amount"], [budget[name] for name in names])
+    return format_parts(budget["amount"], [budget[name] for name in names])
 
 
 def _describe_scope(scope: Mapping[str, Any]) -> str:
     said = [f"{name} {value}" for name, value in scope.items() if value is not None]
-    return cleaned(", ".join(said)) or "everything"
+    return clean_text(", ".join(said)) or "everything"
 
 
 def _describe_action(budget: Mapping[str, Any]) -> str:
     if budget["deletes_at"] is not None:
-        return f"deletes at {moment(budget['deletes_at'])}"
+        return f"deletes at {format_time(budget['deletes_at'])}"
     if budget["on_exceeded"] == "delete":
-        return f"delete after {span(budget['grace_seconds'])}"
+        return f"delete after {format_span(budget['grace_seconds'])}"
     return str(budget["on_exceeded"])
 
 
@@ -290,8 +311,8 @@ def _describe_notification(note: Mapping[str, Any]) -> str:
     if note["sent_at"] is not None:
         what = "sent"
     elif note["next_try_at"] is not None:
-        what = f"retry at {moment(note['next_try_at'])}"
+        what = f"retry at {format_time(note['next_try_at'])}"
     else:
         what = "given up"
     why = f": {note['last_error']}" if note["last_error"] else ""
-    return f"{moment(note['created_at'])}  {note['subject']}, {note['channel']}, {what}{why}"
+    return f"{format_time(note['created_at'])}  {note['subject']}, {note['channel']}, {what}{why}"

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from service.cli.terminal import options
-from service.cli.terminal.client import connected
+from service.cli.terminal.client import open_client
 from service.cli.terminal.failure import Failure
-from service.cli.terminal.formatting import NOTHING, age, moment
-from service.cli.terminal.render import as_json, echo, table
+from service.cli.terminal.formatting import NOTHING, format_age, format_time
+from service.cli.terminal.render import print_json, print_lines, print_table
 
 app = typer.Typer(
     help="Show types, zones, capacity and quotas.", no_args_is_help=True, rich_markup_mode=None
@@ -36,12 +36,12 @@ def accelerators(
 ) -> None:
     """List the accelerator types."""
     asked = {"generation": generation, "zone": zone, "chips": chips}
-    with connected() as client:
-        answer = client.pages("/v1/catalog/accelerators", "accelerators", asked)
+    with open_client() as client:
+        answer = client.get_all("/v1/catalog/accelerators", "accelerators", asked)
     if json:
-        as_json(answer)
+        print_json(answer)
         return
-    table(
+    print_table(
         ["TYPE", "GENERATION", ">CHIPS", ">HOSTS", "TOPOLOGY", "MACHINE"],
         (
             [
@@ -67,12 +67,12 @@ def zones(
 ) -> None:
     """List the zones that have TPUs."""
     asked = {"generation": generation, "region": region}
-    with connected() as client:
-        answer = client.pages("/v1/catalog/zones", "zones", asked)
+    with open_client() as client:
+        answer = client.get_all("/v1/catalog/zones", "zones", asked)
     if json:
-        as_json(answer)
+        print_json(answer)
         return
-    table(
+    print_table(
         ["ZONE", "REGION", "GENERATIONS"],
         (
             [
@@ -108,15 +108,15 @@ def capacity(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         "zone": zone,
         "accelerator_type": accelerator_type,
         "generation": generation,
-        "provisioning_model": options.model(model),
+        "provisioning_model": options.choose_model(model),
         "project": project,
     }
-    with connected() as client:
-        answer = client.pages("/v1/catalog/capacity", "capacity", asked)
+    with open_client() as client:
+        answer = client.get_all("/v1/catalog/capacity", "capacity", asked)
     if json:
-        as_json(answer)
+        print_json(answer)
     elif not answer.value["capacity"]:
-        echo("no attempts in that time")
+        print_lines("no attempts in that time")
     else:
         rows = (
             [
@@ -128,12 +128,12 @@ def capacity(  # noqa: PLR0913, PLR0917 - each is an option of the command line
                 _age_or_nothing(place["median_seconds_to_ready"]),
                 f"{place['preempted']:,}",
                 _age_or_nothing(place["median_seconds_lived"]),
-                moment(place["back_off_until"]),
+                format_time(place["back_off_until"]),
                 place["reason"] or NOTHING,
             ]
             for place in answer.value["capacity"]
         )
-        table(_CAPACITY, rows)
+        print_table(_CAPACITY, rows)
 
 
 @app.command()
@@ -148,15 +148,15 @@ def quotas(
 ) -> None:
     """Show used and held quota, and the limits known from Google."""
     asked = {"region": region, "generation": generation, "project": project}
-    with connected() as client:
-        answer = client.pages("/v1/catalog/quotas", "quotas", asked)
+    with open_client() as client:
+        answer = client.get_all("/v1/catalog/quotas", "quotas", asked)
     found = answer.value["quotas"]
     if json:
-        as_json(answer)
+        print_json(answer)
     elif not found:
-        echo("no quota is held, and Google has not refused a request for lack of quota yet")
+        print_lines("no quota is held, and Google has not refused a request for lack of quota yet")
     else:
-        table(_QUOTAS, map(_quota_row, found))
+        print_table(_QUOTAS, map(_quota_row, found))
         said = dict.fromkeys(
             f"{quota['where']}: {quota['said']}" for quota in found if quota["said"]
         )
@@ -170,7 +170,7 @@ def quotas(
                     f"{quota['where']}: {_format_quota(quota, 'dead')} is held by preempted nodes"
                     " and failed requests until they are deleted; see: tpu-steward orphans list"
                 ] = None
-        echo("", *said)
+        print_lines("", *said)
 
 
 @app.command("forget-quota")
@@ -183,13 +183,13 @@ def forget_quota(
     """Forget a quota limit after Google has raised it."""
     if not _ID.fullmatch(quota):
         raise Failure(f"{quota[:80]!r} is not the id of a quota; see: tpu-steward catalog quotas")
-    with connected() as client:
-        answer = client.ask("POST", f"/v1/catalog/quotas/{quota}:forget")
+    with open_client() as client:
+        answer = client.send_request("POST", f"/v1/catalog/quotas/{quota}:forget")
     if json:
-        as_json(answer)
+        print_json(answer)
         return
     known = answer.value
-    echo(
+    print_lines(
         f"forgotten: {known['limit'] or 'a limit'} of {known['allowed']:,} in {known['where']};"
         " waiting nodes are retried within half an hour"
     )
@@ -209,8 +209,8 @@ def _quota_row(quota: Mapping[str, Any]) -> list[str]:
         "not known" if quota["allowed"] is None else f"{quota['allowed']:,}",
         _format_quota(quota, "used"),
         _format_quota(quota, "held"),
-        moment(quota["observed_at"]),
-        refuses.get(quota["standing"]) or moment(quota["believed_until"]),
+        format_time(quota["observed_at"]),
+        refuses.get(quota["standing"]) or format_time(quota["believed_until"]),
         quota["id"] or NOTHING,
     ]
 
@@ -238,4 +238,4 @@ _COUNTS = ("attempts", "ready", "stock_outs", "quota_refusals", "denied", "faile
 
 
 def _age_or_nothing(seconds: int | None) -> str:
-    return NOTHING if seconds is None else age(seconds)
+    return NOTHING if seconds is None else format_age(seconds)

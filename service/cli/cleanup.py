@@ -9,9 +9,16 @@ import typer
 
 from service.cli import policies
 from service.cli.terminal import options
-from service.cli.terminal.client import connected
-from service.cli.terminal.formatting import NOTHING, age, counted, moment, money, since
-from service.cli.terminal.render import as_json, echo, facts, table
+from service.cli.terminal.client import open_client
+from service.cli.terminal.formatting import (
+    NOTHING,
+    format_age,
+    format_count,
+    format_since,
+    format_time,
+    format_usd,
+)
+from service.cli.terminal.render import print_facts, print_json, print_lines, print_table
 from service.domain.clock import parse_rfc3339, wall_clock
 
 MOST_NAMES = 20
@@ -34,13 +41,13 @@ Project = Annotated[
 @app.command()
 def status(json: options.Json = False) -> None:
     """Show the mode, the rails that hold, and the nodes that wait."""
-    with connected() as client:
-        answer = client.ask("GET", "/v1/cleanup")
+    with open_client() as client:
+        answer = client.send_request("GET", "/v1/cleanup")
     if json:
-        as_json(answer)
+        print_json(answer)
         return
     found, now = answer.value, wall_clock()
-    echo(f"mode {found['mode']}: {_MODES[found['mode']]}")
+    print_lines(f"mode {found['mode']}: {_MODES[found['mode']]}")
     for project in found["projects"]:
         _print_project(project, now)
 
@@ -49,33 +56,35 @@ def status(json: options.Json = False) -> None:
 def plan(project: Project = None, json: options.Json = False) -> None:
     """Show exactly what would be stopped or deleted now. Changes nothing."""
     body = {} if project is None else {"project": project}
-    with connected() as client:
-        answer = client.ask("POST", "/v1/cleanup:plan", body=body)
+    with open_client() as client:
+        answer = client.send_request("POST", "/v1/cleanup:plan", body=body)
     if json:
-        as_json(answer)
+        print_json(answer)
         return
     found, now = answer.value, wall_clock()
     if not found["entries"]:
-        echo(f"no node of project {found['project']} would be stopped or deleted now")
+        print_lines(f"no node of project {found['project']} would be stopped or deleted now")
         return
-    table(
+    print_table(
         ["NAME", "ACTION", "DAEMON ACTS", ">PER HOUR"],
         [
             (
                 entry["name"],
                 entry["action"],
                 _format_due(entry["due_at"], now),
-                money(entry["hourly_cost"]),
+                format_usd(entry["hourly_cost"]),
             )
             for entry in found["entries"]
         ],
     )
-    echo("", *(f"{entry['name']}: {entry['reason']}" for entry in found["entries"]))
-    nodes = counted(len(found["entries"]), "node")
-    echo("", f"{nodes}; ending all of them saves {money(found['saves_hourly'])} an hour")
+    print_lines("", *(f"{entry['name']}: {entry['reason']}" for entry in found["entries"]))
+    nodes = format_count(len(found["entries"]), "node")
+    print_lines(
+        "", f"{nodes}; ending all of them saves {format_usd(found['saves_hourly'])} an hour"
+    )
     if found["held_by"]:
-        echo(f"the daemon is held by: {', '.join(found['held_by'])}; apply is not")
-    echo(f"to do it now: tpu-steward cleanup apply {found['plan_id']}")
+        print_lines(f"the daemon is held by: {', '.join(found['held_by'])}; apply is not")
+    print_lines(f"to do it now: tpu-steward cleanup apply {found['plan_id']}")
 
 
 @app.command()
@@ -84,14 +93,14 @@ def apply(
     json: options.Json = False,
 ) -> None:
     """Apply a plan, all of it. It is refused if anything has changed since."""
-    with connected() as client:
-        answer = client.ask("POST", "/v1/cleanup:apply", body={"plan_id": plan_id})
+    with open_client() as client:
+        answer = client.send_request("POST", "/v1/cleanup:apply", body={"plan_id": plan_id})
     if json:
-        as_json(answer)
+        print_json(answer)
         return
     for entry in answer.value["entries"]:
-        echo(f"{entry['name']}: {entry['action']} requested")
-    echo(f"that saves {money(answer.value['saves_hourly'])} an hour")
+        print_lines(f"{entry['name']}: {entry['action']} requested")
+    print_lines(f"that saves {format_usd(answer.value['saves_hourly'])} an hour")
 
 
 @app.command()
@@ -107,14 +116,14 @@ def pause(
 ) -> None:
     """Stop the daemon from ending nodes, until you resume the cleanup. Holds idleness and TTLs."""
     body = {"reason": reason, **({} if project is None else {"project": project})}
-    with connected() as client:
-        answer = client.ask("POST", "/v1/cleanup:pause", body=body)
+    with open_client() as client:
+        answer = client.send_request("POST", "/v1/cleanup:pause", body=body)
     if json:
-        as_json(answer)
+        print_json(answer)
         return
     for paused in answer.value["projects"]:
-        echo(f"paused in project {paused['project']}: {paused['pause_reason']}")
-    echo("to resume: tpu-steward cleanup resume")
+        print_lines(f"paused in project {paused['project']}: {paused['pause_reason']}")
+    print_lines("to resume: tpu-steward cleanup resume")
 
 
 @app.command()
@@ -138,10 +147,10 @@ def resume(
         raise typer.BadParameter("give it with --breaker only", param_hint="--reason")
     said = {"project": project, "breaker": breaker or None, "reason": reason}
     body = {key: value for key, value in said.items() if value is not None}
-    with connected() as client:
-        answer = client.ask("POST", "/v1/cleanup:resume", body=body)
+    with open_client() as client:
+        answer = client.send_request("POST", "/v1/cleanup:resume", body=body)
     if json:
-        as_json(answer)
+        print_json(answer)
         return
     ended, done = (
         ("breaker", "the breaker is closed") if breaker else ("pause", "the pause is over")
@@ -149,44 +158,44 @@ def resume(
     for resumed in answer.value["projects"]:
         rails = ", ".join(held["rail"] for held in resumed["rails"] if held["rail"] != ended)
         still = f"; still held by: {rails}" if rails else ""
-        echo(f"{done} in project {resumed['project']}{still}")
+        print_lines(f"{done} in project {resumed['project']}{still}")
 
 
 @app.command()
 def coverage(json: options.Json = False) -> None:
     """Show which signals have data, and which nodes have none."""
-    with connected() as client:
-        answer = client.ask("GET", "/v1/cleanup/coverage")
+    with open_client() as client:
+        answer = client.send_request("GET", "/v1/cleanup/coverage")
     if json:
-        as_json(answer)
+        print_json(answer)
         return
     now = wall_clock()
     for project in answer.value["projects"]:
-        nodes = counted(project["nodes"], "READY node")
-        echo(f"project {project['project']}: {nodes}, {project['unknown']} unknown")
-        table(
+        nodes = format_count(project["nodes"], "READY node")
+        print_lines(f"project {project['project']}: {nodes}, {project['unknown']} unknown")
+        print_table(
             ["SIGNAL", "STATE", ">NODES", ">AGE", "LAST ERROR"],
             [
                 (
                     family["signal"],
                     family["state"],
                     str(family["nodes"]),
-                    since(family["newest_at"], now),
+                    format_since(family["newest_at"], now),
                     family["error"] or NOTHING,
                 )
                 for family in project["families"]
             ],
         )
         reports = project["reports"]
-        reporting = counted(reports["nodes"], "node")
-        echo(
+        reporting = format_count(reports["nodes"], "node")
+        print_lines(
             f"supervisor reports: {reports['reported']} of {reporting};"
             f" without metrics: {reports['needed']}, of these without a report: {reports['silent']}"
         )
         if project["never_deleted"]:
-            cost = money(project["never_deleted_hourly_cost"])
-            unseen = counted(project["never_deleted"], "node")
-            echo(
+            cost = format_usd(project["never_deleted_hourly_cost"])
+            unseen = format_count(project["never_deleted"], "node")
+            print_lines(
                 f"{unseen} without supervisor and metrics; never deleted for idleness:"
                 f" {cost} an hour"
             )
@@ -195,29 +204,29 @@ def coverage(json: options.Json = False) -> None:
 @app.command()
 def history(json: options.Json = False) -> None:
     """Show what was stopped or deleted for idleness, the newest first."""
-    with connected() as client:
-        answer = client.pages("/v1/cleanup/history", "history")
+    with open_client() as client:
+        answer = client.get_all("/v1/cleanup/history", "history")
     if json:
-        as_json(answer)
+        print_json(answer)
         return
     found = answer.value["history"]
     if not found:
-        echo("no node was stopped or deleted for idleness yet")
+        print_lines("no node was stopped or deleted for idleness yet")
         return
-    table(
+    print_table(
         ["AT (UTC)", "NAME", "ACTION", ">PER HOUR", "BY"],
         [
             (
-                moment(ended["at"]),
+                format_time(ended["at"]),
                 ended["name"],
                 ended["action"],
-                money(ended["hourly_cost"]),
+                format_usd(ended["hourly_cost"]),
                 ended["actor"],
             )
             for ended in found
         ],
     )
-    echo("", "to see the evidence: tpu-steward nodes idle NAME")
+    print_lines("", "to see the evidence: tpu-steward nodes idle NAME")
 
 
 _MODES = {
@@ -230,11 +239,11 @@ _MODES = {
 
 def _print_project(project: Mapping[str, Any], now: int) -> None:
     looked, upcoming = project["ticked_at"], project["next_tick_at"]
-    pause_said = f"since {moment(project['paused_at'])}: {project['pause_reason']}"
-    echo("", f"project {project['project']}")
-    facts(
+    pause_said = f"since {format_time(project['paused_at'])}: {project['pause_reason']}"
+    print_lines("", f"project {project['project']}")
+    print_facts(
         [
-            ("last check", "never" if looked is None else f"{since(looked, now)} ago"),
+            ("last check", "never" if looked is None else f"{format_since(looked, now)} ago"),
             (
                 "next check",
                 "no daemon is running" if upcoming is None else _format_due(upcoming, now),
@@ -243,17 +252,19 @@ def _print_project(project: Mapping[str, Any], now: int) -> None:
         ]
     )
     for rail in project["rails"]:
-        until = "" if rail["until"] is None else f", until {moment(rail['until'])}"
-        echo(f"held by {rail['rail']} since {moment(rail['since'])}{until}: {rail['reason']}")
+        until = "" if rail["until"] is None else f", until {format_time(rail['until'])}"
+        print_lines(
+            f"held by {rail['rail']} since {format_time(rail['since'])}{until}: {rail['reason']}"
+        )
         if rail["waiting"]:
             names = rail["waiting"]
             more = f", and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-            echo(f"  these nodes wait for it: {', '.join(names[:MOST_NAMES])}{more}")
+            print_lines(f"  these nodes wait for it: {', '.join(names[:MOST_NAMES])}{more}")
     if project["waiting"]:
-        table(
+        print_table(
             [">PLACE", "NODE", "WAITS FOR", "UNTIL (UTC)"],
             [
-                (str(node["place"]), node["name"], node["rail"], moment(node["until"]))
+                (str(node["place"]), node["name"], node["rail"], format_time(node["until"]))
                 for node in project["waiting"]
             ],
         )
@@ -264,4 +275,4 @@ def _format_due(at: str | None, now: int) -> str:
     if at is None:
         return "never"
     left = parse_rfc3339(at) - now
-    return f"in {age(left)}" if left > 0 else "now"
+    return f"in {format_age(left)}" if left > 0 else "now"

@@ -11,18 +11,18 @@ import typer
 
 from service.cli import commitments_recommended
 from service.cli.terminal import options
-from service.cli.terminal.client import Client, connected
+from service.cli.terminal.client import Client, open_client
 from service.cli.terminal.failure import Failure
 from service.cli.terminal.formatting import (
     NOTHING,
     chip_hours,
-    counted,
-    exact,
+    format_count,
+    format_exact,
     format_term_state,
-    moment,
-    money,
+    format_time,
+    format_usd,
 )
-from service.cli.terminal.render import as_json, echo, facts, table
+from service.cli.terminal.render import print_facts, print_json, print_lines, print_table
 
 View = Mapping[str, Any]
 
@@ -39,7 +39,7 @@ _EVERY_PROJECT = "every project of the billing account"
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 Which = Annotated[
-    str, typer.Argument(callback=options.named, metavar="COMMITMENT", help="Name or id.")
+    str, typer.Argument(callback=options.require_name, metavar="COMMITMENT", help="Name or id.")
 ]
 
 
@@ -51,14 +51,14 @@ def list_commitments(
     json: options.Json = False,
 ) -> None:
     """List the commitments and their fees, the latest start first."""
-    with connected() as client:
-        answer = client.pages(_PATH, "commitments")
+    with open_client() as client:
+        answer = client.get_all(_PATH, "commitments")
     if json:
-        as_json(answer)
+        print_json(answer)
         return
     known = answer.value["commitments"]
     if not known:
-        echo(NONE)
+        print_lines(NONE)
         return
     shown = [record for record in known if everything or record["state"] != "withdrawn"]
     hidden = len(known) - len(shown)
@@ -71,24 +71,24 @@ def list_commitments(
                 f"{commitment['chips']:,} {commitment['generation']}",
                 commitment["region"],
                 commitment["ends_at"][:10],
-                exact(commitment["usd_per_chip_hour"]),
-                money(commitment["fee"]),
+                format_exact(commitment["usd_per_chip_hour"]),
+                format_usd(commitment["fee"]),
                 *([commitment["id"]] if everything else []),
             ]
             for commitment in shown
         )
-        table([*columns, "ID"] if everything else columns, rows)
-        echo("")
+        print_table([*columns, "ID"] if everything else columns, rows)
+        print_lines("")
     running = sum(commitment["state"] == "running" for commitment in shown)
     more = f"; {hidden:,} more withdrawn (--all shows them)" if hidden else ""
-    echo(f"{counted(len(shown), 'commitment')}, {running:,} running{more}")
+    print_lines(f"{format_count(len(shown), 'commitment')}, {running:,} running{more}")
 
 
 @app.command()
 def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     name: Annotated[
         str,
-        typer.Argument(callback=options.named, metavar="NAME", help="Name at Google."),
+        typer.Argument(callback=options.require_name, metavar="NAME", help="Name at Google."),
     ],
     region: Annotated[
         str,
@@ -125,20 +125,20 @@ def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         "usd_per_chip_hour": rate,
         "owner": owner,
         "team": team,
-        "labels": options.mapping(label, "--label"),
+        "labels": options.parse_mapping(label, "--label"),
     }
     body = {key: value for key, value in said.items() if value is not None}
-    with connected() as client:
-        answer = client.ask("POST", _PATH, body=body)
+    with open_client() as client:
+        answer = client.send_request("POST", _PATH, body=body)
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
         made = answer.value
         if made["whole_fee"] is None:
             fee = "no rate is known; give yours with --rate"
         else:
-            fee = f"{exact(made['whole_fee'])} in all"
-        echo(
+            fee = f"{format_exact(made['whole_fee'])} in all"
+        print_lines(
             f"{made['name']}: {_describe_chips(made)}",
             f"{_describe_term(made)}, {fee}",
             f"id {made['id']}",
@@ -148,14 +148,14 @@ def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 @app.command()
 def show(commitment: Which, json: options.Json = False) -> None:
     """Show a commitment and its fee."""
-    with connected() as client:
+    with open_client() as client:
         answer = client.get(f"{_PATH}/{find_commitment(client, commitment, to_read=True)}")
     if json:
-        as_json(answer)
+        print_json(answer)
         return
     found = answer.value
-    withdrawn = f"{moment(found['withdrawn_at'])} UTC: {found['reason']}"
-    facts(
+    withdrawn = f"{format_time(found['withdrawn_at'])} UTC: {found['reason']}"
+    print_facts(
         [
             ("Name", found["name"]),
             ("Id", found["id"]),
@@ -164,14 +164,14 @@ def show(commitment: Which, json: options.Json = False) -> None:
             ("Covers", f"project {found['project']}" if found["project"] else _EVERY_PROJECT),
             ("Term", _describe_term(found)),
             ("Rate", _describe_rate(found)),
-            ("Fee so far", exact(found["fee"])),
-            ("Whole fee", exact(found["whole_fee"])),
+            ("Fee so far", format_exact(found["fee"])),
+            ("Whole fee", format_exact(found["whole_fee"])),
             ("Owner", found["owner"]),
             ("Team", found["team"]),
             ("Labels", ", ".join(f"{key}={value}" for key, value in found["labels"].items())),
-            ("Recorded", f"{moment(found['recorded_at'])} UTC by {found['recorded_by']}"),
+            ("Recorded", f"{format_time(found['recorded_at'])} UTC by {found['recorded_by']}"),
             ("Withdrawn", "" if found["withdrawn_at"] is None else withdrawn),
-            ("As of", f"{moment(found['as_of'])} UTC"),
+            ("As of", f"{format_time(found['as_of'])} UTC"),
         ]
     )
 
@@ -185,13 +185,13 @@ def withdraw(
     json: options.Json = False,
 ) -> None:
     """Withdraw a wrong record, so that it counts in no figure. At Google nothing is cancelled."""
-    with connected() as client:
+    with open_client() as client:
         found = find_commitment(client, commitment)
-        answer = client.ask("DELETE", f"{_PATH}/{found}", params={"reason": reason})
+        answer = client.send_request("DELETE", f"{_PATH}/{found}", params={"reason": reason})
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
-        echo(f"{answer.value['name']} is withdrawn: {answer.value['reason']}")
+        print_lines(f"{answer.value['name']} is withdrawn: {answer.value['reason']}")
 
 
 @app.command()
@@ -208,14 +208,14 @@ def usage(
     json: options.Json = False,
 ) -> None:
     """Show coverage, unused fees, and costs after commitments."""
-    with connected() as client:
+    with open_client() as client:
         answer = client.get(f"{_PATH}/usage", {"window": window, "tz": tz})
         names: dict[str, str] = {}
         if answer.value["unpriced"] and not json:
-            known = client.pages(_PATH, "commitments").value["commitments"]
+            known = client.get_all(_PATH, "commitments").value["commitments"]
             names = {commitment["id"]: commitment["name"] for commitment in known}
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
         _print_usage(answer.value, names)
 
@@ -227,7 +227,7 @@ def find_commitment(client: Client, name_or_id: str, *, to_read: bool = False) -
     """
     if _ID.fullmatch(name_or_id):
         return name_or_id
-    known = client.pages(_PATH, "commitments").value["commitments"]
+    known = client.get_all(_PATH, "commitments").value["commitments"]
     named = [record for record in known if record["name"] == name_or_id]
     standing = [record for record in named if record["state"] != "withdrawn"]
     meant = standing or (named if to_read else [])
@@ -245,17 +245,17 @@ def find_commitment(client: Client, name_or_id: str, *, to_read: bool = False) -
 
 
 def _describe_chips(commitment: View) -> str:
-    chips = counted(commitment["chips"], "chip")
+    chips = format_count(commitment["chips"], "chip")
     return f"{chips} of {commitment['generation']} in {commitment['region']}"
 
 
 def _describe_term(commitment: View) -> str:
-    start, end = moment(commitment["starts_at"]), moment(commitment["ends_at"])
+    start, end = format_time(commitment["starts_at"]), format_time(commitment["ends_at"])
     return f"{start} to {end} UTC ({commitment['term']})"
 
 
 def _describe_rate(commitment: View) -> str:
-    rate = exact(commitment["usd_per_chip_hour"])
+    rate = format_exact(commitment["usd_per_chip_hour"])
     if commitment["usd_per_chip_hour"] is None:
         return f"{rate}: no list price is known for its start, so it is in no figure"
     origin = "your contract" if commitment["rate_origin"] == "contract" else "list price"
@@ -264,7 +264,7 @@ def _describe_rate(commitment: View) -> str:
 
 def _print_usage(found: View, names: Mapping[str, str]) -> None:
     window = found["window"]
-    echo(f"{moment(window['start'])} to {moment(window['end'])} UTC")
+    print_lines(f"{format_time(window['start'])} to {format_time(window['end'])} UTC")
     if found["commitments"]:
         columns = ["COMMITMENT", ">USED", ">COVERAGE", ">FEE", ">UNUSED", ">NET SAVING"]
         rows = (
@@ -272,27 +272,27 @@ def _print_usage(found: View, names: Mapping[str, str]) -> None:
                 commitment["name"],
                 _format_percent(commitment["utilisation"]),
                 _format_percent(commitment["coverage"]),
-                money(commitment["fee"]),
-                money(commitment["unused"]),
-                money(commitment["net_saving"]),
+                format_usd(commitment["fee"]),
+                format_usd(commitment["unused"]),
+                format_usd(commitment["net_saving"]),
             ]
             for commitment in found["commitments"]
         )
-        table(columns, rows)
-        echo("")
+        print_table(columns, rows)
+        print_lines("")
         _print_teams(found["teams"])
         saving = Decimal(found["net_saving"])
-        word, amount = "saved" if saving >= 0 else "lost", money(str(abs(saving)))
-        avoided, fees = money(found["total"]["avoided"]), money(found["fee"])
-        echo(
+        word, amount = "saved" if saving >= 0 else "lost", format_usd(str(abs(saving)))
+        avoided, fees = format_usd(found["total"]["avoided"]), format_usd(found["fee"])
+        print_lines(
             f"together they {word} {amount}: {avoided} of charges avoided, {fees} of fees",
             *_describe_losses(found["commitments"]),
         )
     else:
-        echo("no commitment with a known rate is in its term then")
+        print_lines("no commitment with a known rate is in its term then")
     for unpriced in found["unpriced"]:
         name = names.get(unpriced, unpriced)
-        echo(f"{name}: no rate is known, so it is in no figure, and not free")
+        print_lines(f"{name}: no rate is known, so it is in no figure, and not free")
 
 
 def _print_teams(teams: Sequence[View]) -> None:
@@ -300,11 +300,11 @@ def _print_teams(teams: Sequence[View]) -> None:
         return
     rows = [
         [team["team"] or NOTHING, chip_hours(team["covered_chip_seconds"])]
-        + [money(team[name]) for name in ("charged", "amortised")]
+        + [format_usd(team[name]) for name in ("charged", "amortised")]
         for team in teams
     ]
-    table(["TEAM", ">COVERED CHIP-HOURS", ">CHARGED", ">AFTER COMMITMENTS"], rows)
-    echo("")
+    print_table(["TEAM", ">COVERED CHIP-HOURS", ">CHARGED", ">AFTER COMMITMENTS"], rows)
+    print_lines("")
 
 
 def _format_percent(fraction: str | None) -> str:
@@ -322,5 +322,5 @@ def _describe_losses(standings: Sequence[View]) -> Iterator[str]:
     for commitment in standings:
         lost = -Decimal(commitment["net_saving"])
         if lost > 0:
-            more = money(str(lost))
+            more = format_usd(str(lost))
             yield f"{commitment['name']} loses money: its fee is {more} more than it avoids"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.cli.terminal.formatting import NOTHING
-from service.cli.terminal.render import echo, table
+from service.cli.terminal.render import print_lines, print_table
 
 View = Mapping[str, Any]
 
@@ -15,11 +15,11 @@ _LABELS = {"jax": "JAX", "pytorch": "PyTorch", "tensorflow": "TensorFlow"}
 
 def show_connection(found: View) -> None:
     """Print the summary, the workers, the commands to reach the node, then each framework."""
-    echo(found["summary"], "")
+    print_lines(found["summary"], "")
     # The ports of a TPU VM are left out: they are not for SSH. Worker numbers start at 0 in each
     # slice.
     has_ports = bool(found["address"])
-    table(
+    print_table(
         ["WORKER", "ADDRESS", "FROM OUTSIDE"],
         (
             [
@@ -43,12 +43,12 @@ def show_connection(found: View) -> None:
         label = _LABELS[recipe["framework"]]
         if recipe["works"]:
             _print_block(label, [*recipe["shell"], "# in train.py", *recipe["python"]])
-            echo(f"  # {recipe['note']}")
+            print_lines(f"  # {recipe['note']}")
         else:
-            echo("", f"{label}: {recipe['note']}")
+            print_lines("", f"{label}: {recipe['note']}")
     for sentence in found["not_included"]:
-        echo("", f"Not in its cost here: {sentence}")
+        print_lines("", f"Not in its cost here: {sentence}")
 
 
 def _print_block(title: str, lines: list[str]) -> None:
-    echo("", f"{title}:", *(f"  {line}".rstrip() for line in lines))
+    print_lines("", f"{title}:", *(f"  {line}".rstrip() for line in lines))

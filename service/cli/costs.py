@@ -12,9 +12,16 @@ import typer
 
 from service.cli import exports, forecast, reconcile, statements
 from service.cli.terminal import options
-from service.cli.terminal.client import connected
-from service.cli.terminal.formatting import NOTHING, age, chip_hours, moment, money, parts
-from service.cli.terminal.render import as_json, echo, table
+from service.cli.terminal.client import open_client
+from service.cli.terminal.formatting import (
+    NOTHING,
+    chip_hours,
+    format_age,
+    format_parts,
+    format_time,
+    format_usd,
+)
+from service.cli.terminal.render import print_json, print_lines, print_table
 from service.cli.terminal.resolve import names_of
 
 app = typer.Typer(help="Show what was spent.", invoke_without_command=True, rich_markup_mode=None)
@@ -63,16 +70,16 @@ def costs(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         "aggregate": ",".join(aggregate or ()),
         "step": step,
         "tz": tz,
-        "filter": options.conditions(only),
+        "filter": options.parse_filters(only),
     }
-    with connected() as client:
+    with open_client() as client:
         answer = client.get("/v1/costs", asked)
         rows = answer.value["rows"]
         names = {} if json else names_of(client, {row["node"] for row in rows if "node" in row})
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
-        show(answer.value, names)
+        print_report(answer.value, names)
 
 
 def _format_bucket_start(text: str, tz: str) -> str:
@@ -81,7 +88,7 @@ def _format_bucket_start(text: str, tz: str) -> str:
     return f"{begin:%Y-%m-%d}" if not (begin.hour or begin.minute) else f"{begin:%Y-%m-%d %H:%M}"
 
 
-def show(report: Mapping[str, Any], names: Mapping[str, str]) -> None:
+def print_report(report: Mapping[str, Any], names: Mapping[str, str]) -> None:
     """Print the rows, their sum, and the notes on the sum.
 
     `names` has the names of nodes by id. The ids are in the last column.
@@ -89,8 +96,8 @@ def show(report: Mapping[str, Any], names: Mapping[str, str]) -> None:
     by = report["aggregate"]
     if report["rows"]:
         ids = ["ID"] if "node" in by else []
-        costs = parts(report["total"], [row["cost"] for row in report["rows"]])
-        table(
+        costs = format_parts(report["total"], [row["cost"] for row in report["rows"]])
+        print_table(
             [
                 f"FROM ({report['tz']})",
                 *(name.upper() for name in by),
@@ -110,20 +117,22 @@ def show(report: Mapping[str, Any], names: Mapping[str, str]) -> None:
                 for row, cost in zip(report["rows"], costs, strict=True)
             ),
         )
-        echo("")
+        print_lines("")
     running = "; some of it still runs" if report["estimated"] else ""
-    echo(f"{money(report['total'])} in all, as of {moment(report['as_of'])} UTC{running}")
-    echo(*_list_notes(report))
+    print_lines(
+        f"{format_usd(report['total'])} in all, as of {format_time(report['as_of'])} UTC{running}"
+    )
+    print_lines(*_list_notes(report))
 
 
 def _list_notes(report: Mapping[str, Any]) -> Iterator[str]:
     """Notes on the sum: its uncertainty, the time without a price, and the list price."""
     if Decimal(report["uncertainty"]):
         yield (
-            f"uncertain by ± {money(report['uncertainty'])}: some ends are known only between"
+            f"uncertain by ± {format_usd(report['uncertainty'])}: some ends are known only between"
             " two polls"
         )
     if report["unpriced_seconds"]:
-        yield f"{age(report['unpriced_seconds'])} with unknown price: in no figure"
+        yield f"{format_age(report['unpriced_seconds'])} with unknown price: in no figure"
     if report["list_total"] not in (None, report["total"]):
-        yield f"on demand at list price: {money(report['list_total'])}"
+        yield f"on demand at list price: {format_usd(report['list_total'])}"

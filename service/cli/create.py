@@ -11,15 +11,15 @@ import typer
 from service.cli import idle_terms
 from service.cli.node_output import show_asked_for, show_node
 from service.cli.terminal import options
-from service.cli.terminal.client import connected
-from service.cli.terminal.render import as_json
+from service.cli.terminal.client import open_client
+from service.cli.terminal.render import print_json
 from service.cli.wait import Goal, NodeWatch
 from service.domain.catalog.provisioning_modes import MAX_SLICES
 
 Types = Annotated[
     list[str] | None,
     typer.Option(
-        callback=options.named,
+        callback=options.require_name,
         metavar="TYPE",
         help="Accelerator type, such as v5litepod-8. Repeatable: any of them is accepted.",
     ),
@@ -31,7 +31,7 @@ Name = Annotated[
     str | None,
     typer.Option(
         "--name",
-        callback=options.named,
+        callback=options.require_name,
         metavar="NAME",
         help="Name of the node. Default: generated.",
     ),
@@ -39,7 +39,9 @@ Name = Annotated[
 Project = Annotated[
     str | None,
     typer.Option(
-        callback=options.named, metavar="ID", help="Default: the first project of the service."
+        callback=options.require_name,
+        metavar="ID",
+        help="Default: the first project of the service.",
     ),
 ]
 Team = Annotated[str | None, typer.Option(metavar="NAME", help="Team that pays.")]
@@ -47,13 +49,15 @@ Owner = Annotated[str | None, typer.Option(metavar="NAME", help="Owner.")]
 Ttl = Annotated[
     int | None,
     typer.Option(
-        parser=options.seconds, metavar="DURATION", help="Delete the node this long after READY."
+        parser=options.parse_seconds,
+        metavar="DURATION",
+        help="Delete the node this long after READY.",
     ),
 ]
 MaxWait = Annotated[
     int | None,
     typer.Option(
-        parser=options.seconds,
+        parser=options.parse_seconds,
         metavar="DURATION",
         help="Give up if the node is not READY within this time.",
     ),
@@ -84,7 +88,7 @@ Slices = Annotated[
 Reservation = Annotated[
     str | None,
     typer.Option(
-        callback=options.named,
+        callback=options.require_name,
         metavar="NAME",
         help="With --provisioning-model reserved. Default: any reservation of the project.",
     ),
@@ -92,7 +96,7 @@ Reservation = Annotated[
 ValidUntil = Annotated[
     str | None,
     typer.Option(
-        parser=options.instant,
+        parser=options.require_instant,
         metavar="TIME",
         help="Give up if the node is not READY by then, such as 2026-11-05T18:00:00Z.",
     ),
@@ -120,7 +124,7 @@ Metadata = Annotated[
 Key = Annotated[
     str | None,
     typer.Option(
-        callback=options.key,
+        callback=options.require_key,
         metavar="TEXT",
         help="Idempotency key: a second request with it creates nothing.",
     ),
@@ -173,16 +177,16 @@ def create(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     """Create a node."""
     body = body_of(locals())
     headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
-    with connected() as client:
-        answer = client.ask("POST", "/v1/nodes", body=body, headers=headers)
+    with open_client() as client:
+        answer = client.send_request("POST", "/v1/nodes", body=body, headers=headers)
         if not json:
             show_asked_for(answer.value)
         if wait:
-            answer = NodeWatch(client, answer.value["id"], timeout).until(Goal.READY)
+            answer = NodeWatch(client, answer.value["id"], timeout).wait_for(Goal.READY)
             if not json:
                 show_node(answer.value)
     if json:
-        as_json(answer)
+        print_json(answer)
 
 
 _AS_TYPED = (
@@ -198,22 +202,24 @@ def body_of(typed: Mapping[str, Any]) -> dict[str, Any]:
     options.check_hardware(next(iter(types), None), typed["generation"])
     body = {
         **{name: typed[name] for name in _AS_TYPED},
-        **options.types(types),
-        **options.places(typed["zone"], typed["region"]),
-        "framework": options.framework(typed["framework"]),
-        "provisioning_model": options.model(
+        **options.type_fields(types),
+        **options.place_fields(typed["zone"], typed["region"]),
+        "framework": options.parse_framework(typed["framework"]),
+        "provisioning_model": options.choose_model(
             typed["provisioning_model"],
             **{name: typed[name] for name in ("spot", "preemptible", "flex_start")},
         ),
-        "labels": options.mapping(typed["label"], "--label"),
-        "metadata": options.mapping(typed["metadata"], "--metadata"),
+        "labels": options.parse_mapping(typed["label"], "--label"),
+        "metadata": options.parse_mapping(typed["metadata"], "--metadata"),
         "ttl_seconds": typed["ttl"],
         "idle": idle_terms.as_own(
-            idle_terms.typed(*(typed[name] for name in ("idle_after", "grace", "action", "also")))
+            idle_terms.build_policy(
+                *(typed[name] for name in ("idle_after", "grace", "action", "also"))
+            )
         )
         or None,
         "max_wait_seconds": typed["max_wait"],
-        "startup_script": options.script(typed["startup_script"]),
+        "startup_script": options.read_script(typed["startup_script"]),
         "vm": _build_vm(typed["vm_machine_type"], spot=typed["vm_spot"]),
     }
     return {name: value for name, value in body.items() if value is not None and value is not False}

@@ -8,23 +8,25 @@ from typing import Annotated, Any
 import typer
 
 from service.cli.terminal import options
-from service.cli.terminal.client import connected, segment
-from service.cli.terminal.formatting import NOTHING, moment
-from service.cli.terminal.render import as_json, echo, table
+from service.cli.terminal.client import open_client, quote_segment
+from service.cli.terminal.formatting import NOTHING, format_time
+from service.cli.terminal.render import print_json, print_lines, print_table
 
 app = typer.Typer(help="Manage negotiated discounts.", no_args_is_help=True, rich_markup_mode=None)
 
 DiscountId = Annotated[
     str,
-    typer.Argument(callback=options.named, metavar="DISCOUNT", help="Id, from the list."),
+    typer.Argument(callback=options.require_name, metavar="DISCOUNT", help="Id, from the list."),
 ]
 From = Annotated[
     str | None,
-    typer.Option("--from", parser=options.instant, metavar="TIME", help="Start. Default: now."),
+    typer.Option(
+        "--from", parser=options.require_instant, metavar="TIME", help="Start. Default: now."
+    ),
 ]
 Until = Annotated[
     str | None,
-    typer.Option("--until", parser=options.instant, metavar="TIME", help="End, exclusive."),
+    typer.Option("--until", parser=options.require_instant, metavar="TIME", help="End, exclusive."),
 ]
 
 
@@ -36,22 +38,22 @@ def list_discounts(
     json: options.Json = False,
 ) -> None:
     """List all discounts, the latest start first."""
-    with connected() as client:
-        answer = client.pages("/v1/prices/discounts", "discounts", {"at": at})
+    with open_client() as client:
+        answer = client.get_all("/v1/prices/discounts", "discounts", {"at": at})
     if json:
-        as_json(answer)
+        print_json(answer)
     elif not answer.value["discounts"]:
-        echo("no discount is known")
+        print_lines("no discount is known")
     else:
-        table(
+        print_table(
             [">PERCENT", "GENERATION", "MODEL", "FROM (UTC)", "UNTIL (UTC)", "SOURCE", "ID"],
             (
                 [
                     discount["percent"],
                     discount["generation"] or "any",
                     discount["provisioning_model"] or "any",
-                    moment(discount["effective_from"]),
-                    moment(discount["effective_until"]),
+                    format_time(discount["effective_from"]),
+                    format_time(discount["effective_until"]),
                     discount["source"] or NOTHING,
                     discount["id"],
                 ]
@@ -80,18 +82,18 @@ def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     said = {
         "percent": percent,
         "generation": generation,
-        "provisioning_model": options.model(model),
+        "provisioning_model": options.choose_model(model),
         "effective_from": begin,
         "effective_until": until,
         "source": source,
     }
     body = {key: value for key, value in said.items() if value is not None}
-    with connected() as client:
-        answer = client.ask("POST", "/v1/prices/discounts", body=body)
+    with open_client() as client:
+        answer = client.send_request("POST", "/v1/prices/discounts", body=body)
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
-        echo(_describe_discount(answer.value), f"id {answer.value['id']}")
+        print_lines(_describe_discount(answer.value), f"id {answer.value['id']}")
 
 
 @app.command()
@@ -99,18 +101,22 @@ def end(
     discount: DiscountId,
     at: Annotated[
         str | None,
-        typer.Option("--at", parser=options.instant, metavar="TIME", help="End. Default: now."),
+        typer.Option(
+            "--at", parser=options.require_instant, metavar="TIME", help="End. Default: now."
+        ),
     ] = None,
     json: options.Json = False,
 ) -> None:
     """End a discount early. What was charged with it stays as it was charged."""
     body = {} if at is None else {"effective_until": at}
-    with connected() as client:
-        answer = client.ask("POST", f"/v1/prices/discounts/{segment(discount)}:end", body=body)
+    with open_client() as client:
+        answer = client.send_request(
+            "POST", f"/v1/prices/discounts/{quote_segment(discount)}:end", body=body
+        )
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
-        echo(_describe_discount(answer.value))
+        print_lines(_describe_discount(answer.value))
 
 
 def _describe_discount(discount: Mapping[str, Any]) -> str:
@@ -118,6 +124,6 @@ def _describe_discount(discount: Mapping[str, Any]) -> str:
     every = " ".join(word for word in ("every", model, "TPU") if word)
     what = f"{generation} {model}".strip() if generation else every
     until = discount["effective_until"]
-    ends = "" if until is None else f" until {moment(until)}"
-    begins = moment(discount["effective_from"])
+    ends = "" if until is None else f" until {format_time(until)}"
+    begins = format_time(discount["effective_from"])
     return f"{discount['percent']} % off {what} from {begins}{ends} (UTC)"

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from service.cli.terminal import options
-from service.cli.terminal.client import connected
-from service.cli.terminal.formatting import column, counted, money, span
-from service.cli.terminal.render import as_json, echo, table
+from service.cli.terminal.client import open_client
+from service.cli.terminal.formatting import format_column, format_count, format_span, format_usd
+from service.cli.terminal.render import print_json, print_lines, print_table
 
 
 def estimate(  # noqa: PLR0913, PLR0917 - each is an option of the command line
@@ -26,7 +26,8 @@ def estimate(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     preemptible: options.Preemptible = False,
     flex_start: options.FlexStart = False,
     duration: Annotated[
-        int, typer.Option("--for", parser=options.seconds, metavar="DURATION", help="Duration.")
+        int,
+        typer.Option("--for", parser=options.parse_seconds, metavar="DURATION", help="Duration."),
     ] = options.AN_HOUR,
     team: Annotated[
         str | None, typer.Option(metavar="NAME", help="Team whose budgets are checked.")
@@ -45,35 +46,37 @@ def estimate(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         "generation": generation,
         "chips": chips,
         "topology": topology,
-        **options.places(zone, region),
-        "provisioning_model": options.model(
+        **options.place_fields(zone, region),
+        "provisioning_model": options.choose_model(
             provisioning_model, spot=spot, preemptible=preemptible, flex_start=flex_start
         ),
         "duration_seconds": duration,
         "team": team,
         "owner": owner,
         "project": project,
-        "labels": options.mapping(label, "--label"),
+        "labels": options.parse_mapping(label, "--label"),
     }
-    with connected() as client:
+    with open_client() as client:
         said = {name: value for name, value in body.items() if value is not None}
-        answer = client.ask("POST", "/v1/estimates", body=said)
+        answer = client.send_request("POST", "/v1/estimates", body=said)
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
-        show(answer.value)
+        print_estimate(answer.value)
 
 
-def show(estimate: Mapping[str, Any]) -> None:
+def print_estimate(estimate: Mapping[str, Any]) -> None:
     """Print a row for each zone and model, then the effect on each budget."""
-    long = span(estimate["duration_seconds"])
-    echo(f"{estimate['accelerator_type']}, {counted(estimate['chips'], 'chip')}, for {long}", "")
+    long = format_span(estimate["duration_seconds"])
+    print_lines(
+        f"{estimate['accelerator_type']}, {format_count(estimate['chips'], 'chip')}, for {long}", ""
+    )
     offers = estimate["estimates"]
     rates = [offer["hourly_cost"] for offer in offers]
-    per_chip = column(
+    per_chip = format_column(
         [None if rate is None else str(Decimal(rate) / estimate["chips"]) for rate in rates]
     )
-    table(
+    print_table(
         ["ZONE", "MODEL", ">PER CHIP-HOUR", ">PER HOUR", f">FOR {long}"],
         (
             [
@@ -81,27 +84,27 @@ def show(estimate: Mapping[str, Any]) -> None:
                 offer["provisioning_model"],
                 chip_hour,
                 hour,
-                money(offer["cost"]),
+                format_usd(offer["cost"]),
             ]
-            for offer, chip_hour, hour in zip(offers, per_chip, column(rates), strict=True)
+            for offer, chip_hour, hour in zip(offers, per_chip, format_column(rates), strict=True)
         ),
     )
-    echo(*map(_describe_budget, estimate.get("budgets", ())))
+    print_lines(*map(_describe_budget, estimate.get("budgets", ())))
 
 
 def _describe_budget(budget: Mapping[str, Any]) -> str:
     """Share of a budget that the cheapest offer takes, and the amount that is left or missing."""
     name, fits = budget["name"] or budget["budget_id"], budget["fits"]
-    taken = f"{name}: the cheapest takes {budget['percent']} % of {money(budget['amount'])}"
+    taken = f"{name}: the cheapest takes {budget['percent']} % of {format_usd(budget['amount'])}"
     left = budget["left"]
     if left is None or fits is None:
         rest = "what is left is unknown"
     elif Decimal(left) < 0:
-        rest = f"that is {money(left.removeprefix('-'))} more than what is left of it"
+        rest = f"that is {format_usd(left.removeprefix('-'))} more than what is left of it"
     elif fits:
-        rest = f"{money(left)} is left after it"
+        rest = f"{format_usd(left)} is left after it"
     else:
-        amount = money(left)
+        amount = format_usd(left)
         rest = f"{amount} is left after it, too little for the minute that its deletion may take"
     answer = ": it only notifies" if budget["on_exceeded"] == "notify" else ": it would refuse"
     return f"{taken}; {rest}{'' if fits else answer}"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from service.cli.terminal.client import Unreachable, connected
+from service.cli.terminal.client import Unreachable, open_client
 from service.cli.terminal.failure import Failure
 
 MEDIA_TYPE = "text/csv"
@@ -28,9 +28,9 @@ def export(
     """Export charges as FOCUS rows in CSV to standard output."""
     asked = {"version": focus, "window": window}
     last = b""
-    with connected() as client:
+    with open_client() as client:
         try:
-            for last in client.stream("/v1/exports/focus", asked, media_type=MEDIA_TYPE):
+            for last in client.read_stream("/v1/exports/focus", asked, media_type=MEDIA_TYPE):
                 sys.stdout.buffer.write(last)
         except Unreachable as trouble:
             raise Failure(str(trouble), *([BROKEN] if last else [])) from None

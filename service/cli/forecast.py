@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from service.cli.terminal import options
-from service.cli.terminal.client import connected
-from service.cli.terminal.formatting import counted, moment, money, parts
-from service.cli.terminal.render import as_json, echo, facts
+from service.cli.terminal.client import open_client
+from service.cli.terminal.formatting import format_count, format_parts, format_time, format_usd
+from service.cli.terminal.render import print_facts, print_json, print_lines
 
 
 def forecast(
@@ -30,29 +30,31 @@ def forecast(
     asked = {
         "period": period,
         "tz": tz,
-        "filter": options.conditions(only),
+        "filter": options.parse_filters(only),
     }
-    with connected() as client:
+    with open_client() as client:
         answer = client.get("/v1/forecasts", asked)
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
-        show(answer.value)
+        print_forecast(answer.value)
 
 
-def show(found: Mapping[str, Any]) -> None:
+def print_forecast(found: Mapping[str, Any]) -> None:
     """Print the expected total with its band, its parts, and how they were computed."""
     total, running, launches = found["total"], found["running"], found["new_launches"]
-    echo(f"{money(total['mid'])} by {moment(found['end'])} UTC ({_format_band(total)})", "")
+    print_lines(
+        f"{format_usd(total['mid'])} by {format_time(found['end'])} UTC ({_format_band(total)})", ""
+    )
     amounts = [found["spent"], running["mid"], launches["mid"]]
-    spent, runs, new = parts(total["mid"], amounts)
-    most = money(found["committed"])
+    spent, runs, new = format_parts(total["mid"], amounts)
+    most = format_usd(found["committed"])
     last = ""  # error of the forecast that was made at the middle of the last month
     if (error := found["last_error"]) is not None:
         percent = "" if error["error_percent"] is None else f", off by {error['error_percent']} %"
-        mid = money(error["forecast"]["mid"])
-        last = f"{money(error['actual'])}, forecast at half time as {mid}{percent}"
-    facts(
+        mid = format_usd(error["forecast"]["mid"])
+        last = f"{format_usd(error['actual'])}, forecast at half time as {mid}{percent}"
+    print_facts(
         [
             ("  Spent", spent),
             *(
@@ -66,13 +68,13 @@ def show(found: Mapping[str, Any]) -> None:
             ("  Last month", last),
         ]
     )
-    echo("", found["explanation"])
+    print_lines("", found["explanation"])
     if found["unpriced_nodes"]:
-        nodes = counted(found["unpriced_nodes"], "node")
-        echo(f"{nodes} with unknown price: in no figure.")
+        nodes = format_count(found["unpriced_nodes"], "node")
+        print_lines(f"{nodes} with unknown price: in no figure.")
 
 
 def _format_band(band: Mapping[str, str]) -> str:
     if band["low"] == band["high"]:
         return "no band"
-    return f"{money(band['low'])} to {money(band['high'])}"
+    return f"{format_usd(band['low'])} to {format_usd(band['high'])}"

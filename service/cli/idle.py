@@ -9,9 +9,15 @@ from typing import Annotated, Any
 import typer
 
 from service.cli.terminal import options
-from service.cli.terminal.client import connected
-from service.cli.terminal.formatting import NOTHING, age, counted, moment, since
-from service.cli.terminal.render import as_json, echo, facts, table
+from service.cli.terminal.client import open_client
+from service.cli.terminal.formatting import (
+    NOTHING,
+    format_age,
+    format_count,
+    format_since,
+    format_time,
+)
+from service.cli.terminal.render import print_facts, print_json, print_lines, print_table
 from service.cli.terminal.resolve import find_node
 from service.domain.clock import parse_rfc3339, wall_clock
 from service.domain.idle.values import describe_value
@@ -39,22 +45,22 @@ def idle(
     json: options.Json = False,
 ) -> None:
     """Show whether a node is idle, and why. Shows every signal, and when the node ends."""
-    with connected() as client:
+    with open_client() as client:
         found = find_node(client, node, to_read=True)
-        answer = client.ask("GET", f"/v1/nodes/{found}/idle")
+        answer = client.send_request("GET", f"/v1/nodes/{found}/idle")
         if json:
-            as_json(answer)
+            print_json(answer)
             return
         _print_idleness(answer.value, wall_clock())
         while watch and answer.value["state"] not in LAST and not answer.value["ended"]:
             time.sleep(PAUSE)
-            answer = client.ask("GET", f"/v1/nodes/{found}/idle")
-            echo(_format_line(answer.value, wall_clock()))
+            answer = client.send_request("GET", f"/v1/nodes/{found}/idle")
+            print_lines(_format_line(answer.value, wall_clock()))
 
 
 def _format_line(shown: Mapping[str, Any], now: int) -> str:
     """One line of --watch: `12:00:00 NOTIFIED: deleted in 4m10s`."""
-    at = moment(shown["judged_at"]).partition(" ")[2]
+    at = format_time(shown["judged_at"]).partition(" ")[2]
     return f"{at} {shown['state'] or 'not checked yet'}: {_describe_next_step(shown, now)}"
 
 
@@ -81,7 +87,7 @@ def _describe_end(shown: Mapping[str, Any], now: int) -> str:
         return ""
     left = parse_rfc3339(shown["due_at"]) - now
     if left > 0:
-        return f"{verb} in {age(left)}"
+        return f"{verb} in {format_age(left)}"
     if shown["waiting"]:
         return f"waits for the rail {shown['waiting']['rail']}"
     return f"{verb} as soon as the newest signals are read"
@@ -96,9 +102,9 @@ def _describe_verdict(shown: Mapping[str, Any], now: int) -> str:
     if shown["state"] != "QUIET" or not verdict["since"] or not shown["idle_after_seconds"]:
         return str(verdict["reason"])
     seconds, after = now - parse_rfc3339(verdict["since"]), shown["idle_after_seconds"]
-    said = f"at rest for {age(seconds)}"
+    said = f"at rest for {format_age(seconds)}"
     if seconds < after:
-        return f"{said}, idle after {age(after)}"
+        return f"{said}, idle after {format_age(after)}"
     if verdict["blockers"]:
         return f"{said}, blocked by {', '.join(verdict['blockers'])}"
     return f"{said}, idle as soon as the newest signals count"
@@ -108,7 +114,7 @@ def _describe_policy(shown: Mapping[str, Any]) -> str:
     """`team:vision: delete after 1h00m, grace 15m00s`. Empty for a node that is not READY."""
     if not shown["policy"]:
         return ""
-    after, grace = age(shown["idle_after_seconds"]), age(shown["grace_seconds"])
+    after, grace = format_age(shown["idle_after_seconds"]), format_age(shown["grace_seconds"])
     return f"{shown['policy']}: {shown['action']} after {after}, grace {grace}"
 
 
@@ -136,11 +142,11 @@ def _print_idleness(shown: Mapping[str, Any], now: int) -> None:
     # A single lacking signal is in the reason already.
     lacking = [] if is_warming or len(verdict["lacking"]) < 2 else verdict["lacking"]
     titles = ["lacking", *[""] * (len(lacking) - 1)] if lacking else []
-    facts(
+    print_facts(
         [
             ("state", _format_line(shown, now).partition(" ")[2] or "not checked yet"),
-            ("at rest since", moment(verdict["since"]) if verdict["since"] else ""),
-            ("notified at", moment(shown["notified_at"]) if shown["notified_at"] else ""),
+            ("at rest since", format_time(verdict["since"]) if verdict["since"] else ""),
+            ("notified at", format_time(shown["notified_at"]) if shown["notified_at"] else ""),
             ("policy", _describe_policy(shown)),
             ("limited by", "; ".join(shown["limits"])),
             ("blocked by", "" if is_warming else ", ".join(blockers)),
@@ -148,18 +154,20 @@ def _print_idleness(shown: Mapping[str, Any], now: int) -> None:
         ]
     )
     if shown["signals"]:
-        echo("")
-        table(
+        print_lines("")
+        print_table(
             [">WORKER", "SIGNAL", "LEVEL", ">VALUE", ">AGE", ">COVER", ">BUSY AGO"],
             [_signal_row(signal, now) for signal in shown["signals"]],
         )
-        echo(*_list_reasons(shown["signals"]))
+        print_lines(*_list_reasons(shown["signals"]))
     for report in shown["reports"]:
-        said = [counted(report[key], name) for key, name in _COUNTED if report[key]]
+        said = [format_count(report[key], name) for key, name in _COUNTED if report[key]]
         words = ", ".join([*said, report["holder"] or "the TPU is free"])
-        echo(f"worker {report['worker']}, {since(report['at'], now)} ago: {words}")
+        print_lines(f"worker {report['worker']}, {format_since(report['at'], now)} ago: {words}")
     for end in shown["ended"]:
-        echo("", f"{moment(end['at'])} {end['action']} by {end['actor']}: {end['reason']}")
+        print_lines(
+            "", f"{format_time(end['at'])} {end['action']} by {end['actor']}: {end['reason']}"
+        )
 
 
 def _signal_row(signal: Mapping[str, Any], now: int) -> tuple[str, ...]:
@@ -169,7 +177,7 @@ def _signal_row(signal: Mapping[str, Any], now: int) -> tuple[str, ...]:
         signal["signal"],
         signal["level"],
         NOTHING if value is None else describe_value(signal["signal"], value),
-        since(signal["at"], now),
+        format_since(signal["at"], now),
         f"{signal['coverage_percent']} %",
-        since(signal["last_active_at"], now),
+        format_since(signal["last_active_at"], now),
     )

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from service.cli.terminal import options
-from service.cli.terminal.formatting import age
+from service.cli.terminal.formatting import format_age
 
 IdleAfter = Annotated[
     int | None,
     typer.Option(
         "--idle-after",
-        parser=options.seconds,
+        parser=options.parse_seconds,
         metavar="DURATION",
         help="How long a node is at rest until it is idle.",
     ),
@@ -23,7 +23,7 @@ Grace = Annotated[
     int | None,
     typer.Option(
         "--grace",
-        parser=options.seconds,
+        parser=options.parse_seconds,
         metavar="DURATION",
         help="Time between the notification and the action.",
     ),
@@ -43,7 +43,7 @@ Also = Annotated[
 _SETTINGS = ("idle_after_seconds", "grace_seconds", "action", "also")
 
 
-def typed(
+def build_policy(
     idle_after: int | None, grace: int | None, action: str | None, also: Sequence[str] | None
 ) -> dict[str, Any]:
     """Policy for a request, from the options. Options that were not typed are left out."""
@@ -73,7 +73,7 @@ def settings_of(policy: Mapping[str, Any]) -> dict[str, Any]:
 def rule_words(policy: Mapping[str, Any]) -> str:
     """`delete after 1h00m with 15m00s of grace, also crash_loop`."""
     also = f", also {' and '.join(policy['also'])}" if policy["also"] else ""
-    after, grace = age(policy["idle_after_seconds"]), age(policy["grace_seconds"])
+    after, grace = format_age(policy["idle_after_seconds"]), format_age(policy["grace_seconds"])
     return f"{policy['action']} after {after} with {grace} of grace{also}"
 
 

@@ -13,10 +13,18 @@ import typer
 from service.cli import submit as joborder
 from service.cli.create import Account, Key, MaxWait, Owner, Project, Queued, Slices, Team
 from service.cli.terminal import options
-from service.cli.terminal.client import Client, connected, segment
+from service.cli.terminal.client import Client, open_client, quote_segment
 from service.cli.terminal.failure import Failure
-from service.cli.terminal.formatting import money, since, span
-from service.cli.terminal.render import as_json, cleaned, complain, echo, facts, state, table
+from service.cli.terminal.formatting import format_since, format_span, format_usd
+from service.cli.terminal.render import (
+    clean_text,
+    print_errors,
+    print_facts,
+    print_json,
+    print_lines,
+    print_table,
+    style_state,
+)
 from service.domain.clock import wall_clock
 from service.domain.jobs.job import ENDED_STATES
 
@@ -26,7 +34,7 @@ LOOK_SECONDS = 2.0
 EVENT_STREAM = "text/event-stream"
 JSON_LINES = "application/jsonl"
 
-JobId = Annotated[str, typer.Argument(metavar="JOB", callback=options.named, help="Its id.")]
+JobId = Annotated[str, typer.Argument(metavar="JOB", callback=options.require_name, help="Its id.")]
 Command = Annotated[
     list[str] | None,
     typer.Argument(metavar="-- COMMAND", help="The arguments of the container, behind --."),
@@ -83,24 +91,24 @@ def submit(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     """Run a container on every worker of a TPU."""
     body = joborder.body_of(locals())
     headers = {} if key is None else {"Idempotency-Key": key}
-    with connected() as client:
-        answer = client.ask("POST", "/v1/jobs", body=body, headers=headers)
+    with open_client() as client:
+        answer = client.send_request("POST", "/v1/jobs", body=body, headers=headers)
         job, follow = answer.value, not (detach or dry_run)
         if json and not follow:
-            as_json(answer)
+            print_json(answer)
             return
         for warning in job["warnings"]:
-            complain(f"warning: {warning}")
+            print_errors(f"warning: {warning}")
         if job["dry_run"]:
-            echo("The job would be accepted; nothing was recorded.")
+            print_lines("The job would be accepted; nothing was recorded.")
             return
-        complain(f"Job {job['id']} on node {job['node_name']}")
+        print_errors(f"Job {job['id']} on node {job['node_name']}")
         if not follow:
             return
         job = _follow_to_end(client, job)
         if json:
-            as_json(client.get(f"/v1/jobs/{segment(job['id'])}"))
-        complain(f"{job['state']}: {job['detail']}", f"Cost: {_format_cost(job)}")
+            print_json(client.get(f"/v1/jobs/{quote_segment(job['id'])}"))
+        print_errors(f"{job['state']}: {job['detail']}", f"Cost: {_format_cost(job)}")
         if job["state"] != "SUCCEEDED":
             raise Failure(f"job {job['id']} is {job['state']} ({job['reason'] or 'no reason yet'})")
 
@@ -116,24 +124,24 @@ def list_jobs(
 ) -> None:
     """List the jobs, newest first."""
     only = {"state": job_state.upper() if job_state else None, "team": team, "owner": owner}
-    with connected() as client:
-        answer = client.pages("/v1/jobs", "jobs", only)
+    with open_client() as client:
+        answer = client.get_all("/v1/jobs", "jobs", only)
     if json:
-        as_json(answer)
+        print_json(answer)
     elif not answer.value["jobs"]:
-        echo("No jobs. Submit one with: tpu-steward jobs submit --image IMAGE ...")
+        print_lines("No jobs. Submit one with: tpu-steward jobs submit --image IMAGE ...")
     else:
         now = wall_clock()
-        table(
+        print_table(
             ["Job", "State", "Node", ">Attempts", ">Cost", "Submitted"],
             [
                 (
                     job["id"],
-                    state(job["state"]),
+                    style_state(job["state"]),
                     job["node_name"],
                     str(job["attempts"]),
-                    money(job["cost"]),
-                    since(job["created_at"], now),
+                    format_usd(job["cost"]),
+                    format_since(job["created_at"], now),
                 )
                 for job in answer.value["jobs"]
             ],
@@ -143,16 +151,16 @@ def list_jobs(
 @app.command()
 def show(job: JobId, json: options.Json = False) -> None:
     """Show a job: its state, exit codes and cost."""
-    with connected() as client:
-        answer = client.get(f"/v1/jobs/{segment(job)}")
+    with open_client() as client:
+        answer = client.get(f"/v1/jobs/{quote_segment(job)}")
     if json:
-        as_json(answer)
+        print_json(answer)
         return
     found = answer.value
-    facts(
+    print_facts(
         [
             ("Job", found["id"]),
-            ("State", state(found["state"])),
+            ("State", style_state(found["state"])),
             ("Reason", found["reason"]),
             ("Detail", found["detail"]),
             ("Exit codes", _format_codes(found["exit_codes"]) if found["exit_codes"] else ""),
@@ -160,25 +168,28 @@ def show(job: JobId, json: options.Json = False) -> None:
             ("Command", " ".join([*found["command"], *found["args"]])),
             ("Node", found["node_name"]),
             ("Attempts", str(found["attempts"])),
-            ("Waited", f"{span(found['waited_seconds'])}, not charged"),
+            ("Waited", f"{format_span(found['waited_seconds'])}, not charged"),
             ("Cost", _format_cost(found)),
-            ("Unpriced", span(found["unpriced_seconds"]) if found["unpriced_seconds"] else ""),
-            ("Logs", f"about {money(found['logs_cost_estimate'])} extra for Cloud Logging"),
+            (
+                "Unpriced",
+                format_span(found["unpriced_seconds"]) if found["unpriced_seconds"] else "",
+            ),
+            ("Logs", f"about {format_usd(found['logs_cost_estimate'])} extra for Cloud Logging"),
             ("Owner", found["owner"]),
             ("Team", found["team"]),
         ]
     )
     for warning in found["warnings"]:
-        complain(f"warning: {warning}")
+        print_errors(f"warning: {warning}")
 
 
 @app.command()
 def attempts(job: JobId, json: options.Json = False) -> None:
     """Show the attempts of a job, and their cost by phase."""
-    with connected() as client:
-        answer = client.get(f"/v1/jobs/{segment(job)}/attempts")
+    with open_client() as client:
+        answer = client.get(f"/v1/jobs/{quote_segment(job)}/attempts")
     if json:
-        as_json(answer)
+        print_json(answer)
         return
     for attempt in answer.value["attempts"]:
         zone, lost = attempt["zone"] or "no zone yet", attempt["work_lost_seconds"]
@@ -187,8 +198,8 @@ def attempts(job: JobId, json: options.Json = False) -> None:
             for worker in attempt["workers"]
             if worker["startup_exit_code"]
         )
-        echo(f"Attempt {attempt['number']} on {attempt['node_name']} ({zone})")
-        facts(
+        print_lines(f"Attempt {attempt['number']} on {attempt['node_name']} ({zone})")
+        print_facts(
             [
                 ("Phase", attempt["phase"]),
                 ("Reason", attempt["reason"]),
@@ -198,15 +209,20 @@ def attempts(job: JobId, json: options.Json = False) -> None:
                 ("Startup script", ", ".join(failed_scripts)),
                 (
                     "Work lost",
-                    "not known (the program reported no steps)" if lost is None else span(lost),
+                    "not known (the program reported no steps)"
+                    if lost is None
+                    else format_span(lost),
                 ),
-                ("Cost", money(attempt["cost"])),
+                ("Cost", format_usd(attempt["cost"])),
             ]
         )
         if attempt["phases"]:
-            rows = [(p["phase"], span(p["seconds"]), money(p["cost"])) for p in attempt["phases"]]
-            table(["Spent on", ">Time", ">Cost"], rows)
-        echo("")
+            rows = [
+                (p["phase"], format_span(p["seconds"]), format_usd(p["cost"]))
+                for p in attempt["phases"]
+            ]
+            print_table(["Spent on", ">Time", ">Cost"], rows)
+        print_lines("")
 
 
 @app.command()
@@ -219,7 +235,7 @@ def logs(
     json: options.Json = False,
 ) -> None:
     """Print what the containers of a job printed."""
-    with connected() as client:
+    with open_client() as client:
         for line in _read_log(client, job, follow=follow, worker=worker):
             _print_line(line, json=json)
 
@@ -227,14 +243,14 @@ def logs(
 @app.command()
 def cancel(job: JobId, json: options.Json = False) -> None:
     """Cancel a job: SIGTERM, its grace, SIGKILL."""
-    with connected() as client:
-        answer = client.ask("POST", f"/v1/jobs/{segment(job)}:cancel")
+    with open_client() as client:
+        answer = client.send_request("POST", f"/v1/jobs/{quote_segment(job)}:cancel")
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
         found = answer.value
         what = "has ended before" if found["ended_at"] else "is asked to end"
-        echo(f"Job {found['id']} is {found['state']}: it {what}.")
+        print_lines(f"Job {found['id']} is {found['state']}: it {what}.")
 
 
 def _read_log(
@@ -245,7 +261,9 @@ def _read_log(
     kind = EVENT_STREAM if follow else JSON_LINES
     params = {"follow": "true" if follow else None, "worker": worker}
     begun = b""
-    pieces = client.stream(f"/v1/jobs/{segment(job)}/logs", params, media_type=kind, beats=follow)
+    pieces = client.read_stream(
+        f"/v1/jobs/{quote_segment(job)}/logs", params, media_type=kind, beats=follow
+    )
     for piece in pieces:
         *whole, begun = (begun + piece).split(b"\n")
         for line in whole:
@@ -258,20 +276,20 @@ def _print_line(line: Mapping[str, Any], *, json: bool) -> None:
     if json:
         typer.echo(json_lines.dumps(line, ensure_ascii=False))
     elif "note" in line:
-        complain(str(line["note"]))
+        print_errors(str(line["note"]))
     else:
-        typer.echo(f"{line['worker']}: {cleaned(str(line['text']))}")
+        typer.echo(f"{line['worker']}: {clean_text(str(line['text']))}")
     sys.stdout.flush()
 
 
 def _follow_to_end(client: Client, job: View) -> View:
     """Print each state until the job runs, then its output. Returns the job at its end."""
     before = ""
-    path = f"/v1/jobs/{segment(job['id'])}"
+    path = f"/v1/jobs/{quote_segment(job['id'])}"
     while job["state"] not in {"RUNNING", "CLASSIFYING", "CANCELLING", *ENDED_STATES}:
         if job["state"] != before:
             before = job["state"]
-            complain(f"{before}{': ' + job['detail'] if job['detail'] else ''}")
+            print_errors(f"{before}{': ' + job['detail'] if job['detail'] else ''}")
         time.sleep(LOOK_SECONDS)
         job = client.get(path).value
     for line in _read_log(client, job["id"], follow=True, worker=None):
@@ -281,7 +299,7 @@ def _follow_to_end(client: Client, job: View) -> View:
 
 def _format_cost(job: View) -> str:
     """Cost of a job, marked "so far" until its node is deleted, even after the end of the job."""
-    return money(job["cost"]) + (" so far" if job["cost_estimated"] else "")
+    return format_usd(job["cost"]) + (" so far" if job["cost_estimated"] else "")
 
 
 def _format_codes(codes: Mapping[str, int | None]) -> str:

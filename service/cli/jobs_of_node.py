@@ -19,7 +19,7 @@ def check_jobs(client: Client, node_id: str, node: str, *, force: bool, json: bo
     from service.domain.jobs.job import ENDED_STATES, JobState  # noqa: PLC0415
 
     does_not_run = {*ENDED_STATES, JobState.QUEUED, JobState.PREEMPTED}
-    jobs = client.pages("/v1/jobs", "jobs", {"node_id": node_id}).value["jobs"]
+    jobs = client.get_all("/v1/jobs", "jobs", {"node_id": node_id}).value["jobs"]
     running = [
         job["id"] for job in jobs if job["node_id"] == node_id and job["state"] not in does_not_run
     ]

@@ -9,18 +9,18 @@ import typer
 
 from service.cli.idle_terms import rule_words, told_words
 from service.cli.terminal import options
-from service.cli.terminal.client import connected
-from service.cli.terminal.formatting import NOTHING, moment
-from service.cli.terminal.render import as_json, echo, facts, table
+from service.cli.terminal.client import open_client
+from service.cli.terminal.formatting import NOTHING, format_time
+from service.cli.terminal.render import print_facts, print_json, print_lines, print_table
 from service.cli.terminal.resolve import find_node
-from service.domain.clock import instant
+from service.domain.clock import parse_instant_or_date
 
 FIFTEEN_MINUTES: Any = "15m"
 
 
 def _parse_until(text: str) -> str:
     try:
-        instant(text.strip())
+        parse_instant_or_date(text.strip())
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     return text.strip()
@@ -33,7 +33,7 @@ def keep(
         int | None,
         typer.Option(
             "--for",
-            parser=options.seconds,
+            parser=options.parse_seconds,
             metavar="DURATION",
             help="For how long, as in 4h; at most 30d.",
         ),
@@ -59,29 +59,31 @@ def keep(
         )
     said = {"for_seconds": duration, "until": until, "reason": reason}
     body = {name: value for name, value in said.items() if value is not None}
-    with connected() as client:
-        answer = client.ask("POST", f"/v1/nodes/{find_node(client, node)}:keep", body=body)
+    with open_client() as client:
+        answer = client.send_request("POST", f"/v1/nodes/{find_node(client, node)}:keep", body=body)
     if json:
-        as_json(answer)
+        print_json(answer)
         return
     kept = answer.value["keep"]
-    echo(f"{answer.value['name']} is kept until {moment(kept['until'])} UTC: {kept['reason']}")
+    print_lines(
+        f"{answer.value['name']} is kept until {format_time(kept['until'])} UTC: {kept['reason']}"
+    )
     _show_notes(answer.value)
 
 
 def unkeep(node: options.NodeName, json: options.Json = False) -> None:
     """End the keep of a node. A deletion that the keep held back follows."""
-    with connected() as client:
-        answer = client.ask("DELETE", f"/v1/nodes/{find_node(client, node)}/keep")
+    with open_client() as client:
+        answer = client.send_request("DELETE", f"/v1/nodes/{find_node(client, node)}/keep")
     if json:
-        as_json(answer)
+        print_json(answer)
         return
-    echo(f"{answer.value['name']} is no longer kept")
+    print_lines(f"{answer.value['name']} is no longer kept")
     _show_notes(answer.value)
 
 
 def _show_notes(node: Mapping[str, Any]) -> None:
-    echo(*(f"note: {warning}" for warning in node["warnings"]))
+    print_lines(*(f"note: {warning}" for warning in node["warnings"]))
 
 
 def heartbeat(
@@ -90,7 +92,7 @@ def heartbeat(
         int,
         typer.Option(
             "--expires",
-            parser=options.seconds,
+            parser=options.parse_seconds,
             metavar="DURATION",
             help="For how long it counts; at most 24h.",
         ),
@@ -102,27 +104,27 @@ def heartbeat(
 ) -> None:
     """Report that a node is at work. It is not idle until the heartbeat expires."""
     body = {"expires_seconds": expires, **({} if note is None else {"note": note})}
-    with connected() as client:
+    with open_client() as client:
         path = f"/v1/nodes/{find_node(client, node)}/heartbeat"
-        answer = client.ask("POST", path, body=body)
+        answer = client.send_request("POST", path, body=body)
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
-        echo(f"at work until {moment(answer.value['expires_at'])} UTC")
+        print_lines(f"at work until {format_time(answer.value['expires_at'])} UTC")
 
 
 def heartbeat_token(node: options.NodeName, json: options.Json = False) -> None:
     """Make a token for heartbeats of this node. It is good for nothing else."""
-    with connected() as client:
+    with open_client() as client:
         path = f"/v1/nodes/{find_node(client, node)}/heartbeat-token"
-        answer = client.ask("POST", path)
+        answer = client.send_request("POST", path)
     if json:
-        as_json(answer)
+        print_json(answer)
         return
     made = answer.value
-    echo(made["token"])
+    print_lines(made["token"])
     typer.echo(
-        f"not shown again; valid until {moment(made['expires_at'])} UTC, or until the node is"
+        f"not shown again; valid until {format_time(made['expires_at'])} UTC, or until the node is"
         f" recreated: STEWARD_TOKEN=... tpu-steward nodes heartbeat {made['node_id']}",
         err=True,
     )
@@ -130,14 +132,14 @@ def heartbeat_token(node: options.NodeName, json: options.Json = False) -> None:
 
 def policy(node: options.NodeName, json: options.Json = False) -> None:
     """Show the idle policy of a node. Also shows who is told, and what may end the node."""
-    with connected() as client:
+    with open_client() as client:
         found = find_node(client, node, to_read=True)
         answer = client.get(f"/v1/nodes/{found}/policy")
     if json:
-        as_json(answer)
+        print_json(answer)
         return
     shown = answer.value
-    facts(
+    print_facts(
         [
             ("Policy of", "the node itself" if shown["source"] == "node" else shown["source"]),
             ("Rule", rule_words(shown)),
@@ -148,14 +150,14 @@ def policy(node: options.NodeName, json: options.Json = False) -> None:
         ]
     )
     if shown["ends"]:
-        echo("")
-        table(
+        print_lines("")
+        print_table(
             [">RANK", "ENDED BY", "WHEN (UTC)", "HELD BY", "REASON"],
             [
                 (
                     str(end["rank"]),
                     end["ender"],
-                    moment(end["at"]),
+                    format_time(end["at"]),
                     ", ".join(end["held_by"]) or NOTHING,
                     end["reason"],
                 )

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from service.cli.idle_terms import rule_words
 from service.cli.queue import (
-    bought,
+    describe_model,
     gives_up,
     made_of,
     queue_line,
@@ -18,17 +18,17 @@ from service.cli.queue import (
 )
 from service.cli.terminal.formatting import (
     NOTHING,
-    age,
     chip_hours,
-    column,
-    counted,
-    exact,
-    moment,
-    money,
-    parts,
-    since,
+    format_age,
+    format_column,
+    format_count,
+    format_exact,
+    format_parts,
+    format_since,
+    format_time,
+    format_usd,
 )
-from service.cli.terminal.render import Cell, echo, facts, state, table
+from service.cli.terminal.render import Cell, print_facts, print_lines, print_table, style_state
 from service.domain.clock import parse_rfc3339, wall_clock
 from service.domain.nodes.node import ENDED, NodeState
 
@@ -46,7 +46,7 @@ def shown_state(node: View, waited: str = "") -> Text:
     """State of a node, followed by `waited`, and by ` (to be deleted)` or ` (to be stopped)` until
     the node is."""
     note, there = _ON_ITS_WAY.get(node["asked"], ("", frozenset()))
-    return state(node["state"], waited + ("" if node["state"] in there else note))
+    return style_state(node["state"], waited + ("" if node["state"] in there else note))
 
 
 def show_nodes(nodes: Sequence[View], *, everything: bool, fleet: View | None = None) -> None:
@@ -59,13 +59,15 @@ def show_nodes(nodes: Sequence[View], *, everything: bool, fleet: View | None = 
     ended = len(nodes) - len(shown)
     if shown:
         _print_node_table(shown, ids=everything)
-        echo("")
-    echo(summary(shown) + (f"; {ended:,} more ended (--all shows them)" if ended else ""))
+        print_lines("")
+    print_lines(
+        summarize_nodes(shown) + (f"; {ended:,} more ended (--all shows them)" if ended else "")
+    )
     if fleet is not None and Decimal(fleet["unused_reservations_hourly_cost"]):
-        unused = money(fleet["unused_reservations_hourly_cost"])
-        echo(
+        unused = format_usd(fleet["unused_reservations_hourly_cost"])
+        print_lines(
             f"reserved chips that no node uses cost {unused} an hour more:"
-            f" {money(fleet['hourly_cost'])} in all"
+            f" {format_usd(fleet['hourly_cost'])} in all"
         )
 
 
@@ -73,42 +75,44 @@ def _print_node_table(nodes: Sequence[View], *, ids: bool) -> None:
     now = wall_clock()
     columns = ["NAME", "STATE", "TYPE", "MODEL", "ZONE", ">AGE", ">PER HOUR", ">COST", "TEAM"]
     rates = iter(
-        parts(_sum_rates(nodes), [node["hourly_cost"] for node in nodes if _is_ready(node)])
+        format_parts(_sum_rates(nodes), [node["hourly_cost"] for node in nodes if _is_ready(node)])
     )
     rows: list[list[Cell]] = [
         [
             node["name"],
             shown_state(
                 node,
-                f" for {since(node['state_since'], now)}"
+                f" for {format_since(node['state_since'], now)}"
                 if node["state"] == NodeState.QUEUED
                 else "",
             ),
             made_of(node),
             node["provisioning_model"],
             node["zone"] or NOTHING,
-            since(node["created_at"], now),
-            next(rates) if _is_ready(node) else money(node["hourly_cost"]),
-            money(node["cost"]),
+            format_since(node["created_at"], now),
+            next(rates) if _is_ready(node) else format_usd(node["hourly_cost"]),
+            format_usd(node["cost"]),
             node["team"] or NOTHING,
             *([node["id"]] if ids else []),
         ]
         for node in nodes
     ]
-    table([*columns, "ID"] if ids else columns, rows)
+    print_table([*columns, "ID"] if ids else columns, rows)
 
 
-def summary(nodes: Sequence[View]) -> str:
+def summarize_nodes(nodes: Sequence[View]) -> str:
     """Number of nodes, and the cost of the READY ones in an hour."""
     if not nodes:
         return "no nodes"
     ready = list(filter(_is_ready, nodes))
-    burn = money(_sum_rates(nodes))
+    burn = format_usd(_sum_rates(nodes))
     unpriced = sum(node["hourly_cost"] is None for node in ready)
-    note = f", and {counted(unpriced, 'node')} without a known price" if unpriced else ""
+    note = f", and {format_count(unpriced, 'node')} without a known price" if unpriced else ""
     queued = sum(node["state"] == NodeState.QUEUED for node in nodes)
     waiting = f"; {queued:,} in the queue" if queued else ""
-    return f"{counted(len(nodes), 'node')}, {len(ready):,} ready at {burn} an hour{note}{waiting}"
+    return (
+        f"{format_count(len(nodes), 'node')}, {len(ready):,} ready at {burn} an hour{note}{waiting}"
+    )
 
 
 def _is_ready(node: View) -> bool:
@@ -126,23 +130,23 @@ def show_asked_for(node: View) -> None:
     zones = node["zones"]
     where = " or ".join(zones[:3]) + (f" or {len(zones) - 3} more" if len(zones) > 3 else "")
     types = " or ".join([made_of(node), *_other_types(node)])
-    echo(
-        f"{node['name']}: {types} ({bought(node)}), {where},"
-        f" {node['runtime_version']}, {exact(node['hourly_cost'])} an hour",
+    print_lines(
+        f"{node['name']}: {types} ({describe_model(node)}), {where},"
+        f" {node['runtime_version']}, {format_exact(node['hourly_cost'])} an hour",
         f"id {node['id']}",
     )
-    echo(*(f"note: {warning}" for warning in node.get("warnings") or ()))
+    print_lines(*(f"note: {warning}" for warning in node.get("warnings") or ()))
 
 
 def show_node(node: View) -> None:
     """Print all facts of a node, then its slices and its placement attempts."""
-    facts(_list_facts(node, wall_clock()))
+    print_facts(_list_facts(node, wall_clock()))
     if node["slice_states"]:
-        echo("")
+        print_lines("")
         show_slices(node)
     if node["placements"]:
-        echo("")
-        table(
+        print_lines("")
+        print_table(
             [">TRY", "ZONE", "TYPE", "MODEL", "BEGAN (UTC)", "ENDED (UTC)", "OUTCOME", "REASON"],
             (
                 [
@@ -150,8 +154,8 @@ def show_node(node: View) -> None:
                     placement["zone"],
                     placement["accelerator_type"] or NOTHING,
                     placement["provisioning_model"],
-                    moment(placement["started_at"]),
-                    moment(placement["ended_at"]),
+                    format_time(placement["started_at"]),
+                    format_time(placement["ended_at"]),
                     placement["outcome"],
                     placement["reason"],
                 ]
@@ -163,12 +167,15 @@ def show_node(node: View) -> None:
 def _list_facts(node: View, now: int) -> Iterator[tuple[str, Cell]]:
     yield "Name", node["name"]
     yield "Id", node["id"]
-    yield "State", Text.assemble(shown_state(node), f", for {since(node['state_since'], now)}")
+    yield (
+        "State",
+        Text.assemble(shown_state(node), f", for {format_since(node['state_since'], now)}"),
+    )
     yield "Queue", queue_line(node)
     yield "Gives up", gives_up(node, now)
     yield "Overdue", _describe_overdue(node, now)
     yield "Last error", node["last_error"]
-    chips, hosts = counted(node["chips"], "chip"), counted(node["hosts"], "host")
+    chips, hosts = format_count(node["chips"], "chip"), format_count(node["hosts"], "host")
     each = " each" if node["slices"] > 1 else ""
     size = f"{chips} of {node['generation']}, {hosts}, topology {node['topology']}{each}"
     yield "Hardware", f"{made_of(node)}: {size}"
@@ -177,7 +184,7 @@ def _list_facts(node: View, now: int) -> Iterator[tuple[str, Cell]]:
     yield "Runtime", f"{node['runtime_version']}{legacy}"
     vm = node.get("vm")  # the user's own VM that drives a legacy TPU Node
     yield "Its VM", f"{vm['machine_type']}, {vm['provisioning_model']}" if vm else ""
-    yield "Model", bought(node)
+    yield "Model", describe_model(node)
     yield "Reservation", node["reservation"]
     yield "Place", f"{node['zone'] or 'no zone yet'}, project {node['project']}"
     yield "In the cloud", node["cloud_id"] or ""
@@ -186,26 +193,29 @@ def _list_facts(node: View, now: int) -> Iterator[tuple[str, Cell]]:
     yield "Owner", node["owner"]
     yield "Team", node["team"]
     yield "Labels", ", ".join(f"{key}={value}" for key, value in node["labels"].items())
-    yield "Requested", f"{moment(node['created_at'])} UTC, {since(node['created_at'], now)} ago"
+    yield (
+        "Requested",
+        f"{format_time(node['created_at'])} UTC, {format_since(node['created_at'], now)} ago",
+    )
     yield from _list_dates(node, now)
-    yield "Per hour", exact(node["hourly_cost"])
-    yield "Cost so far", money(node["cost"])
+    yield "Per hour", format_exact(node["hourly_cost"])
+    yield "Cost so far", format_usd(node["cost"])
 
 
 def _list_dates(node: View, now: int) -> Iterator[tuple[str, str]]:
     if node["ready_at"]:
-        yield "Ready", f"{moment(node['ready_at'])} UTC"
+        yield "Ready", f"{format_time(node['ready_at'])} UTC"
     if node["deletes_at"]:
         left = parse_rfc3339(node["deletes_at"]) - now
-        when = f", in {age(left)}" if left > 0 and not node["ended_at"] else ""
-        yield "Deletes itself", f"{moment(node['deletes_at'])} UTC{when}"
+        when = f", in {format_age(left)}" if left > 0 and not node["ended_at"] else ""
+        yield "Deletes itself", f"{format_time(node['deletes_at'])} UTC{when}"
     yield "Kept until", _describe_keep(node, now)
     yield "Goes after that", node.get("ends_after_keep") or ""
     if node.get("idle"):
         idle = node["idle"]
         yield "Idle policy", rule_words({**idle, "idle_after_seconds": idle["after_seconds"]})
     if node["ended_at"]:
-        yield "Ended", f"{moment(node['ended_at'])} UTC"
+        yield "Ended", f"{format_time(node['ended_at'])} UTC"
     yield "Deleted for", node["delete_reason"] or ""
 
 
@@ -217,7 +227,7 @@ def _describe_keep(node: View, now: int) -> str:
     if keep["until"] is None:
         return f"an invalid date ({keep['reason']})"
     is_over = parse_rfc3339(keep["until"]) <= now
-    return "" if is_over else f"{moment(keep['until'])} UTC ({keep['reason']})"
+    return "" if is_over else f"{format_time(keep['until'])} UTC ({keep['reason']})"
 
 
 def show_update(node: View, said: View) -> None:
@@ -225,17 +235,19 @@ def show_update(node: View, said: View) -> None:
     name = node["name"]
     if said.keys() & {"team", "owner", "labels"}:
         whose = ", ".join(node[field] for field in ("team", "owner") if node[field])
-        echo(f"{name} is charged from now on to {whose or 'nobody'}")
+        print_lines(f"{name} is charged from now on to {whose or 'nobody'}")
     if "ttl_seconds" in said:
         ttl = node["ttl_seconds"]
-        then = "" if node["deletes_at"] is None else f": until {moment(node['deletes_at'])} UTC"
-        lives = "until it is deleted" if ttl is None else f"{age(ttl)} from READY{then}"
-        echo(f"{name} lives {lives}")
+        then = (
+            "" if node["deletes_at"] is None else f": until {format_time(node['deletes_at'])} UTC"
+        )
+        lives = "until it is deleted" if ttl is None else f"{format_age(ttl)} from READY{then}"
+        print_lines(f"{name} lives {lives}")
     if "idle" in said:
         policy = node["policy"]
         whose = "its own" if policy["source"] == "node" else f"that of {policy['source']}"
-        echo(f"the idle policy of {name} is {whose}: {rule_words(policy)}")
-    echo(*(f"note: {warning}" for warning in node.get("warnings") or ()))
+        print_lines(f"the idle policy of {name} is {whose}: {rule_words(policy)}")
+    print_lines(*(f"note: {warning}" for warning in node.get("warnings") or ()))
 
 
 def _describe_overdue(node: View, now: int) -> str:
@@ -245,7 +257,7 @@ def _describe_overdue(node: View, now: int) -> str:
     asked = node["delete_requested_at"] or node["replacing_since"]
     what = "its deletion" if node["delete_requested_at"] else "its deletion before the next attempt"
     return (
-        f"{what} was requested {since(asked, now)} ago and has not ended; it is retried"
+        f"{what} was requested {format_since(asked, now)} ago and has not ended; it is retried"
         " indefinitely"
     )
 
@@ -261,10 +273,10 @@ def _describe_endpoint(endpoint: View) -> str:
 
 def show_events(events: Sequence[View]) -> None:
     """Print the events of a node, the oldest first."""
-    table(
+    print_table(
         ["WHEN (UTC)", "WHAT", "WHO", "HOW"],
         (
-            [moment(event["at"]), event["kind"], event["actor"], event["message"]]
+            [format_time(event["at"]), event["kind"], event["actor"], event["message"]]
             for event in events
         ),
     )
@@ -275,26 +287,29 @@ def show_cost(cost: View) -> None:
     unpriced, listed = cost["unpriced_seconds"], cost["list_cost"]
     # A cost that is certain to the second changes only while the node runs.
     not_final = "still runs" if _is_zero(cost["uncertainty"]) else "may still change"
-    facts(
+    print_facts(
         [
-            ("Cost", exact(cost["cost"]) + (f", and it {not_final}" if cost["estimated"] else "")),
+            (
+                "Cost",
+                format_exact(cost["cost"]) + (f", and it {not_final}" if cost["estimated"] else ""),
+            ),
             *_list_lines(cost.get("lines") or ()),
             (
                 "Uncertain by",
-                "" if _is_zero(cost["uncertainty"]) else f"± {exact(cost['uncertainty'])}",
+                "" if _is_zero(cost["uncertainty"]) else f"± {format_exact(cost['uncertainty'])}",
             ),
-            ("At list price", "" if listed == cost["cost"] else exact(listed)),
+            ("At list price", "" if listed == cost["cost"] else format_exact(listed)),
             ("Free", "; ".join(cost.get("free") or ())),
             ("Unpriced", _describe_unpriced(cost) if unpriced else ""),
             ("Chip-hours", chip_hours(cost["chip_seconds"])),
             ("Not included", "; ".join(cost.get("not_included") or ())),
-            ("As of", f"{moment(cost['as_of'])} UTC"),
+            ("As of", f"{format_time(cost['as_of'])} UTC"),
         ]
     )
 
 
 def _describe_unpriced(cost: View) -> str:
-    return f"{age(cost['unpriced_seconds'])} with unknown price"
+    return f"{format_age(cost['unpriced_seconds'])} with unknown price"
 
 
 def _list_lines(lines: Sequence[View]) -> Iterator[tuple[str, str]]:
@@ -303,10 +318,10 @@ def _list_lines(lines: Sequence[View]) -> Iterator[tuple[str, str]]:
         return
     unknown = [line["unpriced_seconds"] and _is_zero(line["cost"]) for line in lines]
     costs = zip(lines, unknown, strict=True)
-    amounts = column([None if left_out else line["cost"] for line, left_out in costs])
+    amounts = format_column([None if left_out else line["cost"] for line, left_out in costs])
     for line, amount in zip(lines, amounts, strict=True):
         what = f"  VM {line['what']}" if line["kind"] == "vm" else f"  {line['what']}"
-        yield what, f"{amount} for {age(line['seconds'])}"
+        yield what, f"{amount} for {format_age(line['seconds'])}"
 
 
 def _is_zero(amount: str) -> bool:
@@ -320,34 +335,34 @@ def nothing_posted(node: View, cost: View) -> str:
     if cost["unpriced_seconds"]:
         return f"nothing is posted: {_describe_unpriced(cost)}"
     if not _is_zero(cost["cost"]):
-        return f"nothing is posted yet of the {exact(cost['cost'])} that it cost"
+        return f"nothing is posted yet of the {format_exact(cost['cost'])} that it cost"
     never = "" if node["ready_at"] else "it was never READY"
     why = "; ".join(cost["free"]) or never
     return f"nothing is posted: it has ended and cost nothing{f' ({why})' if why else ''}"
 
 
-def newest(line: View | None, cost: View) -> Iterator[Sequence[str]]:
+def explain_newest(line: View | None, cost: View) -> Iterator[Sequence[str]]:
     """Explanation of the line, if there is one, then of each time range that is not posted yet."""
     if line is not None:
         yield line["explanation"]
     for charge in cost["unposted"]:
-        seconds = f"{moment(charge['start'])} to {moment(charge['end'])} UTC"
+        seconds = f"{format_time(charge['start'])} to {format_time(charge['end'])} UTC"
         yield (f"not in the ledger yet, {charge['what']}, {seconds}:", *charge["explanation"])
 
 
 def show_ledger(entries: Sequence[View]) -> None:
     """Print the lines of a ledger, then their sum."""
-    prices = column([entry["usd_per_chip_hour"] for entry in entries])
-    amounts = column([entry["amount"] for entry in entries])
+    prices = format_column([entry["usd_per_chip_hour"] for entry in entries])
+    amounts = format_column([entry["amount"] for entry in entries])
     named = any(_is_of_vm(entry) for entry in entries)
     what = ("WHAT", "KIND", ">QUANTITY", ">PER HOUR OF ONE") if named else _OF_CHIPS
-    table(
+    print_table(
         [">NO.", "FROM (UTC)", "TO (UTC)", *what, ">AMOUNT"],
         (
             [
                 str(entry["number"]),
-                moment(entry["start"]),
-                moment(entry["end"]),
+                format_time(entry["start"]),
+                format_time(entry["end"]),
                 *([entry["what"]] if named else []),
                 entry["kind"] + ("" if entry["corrects"] is None else f" of {entry['corrects']}"),
                 _format_quantity(entry, named=named),
@@ -357,8 +372,8 @@ def show_ledger(entries: Sequence[View]) -> None:
             for entry, price, amount in zip(entries, prices, amounts, strict=True)
         ),
     )
-    total = exact(str(sum((Decimal(entry["amount"]) for entry in entries), Decimal(0))))
-    echo("", f"{total} in {len(entries):,} {'entry' if len(entries) == 1 else 'entries'}")
+    total = format_exact(str(sum((Decimal(entry["amount"]) for entry in entries), Decimal(0))))
+    print_lines("", f"{total} in {len(entries):,} {'entry' if len(entries) == 1 else 'entries'}")
 
 
 _OF_CHIPS = ("KIND", ">CHIP-SECONDS", ">PER CHIP-HOUR")

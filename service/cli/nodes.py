@@ -12,10 +12,10 @@ from service.cli.connection import show_connection
 from service.cli.idle import idle
 from service.cli.jobs_of_node import check_jobs
 from service.cli.terminal import options
-from service.cli.terminal.client import ApiAnswer, Client, connected
+from service.cli.terminal.client import ApiAnswer, Client, open_client
 from service.cli.terminal.failure import Failure
-from service.cli.terminal.formatting import money
-from service.cli.terminal.render import as_json, echo
+from service.cli.terminal.formatting import format_usd
+from service.cli.terminal.render import print_json, print_lines
 from service.cli.terminal.resolve import find_node
 from service.cli.wait import Goal, NodeWatch
 from service.domain.nodes.node import ENDED
@@ -56,14 +56,14 @@ def list_nodes(  # noqa: PLR0913, PLR0917 - each is an option of the command lin
         "owner": owner,
         "zone": zone,
         "generation": generation,
-        "label": [f"{key}:{value}" for key, value in options.pairs(label, "--label")],
+        "label": [f"{key}:{value}" for key, value in options.parse_pairs(label, "--label")],
     }
-    with connected() as client:
-        answer = client.pages("/v1/nodes", "nodes", only)
+    with open_client() as client:
+        answer = client.get_all("/v1/nodes", "nodes", only)
         is_whole = not json and not any(only.values())
-        fleet = client.ask("GET", "/v1/fleet").value if is_whole else None
+        fleet = client.send_request("GET", "/v1/fleet").value if is_whole else None
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
         everything = everything or bool(state)
         node_output.show_nodes(answer.value["nodes"], everything=everything, fleet=fleet)
@@ -87,10 +87,10 @@ def delete(
     json: options.Json = False,
 ) -> None:
     """Delete a node. A keep ends with it."""
-    with connected() as client:
+    with open_client() as client:
         found = find_node(client, node)
         check_jobs(client, found, node, force=force, json=json)
-        answer = client.ask("DELETE", f"/v1/nodes/{found}")
+        answer = client.send_request("DELETE", f"/v1/nodes/{found}")
         _follow_change(client, answer, Goal.DELETED, timeout if wait else None, json=json)
 
 
@@ -103,11 +103,11 @@ def stop(
     json: options.Json = False,
 ) -> None:
     """Stop an on-demand node that has one host. A keep ends with it."""
-    with connected() as client:
+    with open_client() as client:
         found = find_node(client, node)
         is_busy = check_jobs(client, found, node, force=force, json=json)
         params = {"force": "true"} if is_busy or force else None
-        answer = client.ask("POST", f"/v1/nodes/{found}:stop", params=params)
+        answer = client.send_request("POST", f"/v1/nodes/{found}:stop", params=params)
         _follow_change(client, answer, Goal.STOPPED, timeout if wait else None, json=json)
 
 
@@ -119,8 +119,8 @@ def start(
     json: options.Json = False,
 ) -> None:
     """Start a node that was stopped."""
-    with connected() as client:
-        answer = client.ask("POST", f"/v1/nodes/{find_node(client, node)}:start")
+    with open_client() as client:
+        answer = client.send_request("POST", f"/v1/nodes/{find_node(client, node)}:start")
         _follow_change(client, answer, Goal.READY, timeout if wait else None, json=json)
 
 
@@ -137,16 +137,16 @@ def reimage(
             "give exactly one of --runtime-version and --framework",
             param_hint="--runtime-version / --framework",
         )
-    wanted = {"runtime_version": runtime_version, "framework": options.framework(framework)}
+    wanted = {"runtime_version": runtime_version, "framework": options.parse_framework(framework)}
     body = {name: value for name, value in wanted.items() if value is not None}
-    with connected() as client:
+    with open_client() as client:
         path = f"/v1/nodes/{find_node(client, node)}:reimage"
-        answer = client.ask("POST", path, body=body)
+        answer = client.send_request("POST", path, body=body)
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
         after = answer.value
-        echo(f"{after['name']} is {after['state']} and is to run {after['runtime_version']}")
+        print_lines(f"{after['name']} is {after['state']} and is to run {after['runtime_version']}")
 
 
 @app.command("set")
@@ -175,14 +175,14 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     json: options.Json = False,
 ) -> None:
     """Change the owner, team, labels, TTL or idle policy."""
-    idle = idle_terms.typed(idle_after, grace, action, also)
+    idle = idle_terms.build_policy(idle_after, grace, action, also)
     if ttl is not None and no_ttl:
         raise typer.BadParameter("give --ttl or --no-ttl, not both", param_hint="--ttl / --no-ttl")
     if idle and inherit:
         raise typer.BadParameter(
             "cannot be combined with another idle option", param_hint="--inherit"
         )
-    labels = {key: value or None for key, value in options.pairs(label, "--label")}
+    labels = {key: value or None for key, value in options.parse_pairs(label, "--label")}
     said = {"team": team, "owner": owner, "labels": labels or None, "ttl_seconds": ttl}
     body: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
     body |= {"ttl_seconds": None} if no_ttl else {}
@@ -191,14 +191,14 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         raise typer.BadParameter(
             "give at least one option", param_hint="--team / --owner / --label / ..."
         )
-    with connected() as client:
+    with open_client() as client:
         path = f"/v1/nodes/{find_node(client, node)}"
         if idle:  # a setting that was not given keeps its value, even an inherited one
             known = idle_terms.settings_of(client.get(f"{path}/policy").value)
             body["idle"] = idle_terms.as_own(known | idle)
-        answer = client.ask("PATCH", path, body=body)
+        answer = client.send_request("PATCH", path, body=body)
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
         node_output.show_update(answer.value, body)
 
@@ -212,11 +212,11 @@ def connect(node: options.NodeName, json: options.Json = False) -> None:
 @app.command()
 def events(node: options.NodeName, json: options.Json = False) -> None:
     """Show the events of a node."""
-    with connected() as client:
+    with open_client() as client:
         path = f"/v1/nodes/{find_node(client, node, to_read=True)}/events"
-        answer = client.pages(path, "events")
+        answer = client.get_all(path, "events")
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
         node_output.show_events(answer.value["events"])
 
@@ -230,15 +230,15 @@ def cost(node: options.NodeName, json: options.Json = False) -> None:
 @app.command()
 def ledger(node: options.NodeName, json: options.Json = False) -> None:
     """List the ledger lines of a node."""
-    with connected() as client:
+    with open_client() as client:
         path = f"/v1/nodes/{find_node(client, node, to_read=True)}"
-        answer = client.pages(f"{path}/ledger", "entries")
+        answer = client.get_all(f"{path}/ledger", "entries")
         if json:
-            as_json(answer)
+            print_json(answer)
         elif answer.value["entries"]:
             node_output.show_ledger(answer.value["entries"])
         else:
-            echo(_describe_empty_ledger(client, path))
+            print_lines(_describe_empty_ledger(client, path))
 
 
 @app.command()
@@ -255,16 +255,16 @@ def explain(
     json: options.Json = False,
 ) -> None:
     """Explain a ledger line: price, seconds and evidence."""
-    with connected() as client:
+    with open_client() as client:
         path = f"/v1/nodes/{find_node(client, node, to_read=True)}"
         if number is None:
             _explain_newest(client, path, json=json)
             return
         answer = client.get(f"{path}/ledger/{number}")
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
-        echo(*answer.value["explanation"])
+        print_lines(*answer.value["explanation"])
 
 
 def _explain_newest(client: Client, path: str, *, json: bool) -> None:
@@ -273,16 +273,16 @@ def _explain_newest(client: Client, path: str, *, json: bool) -> None:
     With `json` only the line is printed, or the cost of the node if it has no line. Raises Failure
     when there is nothing to explain.
     """
-    entries = client.pages(f"{path}/ledger", "entries").value["entries"]
+    entries = client.get_all(f"{path}/ledger", "entries").value["entries"]
     cost = client.get(f"{path}/cost")
     if not entries and not cost.value["unposted"]:
         raise Failure(_describe_empty_ledger(client, path))
     line = client.get(f"{path}/ledger/{entries[-1]['number']}") if entries else None
     if json:
-        as_json(line or cost)
+        print_json(line or cost)
         return
-    for sentences in node_output.newest(None if line is None else line.value, cost.value):
-        echo(*sentences)
+    for sentences in node_output.explain_newest(None if line is None else line.value, cost.value):
+        print_lines(*sentences)
 
 
 def _describe_empty_ledger(client: Client, path: str) -> str:
@@ -294,10 +294,10 @@ def _show_resource(
     node: str, tail: str, show: Callable[[Mapping[str, Any]], None], *, json: bool
 ) -> None:
     """Show the resource at the path of a node plus `tail`."""
-    with connected() as client:
+    with open_client() as client:
         answer = client.get(f"/v1/nodes/{find_node(client, node, to_read=True)}{tail}")
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
         show(answer.value)
 
@@ -314,15 +314,17 @@ def _follow_change(
 ) -> None:
     """Print the node after a change. With a timeout, in seconds, wait for the goal first."""
     if not json:
-        echo(*(f"note: {warning}" for warning in answer.value.get("warnings") or ()))
+        print_lines(*(f"note: {warning}" for warning in answer.value.get("warnings") or ()))
     if timeout is not None:
-        answer = NodeWatch(client, answer.value["id"], timeout).until(goal)
+        answer = NodeWatch(client, answer.value["id"], timeout).wait_for(goal)
     node = answer.value
     there = node["state"] == goal or node["state"] in ENDED
     if json:
-        as_json(answer)
+        print_json(answer)
     elif there:
         so_far = "" if node["state"] in ENDED else " so far"
-        echo(f"{node['name']} is {node['state']}; it cost {money(node['cost'])}{so_far}")
+        print_lines(
+            f"{node['name']} is {node['state']}; it cost {format_usd(node['cost'])}{so_far}"
+        )
     else:
-        echo(f"{node['name']} is {node['state']} and {_WHAT_NOW[goal]}")
+        print_lines(f"{node['name']} is {node['state']} and {_WHAT_NOW[goal]}")

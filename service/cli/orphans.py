@@ -10,10 +10,22 @@ from typing import Annotated, Any
 import typer
 
 from service.cli.terminal import options
-from service.cli.terminal.client import Client, connected
+from service.cli.terminal.client import Client, open_client
 from service.cli.terminal.failure import Failure
-from service.cli.terminal.formatting import NOTHING, counted, money, parts, since
-from service.cli.terminal.render import as_json, cleaned, echo, state, table
+from service.cli.terminal.formatting import (
+    NOTHING,
+    format_count,
+    format_parts,
+    format_since,
+    format_usd,
+)
+from service.cli.terminal.render import (
+    clean_text,
+    print_json,
+    print_lines,
+    print_table,
+    style_state,
+)
 from service.domain.clock import wall_clock
 from service.domain.nodes.node import ENDED, Place
 from service.domain.orphans.orphan import orphan_id
@@ -50,7 +62,7 @@ _FATES = {"leave": "stays", "observe": "deleted soon", "collect": "deleted now"}
 OrphanName = Annotated[
     str,
     typer.Argument(
-        callback=options.named,
+        callback=options.require_name,
         metavar="ORPHAN",
         help="Its id, its name in the cloud, or its full name.",
     ),
@@ -73,10 +85,10 @@ def list_orphans(
     json: options.Json = False,
 ) -> None:
     """List the orphans, the most expensive first."""
-    with connected() as client:
-        answer = client.pages("/v1/orphans", "orphans", {"project": project, "kind": kind})
+    with open_client() as client:
+        answer = client.get_all("/v1/orphans", "orphans", {"project": project, "kind": kind})
     if json:
-        as_json(answer)
+        print_json(answer)
         return
     found = answer.value["orphans"]
     if found:
@@ -86,10 +98,10 @@ def list_orphans(
             [
                 orphan["cloud_id"] + (" (queue)" if orphan["is_queued_resource"] else ""),
                 _KINDS.get(orphan["kind"], orphan["kind"]),
-                state(orphan["state"]),
+                style_state(orphan["state"]),
                 orphan["accelerator_type"] or NOTHING,
                 orphan["zone"],
-                since(orphan["first_seen"], now),
+                format_since(orphan["first_seen"], now),
                 cost,
                 "to be deleted" if orphan["to_be_deleted"] else _FATES[orphan["verdict"]],
                 ", ".join(f"{k}={v}" for k, v in orphan["owner_hints"].items()) or NOTHING,
@@ -97,10 +109,10 @@ def list_orphans(
             ]
             for orphan, cost in zip(found, costs, strict=True)
         )
-        table(_COLUMNS, rows)
+        print_table(_COLUMNS, rows)
         failed = (orphan for orphan in found if orphan["last_error"])
-        echo("", *(f"{orphan['name']}: {orphan['last_error']}" for orphan in failed))
-    echo(_describe_total(answer.value), NEVER)
+        print_lines("", *(f"{orphan['name']}: {orphan['last_error']}" for orphan in failed))
+    print_lines(_describe_total(answer.value), NEVER)
 
 
 @app.command()
@@ -110,7 +122,7 @@ def adopt(
         str | None,
         typer.Option(
             "--name",
-            callback=options.named,
+            callback=options.require_name,
             metavar="NAME",
             help="Name of the node. Default: its name in the cloud.",
         ),
@@ -121,16 +133,16 @@ def adopt(
 ) -> None:
     """Adopt a node. It is charged from now on."""
     said = {"name": name, "owner": owner, "team": team}
-    with connected() as client:
+    with open_client() as client:
         found = find_orphan(client, orphan)
         body = {key: value for key, value in said.items() if value is not None}
-        answer = client.ask("POST", f"/v1/orphans/{found}:adopt", body=body)
+        answer = client.send_request("POST", f"/v1/orphans/{found}:adopt", body=body)
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
         node = answer.value
-        cost = money(node["hourly_cost"])
-        echo(f"{node['name']} is adopted, {cost} an hour from now on", f"id {node['id']}")
+        cost = format_usd(node["hourly_cost"])
+        print_lines(f"{node['name']} is adopted, {cost} an hour from now on", f"id {node['id']}")
 
 
 @app.command()
@@ -143,19 +155,19 @@ def delete(
     json: options.Json = False,
 ) -> None:
     """Delete an orphan. Unmanaged ones need --confirm with the full name."""
-    with connected() as client:
+    with open_client() as client:
         found = find_orphan(client, orphan)
         body = {} if confirm is None else {"confirm": confirm}
-        answer = client.ask("POST", f"/v1/orphans/{found}:delete", body=body)
+        answer = client.send_request("POST", f"/v1/orphans/{found}:delete", body=body)
     if json:
-        as_json(answer)
+        print_json(answer)
     elif answer.value["gone_at"] is not None:
-        echo(f"{answer.value['name']} is gone")
+        print_lines(f"{answer.value['name']} is gone")
     else:
-        echo(f"{answer.value['name']} is {answer.value['state']} and will be deleted")
+        print_lines(f"{answer.value['name']} is {answer.value['state']} and will be deleted")
         if ticket := answer.value["queued_resource"]:  # the deletion of the node leaves it
             sure = f" --confirm {shlex.quote(ticket)}" if answer.value["kind"] == "stranger" else ""
-            echo(
+            print_lines(
                 f"its queued resource {ticket} stays and holds quota; to delete it too:",
                 f"  tpu-steward orphans delete {orphan_id(ticket)}{sure}",
             )
@@ -166,14 +178,14 @@ def find_orphan(client: Client, said: str) -> str:
     name."""
     if _ID.fullmatch(said):
         return said
-    known = client.pages("/v1/orphans", "orphans").value["orphans"]
+    known = client.get_all("/v1/orphans", "orphans").value["orphans"]
     meant = [orphan for orphan in known if said in (orphan["name"], orphan["cloud_id"])]
     if len(meant) == 1:
         return str(meant[0]["id"])
     if meant:
-        names = ", ".join(cleaned(orphan["name"]) for orphan in meant)
+        names = ", ".join(clean_text(orphan["name"]) for orphan in meant)
         raise Failure(f"{said!r} is the name of several; give the full name: {names}")
-    for node in client.pages("/v1/nodes", "nodes").value["nodes"]:
+    for node in client.get_all("/v1/nodes", "nodes").value["nodes"]:
         if node["state"] in ENDED:
             continue
         place = Place(node["project"], node["zone"], node["cloud_id"])
@@ -189,9 +201,9 @@ def _format_costs(orphans: Sequence[Mapping[str, Any]], total: str) -> Iterator[
     """Dollars an hour of each orphan, or the expected ones of an orphan that is not READY yet. Only
     READY nodes are known to be billed."""
     billed = [orphan["hourly_cost"] if _is_billed(orphan) else None for orphan in orphans]
-    for orphan, cost in zip(orphans, parts(total, billed), strict=True):
+    for orphan, cost in zip(orphans, format_parts(total, billed), strict=True):
         to_come = orphan["hourly_cost_when_ready"]
-        waits = NOTHING if to_come is None else f"({money(to_come)} once READY)"
+        waits = NOTHING if to_come is None else f"({format_usd(to_come)} once READY)"
         yield cost if _is_billed(orphan) else waits
 
 
@@ -203,6 +215,6 @@ def _describe_total(page: Mapping[str, Any]) -> str:
     number, unpriced = len(page["orphans"]), page["unpriced"]
     if not number:
         return "no orphans: every resource in the cloud has a record"
-    note = f", and {counted(unpriced, 'node')} without a known price" if unpriced else ""
-    total = money(page["total_hourly_cost"])
-    return f"{counted(number, 'orphan')} at {total} an hour{note}"
+    note = f", and {format_count(unpriced, 'node')} without a known price" if unpriced else ""
+    total = format_usd(page["total_hourly_cost"])
+    return f"{format_count(number, 'orphan')} at {total} an hour{note}"

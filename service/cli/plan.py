@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from service.cli.terminal import options
-from service.cli.terminal.client import connected
-from service.cli.terminal.formatting import NOTHING, moment, money, span
-from service.cli.terminal.render import as_json, echo, table
+from service.cli.terminal.client import open_client
+from service.cli.terminal.formatting import NOTHING, format_span, format_time, format_usd
+from service.cli.terminal.render import print_json, print_lines, print_table
 
 _DURATION = "DURATION"
 
@@ -42,11 +42,15 @@ def plan(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     ] = None,
     duration: Annotated[
         int | None,
-        typer.Option("--for", parser=options.seconds, metavar=_DURATION, help="Instead of --flops"),
+        typer.Option(
+            "--for", parser=options.parse_seconds, metavar=_DURATION, help="Instead of --flops"
+        ),
     ] = None,
     within: Annotated[
         int | None,
-        typer.Option(parser=options.seconds, metavar=_DURATION, help="Finish within this time."),
+        typer.Option(
+            parser=options.parse_seconds, metavar=_DURATION, help="Finish within this time."
+        ),
     ] = None,
     deadline: Annotated[
         str | None,
@@ -84,20 +88,20 @@ def plan(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         "per_chip_batch": per_chip_batch,
         "generation": generation,
         "regions": region or None,
-        "provisioning_model": options.model(provisioning_model, spot=spot),
+        "provisioning_model": options.choose_model(provisioning_model, spot=spot),
     }
-    with connected() as client:
+    with open_client() as client:
         said = {name: value for name, value in body.items() if value is not None}
-        answer = client.ask("POST", "/v1/estimates:plan", body=said)
+        answer = client.send_request("POST", "/v1/estimates:plan", body=said)
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
-        show(answer.value)
+        print_plans(answer.value)
 
 
-def show(found: Mapping[str, Any]) -> None:
+def print_plans(found: Mapping[str, Any]) -> None:
     """Print a row for each accelerator type and provisioning model."""
-    table(
+    print_table(
         ["TYPE", ">CHIPS", "MODEL", "ZONE", ">PER HOUR", ">TAKES", ">COST", ">STEPS", "FITS"],
         (
             [
@@ -105,16 +109,18 @@ def show(found: Mapping[str, Any]) -> None:
                 str(plan["chips"]),
                 plan["provisioning_model"],
                 plan["zone"],
-                money(plan["hourly_cost"]),
-                NOTHING if plan["duration_seconds"] is None else span(plan["duration_seconds"]),
-                NOTHING if plan["duration_seconds"] is None else money(plan["cost"]),
+                format_usd(plan["hourly_cost"]),
+                NOTHING
+                if plan["duration_seconds"] is None
+                else format_span(plan["duration_seconds"]),
+                NOTHING if plan["duration_seconds"] is None else format_usd(plan["cost"]),
                 _format_steps(plan),
                 _describe_fit(plan),
             ]
             for plan in found["plans"]
         ),
     )
-    echo("", f"prices as of {moment(found['as_of'])} UTC")
+    print_lines("", f"prices as of {format_time(found['as_of'])} UTC")
 
 
 def _format_steps(plan: Mapping[str, Any]) -> str:
@@ -136,4 +142,4 @@ def _describe_fit(plan: Mapping[str, Any]) -> str:
         return ", ".join(filter(None, missed))
     lasts = plan["affords_seconds"]
     dear = lasts is not None and plan["duration_seconds"] is None and Decimal(plan["hourly_cost"])
-    return f"yes, the spend lasts for {span(lasts)}" if dear else "yes"
+    return f"yes, the spend lasts for {format_span(lasts)}" if dear else "yes"

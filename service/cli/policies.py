@@ -11,9 +11,9 @@ import typer
 
 from service.cli import idle_terms
 from service.cli.terminal import options
-from service.cli.terminal.client import connected
-from service.cli.terminal.formatting import NOTHING, age, moment
-from service.cli.terminal.render import as_json, echo, facts, table
+from service.cli.terminal.client import open_client
+from service.cli.terminal.formatting import NOTHING, format_age, format_time
+from service.cli.terminal.render import print_facts, print_json, print_lines, print_table
 
 app = typer.Typer(
     help="Manage idle policies by scope.",
@@ -26,7 +26,7 @@ ROOT = "/v1/cleanup/policies"
 Scope = Annotated[
     str,
     typer.Argument(
-        callback=options.named, metavar="SCOPE", help="default, project:NAME or team:NAME."
+        callback=options.require_name, metavar="SCOPE", help="default, project:NAME or team:NAME."
     ),
 ]
 
@@ -36,18 +36,18 @@ def list_policies(context: typer.Context, json: options.Json = False) -> None:
     """Manage idle policies by scope. Without a command, lists them."""
     if context.invoked_subcommand is not None:
         return
-    with connected() as client:
-        answer = client.pages(ROOT, "policies")
+    with open_client() as client:
+        answer = client.get_all(ROOT, "policies")
     if json:
-        as_json(answer)
+        print_json(answer)
         return
-    table(
+    print_table(
         ["SCOPE", ">IDLE AFTER", ">GRACE", "ACTION", "ALSO", "TELLS"],
         [
             (
                 policy["scope"],
-                age(policy["idle_after_seconds"]),
-                age(policy["grace_seconds"]),
+                format_age(policy["idle_after_seconds"]),
+                format_age(policy["grace_seconds"]),
                 policy["action"],
                 ", ".join(policy["also"]) or NOTHING,
                 idle_terms.told_words(policy["recipients"]) or "nobody",
@@ -60,10 +60,10 @@ def list_policies(context: typer.Context, json: options.Json = False) -> None:
 @app.command()
 def show(scope: Scope, json: options.Json = False) -> None:
     """Show the policy of a scope."""
-    with connected() as client:
+    with open_client() as client:
         answer = client.get(_policy_path(scope))
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
         _print_policy(answer.value)
 
@@ -109,20 +109,20 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         raise typer.BadParameter(
             "cannot be combined with --email, --webhook or --slack", param_hint="--tell-nobody"
         )
-    said = idle_terms.typed(idle_after, grace, action, also)
+    said = idle_terms.build_policy(idle_after, grace, action, also)
     if told or tell_nobody:
         said["recipients"] = told
     if not said:
         raise typer.BadParameter("give at least one option", param_hint="--idle-after, ...")
-    with connected() as client:
-        known = client.pages(ROOT, "policies").value["policies"]
+    with open_client() as client:
+        known = client.get_all(ROOT, "policies").value["policies"]
         before = next((policy for policy in known if policy["scope"] == scope), None)
         settings = {} if before is None else idle_terms.settings_of(before)
         headers = {} if before is None else {"If-Match": f'"{before["version"]}"'}
         body = {**settings, **said}
-        answer = client.ask("PUT", _policy_path(scope), body=body, headers=headers)
+        answer = client.send_request("PUT", _policy_path(scope), body=body, headers=headers)
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
         _print_policy(answer.value)
     if made_up:
@@ -132,12 +132,12 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 @app.command()
 def delete(scope: Scope, json: options.Json = False) -> None:
     """Delete the policy of a scope. The scope inherits from then on."""
-    with connected() as client:
-        answer = client.ask("DELETE", _policy_path(scope))
+    with open_client() as client:
+        answer = client.send_request("DELETE", _policy_path(scope))
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
-        echo(f"{answer.value['scope']} has no policy of its own now")
+        print_lines(f"{answer.value['scope']} has no policy of its own now")
 
 
 def _policy_path(scope: str) -> str:
@@ -159,11 +159,11 @@ def _build_recipients(
 
 
 def _print_policy(policy: Mapping[str, Any]) -> None:
-    facts(
+    print_facts(
         [
             ("Scope", policy["scope"]),
             ("Rule", idle_terms.rule_words(policy)),
             ("Tells", idle_terms.told_words(policy["recipients"]) or "nobody"),
-            ("Written", f"{moment(policy['updated_at'])} UTC" if policy["updated_at"] else ""),
+            ("Written", f"{format_time(policy['updated_at'])} UTC" if policy["updated_at"] else ""),
         ]
     )

@@ -9,9 +9,9 @@ import typer
 
 from service.cli import discounts
 from service.cli.terminal import options
-from service.cli.terminal.client import connected
-from service.cli.terminal.formatting import NOTHING, column
-from service.cli.terminal.render import as_json, echo, table
+from service.cli.terminal.client import open_client
+from service.cli.terminal.formatting import NOTHING, format_column
+from service.cli.terminal.render import print_json, print_lines, print_table
 
 app = typer.Typer(
     help="Show prices, and manage discounts.", no_args_is_help=True, rich_markup_mode=None
@@ -36,17 +36,17 @@ def list_prices(
 ) -> None:
     """List the prices in force, with discounts."""
     asked = {"generation": generation, "provisioning_model": model, "region": region, "at": at}
-    with connected() as client:
-        answer = client.pages("/v1/prices", "prices", asked)
+    with open_client() as client:
+        answer = client.get_all("/v1/prices", "prices", asked)
     if json:
-        as_json(answer)
+        print_json(answer)
     elif not answer.value["prices"]:
-        echo("no such price is known")
+        print_lines("no such price is known")
     else:
         prices = answer.value["prices"]
         some_are_less = any(price.get("discount") for price in prices)
-        paid = column([(price.get("discount") or price)["usd"] for price in prices])
-        table(
+        paid = format_column([(price.get("discount") or price)["usd"] for price in prices])
+        print_table(
             [
                 *("GENERATION", "MODEL", "REGION", ">PRICE"),
                 *((">DISCOUNT", ">PAID") if some_are_less else ()),
@@ -64,7 +64,7 @@ def list_prices(
                     price["source"],
                 ]
                 for price, amount, less in zip(
-                    prices, column([p["usd"] for p in prices]), paid, strict=True
+                    prices, format_column([p["usd"] for p in prices]), paid, strict=True
                 )
             ),
         )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from service.cli.terminal.formatting import NOTHING, age, counted, moment
-from service.cli.terminal.render import cleaned, state, table
+from service.cli.terminal.formatting import NOTHING, format_age, format_count, format_time
+from service.cli.terminal.render import clean_text, print_table, style_state
 from service.domain.catalog.provisioning_modes import gives_up_at
-from service.domain.clock import parse_rfc3339, rfc3339
+from service.domain.clock import parse_rfc3339, to_rfc3339
 from service.domain.nodes.node import ENDED, NodeState
-from service.domain.nodes.queued_resource import meaning
+from service.domain.nodes.queued_resource import describe_state
 
 View = Mapping[str, Any]
 
@@ -22,11 +22,11 @@ def queue_line(node: View) -> str:
     seen = node["queue_state"]
     if not seen:
         return "not shown by Google yet" if node["state"] == NodeState.QUEUED else ""
-    means = meaning(seen)
-    return cleaned(f"{seen}: {means}" if means else seen)
+    means = describe_state(seen)
+    return clean_text(f"{seen}: {means}" if means else seen)
 
 
-def bought(node: View) -> str:
+def describe_model(node: View) -> str:
     """Provisioning model of a node, marked when the node waits in the queue."""
     return f"{node['provisioning_model']}{', through the queue' if node['queued'] else ''}"
 
@@ -42,7 +42,7 @@ def slices_ready(node: View) -> str:
     if not node["slice_states"]:
         return ""
     ready = sum(slice_["state"] == READY for slice_ in node["slice_states"])
-    return f"{ready:,} of {counted(node['slices'], 'slice')} READY"
+    return f"{ready:,} of {format_count(node['slices'], 'slice')} READY"
 
 
 def gives_up(node: View, now: int) -> str:
@@ -58,18 +58,18 @@ def gives_up(node: View, now: int) -> str:
     )
     if end is None:
         return ""
-    left = f", in {age(end - now)}" if end > now else ""
-    return f"{moment(rfc3339(end))} UTC{left}"
+    left = f", in {format_age(end - now)}" if end > now else ""
+    return f"{format_time(to_rfc3339(end))} UTC{left}"
 
 
 def show_slices(node: View) -> None:
     """Print a row for each slice of a node."""
-    table(
+    print_table(
         [">SLICE", "STATE", "HEALTH", "IN THE CLOUD"],
         (
             [
                 str(slice_["slice"]),
-                state(slice_["state"]),
+                style_state(slice_["state"]),
                 slice_["health"] or NOTHING,
                 slice_["cloud_id"],
             ]

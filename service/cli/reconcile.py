@@ -12,9 +12,15 @@ import typer
 
 from service.cli.jobs_of_node import is_at_terminal
 from service.cli.terminal import options
-from service.cli.terminal.client import Client, connected
-from service.cli.terminal.formatting import NOTHING, counted, moment, money, parts
-from service.cli.terminal.render import as_json, echo, facts, table
+from service.cli.terminal.client import Client, open_client
+from service.cli.terminal.formatting import (
+    NOTHING,
+    format_count,
+    format_parts,
+    format_time,
+    format_usd,
+)
+from service.cli.terminal.render import print_facts, print_json, print_lines, print_table
 from service.cli.terminal.resolve import names_of
 
 SHOWN = 20
@@ -58,10 +64,10 @@ def reconcile(
 
     The same file twice changes nothing."""
     asked = {"name": file.name[:200], "tolerance": tolerance, "alone": "true" if alone else None}
-    with connected() as client, file.open("rb") as content:
-        answer = client.send("/v1/reconciliations", content, asked)
+    with open_client() as client, file.open("rb") as content:
+        answer = client.send_file("/v1/reconciliations", content, asked)
         if json:
-            as_json(answer)
+            print_json(answer)
             return
         _print_bill(answer.value)
         _print_differences(client, answer.value)
@@ -77,36 +83,36 @@ def reconciliations(
     """List the reconciled bills, or delete one.
 
     The earlier files that had joined it are deleted as well. Send those that are right again."""
-    with connected() as client:
+    with open_client() as client:
         if delete is not None:
             _delete_bill(client, delete, json=json)
             return
-        answer = client.pages("/v1/reconciliations", "reconciliations")
+        answer = client.get_all("/v1/reconciliations", "reconciliations")
     if json:
-        as_json(answer)
+        print_json(answer)
         return
     found = answer.value["reconciliations"]
     if not found:
-        echo(
+        print_lines(
             "no bill has been reconciled yet; reconcile one with: tpu-steward costs reconcile FILE"
         )
         return
     whole = [bill for bill in found if not bill["joined_into"]]
-    table(
+    print_table(
         ["ID", "SENT (UTC)", ">ROWS", ">VARIANCE", "FILE"],
         (
             [
                 bill["id"],
                 bill["created_at"][:10],
                 f"{bill['rows']['read']:,}",
-                money(bill["total"]["variance"]),
+                format_usd(bill["total"]["variance"]),
                 bill["name"] or NOTHING,
             ]
             for bill in whole
         ),
     )
     if joined := len(found) - len(whole):
-        echo(f"and {counted(joined, 'earlier file')} that these were joined with")
+        print_lines(f"and {format_count(joined, 'earlier file')} that these were joined with")
 
 
 def _delete_bill(client: Client, bill_id: str, *, json: bool) -> None:
@@ -117,34 +123,34 @@ def _delete_bill(client: Client, bill_id: str, *, json: bool) -> None:
         also = f", with the earlier files {', '.join(earlier)}" if earlier else ""
         if not typer.confirm(f"Delete the reconciliation of {bill['name'] or bill_id}{also}?"):
             raise typer.Exit(code=1)
-    answer = client.ask("DELETE", path)
+    answer = client.send_request("DELETE", path)
     if json:
-        as_json(answer)
+        print_json(answer)
         return
     for removed in answer.value["removed"]:
-        echo(f"deleted {removed['id']}, {removed['name'] or 'a file without a name'}")
+        print_lines(f"deleted {removed['id']}, {removed['name'] or 'a file without a name'}")
 
 
 def _print_bill(found: Mapping[str, Any]) -> None:
     """Print the numbers of rows, the sums of each verdict, and the variance of the bill."""
     rows, total = found["rows"], found["total"]
     known = " (sent before; nothing has changed)" if found["known"] else ""
-    echo(
-        f"{counted(rows['read'], 'row')}{known}: {rows['duplicates']:,} duplicates,"
+    print_lines(
+        f"{format_count(rows['read'], 'row')}{known}: {rows['duplicates']:,} duplicates,"
         f" {rows['other_projects']:,} of other projects, {rows['not_tpu']:,} of other things",
-        f"from {moment(found['start'])} to {moment(found['end'])} UTC",
+        f"from {format_time(found['start'])} to {format_time(found['end'])} UTC",
         *_describe_joined(found),
         "",
     )
     variances = _format_variances(found)
-    table(
+    print_table(
         ["RESULT", ">HOURS", ">BILLED", ">CHARGED", ">VARIANCE"],
         (
             [
                 _WORDS.get(name, name),
                 f"{verdict['lines']:,}",
-                money(verdict["billed"]),
-                money(verdict["charged"]),
+                format_usd(verdict["billed"]),
+                format_usd(verdict["charged"]),
                 variances[name],
             ]
             for name, verdict in found["verdicts"].items()
@@ -152,22 +158,24 @@ def _print_bill(found: Mapping[str, Any]) -> None:
         ),
     )
     for kind, apart in found["apart"].items():
-        rows_apart = counted(apart["rows"], "row")
+        rows_apart = format_count(apart["rows"], "row")
         told = f"apart from that, {kind}: {rows_apart}, {_format_amount(apart)}"
-        echo(told, *([f"  {apart['reason']}"] if apart.get("reason") else []))
+        print_lines(told, *([f"  {apart['reason']}"] if apart.get("reason") else []))
     _print_credits(total)
     _print_invoices(found.get("invoices", []))
     _print_commitments(found)
     machines = found["machines"]
     if machines["entries"]:
-        left = money(machines["charged"])
-        echo(f"left out: {left} of users' own VMs beside TPU Nodes, which are not billed as TPUs")
+        left = format_usd(machines["charged"])
+        print_lines(
+            f"left out: {left} of users' own VMs beside TPU Nodes, which are not billed as TPUs"
+        )
     percent = total["variance_percent"]
     share = f", {percent} % of what matched" if percent is not None else ""
-    more, less = parts(total["variance"], [total["more"], total["less"]])
-    echo(
+    more, less = format_parts(total["variance"], [total["more"], total["less"]])
+    print_lines(
         "",
-        f"the bill differs from the ledger by {money(total['variance'])}{share}:",
+        f"the bill differs from the ledger by {format_usd(total['variance'])}{share}:",
         f"{more} more, {less} less",
         f"id {found['id']}",
     )
@@ -177,15 +185,15 @@ def _format_amount(apart: Mapping[str, Any]) -> str:
     """Amount in dollars. In the currency of the bill for rows without a conversion rate."""
     local = apart.get("local", {})
     if apart["cost"].strip("0.") or not local:
-        return money(apart["cost"])
+        return format_usd(apart["cost"])
     return ", ".join(_format_local(amount, currency) for currency, amount in local.items())
 
 
 def _format_local(amount: str, currency: str) -> str:
     """Amount in any currency: `EUR 8.83`."""
     if currency == "USD":
-        return money(amount)
-    return f"{currency} {money(amount).replace('$', '')}"
+        return format_usd(amount)
+    return f"{currency} {format_usd(amount).replace('$', '')}"
 
 
 def _print_credits(total: Mapping[str, Any]) -> None:
@@ -193,12 +201,14 @@ def _print_credits(total: Mapping[str, Any]) -> None:
     kinds = total.get("credits_by_kind", {})
     if not kinds:
         return
-    echo("")
-    table(["CREDITS", ">AMOUNT"], ([kind, money(amount)] for kind, amount in kinds.items()))
+    print_lines("")
+    print_table(
+        ["CREDITS", ">AMOUNT"], ([kind, format_usd(amount)] for kind, amount in kinds.items())
+    )
     explained, lines = total["explained"], total["explanation"].partition(":")[0]
-    echo(
-        f"billed {money(total['billed'])}, to be paid {money(total['net'])},"
-        f" charged {money(total['charged'])}",
+    print_lines(
+        f"billed {format_usd(total['billed'])}, to be paid {format_usd(total['net'])},"
+        f" charged {format_usd(total['charged'])}",
         lines if explained else f"not explained: {lines}",
     )
 
@@ -207,8 +217,8 @@ def _print_invoices(invoices: Sequence[Mapping[str, Any]]) -> None:
     """Print each invoice with its parts, in its own currency. The parts add up to its total."""
     if not invoices:
         return
-    echo("")
-    table(
+    print_lines("")
+    print_table(
         ["INVOICE", "RESULT", ">ROWS", ">AMOUNT"],
         (
             [
@@ -227,21 +237,21 @@ def _print_invoices(invoices: Sequence[Mapping[str, Any]]) -> None:
 def _print_commitments(found: Mapping[str, Any]) -> None:
     """Print fee, coverage and saving of each commitment, with the reasons for unknown values."""
     if why := found.get("commitments_reason"):
-        echo("")
-        facts([("commitments", f"not shown: {why}")])
+        print_lines("")
+        print_facts([("commitments", f"not shown: {why}")])
     several = found.get("commitments", [])
     of_invoices = [part for invoice in found.get("invoices", []) for part in invoice["parts"]]
     others = sum(part["rows"] for part in of_invoices if part["name"] == "other_project")
     for commitment in several:
         years = (
-            counted(commitment["term_years"], "year")
+            format_count(commitment["term_years"], "year")
             if commitment["term_years"]
             else "term not known"
         )
         fee, unused = _format_known(commitment["fee"]), _format_known(commitment["unused"])
         month = commitment["month"]
-        echo("")
-        facts(
+        print_lines("")
+        print_facts(
             [
                 (
                     "commitment",
@@ -255,8 +265,8 @@ def _print_commitments(found: Mapping[str, Any]) -> None:
             ]
         )
     if several and others:
-        rows = counted(others, "row")
-        echo(
+        rows = format_count(others, "row")
+        print_lines(
             "",
             f"{rows} of other projects: what these used of a commitment counts",
             "as unused here",
@@ -265,7 +275,7 @@ def _print_commitments(found: Mapping[str, Any]) -> None:
 
 def _format_known(amount: str | None, of: str = "") -> str:
     """Amount in dollars. `not known` where the bill does not have it: that is not `unpriced`."""
-    return "not known" if amount is None else f"{money(amount)}{of}"
+    return "not known" if amount is None else f"{format_usd(amount)}{of}"
 
 
 def _format_share(percent: str | None, of: str) -> str:
@@ -276,7 +286,7 @@ def _format_share(percent: str | None, of: str) -> str:
 def _describe_joined(found: Mapping[str, Any]) -> list[str]:
     """Other files of the same months that the bill is joined with, one line each."""
     lines = [
-        f"with {counted(other['rows'], 'row')} of {other['name'] or other['id']}, sent before;"
+        f"with {format_count(other['rows'], 'row')} of {other['name'] or other['id']}, sent before;"
         f" {other['again']:,} are in both and count once"
         for other in found.get("joined", [])
     ]
@@ -291,8 +301,8 @@ def _format_variances(found: Mapping[str, Any]) -> Mapping[str, str]:
     """Variance of each verdict. All but that of `pending` add up to the variance of the bill."""
     of = {name: verdict["variance"] for name, verdict in found["verdicts"].items()}
     counted_in = [name for name in of if name != "pending"]
-    shown = parts(found["total"]["variance"], [of[name] for name in counted_in])
-    return {name: money(of[name]) for name in of} | dict(zip(counted_in, shown, strict=True))
+    shown = format_parts(found["total"]["variance"], [of[name] for name in counted_in])
+    return {name: format_usd(of[name]) for name in of} | dict(zip(counted_in, shown, strict=True))
 
 
 def _print_differences(client: Client, found: Mapping[str, Any]) -> None:
@@ -305,25 +315,27 @@ def _print_differences(client: Client, found: Mapping[str, Any]) -> None:
     names = names_of(client, {line["node_id"] for line in lines if _is_unnamed(line)})
     reasons = {_format_reason(line): None for line in lines}
     numbers = {reason: str(number) for number, reason in enumerate(reasons, start=1)}
-    echo("")
-    table(
+    print_lines("")
+    print_table(
         ["HOUR (UTC)", "RESOURCE", "PROJECT", ">BILLED", ">CHARGED", ">WHY"],
         (
             [
-                moment(line["hour"]),
+                format_time(line["hour"]),
                 _name_resource(line, names),
                 line["project"],
-                money(line["billed"]),
-                money(line["charged"]),
+                format_usd(line["billed"]),
+                format_usd(line["charged"]),
                 numbers[_format_reason(line)],
             ]
             for line in lines
         ),
     )
-    echo("")
-    table([">WHY", ""], ([number, reason] for reason, number in numbers.items()))
+    print_lines("")
+    print_table([">WHY", ""], ([number, reason] for reason, number in numbers.items()))
     if number > SHOWN:
-        echo(f"and {number - SHOWN:,} more; the page Reconcile of the dashboard has the largest")
+        print_lines(
+            f"and {number - SHOWN:,} more; the page Reconcile of the dashboard has the largest"
+        )
 
 
 def _format_reason(line: Mapping[str, Any]) -> str:

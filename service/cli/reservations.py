@@ -11,19 +11,19 @@ import typer
 
 from service.cli.node_output import show_ledger
 from service.cli.terminal import options
-from service.cli.terminal.client import Client, connected
+from service.cli.terminal.client import Client, open_client
 from service.cli.terminal.failure import Failure
 from service.cli.terminal.formatting import (
     NOTHING,
-    age,
-    counted,
-    exact,
+    format_age,
+    format_count,
+    format_exact,
+    format_span,
     format_term_state,
-    moment,
-    money,
-    span,
+    format_time,
+    format_usd,
 )
-from service.cli.terminal.render import as_json, echo, facts, table
+from service.cli.terminal.render import print_facts, print_json, print_lines, print_table
 from service.domain.clock import parse_rfc3339
 
 View = Mapping[str, Any]
@@ -41,7 +41,7 @@ _PATH = "/v1/reservations"
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 Which = Annotated[
-    str, typer.Argument(callback=options.named, metavar="RESERVATION", help="Name or id.")
+    str, typer.Argument(callback=options.require_name, metavar="RESERVATION", help="Name or id.")
 ]
 
 
@@ -53,14 +53,14 @@ def list_reservations(
     json: options.Json = False,
 ) -> None:
     """List the reservations and their cost, the latest start first."""
-    with connected() as client:
-        answer = client.pages(_PATH, "reservations")
+    with open_client() as client:
+        answer = client.get_all(_PATH, "reservations")
     if json:
-        as_json(answer)
+        print_json(answer)
         return
     known = answer.value["reservations"]
     if not known:
-        echo(NONE)
+        print_lines(NONE)
         return
     shown = [
         reservation for reservation in known if everything or reservation["state"] != "withdrawn"
@@ -68,8 +68,8 @@ def list_reservations(
     hidden = len(known) - len(shown)
     if shown:
         _print_reservations(shown, ids=everything)
-        echo("")
-    echo(
+        print_lines("")
+    print_lines(
         _describe_total(shown)
         + (f"; {hidden:,} more withdrawn (--all shows them)" if hidden else "")
     )
@@ -79,7 +79,7 @@ def list_reservations(
 def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     name: Annotated[
         str,
-        typer.Argument(callback=options.named, metavar="NAME", help="Name at Google."),
+        typer.Argument(callback=options.require_name, metavar="NAME", help="Name at Google."),
     ],
     zone: Annotated[str, typer.Option("--zone", metavar="ZONE", help="Zone.")],
     generation: Annotated[str, typer.Option(metavar="NAME", help="Generation, such as v5e.")],
@@ -108,17 +108,21 @@ def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         "ends_at": end,
         "owner": owner,
         "team": team,
-        "labels": options.mapping(label, "--label"),
+        "labels": options.parse_mapping(label, "--label"),
     }
     body = {key: value for key, value in said.items() if value is not None}
-    with connected() as client:
-        answer = client.ask("POST", _PATH, body=body)
+    with open_client() as client:
+        answer = client.send_request("POST", _PATH, body=body)
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
         made = answer.value
-        whole = "with unknown price" if made["whole"] is None else f"{exact(made['whole'])} in all"
-        echo(
+        whole = (
+            "with unknown price"
+            if made["whole"] is None
+            else f"{format_exact(made['whole'])} in all"
+        )
+        print_lines(
             f"{made['name']}: {_describe_chips(made)}, {_describe_period(made)}, {whole}",
             f"id {made['id']}",
         )
@@ -127,20 +131,20 @@ def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 @app.command()
 def show(reservation: Which, json: options.Json = False) -> None:
     """Show a reservation and its cost."""
-    with connected() as client:
+    with open_client() as client:
         answer = client.get(f"{_PATH}/{find_reservation(client, reservation, to_read=True)}")
     if json:
-        as_json(answer)
+        print_json(answer)
         return
     found = answer.value
-    price = exact(found["usd_per_chip_hour"])
+    price = format_exact(found["usd_per_chip_hour"])
     if found["usd_per_chip_hour"] is not None:
         price = f"{price} a chip-hour, used or not"
     used = str(Decimal(found["cost"]) - Decimal(found["unused"]))
     used_seconds = found["chip_seconds"] - found["unused_chip_seconds"]
-    unpriced = f"{age(found['unpriced_seconds'])} with unknown price, in no figure"
-    withdrawn = f"{moment(found['withdrawn_at'])} UTC: {found['reason']}"
-    facts(
+    unpriced = f"{format_age(found['unpriced_seconds'])} with unknown price, in no figure"
+    withdrawn = f"{format_time(found['withdrawn_at'])} UTC: {found['reason']}"
+    print_facts(
         [
             ("Name", found["name"]),
             ("Id", found["id"]),
@@ -148,17 +152,17 @@ def show(reservation: Which, json: options.Json = False) -> None:
             ("What", f"{_describe_chips(found)}, project {found['project']}"),
             ("Period", _describe_period(found)),
             ("Price", "" if found["state"] == "withdrawn" else price),
-            ("Cost so far", exact(found["cost"])),
+            ("Cost so far", format_exact(found["cost"])),
             ("Used by nodes", _format_share(found, used_seconds, used)),
             ("Unused", _format_share(found, found["unused_chip_seconds"], found["unused"])),
-            ("At its end", exact(found["whole"])),
+            ("At its end", format_exact(found["whole"])),
             ("Unpriced", unpriced if found["unpriced_seconds"] else ""),
             ("Owner", found["owner"]),
             ("Team", found["team"]),
             ("Labels", ", ".join(f"{key}={value}" for key, value in found["labels"].items())),
-            ("Recorded", f"{moment(found['recorded_at'])} UTC by {found['recorded_by']}"),
+            ("Recorded", f"{format_time(found['recorded_at'])} UTC by {found['recorded_by']}"),
             ("Withdrawn", "" if found["withdrawn_at"] is None else withdrawn),
-            ("As of", f"{moment(found['as_of'])} UTC"),
+            ("As of", f"{format_time(found['as_of'])} UTC"),
         ]
     )
 
@@ -172,13 +176,13 @@ def withdraw(
     json: options.Json = False,
 ) -> None:
     """Withdraw a wrong record. Its charges are credited; nothing is cancelled at Google."""
-    with connected() as client:
+    with open_client() as client:
         found = find_reservation(client, reservation)
-        answer = client.ask("DELETE", f"{_PATH}/{found}", params={"reason": reason})
+        answer = client.send_request("DELETE", f"{_PATH}/{found}", params={"reason": reason})
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
-        echo(
+        print_lines(
             f"{answer.value['name']} is withdrawn: {answer.value['reason']}",
             "its charges are credited when its ledger is next posted",
         )
@@ -187,15 +191,15 @@ def withdraw(
 @app.command()
 def ledger(reservation: Which, json: options.Json = False) -> None:
     """List the ledger lines of unused time."""
-    with connected() as client:
+    with open_client() as client:
         found = find_reservation(client, reservation, to_read=True)
-        answer = client.pages(f"{_PATH}/{found}/ledger", "entries")
+        answer = client.get_all(f"{_PATH}/{found}/ledger", "entries")
     if json:
-        as_json(answer)
+        print_json(answer)
     elif answer.value["entries"]:
         show_ledger(answer.value["entries"])
     else:
-        echo(NOTHING_POSTED)
+        print_lines(NOTHING_POSTED)
 
 
 def find_reservation(client: Client, name_or_id: str, *, to_read: bool = False) -> str:
@@ -205,7 +209,7 @@ def find_reservation(client: Client, name_or_id: str, *, to_read: bool = False) 
     """
     if _ID.fullmatch(name_or_id):
         return name_or_id
-    known = client.pages(_PATH, "reservations").value["reservations"]
+    known = client.get_all(_PATH, "reservations").value["reservations"]
     named = [reservation for reservation in known if reservation["name"] == name_or_id]
     standing = [reservation for reservation in named if reservation["state"] != "withdrawn"]
     meant = standing or (named if to_read else [])
@@ -235,20 +239,20 @@ def _print_reservations(reservations: Sequence[View], *, ids: bool) -> None:
             f"{reservation['chips']:,}",
             reservation["generation"],
             reservation["zone"],
-            moment(reservation["starts_at"]),
-            moment(reservation["ends_at"]),
-            exact(reservation["usd_per_chip_hour"])
+            format_time(reservation["starts_at"]),
+            format_time(reservation["ends_at"]),
+            format_exact(reservation["usd_per_chip_hour"])
             if reservation["state"] != "withdrawn"
             else NOTHING,
-            money(reservation["cost"]),
-            money(reservation["unused"]),
-            money(reservation["whole"]),
+            format_usd(reservation["cost"]),
+            format_usd(reservation["unused"]),
+            format_usd(reservation["whole"]),
             reservation["team"] or NOTHING,
             *([reservation["id"]] if ids else []),
         ]
         for reservation in reservations
     )
-    table([*columns, "ID"] if ids else columns, rows)
+    print_table([*columns, "ID"] if ids else columns, rows)
 
 
 def _describe_total(shown: Sequence[View]) -> str:
@@ -261,18 +265,18 @@ def _describe_total(shown: Sequence[View]) -> str:
     ]
     unpriced = len(running) - len(rates)
     note = f", and {unpriced:,} without a known price" if unpriced else ""
-    burn = money(str(sum(rates, Decimal(0))))
-    number = counted(len(shown), "reservation")
+    burn = format_usd(str(sum(rates, Decimal(0))))
+    number = format_count(len(shown), "reservation")
     return f"{number}, {len(running):,} running at {burn} an hour{note}"
 
 
 def _describe_chips(record: View) -> str:
-    return f"{counted(record['chips'], 'chip')} of {record['generation']} in {record['zone']}"
+    return f"{format_count(record['chips'], 'chip')} of {record['generation']} in {record['zone']}"
 
 
 def _describe_period(record: View) -> str:
-    lasts = span(parse_rfc3339(record["ends_at"]) - parse_rfc3339(record["starts_at"]))
-    return f"{moment(record['starts_at'])} to {moment(record['ends_at'])} UTC ({lasts})"
+    lasts = format_span(parse_rfc3339(record["ends_at"]) - parse_rfc3339(record["starts_at"]))
+    return f"{format_time(record['starts_at'])} to {format_time(record['ends_at'])} UTC ({lasts})"
 
 
 def _format_share(record: View, chip_seconds: int, amount: str) -> str:
@@ -280,10 +284,10 @@ def _format_share(record: View, chip_seconds: int, amount: str) -> str:
     0, `>99%` for one just below all of it."""
     whole = record["chip_seconds"]
     if not whole:
-        return exact(amount)
+        return format_exact(amount)
     percent = str(round(100 * Decimal(chip_seconds) / whole))
     if percent == "0" and chip_seconds:
         percent = "<1"
     if percent == "100" and chip_seconds < whole:
         percent = ">99"
-    return f"{exact(amount)}, {percent}%"
+    return f"{format_exact(amount)}, {percent}%"

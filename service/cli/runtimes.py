@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from service.cli.terminal import options
-from service.cli.terminal.client import connected
+from service.cli.terminal.client import open_client
 from service.cli.terminal.formatting import NOTHING
-from service.cli.terminal.render import as_json, echo, facts, table
+from service.cli.terminal.render import print_facts, print_json, print_lines, print_table
 
 app = typer.Typer(
     help="Find runtime versions (software images).", no_args_is_help=True, rich_markup_mode=None
@@ -35,27 +35,27 @@ def resolve(
     """Choose a runtime version, with the reasons."""
     body = {
         "accelerator_type": accelerator_type,
-        "framework": options.framework(framework),
+        "framework": options.parse_framework(framework),
         "zone": zone,
         **({"architecture": architecture} if architecture else {}),
     }
-    with connected() as client:
-        answer = client.ask("POST", "/v1/runtimes:resolve", body=body)
+    with open_client() as client:
+        answer = client.send_request("POST", "/v1/runtimes:resolve", body=body)
     if json:
-        as_json(answer)
+        print_json(answer)
     else:
         show_resolution(answer.value)
 
 
 def show_resolution(found: Mapping[str, Any]) -> None:
     """Print the runtime version on a line of its own, then the reasons."""
-    echo(found["runtime_version"], "")
-    echo(*(f"  {reason}" for reason in found["why"]))
-    echo(*(f"  Note: {warning}" for warning in found["warnings"]))
+    print_lines(found["runtime_version"], "")
+    print_lines(*(f"  {reason}" for reason in found["why"]))
+    print_lines(*(f"  Note: {warning}" for warning in found["warnings"]))
     more = [("  Beside it", found["vm_software"] or ""), ("  Or", ", ".join(found["alternatives"]))]
     if any(value for _, value in more):
-        echo("")
-        facts(more)
+        print_lines("")
+        print_facts(more)
 
 
 @app.command("list")
@@ -71,12 +71,12 @@ def list_runtimes(
 ) -> None:
     """List the known runtime versions, the best first."""
     asked = {"generation": generation, "framework": framework, "architecture": architecture}
-    with connected() as client:
-        answer = client.pages("/v1/catalog/runtimes", "runtimes", asked)
+    with open_client() as client:
+        answer = client.get_all("/v1/catalog/runtimes", "runtimes", asked)
     if json:
-        as_json(answer)
+        print_json(answer)
         return
-    table(
+    print_table(
         ["RUNTIME VERSION", "FRAMEWORK", "VERSION", "GENERATIONS", "HOSTS", "STANDING"],
         (
             [

@@ -9,9 +9,15 @@ import typer
 
 from service.cli.node_output import NOTHING_POSTED
 from service.cli.terminal import options
-from service.cli.terminal.client import connected, segment
-from service.cli.terminal.formatting import NOTHING, chip_hours, column, money, parts
-from service.cli.terminal.render import as_json, echo, table
+from service.cli.terminal.client import open_client, quote_segment
+from service.cli.terminal.formatting import (
+    NOTHING,
+    chip_hours,
+    format_column,
+    format_parts,
+    format_usd,
+)
+from service.cli.terminal.render import print_json, print_lines, print_table
 
 
 def statement(
@@ -19,34 +25,34 @@ def statement(
     json: options.Json = False,
 ) -> None:
     """Show the lines of a month, or the sums of all months."""
-    with connected() as client:
-        answer = client.get(f"/v1/statements/{segment(month)}" if month else "/v1/statements")
+    with open_client() as client:
+        answer = client.get(f"/v1/statements/{quote_segment(month)}" if month else "/v1/statements")
     if json:
-        as_json(answer)
+        print_json(answer)
     elif month:
         _print_statement(answer.value)
     elif answer.value["statements"]:
-        table(
+        print_table(
             ["MONTH", "STATE", ">CHIP-HOURS", ">AMOUNT"],
             [
                 [
                     total["period"],
                     total["state"],
                     chip_hours(total["chip_seconds"]),
-                    money(total["amount"]),
+                    format_usd(total["amount"]),
                 ]
                 for total in answer.value["statements"]
             ],
         )
     else:
-        echo(NOTHING_POSTED)
+        print_lines(NOTHING_POSTED)
 
 
 def _print_statement(found: Mapping[str, Any]) -> None:
     if found["lines"]:
-        prices = column([line["usd_per_chip_hour"] for line in found["lines"]])
-        amounts = parts(found["amount"], [line["amount"] for line in found["lines"]])
-        table(
+        prices = format_column([line["usd_per_chip_hour"] for line in found["lines"]])
+        amounts = format_parts(found["amount"], [line["amount"] for line in found["lines"]])
+        print_table(
             ["TEAM", "OWNER", "TYPE", "MODEL", "ZONE", ">PER CHIP-HOUR", ">CHIP-HOURS", ">AMOUNT"],
             (
                 [
@@ -65,8 +71,8 @@ def _print_statement(found: Mapping[str, Any]) -> None:
                 for line, price, amount in zip(found["lines"], prices, amounts, strict=True)
             ),
         )
-        echo("")
-    echo(f"{found['period']}: {money(found['amount'])}, {found['state']}")
+        print_lines("")
+    print_lines(f"{found['period']}: {format_usd(found['amount'])}, {found['state']}")
 
 
 def _describe_model(line: Mapping[str, Any]) -> str:

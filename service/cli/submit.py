@@ -54,12 +54,14 @@ DeviceAccess = Annotated[
 ]
 MaxDuration = Annotated[
     int | None,
-    typer.Option(parser=options.seconds, metavar="DURATION", help="Of one attempt. Default 24h."),
+    typer.Option(
+        parser=options.parse_seconds, metavar="DURATION", help="Of one attempt. Default 24h."
+    ),
 ]
 StopGrace = Annotated[
     int | None,
     typer.Option(
-        parser=options.seconds,
+        parser=options.parse_seconds,
         metavar="DURATION",
         help="Between SIGTERM and SIGKILL. Default 25s.",
     ),
@@ -131,13 +133,13 @@ def body_of(asked: Mapping[str, Any]) -> dict[str, Any]:
         **{name: asked[name] for name in _AS_TYPED},
         "command": asked["entrypoint"],
         "args": asked["command"],
-        "env": dict(options.pairs(asked["env"], "--env")),
+        "env": dict(options.parse_pairs(asked["env"], "--env")),
         "node_spec": _build_node_spec(asked) if asked["node"] is None else None,
         "framework": _build_framework(asked),
         "max_duration_seconds": asked["max_duration"],
         "stop_grace_seconds": asked["stop_grace"],
         "retries": _drop_empty(retries),
-        "labels": dict(options.pairs(asked["label"], "--label")),
+        "labels": dict(options.parse_pairs(asked["label"], "--label")),
         "dry_run": asked["dry_run"] or None,
     }
     return _drop_empty(wanted)
@@ -147,8 +149,8 @@ def _build_node_spec(asked: Mapping[str, Any]) -> dict[str, Any]:
     models = {name: asked[name] for name in ("spot", "preemptible", "flex_start")}
     spec = {
         "accelerator_type": asked["accelerator_type"],
-        **options.places(asked["zone"], asked["region"]),
-        "provisioning_model": options.model(asked["provisioning_model"], **models),
+        **options.place_fields(asked["zone"], asked["region"]),
+        "provisioning_model": options.choose_model(asked["provisioning_model"], **models),
         "queued": asked["queued"] or None,
         "slices": asked["slices"],
         "service_account": asked["service_account"],
@@ -158,7 +160,7 @@ def _build_node_spec(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _build_framework(asked: Mapping[str, Any]) -> dict[str, str] | None:
-    found, launcher = options.framework(asked["framework"]), asked["launcher"]
+    found, launcher = options.parse_framework(asked["framework"]), asked["launcher"]
     if launcher is None:
         return found
     if found is None:

@@ -12,8 +12,8 @@ from typing import Any
 from service.cli.queue import READY, queue_line, slices_ready
 from service.cli.terminal.client import ApiAnswer, Client, Unreachable
 from service.cli.terminal.failure import Failure
-from service.cli.terminal.formatting import age
-from service.cli.terminal.render import cleaned, complain, console
+from service.cli.terminal.formatting import format_age
+from service.cli.terminal.render import clean_text, make_console, print_errors
 from service.domain.nodes.node import ENDED
 
 POLL_SECONDS = 0.5
@@ -39,7 +39,7 @@ class WaitResult(StrEnum):
     OPEN = "open"
 
 
-def verdict(goal: Goal, state: str) -> WaitResult:
+def judge_state(goal: Goal, state: str) -> WaitResult:
     """Whether a node in `state` has reached the goal. For DELETED every ended state counts."""
     if state == goal or (goal is Goal.DELETED and state in ENDED):
         return WaitResult.REACHED
@@ -54,17 +54,17 @@ class NodeWatch:
     node_id: str
     timeout: int
 
-    def until(self, goal: Goal) -> ApiAnswer:
+    def wait_for(self, goal: Goal) -> ApiAnswer:
         """The node, once it has reached the goal. Raises Failure when it has ended otherwise, and
         after the timeout."""
         started = time.monotonic()
-        with progress() as show:
+        with show_progress() as show:
             while True:
                 answer = self._read_node(show)
                 node = answer.value
                 elapsed = int(time.monotonic() - started)
-                show(f"{age(elapsed):>7}  {seen(node)}")
-                match verdict(goal, node["state"]):
+                show(f"{format_age(elapsed):>7}  {describe_progress(node)}")
+                match judge_state(goal, node["state"]):
                     case WaitResult.REACHED:
                         return answer
                     case WaitResult.MISSED:
@@ -77,7 +77,7 @@ class NodeWatch:
                     line = _describe_queue(node)
                     raise Failure(
                         f"{node['name']} is still {node['state']}{f' ({line})' if line else ''}"
-                        f" after {age(elapsed)}; the service continues;"
+                        f" after {format_age(elapsed)}; the service continues;"
                         f" see: tpu-steward nodes show {node['name']}"
                     )
                 time.sleep(POLL_SECONDS)
@@ -95,12 +95,12 @@ class NodeWatch:
                 time.sleep(POLL_SECONDS)
 
 
-def seen(node: Mapping[str, Any]) -> str:
+def describe_progress(node: Mapping[str, Any]) -> str:
     """State, zone, queued resource, READY slices and last error of a node, in one line."""
     there = node["state"] == READY or node["state"] in ENDED
     more = () if there else (_describe_queue(node), slices_ready(node))
     said = (node["state"], node["zone"], *more, node["last_error"])
-    return cleaned("  ".join(filter(None, said)))
+    return clean_text("  ".join(filter(None, said)))
 
 
 def _describe_queue(node: Mapping[str, Any]) -> str:
@@ -109,9 +109,9 @@ def _describe_queue(node: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def progress() -> Iterator[Show]:
+def show_progress() -> Iterator[Show]:
     """Shows one line that changes on a terminal; elsewhere each new line once."""
-    screen = console(err=True)
+    screen = make_console(err=True)
     if screen.is_terminal:
         with screen.status("") as status:
             yield lambda line: status.update(line.strip())
@@ -122,7 +122,7 @@ def progress() -> Iterator[Show]:
         nonlocal last
         news = line[9:]  # without the elapsed time
         if news != last:
-            complain(line)
+            print_errors(line)
         last = news
 
     yield show_news

@@ -68,7 +68,7 @@ class Inventory:
     unreachable: frozenset[str]
     pages: int
 
-    def knows(self, zone: str) -> bool:
+    def is_reachable(self, zone: str) -> bool:
         """Whether a node absent from this inventory is absent from the zone."""
         return zone not in self.unreachable
 
@@ -88,7 +88,7 @@ class Queue:
     unreachable: frozenset[str]
     pages: int
 
-    def knows(self, zone: str) -> bool:
+    def is_reachable(self, zone: str) -> bool:
         """Whether a queued resource absent from this list is absent from the zone."""
         return not self.unreachable & {zone, EVERYWHERE}
 
@@ -207,9 +207,9 @@ class TpuCloud(Protocol):
 class PriceFeed(Protocol):
     """The public price list of the cloud. It has prices, not availability."""
 
-    def skus(self) -> Sequence[SkuFacts]:
+    def list_skus(self) -> Sequence[SkuFacts]:
         """List all SKUs about TPUs, and SKUs that look like them, each with its current price and
-        the start of that price. `service.domain.pricing.skus.read` tells them apart.
+        the start of that price. `service.domain.pricing.skus.read_page` tells them apart.
 
         A failed page fails the whole list. The call may take minutes: hold no transaction.
         """
@@ -219,7 +219,7 @@ class PriceFeed(Protocol):
 class OperationHistory(Protocol):
     """The cloud's log of its own operations."""
 
-    def terminations(self, project: str, since: int, until: int) -> Sequence[Termination]:
+    def list_terminations(self, project: str, since: int, until: int) -> Sequence[Termination]:
         """List the nodes of a project that the cloud itself terminated in [since, until), as far as
         they are logged by now: entries come late, and some come twice.
 
@@ -231,7 +231,7 @@ class OperationHistory(Protocol):
 class WorkerLogs(Protocol):
     """The output of job containers, as the cloud stores it."""
 
-    def read(self, project: str, job: str, since: LogCursor, limit: int) -> LogPage:
+    def read_page(self, project: str, job: str, since: LogCursor, limit: int) -> LogPage:
         """Read the next lines of a job after a cursor, at most `limit`, by time.
 
         `page.cursor` continues the read. Every line is delivered once, even a line that arrives
@@ -240,11 +240,11 @@ class WorkerLogs(Protocol):
         """
         ...
 
-    def last(self, project: str, job: str, since: int, limit: int) -> Sequence[LogLine]:
+    def read_last_lines(self, project: str, job: str, since: int, limit: int) -> Sequence[LogLine]:
         """Read the newest lines of a job since a UTC second, at most `limit`, by time.
 
         The call is not retried and ends within seconds, because a page waits for it. Raises
-        RateLimited as `read` does, and CloudError.
+        RateLimited as `read_page` does, and CloudError.
         """
         ...
 
@@ -268,7 +268,7 @@ class Sample(NamedTuple):
 class Telemetry(Protocol):
     """The cloud's metrics of the workers of a project."""
 
-    def samples(self, project: str, kind: Kind, since: int, until: int) -> Sequence[Sample]:
+    def read_samples(self, project: str, kind: Kind, since: int, until: int) -> Sequence[Sample]:
         """Read the points of one signal in (since, until] that are known by now, minute by minute.
         Points come up to some minutes late, in any order. Empty if there is no such metric.
 

@@ -31,7 +31,7 @@ class Pace:
         self._left: dict[str, tuple[float, float]] = {}
         self._last_turn: dict[str, float] = {}
 
-    def take(self, project: str) -> None:
+    def count_create(self, project: str) -> None:
         """Count one create. Raises RateLimited, with `retry_after` in seconds, if none may be sent
         now.
 
@@ -80,7 +80,7 @@ class ReadPace:
         self._lock = threading.Lock()
         self._calls: dict[str, deque[tuple[float, LogReader]]] = {}
 
-    def take(self, project: str, reader: LogReader) -> None:
+    def count_call(self, project: str, reader: LogReader) -> None:
         """Count one call. Raises RateLimited, with `retry_after` in seconds, if none may be sent
         now."""
         with self._lock:
@@ -125,7 +125,7 @@ class ReportPace:
         self._lock = threading.Lock()
         self._reads: dict[str, deque[float]] = {}
 
-    def take(self, path: str) -> None:
+    def count_read(self, path: str) -> None:
         """Count one read of the node with that resource name. Raises RateLimited, with
         `retry_after` in seconds, if none may be sent now."""
         with self._lock:

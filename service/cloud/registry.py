@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlencode, urljoin, urlsplit
 
 from service.domain.errors import CloudError, CloudUnavailable, ImageDenied, ImageNotFound
 from service.domain.jobs.image import HUB, ImageFacts, ImageReference, check_platform
-from service.outbound import Dial, NotPublic, dial, target_of
+from service.outbound import Dial, NotPublic, dial, request_target
 
 TIMEOUT_SECONDS = 10.0
 """For one image in total: name resolution, tokens, redirects and manifests."""
@@ -77,7 +77,7 @@ class OciRegistry:
         if self._access_token is not None and reference.is_googles and not self._base:
             with suppress(CloudError):  # the image may be public
                 token = self._access_token()
-        facts = visit.facts(token)
+        facts = visit.read_facts(token)
         check_platform(reference, facts, architecture)
         return facts
 
@@ -92,7 +92,7 @@ class _Visit:
         self._ends_at = time.monotonic() + seconds
         self._headers = dict(_ACCEPT)
 
-    def facts(self, token: str) -> ImageFacts:
+    def read_facts(self, token: str) -> ImageFacts:
         """Read the facts of the image. Raises ImageNotFound, ImageDenied, CloudUnavailable."""
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
@@ -175,7 +175,9 @@ class _Visit:
             if left <= 0:
                 raise TimeoutError
             with self._dial(parts, left) as caller:
-                caller.request("GET", target_of(parts), None, {"Host": parts.netloc, **headers})
+                caller.request(
+                    "GET", request_target(parts), None, {"Host": parts.netloc, **headers}
+                )
                 with caller.getresponse() as answer:
                     body = answer.read(MAX_BYTES + 1)
                     found = {name.lower(): value for name, value in answer.getheaders()}

@@ -8,7 +8,7 @@ from service.domain.lease import Lease
 from service.store.unit import Units
 
 
-def commanded(cloud: TpuCloud, units: Units, lease: Lease) -> TpuCloud:
+def cloud_under_lease(cloud: TpuCloud, units: Units, lease: Lease) -> TpuCloud:
     """Return the cloud for one command that follows at once. Raises LeaseLost if another daemon
     holds the lease: that daemon decides by itself.
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import structlog
 
-from service.controllers.recording.posting import post, post_unused
+from service.controllers.recording.posting import post_unused, post_usage
 from service.domain.clock import HOUR, Clock, floor_to
 from service.domain.errors import StaleVersion, StewardError
 from service.domain.lease import Lease
@@ -46,7 +46,7 @@ class MeteringController:
             pass
         now = self._clock()
         with self._units.reading() as unit:
-            purchases = unit.usage.purchases_to_post(lease.project, floor_to(now, HOUR))
+            purchases = unit.usage.list_purchases_to_post(lease.project, floor_to(now, HOUR))
         for purchase in purchases:
             self._post_alone(post_unused, purchase, lease, now)
 
@@ -56,16 +56,16 @@ class MeteringController:
         due: Sequence[Usage] = ()
         try:
             with self._units(lease) as unit:
-                due = unit.usage.to_post(lease.project, now, BATCH)
-                book = self._prices.book(unit)  # a later price waits for the locked usage
+                due = unit.usage.list_to_post(lease.project, now, BATCH)
+                book = self._prices.get_book(unit)  # a later price waits for the locked usage
                 for usage in due:
-                    post(unit, usage, book, now)
+                    post_usage(unit, usage, book, now)
         except StewardError:
             raise  # every other interval would fail too
         except Exception:
             log.exception("metering.batch_failed", project=lease.project)
             for usage in due:
-                self._post_alone(post, usage, lease, now)
+                self._post_alone(post_usage, usage, lease, now)
         return len(due)
 
     def _post_alone(self, poster: Poster, usage: Usage, lease: Lease, now: int) -> None:
@@ -73,7 +73,7 @@ class MeteringController:
         posting another interval may have changed it."""
         try:
             with self._units(lease) as unit:
-                poster(unit, unit.usage.get(usage.id), self._prices.book(unit), now)
+                poster(unit, unit.usage.get(usage.id), self._prices.get_book(unit), now)
         except StaleVersion as error:
             log.info("metering.overtaken", usage_id=usage.id, reason=str(error))
         except StewardError:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import structlog
 
 from service.cloud.ports import PriceFeed
-from service.domain.clock import DAY, Clock, rfc3339
+from service.domain.clock import DAY, Clock, to_rfc3339
 from service.domain.lease import Lease
-from service.domain.money import usd
-from service.domain.pricing.feed import Change, changes
-from service.domain.pricing.skus import SkusRead, read
+from service.domain.money import format_usd
+from service.domain.pricing.feed import Change, find_changes
+from service.domain.pricing.skus import SkusRead, read_skus
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 
@@ -45,10 +45,10 @@ class PricesController:
         began = self._clock()
         if self._read_at is not None and began < self._read_at + self._every:
             return
-        reading = read(self._feed.skus())
+        reading = read_skus(self._feed.list_skus())
         with self._units(lease) as unit:
             unit.prices.take_turns()  # with people who enter prices by hand
-            found = changes(self._prices.book(unit), reading.quotes, self._clock())
+            found = find_changes(self._prices.get_book(unit), reading.quotes, self._clock())
             since: dict[str, int] = {}  # usage of a generation from here on is posted again
             for change in found:
                 price = change.price
@@ -56,7 +56,7 @@ class PricesController:
                 since[price.generation] = min(
                     price.effective_from, since.get(price.generation, price.effective_from)
                 )
-            unit.usage.reconsider(since)
+            unit.usage.mark_dirty(since)
         self._read_at = began
         _log_changes(reading, found)
 
@@ -72,9 +72,9 @@ def _log_changes(reading: SkusRead, found: Sequence[Change]) -> None:
             provisioning_model=price.model,
             region=price.region,
             unit=price.unit,
-            usd=usd(price.nanos),
-            usd_before=usd(before.nanos),
-            effective_from=rfc3339(price.effective_from),
+            usd=format_usd(price.nanos),
+            usd_before=format_usd(before.nanos),
+            effective_from=to_rfc3339(price.effective_from),
             source=price.source,
             replaces_manual=before.is_manual,
         )

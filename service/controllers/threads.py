@@ -51,7 +51,7 @@ class _Line(Generic[Item]):
             self.errors.append(error)
 
 
-def for_so_long(
+def take_for(
     items: Iterable[Item], seconds: float, monotonic: Callable[[], float]
 ) -> Iterator[Item]:
     """Yield the items until `seconds` have passed."""

@@ -31,15 +31,15 @@ Act = Callable[[Controller, Lease], None]
 class TakesTurns(Protocol):
     """Runs turns, as `WorkerPool` does."""
 
-    def offer(self, controller: Controller, lease: Lease) -> bool: ...
+    def offer_turn(self, controller: Controller, lease: Lease) -> bool: ...
 
-    def look(self) -> None: ...
+    def replace_slow(self) -> None: ...
 
     def stop(self) -> None: ...
 
-    def wait(self, seconds: float) -> list[tuple[str, str]]: ...
+    def wait_for_running(self, seconds: float) -> list[tuple[str, str]]: ...
 
-    def within(self, seconds: float, work: Callable[[], None]) -> None: ...
+    def run_within(self, seconds: float, work: Callable[[], None]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -79,7 +79,7 @@ class WorkerPool:
         self._number = 0
         self._is_over = False
 
-    def offer(self, controller: Controller, lease: Lease) -> bool:
+    def offer_turn(self, controller: Controller, lease: Lease) -> bool:
         """Run the turn as soon as a thread is free. Returns False if such a turn already waits or
         runs: the next turn is offered in the next period."""
         with self._changed:
@@ -93,7 +93,7 @@ class WorkerPool:
             self._hire_thread()
             return True
 
-    def look(self) -> None:
+    def replace_slow(self) -> None:
         """Replace the threads whose turns have become slow."""
         with self._changed:
             self._hire_thread()
@@ -106,21 +106,21 @@ class WorkerPool:
             self._keys = set(self._began)
             self._changed.notify_all()
 
-    def wait(self, seconds: float) -> list[tuple[str, str]]:
+    def wait_for_running(self, seconds: float) -> list[tuple[str, str]]:
         """Wait at most `seconds` for the running turns; returns (project, controller) of the turns
         that still run."""
         with self._changed:
             self._changed.wait_for(lambda: not self._began, seconds)
             return sorted(self._began)
 
-    def within(self, seconds: float, work: Callable[[], None]) -> None:
+    def run_within(self, seconds: float, work: Callable[[], None]) -> None:
         """Run the work on a thread of its own, and wait at most `seconds` for its end."""
         working = threading.Thread(target=work, daemon=True)
         working.start()
         working.join(seconds)
 
     @property
-    def slow(self) -> list[tuple[str, str]]:
+    def slow_turns(self) -> list[tuple[str, str]]:
         """The slow turns, as (project, controller)."""
         with self._changed:
             now = self._monotonic()

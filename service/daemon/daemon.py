@@ -47,7 +47,7 @@ class Daemon:
     """Runs each controller at its period, for each project.
 
     A process calls `run`, which works until it is told to stop. A test can take the same steps one
-    by one: `begin`, then `listen` and `look` repeatedly, then `end`.
+    by one: `start`, then `renew_if_due` and `look` repeatedly, then `stop`.
     """
 
     def __init__(
@@ -75,17 +75,17 @@ class Daemon:
         self._timers = drive.timers
         for period, group in controllers.items():
             for controller in group:
-                self._timers.every(period, partial(self._offer_turns, controller))
+                self._timers.call_every(period, partial(self._offer_turns, controller))
 
     def run(self, stop: threading.Event) -> None:
         """Work until `stop` is set."""
-        self.begin()
+        self.start()
         threading.Thread(target=self._keep_leases, args=[stop], name="leases", daemon=True).start()
         while not stop.wait(LOOK_SECONDS):
-            self.look()
-        self.end()
+            self.offer_waiting()
+        self.stop()
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Take the free leases, and start the timers."""
         self._renew_leases()
         self._timers.start()
@@ -94,11 +94,11 @@ class Daemon:
         """Renew the leases, on a thread that does nothing else, so that nothing delays it."""
         while not stop.wait(LISTEN_SECONDS):
             try:
-                self.listen()
+                self.renew_if_due()
             except Exception:  # the thread goes on: no other thread renews the leases
                 log.exception("lease.broke")
 
-    def listen(self) -> None:
+    def renew_if_due(self) -> None:
         """Renew the leases if that is due, or if a lease has become free."""
         is_due = self._clock.monotonic() - self._renewed_at >= LEASE_SECONDS / 3
         if not is_due and not self._leases.is_any_free():
@@ -107,21 +107,21 @@ class Daemon:
         if self._clock.has_jumped:
             # Do everything now: by a clock that was set back nothing would be due for long.
             log.warning("clock.jumped")
-            self._timers.wake()
+            self._timers.call_all()
         self._renew_leases()
 
-    def look(self) -> None:
+    def offer_waiting(self) -> None:
         """Offer the deferred turns again, and replace slow threads."""
         self._offer_deferred()
-        self._crew.look()
+        self._crew.replace_slow()
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Stop. The leases are released first, so that another daemon acts at once. Running turns
         are abandoned after `END_SECONDS`."""
         self._crew.stop()
-        self._crew.within(RELEASE_SECONDS, self._leases.release)
+        self._crew.run_within(RELEASE_SECONDS, self._leases.release_all)
         self._timers.stop()
-        for project, controller in self._crew.wait(END_SECONDS):
+        for project, controller in self._crew.wait_for_running(END_SECONDS):
             log.info("daemon.given_up", project=project, controller=controller)
 
     def _renew_leases(self) -> None:
@@ -129,20 +129,20 @@ class Daemon:
         previous daemon left undone."""
         taken = self._leases.renew()
         if self._first_looks is not None:
-            self._first_looks.keep(self._leases.held())
+            self._first_looks.keep_only(self._leases.list_held())
         for lease in taken:
             for controller in self._controllers:
                 self._offer_turn(controller, lease)
 
     def _offer_turns(self, controller: Controller) -> None:
-        for lease in self._leases.held():
+        for lease in self._leases.list_held():
             self._offer_turn(controller, lease)
 
     def _offer_turn(self, controller: Controller, lease: Lease) -> None:
         """Offer a turn, or defer it until the first look at its project is over."""
         looks = self._first_looks
         if looks is None or isinstance(controller, InventoryController) or looks.is_over(lease):
-            self._crew.offer(controller, lease)
+            self._crew.offer_turn(controller, lease)
             return
         with self._lock:
             self._deferred[lease.project, controller.name] = controller, lease
@@ -156,7 +156,7 @@ class Daemon:
 
     def tick(self, controller: Controller, lease: Lease) -> None:
         """Run one turn; an error is logged, and the next turn tries again."""
-        if lease not in self._leases.held():
+        if lease not in self._leases.list_held():
             return  # another daemon has held the lease meanwhile
         try:
             controller.tick(lease)
@@ -167,7 +167,11 @@ class Daemon:
         except Exception:
             log.exception("tick.broke", **_log_fields(controller, lease))
         looks = self._first_looks
-        if looks is not None and isinstance(controller, InventoryController) and looks.done(lease):
+        if (
+            looks is not None
+            and isinstance(controller, InventoryController)
+            and looks.mark_done(lease)
+        ):
             self._offer_deferred()
 
 

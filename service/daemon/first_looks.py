@@ -31,7 +31,7 @@ class FirstLooks:
         self._over: set[Lease] = set()
         self._lock = threading.Lock()
 
-    def done(self, lease: Lease) -> bool:
+    def mark_done(self, lease: Lease) -> bool:
         """Record that the look was tried, whatever its result; returns whether this is news, so
         that turns may wait for it."""
         with self._lock:
@@ -52,7 +52,7 @@ class FirstLooks:
         log.warning("daemon.first_look_is_slow", project=lease.project)
         return True
 
-    def keep(self, leases: Iterable[Lease]) -> None:
+    def keep_only(self, leases: Iterable[Lease]) -> None:
         """Forget all other leases: they have ended, and would fill the memory."""
         held = set(leases)
         with self._lock:

@@ -47,10 +47,10 @@ class Leaseholder:
         """Renew the held leases in one transaction, and take free leases one by one. A lease that
         cannot be renewed is held until it expires. Returns the newly held leases."""
         with self._renewing:
-            before = set(self.held())
+            before = set(self.list_held())
             if not self._is_over:
                 self._renew_leases()
-            return [lease for lease in self.held() if lease not in before]
+            return [lease for lease in self.list_held() if lease not in before]
 
     def _renew_leases(self) -> None:
         started = self._clock.monotonic()
@@ -62,9 +62,9 @@ class Leaseholder:
                     )
                     for project in self._projects
                 }
-                self._timekeeper.set(unit)
+                self._timekeeper.set_clock_in(unit)
                 not_held = [project for project, lease in leases.items() if lease is None]
-                free = unit.leases.free(not_held)
+                free = unit.leases.list_free(not_held)
         except StewardError as error:
             log.warning("lease.not_renewed", reason=str(error))
             self._drop_overdue()
@@ -80,13 +80,13 @@ class Leaseholder:
     def is_any_free(self) -> bool:
         """Whether the lease of another daemon's project is free. The check only reads, so it can
         run often: a takeover follows soon after a daemon has died."""
-        held = {lease.project for lease in self.held()}
+        held = {lease.project for lease in self.list_held()}
         others = [project for project in self._projects if project not in held]
         if not others or self._is_over:
             return False
         try:
             with self._units.reading() as unit:
-                return bool(unit.leases.free(others))
+                return bool(unit.leases.list_free(others))
         except StewardError:
             return False  # the next renewal says what is wrong
 
@@ -111,14 +111,14 @@ class Leaseholder:
                 if now >= deadline:
                     self._set_lease(project, None, deadline)
 
-    def held(self) -> list[Lease]:
+    def list_held(self) -> list[Lease]:
         """The leases held now. A lease that was not renewed in time by this process's own clock is
         not held, whatever the database says: a suspended daemon must not act when it resumes."""
         now = self._clock.monotonic()
         with self._lock:
             return [lease for lease, deadline in self._held.values() if now < deadline]
 
-    def release(self) -> None:
+    def release_all(self) -> None:
         """Release the leases so that other daemons take over at once, and take no more leases. A
         lease that the database does not release expires by itself."""
         with self._lock:

@@ -15,13 +15,13 @@ from service.domain.clock import wall_clock
 class Timers(Protocol):
     """Call functions periodically."""
 
-    def every(self, seconds: float, work: Callable[[], None]) -> None:
+    def call_every(self, seconds: float, work: Callable[[], None]) -> None:
         """Call `work` at the start, and then every `seconds`."""
 
     def start(self) -> None:
         """Start the timers."""
 
-    def wake(self) -> None:
+    def call_all(self) -> None:
         """Make all calls now, and then again in their periods."""
 
     def stop(self) -> None:
@@ -39,14 +39,14 @@ class SchedulerTimers:
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         )
 
-    def every(self, seconds: float, work: Callable[[], None]) -> None:
+    def call_every(self, seconds: float, work: Callable[[], None]) -> None:
         at_once = datetime.fromtimestamp(wall_clock(), UTC)
         self._scheduler.add_job(work, "interval", seconds=seconds, next_run_time=at_once)
 
     def start(self) -> None:
         self._scheduler.start()
 
-    def wake(self) -> None:
+    def call_all(self) -> None:
         now = datetime.fromtimestamp(wall_clock(), UTC)
         for job in self._scheduler.get_jobs():
             job.modify(next_run_time=now)

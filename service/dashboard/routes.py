@@ -19,32 +19,32 @@ from starlette.routing import BaseRoute
 
 from service.application.cleanup.links import LinkOffer, UnknownLink
 from service.application.services import Services
-from service.dashboard.kit.cost_query import CostsAsked, asked_by
-from service.dashboard.kit.navigation import navigation
+from service.dashboard.kit.cost_query import CostsAsked, parse_costs_query
+from service.dashboard.kit.navigation import build_navigation
 from service.dashboard.kit.series import GROUPINGS
-from service.dashboard.kit.unknown import prefers_html, shown
-from service.dashboard.pages.budgets import budgets_of
-from service.dashboard.pages.capacity import PERIODS, capacity_of
-from service.dashboard.pages.commitments import DEFAULT, commitments_of
-from service.dashboard.pages.costs import CostsPage, costs_of
-from service.dashboard.pages.job import job_of
-from service.dashboard.pages.jobs import JobsAsked, jobs_of
-from service.dashboard.pages.ledger import ledger_of, unused_ledger_of
-from service.dashboard.pages.ledger_line import line_of
-from service.dashboard.pages.manual import manual_page, problem_address, search_manual
-from service.dashboard.pages.message_link import failed_page, link_page
-from service.dashboard.pages.node import story_of
-from service.dashboard.pages.orphans import orphans_of
-from service.dashboard.pages.overview import OverviewQuery, overview_of
-from service.dashboard.pages.prices import prices_of
-from service.dashboard.pages.recommended import recommended_of
-from service.dashboard.pages.reconcile import reconcile_of
+from service.dashboard.kit.unknown import prefers_html, shorten_path
+from service.dashboard.pages.budgets import build_budgets_page
+from service.dashboard.pages.capacity import PERIODS, build_capacity_page
+from service.dashboard.pages.commitments import DEFAULT, build_commitments_page
+from service.dashboard.pages.costs import CostsPage, build_costs_page
+from service.dashboard.pages.job import build_job_page
+from service.dashboard.pages.jobs import JobsAsked, build_jobs_page
+from service.dashboard.pages.ledger import build_ledger_page, build_unused_ledger_page
+from service.dashboard.pages.ledger_line import build_line_page
+from service.dashboard.pages.manual import get_manual_page, get_problem_address, search_manual
+from service.dashboard.pages.message_link import build_failure_page, build_link_page
+from service.dashboard.pages.node import build_node_page
+from service.dashboard.pages.orphans import build_orphans_page
+from service.dashboard.pages.overview import OverviewQuery, build_overview_page
+from service.dashboard.pages.prices import build_prices_page
+from service.dashboard.pages.recommended import build_recommended_page
+from service.dashboard.pages.reconcile import build_reconcile_page
 from service.dashboard.pages.reference import PATH as REFERENCE
 from service.dashboard.pages.reference import Reference
-from service.dashboard.pages.reservation import reservation_of
-from service.dashboard.pages.reservations import reservations_of
+from service.dashboard.pages.reservation import build_reservation_page
+from service.dashboard.pages.reservations import build_reservations_page
 from service.dashboard.pages.spend_chart import WINDOWS
-from service.dashboard.pages.statements import statement_of, statements_of
+from service.dashboard.pages.statements import build_statement_page, build_statements_page
 from service.domain.errors import BudgetExceeded, Conflict, NotFound, Rejected, StoreUnavailable
 
 _HERE = Path(__file__).parent
@@ -70,7 +70,7 @@ async def _parse_question(  # waits for nothing: a plain function would cost a t
     tz: str = "",
     only: Annotated[list[str] | None, Query(alias="filter")] = None,
 ) -> CostsAsked:
-    return asked_by(window, aggregate, step, tz, only or ())
+    return parse_costs_query(window, aggregate, step, tz, only or ())
 
 
 AskedFor = Annotated[CostsAsked, Depends(_parse_question)]
@@ -108,7 +108,7 @@ _environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_environment.globals.update(asset=_asset_address, navigation=navigation)
+_environment.globals.update(asset=_asset_address, navigation=build_navigation)
 _environment.globals.update(WINDOWS=WINDOWS, GROUPINGS=GROUPINGS, PERIODS=PERIODS)
 _pages = Jinja2Templates(env=_environment)
 
@@ -116,10 +116,10 @@ _pages = Jinja2Templates(env=_environment)
 @router.get("/")
 def overview(request: Request, window: str = "", group: str = "", after: str = "") -> Response:
     """The current cost per hour, the spending so far, and the nodes."""
-    view = OverviewQuery.asked(window, group, after)
+    view = OverviewQuery.from_query(window, group, after)
 
     def load_page(services: Services) -> dict[str, Any]:
-        return {"page": overview_of(services, view), "command": first_command(request)}
+        return {"page": build_overview_page(services, view), "command": first_command(request)}
 
     return _render_page(request, "overview.html", load_page)
 
@@ -128,7 +128,7 @@ def overview(request: Request, window: str = "", group: str = "", after: str = "
 def node(request: Request, node_id: str) -> Response:
     """One node: its facts, its cost and the reasons for it, and its events."""
     return _render_page(
-        request, "node.html", lambda services: {"page": story_of(services, node_id)}
+        request, "node.html", lambda services: {"page": build_node_page(services, node_id)}
     )
 
 
@@ -137,7 +137,9 @@ def ledger(request: Request, node_id: str, asked: AskedFor) -> Response:
     """The lines that add up to a node's cost: all of them, or those of a question."""
     question = asked if {"window", "filter"} & request.query_params.keys() else None
     return _render_page(
-        request, "ledger.html", lambda services: {"page": ledger_of(services, node_id, question)}
+        request,
+        "ledger.html",
+        lambda services: {"page": build_ledger_page(services, node_id, question)},
     )
 
 
@@ -147,8 +149,8 @@ def line(request: Request, node_id: str, number: str) -> Response:
 
     def load_page(services: Services) -> dict[str, Any]:
         if not _NUMBER.fullmatch(number):
-            raise services.explanations.no_line(node_id, number)
-        return {"page": line_of(services, node_id, int(number))}
+            raise services.explanations.describe_missing_line(node_id, number)
+        return {"page": build_line_page(services, node_id, int(number))}
 
     return _render_page(request, "line.html", load_page, missing="There is no such line")
 
@@ -166,10 +168,10 @@ def jobs(  # noqa: PLR0913, PLR0917 - each is a parameter of the address
     """The jobs that match, the newest first, with the state and the cost of each."""
 
     def load_page(services: Services) -> dict[str, Any]:
-        wanted = JobsAsked.asked(
+        wanted = JobsAsked.from_query(
             state, after, team=team, owner=owner, node_id=node_id, project=project
         )
-        return {"page": jobs_of(services, wanted)}
+        return {"page": build_jobs_page(services, wanted)}
 
     return _render_page(request, "jobs.html", load_page, back=_ALL_JOBS)
 
@@ -180,7 +182,7 @@ def job(request: Request, job_id: str) -> Response:
     return _render_page(
         request,
         "job.html",
-        lambda services: {"page": job_of(services, job_id)},
+        lambda services: {"page": build_job_page(services, job_id)},
         missing="There is no such job",
         back=_ALL_JOBS,
     )
@@ -190,7 +192,7 @@ def job(request: Request, job_id: str) -> Response:
 def reservations(request: Request) -> Response:
     """Calendar-mode reservations: how far each has come, and how much of it is used."""
     return _render_page(
-        request, "reservations.html", lambda services: {"page": reservations_of(services)}
+        request, "reservations.html", lambda services: {"page": build_reservations_page(services)}
     )
 
 
@@ -200,7 +202,7 @@ def reservation(request: Request, reservation_id: str) -> Response:
     return _render_page(
         request,
         "reservation.html",
-        lambda services: {"page": reservation_of(services, reservation_id)},
+        lambda services: {"page": build_reservation_page(services, reservation_id)},
         **_NO_RESERVATION,
     )
 
@@ -212,7 +214,7 @@ def unused_ledger(request: Request, reservation_id: str, asked: AskedFor) -> Res
     return _render_page(
         request,
         "ledger.html",
-        lambda services: {"page": unused_ledger_of(services, reservation_id, question)},
+        lambda services: {"page": build_unused_ledger_page(services, reservation_id, question)},
         **_NO_RESERVATION,
     )
 
@@ -223,9 +225,9 @@ def unused_line(request: Request, reservation_id: str, number: str) -> Response:
 
     def load_page(services: Services) -> dict[str, Any]:
         if not _NUMBER.fullmatch(number):
-            raise services.explanations.no_line(reservation_id, number)
-        services.reservations.written(reservation_id)
-        return {"page": line_of(services, reservation_id, int(number))}
+            raise services.explanations.describe_missing_line(reservation_id, number)
+        services.reservations.get_record(reservation_id)
+        return {"page": build_line_page(services, reservation_id, int(number))}
 
     return _render_page(request, "line.html", load_page, missing="There is no such line")
 
@@ -236,7 +238,7 @@ def commitments(request: Request, window: str = DEFAULT) -> Response:
     return _render_page(
         request,
         "commitments.html",
-        lambda services: {"page": commitments_of(services, window[:200])},
+        lambda services: {"page": build_commitments_page(services, window[:200])},
     )
 
 
@@ -246,7 +248,7 @@ def costs(request: Request, asked: AskedFor) -> Response:
     page: list[CostsPage] = []
 
     def load_page(services: Services) -> dict[str, Any]:
-        page.append(costs_of(services, asked))
+        page.append(build_costs_page(services, asked))
         return {"page": page[0]}
 
     answer = _render_page(request, "costs.html", load_page)
@@ -259,7 +261,7 @@ def costs(request: Request, asked: AskedFor) -> Response:
 def statements(request: Request) -> Response:
     """Every month, the amount that is billed in it, and whether that may still change."""
     return _render_page(
-        request, "statements.html", lambda services: {"page": statements_of(services)}
+        request, "statements.html", lambda services: {"page": build_statements_page(services)}
     )
 
 
@@ -269,7 +271,7 @@ def statement(request: Request, period: str) -> Response:
     return _render_page(
         request,
         "statement.html",
-        lambda services: {"page": statement_of(services, period)},
+        lambda services: {"page": build_statement_page(services, period)},
         back=("/statements", "All months"),
     )
 
@@ -292,7 +294,7 @@ def prices(
     return _render_page(
         request,
         "prices.html",
-        lambda services: {"page": prices_of(services, asked)},
+        lambda services: {"page": build_prices_page(services, asked)},
         back=("/prices", "All prices"),
     )
 
@@ -300,20 +302,24 @@ def prices(
 @router.get("/orphans")
 def orphans(request: Request) -> Response:
     """Cloud resources without a record, and the commands that a reader can type about them."""
-    return _render_page(request, "orphans.html", lambda services: {"page": orphans_of(services)})
+    return _render_page(
+        request, "orphans.html", lambda services: {"page": build_orphans_page(services)}
+    )
 
 
 @router.get("/budgets")
 def budgets(request: Request) -> Response:
     """The amount of each budget, what is spent and held, and the refused requests."""
-    return _render_page(request, "budgets.html", lambda services: {"page": budgets_of(services)})
+    return _render_page(
+        request, "budgets.html", lambda services: {"page": build_budgets_page(services)}
+    )
 
 
 @router.get("/capacity")
 def capacity(request: Request, window: str = "") -> Response:
     """Recent results of attempts by zone and hardware, and the hardware in a cooldown."""
     return _render_page(
-        request, "capacity.html", lambda services: {"page": capacity_of(services, window)}
+        request, "capacity.html", lambda services: {"page": build_capacity_page(services, window)}
     )
 
 
@@ -321,7 +327,7 @@ def capacity(request: Request, window: str = "") -> Response:
 def recommended(request: Request) -> Response:
     """The recommended commitments for one and for three years, from our own use on demand."""
     return _render_page(
-        request, "recommended.html", lambda services: {"page": recommended_of(services)}
+        request, "recommended.html", lambda services: {"page": build_recommended_page(services)}
     )
 
 
@@ -331,7 +337,7 @@ def reconcile(request: Request, bill: str = "", verdict: str = "") -> Response:
     return _render_page(
         request,
         "reconcile.html",
-        lambda services: {"page": reconcile_of(services, bill, verdict)},
+        lambda services: {"page": build_reconcile_page(services, bill, verdict)},
         missing="There is no such bill",
         back=("/reconcile", "The newest bill"),
     )
@@ -343,7 +349,7 @@ def manual(request: Request, q: str = "") -> Response:
     return _render_page(
         request,
         "manual.html",
-        lambda _: {"page": search_manual(q) if q.strip() else manual_page()},
+        lambda _: {"page": search_manual(q) if q.strip() else get_manual_page()},
     )
 
 
@@ -353,7 +359,7 @@ def page_of_manual(request: Request, name: str) -> Response:
     return _render_page(
         request,
         "manual.html",
-        lambda _: {"page": manual_page(name)},
+        lambda _: {"page": get_manual_page(name)},
         missing="There is no such page",
         back=("/manual", "The manual"),
     )
@@ -363,7 +369,7 @@ def page_of_manual(request: Request, name: str) -> Response:
 def docs(request: Request, q: str = "") -> Response:
     """All operations of the API, or the entries that match a search."""
     return _render_page(
-        request, "docs.html", lambda _: {"page": _get_reference(request.app).search(q)}
+        request, "docs.html", lambda _: {"page": _get_reference(request.app).build_search_page(q)}
     )
 
 
@@ -373,7 +379,7 @@ def group_of_docs(request: Request, name: str) -> Response:
     return _render_page(
         request,
         "docs.html",
-        lambda _: {"page": _get_reference(request.app).page(name)},
+        lambda _: {"page": _get_reference(request.app).get_group_page(name)},
         missing="There is no such group",
         back=(REFERENCE, "API reference"),
     )
@@ -391,7 +397,7 @@ def _get_reference(app: FastAPI) -> Reference:
 def problem(request: Request, slug: str) -> Response:
     """The manual's entry for a kind of problem: `help` of a problem document leads here."""
     try:
-        return RedirectResponse(problem_address(slug), headers=_HEADERS)
+        return RedirectResponse(get_problem_address(slug), headers=_HEADERS)
     except NotFound as error:
         return _render_error(
             request, error, "There is no such problem", ("/manual/problems", "Problems")
@@ -401,20 +407,20 @@ def problem(request: Request, slug: str) -> Response:
 @router.get("/links/{token}")
 def link(request: Request, token: str) -> Response:
     """The action of a link in a message. Changes nothing, because mail programs open links too."""
-    return _answer_link(request, lambda services: services.links.show(token))
+    return _answer_link(request, lambda services: services.links.read_offer(token))
 
 
 @router.post("/links/{token}")
 def use_link(request: Request, token: str) -> Response:
     """Perform the action of a link in a message, once."""
-    return _answer_link(request, lambda services: services.links.use(token))
+    return _answer_link(request, lambda services: services.links.use_link(token))
 
 
 def _answer_link(request: Request, ask: Callable[[Services], LinkOffer | UnknownLink]) -> Response:
     try:
-        page = link_page(ask(request.app.state.services))
+        page = build_link_page(ask(request.app.state.services))
     except (BudgetExceeded, Conflict, Rejected, StoreUnavailable) as error:
-        page = failed_page(error)
+        page = build_failure_page(error)
     return _pages.TemplateResponse(
         request, "link.html", {"page": page}, status_code=page.status, headers=page.headers
     )
@@ -466,7 +472,7 @@ async def _answer_unknown_address(
         return answer
     if prefers_html(request.headers.get("accept", "")):
         heading, message = _NOWHERE[answer.status_code]
-        told = {"heading": heading, "message": message, "path": shown(request.url.path)}
+        told = {"heading": heading, "message": message, "path": shorten_path(request.url.path)}
         allowed = {name: value for name, value in answer.headers.items() if name == "allow"}
         answer = _pages.TemplateResponse(
             request, "unknown.html", told, status_code=answer.status_code, headers=allowed

@@ -42,7 +42,7 @@ class BillingMonth:
         """The name, as in `2026-11`."""
         return datetime.fromtimestamp(self.start, UTC).strftime("%Y-%m")
 
-    def state(self, now: int) -> PeriodState:
+    def state_at(self, now: int) -> PeriodState:
         """The state at `now`; it depends on the clock only."""
         if now < self.end:
             return PeriodState.OPEN
@@ -72,6 +72,6 @@ def billed_in(charged: int, now: int) -> int | None:
     None in the usual case that the billing month is the month of the charge itself.
     """
     own = period_of(charged)
-    if own.state(now) is not PeriodState.CLOSED:
+    if own.state_at(now) is not PeriodState.CLOSED:
         return None
     return period_of(now).start

@@ -9,13 +9,13 @@ LONGEST_TEXT = 500
 _MAX_INT = 2**53
 
 
-def mapping(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def read_mapping(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """An object of the document; empty if there is none."""
     value = document.get(name)
     return value if isinstance(value, dict) else {}
 
 
-def text(
+def read_text(
     document: Mapping[str, Any], name: str, longest: int = LONGEST_TEXT, *, lines: bool = False
 ) -> str:
     """A text that can be stored and shown: valid Unicode, without NUL, and short.
@@ -30,15 +30,15 @@ def text(
     return clean if lines else " ".join(clean.split())
 
 
-def texts(document: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def read_texts(document: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """The first 20 texts of a list; empty if there is none."""
     value = document.get(name)
     if not isinstance(value, list):
         return ()
-    return tuple(text({"text": item}, "text") for item in value[:20] if isinstance(item, str))
+    return tuple(read_text({"text": item}, "text") for item in value[:20] if isinstance(item, str))
 
 
-def whole(document: Mapping[str, Any], name: str) -> int | None:
+def read_whole_number(document: Mapping[str, Any], name: str) -> int | None:
     """A whole number from 0 to 2**53; None for any other value."""
     value = document.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
@@ -46,7 +46,7 @@ def whole(document: Mapping[str, Any], name: str) -> int | None:
     return value if 0 <= value <= _MAX_INT else None
 
 
-def instant(document: Mapping[str, Any], name: str, now: int) -> int | None:
+def read_instant(document: Mapping[str, Any], name: str, now: int) -> int | None:
     """An instant, `now` at the latest, so that a fast clock cannot move charges; else None."""
-    value = whole(document, name)
+    value = read_whole_number(document, name)
     return None if value is None else min(value, now)

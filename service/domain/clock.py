@@ -35,7 +35,7 @@ def precise_clock() -> float:
     return time.time()
 
 
-def rfc3339(seconds: int) -> str:
+def to_rfc3339(seconds: int) -> str:
     """`1764000000` as `2025-11-24T16:00:00Z`."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -62,7 +62,7 @@ def parse_instant(text: str) -> int:
     return parse_rfc3339(text.upper())
 
 
-def instant(text: str) -> int:
+def parse_instant_or_date(text: str) -> int:
     """Whole UTC seconds of an RFC 3339 instant, or of the start of a date.
 
     Raises ValueError when the text is neither, or is not between 1970 and 2100.

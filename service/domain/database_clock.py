@@ -48,7 +48,7 @@ class AgreedClock:
         right, expected = own - agreed.ahead, agreed.at + self.monotonic() - agreed.mark
         return int(right if abs(right - expected) <= TOLERANCE_SECONDS else expected)
 
-    def agree(self, theirs: float) -> float:
+    def agree_with(self, theirs: float) -> float:
         """Set the clock by the database's time `theirs`, in seconds.
 
         Returns the seconds by which this machine's clock is ahead; 0 within TOLERANCE_SECONDS.

@@ -23,23 +23,23 @@ def half_even(numerator: int, denominator: int) -> int:
     return quotient
 
 
-def usd(nanos: int) -> str:
+def format_usd(nanos: int) -> str:
     """Nano-dollars as a decimal string with nine places: `12015600000` is `12.015600000`."""
     if nanos < 0:
-        return "-" + usd(-nanos)
+        return "-" + format_usd(-nanos)
     whole, rest = divmod(nanos, NANOS)
     return f"{whole}.{rest:09d}"
 
 
-def dollars(nanos: int) -> str:
+def format_dollars(nanos: int) -> str:
     """Nano-dollars for a sentence, `$1,843.20`: without trailing zeros, at least two places."""
-    whole, _, places = usd(abs(nanos)).partition(".")
+    whole, _, places = format_usd(abs(nanos)).partition(".")
     return f"{'-' if nanos < 0 else ''}${int(whole):,}.{places.rstrip('0'):0<2}"
 
 
-def hours(seconds: int) -> str:
+def format_hours(seconds: int) -> str:
     """Seconds or chip-seconds as hours, in a decimal string with nine places."""
-    return usd(half_even(seconds * NANOS, 3_600))
+    return format_usd(half_even(seconds * NANOS, 3_600))
 
 
 def decimal_of(text: str) -> Decimal:

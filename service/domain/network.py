@@ -30,7 +30,7 @@ def is_public(address: str) -> bool:
     return ip.is_global and not ip.is_multicast
 
 
-def spelled(host: str) -> str | None:
+def parse_address(host: str) -> str | None:
     """The address in a host, also in forms such as `127.1` or `2130706433`; None for a name."""
     try:
         return str(ipaddress.ip_address(host.partition("%")[0]))

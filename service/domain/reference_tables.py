@@ -6,17 +6,17 @@ import csv
 from importlib import resources
 
 
-def rows(table: str) -> list[dict[str, str]]:
+def read_rows(table: str) -> list[dict[str, str]]:
     """The rows of `service/data/<table>.csv`, each a mapping from column to text."""
     text = resources.files("service").joinpath(f"data/{table}.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 
-def split(cell: str) -> tuple[str, ...]:
+def split_cell(cell: str) -> tuple[str, ...]:
     """The values of a cell with several values: `v2|v3` is `("v2", "v3")`."""
     return tuple(cell.split("|")) if cell else ()
 
 
-def number(cell: str) -> int | None:
+def parse_number(cell: str) -> int | None:
     """A whole number; None for an empty cell."""
     return int(cell) if cell else None

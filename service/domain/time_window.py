@@ -77,13 +77,13 @@ def parse_window(text: str, zone: ZoneInfo, now: int) -> Window:
         raise _no_window(text)
     today = datetime.fromtimestamp(now, zone).date()
     if text.endswith("d") and text != "mtd":
-        return Window(midnight(today - timedelta(days=int(text[:-1]) - 1), zone), now)
+        return Window(midnight_of(today - timedelta(days=int(text[:-1]) - 1), zone), now)
     if text.endswith("h"):
         return Window(now - int(text[:-1]) * HOUR, now)
     if text == "today":
-        return Window(midnight(today, zone), now)
+        return Window(midnight_of(today, zone), now)
     if text == "mtd":
-        return Window(midnight(today.replace(day=1), zone), now)
+        return Window(midnight_of(today.replace(day=1), zone), now)
     return _parse_edges(text, zone)
 
 
@@ -119,16 +119,16 @@ def _no_window(text: str) -> Rejected:
 
 def _parse_edge(text: str, zone: ZoneInfo) -> int:
     if re.fullmatch(DATE, text.strip()):
-        return midnight(date.fromisoformat(text.strip()), zone)
+        return midnight_of(date.fromisoformat(text.strip()), zone)
     return parse_instant(text.strip())
 
 
-def midnight(day: date, zone: ZoneInfo) -> int:
+def midnight_of(day: date, zone: ZoneInfo) -> int:
     """The first instant of a calendar day in a time zone, in UTC seconds."""
     return int(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp())
 
 
-def buckets(window: Window, step: Granularity, zone: ZoneInfo) -> Iterator[Window]:
+def split_into_buckets(window: Window, step: Granularity, zone: ZoneInfo) -> Iterator[Window]:
     """The calendar buckets that cover the window, clipped to it; days of 23 to 25 hours included.
 
     Raises Rejected when there would be more than ten thousand.
@@ -166,8 +166,8 @@ def _next_edge(start: int, step: Granularity, zone: ZoneInfo, last: int) -> int:
 
 def _midnight_after(day: date, start: int, zone: ZoneInfo) -> int:
     """Midnight of the day, or of the one after it where the calendar skips it (Samoa, 2011)."""
-    found = midnight(day, zone)
+    found = midnight_of(day, zone)
     while found <= start:
         day += timedelta(days=1)
-        found = midnight(day, zone)
+        found = midnight_of(day, zone)
     return found

@@ -14,8 +14,8 @@ from functools import partial
 import uvicorn
 
 from service.emulator.api.methods import RPCS
-from service.emulator.clock import Clock, wall
-from service.emulator.config.config import Config, patched
+from service.emulator.clock import Clock, wall_clock
+from service.emulator.config.config import Config, patched_config
 from service.emulator.incidents.random_events import RandomEvents
 from service.emulator.played.workers import Played
 from service.emulator.surfaces.rpc import build_server
@@ -62,26 +62,26 @@ class Emulator:
 Served = Callable[[], AbstractAsyncContextManager[Emulator]]
 
 
-def build_world(*, speed: float = 1.0, seed: int = 0, clock: Clock = wall) -> World:
+def build_world(*, speed: float = 1.0, seed: int = 0, clock: Clock = wall_clock) -> World:
     """Make a world without servers, for callers in the same process.
 
     Raises ApiError for a `speed` out of range.
     """
-    world = World(clock, RPCS, seed, patched(Config(), {"speed": speed}))
+    world = World(clock, RPCS, seed, patched_config(Config(), {"speed": speed}))
     attach_observers(world)
     return world
 
 
 def attach_observers(world: World) -> Played:
     """Attach audit log, played workers and random events to a new world. Returns the workers."""
-    world.observers.append(partial(audit.observe, world))
+    world.observers.append(partial(audit.log_transition, world))
     played = Played(world)
     RandomEvents(world)
     return played
 
 
 @asynccontextmanager
-async def serving(
+async def serve_world(
     world: World,
     host: str = HOST,
     grpc_port: int = 0,
@@ -110,7 +110,7 @@ async def serving(
     task = asyncio.create_task(web.serve([listener]))
     try:
         await web.ready.wait()
-        async with workers.living():
+        async with workers.follow_world():
             yield Emulator(world, host, bound, listener.getsockname()[1])
     finally:
         web.should_exit = True
@@ -141,7 +141,7 @@ def run(  # noqa: PLR0913 - the options of the command line
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop.set)
-        async with serving(
+        async with serve_world(
             world,
             host,
             grpc_port,
@@ -157,7 +157,7 @@ def run(  # noqa: PLR0913 - the options of the command line
 
 
 @contextmanager
-def running(
+def run_in_thread(
     world: World | None = None,
     host: str = HOST,
     grpc_port: int = 0,
@@ -168,7 +168,7 @@ def running(
 ) -> Iterator[Emulator]:
     """Serve a world from a separate thread. Read the world only while no call is in progress."""
     served = partial(
-        serving,
+        serve_world,
         world or build_world(),
         host,
         grpc_port,

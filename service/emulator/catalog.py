@@ -124,7 +124,7 @@ TENSORFLOW_VERSIONS = (
 
 
 @cache
-def accelerators() -> dict[str, Accelerator]:
+def accelerators_by_name() -> dict[str, Accelerator]:
     """Return every accelerator type of the API by its name."""
     found = {}
     for generation, rule in GENERATIONS.items():
@@ -145,23 +145,23 @@ def accelerators() -> dict[str, Accelerator]:
 
 
 @cache
-def zones() -> tuple[str, ...]:
+def list_zones() -> tuple[str, ...]:
     """Return the names of all zones with TPUs, sorted."""
     return tuple(sorted({zone for named in ZONES.values() for zone in named.split()}))
 
 
 @cache
-def offered(zone: str) -> tuple[Accelerator, ...]:
+def list_offered(zone: str) -> tuple[Accelerator, ...]:
     """Return the accelerator types of a zone, sorted by name."""
     here = {generation for generation, named in ZONES.items() if zone in named.split()}
-    found = [kind for kind in accelerators().values() if kind.generation in here]
+    found = [kind for kind in accelerators_by_name().values() if kind.generation in here]
     return tuple(sorted(found, key=lambda kind: kind.name))
 
 
 @cache
-def legacy(zone: str) -> tuple[Accelerator, ...]:
+def list_legacy(zone: str) -> tuple[Accelerator, ...]:
     """Return the accelerator types of a zone that legacy TPU Nodes can have."""
-    return tuple(kind for kind in offered(zone) if kind.generation in LEGACY)
+    return tuple(kind for kind in list_offered(zone) if kind.generation in LEGACY)
 
 
 @cache
@@ -171,7 +171,7 @@ def tensorflow_versions() -> tuple[str, ...]:
 
 
 @cache
-def runtimes() -> dict[str, tuple[str, ...]]:
+def runtime_versions() -> dict[str, tuple[str, ...]]:
     """Return every runtime version with the generations it fits. Each zone lists all of them."""
     built = {
         f"tpu-vm-tf-{version}{pod}{suffix}": generations
@@ -181,7 +181,7 @@ def runtimes() -> dict[str, tuple[str, ...]]:
     return dict(sorted((BASE_RUNTIMES | built).items()))
 
 
-def find(
+def find_accelerator(
     among: Iterable[Accelerator], name: str, config_type: int, topology: str
 ) -> Accelerator | None:
     """Return the type with this name, short or full; without a name, with this configuration.

@@ -15,12 +15,12 @@ LAST_MOMENT = 253_402_300_799.0
 """The end of year 9999, beyond which no timestamp goes."""
 
 
-def wall() -> float:
+def wall_clock() -> float:
     """Read this machine's clock. No other function of the emulator does."""
     return time.time()
 
 
-def stamp(at: float) -> Timestamp:
+def to_timestamp(at: float) -> Timestamp:
     """Convert unix seconds; microseconds are truncated, so the whole second is `floor(at)`."""
     return Timestamp(seconds=math.floor(at), nanos=int((at % 1) * 1_000_000) * 1000)
 
@@ -31,7 +31,7 @@ def is_moment(given: Timestamp) -> bool:
     return FIRST_MOMENT <= seconds <= LAST_MOMENT and 0 <= nanos < 1_000_000_000
 
 
-def parse(text: str) -> float:
+def parse_time(text: str) -> float:
     """Return the unix seconds of a text: unix seconds or RFC 3339 with an offset.
 
     Raises ValueError.

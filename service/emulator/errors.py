@@ -65,14 +65,14 @@ class ApiError(Exception):
     def __init__(self, code: Code, message: str, details: Sequence[Message] = ()) -> None:
         super().__init__(message)
         self.code = code
-        self.message = told(message)
+        self.message = truncate_text(message)
         self.details = tuple(details)
 
     @property
     def http_status(self) -> int:
         return HTTP_STATUS[self.code]
 
-    def status(self) -> status_pb2.Status:
+    def to_status(self) -> status_pb2.Status:
         """Pack the error as `google.rpc.Status`, as both surfaces and operations carry it."""
         status = status_pb2.Status(code=self.code, message=self.message)
         for detail in self.details:
@@ -82,7 +82,7 @@ class ApiError(Exception):
         return status
 
 
-def told(text: str) -> str:
+def truncate_text(text: str) -> str:
     """Return the text, truncated to `MAX_TEXT` bytes: a header limits the length of an error.
 
     A lone surrogate is replaced. JSON allows a lone surrogate in a text, protobuf does not.
@@ -141,7 +141,7 @@ def permission_denied(permission: str, resource: str) -> ApiError:
     info = error_details_pb2.ErrorInfo(
         reason="IAM_PERMISSION_DENIED",
         domain="iam.googleapis.com",
-        metadata={"permission": permission, "resource": told(resource)},
+        metadata={"permission": permission, "resource": truncate_text(resource)},
     )
     return ApiError(Code.PERMISSION_DENIED, text, [info])
 

@@ -102,15 +102,15 @@ class Extra:
     note: str
 
     @property
-    def output(self) -> bool:
+    def is_output(self) -> bool:
         return self.note == "output"
 
     @property
-    def oneof(self) -> str:
-        return "" if self.output else self.note
+    def oneof_name(self) -> str:
+        return "" if self.is_output else self.note
 
 
-def rows(text: str) -> list[Extra]:
+def parse_rows(text: str) -> list[Extra]:
     found = []
     for line in filter(None, text.splitlines()):
         path, number, *rest = line.split()
@@ -124,7 +124,7 @@ def rows(text: str) -> list[Extra]:
 OUTPUTS = frozenset(
     (package, extra.owner, extra.name)
     for package, text in (*SHOWN.items(), (V2, KEPT))
-    for extra in rows(text)
-    if extra.output
+    for extra in parse_rows(text)
+    if extra.is_output
 ) | {(V2ALPHA1, "Node", "upcoming_maintenance")}
 """Package, message and name of the fields that a request cannot set."""

@@ -29,14 +29,14 @@ class Place:
         return f"projects/{self.project}/locations/{self.zone}"
 
     @property
-    def everywhere(self) -> bool:
+    def is_wildcard(self) -> bool:
         return self.zone == "-"
 
-    def child(self, collection: str, name: str) -> str:
+    def child_name(self, collection: str, name: str) -> str:
         return f"{self.parent}/{collection}/{name}"
 
 
-def malformed(field: str, value: str, pattern: str) -> ApiError:
+def malformed_name(field: str, value: str, pattern: str) -> ApiError:
     return ApiError(
         Code.INVALID_ARGUMENT,
         f'Invalid value for field "{field}": "{value}" does not match the pattern "{pattern}".',
@@ -47,7 +47,7 @@ def project_of(name: str) -> str:
     """Return P of `projects/P`, the parent of locations; raises ApiError."""
     match = re.fullmatch(f"projects/({PROJECT})", name)
     if match is None:
-        raise malformed("name", name, "projects/*")
+        raise malformed_name("name", name, "projects/*")
     return match[1]
 
 
@@ -55,7 +55,7 @@ def place_of(parent: str, field: str = "parent") -> Place:
     """Parse `projects/P/locations/Z`; raises ApiError."""
     match = re.fullmatch(f"projects/({PROJECT})/locations/({ZONE})", parent)
     if match is None:
-        raise malformed(field, parent, "projects/*/locations/*")
+        raise malformed_name(field, parent, "projects/*/locations/*")
     return Place(match[1], match[2])
 
 
@@ -63,7 +63,7 @@ def child_of(name: str, collection: str, field: str = "name") -> tuple[Place, st
     """Parse `projects/P/locations/Z/<collection>/<id>`; raises ApiError."""
     match = re.fullmatch(f"projects/({PROJECT})/locations/({ZONE})/{collection}/([^/]+)", name)
     if match is None:
-        raise malformed(field, name, f"projects/*/locations/*/{collection}/*")
+        raise malformed_name(field, name, f"projects/*/locations/*/{collection}/*")
     return Place(match[1], match[2]), match[3]
 
 

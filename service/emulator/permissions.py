@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from service.emulator.errors import ApiError, permission_denied
-from service.emulator.validation import known_only, mapping, refusal, texts
+from service.emulator.validation import (
+    invalid_value,
+    parse_mapping,
+    parse_texts,
+    require_known_keys,
+)
 
 EVERYBODY = "*"
 """The key of all callers that have no key of their own, with and without a token."""
@@ -65,7 +70,7 @@ class Permissions:
     denied: tuple[str, ...] = ()
     """Permissions that the caller lacks although they are granted."""
 
-    def include(self, permission: str) -> bool:
+    def has_permission(self, permission: str) -> bool:
         granted = _is_any_covering(self.granted, permission)
         return granted and not _is_any_covering(self.denied, permission)
 
@@ -76,13 +81,13 @@ Callers = Mapping[str, Permissions]
 def callers_of(raw: object, what: str) -> dict[str, Permissions]:
     """Parse the permissions of callers, by token or `*`; raises ApiError."""
     callers = {}
-    for token, permissions in mapping(raw, what).items():
-        said = mapping(permissions, f"permissions of {token!r}")
-        known_only(said, [key.name for key in fields(Permissions)], "key of permissions")
-        found = Permissions(**{key: texts(value, key) for key, value in said.items()})
+    for token, permissions in parse_mapping(raw, what).items():
+        said = parse_mapping(permissions, f"permissions of {token!r}")
+        require_known_keys(said, [key.name for key in fields(Permissions)], "key of permissions")
+        found = Permissions(**{key: parse_texts(value, key) for key, value in said.items()})
         for pattern in (*found.granted, *found.denied):
             if PATTERN.fullmatch(pattern) is None:
-                raise refusal(
+                raise invalid_value(
                     f"{pattern!r} is not a permission, such as tpu.nodes.create or tpu.nodes.*"
                 )
         for denied in found.denied:
@@ -91,21 +96,21 @@ def callers_of(raw: object, what: str) -> dict[str, Permissions]:
             if not any(
                 _is_covered(needed, denied) or _is_covered(denied, needed) for needed in known
             ):
-                raise refusal(f"nothing here needs {denied!r}; known: {', '.join(known)}")
+                raise invalid_value(f"nothing here needs {denied!r}; known: {', '.join(known)}")
         callers[token] = found
     return callers
 
 
-def may(callers: Callers, token: str, permission: str) -> bool:
+def is_permitted(callers: Callers, token: str, permission: str) -> bool:
     """Whether the caller with this token has a permission; a caller without a key has all."""
     found = callers.get(token) or callers.get(EVERYBODY)
-    return found is None or found.include(permission)
+    return found is None or found.has_permission(permission)
 
 
-def denial(callers: Callers, token: str, rpc: str, resource: str) -> ApiError | None:
+def find_denial(callers: Callers, token: str, rpc: str, resource: str) -> ApiError | None:
     """Return the error of a caller that lacks the permission of an RPC; None if it has it."""
     permission = NEEDED.get(rpc, "")
-    if not permission or may(callers, token, permission):
+    if not permission or is_permitted(callers, token, permission):
         return None
     return permission_denied(permission, resource)
 

@@ -24,7 +24,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from google.rpc import error_details_pb2
 
-from service.emulator.extra_fields import ENUMS, KEPT, OUTPUTS, SHOWN, V2, rows
+from service.emulator.extra_fields import ENUMS, KEPT, OUTPUTS, SHOWN, V2, parse_rows
 
 FILES: tuple[FileDescriptor, ...] = (
     tpu_v1.Node.pb().DESCRIPTOR.file,
@@ -40,7 +40,7 @@ FIELD = FieldDescriptorProto
 SCALARS = {"bool": FIELD.TYPE_BOOL, "int64": FIELD.TYPE_INT64, "string": FIELD.TYPE_STRING}
 
 
-def extended(message: Message) -> Message:
+def to_extended(message: Message) -> Message:
     """Convert a message to the class that REST uses; a message of another API is returned as is."""
     known = extended_class(message.DESCRIPTOR.full_name)
     return message if known is None else known.FromString(message.SerializeToString())
@@ -61,7 +61,7 @@ def kept_class(name: str) -> Any:
     return GetMessageClass(KEPT_POOL.FindMessageTypeByName(f"{V2}.{name}"))
 
 
-def kept(message: Message) -> Any:
+def to_kept(message: Message) -> Any:
     """Convert a v2 message to its stored class, which has every field."""
     name = message.DESCRIPTOR.full_name.removeprefix(f"{V2}.")
     return kept_class(name).FromString(message.SerializeToString())
@@ -99,15 +99,15 @@ def _add_file(
     proto = FileDescriptorProto()
     file.CopyToProto(proto)
     # A package in `added` has a single file.
-    for extra in rows(added.get(file.package, "")):
+    for extra in parse_rows(added.get(file.package, "")):
         owner = _get_or_add_message(proto, extra.owner)
         field = owner.field.add(
             name=extra.name,
             number=extra.number,
             label=FIELD.LABEL_REPEATED if extra.repeated else FIELD.LABEL_OPTIONAL,
         )
-        if extra.oneof:
-            field.oneof_index = _get_or_add_oneof(owner, extra.oneof)
+        if extra.oneof_name:
+            field.oneof_index = _get_or_add_oneof(owner, extra.oneof_name)
         _set_type(proto, field, extra.kind)
     pool.Add(proto)
 

@@ -37,7 +37,7 @@ class Timeline:
         self._order = count()
         self._sweep_at = LEAST_SWEPT
 
-    def schedule(
+    def schedule_event(
         self, due: float, target: str, what: str, act: Act, *, fate: bool = False
     ) -> Event:
         if len(self._heap) >= self._sweep_at:
@@ -59,7 +59,7 @@ class Timeline:
                 self._run_event(event, event.due)
         return any_did
 
-    def hurry(self, now: float) -> int:
+    def run_pending(self, now: float) -> int:
         """Run every event but fates now, and the events they schedule. Returns their number."""
         done = 0
         fates = []
@@ -83,5 +83,5 @@ class Timeline:
         finally:
             self.moment = None
 
-    def pending(self) -> list[Event]:
+    def list_pending(self) -> list[Event]:
         return sorted(event for event in self._heap if not event.cancelled)

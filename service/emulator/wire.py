@@ -22,7 +22,7 @@ __all__ = [
     "Tpu",
     "TpuV1",
     "TpuV2Alpha1",
-    "copied",
+    "copy_message",
     "locations_pb2",
     "operations_pb2",
 ]
@@ -53,7 +53,7 @@ Location: Any = locations_pb2.Location
 Empty: Any = empty_pb2.Empty
 
 
-def copied(message: NodeMessage) -> NodeMessage:
+def copy_message(message: NodeMessage) -> NodeMessage:
     """Return a copy: a message that a caller keeps must not change with the world."""
     copy = type(message)()
     copy.CopyFrom(message)

@@ -10,7 +10,7 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 from urllib.parse import unquote, urlsplit
 
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.errors import CloudUnavailable, InvalidRequest, Rejected
 from service.domain.idle.policy import Recipient
 from service.domain.notifications.letters import text_of
@@ -31,7 +31,7 @@ class Relay:
     password: str = ""
 
 
-def relay_of(url: str) -> Relay:
+def parse_relay(url: str) -> Relay:
     """Parse `smtp://host`, `smtp+starttls://user:password@host:587` or `smtps://...`. Raises
     Rejected, without repeating the URL: it may hold a password."""
     try:
@@ -90,7 +90,7 @@ class MailMessenger:
             message["Date"] = format_datetime(datetime.fromtimestamp(one.created_at, UTC))
             message["Message-ID"] = f"<{one.id}@tpu-steward>"
             message["X-Steward-Delivery"] = one.id
-            message["X-Steward-Timestamp"] = rfc3339(now)
+            message["X-Steward-Timestamp"] = to_rfc3339(now)
             message["Auto-Submitted"] = "auto-generated"
         except ValueError as error:
             raise InvalidRequest(f"the message has a header that cannot be: {error}") from None

@@ -8,8 +8,8 @@ from urllib.parse import SplitResult, urlsplit
 from service.domain.errors import CloudUnavailable, InvalidRequest
 from service.domain.idle.policy import Format, Recipient
 from service.domain.notifications.letters import slack_of
-from service.domain.notifications.notification import Notification, sign
-from service.outbound import NotPublic, dial, target_of
+from service.domain.notifications.notification import Notification, sign_body
+from service.outbound import NotPublic, dial, request_target
 
 TIMEOUT_SECONDS = 10.0
 GONE = 410
@@ -44,7 +44,7 @@ class WebhookMessenger:
             "X-Steward-Timestamp": str(now),
         }
         if to.secret:
-            headers["X-Steward-Signature"] = sign(to.secret, now, body)
+            headers["X-Steward-Signature"] = sign_body(to.secret, now, body)
         try:
             status = self._post_body(parts, body, headers)
         except (OSError, http.client.HTTPException, UnicodeError) as error:
@@ -59,7 +59,7 @@ class WebhookMessenger:
     def _post_body(self, parts: SplitResult, body: bytes, headers: dict[str, str]) -> int:
         try:
             with dial(parts, self._timeout, allow_private=self._allow_private) as caller:
-                caller.request("POST", target_of(parts), body, headers)
+                caller.request("POST", request_target(parts), body, headers)
                 with caller.getresponse() as answer:
                     return answer.status
         except NotPublic:

@@ -34,7 +34,7 @@ _OF_NODE = (
 )
 
 
-def attributed(table: Table, *, outer: bool = False) -> FromClause:
+def join_attributions(table: Table, *, outer: bool = False) -> FromClause:
     """The rows of a table with a node and a segment, each joined with that segment; rows without
     one too if `outer`."""
     mine = and_(attributions.c.node_id == table.c.node_id, attributions.c.since == table.c.since)
@@ -53,16 +53,16 @@ class Attributions:
         values |= {"labels": dumps(dict(one.labels)), "recorded_at": now}
         self._connection.execute(insert(attributions).values(**values))
 
-    def of(self, node_id: str) -> tuple[Attribution, ...]:
+    def list_by_node(self, node_id: str) -> tuple[Attribution, ...]:
         """All segments of a node, first to last."""
         return tuple(map(_from_row, self._connection.execute(_OF_NODE, {"node": node_id})))
 
-    def of_each(self, node_ids: Sequence[str]) -> Mapping[str, tuple[Attribution, ...]]:
+    def list_by_nodes(self, node_ids: Sequence[str]) -> Mapping[str, tuple[Attribution, ...]]:
         """The segments of several nodes, by node."""
         statement = select(*_COLUMNS).where(attributions.c.node_id.in_(node_ids))
         return self._group_by_node(statement)
 
-    def running(self) -> Mapping[str, tuple[Attribution, ...]]:
+    def list_running(self) -> Mapping[str, tuple[Attribution, ...]]:
         """The segments of every node that is billed now, and of every reservation."""
         bought = usage.c.start_evidence == literal_column("'purchase'")
         used = union_all(
@@ -71,7 +71,7 @@ class Attributions:
         )
         return self._group_by_node(select(*_COLUMNS).where(attributions.c.node_id.in_(used)))
 
-    def used_in(self, start: int, end: int) -> Mapping[str, tuple[Attribution, ...]]:
+    def list_used_in(self, start: int, end: int) -> Mapping[str, tuple[Attribution, ...]]:
         """The segments of every node that was billed in [start, end)."""
         used = (
             select(usage.c.node_id)
@@ -80,7 +80,7 @@ class Attributions:
         )
         return self._group_by_node(select(*_COLUMNS).where(attributions.c.node_id.in_(used)))
 
-    def labelled(self, keys: Sequence[str]) -> Mapping[tuple[str, int], Mapping[str, str]]:
+    def find_labels(self, keys: Sequence[str]) -> Mapping[tuple[str, int], Mapping[str, str]]:
         """The labels of each segment that has one of these keys, by node and beginning."""
         columns = attributions.c
         mentions = or_(*(columns.labels.contains(dumps(key), autoescape=True) for key in keys))

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
 
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.nodes.node import NodeState
 from service.domain.reconciliation.reservations import reservation_named
 from service.domain.reconciliation.variance import Charged, InventorySight, Seen
@@ -31,16 +31,18 @@ class BillMatches:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def whose(self, staged: Sequence[StagedUsage]) -> Mapping[tuple[str, str, str], str]:
+    def find_staged_nodes(
+        self, staged: Sequence[StagedUsage]
+    ) -> Mapping[tuple[str, str, str], str]:
         """The node of each (project, resource, label) that is one of ours.
 
         A node is found by our label if the bill shows it. Otherwise by the cloud's name, which no
         two attempts of ours share, with the number of a slice behind it or without. Otherwise by
         the cloud's uid. A reservation is never a node, whatever its name.
         """
-        return self.whose_are({(usage.project, usage.resource, usage.label) for usage in staged})
+        return self.find_nodes({(usage.project, usage.resource, usage.label) for usage in staged})
 
-    def whose_are(
+    def find_nodes(
         self, resources: Collection[tuple[str, str, str]]
     ) -> Mapping[tuple[str, str, str], str]:
         """The nodes of resources by (project, resource, label), found as in `find_staged_nodes`."""
@@ -78,7 +80,7 @@ class BillMatches:
             found |= {(row[0], row[1]): row[2] for row in rows}
         return found
 
-    def charged(self, projects: Sequence[str], start: int, end: int) -> Sequence[Charged]:
+    def list_charged(self, projects: Sequence[str], start: int, end: int) -> Sequence[Charged]:
         """The charges of TPUs in the hours in [start, end), with adjustments added to what they
         adjust."""
         columns = ledger.c
@@ -99,7 +101,7 @@ class BillMatches:
         )
         return [_to_charged(row) for row in self._connection.execute(statement)]
 
-    def machines(self, projects: Sequence[str], start: int, end: int) -> tuple[int, int]:
+    def sum_machines(self, projects: Sequence[str], start: int, end: int) -> tuple[int, int]:
         """(entries, nano-dollars) of users' own machines in the hours in [start, end). Google bills
         them as any machine, so they are not compared."""
         amount = func.coalesce(func.sum(ledger.c.amount_nanos), 0)
@@ -107,7 +109,7 @@ class BillMatches:
         entries, nanos = self._connection.execute(statement).one()
         return entries, int(nanos)
 
-    def charged_hours(
+    def iter_charged_hours(
         self, projects: Sequence[str], start: int, end: int
     ) -> Iterator[tuple[int, int]]:
         """The hours in [start, end) in which the ledger has rows of TPUs, each with their
@@ -122,7 +124,7 @@ class BillMatches:
         for row in self._connection.execute(statement):
             yield row[0], row[1]
 
-    def of_nodes(
+    def find_node_sights(
         self, node_ids: Collection[str], start: int, end: int
     ) -> Mapping[str, InventorySight]:
         """What the inventory saw of nodes, and the evidence that they ran in [start, end)."""
@@ -140,7 +142,7 @@ class BillMatches:
         for node_id in node_ids:
             number, last = looks.get(node_id, (0, 0))
             times = "1 poll" if number == 1 else f"{number} looks"
-            saw = f"{times} saw it READY, the last at {rfc3339(last)}" if number else ""
+            saw = f"{times} saw it READY, the last at {to_rfc3339(last)}" if number else ""
             words = [*([saw] if saw else ["no poll ever saw it READY"]), *spans.get(node_id, [])]
             seen = Seen.OBSERVED if number else Seen.RECORDED
             found[node_id] = InventorySight(seen, "; ".join(words))
@@ -169,12 +171,14 @@ class BillMatches:
                 until = (
                     "it still runs"
                     if ended_at is None
-                    else f"to {rfc3339(ended_at)} ({end_evidence or 'assumed'})"
+                    else f"to {to_rfc3339(ended_at)} ({end_evidence or 'assumed'})"
                 )
-                found[node_id].append(f"used from {rfc3339(began_at)} ({evidence}) {until}")
+                found[node_id].append(f"used from {to_rfc3339(began_at)} ({evidence}) {until}")
         return {node_id: words[:2] for node_id, words in found.items()}
 
-    def of_orphans(self, projects: Sequence[str]) -> Mapping[tuple[str, str], InventorySight]:
+    def find_orphan_sights(
+        self, projects: Sequence[str]
+    ) -> Mapping[tuple[str, str], InventorySight]:
         """Resources that the inventory saw without a record of ours, by project and cloud id."""
         columns = orphans.c
         statement = select(
@@ -183,7 +187,7 @@ class BillMatches:
         return {
             (row[0], _leaf_of(row[1])): InventorySight(
                 Seen.ORPHAN,
-                f"the inventory saw it from {rfc3339(row[3])} to {rfc3339(row[4])}, as"
+                f"the inventory saw it from {to_rfc3339(row[3])} to {to_rfc3339(row[4])}, as"
                 f" {row[2].replace('_', ' ')}; see: tpu-steward orphans list",
             )
             for row in self._connection.execute(statement)

@@ -155,7 +155,7 @@ class Bills:
         """Write the progress of an import."""
         self._connection.execute(update(bills).where(bills.c.id == bill.id).values(**_to_row(bill)))
 
-    def drop(self, bill_id: str) -> None:
+    def delete(self, bill_id: str) -> None:
         """Delete an import with its rows and comparisons."""
         for table in (bill_lines, bill_rows):
             self._connection.execute(delete(table).where(table.c.bill_id == bill_id))
@@ -167,19 +167,19 @@ class Bills:
         if self._connection.dialect.name == "postgresql":
             self._connection.execute(_TURN)
 
-    def abandoned(self, before: int) -> Sequence[str]:
+    def list_abandoned(self, before: int) -> Sequence[str]:
         """The ids of imports that began before that instant and never finished."""
         statement = select(bills.c.id).where(
             bills.c.finished_at.is_(None), bills.c.created_at < before
         )
         return self._connection.execute(statement).scalars().all()
 
-    def under_way(self) -> bool:
+    def is_import_running(self) -> bool:
         """Whether a file is being imported, or an import broke off a short time ago."""
         statement = select(literal(1)).where(bills.c.finished_at.is_(None)).limit(1)
         return self._connection.execute(statement).first() is not None
 
-    def earlier(self, bill: Bill) -> Sequence[Bill]:
+    def list_earlier(self, bill: Bill) -> Sequence[Bill]:
         """The imports whose rows became part of this bill, the oldest first, even if another bill
         has taken other months of them since."""
         named = bills.c.id.in_([joined.id for joined in bill.joined])
@@ -190,7 +190,7 @@ class Bills:
         )
         return [_from_row(row) for row in self._connection.execute(statement).mappings()]
 
-    def same(self, digest: str, tolerance: int, *, is_alone: bool) -> Bill | None:
+    def find_same(self, digest: str, tolerance: int, *, is_alone: bool) -> Bill | None:
         """The finished import of the same file with the same settings; None if there is none."""
         statement = select(bills).where(
             bills.c.digest == digest,
@@ -212,7 +212,7 @@ class Bills:
             )
         return _from_row(row)
 
-    def all(self, limit: int, offset: int = 0) -> Sequence[Bill]:
+    def list_newest(self, limit: int, offset: int = 0) -> Sequence[Bill]:
         """The finished imports, the newest first."""
         statement = (
             select(bills)
@@ -223,7 +223,7 @@ class Bills:
         )
         return [_from_row(row) for row in self._connection.execute(statement).mappings()]
 
-    def stage(self, bill_id: str, reads: Iterable[BillFileRow]) -> None:
+    def add_rows(self, bill_id: str, reads: Iterable[BillFileRow]) -> None:
         """Store rows. A row that is stored already is the same row if that is provable, and is not
         added; otherwise it is another copy (`BillFileRow`)."""
         columns = bill_rows.c
@@ -261,7 +261,7 @@ class Bills:
         sqlite = self._connection.dialect.name == "sqlite"
         return sqlite_insert(bill_rows) if sqlite else postgresql_insert(bill_rows)
 
-    def staged(self, bill_id: str) -> int:
+    def count_staged(self, bill_id: str) -> int:
         """The number of different rows that are ours."""
         columns = bill_rows.c
         statement = select(func.coalesce(func.sum(columns.copies), 0)).where(
@@ -269,7 +269,9 @@ class Bills:
         )
         return int(self._connection.execute(statement).scalar_one())
 
-    def with_rows_of(self, periods: Collection[str], shapes: Collection[Shape]) -> Sequence[Bill]:
+    def list_with_rows_of(
+        self, periods: Collection[str], shapes: Collection[Shape]
+    ) -> Sequence[Bill]:
         """The finished imports that have the rows of one of these months, the oldest first."""
         statement = (
             select(bills)
@@ -281,12 +283,12 @@ class Bills:
         found = [_from_row(row) for row in self._connection.execute(statement).mappings()]
         return [bill for bill in found if not set(periods).isdisjoint(bill.periods)]
 
-    def rows_of(self, bill_id: str, periods: Collection[str]) -> int:
+    def count_rows(self, bill_id: str, periods: Collection[str]) -> int:
         """The number of rows that an import has of these months."""
         statement = select(func.count()).where(*_is_of_months(bill_id, periods))
         return int(self._connection.execute(statement).scalar_one())
 
-    def meets(self, bill_id: str, period: str, start: int, end: int) -> bool:
+    def has_usage_in(self, bill_id: str, period: str, start: int, end: int) -> bool:
         """Whether an import has usage of that invoice month in the hours [start, end)."""
         hour = bill_rows.c.hour
         these = (*_is_of_months(bill_id, [period]), hour >= start, hour < end)
@@ -295,7 +297,7 @@ class Bills:
             is not None
         )
 
-    def join(
+    def join_rows(
         self, bill_id: str, earlier: str, periods: Collection[str], digests: tuple[bytes, bytes]
     ) -> tuple[int, int]:
         """Add the rows of these months of an earlier import, with a digest in (first, last]. A row
@@ -323,12 +325,14 @@ class Bills:
         self._connection.execute(inserted.on_conflict_do_update(index_elements=key, set_=most))
         return int(rows), int(again)
 
-    def leave(self, earlier: str, periods: Collection[str], digests: tuple[bytes, bytes]) -> None:
+    def delete_rows(
+        self, earlier: str, periods: Collection[str], digests: tuple[bytes, bytes]
+    ) -> None:
         """Delete the rows of these months, because a later import has them."""
         these = (*_is_of_months(earlier, periods), *_is_between(digests))
         self._connection.execute(delete(bill_rows).where(*these))
 
-    def reach(self, bill_id: str) -> tuple[int, int] | None:
+    def find_hour_range(self, bill_id: str) -> tuple[int, int] | None:
         """The hours [start, end) in which something was used; None if nothing was."""
         columns = bill_rows.c
         statement = select(func.min(columns.hour), func.max(columns.hour)).where(
@@ -337,14 +341,14 @@ class Bills:
         first, last = self._connection.execute(statement).one()
         return None if first is None else (first, last + HOUR)
 
-    def apart(self, bill_id: str) -> Mapping[tuple[InvoiceKey, str], RowSum]:
+    def sum_apart(self, bill_id: str) -> Mapping[tuple[InvoiceKey, str], RowSum]:
         """The rows that are not compared, summed by invoice and kind."""
         columns = bill_rows.c
         what = case((columns.converted == 0, NO_RATE), else_=columns.kind)
         found = self._sum_by(bill_id, what, or_(columns.kind != REGULAR, columns.converted == 0))
         return {(key, what): some for key, what, some in found}
 
-    def totals(self, bill_id: str) -> Mapping[InvoiceKey, RowSum]:
+    def sum_by_invoice(self, bill_id: str) -> Mapping[InvoiceKey, RowSum]:
         """All rows, summed by invoice."""
         return {key: some for key, _, some in self._sum_by(bill_id, literal(""), true())}
 
@@ -379,7 +383,7 @@ class Bills:
             found[key] = found.get(key, RowSum()) + some
         return ((*key, some) for key, some in found.items())
 
-    def hours(self, bill_id: str) -> Sequence[tuple[int, int]]:
+    def count_rows_by_hour(self, bill_id: str) -> Sequence[tuple[int, int]]:
         """The hours in which it has usage, each with the number of its rows."""
         columns = bill_rows.c
         statement = (
@@ -390,7 +394,7 @@ class Bills:
         )
         return [(row[0], row[1]) for row in self._connection.execute(statement)]
 
-    def summed(self, bill_id: str, start: int, end: int) -> Sequence[StagedUsage]:
+    def list_usage(self, bill_id: str, start: int, end: int) -> Sequence[StagedUsage]:
         """The usage of the hours in [start, end), with corrections added to what they correct."""
         columns = bill_rows.c
         statement = (
@@ -409,7 +413,7 @@ class Bills:
             together.setdefault(key, []).append(row)
         return [_to_staged_usage(key, rows) for key, rows in together.items()]
 
-    def fees(self, bill_id: str) -> Sequence[Fee]:
+    def list_fees(self, bill_id: str) -> Sequence[Fee]:
         """The fees of commitments, by commitment and month."""
         columns = bill_rows.c
         statement = select(bill_rows).where(
@@ -430,7 +434,7 @@ class Bills:
             found[fee.sold] = fee if before is None else before + fee
         return list(found.values())
 
-    def covers(self, bill_id: str) -> bool:
+    def has_commitments(self, bill_id: str) -> bool:
         """Whether it has a fee of a commitment, or usage that a commitment may cover."""
         columns = bill_rows.c
         marks = [columns.credit_kinds.contains(f'"{kind}"') for kind in DISCOUNTS]
@@ -438,7 +442,7 @@ class Bills:
         statement = select(literal(1)).where(columns.bill_id == bill_id, any_of).limit(1)
         return self._connection.execute(statement).first() is not None
 
-    def coverable(self, bill_id: str, start: int, end: int) -> Sequence[BilledUsage]:
+    def list_coverable(self, bill_id: str, start: int, end: int) -> Sequence[BilledUsage]:
         """The on-demand usage of TPUs of the hours in [start, end), with corrections added to what
         they correct."""
         columns = bill_rows.c
@@ -454,7 +458,7 @@ class Bills:
             together.setdefault(key, []).append(row)
         return [_to_billed_usage(rows) for rows in together.values()]
 
-    def compare(self, bill_id: str, lines: Iterable[Comparison]) -> None:
+    def add_comparisons(self, bill_id: str, lines: Iterable[Comparison]) -> None:
         """Write comparisons."""
         values = [
             dict(zip(_NAMES, _line_values(line), strict=True))
@@ -468,7 +472,7 @@ class Bills:
         if values:
             self._connection.execute(insert(bill_lines), values)
 
-    def lines(
+    def list_lines(
         self, bill_id: str, verdicts: Sequence[Verdict], after: int, limit: int
     ) -> Sequence[NumberedComparison]:
         """Comparisons with these verdicts and numbers above `after`."""
@@ -481,7 +485,7 @@ class Bills:
         )
         return [_to_comparison(row) for row in self._connection.execute(statement).mappings()]
 
-    def largest(
+    def list_largest(
         self, bill_id: str, verdicts: Sequence[Verdict], limit: int
     ) -> Sequence[NumberedComparison]:
         """The comparisons with these verdicts and the largest variances."""

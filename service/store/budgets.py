@@ -65,7 +65,7 @@ class Budgets:
             raise StaleVersion(f"budget {budget.name!r} was changed by someone else just now")
         return after
 
-    def remove(self, budget: Budget) -> None:
+    def delete(self, budget: Budget) -> None:
         """Delete a budget with its alerts, refusals and messages; unsent messages are not sent."""
         of_budget = (
             notifications.c.about_kind == About.BUDGET,
@@ -86,16 +86,16 @@ class Budgets:
             raise NotFound(f"there is no budget {budget_id[:80]!r}; GET /v1/budgets lists them")
         return _from_row(row)
 
-    def all(self) -> Sequence[Budget]:
+    def list_all(self) -> Sequence[Budget]:
         """All budgets, by name."""
         rows = self._connection.execute(select(*_COLUMNS).order_by(budgets.c.name))
         return list(map(_from_row, rows.mappings()))
 
-    def capping(self) -> Sequence[Budget]:
+    def list_capping(self) -> Sequence[Budget]:
         """The budgets that can refuse."""
         return list(map(_from_row, self._connection.execute(_CAPPING).mappings()))
 
-    def locked(self, ids: Sequence[str]) -> Sequence[Budget]:
+    def list_locked(self, ids: Sequence[str]) -> Sequence[Budget]:
         """Budgets by id, locked until the commit, so that only one transaction at a time checks
         their room. They are always locked in the same order, so that no two transactions
         deadlock."""
@@ -103,7 +103,7 @@ class Budgets:
         rows = self._connection.execute(statement.with_for_update())
         return list(map(_from_row, rows.mappings()))
 
-    def asked_before(self, key: RequestKey) -> Budget | None:
+    def find_by_key(self, key: RequestKey) -> Budget | None:
         """The budget that this key has created; None for a new key. Raises Rejected if the key came
         with another body."""
         statement = select(*_COLUMNS, budgets.c.request_digest).where(
@@ -116,7 +116,7 @@ class Budgets:
             raise Rejected(ANOTHER_BODY, led_to=row["id"])
         return _from_row(row)
 
-    def unclaimed(self, now: int, period: int) -> set[str]:
+    def list_unclaimed(self, now: int, period: int) -> set[str]:
         """The ids of budgets that no daemon has checked within the period."""
         due = select(budgets.c.id).where(budgets.c.checked_at <= now - period)
         return set(self._connection.execute(due).scalars())
@@ -130,7 +130,7 @@ class Budgets:
         )
         return claimed.rowcount == 1
 
-    def refuse(self, budget_id: str, refusal: BudgetRefusal) -> None:
+    def add_refusal(self, budget_id: str, refusal: BudgetRefusal) -> None:
         """Write a refusal."""
         mine = refusals.c.budget_id == budget_id
         newest = select(refusals.c.id).where(mine).order_by(refusals.c.id.desc())
@@ -141,7 +141,7 @@ class Budgets:
             insert(refusals).values(budget_id=budget_id, at=refusal.at, message=refusal.message)
         )
 
-    def refusals(self, budget_id: str, limit: int) -> Sequence[BudgetRefusal]:
+    def list_refusals(self, budget_id: str, limit: int) -> Sequence[BudgetRefusal]:
         """The last refusals, the latest first."""
         statement = (
             select(refusals.c.at, refusals.c.message)

@@ -61,7 +61,7 @@ class Capacity:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def tried(self, window: Window, only: Mapping[str, str]) -> Sequence[AttemptCounts]:
+    def count_attempts(self, window: Window, only: Mapping[str, str]) -> Sequence[AttemptCounts]:
         """The attempts that began in the window, by zone, type, model and project.
 
         `only` maps columns of the placements to the value that counts.

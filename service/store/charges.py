@@ -98,7 +98,7 @@ class Charges:
         self._connection = connection
         self._attributions = Attributions(connection)
 
-    def billed(self, start: int, end: int, price_of: PriceOf) -> Iterator[Charge]:
+    def iter_billed(self, start: int, end: int, price_of: PriceOf) -> Iterator[Charge]:
         """What is billed in [start, end), by start and node, with the machine that drives a node
         apart from it. First the corrections of closed months, which are billed with the month in
         which they were made; then the charges that begin in the window.
@@ -144,7 +144,7 @@ class _Subjects:
             self._learn_resources(new)
         unknown = {row.node_id for row in chunk if (row.node_id, row.since) not in self.tags}
         if unknown:
-            for node_id, whose in self._attributions.of_each(sorted(unknown)).items():
+            for node_id, whose in self._attributions.list_by_nodes(sorted(unknown)).items():
                 self.tags.update(
                     {(node_id, attribution.since): tags_of(attribution) for attribution in whose}
                 )

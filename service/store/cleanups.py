@@ -73,7 +73,7 @@ class Cleanups:
             raise _stale_error(cleanup.project)
         return after
 
-    def show(self, plan: CleanupPlan, made_by: str) -> None:
+    def save_plan(self, plan: CleanupPlan, made_by: str) -> None:
         """Store a plan that was shown to a person, and delete old plans. An equal plan has the same
         id."""
         old = cleanup_plans.c.as_of < plan.as_of - _KEPT_SECONDS
@@ -88,13 +88,13 @@ class Cleanups:
             {"id": plan.id, "project": plan.project, **shown},
         )
 
-    def plan(self, plan_id: str) -> CleanupPlan | None:
+    def find_plan(self, plan_id: str) -> CleanupPlan | None:
         """A plan that was shown lately; None for an unknown id."""
         statement = select(cleanup_plans.c.plan).where(cleanup_plans.c.id == plan_id)
         text = self._connection.execute(statement).scalar_one_or_none()
         return None if text is None else loads(text, CleanupPlan)
 
-    def end(self, ended: EndRecord) -> None:
+    def add_end(self, ended: EndRecord) -> None:
         """Write the record of an end. Raises Conflict if this incarnation was deleted before."""
         row = {field.name: getattr(ended, field.name) for field in fields(EndRecord)}
         row["evidence"] = dumps(ended.evidence)
@@ -104,7 +104,7 @@ class Cleanups:
         except IntegrityError as error:
             raise Conflict(f"node {ended.name} is being deleted already") from error
 
-    def begun(self, project: str, actor: str, since: int) -> Sequence[BegunEnd]:
+    def list_begun(self, project: str, actor: str, since: int) -> Sequence[BegunEnd]:
         """The ends in a project that an actor began from `since` on, in order."""
         statement = (
             select(cleanup_history.c.at, nodes.c.id, nodes.c.owner, nodes.c.team)
@@ -117,7 +117,7 @@ class Cleanups:
             BegunEnd(at, share_of(*whose)) for at, *whose in self._connection.execute(statement)
         ]
 
-    def history(
+    def list_ended(
         self, projects: Sequence[str], before: int, limit: int
     ) -> Sequence[tuple[int, EndRecord]]:
         """The ends in projects, numbered below `before` (0: all), the newest first."""
@@ -132,7 +132,7 @@ class Cleanups:
         rows = self._connection.execute(statement).mappings()
         return [(row["id"], _from_row(row)) for row in rows]
 
-    def of_node(self, node_id: str) -> Sequence[EndRecord]:
+    def list_by_node(self, node_id: str) -> Sequence[EndRecord]:
         """The ends of a node for idleness, the newest first."""
         statement = (
             select(*_ENDED)

@@ -57,11 +57,11 @@ class Commitments:
             )
         return _from_row(row)
 
-    def all(self) -> Sequence[Commitment]:
+    def list_all(self) -> Sequence[Commitment]:
         """Every commitment ever recorded, the latest to begin first."""
         return [_from_row(row) for row in self._connection.execute(_ALL)]
 
-    def standing(self) -> Sequence[Commitment]:
+    def list_standing(self) -> Sequence[Commitment]:
         """The commitments that were not withdrawn."""
         return [_from_row(row) for row in self._connection.execute(_STANDING)]
 

@@ -24,7 +24,7 @@ from service.domain.clock import DAY, floor_to
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.ledger import LedgerEntry
 from service.domain.metering.meter import Usage
-from service.store.attributions import attributed
+from service.store.attributions import join_attributions
 from service.store.json_columns import dumps
 from service.store.tables import attributions, daily_costs, ledger, node_days
 
@@ -130,10 +130,10 @@ class Costs:
             columns = [_LABELS if name == "labels" else ledger.c[name] for name in names[1:]]
             summed = select(day, *columns, *_OF_LEDGER).group_by(day, *columns)
             if table is node_days:
-                summed = summed.select_from(attributed(ledger, outer=True))
+                summed = summed.select_from(join_attributions(ledger, outer=True))
             self._connection.execute(insert(table).from_select([*names, *_SUMS], summed))
 
-    def by_day(
+    def sum_by_day(
         self,
         start: int,
         end: int,
@@ -148,7 +148,7 @@ class Costs:
         asked = (*dimensions, *only)
         table: Table = node_days if any(name in FINE for name in asked) else daily_costs
         who = attributions if table is node_days and any(name in _WHO for name in asked) else table
-        source = attributed(table) if who is attributions else table
+        source = join_attributions(table) if who is attributions else table
         column = {name: (who if name in _WHO else table).c[name] for name in asked}
         columns = [column[name] for name in dimensions]
         day: list[ColumnElement[int]] = [] if at_once else [table.c.day]
@@ -171,7 +171,7 @@ class Costs:
             if row[-1] is not None  # `at_once` without any rows is one row of NULLs
         ]
 
-    def by_hour(
+    def iter_by_hour(
         self, hours: Sequence[int], dimensions: Sequence[str], only: Mapping[str, Sequence[str]]
     ) -> Iterator[Sums]:
         """The rows of `sum_by_day` for single hours (their first seconds), from the ledger."""

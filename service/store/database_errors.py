@@ -64,7 +64,7 @@ changed meanwhile."""
 
 
 @contextmanager
-def told_apart() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Translate the errors of the database driver.
 
     A row that another transaction wrote first is StaleVersion, a database that cannot be used is

@@ -99,7 +99,7 @@ def _limit_session(connection: Any, _record: object) -> None:
     connection.autocommit = False
 
 
-def reading(engine: Engine) -> Engine:
+def make_reading_engine(engine: Engine) -> Engine:
     """The same pool for transactions that only read, all of whose statements see one snapshot.
 
     On SQLite they do not wait for writers.

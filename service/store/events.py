@@ -32,7 +32,7 @@ class Events:
                 )
             )
 
-    def of(self, node_id: str, after: int, limit: int) -> Sequence[tuple[int, Event]]:
+    def list_by_node(self, node_id: str, after: int, limit: int) -> Sequence[tuple[int, Event]]:
         """(number, event) of a node with numbers above `after`, oldest first."""
         statement = (
             select(events)
@@ -42,7 +42,7 @@ class Events:
         )
         return [(row.id, _from_row(row)) for row in self._connection.execute(statement)]
 
-    def of_kind(self, node_id: str, kind: str, since: int) -> Sequence[Event]:
+    def list_by_kind(self, node_id: str, kind: str, since: int) -> Sequence[Event]:
         """The events of a kind that happened to a node since an instant, oldest first."""
         statement = (
             select(events)

@@ -67,7 +67,7 @@ class FleetCounts:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def counts(self) -> Sequence[FleetCount]:
+    def count_by_state(self) -> Sequence[FleetCount]:
         """Live nodes by state, generation, model, zone and team."""
         columns = (nodes.c.state, nodes.c.generation, nodes.c.model, nodes.c.zone, nodes.c.team)
         statement = (
@@ -78,7 +78,7 @@ class FleetCounts:
         )
         return [FleetCount(*row) for row in self._connection.execute(statement)]
 
-    def overdue(self, limit: int) -> tuple[int, Sequence[OverdueDeletion]]:
+    def list_overdue(self, limit: int) -> tuple[int, Sequence[OverdueDeletion]]:
         """The number of overdue deletions, and the oldest of them."""
         columns = (nodes.c.id, nodes.c.name, nodes.c.state, nodes.c.zone)
         statement = (
@@ -93,12 +93,12 @@ class FleetCounts:
         rows = self._connection.execute(statement).all()
         return (rows[0][0] if rows else 0), [OverdueDeletion(*row[1:]) for row in rows]
 
-    def overdue_number(self) -> int:
+    def count_overdue(self) -> int:
         """How many deletions are overdue."""
         statement = select(func.count()).select_from(nodes).where(*_OVERDUE)
         return self._connection.execute(statement).scalar_one()
 
-    def running(self) -> Sequence[RunningCount]:
+    def count_running(self) -> Sequence[RunningCount]:
         """The nodes that are billed now, by price."""
         pool = case(
             (

@@ -43,12 +43,12 @@ class Forecasts:
         statement = (sqlite_insert if sqlite else postgresql_insert)(forecasts)
         self._connection.execute(statement.on_conflict_do_nothing(), rows)
 
-    def taken(self, day: int) -> bool:
+    def has_day(self, day: int) -> bool:
         """Whether forecasts were written on that UTC day."""
         statement = select(forecasts.c.day).where(forecasts.c.day == day).limit(1)
         return self._connection.execute(statement).first() is not None
 
-    def of(self, window: Window, scope: str | None = None) -> Sequence[Snapshot]:
+    def list_by_window(self, window: Window, scope: str | None = None) -> Sequence[Snapshot]:
         """The forecasts of a period, of one scope or of all, by scope and day."""
         statement = (
             select(forecasts)
@@ -71,7 +71,7 @@ class Forecasts:
             for row in self._connection.execute(statement)
         ]
 
-    def score(self, snapshot: Snapshot, actual: int, now: int) -> None:
+    def save_actual(self, snapshot: Snapshot, actual: int, now: int) -> None:
         """Write the actual cost, as far as it is known now."""
         self._connection.execute(
             update(forecasts)

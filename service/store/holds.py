@@ -34,7 +34,7 @@ from service.domain.clock import DAY, HOUR, floor_to
 from service.domain.money import MAX_NANOS
 from service.domain.nodes.node import Asked
 from service.domain.time_window import Window
-from service.store.attributions import attributed
+from service.store.attributions import join_attributions
 from service.store.json_columns import dumps
 from service.store.tables import attributions, daily_costs, holds, ledger, node_days, nodes, usage
 
@@ -81,7 +81,7 @@ class Holds:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def place(self, hold: Hold, now: int) -> None:
+    def save(self, hold: Hold, now: int) -> None:
         """Set aside what a node may cost; replaces its earlier hold."""
         rate = None if hold.rate is None else min(hold.rate, MAX_NANOS)
         values = {
@@ -102,7 +102,7 @@ class Holds:
             .values(rate_nanos=min(rate, MAX_NANOS))
         )
 
-    def open(self, scopes: Sequence[Scope]) -> Sequence[tuple[Hold, tuple[bool, ...], bool]]:
+    def list_open(self, scopes: Sequence[Scope]) -> Sequence[tuple[Hold, tuple[bool, ...], bool]]:
         """The holds that count in any of the scopes: the hold, whether it counts in each scope, and
         whether it was ever placed. The rate and the time to live of a hold that was never placed
         are unknown here."""
@@ -124,7 +124,7 @@ class Holds:
             for row in self._connection.execute(statement).all()  # a third of the time it takes
         ]
 
-    def moved(self, since: int) -> Sequence[tuple[Hold, tuple[bool, ...], bool]]:
+    def list_moved(self, since: int) -> Sequence[tuple[Hold, tuple[bool, ...], bool]]:
         """The holds of nodes whose payer changed since then while an earlier payer has usage that
         is not posted; the same tuples as in `list_open`."""
         if self._connection.execute(_ANY_LATELY, {"lately": since}).first() is None:
@@ -132,11 +132,11 @@ class Holds:
         later = _LATELY.where(attributions.c.since > _unposted_since(attributions.c.node_id))
         return self._read_holds(select(*_HOLD), nodes.c.id.in_(later.params(lately=since)))
 
-    def placed(self, project: str) -> Sequence[Hold]:
+    def list_placed(self, project: str) -> Sequence[Hold]:
         """The holds of a project that were placed and count."""
-        return [hold for hold, _, placed in self.open([Scope(project=project)]) if placed]
+        return [hold for hold, _, placed in self.list_open([Scope(project=project)]) if placed]
 
-    def posted(self, scope: Scope, window: Window) -> int:
+    def sum_posted(self, scope: Scope, window: Window) -> int:
         """Nano-dollars that the ledger holds for a window. An hour that a time zone cuts counts as
         a whole at the beginning: the sum can only be too large."""
         first, last = -(-window.start // DAY) * DAY, floor_to(window.end, DAY)
@@ -176,7 +176,7 @@ def _select_days(scope: Scope, start: int, end: int) -> Select[Any]:
     if scope.label is None:
         return _select_sum(scope, table, table, table).where(*within)
     of_people = any(getattr(scope, name) is not None for name in _SAID if name != "project")
-    source = attributed(table) if of_people else table
+    source = join_attributions(table) if of_people else table
     labelled = _has_label(table.c.labels, scope.label)
     return _select_sum(scope, table, source, attributions).where(*within, labelled)
 
@@ -186,7 +186,7 @@ def _select_hours(scope: Scope, start: int, end: int) -> Select[Any]:
     if scope.label is None:
         return _select_sum(scope, ledger, ledger, ledger).where(*within)
     labelled = _has_label(attributions.c.labels, scope.label)
-    return _select_sum(scope, ledger, attributed(ledger), ledger).where(*within, labelled)
+    return _select_sum(scope, ledger, join_attributions(ledger), ledger).where(*within, labelled)
 
 
 def _select_sum(scope: Scope, table: Table, source: FromClause, who: Table) -> Select[Any]:

@@ -17,7 +17,7 @@ class IdempotencyKeys:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def find(self, scope: str, key: RequestKey) -> str | None:
+    def find_result(self, scope: str, key: RequestKey) -> str | None:
         """The id of the key's result; None for a new key.
 
         Raises Rejected if the key came with another body before.

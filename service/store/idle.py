@@ -65,7 +65,7 @@ class IdleCourses:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def of_project(
+    def find_by_project(
         self, project: str, known: Mapping[str, WatchedNode]
     ) -> Mapping[str, WatchedNode]:
         """The courses of all live nodes of a project, by node. Courses that are `known` in their
@@ -79,9 +79,9 @@ class IdleCourses:
                 found[node_id] = before
             else:
                 changed.append(node_id)
-        return found | self.many(changed)
+        return found | self.find_many(changed)
 
-    def many(self, ids: Iterable[str]) -> dict[str, WatchedNode]:
+    def find_many(self, ids: Iterable[str]) -> dict[str, WatchedNode]:
         """The courses of several nodes, by id; nodes that were never looked at are left out."""
         wanted, found = list(ids), dict[str, WatchedNode]()
         for first in range(0, len(wanted), 500):
@@ -90,7 +90,7 @@ class IdleCourses:
                 found[row["node_id"]] = _from_row(row)
         return found
 
-    def get(self, node_id: str) -> WatchedNode | None:
+    def find_by_node(self, node_id: str) -> WatchedNode | None:
         """The course of a node, also after its end; None for a node that was never looked at."""
         statement = select(*idle_courses.c).where(idle_courses.c.node_id == node_id)
         row = self._connection.execute(statement).mappings().one_or_none()
@@ -189,7 +189,9 @@ class IdleRollups:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def of(self, ids: Iterable[str], start: int, end: int) -> Mapping[str, Sequence[ActivityHour]]:
+    def list_hours(
+        self, ids: Iterable[str], start: int, end: int
+    ) -> Mapping[str, Sequence[ActivityHour]]:
         """The hours of nodes that overlap [start, end), in order."""
         wanted, found = list(ids), dict[str, list[ActivityHour]]()
         for first in range(0, len(wanted), 500):
@@ -229,7 +231,7 @@ class IdleRollups:
             rows,
         )
 
-    def thin(self, now: int) -> None:
+    def delete_old(self, now: int) -> None:
         """Delete values after 30 days, and rows after 400."""
         old = idle_rollups.c.hour < now - VALUES_SECONDS
         self._connection.execute(

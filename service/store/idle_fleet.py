@@ -9,17 +9,17 @@ from service.domain.clock import HOUR
 from service.domain.idle.assess import IdleSubject, signals_of
 from service.domain.idle.cleanup import DAEMON, Cleanup, WatchedNode
 from service.domain.idle.heartbeat import Heartbeat
-from service.domain.idle.policy import MAX_SECONDS, Action, AppliedRule, Policy, applied
+from service.domain.idle.policy import MAX_SECONDS, Action, AppliedRule, Policy, apply_policies
 from service.domain.idle.progress import activity_of
 from service.domain.idle.rails import BegunEnd
 from service.domain.jobs.job import Attempt, Job
 from service.domain.lifecycle.absence import FleetCensus
 from service.domain.nodes.keep import keep_of_node
 from service.domain.nodes.node import Asked, IdlePolicy, Node, NodeState
-from service.domain.nodes.stop_rules import obstacles
+from service.domain.nodes.stop_rules import stop_obstacles
 from service.domain.notifications.node_messages import recipients_of
 from service.domain.notifications.notification import About
-from service.domain.pricing.estimate import hourly
+from service.domain.pricing.estimate import hourly_price
 from service.domain.pricing.price_book import PriceBook
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit
@@ -60,10 +60,10 @@ class _Around:
     def find_rule(self, node: Node) -> AppliedRule:
         """The rule that holds for a node of the project."""
         spec = node.spec
-        place = spec.idle, node.team, obstacles(spec)
+        place = spec.idle, node.team, stop_obstacles(spec)
         found = self.rules.get(place)
         if found is None:
-            found = self.rules[place] = applied(spec, node.team, self.policies, self.ceiling)
+            found = self.rules[place] = apply_policies(spec, node.team, self.policies, self.ceiling)
         return found
 
 
@@ -86,7 +86,7 @@ def read_fleet(
     known: KnownFleet = KnownFleet(),
 ) -> IdleFleet:
     """Everything that a round over a project decides from, except for new measurements."""
-    stored = unit.idle_courses.of_project(project, known.courses)
+    stored = unit.idle_courses.find_by_project(project, known.courses)
     courses: dict[str, WatchedNode] = {}
     for node_id, watched in stored.items():
         courses[node_id] = watched
@@ -96,14 +96,14 @@ def read_fleet(
         if newest.course.incarnation == watched.course.incarnation:
             courses[node_id] = replace(watched, signals=newest.signals)
     around = _read_around(unit, project, courses, prices, ceiling, now)
-    ready = unit.nodes.ready_in(project, known.nodes)
+    ready = unit.nodes.list_ready(project, known.nodes)
     return IdleFleet(
         cleanup=unit.cleanups.get(project),
         subjects=tuple(_build_subject(node, around) for node in ready),
         courses=courses,
-        census=unit.nodes.census(project),
+        census=unit.nodes.read_census(project),
         held_since=unit.leases.held_since(project),
-        begun=tuple(unit.cleanups.begun(project, DAEMON, now - HOUR)),
+        begun=tuple(unit.cleanups.list_begun(project, DAEMON, now - HOUR)),
     )
 
 
@@ -113,7 +113,7 @@ def read_subject(
     """The subject of one node, as in `read_fleet`; None unless the node is READY and is to stay."""
     if node.state != NodeState.READY or node.asked is not Asked.PRESENT:
         return None
-    watched = unit.idle_courses.get(node.id)
+    watched = unit.idle_courses.find_by_node(node.id)
     courses = {} if watched is None else {node.id: watched}
     return _build_subject(
         node, _read_around(unit, node.spec.project, courses, prices, ceiling, now)
@@ -129,13 +129,13 @@ def _read_around(
     now: int,
 ) -> _Around:
     return _Around(
-        unit.idle_policies.all(),
+        unit.idle_policies.find_all(),
         courses,
-        unit.jobs.claims(project),
-        unit.jobs.waiting(project),
-        unit.heartbeats.holding(now - MAX_SECONDS),
-        _read_rates(unit, project, prices.book(unit), now),
-        unit.notifications.untried(About.NODE),
+        unit.jobs.find_claims(project),
+        unit.jobs.find_waiting(project),
+        unit.heartbeats.find_holding(now - MAX_SECONDS),
+        _read_rates(unit, project, prices.get_book(unit), now),
+        unit.notifications.list_untried(About.NODE),
         ceiling,
         now,
     )
@@ -144,8 +144,8 @@ def _read_around(
 def _read_rates(unit: Unit, project: str, book: PriceBook, now: int) -> Mapping[str, int | None]:
     """Nano-dollars an hour of each node that is billed; None if a price is unknown."""
     rates: dict[str, int | None] = {}
-    for (sku, chips), ids in unit.usage.running_in(project).items():
-        rate = hourly(chips, book.at(sku, now))
+    for (sku, chips), ids in unit.usage.find_open_in(project).items():
+        rate = hourly_price(chips, book.find_price(sku, now))
         for node_id in ids:
             before = rates.get(node_id, 0)
             rates[node_id] = None if rate is None or before is None else before + rate

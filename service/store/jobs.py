@@ -125,7 +125,7 @@ class Jobs:
         text = self._connection.execute(statement).scalar_one()
         return loads(text, RequestedNode) if text else None
 
-    def page(self, only: JobFilter, before: str, limit: int) -> Sequence[Job]:
+    def list_page(self, only: JobFilter, before: str, limit: int) -> Sequence[Job]:
         """Jobs with ids below `before` (empty: all), the newest first."""
         statement = select(*_JOB).order_by(jobs.c.id.desc()).limit(limit)
         for name in ("state", "owner", "team", "project"):
@@ -139,7 +139,7 @@ class Jobs:
             statement = statement.where(jobs.c.id < before)
         return [_job_from_row(row) for row in self._connection.execute(statement).mappings()]
 
-    def due(self, project: str, now: int, limit: int) -> Sequence[str]:
+    def list_due(self, project: str, now: int, limit: int) -> Sequence[str]:
         """The ids of jobs with something to do by now, the longest waiting first."""
         wanted = {"now": now, "project": project, "most": limit}
         return self._connection.execute(_DUE, wanted).scalars().all()
@@ -196,12 +196,12 @@ class Jobs:
         self._save_row(_SAVE_ATTEMPT, row, f"attempt {attempt.id}")
         return after
 
-    def attempts(self, job_id: str) -> Sequence[Attempt]:
+    def list_attempts(self, job_id: str) -> Sequence[Attempt]:
         """The attempts of a job, first to last."""
         rows = self._connection.execute(_LATEST, {"job": job_id}).mappings()
         return [_attempt_from_row(row) for row in rows]
 
-    def claimed(self, node_id: str) -> Attempt | None:
+    def find_claim(self, node_id: str) -> Attempt | None:
         """The attempt that holds a node; None if there is none."""
         statement = select(*_ATTEMPT).where(
             job_attempts.c.node_id == node_id, job_attempts.c.released_at.is_(None)
@@ -209,7 +209,7 @@ class Jobs:
         row = self._connection.execute(statement).mappings().one_or_none()
         return None if row is None else _attempt_from_row(row)
 
-    def claims(self, project: str) -> Mapping[str, tuple[Job, Attempt]]:
+    def find_claims(self, project: str) -> Mapping[str, tuple[Job, Attempt]]:
         """The jobs that hold nodes of a project with their attempts, by node."""
         held = select(*_ATTEMPT).where(
             job_attempts.c.project == project, job_attempts.c.released_at.is_(None)
@@ -223,13 +223,13 @@ class Jobs:
                 found[row["id"]] = _job_from_row(row)
         return {attempt.node_id: (found[attempt.job_id], attempt) for attempt in attempts}
 
-    def waiting(self, project: str) -> Mapping[str, str]:
+    def find_waiting(self, project: str) -> Mapping[str, str]:
         """The oldest job that waits for each node that a caller has named, by node. A running job
         does not wait."""
         statement = _WAITING.where(jobs.c.project == project)
         return dict(self._connection.execute(statement).all())
 
-    def waiting_for(self, node_id: str) -> str:
+    def find_waiting_for(self, node_id: str) -> str:
         """The id of the oldest job that waits for a node; empty if there is none."""
         row = self._connection.execute(_WAITING.where(jobs.c.node_id == node_id)).first()
         return "" if row is None else row[1]

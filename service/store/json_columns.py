@@ -21,10 +21,10 @@ def dumps(value: object) -> str:
 
 def loads(document: str, kind: type[T]) -> T:
     """The value of that kind in a JSON document."""
-    return decoder(kind)(document)
+    return get_decoder(kind)(document)
 
 
-def decoder(kind: type[T]) -> Callable[[str], T]:
+def get_decoder(kind: type[T]) -> Callable[[str], T]:
     """The function that makes values of a kind from JSON documents. Only one thread at a time
     creates decoders: msgspec publishes what it knows of a class before it is complete, and a second
     thread that uses it then ends the process (a segmentation fault, seen with msgspec 0.22)."""

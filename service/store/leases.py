@@ -149,7 +149,7 @@ class Leases:
         epoch = self._connection.execute(statement, wanted).scalar_one_or_none()
         return None if epoch is None else Lease(project, holder, epoch)
 
-    def free(self, projects: Sequence[str]) -> Sequence[str]:
+    def list_free(self, projects: Sequence[str]) -> Sequence[str]:
         """The projects whose lease nobody holds now."""
         if not projects:
             return []
@@ -157,7 +157,7 @@ class Leases:
         taken = set(self._connection.execute(statement, {"projects": projects}).scalars())
         return [project for project in projects if project not in taken]
 
-    def check(self, lease: Lease) -> None:
+    def check_held(self, lease: Lease) -> None:
         """Raise LeaseLost unless the lease is still held as given; locks the lease until the
         commit."""
         wanted = {"project": lease.project, "holder": lease.holder, "epoch": lease.epoch}
@@ -171,7 +171,7 @@ class Leases:
         )
         return self._connection.execute(found).scalar_one_or_none() == lease.epoch
 
-    def now(self) -> float:
+    def read_clock(self) -> float:
         """The time of the database's clock, in UTC seconds with fractions."""
         return self._connection.execute(_CLOCK[self._connection.dialect.name]).scalar_one()
 
@@ -186,7 +186,7 @@ class Leases:
         statement = select(leases.c.held_since).where(leases.c.project == project)
         return self._connection.execute(statement).scalar_one_or_none() or 0
 
-    def sight(self, project: str) -> tuple[int, str]:
+    def read_sight(self, project: str) -> tuple[int, str]:
         """(time of the last look at the whole project, current holder); (0, "") if there is no
         row."""
         statement = select(
@@ -195,7 +195,7 @@ class Leases:
         row = self._connection.execute(statement).one_or_none()
         return (0, "") if row is None else (row[0], row[1])
 
-    def hear(self, lease: Lease, *, heard: bool) -> None:
+    def save_heard(self, lease: Lease, *, heard: bool) -> None:
         """Record whether the audit log has answered the holder of this lease."""
         same = (leases.c.project == lease.project, leases.c.holder == lease.holder)
         self._connection.execute(
@@ -204,7 +204,7 @@ class Leases:
             .values(heard_epoch=lease.epoch if heard else 0)
         )
 
-    def unheard(self, project: str | None = None) -> Sequence[str]:
+    def list_unheard(self, project: str | None = None) -> Sequence[str]:
         """The projects with a holder whose audit log has not answered it yet; one project alone if
         it is named."""
         statement = (

@@ -69,7 +69,7 @@ class Ledger:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def posted(self, line: Usage, start_hour: int) -> dict[LedgerSlot, PostedSlot]:
+    def sum_by_slot(self, line: Usage, start_hour: int) -> dict[LedgerSlot, PostedSlot]:
         """The posted amounts of a line of a usage by slot, in hours from `start_hour` on."""
         columns = ledger.c
         slot = (columns.hour, columns.price_id, columns.since, columns.list_price_nanos)
@@ -95,7 +95,9 @@ class Ledger:
             for row in self._connection.execute(statement)
         }
 
-    def used(self, reservation_id: str, start_hour: int) -> dict[tuple[int, str], tuple[int, int]]:
+    def sum_used(
+        self, reservation_id: str, start_hour: int
+    ) -> dict[tuple[int, str], tuple[int, int]]:
         """(nano-dollars, chip-seconds) that are charged to nodes in a reservation, by hour and
         price, in hours from `start_hour` on."""
         columns = ledger.c
@@ -132,7 +134,7 @@ class Ledger:
             rows = [_to_row(entry, usage, whose[entry.slot.since], now) for entry in entries]
             self._connection.execute(insert(ledger), rows)
 
-    def of(self, node_id: str, after: int, limit: int) -> Sequence[PostedLine]:
+    def list_by_node(self, node_id: str, after: int, limit: int) -> Sequence[PostedLine]:
         """The rows of a node with ids above `after`, in posting order."""
         statement = (
             select(*_LINE)
@@ -142,7 +144,7 @@ class Ledger:
         )
         return [PostedLine(*row) for row in self._connection.execute(statement)]
 
-    def numbers(self, node_id: str) -> tuple[int, int] | None:
+    def find_number_range(self, node_id: str) -> tuple[int, int] | None:
         """The first and the last id of a node's rows; None if there are none."""
         ids = func.min(ledger.c.id), func.max(ledger.c.id)
         first, last = self._connection.execute(

@@ -34,13 +34,13 @@ class Links:
         self._connection.execute(delete(cleanup_links).where(cleanup_links.c.expires_at < oldest))
         self._connection.execute(insert(cleanup_links), _to_row(link))
 
-    def find(self, token_hash: str) -> Link | None:
+    def find_by_hash(self, token_hash: str) -> Link | None:
         """The link of that hash; None for an unknown token, or one that expired long ago."""
         statement = select(*cleanup_links.c).where(cleanup_links.c.token_hash == token_hash)
         row = self._connection.execute(statement).mappings().one_or_none()
         return None if row is None else Link(**{**row, "verb": Verb(row["verb"])})
 
-    def use(self, link: Link, now: int) -> Link:
+    def mark_used(self, link: Link, now: int) -> Link:
         """Mark a link as used. Raises StaleVersion if it was used since it was read."""
         after = replace(link, used_at=now, version=link.version + 1)
         changed = (
@@ -60,13 +60,13 @@ class Heartbeats:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def get(self, node_id: str) -> Heartbeat | None:
+    def find_by_node(self, node_id: str) -> Heartbeat | None:
         """The newest heartbeat of a node; None if there never was one."""
         statement = select(*heartbeats.c).where(heartbeats.c.node_id == node_id)
         row = self._connection.execute(statement).mappings().one_or_none()
         return None if row is None else Heartbeat(**row)
 
-    def holding(self, since: int) -> Mapping[str, Heartbeat]:
+    def find_holding(self, since: int) -> Mapping[str, Heartbeat]:
         """The heartbeats that held at any time after `since`, by node."""
         statement = select(*heartbeats.c).where(heartbeats.c.until > since)
         rows = self._connection.execute(statement).mappings()
@@ -107,7 +107,7 @@ class Heartbeats:
             .where(heartbeat_tokens.c.token_hash.not_in(newest))
         )
 
-    def token(self, token_hash: str) -> HeartbeatToken | None:
+    def find_token(self, token_hash: str) -> HeartbeatToken | None:
         """The token of that hash; None for an unknown or deleted token."""
         statement = select(*heartbeat_tokens.c).where(heartbeat_tokens.c.token_hash == token_hash)
         row = self._connection.execute(statement).mappings().one_or_none()

@@ -12,7 +12,7 @@ from alembic.util import CommandError
 from sqlalchemy import Engine
 
 from service.domain.errors import StoreUnavailable
-from service.store.database_errors import told_apart
+from service.store.database_errors import translate_errors
 from service.store.unit import Units
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -25,7 +25,7 @@ def migrate(engine: Engine) -> None:
         "sqlalchemy.url", engine.url.render_as_string(hide_password=False).replace("%", "%%")
     )
     try:
-        with told_apart():
+        with translate_errors():
             command.upgrade(config, "head")
     except CommandError as error:
         raise StoreUnavailable(f"the database is newer than this program: {error}") from error
@@ -36,7 +36,7 @@ def migrate(engine: Engine) -> None:
 def check_migrated(engine: Engine) -> None:
     """Raise StoreUnavailable with the remedy unless the database fits this program."""
     head = ScriptDirectory.from_config(_make_config()).get_current_head()
-    with told_apart(), engine.connect() as connection:
+    with translate_errors(), engine.connect() as connection:
         found = MigrationContext.configure(connection).get_current_revision()
     if found is None:
         raise StoreUnavailable("the database has no tables yet; run: tpu-steward migrate")

@@ -20,7 +20,7 @@ from service.domain.catalog.zones import region_of
 from service.domain.clock import HOUR
 from service.domain.errors import NotFound, Rejected
 from service.domain.metering.usage import pool_for
-from service.domain.money import half_even, usd
+from service.domain.money import format_usd, half_even
 from service.domain.nodes.node import Node
 from service.domain.pricing.price_book import Price, PriceBook, Sku
 from service.store.json_columns import loads
@@ -78,7 +78,7 @@ class NodeListPage:
     nodes: str
     next_page_token: str
 
-    def read(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[dict[str, Any]]:
         """The nodes as plain values, for callers who do not pass on the JSON."""
         return loads(self.nodes, list[dict[str, Any]])
 
@@ -89,7 +89,7 @@ class NodeList:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def page(
+    def read_page(
         self, only: NodeFilter, size: int, token: str, shelf: PriceShelf, now: int
     ) -> NodeListPage:
         """The newest nodes before `token`. Raises Rejected for an invalid token."""
@@ -113,7 +113,7 @@ class NodeList:
         book = self._read_book(rows, shelf)
         return NodeListPage(_Clerk(book, now).to_json_array(rows[:size]), more)
 
-    def one(self, node_id: str, shelf: PriceShelf, now: int) -> bytes:
+    def read_one(self, node_id: str, shelf: PriceShelf, now: int) -> bytes:
         """One node; raises NotFound."""
         row = self._connection.execute(_ONE, {"id": node_id}).one_or_none()
         if row is None:
@@ -124,7 +124,7 @@ class NodeList:
         """The price book as of these rows; its age came with them."""
         if not rows:
             return shelf.last
-        return shelf.at(rows[0][-1], Prices(self._connection))
+        return shelf.get_book_at(rows[0][-1], Prices(self._connection))
 
 
 class _Clerk:
@@ -157,7 +157,7 @@ class _Clerk:
                     cost += rate.tail_cost(self._book, began, reached, now)
                     unpriced += rate.unpriced_seconds(self._book, reached, now)
             add(view)
-            add(f'{beginning}{usd(cost)}","unpriced_seconds":{unpriced}}},')
+            add(f'{beginning}{format_usd(cost)}","unpriced_seconds":{unpriced}}},')
         return f"[{''.join(pieces)[:-1]}]"
 
     def _add_rate(self, key: str) -> _Rate:
@@ -170,14 +170,14 @@ class _Clerk:
         if driver is not None:
             its = driver.hourly_rate(1)
             hourly = None if hourly is None or its is None else hourly + its
-        spelled = "null" if hourly is None else f'"{usd(hourly)}"'
+        spelled = "null" if hourly is None else f'"{format_usd(hourly)}"'
         beginning = f',"hourly_cost":{spelled},"cost":"'
         self._rates[key] = rate = _Rate(beginning, tpu, driver)
         return rate
 
     def _make_line(self, sku: Sku, units: int) -> _Line:
         since = self._book.steady_since(sku, self._now)
-        return _Line(sku, units, self._book.at(sku, self._now), since)
+        return _Line(sku, units, self._book.find_price(sku, self._now), since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ class _Line:
         """Seconds since the end of the posted part whose price is unknown."""
         if self.price is not None and self.since <= posted:
             return 0
-        cuts = book.cuts(self.sku, posted, now)
+        cuts = book.list_cuts(self.sku, posted, now)
         return sum(cut.end - cut.start for cut in cuts if cut.price is None)
 
     def tail_cost(self, book: PriceBook, start: int, posted: int, now: int) -> int:
@@ -226,7 +226,7 @@ class _Line:
             rate = self.units * self.price.per_chip_hour
             return half_even(rate * (now - start), HOUR) - half_even(rate * (posted - start), HOUR)
         total = until_posted = 0
-        for cut in book.cuts(self.sku, start, now):
+        for cut in book.list_cuts(self.sku, start, now):
             rate = 0 if cut.price is None else self.units * cut.price.per_chip_hour
             total += rate * (cut.end - cut.start)
             until_posted += rate * max(0, min(cut.end, posted) - cut.start)
@@ -247,7 +247,7 @@ def price_key(node: Node) -> str:
 
     Empty once the node has ended, because it costs nothing more.
     """
-    if node.ended:
+    if node.has_ended:
         return ""
     spec = node.spec
     single = "1" if spec.hosts == spec.slices else "0"

@@ -22,7 +22,7 @@ from sqlalchemy import (
 
 from service.domain.errors import Conflict, NotFound, StaleVersion
 from service.domain.lifecycle.absence import FleetCensus
-from service.domain.metering.attribution import Attribution, first_of
+from service.domain.metering.attribution import Attribution, first_attribution
 from service.domain.metering.meter import Usage
 from service.domain.nodes.node import Asked, Endpoint, Node, NodeSpec, NodeState, Slice
 from service.domain.nodes.slices import WHOLE
@@ -125,7 +125,7 @@ class Nodes:
                 " take another name, or delete it first",
                 node_id=other,
             )
-        whose = replace(first_of(node), job=job)
+        whose = replace(first_attribution(node), job=job)
         row = {**self._to_row(node), **_payer_columns(whose)}
         self._connection.execute(insert(nodes).values(**row, digest=b""))
         self._write_labels(node)
@@ -159,14 +159,14 @@ class Nodes:
             select(nodes.c.id).where(nodes.c.id == node_id).with_for_update(key_share=True)
         )
 
-    def named(self, name: str, project: str | None = None) -> Sequence[Node]:
+    def find_by_name(self, name: str, project: str | None = None) -> Sequence[Node]:
         """The live nodes with that name, in one project or in any."""
         statement = select(*_COLUMNS).where(nodes.c.name == name, nodes.c.ended_at.is_(None))
         if project is not None:
             statement = statement.where(nodes.c.project == project)
         return [_from_row(row) for row in self._connection.execute(statement).mappings()]
 
-    def many(self, ids: Iterable[str]) -> dict[str, Node]:
+    def find_many(self, ids: Iterable[str]) -> dict[str, Node]:
         """Several nodes by id; unknown ids are left out."""
         found: dict[str, Node] = {}
         wanted = list(ids)
@@ -176,7 +176,7 @@ class Nodes:
                 found[row["id"]] = _from_row(row)
         return found
 
-    def ready_in(self, project: str, known: Mapping[str, Node]) -> Sequence[Node]:
+    def list_ready(self, project: str, known: Mapping[str, Node]) -> Sequence[Node]:
         """The READY nodes of a project that are to stay, by id. Nodes that are `known` in their
         current version are not read again."""
         versions = dict(self._connection.execute(_READY, {"project": project}).all())
@@ -185,16 +185,16 @@ class Nodes:
             for node_id, version in versions.items()
             if node_id in known and known[node_id].version == version
         }
-        changed = self.many(node_id for node_id in versions if node_id not in same)
+        changed = self.find_many(node_id for node_id in versions if node_id not in same)
         found = {**same, **changed}
         return [found[node_id] for node_id in versions if node_id in found]
 
-    def reserved(self) -> Sequence[Node]:
+    def list_reserved(self) -> Sequence[Node]:
         """The live nodes on reserved capacity."""
         statement = select(*_COLUMNS).where(nodes.c.model == RESERVED, nodes.c.ended_at.is_(None))
         return [_from_row(row) for row in self._connection.execute(statement).mappings()]
 
-    def open_in(self, project: str) -> Sequence[KnownNode]:
+    def list_open(self, project: str) -> Sequence[KnownNode]:
         """The nodes of a project that have been sent to the cloud and have not ended."""
         rows = self._connection.execute(_OPEN, {"project": project})
         return [
@@ -204,18 +204,18 @@ class Nodes:
             for row in rows
         ]
 
-    def fingerprint(self, project: str) -> Fingerprint:
+    def read_fingerprint(self, project: str) -> Fingerprint:
         """A value that changes with the result of `list_open`, for the price of a count."""
         row = self._connection.execute(_FINGERPRINT, {"project": project}).one()
         return row[0], int(row[1] or 0), int(row[2] or 0)
 
-    def due(self, project: str, now: int, limit: int) -> Sequence[str]:
+    def list_due(self, project: str, now: int, limit: int) -> Sequence[str]:
         """The ids of nodes with something to do by now: first nodes that are to end or may have to,
         then the others; within each group, the longest waiting first."""
         wanted = {"now": now, "project": project, "most": limit}
         return self._connection.execute(_DUE, wanted).scalars().all()
 
-    def remember(self, digests: Mapping[str, bytes]) -> None:
+    def save_digests(self, digests: Mapping[str, bytes]) -> None:
         """Save the digest of each node's appearance in the cloud, so that an equal appearance need
         not be read again."""
         if digests:
@@ -236,7 +236,7 @@ class Nodes:
                 .values(next_try_at=now)
             )
 
-    def last_seen(self, ids: Iterable[str], before: int) -> None:
+    def save_last_seen(self, ids: Iterable[str], before: int) -> None:
         """Save when missing nodes were last there: in the look before. Nodes that the cloud never
         showed are left out."""
         shown = or_(nodes.c.cloud_uid != "", nodes.c.up_since.is_not(None))
@@ -260,7 +260,7 @@ class Nodes:
         )
         return self._connection.execute(statement).scalar_one_or_none() or 0
 
-    def missed(self, ids: Iterable[str], now: int) -> None:
+    def add_miss(self, ids: Iterable[str], now: int) -> None:
         """Increment the missed counter of nodes that a complete list lacked; the first time sets
         the instant."""
         missing = list(ids)
@@ -271,7 +271,7 @@ class Nodes:
                 .values(misses=nodes.c.misses + 1, missed_at=func.coalesce(nodes.c.missed_at, now))
             )
 
-    def found(self, ids: Iterable[str]) -> None:
+    def clear_missed(self, ids: Iterable[str]) -> None:
         """Reset the missed counter of nodes that are listed again. Bumps `version`, so that a
         concurrent close based on the old counter fails."""
         again = list(ids)
@@ -282,7 +282,7 @@ class Nodes:
                 .values(misses=0, missed_at=None, version=nodes.c.version + 1)
             )
 
-    def census(self, project: str) -> FleetCensus:
+    def read_census(self, project: str) -> FleetCensus:
         """How many nodes should be in the cloud, and how many of them are missed."""
         present = nodes.c.asked != Asked.ABSENT
         statement = select(func.count(), func.count(nodes.c.missed_at)).where(
@@ -293,7 +293,7 @@ class Nodes:
         )
         return FleetCensus(*self._connection.execute(statement).one())
 
-    def posted(self, usage: Usage, nanos: int, unpriced_seconds: int) -> None:
+    def add_posted(self, usage: Usage, nanos: int, unpriced_seconds: int) -> None:
         """Add to the posted cost and the unpriced seconds of a node, and save where its open tail
         begins; called in the transaction that posts it.
 
@@ -353,18 +353,18 @@ class Nodes:
     def _view_columns(self, node: Node) -> dict[str, Any]:
         """The document that callers see, up to the growing figures that close it, and the columns
         from which those are computed."""
-        view = view_of(node, self._placements.of(node.id))
+        view = view_of(node, self._placements.list_by_node(node.id))
         shown = {"view": dumps(view)[:-1], "price_key": price_key(node)}
         return shown | {"view_format": FORMAT}
 
-    def reattribute(self, node: Node, whose: Attribution, now: int) -> Node:
+    def save_payer(self, node: Node, whose: Attribution, now: int) -> Node:
         """Write a node with a new payer and its labels; returns it as `save` does."""
         after = self.save(node)
         self._write_labels(after)
-        self.charge(whose, now)
+        self.charge_to(whose, now)
         return after
 
-    def charge(self, whose: Attribution, now: int) -> None:
+    def charge_to(self, whose: Attribution, now: int) -> None:
         """Charge another payer for a node from `whose.since` on; the node's own owner stays."""
         self._attributions.add(whose, now)
         self._connection.execute(

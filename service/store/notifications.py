@@ -25,7 +25,7 @@ class Alerts:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def of(self, budget_id: str) -> Mapping[str, Alert]:
+    def find_by_budget(self, budget_id: str) -> Mapping[str, Alert]:
         """The alerts of a budget by kind."""
         statement = (
             select(alerts.c.kind, alerts.c.period, alerts.c.fired_at)
@@ -34,7 +34,7 @@ class Alerts:
         )
         return {row.kind: Alert(*row) for row in self._connection.execute(statement)}
 
-    def keep(self, budget_id: str, alert: Alert) -> None:
+    def save(self, budget_id: str, alert: Alert) -> None:
         """Write the state of an alert."""
         values = {"period": alert.period, "fired_at": alert.fired_at}
         same = (alerts.c.budget_id == budget_id, alerts.c.kind == alert.kind)
@@ -43,7 +43,7 @@ class Alerts:
             row = {"budget_id": budget_id, "kind": alert.kind, **values}
             self._connection.execute(insert(alerts).values(**row))
 
-    def forget(self, budget_id: str) -> None:
+    def delete_all(self, budget_id: str) -> None:
         """Delete all alerts of a budget, so that each may fire again."""
         self._connection.execute(delete(alerts).where(alerts.c.budget_id == budget_id))
 
@@ -62,7 +62,7 @@ class Notifications:
         self._connection.execute(delete(notifications).where(*about, old, done))
         self._connection.execute(insert(notifications).values(**_to_row(one)))
 
-    def due(self, now: int, limit: int) -> Sequence[Notification]:
+    def list_due(self, now: int, limit: int) -> Sequence[Notification]:
         """The messages to be sent by now, the longest waiting first."""
         statement = (
             select(*_COLUMNS)
@@ -86,7 +86,7 @@ class Notifications:
             update(notifications).where(notifications.c.id == one.id).values(**_to_row(one))
         )
 
-    def any_untried(self, about_id: str, at: int, kind: About = About.BUDGET) -> bool:
+    def has_untried(self, about_id: str, at: int, kind: About = About.BUDGET) -> bool:
         """Whether a message about a budget, node or project that was written at an instant was
         never tried."""
         statement = select(notifications.c.id).where(
@@ -97,7 +97,7 @@ class Notifications:
         )
         return self._connection.execute(statement.limit(1)).first() is not None
 
-    def untried(self, kind: About) -> Collection[tuple[str, int]]:
+    def list_untried(self, kind: About) -> Collection[tuple[str, int]]:
         """The subjects of messages that were never tried, each with the instant of writing."""
         statement = select(notifications.c.about_id, notifications.c.created_at).where(
             notifications.c.about_kind == kind,
@@ -106,7 +106,9 @@ class Notifications:
         )
         return {(row.about_id, row.created_at) for row in self._connection.execute(statement)}
 
-    def of(self, about_id: str, limit: int, kind: About = About.BUDGET) -> Sequence[Notification]:
+    def list_newest(
+        self, about_id: str, limit: int, kind: About = About.BUDGET
+    ) -> Sequence[Notification]:
         """The newest messages about a budget, node or project, the latest first."""
         statement = (
             select(*_COLUMNS)

@@ -39,7 +39,7 @@ class Observations:
         """Write one fact."""
         self._connection.execute(insert(observations).values(**asdict(observation)))
 
-    def of(self, node_id: str) -> Sequence[Observation]:
+    def list_by_node(self, node_id: str) -> Sequence[Observation]:
         """The facts about a node, in the order in which they were seen."""
         rows = self._connection.execute(_OF_NODE, {"node": node_id})
         return [Observation(*row[1:]) for row in rows]

@@ -14,7 +14,7 @@ from service.domain.nodes.node import NodeSpec
 from service.domain.nodes.placement import Outcome
 from service.domain.orphans.orphan import ADOPTED, Orphan, OrphanKind, OrphanVerdict, ShownResource
 from service.domain.orphans.verdict import KnownAttempt
-from service.store.json_columns import decoder, dumps, loads
+from service.store.json_columns import dumps, get_decoder, loads
 from service.store.tables import nodes, orphans, placements
 
 _CHUNK = 500
@@ -82,7 +82,7 @@ class _Costs:
     provisioning_model: str = ""
 
 
-_costs = decoder(_Costs)
+_costs = get_decoder(_Costs)
 
 
 class Orphans:
@@ -106,13 +106,13 @@ class Orphans:
             raise StaleVersion(f"orphan {orphan.id} was changed by someone else just now")
         return after
 
-    def drop(self, orphan: Orphan) -> None:
+    def delete(self, orphan: Orphan) -> None:
         """Delete an orphan that a record accounts for now. Raises StaleVersion as `save` does."""
         same = (orphans.c.id == orphan.id, orphans.c.version == orphan.version)
         if self._connection.execute(delete(orphans).where(*same)).rowcount != 1:
             raise StaleVersion(f"orphan {orphan.id} was changed by someone else just now")
 
-    def forget(self, project: str, before: int) -> None:
+    def delete_gone(self, project: str, before: int) -> None:
         """Delete orphans that disappeared before that instant."""
         self._connection.execute(
             delete(orphans).where(orphans.c.project == project, orphans.c.gone_at < before)
@@ -126,15 +126,15 @@ class Orphans:
             raise NotFound(f"there is no orphan {orphan_id[:80]!r}; GET /v1/orphans lists them")
         return _from_row(row)
 
-    def known(self, project: str) -> Sequence[Orphan]:
+    def list_known(self, project: str) -> Sequence[Orphan]:
         """All stored orphans of a project, including those that have disappeared."""
         return self._read_all(_KNOWN, {"project": project})
 
-    def present(self, projects: Sequence[str]) -> Sequence[Orphan]:
+    def list_present(self, projects: Sequence[str]) -> Sequence[Orphan]:
         """All orphans that exist and were not adopted."""
         return self._read_all(_PRESENT.where(orphans.c.project.in_(projects)))
 
-    def alike(self, projects: Sequence[str]) -> Sequence[LikeOrphans]:
+    def count_alike(self, projects: Sequence[str]) -> Sequence[LikeOrphans]:
         """The orphans of `list_present`, counted by kind and by cost."""
         statement = select(orphans.c.kind, orphans.c.shown).where(
             *_IS_PRESENT, orphans.c.project.in_(projects)
@@ -147,20 +147,20 @@ class Orphans:
             for (kind, _), documents in found.items()
         ]
 
-    def certain(self, project: str) -> Sequence[Orphan]:
+    def list_certain(self, project: str) -> Sequence[Orphan]:
         """The orphans that are deleted automatically, the longest known first."""
         return self._read_all(_CERTAIN, {"project": project})
 
-    def due(self, project: str, now: int, limit: int) -> Sequence[Orphan]:
+    def list_due(self, project: str, now: int, limit: int) -> Sequence[Orphan]:
         """The orphans to look up by name by now, the longest waiting first."""
         return self._read_all(_DUE, {"project": project, "now": now, "most": limit})
 
-    def live(self, project: str) -> set[tuple[str, str]]:
+    def list_live_places(self, project: str) -> set[tuple[str, str]]:
         """The zone and the cloud id of each live record of a project."""
         rows = self._connection.execute(_NAMES.where(nodes.c.project == project))
         return {(row.zone, row.cloud_id) for row in rows}
 
-    def attempts(self, project: str, cloud_ids: Iterable[str]) -> Sequence[KnownAttempt]:
+    def list_attempts(self, project: str, cloud_ids: Iterable[str]) -> Sequence[KnownAttempt]:
         """The records of these names: the attempts that had them, and the live records that have
         them now."""
         wanted = sorted(set(cloud_ids))

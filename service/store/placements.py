@@ -49,7 +49,7 @@ class Placements:
         """Write an attempt before it is made."""
         self._connection.execute(insert(placements).values(**asdict(placement)))
 
-    def end(
+    def end_attempt(
         self, node_id: str, attempt: int, outcome: Outcome, reason: str, at: int, scope: str = ""
     ) -> bool:
         """Write how an attempt ended; an outcome that is already written stays. Returns whether the
@@ -74,7 +74,7 @@ class Placements:
         )
         return ended.rowcount > 0
 
-    def came_up(self, node_id: str, attempt: int, at: int) -> None:
+    def save_ready(self, node_id: str, attempt: int, at: int) -> None:
         """Write that an attempt became READY, and when."""
         self._connection.execute(
             update(placements)
@@ -83,7 +83,7 @@ class Placements:
             .values(outcome=Outcome.READY, ready_at=at)
         )
 
-    def of(self, node_id: str) -> tuple[Placement, ...]:
+    def list_by_node(self, node_id: str) -> tuple[Placement, ...]:
         """The attempts of a node, first to last."""
         return tuple(map(_from_row, self._connection.execute(_OF_NODE, {"node": node_id})))
 
@@ -93,7 +93,7 @@ class Placements:
         if self._connection.dialect.name == "postgresql":
             self._connection.execute(_TURN, {"project": project})
 
-    def recent(self, project: str, model: str, now: int) -> Sequence[Placement]:
+    def list_recent(self, project: str, model: str, now: int) -> Sequence[Placement]:
         """The last attempts of a project with one provisioning model, as far back as they
         matter."""
         values = {"project": project, "model": model, "since": now - WINDOW_SECONDS}

@@ -34,13 +34,13 @@ class IdlePolicies:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def hold(self) -> None:
+    def lock_all(self) -> None:
         """Let no other transaction write a policy before the end of this one: what is read from now
         on holds until the commit. On SQLite all writers take turns anyway."""
         if self._connection.dialect.name == "postgresql":
             self._connection.execute(_HOLD)
 
-    def all(self) -> Mapping[str, Policy]:
+    def find_all(self) -> Mapping[str, Policy]:
         """Every policy by its scope."""
         statement = select(*_COLUMNS).where(idle_policies.c.rule != _NONE)
         rows = self._connection.execute(statement.order_by(idle_policies.c.scope)).mappings()
@@ -54,7 +54,7 @@ class IdlePolicies:
             raise NotFound(f"there is no idle policy for {scope[:80]!r}")
         return _from_row(row)
 
-    def version(self, scope: str) -> int:
+    def read_version(self, scope: str) -> int:
         """The version over which a policy is written; 0 if there never was one."""
         statement = select(idle_policies.c.version).where(idle_policies.c.scope == scope)
         return self._connection.execute(statement).scalar_one_or_none() or 0

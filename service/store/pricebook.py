@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from service.domain.pricing.discounts import standing
+from service.domain.pricing.discounts import keep_latest
 from service.domain.pricing.price_book import PriceBook
 from service.domain.pricing.shipped_prices import embedded_prices
 from service.store.prices import Prices
@@ -26,16 +26,16 @@ class PriceShelf:
         """The last used book."""
         self._kept = -1, self.last
 
-    def book(self, unit: HasPrices) -> PriceBook:
+    def get_book(self, unit: HasPrices) -> PriceBook:
         """The current book, rebuilt if something was added."""
-        return self.at(unit.prices.count(), unit.prices)
+        return self.get_book_at(unit.prices.count_rows(), unit.prices)
 
-    def at(self, count: int, prices: Prices) -> PriceBook:
+    def get_book_at(self, count: int, prices: Prices) -> PriceBook:
         """The book for callers who know the number of rows already."""
         known, book = self._kept
         if count != known:
-            entered = (*embedded_prices(), *prices.all())
-            book = PriceBook(entered, standing(prices.discounts()), prices.purchases())
+            entered = (*embedded_prices(), *prices.list_all())
+            book = PriceBook(entered, keep_latest(prices.list_discounts()), prices.list_purchases())
             self._kept = count, book  # both at once: two threads may make one at the same time
             self.last = book
         return book

@@ -67,7 +67,7 @@ class Prices:
             statement = statement.on_conflict_do_nothing()
         self._connection.execute(statement)
 
-    def all(self) -> Sequence[Price]:
+    def list_all(self) -> Sequence[Price]:
         """Every price ever entered."""
         return [Price(*row) for row in self._connection.execute(_PRICES)]
 
@@ -75,11 +75,11 @@ class Prices:
         """Write a row about a discount; StaleVersion if there are more than `after` rows."""
         self._connection.execute(insert(discounts).values(number=after + 1, **asdict(discount)))
 
-    def discounts(self) -> Sequence[Discount]:
+    def list_discounts(self) -> Sequence[Discount]:
         """Every row about discounts, in the order of writing."""
         return [Discount(**row) for row in self._connection.execute(_DISCOUNTS).mappings()]
 
-    def purchases(self) -> Sequence[Purchase]:
+    def list_purchases(self) -> Sequence[Purchase]:
         """The reservations that were not withdrawn."""
         names = ("id", "name", "project", "zone", "generation", "start_at", "end_at")
         statement = select(*(reservations.c[name] for name in names)).where(
@@ -87,6 +87,6 @@ class Prices:
         )
         return [Purchase(*row) for row in self._connection.execute(statement)]
 
-    def count(self) -> int:
+    def count_rows(self) -> int:
         """The number of all rows; see `AGE`."""
         return int(self._connection.execute(_COUNT).scalar_one())

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import event
 
 from service.domain.errors import StoreUnavailable
-from service.store.database_errors import is_busy, told_apart
+from service.store.database_errors import is_busy, translate_errors
 from service.store.engine import make_engine
 from service.store.unit import Units
 
@@ -40,7 +40,7 @@ class DatabaseProbe:
         self._alone: Sequence[str] = []
         event.listen(self._engine, "connect", self._limit_waits)
 
-    def look(self, projects: Sequence[str]) -> Sequence[str]:
+    def check_usable(self, projects: Sequence[str]) -> Sequence[str]:
         """The projects that no daemon looks after now. Raises StoreUnavailable with the reason if
         the database cannot be read or written.
 
@@ -48,11 +48,11 @@ class DatabaseProbe:
         """
         try:
             with self._units.reading() as unit:
-                unit.prices.count()
-                unit.nodes.due("", 0, 1)
-                found = [project for project in projects if not unit.leases.sight(project)[1]]
+                unit.prices.count_rows()
+                unit.nodes.list_due("", 0, 1)
+                found = [project for project in projects if not unit.leases.read_sight(project)[1]]
             # Write and commit, without waiting for a turn, which may take long.
-            with told_apart(), self._engine.begin() as connection:
+            with translate_errors(), self._engine.begin() as connection:
                 if self._is_sqlite:  # a row that is set to its own value would not be written
                     number: int = connection.exec_driver_sql("pragma user_version").scalar_one()
                     connection.exec_driver_sql(f"pragma user_version={(number + 1) % _LARGEST}")

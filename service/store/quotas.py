@@ -24,8 +24,8 @@ from service.domain.placement.quota import (
     Size,
     Tier,
     claim_of,
-    stocks,
-    tally,
+    list_stocks,
+    tally_limit,
 )
 from service.store.json_columns import loads
 from service.store.tables import nodes, orphans, placements, quotas
@@ -49,7 +49,7 @@ class Quotas:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def learn(self, limit: Limit) -> None:
+    def save(self, limit: Limit) -> None:
         """Write a limit; a later observation of it stays."""
         sqlite = self._connection.dialect.name == "sqlite"
         values = {"id": limit.id} | {
@@ -65,7 +65,7 @@ class Quotas:
             )
         )
 
-    def forget(self, limit_id: str, projects: Sequence[str]) -> Limit:
+    def delete(self, limit_id: str, projects: Sequence[str]) -> Limit:
         """Delete a limit; returns it. Raises NotFound."""
         meant = (quotas.c.id == limit_id, quotas.c.project.in_(projects))
         row = self._connection.execute(_ALL.where(*meant)).mappings().one_or_none()
@@ -76,23 +76,23 @@ class Quotas:
         self._connection.execute(delete(quotas).where(*meant))
         return _from_row(row)
 
-    def all(self, projects: Sequence[str], since: int = -1) -> Sequence[Limit]:
+    def list_all(self, projects: Sequence[str], since: int = -1) -> Sequence[Limit]:
         """The limits of these projects that were named after `since`."""
         meant = (quotas.c.project.in_(projects), quotas.c.observed_at > since)
         return list(map(_from_row, self._connection.execute(_ALL.where(*meant)).mappings()))
 
-    def tallies(self, project: str, limits: Iterable[Limit], now: int) -> Sequence[QuotaTally]:
+    def tally_limits(self, project: str, limits: Iterable[Limit], now: int) -> Sequence[QuotaTally]:
         """These limits of a project, with everything that is known to count against them."""
         limits = list(limits)
         if not limits:
             return []
         held = self._list_held(project)
         granted = self._list_granted(project, min(limit.observed_at for limit in limits))
-        return [tally(limit, held, granted, now) for limit in limits]
+        return [tally_limit(limit, held, granted, now) for limit in limits]
 
-    def stocks(self, project: str, limits: Sequence[Limit]) -> Sequence[QuotaStock]:
+    def list_stocks(self, project: str, limits: Sequence[Limit]) -> Sequence[QuotaStock]:
         """What the project has that these limits do not cover."""
-        return stocks(project, self._list_held(project), limits)
+        return list_stocks(project, self._list_held(project), limits)
 
     def _list_held(self, project: str) -> list[QuotaHolding]:
         return [*self._list_live(project), *self._list_orphaned(project)]
@@ -126,7 +126,7 @@ class Quotas:
 
     def _list_granted(self, project: str, since: int) -> list[QuotaHolding]:
         """Successful attempts that began later, one for each type in each zone."""
-        known = catalog.load().accelerators
+        known = catalog.load_catalog().accelerators
         columns = [placements.c[name] for name in ("zone", "accelerator_type", "model")]
         statement = (
             select(*columns, func.max(placements.c.started_at).label("began"))
@@ -179,11 +179,15 @@ class Quotas:
 def _find_type(name: str | None, generation: str, chips: int) -> AcceleratorType | None:
     """The type of a node. An adopted node has no attempt; its type is that of its generation and
     size."""
-    known = catalog.load()
+    known = catalog.load_catalog()
     if name:
         return known.accelerators.get(name)
     return next(
-        (accelerator for accelerator in known.served(generation) if accelerator.chips == chips),
+        (
+            accelerator
+            for accelerator in known.list_served(generation)
+            if accelerator.chips == chips
+        ),
         None,
     )
 

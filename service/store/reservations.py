@@ -55,16 +55,16 @@ class Reservations:
             )
         return _from_row(row)
 
-    def all(self) -> Sequence[Reservation]:
+    def list_all(self) -> Sequence[Reservation]:
         """Every reservation ever recorded, the latest to begin first."""
         statement = select(*_COLUMNS).order_by(
             reservations.c.start_at.desc(), reservations.c.id.desc()
         )
         return [_from_row(row) for row in self._connection.execute(statement)]
 
-    def standing(self) -> Sequence[Reservation]:
+    def list_standing(self) -> Sequence[Reservation]:
         """The reservations that were not withdrawn."""
-        return [record for record in self.all() if record.withdrawn_at is None]
+        return [record for record in self.list_all() if record.withdrawn_at is None]
 
 
 def _from_row(row: Any) -> Reservation:

@@ -93,7 +93,7 @@ class Revisions:
         self._connection = connection
         self._writes = writes
 
-    def now(self) -> Revision:
+    def read_current(self) -> Revision:
         """How often each topic was written. Only a transaction that reads may ask: the writes of
         the transaction itself are not counted yet."""
         assert not self._writes, "a transaction that writes has no revision"

@@ -81,12 +81,12 @@ class Statements:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def first_hour(self) -> int | None:
+    def find_first_hour(self) -> int | None:
         """The first hour with a charge; None if there is none."""
         first: int | None = self._connection.execute(select(func.min(ledger.c.hour))).scalar_one()
         return first
 
-    def total(self, period: BillingMonth) -> tuple[int, int, int]:
+    def sum_month(self, period: BillingMonth) -> tuple[int, int, int]:
         """(nano-dollars, chip-seconds, seconds of users' own machines) that are billed in that
         month, including corrections."""
         columns = _COLUMNS.amount_nanos, _COLUMNS.chip_seconds, _COLUMNS.vm_seconds
@@ -96,7 +96,7 @@ class Statements:
         amount, chip_seconds, vm_seconds = self._connection.execute(statement).one()
         return int(amount), int(chip_seconds), int(vm_seconds)
 
-    def lines(self, period: BillingMonth) -> Sequence[StatementLine]:
+    def list_lines(self, period: BillingMonth) -> Sequence[StatementLine]:
         """The lines of a month in a fixed order."""
         statement = _LINES.where(_is_own(period)).group_by(*_BY.values())
         found = [_to_line(row, row[len(_BY) :], "") for row in self._connection.execute(statement)]

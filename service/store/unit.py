@@ -20,8 +20,8 @@ from service.store.charges import Charges
 from service.store.cleanups import Cleanups
 from service.store.commitments import Commitments
 from service.store.costs import Costs
-from service.store.database_errors import told_apart
-from service.store.engine import reading
+from service.store.database_errors import translate_errors
+from service.store.engine import make_reading_engine
 from service.store.events import Events
 from service.store.fleet_counts import FleetCounts
 from service.store.forecasts import Forecasts
@@ -152,7 +152,7 @@ class Units:
     def __init__(self, engine: Engine, *, first: bool = False) -> None:
         """`first` says that its writers go before other writers that wait for a turn."""
         self._writing = engine
-        self._reading = reading(engine)
+        self._reading = make_reading_engine(engine)
         self._turns = turns_of(str(engine.url)) if self.is_local else None
         self._first = first
 
@@ -166,16 +166,16 @@ class Units:
         """A unit that may write. With a lease, it raises LeaseLost if another daemon holds the
         lease: a daemon that slept past the end of its lease can change nothing."""
         turn: AbstractContextManager[None]
-        turn = nullcontext() if self._turns is None else self._turns.taken(first=self._first)
-        with turn, told_apart(), self._writing.begin() as connection:
+        turn = nullcontext() if self._turns is None else self._turns.take_turn(first=self._first)
+        with turn, translate_errors(), self._writing.begin() as connection:
             unit = Unit(connection)
             if lease is not None:
-                unit.leases.check(lease)
+                unit.leases.check_held(lease)
             yield unit
             unit.finish()
 
     @contextmanager
     def reading(self) -> Iterator[Unit]:
         """A unit that only reads, and waits for no writer."""
-        with told_apart(), self._reading.begin() as connection:
+        with translate_errors(), self._reading.begin() as connection:
             yield Unit(connection, writes=False)

@@ -112,7 +112,7 @@ class Usages:
         statement = _with_lock(statement) if self._writes else statement
         return _from_row(self._connection.execute(statement).one())
 
-    def posted(self, interval: Usage, until: int, unpriced_seconds: int) -> Usage:
+    def save_posted(self, interval: Usage, until: int, unpriced_seconds: int) -> Usage:
         """Save the end of the posted part, and the seconds that the ledger left out. Raises
         StaleVersion if another transaction wrote the interval since it was read."""
         after = replace(
@@ -132,7 +132,7 @@ class Usages:
         """Post other intervals before this one until then, because it cannot be posted."""
         self._write_row(interval, {"version": interval.version + 1, "post_after": until})
 
-    def aside_number(self) -> int:
+    def count_aside(self) -> int:
         """How many intervals could not be posted, and are tried again later."""
         is_behind = or_(usage.c.dirty, usage.c.end_at.is_(None))
         statement = select(func.count()).where(usage.c.post_after > 0, is_behind)
@@ -144,12 +144,12 @@ class Usages:
         if self._connection.execute(statement).rowcount != 1:
             raise StaleVersion(f"usage {before.id} was changed by someone else just now")
 
-    def running(self, node_id: str, number: int = WHOLE) -> Usage | None:
+    def find_open(self, node_id: str, number: int = WHOLE) -> Usage | None:
         """The open interval of a node, or of the slice with that number; None if there is none."""
         row = self._connection.execute(_RUNNING, {"node": node_id, "slice": number}).one_or_none()
         return None if row is None else _from_row(row)
 
-    def last_end(self, node_id: str, number: int = WHOLE) -> int | None:
+    def find_last_end(self, node_id: str, number: int = WHOLE) -> int | None:
         """The end of the last interval of a node, or of one of its slices; None before that."""
         statement = select(func.max(usage.c.end_at)).where(
             usage.c.node_id == node_id, usage.c.slice == number
@@ -157,16 +157,16 @@ class Usages:
         last: int | None = self._connection.execute(statement).scalar_one()
         return last
 
-    def running_of(self, node_id: str) -> Sequence[Usage]:
+    def list_open_of(self, node_id: str) -> Sequence[Usage]:
         """The open intervals of a node and of all its slices."""
         statement = _OF_NODE.where(usage.c.end_at.is_(None))
         return [_from_row(row) for row in self._connection.execute(statement, {"node": node_id})]
 
-    def of(self, node_id: str) -> Sequence[Usage]:
+    def list_by_node(self, node_id: str) -> Sequence[Usage]:
         """Every interval of a node, first to last."""
         return [_from_row(row) for row in self._connection.execute(_OF_NODE, {"node": node_id})]
 
-    def to_post(self, project: str, now: int, limit: int) -> Sequence[Usage]:
+    def list_to_post(self, project: str, now: int, limit: int) -> Sequence[Usage]:
         """Intervals of nodes that the ledger does not fully hold by the last full hour before
         `now`, locked. Intervals that another transaction writes at this moment, or that were set
         aside for longer, are left out."""
@@ -188,7 +188,7 @@ class Usages:
         statement = _with_lock(statement, skips=True)
         return [_from_row(row) for row in self._connection.execute(statement)]
 
-    def purchases_to_post(self, project: str, closed_hour: int) -> Sequence[Usage]:
+    def list_purchases_to_post(self, project: str, closed_hour: int) -> Sequence[Usage]:
         """Reservations that the ledger does not fully hold by `closed_hour`."""
         behind = (usage.c.posted_until < closed_hour) & (usage.c.posted_until < usage.c.end_at)
         statement = select(usage).where(
@@ -199,20 +199,20 @@ class Usages:
             found, key=lambda one: (one.start, one.id)
         )  # ORDER BY would not use the index
 
-    def purchases(self, after: int) -> Sequence[Usage]:
+    def list_purchases(self, after: int) -> Sequence[Usage]:
         """Reservations that are not over at that instant, and reservations that are over and that
         the ledger does not fully hold yet."""
         unposted = usage.c.posted_until < usage.c.end_at
         statement = select(usage).where(_BOUGHT, or_(usage.c.end_at > after, unposted))
         return [_from_row(row) for row in self._connection.execute(statement)]
 
-    def purchase(self, reservation_id: str) -> Usage:
+    def get_purchase(self, reservation_id: str) -> Usage:
         """The interval of a reservation, which must exist."""
         statement = select(usage).where(_BOUGHT, usage.c.node_id == reservation_id)
         statement = _with_lock(statement) if self._writes else statement
         return _from_row(self._connection.execute(statement).one())
 
-    def reserved(self, start: int, end: int) -> Sequence[Usage]:
+    def list_reserved(self, start: int, end: int) -> Sequence[Usage]:
         """Intervals of nodes on reserved capacity that have seconds in [start, end)."""
         statement = select(usage).where(
             usage.c.model == literal_column("'reserved'"),
@@ -222,7 +222,7 @@ class Usages:
         )
         return [_from_row(row) for row in self._connection.execute(statement)]
 
-    def on_demand(self, start: int, end: int, generations: Iterable[str]) -> Sequence[Usage]:
+    def list_on_demand(self, start: int, end: int, generations: Iterable[str]) -> Sequence[Usage]:
         """Intervals of nodes on demand, of these generations, that have seconds in [start, end)."""
         statement = select(usage).where(
             usage.c.model == literal_column("'on_demand'"),
@@ -233,7 +233,7 @@ class Usages:
         )
         return [_from_row(row) for row in self._connection.execute(statement)]
 
-    def reconsider(self, since: Mapping[str, int]) -> None:
+    def mark_dirty(self, since: Mapping[str, int]) -> None:
         """Mark all usage of these generations, or machine types, since then as dirty, so that it is
         posted again: prices have become known, and only differences are posted.
 
@@ -251,7 +251,7 @@ class Usages:
                 )
             )
 
-    def reconsider_reserved(self, project: str, zone: str, start: int, end: int) -> None:
+    def mark_reserved_dirty(self, project: str, zone: str, start: int, end: int) -> None:
         """Mark the usage of reserved capacity in a zone in [start, end) as dirty, because a
         reservation there was recorded or withdrawn."""
         self._mark_dirty(
@@ -268,12 +268,12 @@ class Usages:
             update(usage).where(*which).values(dirty=True, version=usage.c.version + 1)
         )
 
-    def open(self) -> Sequence[Usage]:
+    def list_open(self) -> Sequence[Usage]:
         """Every open interval."""
         statement = select(usage).where(usage.c.end_at.is_(None))
         return [_from_row(row) for row in self._connection.execute(statement)]
 
-    def running_in(self, project: str) -> Mapping[tuple[Sku, int], Sequence[str]]:
+    def find_open_in(self, project: str) -> Mapping[tuple[Sku, int], Sequence[str]]:
         """The nodes of a project with an open interval, by SKU and chips. A node with several
         intervals is listed as often."""
         groups: dict[tuple[Any, ...], list[str]] = {}
@@ -285,13 +285,13 @@ class Usages:
             found.setdefault((sku, chips), []).extend(ids)
         return found
 
-    def ran_since(self, instant: int) -> Iterator[Usage]:
+    def iter_since(self, instant: int) -> Iterator[Usage]:
         """Every interval that is open, or ended at that instant or later."""
         for over in (usage.c.end_at.is_(None), usage.c.end_at >= instant):  # one index for each
             for row in self._connection.execute(select(usage).where(over)):
                 yield _from_row(row)
 
-    def doubtful(self, start: int, end: int) -> Iterator[Usage]:
+    def iter_doubtful(self, start: int, end: int) -> Iterator[Usage]:
         """Intervals with seconds in [start, end) that have unpriced or uncertain seconds."""
         columns = usage.c
         doubts = (
@@ -307,7 +307,7 @@ class Usages:
             for row in self._connection.execute(statement):
                 yield _from_row(row)
 
-    def ended_in_doubt(self, project: str, windows: Sequence[Window]) -> Sequence[Usage]:
+    def list_ended_in_doubt(self, project: str, windows: Sequence[Window]) -> Sequence[Usage]:
         """Intervals that ended within these windows and whose end is known from two looks alone.
         Intervals of nodes that no look saw are left out."""
         wanted: dict[str, object] = {"project": project}
@@ -316,7 +316,7 @@ class Usages:
         found = self._connection.execute(_ended_in_doubt(len(windows)), wanted)
         return [_from_row(row) for row in found]
 
-    def first_start(self) -> int | None:
+    def find_first_start(self) -> int | None:
         """The start of the first interval of any node; None before that."""
         statement = (
             select(usage.c.start_at)
@@ -327,7 +327,7 @@ class Usages:
         first: int | None = self._connection.execute(statement).scalar_one_or_none()
         return first
 
-    def spans_on_demand(self, start: int, end: int) -> Iterator[tuple[Sku, ChipSpan]]:
+    def iter_on_demand_spans(self, start: int, end: int) -> Iterator[tuple[Sku, ChipSpan]]:
         """What was charged on demand in [start, end): the SKU and its seconds. An open interval
         ends at `end`."""
         columns = usage.c
@@ -345,7 +345,7 @@ class Usages:
             sku = skus.setdefault(tuple(of), Sku(*of))
             yield sku, ChipSpan(first, end if last is None else last, chips)
 
-    def overlapping(self, start: int, end: int) -> Iterator[Usage]:
+    def iter_overlapping(self, start: int, end: int) -> Iterator[Usage]:
         """Every interval that has seconds in [start, end)."""
         statement = select(usage).where(
             usage.c.start_at < end, or_(usage.c.end_at.is_(None), usage.c.end_at > start)

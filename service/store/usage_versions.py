@@ -52,7 +52,7 @@ class UsageVersions:
             insert(beliefs).values(usage_id=usage.id, recorded_at=now, **values)
         )
 
-    def of(self, usage_id: str) -> Sequence[UsageVersion]:
+    def list_by_usage(self, usage_id: str) -> Sequence[UsageVersion]:
         """Every version, first to last."""
         statement = select(*_COLUMNS).where(beliefs.c.usage_id == usage_id).order_by(beliefs.c.id)
         return [UsageVersion(*row) for row in self._connection.execute(statement)]

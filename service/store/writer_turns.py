@@ -22,7 +22,7 @@ class WriterTurns:
         self._is_taken = False
 
     @contextmanager
-    def taken(self, *, first: bool = False) -> Iterator[None]:
+    def take_turn(self, *, first: bool = False) -> Iterator[None]:
         """Wait for a turn, and hold it within the block; with `first`, before all other waiting
         writers. Raises StoreUnavailable after half a minute."""
         with self._bell:

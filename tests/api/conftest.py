@@ -88,7 +88,7 @@ def services(units: Units, clock: HandClock, probe: DatabaseProbe) -> Services:
         explanations=ExplanationService(units, shared[1]),
         statements=StatementService(units, clock),
         estimates=EstimateService(*shared),
-        exports=ExportService(*shared, Account.of("", "steward")),
+        exports=ExportService(*shared, Account.from_settings("", "steward")),
         forecasts=ForecastService(*shared, CostService(*shared)),
         prices=PriceService(*shared),
         budgets=BudgetService(*shared, CostService(*shared)),
@@ -183,6 +183,6 @@ def learned(units):
     def write(*limits):
         with units() as unit:
             for limit in limits:
-                unit.quotas.learn(limit)
+                unit.quotas.save(limit)
 
     return write

@@ -292,14 +292,14 @@ def test_what_is_left_for_somebody_is_said_of_each_of_his_budgets(services, put,
     put()
     ask(ttl_seconds=5 * HOUR)
     ada = Payer(factories.PROJECT, "vision", "ada", "", {})
-    mine, wide = services.budgets.shares(ada)
+    mine, wide = services.budgets.list_shares(ada)
     assert (mine.budget.name, mine.left) == ("vision monthly", 51_840_000_000)
     assert mine.window.start < NOON < mine.window.end
     assert wide.budget.name == "wide"
-    (theirs,) = services.budgets.shares(replace(ada, team="speech"))
+    (theirs,) = services.budgets.list_shares(replace(ada, team="speech"))
     assert theirs == wide
 
 
 def test_where_no_budget_covers_somebody_there_is_no_share(services, put):
     put()
-    assert services.budgets.shares(Payer(factories.PROJECT, "speech", "ada", "", {})) == []
+    assert services.budgets.list_shares(Payer(factories.PROJECT, "speech", "ada", "", {})) == []

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from service.domain.clock import DAY, HOUR, rfc3339
+from service.domain.clock import DAY, HOUR, to_rfc3339
 from tests import books
 from tests.hands import NOON
 from tests.purchases import metered
@@ -49,7 +49,7 @@ def withdrawn(client, one, reason="bought twice"):
 
 
 def used(client, start, end):
-    window = f"{rfc3339(start)},{rfc3339(end)}"
+    window = f"{to_rfc3339(start)},{to_rfc3339(end)}"
     answer = client.get(f"{PATH}/usage", params={"window": window})
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -282,7 +282,7 @@ def test_a_running_node_is_covered_up_to_now(client, units, clock, record):
     clock.pass_(90)
     found = client.get(f"{PATH}/usage", params={"window": "today"}).json()
     assert found["commitments"][0]["covered_chip_seconds"] == 8 * 90
-    assert found["window"]["end"] == rfc3339(NOON + 90)
+    assert found["window"]["end"] == to_rfc3339(NOON + 90)
 
 
 @pytest.mark.parametrize("window", ["", "7", "2026-11-02,2026-11-01"])

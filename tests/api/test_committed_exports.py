@@ -11,7 +11,7 @@ import pytest
 from focus_data_toolkit.model.capabilities import KNOWN_CONDITIONS
 from focus_data_toolkit.model.validator import lint_focus_1_4_structure
 
-from service.domain.clock import DAY, HOUR, rfc3339
+from service.domain.clock import DAY, HOUR, to_rfc3339
 from service.domain.costs.focus import Version
 from service.domain.metering.attribution import Attribution
 from tests import books
@@ -29,7 +29,7 @@ BASE = {
     "generation": "v5e",
     "chips": 8,
     "term": "1y",
-    "starts_at": rfc3339(START),
+    "starts_at": to_rfc3339(START),
     "team": "infra",
     "labels": {"order": "17"},
 }
@@ -113,11 +113,11 @@ def test_the_file_breaks_no_rule_of_the_focus_data_toolkit(units, clock, export,
 
 def test_billed_and_effective_costs_are_the_same_to_the_nano_dollar(units, clock, export, record):
     record(usd_per_chip_hour="0.777777777")
-    record(name="more", chips=3, starts_at=rfc3339(START + 1_234))
+    record(name="more", chips=3, starts_at=to_rfc3339(START + 1_234))
     a_morning(units, clock)
     rows = read(export())
     assert sums(rows, "BilledCost") == sums(rows, "EffectiveCost")
-    days = [f"{rfc3339(at)},{rfc3339(at + HOUR)}" for at in range(START - HOUR, NOON, HOUR)]
+    days = [f"{to_rfc3339(at)},{to_rfc3339(at + HOUR)}" for at in range(START - HOUR, NOON, HOUR)]
     for window in days:
         hour = read(export(window=window))
         assert sums(hour, "BilledCost") == sums(hour, "EffectiveCost")
@@ -128,7 +128,9 @@ def test_what_is_said_adds_up_to_what_the_report_says(client, units, clock, expo
     record(usd_per_chip_hour="0.777777777")
     a_morning(units, clock)
     said = by_status(read(export()))
-    report = client.get("/v1/commitments/usage", params={"window": f"{rfc3339(START)},2026-12-01"})
+    report = client.get(
+        "/v1/commitments/usage", params={"window": f"{to_rfc3339(START)},2026-12-01"}
+    )
     found = report.json()
     assert sums(said["Fee"], "BilledCost") == Decimal(found["fee"])
     assert sums(said["Used"], "EffectiveCost") == Decimal(found["total"]["covered_cost"])
@@ -156,7 +158,7 @@ def test_a_covered_hour_is_paid_by_the_fee_and_costs_its_part(units, clock, expo
     its_id = record()
     books.ran(units, START, START + HOUR, name="train")
     metered(units, clock)
-    hour = f"{rfc3339(START)},{rfc3339(START + HOUR)}"
+    hour = f"{to_rfc3339(START)},{to_rfc3339(START + HOUR)}"
     used, fee = sorted(
         read(export(window=hour)), key=lambda row: row["ChargeCategory"], reverse=True
     )
@@ -223,7 +225,7 @@ def test_a_covered_hour_is_paid_by_the_fee_and_costs_its_part(units, clock, expo
 
 def test_an_hour_in_which_nothing_ran_is_unused(units, clock, export, record):
     record(project="lab")
-    hour = f"{rfc3339(START)},{rfc3339(START + HOUR)}"
+    hour = f"{to_rfc3339(START)},{to_rfc3339(START + HOUR)}"
     said = by_status(read(export(window=hour)))
     (unused,) = said["Unused"]
     assert (unused["BilledCost"], unused["EffectiveCost"]) == ("0.000000000", "6.720000000")
@@ -239,12 +241,12 @@ def test_what_is_not_posted_is_neither_covered_nor_unused(units, clock, export, 
     books.ran(units, NOON, NOON + 3 * HOUR)
     clock.pass_(HOUR + 600)
     assert {row["ChargePeriodEnd"] for row in read(export())} <= {
-        rfc3339(START + number * HOUR) for number in range(1, 7)
+        to_rfc3339(START + number * HOUR) for number in range(1, 7)
     }
     metered(units, clock)
     said = by_status(read(export()))
-    assert [row["ChargePeriodStart"] for row in said["Used"]] == [rfc3339(NOON)]
-    assert max(row["ChargePeriodEnd"] for row in said["Fee"]) == rfc3339(NOON + HOUR)
+    assert [row["ChargePeriodStart"] for row in said["Used"]] == [to_rfc3339(NOON)]
+    assert max(row["ChargePeriodEnd"] for row in said["Fee"]) == to_rfc3339(NOON + HOUR)
 
 
 def test_an_end_that_was_sooner_than_believed_leaves_nothing_to_pay_twice(
@@ -255,7 +257,7 @@ def test_an_end_that_was_sooner_than_believed_leaves_nothing_to_pay_twice(
     node = books.ran(units, START, START + 2 * HOUR, name="train")
     metered(units, clock)
     with units() as unit:
-        (usage,) = unit.usage.of(node.id)
+        (usage,) = unit.usage.list_by_node(node.id)
         unit.usage.save(replace(usage, end=START + HOUR + 2_489, dirty=True))
     metered(units, clock)
     text = export()
@@ -282,5 +284,5 @@ def test_a_node_that_changes_hands_within_an_hour_is_covered_for_both(units, clo
 
 def test_a_window_of_days_to_come_has_no_fee_yet(export, record):
     record()
-    window = f"{rfc3339(NOON + DAY)},{rfc3339(NOON + 2 * DAY)}"
+    window = f"{to_rfc3339(NOON + DAY)},{to_rfc3339(NOON + 2 * DAY)}"
     assert read(export(window=window)) == []

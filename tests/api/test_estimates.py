@@ -127,10 +127,10 @@ class OneBudget:
     def __init__(self) -> None:
         self.asked: list[tuple[Caller, int | None]] = []
 
-    def share(self, caller: Caller, offer: PriceOffer, now: int) -> Sequence[OfferShare]:
+    def list_shares(self, caller: Caller, offer: PriceOffer, now: int) -> Sequence[OfferShare]:
         self.asked.append((caller, offer.cost))
         whole = Window(now, now + 10 * DAY)
-        held = hold_for(offer.cuts, offer.chips, offer.seconds).left(whole, now)
+        held = hold_for(offer.cuts, offer.chips, offer.seconds).remaining_cost(whole, now)
         budget = factories.budget(amount=100 * 10**9)
         return [OfferShare(budget, whole.end, 30 * 10**9, offer.cost or 0, held)]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from service.controllers.recording.posting import post
+from service.controllers.recording.posting import post_usage
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.metering.meter import Evidence
 from service.domain.money import parse_usd
@@ -27,7 +27,7 @@ def books(units):
             unit.nodes.add(node)
             usage = unit.usage.save(usage)
             unit.beliefs.add(usage, NOON)
-            usage = post(unit, usage, factories.book(), now)
+            usage = post_usage(unit, usage, factories.book(), now)
         return node.id, usage
 
     return posted
@@ -81,7 +81,7 @@ def test_an_adjustment_names_the_line_that_it_adjusts(client, books, units):
     late = replace(usage, end=NOON + 5_400, end_lo=NOON + 5_400, dirty=True)
     with units() as unit:
         late = unit.usage.save(late)
-        post(unit, late, factories.book(), NOON + 9_000)
+        post_usage(unit, late, factories.book(), NOON + 9_000)
     found = explained(client, node_id, -1)
     assert found["entry"]["corrects"] == explained(client, node_id, 1)["entry"]["number"]
     assert found["explanation"][0] == ("8 chips x -1,800 s x $1.20 a chip-hour / 3,600 = -$4.80")
@@ -244,7 +244,7 @@ def test_its_adjustment_is_of_none_and_it_stays_of_them(client, units, clock):
     clock.pass_(3_600)
     metered(units, clock)
     with units() as unit:
-        (usage,) = unit.usage.of(node.id)
+        (usage,) = unit.usage.list_by_node(node.id)
         unit.usage.save(replace(usage, end=NOON + 700, end_lo=NOON + 700, dirty=True))
     metered(units, clock)
     path = f"/v1/nodes/{node.id}"

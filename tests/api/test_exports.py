@@ -13,7 +13,7 @@ import pytest
 from service.application.costs.exports import AT_ONCE, ExportService
 from service.domain.clock import DAY, HOUR
 from service.domain.costs.charge import ChargeKind
-from service.domain.costs.focus import Account, Version, columns
+from service.domain.costs.focus import Account, Version, column_names
 from service.domain.metering.meter import Evidence
 from service.domain.money import NANOS
 from service.domain.nodes.node import NodeState
@@ -61,7 +61,7 @@ def a_day(units, clock):
 
 def book(units):
     with units.reading() as unit:
-        return PriceShelf().book(unit)
+        return PriceShelf().get_book(unit)
 
 
 def sum_of_ledger(engine):
@@ -159,7 +159,7 @@ def test_it_is_offered_as_a_file_of_a_name_that_says_what_it_is(client):
 
 
 def test_readers_that_take_their_time_leave_connections_for_others(client, services):
-    slow = [services.exports.focus(Version.V1_2).pieces for _ in range(AT_ONCE)]
+    slow = [services.exports.export_focus(Version.V1_2).pieces for _ in range(AT_ONCE)]
     for pieces in slow:
         next(pieces)
     answer = client.get(FOCUS)
@@ -170,7 +170,7 @@ def test_readers_that_take_their_time_leave_connections_for_others(client, servi
 
 
 def test_where_nothing_was_spent_there_is_a_header_alone(client):
-    assert client.get(FOCUS).text == ",".join(columns(Version.V1_2)) + "\r\n"
+    assert client.get(FOCUS).text == ",".join(column_names(Version.V1_2)) + "\r\n"
 
 
 def test_the_month_so_far_is_what_is_exported_by_default(client, units, clock):
@@ -233,7 +233,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_sent(client, query, f
 
 
 def service(units):
-    return ExportService(units, PriceShelf(), lambda: NOON, Account.of("", "steward"))
+    return ExportService(units, PriceShelf(), lambda: NOON, Account.from_settings("", "steward"))
 
 
 def test_equal_ledgers_make_equal_files_whatever_the_order_in_which_they_came_about(tmp_path):
@@ -251,7 +251,7 @@ def test_equal_ledgers_make_equal_files_whatever_the_order_in_which_they_came_ab
                 for line in lines if name == "one" else reversed(lines):
                     posted(units, usage, [line])
             files.append(
-                "".join(service(units).focus(Version.V1_4, "2026-11-01,2026-12-01").pieces)
+                "".join(service(units).export_focus(Version.V1_4, "2026-11-01,2026-12-01").pieces)
             )
             engine.dispose()
     assert files[0] == files[1]
@@ -261,7 +261,7 @@ def test_equal_ledgers_make_equal_files_whatever_the_order_in_which_they_came_ab
 def test_whoever_hangs_up_gives_the_connection_back(units, engine):
     usage = ran(units, stored(units))
     posted(units, usage, [entry(usage)])
-    pieces = service(units).focus(Version.V1_2, "7d").pieces
+    pieces = service(units).export_focus(Version.V1_2, "7d").pieces
     assert next(pieces).startswith("BillingAccountId")
     assert engine.pool.checkedout() == 1
     pieces.close()

@@ -20,7 +20,7 @@ from service.cloud.rate_limit import LogReader, ReadPace
 from service.domain.catalog.images import Framework
 from service.domain.errors import CloudUnavailable, NotAllowed, RateLimited
 from service.domain.jobs.job import JobSpec, JobState, Reason
-from service.domain.jobs.log import LogLine, deliver
+from service.domain.jobs.log import LogLine, build_page
 from service.domain.jobs.report import SupervisorReport, WorkerState
 from service.domain.jobs.submission import Submission
 from service.domain.nodes.request import RequestedNode
@@ -82,15 +82,15 @@ class PacedLogs(FakeLogs):
         self.times: dict[str, list[float]] = defaultdict(list)
         self._numbers = count()
 
-    def read(self, project, job, since, limit):
+    def read_page(self, project, job, since, limit):
         for _ in range(1 + limit // 1_000 if job in self.floods else 1):
-            self.pace.take(project, LogReader.JOBS)
+            self.pace.count_call(project, LogReader.JOBS)
         self.times[job].append(self._timeline.now)
         if job not in self.floods:
-            return super().read(project, job, since, limit)
+            return super().read_page(project, job, since, limit)
         at = int(self._timeline.now * 10**9)
         lines = [LogLine(at, 0, 1, "flood", f"f{next(self._numbers)}") for _ in range(limit)]
-        return replace(deliver(since, lines, limit, more=False), more=True)
+        return replace(build_page(since, lines, limit, more=False), more=True)
 
     def longest_gap(self, job: str) -> float:
         times = self.times[job]
@@ -121,8 +121,8 @@ class House:
         """The job ends now; its worker reported that its log was refused, and its last output."""
         with self.units() as unit:
             job, now = unit.jobs.get(job_id), self.timeline.clock()
-            unit.jobs.save(job.closed(JobState.FAILED, Reason.PROGRAM_FAILED, "", now))
-            (attempt,) = unit.jobs.attempts(job_id)
+            unit.jobs.save(job.with_end(JobState.FAILED, Reason.PROGRAM_FAILED, "", now))
+            (attempt,) = unit.jobs.list_attempts(job_id)
             report = SupervisorReport(
                 seq=1,
                 attempt=attempt.id,
@@ -142,8 +142,8 @@ class Follower:
 
     def __init__(self, house: House, job_id: str) -> None:
         self.events: list[bytes] = []
-        begin = house.service.begin(job_id)
-        self._stream = house.followers.followed(job_id, begin, None)
+        begin = house.service.start_cursor(job_id)
+        self._stream = house.followers.follow_job(job_id, begin, None)
         self._task = asyncio.create_task(self._drain())
 
     async def _drain(self) -> None:

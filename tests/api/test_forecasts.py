@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from service.application.costs.forecasts import month_before, month_of
-from service.controllers.recording.posting import post
+from service.controllers.recording.posting import post_usage
 from service.domain.budgets.budget import Period
 from service.domain.clock import DAY, HOUR
 from service.domain.costs.forecast import Band, Method, Snapshot
@@ -45,7 +45,7 @@ def ran(units, clock):
         with units() as unit:
             unit.nodes.add(node)
             usage = unit.usage.save(usage)
-            post(unit, usage, PriceShelf().book(unit), clock.now)
+            post_usage(unit, usage, PriceShelf().get_book(unit), clock.now)
         return node
 
     return run
@@ -107,7 +107,7 @@ def test_what_is_spent_and_committed_is_what_the_books_say_in_the_end(client, cl
     ended = replace(usage, end=end, end_lo=end, end_evidence=Evidence.OPERATION)
     with units() as unit:
         ended = unit.usage.save(ended)
-        post(unit, ended, PriceShelf().book(unit), END)
+        post_usage(unit, ended, PriceShelf().get_book(unit), END)
     spent = client.get("/v1/costs?window=2026-11-01,2026-12-01&step=all").json()["total"]
     assert Decimal(before["spent"]) + Decimal(before["committed"]) == Decimal(spent)
 
@@ -247,6 +247,6 @@ def test_a_forecast_of_what_makes_no_sense_is_refused(client, query, said):
 
 @pytest.mark.usefixtures("used_to_work")
 def test_whoever_keeps_budgets_may_ask_for_the_three_figures(services, client):
-    low, mid, high = services.forecasts.of({"team": ("vision",)}, Period.MONTH, "UTC")
+    low, mid, high = services.forecasts.total_band({"team": ("vision",)}, Period.MONTH, "UTC")
     said = ask(client, "filter=team:vision")["total"]
     assert [Decimal(x) / 10**9 for x in (low, mid, high)] == [Decimal(x) for x in said.values()]

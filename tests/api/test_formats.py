@@ -14,7 +14,7 @@ from service.api.budgets import ScopeBody
 from service.api.node_list import read_query
 from service.domain.billing_period import period_named
 from service.domain.budgets.budget import instant_of
-from service.domain.clock import instant
+from service.domain.clock import parse_instant_or_date
 from service.domain.costs.dimensions import FILTER, GROUPS, check_dimensions, only_of, words_of
 from service.domain.errors import Rejected
 from service.domain.pricing.discounts import parse_percent
@@ -140,7 +140,7 @@ TAKEN = {
     "label": lambda text: read_query([("label", text)]),
     "label of a scope": lambda text: ScopeBody(label=text).to_scope(),
     "month": period_named,
-    "instant": instant,
+    "instant": parse_instant_or_date,
     "instant in Berlin": lambda text: instant_of(text, "Europe/Berlin", "start"),
     "percent": parse_percent,
 }

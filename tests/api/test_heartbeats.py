@@ -77,7 +77,7 @@ def test_a_heartbeat_that_cannot_be_is_refused(client, path, units, node, body, 
     assert answer.status_code == 422
     assert said in answer.text
     with units.reading() as unit:
-        assert unit.heartbeats.get(node["id"]) is None
+        assert unit.heartbeats.find_by_node(node["id"]) is None
 
 
 def test_a_flood_is_told_when_to_come_back(client, path):
@@ -102,7 +102,7 @@ def test_a_heartbeat_token_that_nobody_was_given_is_refused(guarded, path, units
     answer = guarded.post(path, headers=headers)
     assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (403, "token-refused")
     with units.reading() as unit:
-        assert unit.heartbeats.get(node["id"]) is None
+        assert unit.heartbeats.find_by_node(node["id"]) is None
 
 
 def test_a_heartbeat_token_is_looked_at_where_nobody_needs_a_token(client, path):

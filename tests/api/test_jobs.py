@@ -214,7 +214,7 @@ def test_a_quiet_job_is_followed_with_beats(log, services, units, clock, submit,
 
     async def first() -> bytes:
         followers = follow.LogFollowers(service)
-        events = followers.followed(job["id"], service.begin(job["id"]), None)
+        events = followers.follow_job(job["id"], service.start_cursor(job["id"]), None)
         found = await asyncio.wait_for(anext(events), 10)
         await events.aclose()
         return found
@@ -227,7 +227,7 @@ def test_the_output_is_followed_until_the_job_has_ended(client, submit, log, uni
     log.write(NOON + 1, "one")
     with units() as unit:
         found = unit.jobs.get(job["id"])
-        unit.jobs.save(found.closed(JobState.SUCCEEDED, Reason.COMPLETED, "", clock()))
+        unit.jobs.save(found.with_end(JobState.SUCCEEDED, Reason.COMPLETED, "", clock()))
     clock.pass_(60)
     answer = client.get(f"/v1/jobs/{job['id']}/logs?follow=true")
     assert answer.headers["content-type"].startswith("text/event-stream")

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from service.controllers.recording.posting import post
-from service.domain.metering.meter import Evidence, closed
-from service.domain.metering.usage import opened
+from service.controllers.recording.posting import post_usage
+from service.domain.metering.meter import Evidence, with_end
+from service.domain.metering.usage import start_usage
 from service.domain.nodes.node import Endpoint, NodeState
 from service.store.pricebook import PriceShelf
 from tests.hands import NOON
@@ -143,8 +143,8 @@ def runs(units, clock, document, seconds, free=""):
     clock.pass_(seconds)
     with units() as unit:
         node = unit.nodes.get(document["id"])
-        usage = closed(
-            opened(node, NOON, NOON, Evidence.OPERATION),
+        usage = with_end(
+            start_usage(node, NOON, NOON, Evidence.OPERATION),
             NOON + seconds,
             NOON + seconds,
             Evidence.OPERATION,
@@ -152,7 +152,7 @@ def runs(units, clock, document, seconds, free=""):
         usage = replace(usage, free=free)
         usage = unit.usage.save(usage)
         unit.beliefs.add(usage, NOON)
-        post(unit, usage, PriceShelf().book(unit), clock())
+        post_usage(unit, usage, PriceShelf().get_book(unit), clock())
 
 
 def entries_of(client, document):

@@ -20,7 +20,7 @@ def running(units, **changes):
     with units() as unit:
         unit.nodes.add(node)
         unit.usage.save(usage := factories.usage(node_id=node.id))
-        unit.nodes.posted(usage, 0, 0)
+        unit.nodes.add_posted(usage, 0, 0)
     return node
 
 
@@ -306,7 +306,7 @@ def test_the_cost_of_a_running_node_grows_by_the_second(client, units, clock):
 def test_the_ledger_is_shown_as_it_was_posted(client, units, clock):
     node = running(units)
     with units() as unit:
-        interval = unit.usage.running(node.id)
+        interval = unit.usage.find_open(node.id)
         entries = [
             given.entry(interval, hour=NOON + hour * 3_600, price_id="p", amount=24)
             for hour in range(3)

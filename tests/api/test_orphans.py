@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from service.application.orphans import OrphanSum, summed
+from service.application.orphans import OrphanSum, sum_orphans
 from service.domain.nodes.node import Place
 from service.domain.orphans.orphan import STEWARD, OrphanKind, OrphanVerdict
 from tests import factories
@@ -188,7 +188,7 @@ def test_an_adopted_node_is_a_node(client, there, units):
     assert "charged from now on" in event["message"]
     with units.reading() as unit:
         stored = unit.nodes.get(node["id"])
-        (usage,) = unit.usage.of(node["id"])
+        (usage,) = unit.usage.list_by_node(node["id"])
     assert (stored.cloud_uid, stored.next_try_at) == ("7001", NOON)
     assert (usage.start, usage.start_hi, usage.end) == (NOON, NOON, None)
 
@@ -341,11 +341,11 @@ def test_counted_they_are_what_they_are_one_by_one(services, there):
         orphan(shown=shown("queue", queued=True, state="SUSPENDED"), kind=OrphanKind.ZOMBIE),
         orphan(),
     )
-    totals = services.orphans.totals()
+    totals = services.orphans.sum_by_kind()
     assert list(totals) == list(OrphanKind)
     for kind, total in totals.items():
-        assert total == summed(services.orphans.all(kind=kind))
-    assert sum(totals.values(), OrphanSum()) == summed(services.orphans.all())
+        assert total == sum_orphans(services.orphans.list_all(kind=kind))
+    assert sum(totals.values(), OrphanSum()) == sum_orphans(services.orphans.list_all())
 
 
 def test_hostile_labels_are_shown_as_what_they_are(client, there):

@@ -90,7 +90,7 @@ def test_a_reservation_is_planned_with_for_no_longer_than_it_lasts(client, units
     estimates = EstimateService(units, PriceShelf(), clock, project=factories.PROJECT)
 
     def models(seconds):
-        found = estimates.plan(
+        found = estimates.plan_hardware(
             Need(chips=8, seconds=seconds), PlanTerms("v5e", None, ("us-west4",))
         )
         return {one.offer.model for one in found.options if one.cost is not None}

@@ -13,11 +13,11 @@ from fastapi.testclient import TestClient
 import service.api
 from service.api.http.problem_kinds import EVERY_KIND
 from service.api.http.problems import OTHER, ProblemKind
-from service.dashboard.pages.manual import manual_page
+from service.dashboard.pages.manual import get_manual_page
 from service.dashboard.routes import add_dashboard
 
 SLUGS = sorted({kind.slug for kind in EVERY_KIND})
-SECTIONS = {one.anchor: one for one in manual_page("problems").page.sections if one.level == 3}
+SECTIONS = {one.anchor: one for one in get_manual_page("problems").page.sections if one.level == 3}
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.domain.clock import DAY, rfc3339
+from service.domain.clock import DAY, to_rfc3339
 from service.domain.commitments.recommendation import CAUTION
 from tests.hands import NOON
 from tests.store.test_recommendations import TODAY, ran
@@ -13,8 +13,8 @@ PATH = "/v1/commitments/recommended"
 def test_both_terms_are_told_with_the_interval_and_what_is_due_if_use_stops(client, units):
     ran(units, TODAY - 100 * DAY, None)
     found = client.get(PATH).json()
-    assert (found["start"], found["end"]) == (rfc3339(TODAY - 90 * DAY), rfc3339(TODAY))
-    assert (found["days"], found["caution"], found["as_of"]) == (90, CAUTION, rfc3339(NOON))
+    assert (found["start"], found["end"]) == (to_rfc3339(TODAY - 90 * DAY), to_rfc3339(TODAY))
+    assert (found["days"], found["caution"], found["as_of"]) == (90, CAUTION, to_rfc3339(NOON))
     one, three = found["recommendations"]
     assert one == {
         "generation": "v5e",

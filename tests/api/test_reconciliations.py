@@ -11,7 +11,7 @@ from sqlalchemy import select, text
 from service.api.app import create_app
 from service.api.http import problems
 from service.application.reconciliations import AT_ONCE, ReconciliationService
-from service.domain.clock import HOUR, rfc3339
+from service.domain.clock import HOUR, to_rfc3339
 from service.domain.reconciliation.bill import Bill
 from service.domain.reconciliation.bill_file import Shape
 from service.domain.reconciliation.commitments import NO_FEE
@@ -47,8 +47,8 @@ def test_the_answer_is_the_headline_and_can_be_asked_for_again(client, post, uni
     found = answer.json()
     assert answer.headers["location"] == f"{PATH}/{found['id']}"
     assert found["name"] == "november.csv"
-    assert (found["start"], found["end"]) == (rfc3339(START), rfc3339(START + 3 * HOUR))
-    assert found["newest"] == rfc3339(NOON)
+    assert (found["start"], found["end"]) == (to_rfc3339(START), to_rfc3339(START + 3 * HOUR))
+    assert found["newest"] == to_rfc3339(NOON)
     assert found["total"]["variance"] == "2.500000000"
     assert found["total"]["variance_percent"] == "8.6806"
     assert found["verdicts"]["matched"]["billed"] == "28.800000000"
@@ -249,7 +249,7 @@ def test_an_import_that_begins_while_files_are_taken_out_joins_none_of_them(
     post(json_lines([month(9, 1), month(10, 20)]))
     clock.pass_(60)
     later = post(json_lines([month(10, 25)]))
-    files, rows_of = [json_lines([month(9, 5)])], Bills.rows_of
+    files, rows_of = [json_lines([month(9, 5)])], Bills.count_rows
     imports: list[dict[str, object]] = []
 
     def meanwhile(bills, *args):
@@ -257,7 +257,7 @@ def test_an_import_that_begins_while_files_are_taken_out_joins_none_of_them(
             imports.append(post(files.pop()))
         return rows_of(bills, *args)
 
-    monkeypatch.setattr(Bills, "rows_of", meanwhile)
+    monkeypatch.setattr(Bills, "count_rows", meanwhile)
     assert len(client.delete(f"{PATH}/{later['id']}").json()["removed"]) == 2
     assert imports[0]["joined"] == []
 
@@ -266,7 +266,7 @@ def test_of_two_files_of_a_month_that_are_imported_at_once_one_has_to_be_sent_ag
     client, post, monkeypatch
 ):
     file, other = (json_lines([month(10, day)]) for day in (20, 25))
-    others, reach = [other], Bills.reach
+    others, reach = [other], Bills.find_hour_range
     imports: list[dict[str, object]] = []
 
     def meanwhile(bills, bill_id):
@@ -274,7 +274,7 @@ def test_of_two_files_of_a_month_that_are_imported_at_once_one_has_to_be_sent_ag
             imports.append(post(others.pop()))
         return reach(bills, bill_id)
 
-    monkeypatch.setattr(Bills, "reach", meanwhile)
+    monkeypatch.setattr(Bills, "find_hour_range", meanwhile)
     refused = client.post(PATH, content=file)
     assert refused.status_code == 409
     assert "send this file again" in refused.json()["detail"]
@@ -290,7 +290,7 @@ def test_no_file_is_taken_out_while_another_is_imported(client, post, units):
     assert refused.status_code == 409
     assert "being imported" in refused.json()["detail"]
     with units() as unit:
-        unit.bills.drop(bill.id)
+        unit.bills.delete(bill.id)
     assert post(json_lines(hours_of(hours=1)))["joined"], "it still has its rows"
 
 
@@ -308,7 +308,7 @@ def test_an_import_that_begins_while_a_file_is_taken_out_keeps_it(client, post, 
     monkeypatch.setattr(Bills, "save", meanwhile)
     assert client.delete(f"{PATH}/{found['id']}").status_code == 409
     with units() as unit:
-        unit.bills.drop(bill.id)
+        unit.bills.delete(bill.id)
     assert post(json_lines(hours_of(hours=1)))["joined"], "it still has its rows"
 
 
@@ -353,7 +353,7 @@ def test_a_tolerance_that_is_none_is_refused(post, tolerance):
 def test_no_more_files_are_taken_in_at_once_than_the_disk_may_hold(client, post, services):
     with ExitStack() as busy:
         for _ in range(AT_ONCE):
-            busy.enter_context(services.reconciliations.receiving())
+            busy.enter_context(services.reconciliations.take_place())
         answer = client.post(PATH, content=json_lines([row()]))
         assert answer.status_code == 429
         assert answer.headers["retry-after"] == "10"

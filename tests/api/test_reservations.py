@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.domain.clock import DAY, HOUR, rfc3339
+from service.domain.clock import DAY, HOUR, to_rfc3339
 from service.domain.money import NANOS, parse_usd
 from tests.hands import NOON
 from tests.purchases import metered, ran_reserved
@@ -308,7 +308,7 @@ def test_a_wrong_record_is_withdrawn_with_a_reason_and_charges_nothing(
     assert answer.status_code == 200
     gone = answer.json()
     assert (gone["state"], gone["reason"]) == ("withdrawn", "bought twice")
-    assert gone["withdrawn_at"] == rfc3339(clock.now)
+    assert gone["withdrawn_at"] == to_rfc3339(clock.now)
     assert (gone["cost"], gone["unused"], gone["whole"]) == ("0.000000000",) * 3
     assert (gone["usd_per_chip_hour"], gone["price_id"]) == (None, None)
     metered(units, clock)
@@ -326,7 +326,7 @@ def test_it_is_withdrawn_once_and_can_be_written_down_rightly_then(client, clock
     clock.pass_(60)
     second = withdrawn(client, one, "no, for another reason")
     assert second.status_code == 200
-    assert second.json() == first | {"as_of": rfc3339(clock.now)}
+    assert second.json() == first | {"as_of": to_rfc3339(clock.now)}
     right = record(chips=32)
     assert {each["id"] for each in listed(client)} == {one["id"], right["id"]}
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.application.nodes.cost import cost_of
-from service.controllers.recording.posting import post
+from service.controllers.recording.posting import post_usage
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY, HOUR
 from service.domain.metering.attribution import Reattribution
@@ -133,8 +133,8 @@ def test_what_is_over_and_posted_leaves_nothing(client, clock, units, running):
     (found,) = unposted(client, node_id)
     assert found["end"] == "2026-11-05T12:01:30Z"
     with units() as unit:
-        (usage,) = unit.usage.of(node_id)
-        post(unit, usage, factories.book(), clock())
+        (usage,) = unit.usage.list_by_node(node_id)
+        post_usage(unit, usage, factories.book(), clock())
     assert unposted(client, node_id) == []
 
 

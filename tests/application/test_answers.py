@@ -20,7 +20,9 @@ def test_many_who_ask_at_once_share_one_answer():
         return made[-1]
 
     found: list[object] = []
-    threads = [Thread(target=lambda: found.append(answers.of("key", make))) for _ in range(6)]
+    threads = [
+        Thread(target=lambda: found.append(answers.get_or_make("key", make))) for _ in range(6)
+    ]
     for thread in threads:
         thread.start()
     begun.wait()
@@ -35,7 +37,7 @@ def test_what_was_not_asked_for_the_longest_goes_first():
     answers = Answers(2)
     made: list[str] = []
     for key in ("a", "b", "a", "c", "a", "b"):
-        answers.of(key, partial(made.append, key))
+        answers.get_or_make(key, partial(made.append, key))
     assert made == ["a", "b", "c", "b"]
 
 
@@ -48,7 +50,7 @@ def test_an_error_is_not_kept_and_those_who_waited_try_themselves():
 
     def ask() -> None:
         with pytest.raises(ValueError, match="no"):
-            answers.of("key", fail)
+            answers.get_or_make("key", fail)
 
     thread = Thread(target=ask)
     thread.start()
@@ -58,9 +60,9 @@ def test_an_error_is_not_kept_and_those_who_waited_try_themselves():
         return "yes"
 
     both.wait()
-    assert answers.of("key", make) == "yes"
+    assert answers.get_or_make("key", make) == "yes"
     thread.join()
-    assert answers.of("key", make) == "yes"
+    assert answers.get_or_make("key", make) == "yes"
     assert tries
 
 
@@ -72,5 +74,5 @@ def test_what_is_too_large_is_answered_and_not_kept():
         return [1, 2, 3]
 
     for _ in range(2):
-        assert answers.of("key", make, lambda one: len(one) < 3)
+        assert answers.get_or_make("key", make, lambda one: len(one) < 3)
     assert len(made) == 2

@@ -10,7 +10,7 @@ from sqlalchemy import update
 
 from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.domain.errors import Conflict, NotFound, Rejected
-from service.domain.idle.assess import holders
+from service.domain.idle.assess import list_holders
 from service.domain.idle.heartbeat import Heartbeat
 from service.domain.idle.policy import Action, Policy, Recipient, Rule
 from service.domain.idle.rails import Breaker
@@ -45,16 +45,16 @@ def test_a_plan_says_what_would_go_and_why_and_apply_does_just_that(lab, service
     idle, busy = lab.add(REST), lab.add(WORK)
     kept = lab.add(REST, labels={"keep-until": "2026-12-01"})
     lab.minute(IDLE_MINUTES + 1)
-    plan = service.plan("", "ada")
+    plan = service.make_plan("", "ada")
     (entry,) = plan.entries
     assert (entry.name, entry.action, entry.due_at) == (idle.name, Action.DELETE, None)
     assert "idle since 2026-11-05T12:10:00Z" in entry.reason
     assert lab.node(idle).asked == "present", "a plan changes nothing"
-    assert service.apply(plan.id, "ada").id == plan.id
+    assert service.apply_plan(plan.id, "ada").id == plan.id
     assert lab.node(idle).asked == "absent"
     for one in (busy, kept):
         assert lab.node(one).asked == "present"
-    (ended,) = service.history()
+    (ended,) = service.list_ended()
     assert (ended.actor, ended.plan_id) == ("ada", plan.id)
 
 
@@ -68,21 +68,21 @@ def test_what_nobody_can_be_told_of_waits_for_a_person(lab, service):
         unit.idle_policies.save(Policy("default", Rule(1_800, 300, Action.DELETE)))
     service.mode = IdleMode(Action.DELETE, service.mode.times)
     lab.minute(IDLE_MINUTES + 1)
-    by_itself = {one.node_id: one.due_at for one in service.plan("", "ada").entries}
+    by_itself = {one.node_id: one.due_at for one in service.make_plan("", "ada").entries}
     assert by_itself[untold.id] is None
     assert by_itself[own.id] == lab.course(own).due_at
-    subject = service.node(untold.id).subject
-    assert holders(subject, lab.course(untold).verdict, lab.clock()) == [Holder.NOTICE]
+    subject = service.get_node(untold.id).subject
+    assert list_holders(subject, lab.course(untold).verdict, lab.clock()) == [Holder.NOTICE]
 
 
 @pytest.mark.deep
 def test_a_plan_is_the_same_as_long_as_nothing_changes(lab, service):
     lab.add(REST)
     lab.minute(IDLE_MINUTES + 1)
-    first = service.plan("lab", "ada")
+    first = service.make_plan("lab", "ada")
     lab.minute(3)
-    assert service.plan("lab", "bob").id == first.id
-    assert service.apply(first.id, "ada")
+    assert service.make_plan("lab", "bob").id == first.id
+    assert service.apply_plan(first.id, "ada")
 
 
 def touch_node(lab, node):
@@ -153,10 +153,10 @@ def be_made_again(lab, node):
 def test_a_plan_is_stale_when_anything_changed_and_then_nothing_goes(lab, service, change):
     node = lab.add(REST)
     lab.minute(IDLE_MINUTES + 1)
-    plan = service.plan("lab", "ada")
+    plan = service.make_plan("lab", "ada")
     change(lab, node)
     with pytest.raises(Conflict, match="stale"):
-        service.apply(plan.id, "ada")
+        service.apply_plan(plan.id, "ada")
     assert lab.ended() == []
     assert lab.node(node).asked == "present"
 
@@ -166,7 +166,7 @@ def test_a_plan_asks_for_as_long_at_rest_as_the_policy_says_now(lab, service):
     node = lab.add(REST)
     lab.minute(IDLE_MINUTES + 1)
     lab.change(node, spec=replace(node.spec, idle=replace(DELETES, after_seconds=86_400)))
-    assert service.plan("lab", "ada").entries == ()
+    assert service.make_plan("lab", "ada").entries == ()
 
 
 @pytest.mark.deep
@@ -178,14 +178,14 @@ def test_a_job_that_begins_after_one_that_hung_is_not_ended_by_its_plan(lab, ser
         attempt = an_attempt(hung, node, phase=Phase.RUNNING)
         unit.jobs.add_attempt(attempt)
     lab.minute(IDLE_MINUTES + 1)
-    plan = service.plan("lab", "ada")
+    plan = service.make_plan("lab", "ada")
     assert len(plan.entries) == 1, "the policy means jobs that hang"
     with lab.units() as unit:
         unit.jobs.save_attempt(replace(attempt, released_at=lab.clock()))
         unit.jobs.add(next_one, None)
         unit.jobs.add_attempt(an_attempt(next_one, node, claimed_at=lab.clock()))
     with pytest.raises(Conflict, match="stale"):
-        service.apply(plan.id, "ada")
+        service.apply_plan(plan.id, "ada")
     assert lab.node(node).asked == "present"
 
 
@@ -197,13 +197,13 @@ def test_a_change_of_the_policy_makes_a_plan_stale(lab, service):
         policy = Policy("default", Rule(1_800, 300, Action.DELETE), told)
         unit.idle_policies.save(policy)
     lab.minute(IDLE_MINUTES + 1)
-    plan = service.plan("lab", "ada")
+    plan = service.make_plan("lab", "ada")
     assert len(plan.entries) == 1
     with lab.units() as unit:
         row = unit.idle_policies.get("default")
         unit.idle_policies.save(row)
     with pytest.raises(Conflict, match="policy"):
-        service.apply(plan.id, "ada")
+        service.apply_plan(plan.id, "ada")
     assert lab.node(node).asked == "present"
 
 
@@ -213,7 +213,7 @@ def test_a_forged_plan_does_nothing(lab, service):
     lab.minute(IDLE_MINUTES + 1)
     for forged in ("", "0" * 32, "x" * 10_000):
         with pytest.raises(Conflict):
-            service.apply(forged, "mallory")
+            service.apply_plan(forged, "mallory")
     assert lab.ended() == []
 
 
@@ -221,9 +221,9 @@ def test_a_forged_plan_does_nothing(lab, service):
 def test_what_nobody_looked_at_lately_is_in_no_plan(lab, service):
     lab.add(REST)
     lab.minute(IDLE_MINUTES + 1)
-    assert len(service.plan("lab", "ada").entries) == 1
+    assert len(service.make_plan("lab", "ada").entries) == 1
     lab.clock.pass_(600)
-    assert service.plan("lab", "ada").entries == ()
+    assert service.make_plan("lab", "ada").entries == ()
 
 
 @pytest.mark.deep
@@ -233,13 +233,13 @@ def test_a_plan_is_refused_where_the_last_look_is_older_than_two_periods_and_a_m
 ):
     node = lab.add(REST)
     lab.minute(IDLE_MINUTES + 1)
-    plan = service.plan("lab", "ada")
+    plan = service.make_plan("lab", "ada")
     lab.clock.pass_(age)
     if is_stale:
         with pytest.raises(Conflict, match="stale"):
-            service.apply(plan.id, "ada")
+            service.apply_plan(plan.id, "ada")
     else:
-        service.apply(plan.id, "ada")
+        service.apply_plan(plan.id, "ada")
     assert lab.node(node).asked == ("present" if is_stale else "absent")
 
 
@@ -248,7 +248,7 @@ def test_a_policy_that_only_notifies_is_in_no_plan(lab, service):
     node = lab.add(REST, idle=None)
     lab.minute(120)
     assert lab.course(node).course.state == "CANDIDATE"
-    assert service.plan("lab", "ada").entries == ()
+    assert service.make_plan("lab", "ada").entries == ()
 
 
 @pytest.mark.deep
@@ -256,12 +256,12 @@ def test_a_policy_that_only_notifies_is_in_no_plan(lab, service):
 def test_two_who_apply_at_once_delete_each_node_once(lab, service):
     nodes = [lab.add(REST, idle=DELETES) for _ in range(6)]
     lab.minute(IDLE_MINUTES + 1)
-    plan = service.plan("lab", "ada")
+    plan = service.make_plan("lab", "ada")
     assert len(plan.entries) == 6
 
     def apply(actor):
         try:
-            service.apply(plan.id, actor)
+            service.apply_plan(plan.id, actor)
         except Conflict:
             return ""
         return actor
@@ -269,7 +269,7 @@ def test_two_who_apply_at_once_delete_each_node_once(lab, service):
     with ThreadPoolExecutor(4) as pool:
         winners = [who for who in pool.map(apply, ["ada", "bob", "eve", "joe"]) if who]
     assert len(winners) == 1
-    ended = service.history()
+    ended = service.list_ended()
     assert sorted(one.name for one in ended) == sorted(one.name for one in nodes)
     assert {one.actor for one in ended} == set(winners)
 
@@ -283,25 +283,25 @@ def test_pause_wants_a_reason_and_resume_a_pause(lab, service):
         service.pause("other", "ada", "why")
     (row,) = service.pause("", "ada", "a demo")
     assert row.is_paused
-    (standing,) = service.standings()
+    (standing,) = service.list_statuses()
     assert (standing.cleanup.pause_reason, standing.next_tick_at) == ("a demo", None)
     (row,) = service.resume("lab")
     assert not row.is_paused
     lab.minute(1)
-    assert service.standings()[0].next_tick_at == lab.clock() + TIMES.period
+    assert service.list_statuses()[0].next_tick_at == lab.clock() + TIMES.period
 
 
 @pytest.mark.deep
 def test_the_idleness_of_a_node_is_shown_after_its_end_as_well(lab, service):
     node = lab.add(REST)
     lab.minute(IDLE_MINUTES + 1)
-    shown = service.node(node.id)
+    shown = service.get_node(node.id)
     assert shown.subject is not None
     assert shown.watched.verdict.level == "QUIET"
     assert shown.ended == []
-    service.apply(service.plan("", "ada").id, "ada")
-    shown = service.node(node.id)
+    service.apply_plan(service.make_plan("", "ada").id, "ada")
+    shown = service.get_node(node.id)
     assert shown.subject is None
     assert shown.ended[0].evidence["verdict"]["level"] == "QUIET"
     with pytest.raises(NotFound):
-        service.node("nobody")
+        service.get_node("nobody")

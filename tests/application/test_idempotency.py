@@ -62,7 +62,7 @@ def test_a_price_that_many_tell_at_once_with_one_key_is_entered_once(shared, uni
     price = factories.price(1_100_000_000, effective_from=NOON + 60)
     told = at_once(lambda _: service.add(price, RequestKey("k", "body")))
     with units.reading() as unit:
-        (entered,) = unit.prices.all()
+        (entered,) = unit.prices.list_all()
     assert {one.price for one in told} == {entered}
     assert sum(one.created for one in told) == 1
 
@@ -94,7 +94,7 @@ def test_a_budget_that_many_ask_for_at_once_with_one_key_does_not_take_its_own_n
 ):
     service = BudgetService(*shared, CostService(*shared))
     told = at_once(lambda _: service.create(factories.budget(), RequestKey(f"k-{turn}", "body")))
-    assert [{one.shown.budget.id for one in told}] == [{one.id} for one in service.all()]
+    assert [{one.shown.budget.id for one in told}] == [{one.id} for one in service.list_all()]
     assert sum(one.created for one in told) == 1
 
 
@@ -127,7 +127,7 @@ def test_a_reservation_that_many_write_down_at_once_is_written_once(shared: Shar
     service = ReservationService(*shared, [factories.PROJECT])
     wanted = bought(name=f"autumn-{turn}")
     told = at_once(lambda _: service.record(wanted))
-    (written,) = service.all()
+    (written,) = service.list_all()
     assert {one.shown.reservation.id for one in told} == {written.reservation.id}
     assert sum(one.created for one in told) == 1
 
@@ -143,4 +143,4 @@ def test_of_reservations_that_take_the_same_name_at_once_one_has_it(shared: Shar
             return False
 
     assert sum(at_once(write)) == 1
-    assert len(service.all()) == 1
+    assert len(service.list_all()) == 1

@@ -54,7 +54,7 @@ def lost_attempt(house: JobHouse, job: Job, *said: dict[str, int]) -> tuple[int,
     started_at = worker.times["started_at"]
     house.preempt(job, worker)
     with house.jobs.units.reading() as unit:
-        (usage,) = unit.usage.of(node.id)
+        (usage,) = unit.usage.list_by_node(node.id)
     assert usage.end is not None
     return started_at, usage.end
 
@@ -109,7 +109,7 @@ def test_without_a_checkpoint_all_that_ran_is_lost(house, client, asked, said):
 def test_with_a_checkpoint_what_ran_after_it_is_lost(house, client):
     job = submit(house)
     started_at, ended_at = lost_attempt(house, job, {"step": 10}, {"checkpoint": 10})
-    (report,) = house.jobs.jobs.attempts(job.id)[0].attempt.own_reports
+    (report,) = house.jobs.jobs.list_attempts(job.id)[0].attempt.own_reports
     checkpoint_at = report.checkpoint_at
     first = attempts_of(client, job)[0]
     assert first["work_lost_seconds"] == ended_at - checkpoint_at >= MINUTE

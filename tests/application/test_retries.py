@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from service.application.nodes.nodes import NodeService
-from service.application.retries import LONGEST_PAUSE, TRIES, retrying, tries
+from service.application.retries import LONGEST_PAUSE, TRIES, iter_tries, run_with_retries
 from service.domain.errors import Conflict, StaleVersion
 from service.domain.event import Event
 from service.domain.metering.attribution import Reattribution
@@ -40,7 +40,7 @@ def test_the_pauses_grow_and_are_short(monkeypatch: pytest.MonkeyPatch):
     longest: list[float] = []
     monkeypatch.setattr(time, "sleep", longest.append)
     monkeypatch.setattr(random, "uniform", lambda _, most: most)
-    assert list(tries()) == list(range(TRIES))
+    assert list(iter_tries()) == list(range(TRIES))
     assert longest == sorted(longest)
     assert len(longest) == TRIES - 1
     assert longest[-1] == LONGEST_PAUSE
@@ -56,10 +56,10 @@ def test_who_is_always_late_is_told_of_what(units, monkeypatch: pytest.MonkeyPat
         raise StaleVersion("somebody was first")
 
     with pytest.raises(Conflict, match="job 7 is being changed by others"):
-        retrying(units, late, "job 7")
+        run_with_retries(units, late, "job 7")
     assert len(times) == TRIES
     with pytest.raises(StaleVersion, match="somebody was first"):
-        retrying(units, late, "job 7", once=True)
+        run_with_retries(units, late, "job 7", once=True)
     assert len(times) == TRIES + 1
 
 
@@ -73,6 +73,6 @@ def test_who_is_late_once_is_done_over_and_leaves_nothing_of_the_first_time(unit
             raise StaleVersion("somebody was first")
         return "done"
 
-    assert retrying(units, late_once, "it") == "done"
+    assert run_with_retries(units, late_once, "it") == "done"
     with units.reading() as unit:
-        assert [event.message for _, event in unit.events.of("n-1", 0, 9)] == ["try 1"]
+        assert [event.message for _, event in unit.events.list_by_node("n-1", 0, 9)] == ["try 1"]

@@ -31,7 +31,7 @@ def test_terms_are_read_as_they_were_written(nodes):
     after = nodes.update(node.id, change, actor="ada")
     assert nodes.get(node.id) == after
     assert (after.spec.idle, after.spec.ttl_seconds, after.owner) == (OWN, HOUR, "grace")
-    told = [(one.actor, one.message) for _, one in nodes.events(node.id, 0, 99)][-2:]
+    told = [(one.actor, one.message) for _, one in nodes.list_events(node.id, 0, 99)][-2:]
     assert told[0][0] == "ada"
     assert "time to live 3600 s, was none" in told[0][1]
     assert nodes.update(node.id, change) == after, "nothing is written where nothing changes"

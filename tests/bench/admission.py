@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Engine, insert, text
 
-from service.application.budgets.admission import place
+from service.application.budgets.admission import admit_node
 from service.domain.budgets.admission import Hold
 from service.domain.budgets.budget import OnExceeded, Scope
 from service.domain.clock import DAY, HOUR
@@ -61,8 +61,8 @@ def measure() -> list[Figure]:
 
 def _set(units: Units, tz: str, scope: Scope) -> None:
     with units() as unit:
-        for old in unit.budgets.all():
-            unit.budgets.remove(old)
+        for old in unit.budgets.list_all():
+            unit.budgets.delete(old)
         unit.budgets.add(
             factories.budget(
                 id=f"b-{tz}",
@@ -80,10 +80,10 @@ def _admit(units: Units) -> float:
     took = 0.0
     try:
         with units() as unit:
-            prices.book(unit)
+            prices.get_book(unit)
             unit.nodes.add(node)
             start = time.perf_counter()
-            place(unit, node, prices, NOW)
+            admit_node(unit, node, prices, NOW)
             took = time.perf_counter() - start
             unit.nodes.add(node)  # its name is taken by now, and so nothing of it is kept
     except Conflict:
@@ -144,7 +144,7 @@ def _write(unit: Unit, number: int) -> None:
     )
     usage = unit.usage.save(usage)
     if live:
-        unit.holds.place(Hold(node.id, 9_600_000_000, None), NOON)
+        unit.holds.save(Hold(node.id, 9_600_000_000, None), NOON)
 
 
 def _costs(connection: Any) -> None:

@@ -78,7 +78,7 @@ class MinuteTelemetry:
             ]
             minutes.pop(start - 360, None)
 
-    def samples(self, _project: str, kind: Kind, since: int, until: int) -> Sequence[Sample]:
+    def read_samples(self, _project: str, kind: Kind, since: int, until: int) -> Sequence[Sample]:
         """One call for each metric; its pages are the client's."""
         self.calls += 1
         minutes = self._points[kind].items()

@@ -91,11 +91,11 @@ def _started(stack: ExitStack, serve: Callable[..., None], *args: object) -> int
 
 
 def _serve_emulator(pipe: Connection) -> None:
-    from service.emulator.app import build_world, running  # noqa: PLC0415 - in this process only
+    from service.emulator.app import build_world, run_in_thread  # noqa: PLC0415 - in this process only
 
     world = build_world()
     _fill(world, NODES)
-    with running(world) as emulator:
+    with run_in_thread(world) as emulator:
         pipe.send(emulator.grpc_port)
         pipe.recv()
 
@@ -143,7 +143,7 @@ def _peak_bytes() -> int:
 
 def _fill(world: object, count: int) -> None:
     """Have nodes made by the API, with what a lab's nodes carry: labels and a startup script."""
-    from service.emulator.api.dispatch import answer  # noqa: PLC0415 - in this process only
+    from service.emulator.api.dispatch import answer_message  # noqa: PLC0415 - in this process only
     from service.emulator.api.methods import SERVICES  # noqa: PLC0415
     from service.emulator.world.world import World  # noqa: PLC0415
 
@@ -165,6 +165,6 @@ def _fill(world: object, count: int) -> None:
                 "metadata": {"startup-script": "#!/bin/bash\ndocker run train\n"},
             },
         )
-        told = answer(world, create, request)
+        told = answer_message(world, create, request)
         assert told.error is None, told.error
-    world.hurry()
+    world.run_pending_events()

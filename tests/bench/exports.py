@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Engine, insert, text
 
 from service.application.costs.exports import ExportService
-from service.domain.clock import HOUR, rfc3339
+from service.domain.clock import HOUR, to_rfc3339
 from service.domain.costs.focus import Account, Version
 from service.domain.ids import new_id
 from service.domain.pricing.shipped_prices import embedded_prices
@@ -41,7 +41,9 @@ def measure() -> list[Figure]:
         engine = make_engine(address)
         fill(engine)
         gc.collect()
-        service = ExportService(Units(engine), PriceShelf(), lambda: START, Account.of("", "bench"))
+        service = ExportService(
+            Units(engine), PriceShelf(), lambda: START, Account.from_settings("", "bench")
+        )
         rows = _export(service, HOURS)
         taken = wall(3, lambda: _export(service, HOURS))
         floor = wall(3, lambda: _plain(engine))
@@ -74,8 +76,8 @@ def measure() -> list[Figure]:
 
 def _export(service: ExportService, hours: int) -> int:
     """Take a file to its end, as a slow caller would: a piece at a time. Answers its rows."""
-    window = f"{rfc3339(START)},{rfc3339(START + hours * HOUR)}"
-    pieces = service.focus(Version.V1_4, window).pieces
+    window = f"{to_rfc3339(START)},{to_rfc3339(START + hours * HOUR)}"
+    pieces = service.export_focus(Version.V1_4, window).pieces
     return sum(piece.count("\r\n") for piece in pieces) - 1
 
 

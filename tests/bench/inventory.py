@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Engine, event, update
 
-from service.cloud.google.channel import connect, tpu_client
+from service.cloud.google.channel import open_channel, tpu_client
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.rate_limit import Pace
 from service.controllers.inventory.inventory import InventoryController
@@ -49,7 +49,7 @@ def measure() -> list[Figure]:
     with _emulator(fleet) as address:
         bare = _look(address)
     with _emulator(fleet) as address, fresh_database("sqlite", folder) as database:
-        client = tpu_client(connect(address))
+        client = tpu_client(open_channel(address))
         engine = make_engine(database)
         house = _House(engine, GoogleTpus(client, Pace(time.monotonic)), fleet)
         writes = _writes(engine, house.inventory)
@@ -119,7 +119,7 @@ def _writes(engine: Engine, work: Callable[[], None]) -> int:
 
 def _look(address: str) -> float:
     """CPU seconds of one look at all nodes, read out."""
-    channel = connect(address)
+    channel = open_channel(address)
     cloud = GoogleTpus(tpu_client(channel), Pace(time.monotonic))
     seconds = median_of(
         RUNS, lambda: cloud.inventory(factories.PROJECT).sightings(), time.process_time
@@ -154,7 +154,7 @@ def _serve(pipe: Connection, places: list[tuple[Place, str]], metadata: Mapping[
     from google.cloud import tpu_v2  # noqa: PLC0415 - in the child only
 
     from service.emulator.api import dispatch, methods  # noqa: PLC0415
-    from service.emulator.app import build_world, running  # noqa: PLC0415
+    from service.emulator.app import build_world, run_in_thread  # noqa: PLC0415
 
     world = build_world(speed=1_000_000, seed=1)
     (create,) = (
@@ -174,10 +174,10 @@ def _serve(pipe: Connection, places: list[tuple[Place, str]], metadata: Mapping[
                 metadata=metadata,
             ),
         )
-        answer = dispatch.answer(world, create, tpu_v2.CreateNodeRequest.pb(request))
+        answer = dispatch.answer_message(world, create, tpu_v2.CreateNodeRequest.pb(request))
         assert answer.error is None, answer.error
     time.sleep(0.1)
-    world.hurry()
-    with running(world) as emulator:
+    world.run_pending_events()
+    with run_in_thread(world) as emulator:
         pipe.send(emulator.grpc_address)
         pipe.recv()

@@ -81,7 +81,7 @@ def _fill(address: str) -> None:
                 if ready:
                     usage = factories.usage(node_id=node.id)
                     usage = unit.usage.save(usage)
-                    unit.nodes.posted(usage, 0, 0)
+                    unit.nodes.add_posted(usage, 0, 0)
     engine.dispose()
 
 
@@ -169,7 +169,7 @@ def _steward(address: str) -> Any:
     from service import wiring  # noqa: PLC0415 - in the child only
 
     settings = Settings(database_url=address, projects=(factories.PROJECT,))
-    return wiring.app(wiring.lay(settings))
+    return wiring.build_app(wiring.open_foundation(settings))
 
 
 async def _hello(scope: Any, _receive: Any, send: Any) -> None:

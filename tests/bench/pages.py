@@ -21,7 +21,7 @@ from typing import Any
 from sqlalchemy import Engine, text
 
 from service import wiring
-from service.controllers.recording.posting import post
+from service.controllers.recording.posting import post_usage
 from service.domain.budgets.admission import Hold
 from service.domain.budgets.budget import Measure, OnExceeded, Period, Scope, Threshold
 from service.domain.catalog.provisioning import ProvisioningModel
@@ -77,9 +77,9 @@ def measure() -> list[Figure]:
 
 def _of_database(kind: str, address: str) -> list[Figure]:
     clock = HandClock(NOW)
-    base = wiring.lay(Settings(database_url=address, projects=PROJECTS), clock)
+    base = wiring.open_foundation(Settings(database_url=address, projects=PROJECTS), clock)
     _fill(base.units, base.engine)
-    app = wiring.app(base)
+    app = wiring.build_app(base)
     node_id = _id(LIVE // 2)
     pages = (
         Asked("overview in a new second", "/", 120),
@@ -231,9 +231,9 @@ def _run(unit: Unit, shelf: PriceShelf, number: int, luck: random.Random) -> Non
         dirty=not live,
     )
     usage = unit.usage.save(usage)
-    post(unit, usage, shelf.book(unit), NOW)
+    post_usage(unit, usage, shelf.get_book(unit), NOW)
     if live:
-        unit.holds.place(Hold(node.id, 40 * NANOS, node.spec.ttl_seconds), start)
+        unit.holds.save(Hold(node.id, 40 * NANOS, node.spec.ttl_seconds), start)
 
 
 def _node(number: int, start: int, end: int | None) -> Node:

@@ -12,7 +12,7 @@ from typing import Any
 
 from service.application.reconciliations import ReconciliationService
 from service.domain.clock import DAY, HOUR
-from service.domain.money import usd
+from service.domain.money import format_usd
 from service.domain.reconciliation.variance import Verdict
 from service.store.engine import make_engine
 from service.store.unit import Units
@@ -67,7 +67,7 @@ def _row(number: int, price: int) -> dict[str, object]:
     """An hour of one node as Google writes it; `price` is nano-dollars per chip-hour."""
     name = f"n-{number}"
     path = f"projects/{factories.PROJECT}/locations/{factories.ZONE}/nodes/{name}"
-    cost = float(usd(8 * price))  # BigQuery's numbers are binary
+    cost = float(format_usd(8 * price))  # BigQuery's numbers are binary
     return row(
         cost=cost,
         cost_at_list=cost,

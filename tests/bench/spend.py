@@ -15,9 +15,9 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import Engine, insert, text
 
 from service.application.costs.costs import CostQuestion, CostReport, CostService
-from service.domain.clock import DAY, HOUR, rfc3339
+from service.domain.clock import DAY, HOUR, to_rfc3339
 from service.domain.money import half_even
-from service.domain.time_window import Granularity, midnight
+from service.domain.time_window import Granularity, midnight_of
 from service.store import tables
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
@@ -31,9 +31,9 @@ TEAMS = 40
 START = 1_761_955_200
 """2025-11-01T00:00:00Z; the year after it is a year and nothing more."""
 
-MONTH = f"{rfc3339(START + 180 * DAY)},{rfc3339(START + 210 * DAY)}"
+MONTH = f"{to_rfc3339(START + 180 * DAY)},{to_rfc3339(START + 210 * DAY)}"
 
-YEAR = f"{rfc3339(START)},{rfc3339(START + 365 * DAY)}"
+YEAR = f"{to_rfc3339(START)},{to_rfc3339(START + 365 * DAY)}"
 
 UTC = ZoneInfo("UTC")
 
@@ -133,7 +133,9 @@ def _by_day(truth: Mapping[tuple[int, str], int], zone: ZoneInfo) -> dict[tuple[
     """The truth by hour as that by calendar day, the first of which the window cuts."""
     sums: dict[tuple[int, str], int] = defaultdict(int)
     for (hour, team), nanos in truth.items():
-        sums[max(START, midnight(datetime.fromtimestamp(hour, zone).date(), zone)), team] += nanos
+        sums[max(START, midnight_of(datetime.fromtimestamp(hour, zone).date(), zone)), team] += (
+            nanos
+        )
     return sums
 
 

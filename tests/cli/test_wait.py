@@ -28,7 +28,7 @@ class Silent:
 
 def waited(calls: int) -> ApiAnswer:
     client: Any = Silent(calls)
-    return NodeWatch(client, ID, timeout=3_600).until(Goal.READY)
+    return NodeWatch(client, ID, timeout=3_600).wait_for(Goal.READY)
 
 
 def test_a_service_that_starts_anew_is_asked_again() -> None:

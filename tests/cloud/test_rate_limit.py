@@ -26,7 +26,7 @@ def granted(pace: Pace, project: str = "lab") -> int:
     count = 0
     while True:
         try:
-            pace.take(project)
+            pace.count_create(project)
         except RateLimited:
             return count
         count += 1
@@ -59,11 +59,11 @@ def test_any_minute_lets_through_the_burst_and_the_rate():
 
 def test_each_that_is_refused_gets_a_turn_of_its_own():
     pace = Pace(Hands(), per_minute=60, burst=1)
-    pace.take("lab")
+    pace.count_create("lab")
     turns = []
     for _ in range(5):
         with pytest.raises(RateLimited) as refused:
-            pace.take("lab")
+            pace.count_create("lab")
         turns.append(refused.value.facts["retry_after"])
     assert turns == [1, 2, 3, 4, 5]
 
@@ -71,14 +71,14 @@ def test_each_that_is_refused_gets_a_turn_of_its_own():
 def test_a_turn_that_nobody_took_is_not_waited_for():
     hands = Hands()
     pace = Pace(hands, per_minute=60, burst=1)
-    pace.take("lab")
+    pace.count_create("lab")
     for _ in range(5):
         with pytest.raises(RateLimited):
-            pace.take("lab")
+            pace.count_create("lab")
     hands.seconds += 60
-    pace.take("lab")
+    pace.count_create("lab")
     with pytest.raises(RateLimited) as refused:
-        pace.take("lab")
+        pace.count_create("lab")
     assert refused.value.facts["retry_after"] == 1
 
 
@@ -93,19 +93,19 @@ def test_a_long_rest_saves_up_no_more_than_the_burst():
 def test_the_refusal_says_when_to_come_back_and_then_it_is_granted():
     hands = Hands()
     pace = Pace(hands, per_minute=6, burst=1)
-    pace.take("lab")
+    pace.count_create("lab")
     hands.seconds += 2.5
     with pytest.raises(RateLimited) as refusal:
-        pace.take("lab")
+        pace.count_create("lab")
     assert refusal.value.facts == {"retry_after": 8}
     hands.seconds += 8
-    pace.take("lab")
+    pace.count_create("lab")
 
 
 def test_refusals_cost_nothing():
     hands = Hands()
     pace = Pace(hands, per_minute=60, burst=1)
-    pace.take("lab")
+    pace.count_create("lab")
     for _ in range(9):
         hands.seconds += 0.1
         assert granted(pace) == 0
@@ -133,7 +133,7 @@ def reads(pace: ReadPace, reader: LogReader, project: str = "lab") -> int:
     count = 0
     while True:
         try:
-            pace.take(project, reader)
+            pace.count_call(project, reader)
         except RateLimited:
             return count
         count += 1
@@ -167,14 +167,14 @@ def test_no_minute_has_more_reads_than_are_allowed():
 def test_a_refused_read_is_right_after_the_time_that_the_refusal_says():
     hands = Hands()
     pace = ReadPace(hands)
-    pace.take("lab", LogReader.JOBS)
+    pace.count_call("lab", LogReader.JOBS)
     hands.seconds += 20.5
     assert reads(pace, LogReader.JOBS) == 29
     with pytest.raises(RateLimited) as refusal:
-        pace.take("lab", LogReader.JOBS)
+        pace.count_call("lab", LogReader.JOBS)
     assert refusal.value.facts == {"retry_after": 40}
     hands.seconds += 40
-    pace.take("lab", LogReader.JOBS)
+    pace.count_call("lab", LogReader.JOBS)
 
 
 def test_threads_together_get_no_more_reads():
@@ -189,10 +189,10 @@ def test_a_machine_is_read_four_times_in_any_minute_and_no_more():
     taken = []
     for _ in range(240 * 4):
         with suppress(RateLimited):
-            pace.take("nodes/one")
+            pace.count_read("nodes/one")
             taken.append(hands.seconds)
         with suppress(RateLimited):
-            pace.take("nodes/two")
+            pace.count_read("nodes/two")
         hands.seconds += 0.25
     assert max(sum(0 <= at - first < 60 for at in taken) for first in taken) == 4
     assert len(taken) == 4 * 4
@@ -203,19 +203,19 @@ def test_reads_that_are_a_moment_early_wait_for_the_minute_to_be_over():
     hands = Hands()
     pace = ReportPace(hands)
     for _ in range(4):
-        pace.take("nodes/one")
+        pace.count_read("nodes/one")
         hands.seconds += 14.99
     with pytest.raises(RateLimited) as refused:
-        pace.take("nodes/one")
+        pace.count_read("nodes/one")
     assert refused.value.facts["retry_after"] == 1
     hands.seconds += 1
-    pace.take("nodes/one")
+    pace.count_read("nodes/one")
 
 
 def test_machines_that_nobody_reads_any_more_are_forgotten():
     hands = Hands()
     pace = ReportPace(hands)
     for number in range(1_000):
-        pace.take(f"nodes/{number}")
+        pace.count_read(f"nodes/{number}")
         hands.seconds += 1
     assert len(pace) < 60

@@ -26,7 +26,7 @@ from service.domain.errors import (
     Rejected,
 )
 from service.domain.jobs.image import ImageFacts
-from service.emulator.app import Emulator, running
+from service.emulator.app import Emulator, run_in_thread
 
 INDEX = json.dumps(
     {
@@ -289,8 +289,8 @@ def test_a_registry_that_does_not_answer_is_cut_off():
 
 
 def test_the_first_line_of_a_request_names_path_and_query():
-    assert outbound.target_of(urlsplit("https://example.com")) == "/"
-    assert outbound.target_of(urlsplit("https://example.com/a?b=c")) == "/a?b=c"
+    assert outbound.request_target(urlsplit("https://example.com")) == "/"
+    assert outbound.request_target(urlsplit("https://example.com/a?b=c")) == "/a?b=c"
 
 
 # ---- the emulator's registry, through the same code
@@ -298,7 +298,7 @@ def test_the_first_line_of_a_request_names_path_and_query():
 
 @pytest.fixture(scope="module")
 def emulator():
-    with running() as made:
+    with run_in_thread() as made:
         yield made
 
 

@@ -13,7 +13,7 @@ from service.application.nodes.nodes import NodeService
 from service.controllers.budgets.budgets import BudgetController
 from service.controllers.budgets.notifications import DeliveryController
 from service.controllers.metering import MeteringController
-from service.controllers.recording.posting import post
+from service.controllers.recording.posting import post_usage
 from service.domain.budgets.admission import OVERRUN_SECONDS, BudgetRoom
 from service.domain.budgets.budget import Budget, OnExceeded
 from service.domain.idle.policy import Recipient
@@ -54,7 +54,7 @@ class Purse:
         with units() as unit:
             lease = unit.leases.take(factories.PROJECT, "daemon", 3_600)
             assert lease is not None
-            unit.leases.hear(lease, heard=True)
+            unit.leases.save_heard(lease, heard=True)
         self.lease = lease
 
     def budget(self, **changes: Any) -> Budget:
@@ -88,16 +88,16 @@ class Purse:
         now = self.clock()
         ended: dict[str, Any] = {"ended_at": now} if state is NodeState.DELETED else {}
         with self.units() as unit:
-            book = self.prices.book(unit)
-            for usage in unit.usage.running_of(node.id):
+            book = self.prices.get_book(unit)
+            for usage in unit.usage.list_open_of(node.id):
                 closed = unit.usage.save(replace(usage, end=now, end_lo=now, dirty=True))
-                post(unit, closed, book, now)
+                post_usage(unit, closed, book, now)
             unit.nodes.save(replace(unit.nodes.get(node.id), state=state, **ended))
 
     def room(self, budget: Budget) -> BudgetRoom:
         """What is spent and set aside, as admission sees it."""
         with self.units.reading() as unit:
-            return rooms_of(unit, [budget], self.prices.book(unit), self.clock())[0]
+            return rooms_of(unit, [budget], self.prices.get_book(unit), self.clock())[0]
 
     def held(self, budget: Budget) -> int:
         """What is set aside, where that can be told."""
@@ -141,5 +141,5 @@ def deliver(purse: Purse, post: Post | None = None) -> None:
 def told(purse: Purse, budget: Budget) -> list[dict[str, Any]]:
     """The messages about a budget, the earliest first."""
     with purse.units.reading() as unit:
-        found = unit.notifications.of(budget.id, 100)
+        found = unit.notifications.list_newest(budget.id, 100)
     return [json.loads(one.body) for one in reversed(found)]

@@ -93,11 +93,11 @@ class Lab:
 
     def cost(self, node: Node) -> int:
         """What it cost so far, in nano-dollars."""
-        return self.nodes.cost(node.id).cost
+        return self.nodes.get_cost(node.id).cost
 
     def posted(self, node: Node) -> int:
         """What the ledger says of it, in nano-dollars."""
-        return sum(line.amount_nanos for line in self.nodes.ledger(node.id, 0, 10_000))
+        return sum(line.amount_nanos for line in self.nodes.list_ledger_lines(node.id, 0, 10_000))
 
     def listener(self, log: FakeHistory) -> EvidenceController:
         """The one who asks the cloud's log, of a daemon that has just begun."""
@@ -114,11 +114,11 @@ class Lab:
     def placements(self, node: Node) -> tuple[Placement, ...]:
         """Its attempts, first to last."""
         with self.units.reading() as unit:
-            return unit.placements.of(node.id)
+            return unit.placements.list_by_node(node.id)
 
     def story(self, node: Node) -> str:
         """Its events, a line each."""
-        return "\n".join(event.message for _, event in self.nodes.events(node.id, 0, 1_000))
+        return "\n".join(event.message for _, event in self.nodes.list_events(node.id, 0, 1_000))
 
 
 @pytest.fixture

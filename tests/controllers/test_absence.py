@@ -34,7 +34,7 @@ def test_what_somebody_deleted_is_gone_as_soon_as_the_clouds_record_says_so(lab:
     lab.cloud.delete_elsewhere()
     looks(lab)
     assert lab.node(node).state == NodeState.DELETED
-    assert lab.nodes.cost(node.id).uncertainty == 0
+    assert lab.nodes.get_cost(node.id).uncertainty == 0
 
 
 def test_without_a_record_it_is_gone_after_a_minute_in_which_no_list_showed_it(lab: Lab) -> None:
@@ -48,7 +48,7 @@ def test_without_a_record_it_is_gone_after_a_minute_in_which_no_list_showed_it(l
     gone = lab.node(node)
     assert gone.state == NodeState.DELETED
     with lab.units.reading() as unit:
-        (used,) = unit.usage.of(node.id)
+        (used,) = unit.usage.list_by_node(node.id)
     assert (used.end_lo, used.end) == (last, last + PERIOD), "not until it was believed"
     assert lab.cost(node) == lab.posted(node)
 
@@ -148,7 +148,7 @@ def test_a_deleted_node_that_a_get_does_not_find_for_a_moment_is_not_called_dele
     lab.cloud.fail("get", CloudNotFound("a stale answer"))
     lab.nodes.delete(node.id)
     looks(lab)
-    assert not lab.node(node).ended
+    assert not lab.node(node).has_ended
     looks(lab)
     lab.cloud.settle()
     looks(lab)
@@ -194,7 +194,7 @@ def test_a_name_that_somebody_else_has_taken_proves_that_ours_is_gone(lab: Lab) 
     looks(lab, 2)
     gone = lab.node(node)
     assert (gone.state, gone.asked) == (NodeState.DELETED, Asked.ABSENT)
-    assert lab.nodes.cost(node.id).chip_seconds == 8 * (deleted - (gone.ready_at or 0))
+    assert lab.nodes.get_cost(node.id).chip_seconds == 8 * (deleted - (gone.ready_at or 0))
     assert path in lab.cloud.nodes, "theirs is left alone"
 
 

@@ -25,7 +25,9 @@ def look_after(lab: Lab, verb: str, seconds: int) -> None:
 
 
 def alarms(lab: Lab, node: Node) -> list[str]:
-    return [event.message for _, event in lab.nodes.events(node.id, 0, 1_000) if is_alarm(event)]
+    return [
+        event.message for _, event in lab.nodes.list_events(node.id, 0, 1_000) if is_alarm(event)
+    ]
 
 
 def is_alarm(event: object) -> bool:
@@ -34,7 +36,7 @@ def is_alarm(event: object) -> bool:
 
 def overdue(lab: Lab) -> int:
     with lab.units.reading() as unit:
-        return unit.fleet.overdue_number()
+        return unit.fleet.count_overdue()
 
 
 def came_up_though_its_create_failed(lab: Lab) -> Node:
@@ -108,7 +110,7 @@ def test_slices_that_are_billed_on_while_the_group_should_make_room(
     node = lost_a_slice(lab)
     look_after(lab, "dequeue", seconds)
     with lab.units.reading() as unit:
-        assert len(unit.usage.running_of(node.id)) == 1, "one slice is billed"
+        assert len(unit.usage.list_open_of(node.id)) == 1, "one slice is billed"
     sentence = (
         "deletion before the next attempt was requested 30 minutes ago, and"
         f" {lab.node(node).cloud_id} in us-west4-a is still there (PREEMPTED, its queued resource"

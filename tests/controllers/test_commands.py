@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from service.controllers.commands import commanded
+from service.controllers.commands import cloud_under_lease
 from service.domain.errors import LeaseLost
 from service.domain.nodes.node import CloudNode, Node, Place
 from tests.controllers.conftest import Lab
@@ -57,8 +57,8 @@ def test_who_loses_the_lease_while_it_looks_commands_nothing(
 
 
 def test_the_lease_is_looked_at_for_each_command(lab: Lab) -> None:
-    assert commanded(lab.cloud, lab.units, lab.lease) is lab.cloud
+    assert cloud_under_lease(lab.cloud, lab.units, lab.lease) is lab.cloud
     old = lab.lease
     lab.start_daemon("second")
     with pytest.raises(LeaseLost):
-        commanded(lab.cloud, lab.units, old)
+        cloud_under_lease(lab.cloud, lab.units, old)

@@ -41,7 +41,7 @@ def test_killed_around_the_create_there_is_one_node_and_it_is_adopted(
     assert found.state == NodeState.READY
     assert found.ready_at == ready, "the operation is found in the cloud's own list"
     assert found.state_since == ready, "when it was, not when it was seen"
-    assert lab.nodes.cost(node.id).uncertainty == 0
+    assert lab.nodes.get_cost(node.id).uncertainty == 0
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -55,7 +55,7 @@ def test_killed_around_the_delete_it_is_deleted_all_the_same(lab: Lab, *, after:
     lab.tick(60)
     assert lab.node(node).state == NodeState.DELETED
     assert lab.cost(node) == lab.posted(node)
-    assert lab.nodes.cost(node.id).uncertainty == 0
+    assert lab.nodes.get_cost(node.id).uncertainty == 0
 
 
 @pytest.mark.parametrize("verb", ["inventory", "get", "operations"])
@@ -80,8 +80,8 @@ def test_killed_and_down_for_hours_the_cost_is_exact_to_the_second(lab: Lab) -> 
     lab.nodes.delete(node.id)
     lab.lifecycle.tick(lab.lease)
     seconds = lab.clock() - ready
-    assert lab.nodes.cost(node.id).chip_seconds == 8 * seconds
-    assert lab.nodes.cost(node.id).uncertainty == 0
+    assert lab.nodes.get_cost(node.id).chip_seconds == 8 * seconds
+    assert lab.nodes.get_cost(node.id).uncertainty == 0
 
 
 def test_what_was_ready_and_gone_before_its_create_was_sent_again_is_charged(lab):
@@ -97,14 +97,14 @@ def test_what_was_ready_and_gone_before_its_create_was_sent_again_is_charged(lab
     lab.clock.pass_(60)
     lab.lifecycle.tick(lab.lease)
     with lab.units.reading() as unit:
-        (used,) = unit.usage.of(node.id)
+        (used,) = unit.usage.list_by_node(node.id)
     assert used.start == ready
     assert used.end_lo <= gone <= used.end, "of its end there is no record"
     lab.clock.pass_(30)
     lab.cloud.come_up(lab.node(node).place.path)
     lab.tick()
     with lab.units.reading() as unit:
-        first, second = unit.usage.of(node.id)
+        first, second = unit.usage.list_by_node(node.id)
     assert first == used
     assert second.start >= used.end
 

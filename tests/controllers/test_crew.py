@@ -72,40 +72,40 @@ def test_a_project_that_hangs_costs_the_others_nothing() -> None:
     clock, log = Ticking(), Log(hanging="slow")
     crew = WorkerPool(log.act, size=2, patience=2, monotonic=clock)
     for name in ("inventory", "evidence"):
-        crew.offer(Named(name), lease("slow"))
+        crew.offer_turn(Named(name), lease("slow"))
     log.wait_for(lambda: len(log.begun) == 2)
     for number in range(5):
-        crew.offer(METERING, lease(f"quick-{number}"))
-    crew.look()
+        crew.offer_turn(METERING, lease(f"quick-{number}"))
+    crew.replace_slow()
     assert not log.done, "both threads are at work, and quick as far as anybody knows"
     clock.now = 2.1
-    crew.look()
+    crew.replace_slow()
     log.wait_for(lambda: len(log.done) == 5)
-    assert crew.slow == [("slow", "evidence"), ("slow", "inventory")]
+    assert crew.slow_turns == [("slow", "evidence"), ("slow", "inventory")]
     log.may_go.set()
-    assert crew.wait(PATIENCE) == []
-    assert crew.slow == []
+    assert crew.wait_for_running(PATIENCE) == []
+    assert crew.slow_turns == []
 
 
 def test_of_one_controller_and_project_one_turn_waits_or_is_under_way() -> None:
     log = Log(hanging="slow")
     crew = WorkerPool(log.act)
-    assert crew.offer(METERING, lease("slow"))
+    assert crew.offer_turn(METERING, lease("slow"))
     log.wait_for(lambda: len(log.begun) == 1)
-    assert not crew.offer(METERING, lease("slow"))
+    assert not crew.offer_turn(METERING, lease("slow"))
     log.may_go.set()
-    assert crew.wait(PATIENCE) == []
-    assert crew.offer(METERING, lease("slow"))
+    assert crew.wait_for_running(PATIENCE) == []
+    assert crew.offer_turn(METERING, lease("slow"))
     log.wait_for(lambda: len(log.done) == 2)
 
 
 def test_the_lifecycle_goes_before_all_that_waits() -> None:
     log = Log(hanging="slow")
     crew = WorkerPool(log.act, size=1)
-    crew.offer(METERING, lease("slow"))
+    crew.offer_turn(METERING, lease("slow"))
     log.wait_for(lambda: len(log.begun) == 1)
     for name in ("metering", "budgets", "lifecycle"):
-        crew.offer(Named(name), lease("quick"))
+        crew.offer_turn(Named(name), lease("quick"))
     log.may_go.set()
     log.wait_for(lambda: len(log.done) == 4)
     assert [name for _, name in log.done[1:]] == ["lifecycle", "metering", "budgets"]
@@ -115,9 +115,9 @@ def test_no_more_turns_are_taken_at_once_than_there_are_threads() -> None:
     log = Log(hanging="slow")
     crew = WorkerPool(log.act, size=3)
     for number in range(10):
-        crew.offer(Named(f"c-{number}"), lease("slow"))
+        crew.offer_turn(Named(f"c-{number}"), lease("slow"))
     log.wait_for(lambda: len(log.begun) == 3)
-    crew.look()
+    crew.replace_slow()
     assert len(log.begun) == 3
     log.may_go.set()
     log.wait_for(lambda: len(log.done) == 10)
@@ -126,12 +126,12 @@ def test_no_more_turns_are_taken_at_once_than_there_are_threads() -> None:
 def test_after_the_end_nothing_is_begun_and_what_hangs_is_named() -> None:
     log = Log(hanging="slow")
     crew = WorkerPool(log.act, size=1)
-    crew.offer(METERING, lease("slow"))
+    crew.offer_turn(METERING, lease("slow"))
     log.wait_for(lambda: len(log.begun) == 1)
-    crew.offer(METERING, lease("quick"))
+    crew.offer_turn(METERING, lease("quick"))
     crew.stop()
-    assert not crew.offer(METERING, lease("late"))
-    assert crew.wait(0.05) == [("slow", "metering")]
+    assert not crew.offer_turn(METERING, lease("late"))
+    assert crew.wait_for_running(0.05) == [("slow", "metering")]
     log.may_go.set()
-    assert crew.wait(PATIENCE) == []
+    assert crew.wait_for_running(PATIENCE) == []
     assert log.done == [("slow", "metering")]

@@ -153,8 +153,8 @@ def test_a_first_look_is_over_once_it_was_tried_or_took_too_long(lab: Lab) -> No
     looks = FirstLooks(30, clock)
     other = Lease(lab.lease.project, "someone", lab.lease.epoch + 1)
     assert not looks.is_over(lab.lease)
-    assert looks.done(other)
-    assert not looks.done(other), "whoever waited for it was told"
+    assert looks.mark_done(other)
+    assert not looks.mark_done(other), "whoever waited for it was told"
     assert looks.is_over(other)
     clock.now = 29.9
     assert not looks.is_over(lab.lease)
@@ -164,10 +164,10 @@ def test_a_first_look_is_over_once_it_was_tried_or_took_too_long(lab: Lab) -> No
 
 def test_leases_that_are_held_no_more_are_forgotten(lab: Lab) -> None:
     looks = FirstLooks(30, Ticking())
-    looks.done(lab.lease)
-    looks.keep([lab.lease])
+    looks.mark_done(lab.lease)
+    looks.keep_only([lab.lease])
     assert looks.is_over(lab.lease)
-    looks.keep([])
+    looks.keep_only([])
     assert not looks.is_over(lab.lease)
     assert (len(looks._over), len(looks._since)) == (0, 1)
 
@@ -178,7 +178,7 @@ def test_who_takes_a_lease_goes_by_the_databases_clock(freed: Lab) -> None:
     with capture_logs() as logs:
         holder.renew()
         holder.renew()
-    assert holder.held()
+    assert holder.list_held()
     assert abs(clock() - wall_clock()) <= 1
     (told,) = [entry for entry in logs if entry["event"] == "clock.differs"]
     assert told["seconds_ahead_of_the_database"] == HOUR
@@ -231,9 +231,9 @@ def test_the_time_of_a_lease_begins_before_the_database_was_asked_for_it(
         units.writes = iter([0.0, 8.0])
     holder.renew()
     mark.now = begun + LEASE_SECONDS - 0.1
-    assert holder.held()
+    assert holder.list_held()
     mark.now = begun + LEASE_SECONDS
-    assert not holder.held()
+    assert not holder.list_held()
 
 
 class Hands:
@@ -242,12 +242,12 @@ class Hands:
     def __init__(self) -> None:
         self.offered: list[Lease] = []
 
-    def offer(self, _: Controller, lease: Lease) -> bool:
+    def offer_turn(self, _: Controller, lease: Lease) -> bool:
         """Note the turn."""
         self.offered.append(lease)
         return True
 
-    def every(self, seconds: float, work: Callable[[], None]) -> None:
+    def call_every(self, seconds: float, work: Callable[[], None]) -> None:
         """Nothing is due."""
 
     def start(self) -> None:
@@ -264,13 +264,13 @@ def test_one_renewal_in_two_may_fail_and_no_lease_is_lost(freed: Lab) -> None:
     drive = Drive(timers=hands, workers=lambda _: hands)
     clock = AgreedClock(own=lambda: NOON + mark.now, monotonic=mark)
     daemon = Daemon(units, [factories.PROJECT], {3_600: [other]}, clock, drive=drive)
-    daemon.begin()
+    daemon.start()
     (lease,) = hands.offered
     units.writes = cycle([0.0, StoreUnavailable("no answer")])
     turns = int(4 * 5 * LEASE_SECONDS)
     for _ in range(turns):
         mark.now += 0.25
-        daemon.listen()
+        daemon.renew_if_due()
         daemon.tick(other, lease)
     assert len(other.turns) == turns
 
@@ -354,5 +354,5 @@ def test_who_holds_every_lease_does_not_ask_for_those_of_others(freed: Lab) -> N
     assert holder.is_any_free()
     holder.renew()
     assert not holder.is_any_free()
-    holder.release()
+    holder.release_all()
     assert not holder.is_any_free(), "it takes none any more"

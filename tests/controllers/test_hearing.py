@@ -38,7 +38,7 @@ def lost(lab: Lab) -> tuple[str, int]:
 def unheard(lab: Lab) -> bool:
     """Whether budgets still wait for the log."""
     with lab.units.reading() as unit:
-        return list(unit.leases.unheard()) == [lab.lease.project]
+        return list(unit.leases.list_unheard()) == [lab.lease.project]
 
 
 def test_who_takes_over_is_waited_for_until_the_log_has_answered_him(
@@ -94,9 +94,9 @@ def test_hours_that_a_lost_node_did_not_run_cost_no_other_its_life(
     lab.listener(log).tick(lab.lease)
     budgets.tick(lab.lease)
     assert lab.node(other).asked is Asked.PRESENT
-    window = budget.window(lab.clock())
+    window = budget.window_at(lab.clock())
     assert window is not None
-    assert books.spent(budget.scope, window) < budget.amount
+    assert books.sum_spent(budget.scope, window) < budget.amount
 
 
 def test_where_nothing_is_in_doubt_there_is_nothing_to_wait_for(

@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event
 
-from service.application.budgets.admission import held
+from service.application.budgets.admission import held_amounts
 from service.application.nodes.nodes import NodeChange
 from service.controllers.budgets.budgets import BudgetController
 from service.domain.budgets.admission import OVERRUN_SECONDS
 from service.domain.budgets.budget import OnExceeded, Period, Scope
-from service.domain.clock import DAY, HOUR, rfc3339
+from service.domain.clock import DAY, HOUR, to_rfc3339
 from service.domain.errors import BudgetExceeded
 from service.domain.idempotency import RequestKey
 from service.domain.idle.terms import TermsChange
@@ -52,8 +52,8 @@ def test_a_refusal_leaves_nothing_but_a_note(purse, units):
         purse.ask(name="greedy", ttl_seconds=lasting(2 * HOUR))
     assert purse.room(budget).held.total == 0
     with units.reading() as unit:
-        assert unit.nodes.named("greedy") == []
-        (refusal,) = unit.budgets.refusals(budget.id, 9)
+        assert unit.nodes.find_by_name("greedy") == []
+        (refusal,) = unit.budgets.list_refusals(budget.id, 9)
     assert refusal.at == NOON
     assert f"at most {lasting(HOUR)} would fit" in refusal.message
     purse.ask(name="greedy", ttl_seconds=lasting(HOUR))
@@ -86,7 +86,7 @@ def test_what_is_still_there_after_its_time_to_live_is_held_for_as_long_as_a_del
 def test_without_a_time_to_live_the_rest_of_the_period_is_held(purse):
     budget = purse.budget(amount=10_000 * NANOS)
     purse.ask()
-    rest = budget.window(NOON).end - NOON
+    rest = budget.window_at(NOON).end - NOON
     assert purse.room(budget).held.total == HOURLY * rest // HOUR
     with pytest.raises(BudgetExceeded):
         purse.ask()
@@ -238,7 +238,7 @@ def test_a_wish_that_waits_for_its_turn_is_admitted_by_the_period_in_which_it_is
     monkeypatch.setattr(Units, "__call__", late)
     with pytest.raises(BudgetExceeded) as caught:
         purse.ask(ttl_seconds=lasting(2 * HOUR))
-    assert caught.value.facts["resets_at"] == rfc3339(midnight + DAY)
+    assert caught.value.facts["resets_at"] == to_rfc3339(midnight + DAY)
 
 
 def test_the_same_wish_told_twice_is_held_once(purse):
@@ -282,8 +282,8 @@ def test_what_admission_sees_is_what_the_costs_say_or_more(purse, clock, tz, sco
     clock.now = NOON + 20 * HOUR + 1200
     purse.metering.tick(purse.lease)
     purse.down(node)
-    window = budget.window(clock.now)
-    exact = purse.budgets.spent(scope, window)
+    window = budget.window_at(clock.now)
+    exact = purse.budgets.sum_spent(scope, window)
     seen = purse.room(budget).spent
     slack = HOURLY // 2 if window.start % HOUR else 0
     assert seen == exact + slack
@@ -297,7 +297,7 @@ def test_past_spend_stays_where_it_was_when_a_node_changes_hands(purse, clock, u
     clock.pass_(3 * HOUR)
     purse.metering.tick(purse.lease)
     with units() as unit:
-        unit.nodes.charge(Attribution(node.id, clock.now, "ada", "speech"), clock.now)
+        unit.nodes.charge_to(Attribution(node.id, clock.now, "ada", "speech"), clock.now)
         unit.nodes.save(replace(unit.nodes.get(node.id), team="speech"))
     clock.pass_(2 * HOUR)
     purse.metering.tick(purse.lease)
@@ -351,7 +351,7 @@ def test_of_refusals_the_latest_are_kept(purse, monkeypatch):
         with pytest.raises(BudgetExceeded):
             purse.ask(ttl_seconds=lasting(HOUR + number))
     with purse.units.reading() as unit:
-        found = unit.budgets.refusals(budget.id, 99)
+        found = unit.budgets.list_refusals(budget.id, 99)
     assert len(found) == 3
 
 
@@ -412,8 +412,8 @@ def test_posted_and_held_stay_within_the_cap_after_every_move(units, clock, move
     """A node that is there for longer after its time to live is the cloud's affair; here they go
     in time for what is set aside."""
     with units() as unit:
-        for budget in unit.budgets.all():
-            unit.budgets.remove(budget)
+        for budget in unit.budgets.list_all():
+            unit.budgets.delete(budget)
     purse = Purse(units, clock)
     life = Life(purse)
     clock.now = NOON
@@ -509,12 +509,12 @@ def test_what_is_spent_and_held_are_of_one_instant(purse, clock, monkeypatch):
     clock.pass_(2 * HOUR + 77)
 
     def slowly(*args):
-        found = held(*args)
+        found = held_amounts(*args)
         clock.pass_(3 * HOUR)
         purse.metering.tick(purse.lease)
         return found
 
-    monkeypatch.setattr("service.application.budgets.budgets.held", slowly)
-    standing = purse.budgets.standing(budget)
+    monkeypatch.setattr("service.application.budgets.budgets.held_amounts", slowly)
+    standing = purse.budgets.find_standing(budget)
     assert standing.spent + standing.held.known == budget.amount
     assert standing.spent == HOURLY * (2 * HOUR + 77) // HOUR

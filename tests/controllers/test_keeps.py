@@ -32,7 +32,7 @@ def told(lab, node):
     with lab.units.reading() as unit:
         return [
             (one.recipient, json.loads(one.body))
-            for one in unit.notifications.of(node.id, 100, About.NODE)
+            for one in unit.notifications.list_newest(node.id, 100, About.NODE)
         ]
 
 
@@ -41,7 +41,7 @@ def test_a_kept_node_outlives_its_time_to_live_and_goes_after_a_notice(lab, keep
     with lab.units() as unit:
         unit.idle_policies.save(Policy("team:vision", Rule(grace_seconds=600), (mail,)))
     node = lab.up(ttl_seconds=HOUR, team="vision", owner="ada@example.com")
-    keeps.keep(node.id, KEEP)
+    keeps.keep_node(node.id, KEEP)
     lab.tick(2 * HOUR)
     held = lab.node(node)
     assert (held.asked, held.ends_after_keep) == ("present", TTL_HELD)
@@ -67,7 +67,7 @@ def test_a_kept_node_outlives_its_time_to_live_and_goes_after_a_notice(lab, keep
 
 def test_the_notice_is_as_long_as_ever_after_all_daemons_were_away(lab, keeps):
     node = lab.up(ttl_seconds=HOUR)
-    keeps.keep(node.id, KEEP)
+    keeps.keep_node(node.id, KEEP)
     lab.clock.pass_(2 * DAY)
     lab.start_daemon("second")
     lab.tick(0)
@@ -82,7 +82,7 @@ def test_the_notice_is_as_long_as_ever_after_all_daemons_were_away(lab, keeps):
 
 def test_a_keep_that_is_over_before_the_time_to_live_changes_nothing(lab, keeps):
     node = lab.up(ttl_seconds=HOUR)
-    keeps.keep(node.id, KeepOrder("lunch", for_seconds=60))
+    keeps.keep_node(node.id, KeepOrder("lunch", for_seconds=60))
     lab.clock.pass_(lab.node(node).deletes_at - lab.clock())
     lab.tick(0)
     assert (lab.node(node).asked, lab.node(node).delete_reason) == ("absent", OVER)
@@ -90,9 +90,9 @@ def test_a_keep_that_is_over_before_the_time_to_live_changes_nothing(lab, keeps)
 
 def test_to_end_the_keep_begins_the_notice(lab, keeps):
     node = lab.up(ttl_seconds=60)
-    keeps.keep(node.id, KEEP)
+    keeps.keep_node(node.id, KEEP)
     lab.tick(HOUR)
-    keeps.unkeep(node.id)
+    keeps.end_keep(node.id)
     lab.tick(0)
     assert lab.node(node).kept_until == lab.clock() + 900
     lab.tick(900)
@@ -111,13 +111,13 @@ def test_a_label_that_cannot_be_read_protects_until_it_is_gone(lab):
 def test_a_pause_holds_a_time_to_live_back_and_needs_no_notice_after(lab):
     node = lab.up(ttl_seconds=60)
     with lab.units() as unit:
-        row = unit.cleanups.get("lab").paused(lab.clock(), "ada", "a demo")
+        row = unit.cleanups.get("lab").with_pause(lab.clock(), "ada", "a demo")
         unit.cleanups.save(row)
     for _ in range(3):
         lab.tick(60)
         assert lab.node(node).asked == "present"
     with lab.units() as unit:
-        unit.cleanups.save(unit.cleanups.get("lab").resumed())
+        unit.cleanups.save(unit.cleanups.get("lab").without_pause())
     lab.tick(60)
     assert (lab.node(node).asked, lab.node(node).delete_reason) == ("absent", OVER)
     assert told(lab, node) == []
@@ -149,9 +149,9 @@ def test_a_pause_is_answered_after_an_end_by_the_clock_that_began_before(lab, mo
 
 def test_neither_keep_nor_pause_has_a_node_wait_that_was_never_ready(lab, keeps):
     node = lab.ask(max_wait_seconds=60)
-    keeps.keep(node.id, KEEP)
+    keeps.keep_node(node.id, KEEP)
     with lab.units() as unit:
-        unit.cleanups.save(unit.cleanups.get("lab").paused(NOON, "ada", "a demo"))
+        unit.cleanups.save(unit.cleanups.get("lab").with_pause(NOON, "ada", "a demo"))
     lab.tick()
     lab.tick(60)
     assert lab.node(node).delete_reason == "it was not READY within 60 seconds"
@@ -159,7 +159,7 @@ def test_neither_keep_nor_pause_has_a_node_wait_that_was_never_ready(lab, keeps)
 
 def test_a_person_deletes_a_kept_node_at_once(lab, keeps):
     node = lab.up(ttl_seconds=60)
-    keeps.keep(node.id, KEEP)
+    keeps.keep_node(node.id, KEEP)
     lab.nodes.delete(node.id)
     lab.tick()
     assert lab.node(node).state == NodeState.DELETING

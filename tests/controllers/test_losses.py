@@ -174,7 +174,7 @@ def test_what_breaks_after_a_stop_that_failed_is_charged_until_it_was_seen_broke
     lab.cloud.become(state)
     lab.tick(5)
     with lab.units.reading() as unit:
-        *_, last = sorted(unit.usage.of(node.id), key=lambda one: one.start)
+        *_, last = sorted(unit.usage.list_by_node(node.id), key=lambda one: one.start)
     assert (last.start, last.end, last.uncertain_seconds) == (up_again, lab.clock(), 45)
 
 
@@ -186,7 +186,7 @@ def test_a_preemption_within_the_first_minute_costs_nothing(lab: Lab) -> None:
     lab.cloud.become(NodeState.PREEMPTED)
     lab.tick(15)
     assert lab.cost(node) == 0 == lab.posted(node)
-    assert lab.nodes.cost(node.id).unpriced_seconds == 0
+    assert lab.nodes.get_cost(node.id).unpriced_seconds == 0
 
 
 def lives_twice_in_its_first_minute(lab: Lab, after: int, down: int = 15) -> Node:
@@ -209,7 +209,7 @@ def test_a_preemption_within_the_first_minute_waives_every_interval_of_the_node(
     assert lab.cost(node) > 0
     lab.tick(5)
     with lab.units.reading() as unit:
-        intervals = unit.usage.of(node.id)
+        intervals = unit.usage.list_by_node(node.id)
     assert len(intervals) == 2
     assert {one.free for one in intervals} == {"preempted in its first minute"}
     assert lab.cost(node) == 0 == lab.posted(node)
@@ -218,7 +218,7 @@ def test_a_preemption_within_the_first_minute_waives_every_interval_of_the_node(
 def test_a_preemption_seen_too_late_to_tell_makes_every_interval_uncertain(lab: Lab) -> None:
     node = lives_twice_in_its_first_minute(lab, 5)
     lab.tick(60)
-    cost = lab.nodes.cost(node.id)
+    cost = lab.nodes.get_cost(node.id)
     assert cost.uncertainty == cost.cost > 0
 
 
@@ -226,7 +226,7 @@ def test_a_preemption_after_the_first_minute_waives_nothing(lab: Lab) -> None:
     node = lives_twice_in_its_first_minute(lab, 50)
     lab.tick()
     with lab.units.reading() as unit:
-        intervals = unit.usage.of(node.id)
+        intervals = unit.usage.list_by_node(node.id)
     assert {one.free for one in intervals} == {""}
     assert lab.cost(node) == lab.posted(node) > 0
 
@@ -245,7 +245,7 @@ def test_a_node_preempted_in_maintenance_in_its_first_minute_costs_nothing(
     lab.tick()
     lab.cloud.become(NodeState.PREEMPTED)
     lab.tick(5)
-    cost = lab.nodes.cost(node.id)
+    cost = lab.nodes.get_cost(node.id)
     assert (cost.cost == 0) is free
     assert lab.posted(node) == cost.cost
 

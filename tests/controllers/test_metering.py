@@ -42,7 +42,7 @@ def ran(lab: Lab, **changes):
 
 def posted(lab: Lab, charged_id: str) -> int:
     with lab.units.reading() as unit:
-        return sum(line.amount_nanos for line in unit.ledger.of(charged_id, 0, 10_000))
+        return sum(line.amount_nanos for line in unit.ledger.list_by_node(charged_id, 0, 10_000))
 
 
 @pytest.mark.deep

@@ -34,8 +34,8 @@ def test_a_node_costs_exactly_its_ready_seconds_however_rarely_it_was_looked_at(
     deleted = lab.clock()
     lab.tick(50)
     assert lab.cost(node) == half_even(RATE * (deleted - ready), HOUR) == lab.posted(node)
-    assert lab.nodes.cost(node.id).uncertainty == 0
-    assert not lab.nodes.cost(node.id).estimated
+    assert lab.nodes.get_cost(node.id).uncertainty == 0
+    assert not lab.nodes.get_cost(node.id).estimated
 
 
 def test_the_open_tail_grows_by_the_second_and_is_not_in_the_ledger(lab: Lab) -> None:
@@ -44,16 +44,16 @@ def test_the_open_tail_grows_by_the_second_and_is_not_in_the_ledger(lab: Lab) ->
     lab.clock.pass_(1)
     assert lab.cost(node) - before in (RATE // HOUR, RATE // HOUR + 1)
     assert lab.posted(node) == 0
-    assert lab.nodes.cost(node.id).estimated
+    assert lab.nodes.get_cost(node.id).estimated
 
 
 def test_metering_twice_posts_nothing_and_ten_missed_ticks_post_the_same(lab: Lab) -> None:
     node = lab.up()
     lab.clock.pass_(10 * HOUR)
     lab.metering.tick(lab.lease)
-    once = lab.nodes.ledger(node.id, 0, 1_000)
+    once = lab.nodes.list_ledger_lines(node.id, 0, 1_000)
     lab.metering.tick(lab.lease)
-    assert lab.nodes.ledger(node.id, 0, 1_000) == once
+    assert lab.nodes.list_ledger_lines(node.id, 0, 1_000) == once
     assert len(once) == 10
     assert sum(line.amount_nanos for line in once) == lab.posted(node)
 
@@ -63,7 +63,7 @@ def test_a_preemption_between_two_looks_is_charged_to_the_later_and_says_so(lab:
     lab.tick(3_600)
     lab.cloud.become(NodeState.PREEMPTED)
     lab.tick(15)
-    cost = lab.nodes.cost(node.id)
+    cost = lab.nodes.get_cost(node.id)
     assert cost.uncertainty == RATE * 15 // HOUR
     assert cost.estimated
 
@@ -79,7 +79,7 @@ def test_the_bracket_of_a_preemption_starts_at_the_last_look_also_after_a_restar
     lab.start_daemon("second")
     lab.cloud.become(NodeState.PREEMPTED)
     lab.tick(600)
-    assert lab.nodes.cost(node.id).uncertainty == RATE * 600 // HOUR
+    assert lab.nodes.get_cost(node.id).uncertainty == RATE * 600 // HOUR
 
 
 def test_a_ready_that_no_look_ever_saw_is_charged_from_the_clouds_own_record(lab: Lab) -> None:
@@ -99,7 +99,7 @@ def test_the_operation_that_stays_open_after_ready_is_no_evidence(lab: Lab) -> N
     lab.clock.pass_(20)
     lab.cloud.become(NodeState.READY)
     lab.tick(15)
-    cost = lab.nodes.cost(node.id)
+    cost = lab.nodes.get_cost(node.id)
     assert cost.uncertainty == RATE * 35 // HOUR
     assert lab.node(node).state == NodeState.READY
 
@@ -132,15 +132,17 @@ def test_an_empty_ledger_that_is_written_from_the_last_beliefs_is_the_same(lab: 
     lab.cloud.become(NodeState.PREEMPTED, lab.node(lost).place.path)
     lab.tick(2 * HOUR)
     with lab.units.reading() as unit:
-        usages = list(unit.usage.overlapping(0, lab.clock() + DAY))
-        book, seen = PriceShelf().book(unit), set()
+        usages = list(unit.usage.iter_overlapping(0, lab.clock() + DAY))
+        book, seen = PriceShelf().get_book(unit), set()
         for usage in usages:
-            last = unit.beliefs.of(usage.id)[-1]
+            last = unit.beliefs.list_by_usage(usage.id)[-1]
             start, end, end_lo = last.start_at, last.end_at, last.end_lo
             believed = replace(usage, start=start, end=end, end_lo=end_lo, free=last.free)
-            meter = Meter(believed, book, usage.posted_until, unit.attributions.of(usage.node_id))
+            meter = Meter(
+                believed, book, usage.posted_until, unit.attributions.list_by_node(usage.node_id)
+            )
             wanted = desired_entries(meter, believed.start, meter.end)
-            kept = unit.ledger.posted(usage, 0)
+            kept = unit.ledger.sum_by_slot(usage, 0)
             assert {slot: (one.amount, one.chip_seconds) for slot, one in wanted.items()} == {
                 slot: (one.amount, one.chip_seconds) for slot, one in kept.items()
             }
@@ -219,15 +221,17 @@ def test_what_becomes_known_after_a_month_was_closed_is_billed_in_the_present_on
     lab.clock.now = november.end - 600
     lab.tick(0)
     with lab.units.reading() as unit:
-        open_sum, *_ = unit.statements.total(november)
+        open_sum, *_ = unit.statements.sum_month(november)
     lab.clock.now = november.end + GRACE + DAY
     lab.metering.tick(lab.lease)
     with lab.units.reading() as unit:
-        after, *_ = unit.statements.total(november)
-        december, *_ = unit.statements.total(period_of(november.end))
+        after, *_ = unit.statements.sum_month(november)
+        december, *_ = unit.statements.sum_month(period_of(november.end))
     assert after == open_sum, "a closed month never changes"
     assert after + december == lab.posted(node)
-    late = [line for line in lab.nodes.ledger(node.id, 0, 10_000) if line.period is not None]
+    late = [
+        line for line in lab.nodes.list_ledger_lines(node.id, 0, 10_000) if line.period is not None
+    ]
     assert {line.period for line in late} == {november.end}
     assert min(line.charge_start for line in late) < november.end
 
@@ -239,8 +243,8 @@ def test_every_version_of_what_was_believed_of_usage_is_kept(lab: Lab) -> None:
     lab.tick()
     lab.tick()
     with lab.units.reading() as unit:
-        (usage,) = unit.usage.of(node.id)
-        versions = unit.beliefs.of(usage.id)
+        (usage,) = unit.usage.list_by_node(node.id)
+        versions = unit.beliefs.list_by_usage(usage.id)
     assert [version.end_at for version in versions] == [None, usage.end]
     assert versions[-1].start_evidence == usage.start_evidence
     assert versions[0].recorded_at < versions[1].recorded_at

@@ -47,7 +47,7 @@ def test_a_price_of_the_past_that_is_entered_while_seconds_are_posted_is_charged
     since = node.ready_at or 0
     prices = [factories.price(generation="v6e", region="asia-east1", effective_from=since)]
     entered: list[Future[object]] = []
-    book = PriceShelf.book
+    book = PriceShelf.get_book
 
     def meanwhile(shelf: PriceShelf, unit: HasPrices) -> PriceBook:
         found = book(shelf, unit)
@@ -57,7 +57,7 @@ def test_a_price_of_the_past_that_is_entered_while_seconds_are_posted_is_charged
         return found
 
     lab.clock.pass_(2 * HOUR - lab.clock() % HOUR)
-    monkeypatch.setattr(PriceShelf, "book", meanwhile)
+    monkeypatch.setattr(PriceShelf, "get_book", meanwhile)
     act(lab, node)
     [one] = entered
     one.result()

@@ -53,7 +53,7 @@ class FakeFeed:
     broken: Exception | None = None
     times_read: int = 0
 
-    def skus(self) -> Sequence[SkuFacts]:
+    def list_skus(self) -> Sequence[SkuFacts]:
         """What the test wrote, or what it broke."""
         self.times_read += 1
         if self.broken is not None:
@@ -78,7 +78,7 @@ def controller(lab: Lab, feed: FakeFeed, every: int = DAY) -> PricesController:
 
 def entered(lab: Lab) -> Sequence[Price]:
     with lab.units.reading() as unit:
-        return unit.prices.all()
+        return unit.prices.list_all()
 
 
 def test_a_spot_price_that_changes_cuts_the_interval_that_runs(
@@ -99,7 +99,7 @@ def test_a_spot_price_that_changes_cuts_the_interval_that_runs(
     assert lab.posted(node) == lab.cost(node) == half_even(exact, HOUR)
     (new,) = entered(lab)
     seconds: Counter[str] = Counter()
-    for line in lab.nodes.ledger(node.id, 0, 1_000):
+    for line in lab.nodes.list_ledger_lines(node.id, 0, 1_000):
         seconds[line.price_id] += line.chip_seconds
     assert seconds[new.id] == 8 * (deleted - changed)
     assert seconds.total() == 8 * (deleted - ready)
@@ -112,12 +112,12 @@ def test_a_change_that_is_read_late_is_charged_since_google_charges_it(
     node = lab.up(provisioning_model=ProvisioningModel.SPOT)
     ready = node.ready_at or 0
     lab.tick(5 * HOUR)
-    before = lab.nodes.ledger(node.id, 0, 1_000)
+    before = lab.nodes.list_ledger_lines(node.id, 0, 1_000)
     changed = NOON + 2 * HOUR + 7
     feed.found = [spot(750_000_000, changed)]
     prices.tick(lab.lease)
     lab.metering.tick(lab.lease)
-    after = lab.nodes.ledger(node.id, 0, 1_000)
+    after = lab.nodes.list_ledger_lines(node.id, 0, 1_000)
     assert after[: len(before)] == before, "corrected by new lines"
     exact = 8 * (WAS * (changed - ready) + 750_000_000 * (lab.clock() - changed))
     assert lab.cost(node) == half_even(exact, HOUR)
@@ -134,7 +134,7 @@ def test_a_gap_is_filled_by_the_list_or_by_hand_and_never_by_both(
     taiwan = {"description": "TpuV6e running in Taiwan", "regions": ("asia-east1",)}
     feed.found = [spot(3_000_000_000, NOON - 2 * DAY, usage_type="OnDemand", **taiwan)]
     manual = factories.price(generation="v6e", region="asia-east1", effective_from=NOON - DAY)
-    wanted, adds, book = [manual], list[Future[object]](), PriceShelf.book
+    wanted, adds, book = [manual], list[Future[object]](), PriceShelf.get_book
 
     def meanwhile(shelf: PriceShelf, unit: HasPrices) -> PriceBook:
         found = book(shelf, unit)
@@ -143,7 +143,7 @@ def test_a_gap_is_filled_by_the_list_or_by_hand_and_never_by_both(
             wait(adds, timeout=1)
         return found
 
-    monkeypatch.setattr(PriceShelf, "book", meanwhile)
+    monkeypatch.setattr(PriceShelf, "get_book", meanwhile)
     with ThreadPoolExecutor(1) as pool:
         prices.tick(lab.lease)
     with pytest.raises(Rejected, match="a price is known"):
@@ -156,13 +156,13 @@ def test_what_ran_at_no_known_price_is_charged_from_its_first_second_once_one_is
     node = lab.up(accelerator_type="v6e-8", zone="asia-east1-c")
     ready = node.ready_at or 0
     lab.tick(2 * HOUR)
-    assert lab.nodes.cost(node.id).unpriced_seconds == lab.clock() - ready
+    assert lab.nodes.get_cost(node.id).unpriced_seconds == lab.clock() - ready
     assert lab.cost(node) == 0
     taiwan = {"description": "TpuV6e running in Taiwan", "regions": ("asia-east1",)}
     feed.found = [spot(3_000_000_000, NOON - 90 * DAY, usage_type="OnDemand", **taiwan)]
     prices.tick(lab.lease)
     lab.tick(HOUR)
-    assert lab.nodes.cost(node.id).unpriced_seconds == 0
+    assert lab.nodes.get_cost(node.id).unpriced_seconds == 0
     assert lab.cost(node) == half_even(8 * 3_000_000_000 * (lab.clock() - ready), HOUR)
     (price,) = entered(lab)
     assert price.effective_from == parse_rfc3339("2026-11-01T00:00:00Z")
@@ -277,7 +277,7 @@ def test_a_discount_cuts_the_interval_that_runs_and_its_early_end_cuts_it_again(
     half = lab.prices.discounts.add(Discount("", "", "", 500_000, 0, None, "our contract")).discount
     lab.tick(2 * HOUR + 5)
     ended = lab.clock()
-    lab.prices.discounts.end(half.id, None)
+    lab.prices.discounts.end_early(half.id, None)
     lab.tick(3 * HOUR)
     lab.nodes.delete(node.id)
     lab.lifecycle.tick(lab.lease)
@@ -287,4 +287,4 @@ def test_a_discount_cuts_the_interval_that_runs_and_its_early_end_cuts_it_again(
     exact = 8 * (1_200_000_000 * full + 600_000_000 * (ended - began))
     assert lab.posted(node) == lab.cost(node) == half_even(exact, HOUR)
     listed = half_even(8 * 1_200_000_000 * (deleted - ready), HOUR)
-    assert lab.nodes.cost(node.id).list_cost == listed
+    assert lab.nodes.get_cost(node.id).list_cost == listed

@@ -11,7 +11,7 @@ from service.domain.errors import (
     InvalidRequest,
     NotAllowed,
 )
-from service.domain.money import usd
+from service.domain.money import format_usd
 from service.domain.nodes.node import Node, NodeState
 from service.domain.nodes.queued_resource import QueueState
 from service.store.node_list import ANY
@@ -81,7 +81,7 @@ def test_a_ticket_that_has_no_nodes_is_deleted_when_nobody_wants_it(lab: Lab, st
     lab.nodes.delete(node.id)
     lab.tick(15)
     assert lab.cloud.queues[lab.cloud.ticket].state == QueueState.DELETING
-    assert not lab.node(node).ended, "a ticket that is going still holds quota"
+    assert not lab.node(node).has_ended, "a ticket that is going still holds quota"
     lab.cloud.clear()
     lab.tick(15)
     assert lab.node(node).state == NodeState.DELETED
@@ -111,7 +111,7 @@ def test_a_ticket_that_is_stuck_is_asked_to_go_again_and_again(lab: Lab) -> None
     for _ in range(60):
         lab.tick(60)
     assert lab.cloud.count("dequeue") > 2
-    assert not lab.node(node).ended
+    assert not lab.node(node).has_ended
     lab.cloud.wait(QueueState.SUSPENDED)
     lab.tick(300)
     lab.cloud.clear()
@@ -141,7 +141,7 @@ def test_both_must_be_gone_before_it_counts_as_gone(lab: Lab) -> None:
     ticket, path = lab.cloud.ticket, lab.cloud.only
     del lab.cloud.queues[ticket]  # the ticket goes first
     lab.tick(15)
-    assert not lab.node(node).ended
+    assert not lab.node(node).has_ended
     del lab.cloud.nodes[path]
     for _ in range(4):
         lab.tick(30)
@@ -207,7 +207,7 @@ def test_what_was_granted_and_taken_back_while_nobody_looked_is_charged_as_uncer
     for _ in range(3):
         lab.tick(15)
     with lab.units.reading() as unit:
-        (used,) = unit.usage.of(node.id)
+        (used,) = unit.usage.list_by_node(node.id)
     assert used.start == looked
     assert used.end is not None
     assert used.end >= looked + 600
@@ -253,15 +253,15 @@ def test_several_slices_are_one_node_and_each_is_billed_for_its_own_seconds(lab:
     lab.tick(15)
     assert lab.node(node).state == NodeState.CREATING, "one slice is missing"
     with lab.units.reading() as unit:
-        assert len(unit.usage.running_of(node.id)) == 2, "but two are billed"
+        assert len(unit.usage.list_open_of(node.id)) == 2, "but two are billed"
     lab.cloud.become(NodeState.READY, slow)
     lab.cloud.activate()
     lab.tick(15)
     assert lab.node(node).state == NodeState.READY
     assert lab.node(node).spec.chips == 24
     lab.tick(3_600)
-    document = lab.nodes.page(ANY, 10, "").read()[0]
-    assert document["cost"] == usd(lab.cost(node)), "the list and the sum agree"
+    document = lab.nodes.list_page(ANY, 10, "").to_dicts()[0]
+    assert document["cost"] == format_usd(lab.cost(node)), "the list and the sum agree"
     lab.nodes.delete(node.id)
     lab.tick(15)
     lab.cloud.clear()
@@ -291,7 +291,7 @@ def test_no_slice_is_charged_for_what_was_before_it_was_asked_for(lab: Lab) -> N
         lab.cloud.become(NodeState.READY, path)
     lab.tick(40)
     with lab.units.reading() as unit:
-        starts = [(one.start, one.start_hi) for one in unit.usage.of(node.id)]
+        starts = [(one.start, one.start_hi) for one in unit.usage.list_by_node(node.id)]
     assert starts == [(lab.clock() - 40, lab.clock())] * 2
 
 
@@ -305,7 +305,7 @@ def test_one_lost_slice_ends_the_group_and_its_bill(lab: Lab) -> None:
     lab.tick(30)
     assert lab.node(node).state == NodeState.DELETED
     with lab.units.reading() as unit:
-        assert not unit.usage.running_of(node.id)
+        assert not unit.usage.list_open_of(node.id)
 
 
 @pytest.mark.parametrize("after", [True, False])

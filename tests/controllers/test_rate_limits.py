@@ -95,7 +95,7 @@ def test_what_is_made_after_it_is_made_once_and_known_by_its_uid(lab: Lab) -> No
     lab.cloud.settle()
     lab.tick(60)
     with lab.units.reading() as unit:
-        (attempt,) = unit.orphans.attempts("lab", [sent.cloud_id])
+        (attempt,) = unit.orphans.list_attempts("lab", [sent.cloud_id])
     assert attempt.uids == (uid,)
 
 
@@ -110,7 +110,7 @@ def test_an_answer_that_was_lost_before_it_is_still_waited_for(lab: Lab) -> None
     assert (found.sent_at, found.unanswered_at) == (lost, lost), "of that alone nothing is known"
     lab.nodes.delete(node.id)
     lab.tick(IN_FLIGHT_SECONDS - 10 - 1)
-    assert not lab.node(node).ended
+    assert not lab.node(node).has_ended
     lab.tick(30)
     assert lab.node(node).state == NodeState.DELETED
 
@@ -127,7 +127,7 @@ def test_an_answer_that_was_lost_after_it_is_waited_for(lab: Lab) -> None:
     born = lab.cloud.nodes.pop(path)
     lab.nodes.delete(node.id)
     lab.tick(60)
-    assert not lab.node(node).ended
+    assert not lab.node(node).has_ended
     lab.cloud.nodes[path] = born
     lab.tick(60)
     assert lab.cloud.count("delete") == 1, "it landed"
@@ -167,7 +167,7 @@ def test_killed_before_the_refusal_is_written_it_counts_as_a_lost_answer(lab: La
     lab.start_daemon("second")
     lab.nodes.delete(node.id)
     lab.tick(IN_FLIGHT_SECONDS - 1)
-    assert not lab.node(node).ended
+    assert not lab.node(node).has_ended
     lab.tick(30)
     assert lab.node(node).state == NodeState.DELETED
 

@@ -12,7 +12,7 @@ from service.application.costs.costs import CostQuestion, CostService
 from service.application.costs.forecasts import ForecastService
 from service.application.health import HealthService
 from service.application.pricing.reservations import ReservationService
-from service.controllers.recording.posting import post, post_unused
+from service.controllers.recording.posting import post_unused, post_usage
 from service.domain.billing_period import GRACE, period_of
 from service.domain.budgets.budget import OnExceeded, Scope
 from service.domain.clock import DAY, HOUR
@@ -89,19 +89,21 @@ class Buyer:
     def revise(self, usage, **changes):
         """More becomes known of a usage, as a controller learns it."""
         with self.lab.units() as unit:
-            before = next(one for one in unit.usage.of(usage.node_id) if one.id == usage.id)
+            before = next(
+                one for one in unit.usage.list_by_node(usage.node_id) if one.id == usage.id
+            )
             after = unit.usage.save(replace(before, **changes, dirty=True))
-            return post(unit, after, PriceShelf().book(unit), self.lab.clock())
+            return post_usage(unit, after, PriceShelf().get_book(unit), self.lab.clock())
 
     def lines(self, reservation):
-        return self.reservations.ledger(reservation.id, 0, 10_000)
+        return self.reservations.list_ledger_lines(reservation.id, 0, 10_000)
 
     def ledger(self, reservation):
         """Nano-dollars by hour that the ledger holds for it, of nodes and of nobody."""
         sums: defaultdict[int, int] = defaultdict(int)
         with self.lab.units.reading() as unit:
             for charged in (reservation.id, *self.nodes):
-                for line in unit.ledger.of(charged, 0, 10_000):
+                for line in unit.ledger.list_by_node(charged, 0, 10_000):
                     if line.reservation_id == reservation.id:
                         sums[line.charge_start // HOUR] += line.amount_nanos
         return dict(sums)
@@ -166,8 +168,8 @@ def test_the_hour_waits_for_what_ran_in_it(buyer, lab):
     lab.clock.pass_(3 * HOUR)
     with lab.units(lab.lease) as unit:
         unit.usage.save(replace(usage, dirty=False, posted_until=NOON + HOUR))
-        book = PriceShelf().book(unit)
-        post_unused(unit, unit.usage.purchase(one.id), book, lab.clock())
+        book = PriceShelf().get_book(unit)
+        post_unused(unit, unit.usage.get_purchase(one.id), book, lab.clock())
     assert {line.charge_end for line in buyer.lines(one)} == {NOON + HOUR}
 
 
@@ -180,7 +182,7 @@ def test_of_an_hour_that_is_not_known_to_its_end_nothing_is_posted(buyer, lab):
     buyer.runs(NOON + 1_200)
     lab.clock.pass_(2)
     with lab.units(lab.lease) as unit:
-        post_unused(unit, unit.usage.purchase(one.id), PriceShelf().book(unit), lab.clock())
+        post_unused(unit, unit.usage.get_purchase(one.id), PriceShelf().get_book(unit), lab.clock())
     assert buyer.lines(one) == []
     total = lab.costs.report(CostQuestion(EVER, step=Granularity.ALL)).total
     assert total == lab.costs.report(CostQuestion(EVER, step=Granularity.HOUR)).total
@@ -228,10 +230,10 @@ def test_a_record_that_comes_late_gives_its_nodes_their_price(buyer, lab):
     node, _ = buyer.runs()
     lab.clock.pass_(5 * HOUR)
     buyer.meter()
-    assert (lab.cost(node), lab.nodes.cost(node.id).unpriced_seconds) == (0, 5 * HOUR)
+    assert (lab.cost(node), lab.nodes.get_cost(node.id).unpriced_seconds) == (0, 5 * HOUR)
     one = buyer.record(start=NOON + HOUR, end=NOON + 2 * DAY)
     buyer.meter()
-    assert lab.nodes.cost(node.id).unpriced_seconds == HOUR
+    assert lab.nodes.get_cost(node.id).unpriced_seconds == HOUR
     assert lab.posted(node) == 8 * CALENDAR * 4
     assert sum(line.amount_nanos for line in buyer.lines(one)) == 56 * CALENDAR * 4
 
@@ -246,7 +248,7 @@ def test_a_record_that_was_wrong_is_taken_back_and_what_it_said_is_kept(buyer, l
     buyer.meter()
     assert sum(buyer.ledger(one).values()) == 0
     assert buyer.lines(one)[: len(lines)] == lines
-    assert lab.nodes.cost(node.id).unpriced_seconds == 2 * HOUR, "and so is its node's price"
+    assert lab.nodes.get_cost(node.id).unpriced_seconds == 2 * HOUR, "and so is its node's price"
     shown = buyer.reservations.withdraw(one.id, "again")
     assert shown.reservation.reason == "it was for next year"
     assert (shown.cost, shown.unused) == (0, 0)
@@ -321,7 +323,7 @@ def test_costs_tell_who_used_it_from_who_bought_it_and_did_not(buyer, lab):
     assert set(rows) == {("vision", node.id), ("infra", one.id)}
     assert rows["infra", one.id].list_cost == rows["infra", one.id].cost, "it has saved nothing"
     assert rows["vision", node.id].list_cost > rows["vision", node.id].cost
-    assert lab.costs.names([one.id, node.id]) == {one.id: "autumn", node.id: node.name}
+    assert lab.costs.find_names([one.id, node.id]) == {one.id: "autumn", node.id: node.name}
     with lab.units() as unit:
         unit.costs.rebuild()
     again = {row.group: row for row in lab.costs.report(question).rows}
@@ -331,8 +333,8 @@ def test_costs_tell_who_used_it_from_who_bought_it_and_did_not(buyer, lab):
 def test_the_evidence_of_both_ends_is_what_was_bought(buyer, lab):
     one = buyer.record()
     with lab.units.reading() as unit:
-        usage = unit.usage.purchase(one.id)
-        (belief,) = unit.beliefs.of(usage.id)
+        usage = unit.usage.get_purchase(one.id)
+        (belief,) = unit.beliefs.list_by_usage(usage.id)
     assert belief.start_evidence == belief.end_evidence == Evidence.PURCHASE
 
 
@@ -350,7 +352,7 @@ def test_a_budget_sets_aside_what_is_left_of_a_reservation(buyer, lab):
     buyer.record()
     lab.clock.pass_(HOUR)
     buyer.meter()
-    standing = buyer.budgets.standing(cap)
+    standing = buyer.budgets.find_standing(cap)
     assert (standing.spent, standing.held.total) == (whole // 48, whole // 48 * 47)
     with pytest.raises(BudgetExceeded):
         lab.ask(ttl_seconds=HOUR)
@@ -370,7 +372,7 @@ def test_nor_where_one_reservation_follows_upon_another(buyer, lab):
     buyer.record(start=NOON + 2 * DAY, end=NOON + 4 * DAY, name="second")
     buyer.record(start=NOON, end=NOON + 2 * DAY, name="first")
     lab.ask(provisioning_model="reserved", ttl_seconds=lasting(6 * DAY))
-    assert buyer.budgets.standing(cap).held.total == 3 * whole
+    assert buyer.budgets.find_standing(cap).held.total == 3 * whole
     with pytest.raises(BudgetExceeded):
         lab.ask(provisioning_model="reserved", ttl_seconds=lasting(6 * DAY) + 1)
 
@@ -388,7 +390,7 @@ def test_a_team_that_did_not_buy_it_pays_for_what_it_uses_of_it(buyer, lab):
 
 def ahead(lab):
     shared = lab.units, PriceShelf(), lab.clock
-    return ForecastService(*shared, CostService(*shared)).forecast({}).basis
+    return ForecastService(*shared, CostService(*shared)).forecast_period({}).basis
 
 
 def test_a_forecast_holds_the_rest_of_it_whatever_runs_in_it(buyer, lab):
@@ -415,7 +417,7 @@ def test_a_forecast_expects_no_launch_from_what_ran_in_it_for_days(buyer, lab):
         buyer.runs(start=NOON + day * DAY, end=NOON + day * DAY + 8 * HOUR)
     lab.clock.pass_(10 * DAY)
     shared = lab.units, PriceShelf(), lab.clock
-    found = ForecastService(*shared, CostService(*shared)).forecast({})
+    found = ForecastService(*shared, CostService(*shared)).forecast_period({})
     assert found.basis.spent == 64 * CALENDAR * 240
     assert (found.launches.mid, found.basis.running) == (0, ())
     assert found.total.mid == 64 * CALENDAR * 25 * 24
@@ -429,13 +431,13 @@ def test_what_is_planned_is_in_the_forecast_before_it_begins(buyer, lab):
 def test_the_fleet_burns_what_was_bought_whether_it_is_used_or_not(buyer, lab):
     health = HealthService(lab.units, PriceShelf(), lab.clock, [factories.PROJECT])
     buyer.record()
-    assert (health.fleet().burn, health.fleet().unused) == (64 * CALENDAR, 64 * CALENDAR)
+    assert (health.read_fleet().burn, health.read_fleet().unused) == (64 * CALENDAR, 64 * CALENDAR)
     buyer.runs(chips=8)
-    fleet = health.fleet()
+    fleet = health.read_fleet()
     assert (fleet.burn, fleet.ready, fleet.unpriced) == (64 * CALENDAR, 1, 0)
     assert fleet.unused == (64 - 8) * CALENDAR
     lab.clock.pass_(2 * DAY)
-    assert health.fleet().burn == 0
+    assert health.read_fleet().burn == 0
 
 
 def test_what_is_over_is_in_the_costs_before_it_is_posted(buyer, lab):

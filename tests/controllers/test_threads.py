@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from service.controllers.threads import for_so_long, work_on
+from service.controllers.threads import take_for, work_on
 
 PATIENCE = 20
 
@@ -38,4 +38,4 @@ def test_after_an_error_no_other_item_is_begun(workers: int) -> None:
 
 def test_no_item_is_begun_once_the_time_is_over() -> None:
     times = iter([0.0, 1.0, 9.0, 10.0])
-    assert list(for_so_long(range(100), 10, lambda: next(times))) == [0, 1]
+    assert list(take_for(range(100), 10, lambda: next(times))) == [0, 1]

@@ -39,7 +39,7 @@ from service.application.readiness import ReadinessService
 from service.application.reconciliations import ReconciliationService
 from service.application.services import Services
 from service.cloud.ports import WorkerLogs
-from service.controllers.recording.posting import post
+from service.controllers.recording.posting import post_usage
 from service.dashboard.routes import add_dashboard
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.catalog.zones import region_of
@@ -105,7 +105,7 @@ class Lab:
             explanations=ExplanationService(units, shared[1]),
             statements=StatementService(units, clock),
             estimates=EstimateService(*shared),
-            exports=ExportService(*shared, Account.of("", "steward")),
+            exports=ExportService(*shared, Account.from_settings("", "steward")),
             forecasts=ForecastService(*shared, CostService(*shared)),
             prices=PriceService(*shared),
             budgets=BudgetService(*shared, CostService(*shared)),
@@ -223,7 +223,7 @@ class Lab:
             )
             usage = unit.usage.save(usage)
             unit.beliefs.add(usage, start)
-            post(unit, usage, self.prices.book(unit), self.clock.now)
+            post_usage(unit, usage, self.prices.get_book(unit), self.clock.now)
         return node
 
     def bought(self, **changes: Any) -> Reservation:
@@ -257,10 +257,10 @@ class Lab:
     def learned(self, node: Node, **changes: Any) -> None:
         """More became known now of the interval in which a node was used."""
         with self.units() as unit:
-            usage = replace(unit.usage.of(node.id)[0], dirty=True, **changes)
+            usage = replace(unit.usage.list_by_node(node.id)[0], dirty=True, **changes)
             usage = unit.usage.save(usage)
             unit.beliefs.add(usage, self.clock.now)
-            post(unit, usage, self.prices.book(unit), self.clock.now)
+            post_usage(unit, usage, self.prices.get_book(unit), self.clock.now)
 
     def lives_a_month(self) -> None:
         """Four generations, two teams, both models, over a month, and three nodes that still

@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from service.api.app import create_app
-from service.dashboard.kit.figures import money
+from service.dashboard.kit.figures import format_money
 from service.dashboard.routes import add_dashboard
 from service.domain.budgets.budget import Threshold
 from service.domain.clock import DAY, HOUR
@@ -164,7 +164,7 @@ def test_pages_load_without_a_complaint_and_fit(
             "/costs",
             "/costs?window=7d&aggregate=node,owner&step=hour&filter=team:vision",
             f"/nodes/{node}/ledger?window=7d",
-            f"/nodes/{node}/ledger/{lab.services.nodes.ledger(node, 0, 1)[0].id}",
+            f"/nodes/{node}/ledger/{lab.services.nodes.list_ledger_lines(node, 0, 1)[0].id}",
             "/statements",
             "/statements/2026-11",
             "/prices",
@@ -229,7 +229,7 @@ def test_the_sum_of_two_lines_is_read_without_scrolling_on_a_phone(
         table = page.locator("table.sums")
         expect(table.get_by_role("row")).to_have_count(6)
         assert table.evaluate("it => it.scrollWidth <= it.parentElement.clientWidth")
-        for number in (one.id for one in lab.services.nodes.ledger(node.id, 0, 10)):
+        for number in (one.id for one in lab.services.nodes.list_ledger_lines(node.id, 0, 10)):
             page.goto(f"{address}/nodes/{node.id}/ledger/{number}")
             assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
@@ -272,7 +272,7 @@ def test_figures_move_while_one_looks(lab: Lab, address: str, chromium: Browser)
         newest = lab.ran(lab.clock.now - 60, name="newest")
         page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
         row = page.locator(f"#node-{node} td").last
-        expect(row).to_have_text(money(lab.services.nodes.cost(node).cost))
+        expect(row).to_have_text(format_money(lab.services.nodes.get_cost(node).cost))
         expect(page.locator(".nodes tbody tr").first).to_have_id(f"node-{newest.id}")
         expect(link).to_be_focused()
         expect(page.get_by_role("region", name=re.compile("as a table"))).to_be_visible()
@@ -284,7 +284,7 @@ def test_without_the_script_everything_is_there(lab: Lab, address: str, chromium
     page = context.new_page()
     page.goto(address)
     expect(page.locator(f"#node-{node} td").last).to_have_text(
-        money(lab.services.nodes.cost(node).cost)
+        format_money(lab.services.nodes.get_cost(node).cost)
     )
     expect(page.get_by_role("status")).to_be_empty()
     context.close()

@@ -15,10 +15,10 @@ from service.application.costs.forecasts import ForecastService
 from service.application.services import Services
 from service.controllers.metering import MeteringController
 from service.dashboard.kit.cost_query import CostsAsked
-from service.dashboard.pages.budgets import budgets_of
-from service.dashboard.pages.costs import costs_of
-from service.dashboard.pages.overview import OverviewQuery, overview_of
-from service.dashboard.pages.statements import statements_of
+from service.dashboard.pages.budgets import build_budgets_page
+from service.dashboard.pages.costs import build_costs_page
+from service.dashboard.pages.overview import OverviewQuery, build_overview_page
+from service.dashboard.pages.statements import build_statements_page
 from service.domain.budgets.budget import Period, Scope
 from service.domain.clock import DAY, HOUR
 from service.domain.lease import Lease
@@ -54,13 +54,13 @@ def labs(engine: Engine, clock: HandClock) -> Iterator[tuple[Lab, Lab]]:
 def shown(services: Services) -> list[Any]:
     """What the pages and the API say."""
     return [
-        overview_of(services, OverviewQuery()),
-        overview_of(services, OverviewQuery(window="7d", group="team")),
-        budgets_of(services),
-        costs_of(services, CostsAsked(aggregate=("node",))),
-        statements_of(services),
-        services.forecasts.outlook({}, Period.MONTH, "UTC"),
-        services.forecasts.outlook({"team": ("vision",)}, Period.WEEK, "Europe/Berlin"),
+        build_overview_page(services, OverviewQuery()),
+        build_overview_page(services, OverviewQuery(window="7d", group="team")),
+        build_budgets_page(services),
+        build_costs_page(services, CostsAsked(aggregate=("node",))),
+        build_statements_page(services),
+        services.forecasts.read_outlook({}, Period.MONTH, "UTC"),
+        services.forecasts.read_outlook({"team": ("vision",)}, Period.WEEK, "Europe/Berlin"),
         *(services.costs.report(question) for question in QUESTIONS),
     ]
 
@@ -108,7 +108,7 @@ class Writer:
     def end(self) -> None:
         """One that runs ends, perhaps some time ago, and nobody knows when exactly."""
         with self._lab.units.reading() as unit:
-            running = [one for one in unit.usage.open() if one.start < self._lab.clock.now]
+            running = [one for one in unit.usage.list_open() if one.start < self._lab.clock.now]
         if running:
             usage = self._luck.choice(running)
             end = self._luck.randrange(usage.start, self._lab.clock.now) + 1
@@ -120,26 +120,26 @@ class Writer:
     def reattribute(self) -> None:
         """One that runs is charged to somebody else from now on."""
         with self._lab.units() as unit:
-            nodes = sorted({one.node_id for one in unit.usage.open() if not one.is_purchase})
+            nodes = sorted({one.node_id for one in unit.usage.list_open() if not one.is_purchase})
             if nodes:
                 node_id = self._luck.choice(nodes)
-                last = unit.attributions.of(node_id)[-1].since
+                last = unit.attributions.list_by_node(node_id)[-1].since
                 if last < self._lab.clock.now:
                     one = Attribution(node_id, self._lab.clock.now, team="speech")
                     unit.attributions.add(one, self._lab.clock.now)
 
     def budget(self) -> None:
         """A budget is set, changed or removed."""
-        known = list(self._lab.services.budgets.all())
+        known = list(self._lab.services.budgets.list_all())
         if len(known) < 3:
             scope = Scope(team=self._luck.choice(("vision", "language", None)))
             name = f"b-{self._luck.random()}"
             self._lab.services.budgets.create(factories.budget(name=name, scope=scope))
         elif self._luck.random() < 0.5:
             amount = self._luck.randrange(1, 999) * NANOS
-            self._lab.services.budgets.change(known[0].id, {"amount": amount})
+            self._lab.services.budgets.update_fields(known[0].id, {"amount": amount})
         else:
-            self._lab.services.budgets.remove(known[0].id)
+            self._lab.services.budgets.delete(known[0].id)
 
     def price(self) -> None:
         """A price that holds from some time ago on."""
@@ -152,7 +152,7 @@ class Writer:
         )
         with self._lab.units() as unit:
             unit.prices.add(price)
-            unit.usage.reconsider({price.generation: price.effective_from})
+            unit.usage.mark_dirty({price.generation: price.effective_from})
 
     def reserve(self) -> None:
         """A reservation, of which there are few."""
@@ -190,22 +190,26 @@ def test_kept_figures_are_those_of_a_service_that_keeps_none(
 def test_a_page_after_a_write_of_another_instance_shows_it(labs: tuple[Lab, Lab]) -> None:
     """Within the same second."""
     one, other = labs
-    before = overview_of(one.services, OverviewQuery()).figures
+    before = build_overview_page(one.services, OverviewQuery()).figures
     other.ran(other.clock.now - 5 * HOUR)
-    after = overview_of(one.services, OverviewQuery()).figures
+    after = build_overview_page(one.services, OverviewQuery()).figures
     assert (before.burn, before.month) == ("$0.00", "$0.00")
     assert after.burn != before.burn
-    assert after.month == overview_of(other.services, OverviewQuery()).figures.month != before.month
+    assert (
+        after.month
+        == build_overview_page(other.services, OverviewQuery()).figures.month
+        != before.month
+    )
 
 
 def test_a_budget_after_a_write_of_another_instance_shows_it(labs: tuple[Lab, Lab]) -> None:
     one, other = labs
     one.services.budgets.create(factories.budget(name="vision"))
-    (before,) = budgets_of(one.services).rows
+    (before,) = build_budgets_page(one.services).rows
     other.ran(other.clock.now - 5 * HOUR)
-    (after,) = budgets_of(one.services).rows
+    (after,) = build_budgets_page(one.services).rows
     assert before.spent == "$0.00"
-    assert after.spent == budgets_of(other.services).rows[0].spent != before.spent
+    assert after.spent == build_budgets_page(other.services).rows[0].spent != before.spent
 
 
 class Counted:
@@ -240,14 +244,14 @@ def test_a_forecast_is_made_once_a_minute_while_nothing_is_written(
     lab.clock.pass_(-lab.clock.now % 60)
     made = counted("service.application.costs.forecasts.forecast")
     for _ in range(30):
-        overview_of(lab.services, OverviewQuery())
+        build_overview_page(lab.services, OverviewQuery())
         lab.clock.pass_(1)
     assert made.calls == 1
     lab.clock.pass_(30)
-    overview_of(lab.services, OverviewQuery())
+    build_overview_page(lab.services, OverviewQuery())
     assert made.calls == 2
     lab.ran(lab.clock.now - HOUR)
-    overview_of(lab.services, OverviewQuery())
+    build_overview_page(lab.services, OverviewQuery())
     assert made.calls == 3
 
 
@@ -260,11 +264,11 @@ def test_what_runs_is_read_once_for_all_budgets_and_metered_once_a_second(
     read = counted("service.application.costs.costs.read_running")
     built = counted("service.application.costs.costs.meters")
     for _ in range(3):
-        budgets_of(lab.services)
+        build_budgets_page(lab.services)
     assert read.calls <= 1
     assert built.calls <= 2  # of what runs, and of what is uncertain
     lab.clock.pass_(1)
-    budgets_of(lab.services)
+    build_budgets_page(lab.services)
     assert read.calls <= 1
     assert built.calls <= 4
 
@@ -273,9 +277,9 @@ def test_a_forecast_is_as_of_the_minute(lab: Lab) -> None:
     """Two that are asked for within a minute are the same, of whichever instance."""
     lab.lives_a_month()
     lab.clock.pass_(-lab.clock.now % 60)
-    first = lab.services.forecasts.forecast({})
+    first = lab.services.forecasts.forecast_period({})
     lab.clock.pass_(59)
     shared = lab.units, lab.prices, lab.clock
-    another = ForecastService(*shared, CostService(*shared)).forecast({})
-    assert lab.services.forecasts.forecast({}) == another == first
+    another = ForecastService(*shared, CostService(*shared)).forecast_period({})
+    assert lab.services.forecasts.forecast_period({}) == another == first
     assert first.basis.now % 60 == 0

@@ -13,7 +13,7 @@ from httpx2 import Response
 
 from service.application.costs.costs import CostQuestion
 from service.application.costs.forecasts import month_before, month_of
-from service.dashboard.kit.figures import exact, money
+from service.dashboard.kit.figures import format_exact, format_money
 from service.dashboard.pages.overview import NODES
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.clock import DAY, HOUR, floor_to
@@ -35,12 +35,12 @@ def _cents(shown: str) -> int:
 def test_the_figures_are_those_of_the_services(lab: Lab, browser: TestClient) -> None:
     lab.lives_a_month()
     said = text_of(browser.get("/"))
-    fleet = lab.services.health.fleet()
+    fleet = lab.services.health.read_fleet()
     month = lab.services.costs.report(CostQuestion(window="mtd"))
     today = lab.services.costs.report(CostQuestion(window="today"))
-    assert f"Burning now {money(fleet.burn)} /h 3 nodes READY" in said
-    assert f"Month to date {money(month.total)} since 1 Nov 2026, as of 12:12:57 UTC" in said
-    assert f"Today {money(today.total)} since 00:00 UTC" in said
+    assert f"Burning now {format_money(fleet.burn)} /h 3 nodes READY" in said
+    assert f"Month to date {format_money(month.total)} since 1 Nov 2026, as of 12:12:57 UTC" in said
+    assert f"Today {format_money(today.total)} since 00:00 UTC" in said
     assert fleet.burn > 0
     assert today.total > 0
 
@@ -56,13 +56,14 @@ def test_every_cent_of_the_table_adds_up_to_the_total(
     head, *days, foot = cells_of(page.text)
     assert head[:2] == ["Day (UTC)", "Total"]
     assert len(days) == int(window.removesuffix("d"))
-    assert foot[1] == money(report.total)
+    assert foot[1] == format_money(report.total)
     for _, total, *parts in [*days, foot]:
         assert _cents(total) == sum(map(_cents, parts))
     for column in range(1, len(head)):
         assert sum(_cents(row[column]) for row in days) == _cents(foot[column])
-    assert f"{money(report.total)} in {window.removesuffix('d')} days, still running" in text_of(
-        page
+    assert (
+        f"{format_money(report.total)} in {window.removesuffix('d')} days, still running"
+        in text_of(page)
     )
 
 
@@ -97,7 +98,7 @@ def test_pages_obey_the_policy(lab: Lab, browser: TestClient) -> None:
     node = lab.ran(NOON - 7_200)
     lab.found(orphan())
     lab.tried(lab.asked_for(), (60, Outcome.STOCK_OUT, None))
-    line = lab.services.nodes.ledger(node.id, 0, 1)[0].id
+    line = lab.services.nodes.list_ledger_lines(node.id, 0, 1)[0].id
     for address in (
         "/",
         f"/nodes/{node.id}",
@@ -192,13 +193,13 @@ def test_the_table_shows_each_live_node(lab: Lab, browser: TestClient) -> None:
     node = lab.ran(NOON - 7_200, name="train", owner="grace", team="language")
     page = browser.get("/")
     shown = cells_of(page.text[page.text.index("Live nodes") :])
-    cost = lab.services.nodes.cost(node.id)
+    cost = lab.services.nodes.get_cost(node.id)
     [row] = shown[1:]
     assert row[0] == "train"
     assert row[1:6] == ["grace", "language", "v5litepod-8", "us-west4-a", "on_demand"]
     assert row[6].split() == ["READY"]
     assert row[7] == "2 h 5 min"
-    assert row[9] == money(cost.cost)
+    assert row[9] == format_money(cost.cost)
     assert f'href="/nodes/{node.id}"' in page.text
 
 
@@ -230,13 +231,13 @@ def test_many_nodes_come_page_by_page(lab: Lab, browser: TestClient) -> None:
 def test_a_node_explains_its_cost_to_the_last_nano_dollar(lab: Lab, browser: TestClient) -> None:
     node = lab.ran(NOON - 2 * HOUR - 100)
     lab.clock.pass_(777)
-    cost = lab.services.nodes.cost(node.id)
+    cost = lab.services.nodes.get_cost(node.id)
     page = browser.get(f"/nodes/{node.id}")
     _, *parts, total = cells_of(page.text[page.text.index("How the cost is made") :])
-    assert total[-1] == exact(cost.cost)
+    assert total[-1] == format_exact(cost.cost)
     assert [part[0] for part in parts] == ["posted to the ledger", "since then, not yet posted"]
     assert [part[1].split()[-2:] for part in parts] == [["7,300", "s"], ["777", "s"]]
-    assert f"Cost so far {money(cost.cost)}" in text_of(page)
+    assert f"Cost so far {format_money(cost.cost)}" in text_of(page)
 
 
 def test_a_node_tells_what_happened_to_it(lab: Lab, browser: TestClient) -> None:
@@ -257,11 +258,11 @@ def test_a_node_that_never_ran_cost_nothing(lab: Lab, browser: TestClient) -> No
 
 def test_spot_says_what_it_saved(lab: Lab, browser: TestClient) -> None:
     node = lab.ran(NOON - HOUR, provisioning_model=ProvisioningModel.SPOT)
-    cost = lab.services.nodes.cost(node.id)
+    cost = lab.services.nodes.get_cost(node.id)
     assert cost.list_cost is not None
     said = text_of(browser.get(f"/nodes/{node.id}"))
-    assert f"On demand {money(cost.list_cost)}" in said
-    assert f"{money(cost.list_cost - cost.cost)} saved" in said
+    assert f"On demand {format_money(cost.list_cost)}" in said
+    assert f"{format_money(cost.list_cost - cost.cost)} saved" in said
 
 
 def test_a_node_that_is_not_there_is_a_page_too(browser: TestClient) -> None:
@@ -273,7 +274,7 @@ def test_a_node_that_is_not_there_is_a_page_too(browser: TestClient) -> None:
 
 def test_a_database_that_cannot_be_used_is_told_in_words(lab: Lab) -> None:
     class Broken:
-        def stamp(self) -> NoReturn:
+        def read_stamp(self) -> NoReturn:
             raise StoreUnavailable("the database has no tables yet; run: tpu-steward migrate")
 
     app = lab.app()
@@ -335,12 +336,12 @@ def test_the_forecast_stands_beside_the_month_with_its_band_and_its_method(
     lab: Lab, browser: TestClient
 ) -> None:
     lab.lives_a_month()
-    found = lab.services.forecasts.forecast({})
+    found = lab.services.forecasts.forecast_period({})
     page = browser.get("/").text
     said = text_of(browser.get("/"))
-    band = f"{money(found.total.low)} to {money(found.total.high)}"
-    assert f"Forecast for the month {money(found.total.mid)} {band}" in said
-    assert f'title="{found.said}"' in page
+    band = f"{format_money(found.total.low)} to {format_money(found.total.high)}"
+    assert f"Forecast for the month {format_money(found.total.mid)} {band}" in said
+    assert f'title="{found.method_sentence}"' in page
 
 
 def test_the_forecast_says_how_wrong_it_was_last_month(lab: Lab, browser: TestClient) -> None:

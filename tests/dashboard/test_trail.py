@@ -7,7 +7,7 @@ import re
 import pytest
 from fastapi.testclient import TestClient
 
-from service.dashboard.kit.figures import exact, money
+from service.dashboard.kit.figures import format_exact, format_money
 from service.domain.clock import DAY, HOUR
 from service.domain.metering.attribution import Reattribution
 from service.domain.metering.meter import Evidence
@@ -51,7 +51,7 @@ def test_from_the_first_page_to_the_price_list_step_by_step(lived: Lab, caller: 
     assert shown is not None
     costs = caller.get(links_of(first.text)[shown[1]])
     total = caller.get("/v1/costs?window=mtd").json()["total"]
-    assert money(parse_usd(total)) == shown[1]
+    assert format_money(parse_usd(total)) == shown[1]
     assert sum(nanos_of(row[1]) for row in _rows(costs.text)) == parse_usd(total)
     for team in _rows(costs.text):
         nodes = caller.get(links_of(costs.text)[team[0]]).text
@@ -76,7 +76,7 @@ def _follow_the_newest(caller: TestClient, lines: str) -> None:
     said = caller.get(links_of(page)["Export JSON"]).json()
     entry, price = said["entry"], said["price"]
     amount, paid = parse_usd(entry["amount"]), parse_usd(entry["usd_per_chip_hour"])
-    assert exact(amount) in re.sub(r"<[^>]*>", "", page)
+    assert format_exact(amount) in re.sub(r"<[^>]*>", "", page)
     assert abs(half_even(entry["chip_seconds"] * paid, HOUR) - amount) <= 1
     listing, _, anchor = links_of(page)["See it in the price list of that hour"].partition("#")
     row = re.search(
@@ -85,9 +85,9 @@ def _follow_the_newest(caller: TestClient, lines: str) -> None:
         re.DOTALL,
     )
     assert row is not None
-    assert exact(paid) in row[0]
+    assert format_exact(paid) in row[0]
     assert price["source"] in row[0]
-    assert exact(parse_usd(price["usd"])) in row[0]
+    assert format_exact(parse_usd(price["usd"])) in row[0]
 
 
 @pytest.mark.deep

@@ -124,7 +124,7 @@ def test_a_figure_of_one_of_both_leads_to_lines_that_come_to_it(
 def test_both_lines_are_explained(lab: Lab, caller: TestClient) -> None:
     node = lab.ran_legacy(NOON - 1_800, NOON)
     said = ""
-    for line in lab.services.nodes.ledger(node.id, 0, 10):
+    for line in lab.services.nodes.list_ledger_lines(node.id, 0, 10):
         page = caller.get(f"/nodes/{node.id}/ledger/{line.id}")
         said = text_of(page)
         for one in caller.get(f"/v1/nodes/{node.id}/ledger/{line.id}").json()["explanation"]:
@@ -144,7 +144,7 @@ def test_a_discount_on_the_machine_is_told_with_what_the_list_says(
     node = lab.ran_legacy(NOON)
     lab.clock.pass_(HOUR)
     lab.learned(node)
-    vm = lab.services.nodes.ledger(node.id, 0, 10)[-1]
+    vm = lab.services.nodes.list_ledger_lines(node.id, 0, 10)[-1]
     page = caller.get(f"/nodes/{node.id}/ledger/{vm.id}")
     assert "On demand at list price the same seconds are $0.379998, at $0.379998 an hour." in (
         text_of(page)

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.clock import DAY, HOUR
-from service.domain.evidence.observation import observe
+from service.domain.evidence.observation import observe_node
 from service.domain.evidence.poll import Poll
-from service.domain.metering.meter import Evidence, closed
-from service.domain.metering.usage import opened
+from service.domain.metering.meter import Evidence, with_end
+from service.domain.metering.usage import start_usage
 from service.domain.nodes.node import NodeState
 from tests import factories
 from tests.domain.account import Account
@@ -40,7 +40,9 @@ class Onlooker:
 
     def sees(self, state, now, record):
         poll = Poll(now, self.node.seen_at, record)
-        belief = observe(self.node, factories.sight(self.node, state=state), self.running, poll)
+        belief = observe_node(
+            self.node, factories.sight(self.node, state=state), self.running, poll
+        )
         self.node = belief.node
         if belief.usage is not None:
             self.usages[belief.usage.id] = belief.usage
@@ -74,11 +76,11 @@ def test_looks_twice_stale_repeats_and_records_in_any_order_come_to_the_same_led
             one.sees(state, now, record)
         if stale and one.node.up_since is not None:
             one.sees(CREATING, now, [came_up] * (now >= up))
-    whole = opened(factories.sent(), up, up, Evidence.OPERATION)
+    whole = start_usage(factories.sent(), up, up, Evidence.OPERATION)
     at_once = Account()
-    at_once.post(closed(whole, down, down, Evidence.OPERATION), book, LATER)
+    at_once.post(with_end(whole, down, down, Evidence.OPERATION), book, LATER)
     assert sums(one.account) == sums(at_once)
     (usage,) = one.usages.values()
     assert usage == replace(
-        closed(whole, down, down, Evidence.OPERATION), id=usage.id, node_id=usage.node_id
+        with_end(whole, down, down, Evidence.OPERATION), id=usage.id, node_id=usage.node_id
     )

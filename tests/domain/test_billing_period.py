@@ -39,7 +39,7 @@ def test_months_are_those_of_the_calendar_in_utc(instant, name):
 def test_a_charge_goes_into_its_own_month_until_that_is_closed(charged, later):
     now, own = charged + later, period_of(charged)
     billed = billed_in(charged, now)
-    if own.state(now) is PeriodState.CLOSED:
+    if own.state_at(now) is PeriodState.CLOSED:
         assert billed == period_of(now).start >= own.end
     else:
         assert billed is None
@@ -50,7 +50,7 @@ def test_a_charge_goes_into_its_own_month_until_that_is_closed(charged, later):
 def test_a_month_never_opens_again(instant, other):
     order = list(PeriodState)
     period, (early, late) = period_of(instant), sorted((instant, other))
-    assert order.index(period.state(early)) <= order.index(period.state(late))
+    assert order.index(period.state_at(early)) <= order.index(period.state_at(late))
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_before_anything_was_agreed_a_machine_believes_itself():
 @pytest.mark.parametrize("ahead", [0.0, 0.4, -0.4])
 def test_clocks_that_nearly_agree_are_left_alone(ahead):
     machine = Machine(ahead)
-    assert machine.clock.agree(machine.true) == 0
+    assert machine.clock.agree_with(machine.true) == 0
     machine.gone_by = 10
     assert machine.clock() == int(machine.true + ahead)
 
@@ -40,7 +40,7 @@ def test_clocks_that_nearly_agree_are_left_alone(ahead):
 @pytest.mark.parametrize("ahead", [0.6, 20, -20, 3_600, -3_600])
 def test_a_clock_that_is_wrong_is_corrected_to_the_second(ahead):
     machine = Machine(ahead)
-    assert machine.clock.agree(machine.true) == ahead
+    assert machine.clock.agree_with(machine.true) == ahead
     for gone_by in (0.0, 0.05, 0.2, 3.3):
         machine.gone_by = gone_by
         assert machine.clock() == int(machine.true)
@@ -49,7 +49,7 @@ def test_a_clock_that_is_wrong_is_corrected_to_the_second(ahead):
 @pytest.mark.parametrize("jump", [5, -5, 3_600, -3_600])
 def test_a_clock_that_jumps_is_not_followed(jump):
     machine = Machine(ahead=20)
-    machine.clock.agree(machine.true)
+    machine.clock.agree_with(machine.true)
     machine.ahead += jump
     machine.gone_by = 2
     assert machine.clock.has_jumped
@@ -58,11 +58,11 @@ def test_a_clock_that_jumps_is_not_followed(jump):
 
 def test_after_the_next_agreement_it_is_believed_again():
     machine = Machine()
-    machine.clock.agree(machine.true)
+    machine.clock.agree_with(machine.true)
     machine.ahead = 60
-    assert machine.clock.agree(machine.true) == 60
+    assert machine.clock.agree_with(machine.true) == 60
     assert not machine.clock.has_jumped
     assert machine.clock() == NOON
     machine.ahead = 0
-    assert machine.clock.agree(machine.true) == 0
+    assert machine.clock.agree_with(machine.true) == 0
     assert machine.clock() == NOON

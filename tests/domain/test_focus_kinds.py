@@ -9,7 +9,7 @@ import pytest
 from service.domain.costs.focus import Version
 from service.domain.costs.focus_sku import sku_of
 from service.domain.pricing.discounts import Discount
-from service.domain.pricing.price_book import discounted, reserved
+from service.domain.pricing.price_book import with_discount, with_reservation
 from tests import factories
 from tests.charges import (
     MARCH,
@@ -118,7 +118,7 @@ def test_the_price_in_a_reservation_is_that_of_the_list_whoever_used_it():
 def test_a_sku_is_that_of_the_list_also_where_a_discount_was_taken_off_in_a_reservation():
     less = Discount("d-1", "v5e", "", 125_000, 0, None, "contract 1234-5678-9ABC")
     listed = factories.price(source="SKU 2549-F208-72FA", model="calendar")
-    assert sku_of(reserved(discounted(listed, less), MARCH)) == "2549-F208-72FA"
+    assert sku_of(with_reservation(with_discount(listed, less), MARCH)) == "2549-F208-72FA"
 
 
 @pytest.mark.parametrize("version", list(Version))

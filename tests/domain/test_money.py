@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.money import MAX_NANOS, half_even, parse_usd, usd
+from service.domain.money import MAX_NANOS, format_usd, half_even, parse_usd
 
 
 @given(st.integers(), st.integers(min_value=1))
@@ -26,7 +26,7 @@ def test_a_tie_goes_to_the_even_neighbour(numerator, denominator, rounded):
 
 @given(st.integers(-MAX_NANOS, MAX_NANOS))
 def test_what_is_spelled_is_read_back_to_the_nano(nanos):
-    assert parse_usd(usd(nanos)) == nanos
+    assert parse_usd(format_usd(nanos)) == nanos
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_what_is_spelled_is_read_back_to_the_nano(nanos):
     ],
 )
 def test_an_amount_is_spelled_with_nine_places(nanos, text):
-    assert usd(nanos) == text
+    assert format_usd(nanos) == text
 
 
 @pytest.mark.parametrize(

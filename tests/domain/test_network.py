@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.domain.network import is_public, spelled
+from service.domain.network import is_public, parse_address
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_addresses_of_the_internet_are_public(address):
     ],
 )
 def test_a_host_is_an_address_however_it_is_spelled_or_a_name(host, address):
-    assert spelled(host) == address
+    assert parse_address(host) == address

@@ -11,9 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.domain.clock import DAY, HOUR, parse_rfc3339, rfc3339
+from service.domain.clock import DAY, HOUR, parse_rfc3339, to_rfc3339
 from service.domain.errors import Rejected
-from service.domain.time_window import Granularity, Window, buckets, parse_window, zone_of
+from service.domain.time_window import (
+    Granularity,
+    Window,
+    parse_window,
+    split_into_buckets,
+    zone_of,
+)
 from tests.hands import NOON
 
 UTC = ZoneInfo("UTC")
@@ -110,7 +116,9 @@ def test_what_is_no_window_is_refused_with_what_may_be_written(text):
 @pytest.mark.parametrize("step", list(Granularity))
 def test_a_window_at_the_ends_of_the_calendar_is_refused_or_can_be_answered(text, zone, step):
     with suppress(Rejected):
-        assert list(buckets(parse_window(text, ZoneInfo(zone), NOON), step, ZoneInfo(zone)))
+        assert list(
+            split_into_buckets(parse_window(text, ZoneInfo(zone), NOON), step, ZoneInfo(zone))
+        )
 
 
 @pytest.mark.parametrize("name", ["", "Mars/Base", "../../etc/passwd", "Europe", "\0", "x" * 5_000])
@@ -154,14 +162,16 @@ def test_a_time_zone_is_known_by_its_iana_name():
 )
 def test_a_day_has_the_hours_that_its_clocks_show(zone, day, hours):
     tz, noon = ZoneInfo(zone), parse_rfc3339(f"{day}T12:00:00Z")
-    around = buckets(Window(noon - 3 * DAY, noon + 3 * DAY), Granularity.DAY, tz)
+    around = split_into_buckets(Window(noon - 3 * DAY, noon + 3 * DAY), Granularity.DAY, tz)
     lengths = {local(one.start, tz)[:5]: (one.end - one.start) / HOUR for one in around}
     assert lengths[day[5:]] == hours
 
 
 def test_the_day_that_samoa_skipped_has_no_bucket():
     apia = ZoneInfo("Pacific/Apia")
-    days = buckets(window("2011-12-28T10:00:00Z", "2012-01-01T10:00:00Z"), Granularity.DAY, apia)
+    days = split_into_buckets(
+        window("2011-12-28T10:00:00Z", "2012-01-01T10:00:00Z"), Granularity.DAY, apia
+    )
     assert [local(one.start, apia) for one in days] == [
         "12-28 00:00",
         "12-29 00:00",
@@ -197,21 +207,21 @@ def test_the_day_that_samoa_skipped_has_no_bucket():
 )
 def test_hours_are_those_of_the_zones_own_clock(zone, first, hours, starts):
     tz, start = ZoneInfo(zone), parse_rfc3339(first)
-    found = buckets(Window(start, start + hours * HOUR), Granularity.HOUR, tz)
+    found = split_into_buckets(Window(start, start + hours * HOUR), Granularity.HOUR, tz)
     assert [local(one.start, tz) for one in found] == starts
 
 
 def test_weeks_begin_on_monday_and_months_on_the_first():
     asked = window("2026-10-28T15:00:00Z", "2026-12-02T03:00:00Z")
-    weeks = [rfc3339(one.start) for one in buckets(asked, Granularity.WEEK, UTC)]
-    months = [rfc3339(one.start) for one in buckets(asked, Granularity.MONTH, UTC)]
+    weeks = [to_rfc3339(one.start) for one in split_into_buckets(asked, Granularity.WEEK, UTC)]
+    months = [to_rfc3339(one.start) for one in split_into_buckets(asked, Granularity.MONTH, UTC)]
     assert [text[5:10] for text in weeks] == ["10-28", "11-02", "11-09", "11-16", "11-23", "11-30"]
     assert [text[5:10] for text in months] == ["10-28", "11-01", "12-01"]
 
 
 def test_all_is_one_bucket():
     asked = window("2026-10-28T15:00:00Z", "2026-12-02T03:00:00Z")
-    assert list(buckets(asked, Granularity.ALL, UTC)) == [asked]
+    assert list(split_into_buckets(asked, Granularity.ALL, UTC)) == [asked]
 
 
 @settings(max_examples=120, deadline=None)
@@ -223,7 +233,7 @@ def test_all_is_one_bucket():
 )
 def test_buckets_cover_the_window_without_a_gap_in_every_zone(name, start, length, step):
     asked, tz = Window(start, start + length), ZoneInfo(name)
-    found = list(buckets(asked, step, tz))
+    found = list(split_into_buckets(asked, step, tz))
     assert (found[0].start, found[-1].end) == (asked.start, asked.end)
     assert all(left.end == right.start for left, right in pairwise(found))
     assert all(one.start < one.end for one in found)
@@ -250,8 +260,8 @@ def test_buckets_cover_the_window_without_a_gap_in_every_zone(name, start, lengt
 def test_more_than_ten_thousand_buckets_are_refused(step, days, allowed):
     asked = Window(0, days * DAY)
     if allowed:
-        assert 0 < len(list(buckets(asked, step, UTC))) <= 10_000
+        assert 0 < len(list(split_into_buckets(asked, step, UTC))) <= 10_000
     else:
         with pytest.raises(Rejected, match="ten thousand") as refused:
-            list(buckets(asked, step, UTC))
+            list(split_into_buckets(asked, step, UTC))
         assert refused.value.facts["field"] == "step"

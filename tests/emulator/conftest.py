@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.emulator.app import Emulator, build_world, running
+from service.emulator.app import Emulator, build_world, run_in_thread
 from tests.emulator.factories import Cloud, Web
 
 
@@ -18,7 +18,7 @@ def cloud() -> Cloud:
 @pytest.fixture(scope="session")
 def served() -> Iterator[Emulator]:
     """One served emulator for all tests: a node is READY after a hundredth of a second."""
-    with running(build_world(speed=2000)) as emulator:
+    with run_in_thread(build_world(speed=2000)) as emulator:
         yield emulator
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from service.emulator.workers.docker.cli import carry_out
 from service.emulator.workers.docker.containers import Store
-from service.emulator.workers.path_shims import python
+from service.emulator.workers.path_shims import python_command
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Docker:
     def started(self, *args: str, **env: str) -> Any:
         told = {"EMULATOR_DOCKER": str(self.root), "EMULATOR_BOOT": self.boot, **dict(self.extra)}
         return subprocess.Popen(
-            [*python("docker.cli"), *args],
+            [*python_command("docker.cli"), *args],
             env={**told, **env},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

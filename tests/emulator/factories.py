@@ -14,10 +14,10 @@ from google.api_core.operation import Operation
 from google.cloud import tpu_v2
 from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport
 
-from service.emulator.api.dispatch import Method, answer
+from service.emulator.api.dispatch import Method, answer_message
 from service.emulator.api.methods import RPCS, SERVICES
 from service.emulator.app import attach_observers
-from service.emulator.config.config import Config, patched
+from service.emulator.config.config import Config, patched_config
 from service.emulator.errors import ApiError, Code
 from service.emulator.surfaces.channel import LocalChannel
 from service.emulator.wire import Node, OperationMetadata
@@ -72,14 +72,14 @@ class Cloud:
     def ask(self, rpc: str, **fields: Any) -> Any:
         """Call as any surface would, in v2 unless a version is named; raises ApiError."""
         method = METHODS.get(rpc) or IN_VERSION[rpc]
-        told = answer(self.world, method, method.request(**fields))
+        told = answer_message(self.world, method, method.request(**fields))
         if told.error is not None:
             raise told.error
         return told.response
 
     def wait(self, seconds: float) -> None:
         self.now += seconds
-        self.world.settle()
+        self.world.run_due_events()
 
     def create(self, node_id: str = "a", parent: str = PARENT, **overrides: Any) -> Any:
         asked = node(**overrides)
@@ -88,7 +88,7 @@ class Cloud:
     def ready(self, node_id: str = "a", parent: str = PARENT, **overrides: Any) -> str:
         """Create a node and wait until it is READY; returns its name."""
         self.create(node_id, parent, **overrides)
-        self.wait(self.world.config.seconds("create"))
+        self.wait(self.world.config.seconds_for("create"))
         return name_of(node_id, parent)
 
     def get(self, node_id: str = "a", parent: str = PARENT) -> Any:
@@ -107,7 +107,7 @@ class Cloud:
         return self.ask("GetOperation", name=operation.name)
 
     def bill(self) -> list[dict[str, Any]]:
-        return self.world.bill.entries(self.world.settle())
+        return self.world.bill.list_entries(self.world.run_due_events())
 
 
 @dataclass
@@ -158,7 +158,7 @@ class Web:
 
 
 def configured(**patch: Any) -> Cloud:
-    return Cloud(config=patched(Config(), patch))
+    return Cloud(config=patched_config(Config(), patch))
 
 
 def metadata(operation: Any) -> Any:

@@ -92,7 +92,7 @@ def active(cloud: Cloud, queued_id: str = "q", *specs: dict[str, Any], **tier: A
 
 
 def preempt(cloud: Cloud, node_id: str = "n") -> None:
-    control.preempt(cloud.world, {"name": name_of(node_id)})
+    control.preempt_node(cloud.world, {"name": name_of(node_id)})
 
 
 def order(cloud: Cloud, rpc: str, action: str, **more: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from service.emulator.errors import ApiError
-from service.emulator.nodes.activity import note
+from service.emulator.nodes.activity import record_activity
 from tests.emulator.factories import Cloud
 
 DUTY = "accelerator/duty_cycle"
@@ -49,4 +49,4 @@ def refusal(cloud: Cloud, text: str, **fields) -> ApiError:
 
 
 def busy(cloud: Cloud, name: str, **changes: float) -> None:
-    note(cloud.world.nodes[name], cloud.now, changes)
+    record_activity(cloud.world.nodes[name], cloud.now, changes)

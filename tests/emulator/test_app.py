@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from service.emulator.app import PortTaken, build_world, running
+from service.emulator.app import PortTaken, build_world, run_in_thread
 from tests.emulator.factories import PARENT, Web
 from tests.emulator.google_clients import finish, grpc_client
 
@@ -25,14 +25,14 @@ print("ended")
 
 def test_a_world_is_served_on_any_free_ports():
     world = build_world(speed=5)
-    with running(world) as emulator:
+    with run_in_thread(world) as emulator:
         assert emulator.world is world
         assert emulator.grpc_port != emulator.rest_port
         assert Web(emulator.rest_url).ask("GET", "/_emulator/config")[1]["speed"] == 5
 
 
 def test_both_ports_show_one_world():
-    with running(build_world(speed=2000)) as emulator, grpc_client(emulator) as client:
+    with run_in_thread(build_world(speed=2000)) as emulator, grpc_client(emulator) as client:
         node: Any = {"accelerator_type": "v4-8", "runtime_version": "tpu-ubuntu2204-base"}
         finish(client.create_node(parent=PARENT, node_id="a", node=node))
         status, shown = Web(emulator.rest_url).ask("GET", f"/v2/{PARENT}/nodes/a")
@@ -43,7 +43,7 @@ def test_both_ports_show_one_world():
 def test_a_taken_port_is_named(which):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(PortTaken, match=f"127.0.0.1:{port}"), running(**{which: port}):
+        with pytest.raises(PortTaken, match=f"127.0.0.1:{port}"), run_in_thread(**{which: port}):
             pass
 
 

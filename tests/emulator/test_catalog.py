@@ -27,12 +27,12 @@ from service.emulator import catalog
     ],
 )
 def test_a_type_is_so_many_chips_on_so_many_hosts(name, chips, hosts, topology):
-    accelerator = catalog.accelerators()[name]
+    accelerator = catalog.accelerators_by_name()[name]
     assert (accelerator.chips, accelerator.hosts, accelerator.topology) == (chips, hosts, topology)
 
 
 def test_every_topology_multiplies_to_its_chips():
-    for accelerator in catalog.accelerators().values():
+    for accelerator in catalog.accelerators_by_name().values():
         product = 1
         for side in accelerator.topology.split("x"):
             product *= int(side)
@@ -40,12 +40,12 @@ def test_every_topology_multiplies_to_its_chips():
 
 
 def test_the_lists_are_as_long_as_googles():
-    counts = Counter(each.generation for each in catalog.accelerators().values())
+    counts = Counter(each.generation for each in catalog.accelerators_by_name().values())
     assert counts == {"v2": 5, "v3": 8, "v4": 52, "v5e": 8, "v5p": 94, "v6e": 8}
-    assert len(catalog.zones()) == 40
-    assert len(catalog.runtimes()) == 86
+    assert len(catalog.list_zones()) == 40
+    assert len(catalog.runtime_versions()) == 86
 
 
 def test_a_zone_offers_the_generations_it_has():
-    assert {each.generation for each in catalog.offered("us-central2-b")} == {"v4", "v6e"}
-    assert catalog.offered("mars-north1-a") == ()
+    assert {each.generation for each in catalog.list_offered("us-central2-b")} == {"v4", "v6e"}
+    assert catalog.list_offered("mars-north1-a") == ()

@@ -15,7 +15,7 @@ import service.emulator
 from service.emulator.config.config import Config
 from service.emulator.config.event_rates import Odds
 from service.emulator.faults.fault import FACTS, Action, Fault
-from service.emulator.incidents.scenario import ACTIONS, play, scenario_of
+from service.emulator.incidents.scenario import ACTIONS, scenario_of, start_scenario
 from service.emulator.surfaces import control
 from service.emulator.surfaces.web import build_app
 from service.emulator.workers.docker import plan
@@ -89,7 +89,7 @@ def test_it_names_every_variable_that_a_played_container_knows():
 
 def test_its_scenario_plays(cloud):
     (script,) = examples("toml")
-    play(cloud.world, scenario_of(tomllib.loads(script)))
+    start_scenario(cloud.world, scenario_of(tomllib.loads(script)))
     cloud.create("a", "projects/lab/locations/us-east5-a", **V6E)
     cloud.wait(200)
     states = [each.after for each in cloud.history]

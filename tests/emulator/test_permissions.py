@@ -11,7 +11,7 @@ import pytest
 from google.api_core import exceptions
 from google.rpc import error_details_pb2
 
-from service.emulator.api.dispatch import answer
+from service.emulator.api.dispatch import answer_message
 from service.emulator.api.methods import RPCS
 from service.emulator.errors import ApiError, Code
 from service.emulator.faults.error_details import MAX_BYTES
@@ -51,7 +51,7 @@ def as_caller(token: str) -> dict[str, Any]:
 
 
 def ask(cloud: Cloud, rpc: str, token: str, **fields: Any) -> Any:
-    told = answer(cloud.world, METHODS[rpc], METHODS[rpc].request(**fields), token=token)
+    told = answer_message(cloud.world, METHODS[rpc], METHODS[rpc].request(**fields), token=token)
     if told.error is not None:
         raise told.error
     return told.response
@@ -116,7 +116,7 @@ def test_a_star_stands_for_callers_without_a_name_of_their_own():
 def test_a_permission_may_be_named_by_its_beginning(said, permitted):
     cloud = configured(permissions={"t": said})
     request = METHODS["ListNodes"].request(parent=PARENT)
-    told = answer(cloud.world, METHODS["ListNodes"], request, token="t")
+    told = answer_message(cloud.world, METHODS["ListNodes"], request, token="t")
     assert (told.error is None) is permitted
     assert told.error is None or told.error.code is Code.PERMISSION_DENIED
 

@@ -11,8 +11,8 @@ import googleapiclient
 import pytest
 
 from service.emulator.api.methods import SERVICES, VERSIONS
-from service.emulator.schema import KEPT_POOL, REST_POOL, drop_outputs, extended_class, kept
-from service.emulator.surfaces.binding import SYSTEM_PARAMETERS, bindings_of, find
+from service.emulator.schema import KEPT_POOL, REST_POOL, drop_outputs, extended_class, to_kept
+from service.emulator.surfaces.binding import SYSTEM_PARAMETERS, bindings_of, get_binding
 from service.emulator.wire import Node
 
 DOCUMENTS = Path(googleapiclient.__file__).parent / "discovery_cache" / "documents"
@@ -37,7 +37,7 @@ BINDINGS = bindings_of(SERVICES)
 
 def binding_of(method):
     path = re.sub(r"\{(\w+)Id\}", "x", method["flatPath"])
-    return find(BINDINGS, method["httpMethod"], f"/{path}")[0]
+    return get_binding(BINDINGS, method["httpMethod"], f"/{path}")[0]
 
 
 def rest_descriptor(message_class):
@@ -128,7 +128,7 @@ def test_a_plain_message_carries_what_its_class_does_not_know():
     plain = Node.FromString(rich.SerializeToString())
     copy = Node()
     copy.CopyFrom(plain)
-    assert kept(copy).boot_disk_config.customer_encryption_key.kms_key_name == "key"
+    assert to_kept(copy).boot_disk_config.customer_encryption_key.kms_key_name == "key"
 
 
 def test_what_only_the_cloud_may_set_is_dropped_wherever_it_lies():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from service.domain.costs.forecast import forecast
+from service.domain.costs.forecast import forecast_cost
 from tests.forecasts.months import month_of
 
 WHOLE = 1_000_000
@@ -33,7 +33,7 @@ def judged(seed: int) -> Judged | None:
     if not actual:
         return None
     basis = month.basis()
-    total = forecast(basis).total
+    total = forecast_cost(basis).total
 
     def wrong(said: int) -> int:
         return min(WHOLE, WHOLE * abs(said - actual) // actual)

@@ -118,7 +118,7 @@ class Daemon:
     def _share(self, share: int, lease: Lease) -> None:
         """One of the two threads that bring nodes on."""
         with self.units.reading() as unit:
-            due = unit.nodes.due(lease.project, self.clock(), 100)
+            due = unit.nodes.list_due(lease.project, self.clock(), 100)
         for node_id in due[share::2]:
             self._lifecycle._reconcile_isolated(node_id, lease)
 

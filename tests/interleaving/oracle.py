@@ -11,7 +11,7 @@ from service.controllers.budgets.budgets import KIND
 from service.domain.event import Event
 from service.domain.jobs.job import Attempt
 from service.domain.lease import Lease
-from service.domain.money import dollars
+from service.domain.money import format_dollars
 from service.domain.nodes.node import Node
 from service.domain.notifications.notification import About, Notification
 from service.store.unit import Unit
@@ -48,7 +48,7 @@ class Oracle:
             (unit.events, "add"),
             (unit.notifications, "add"),
             (unit.cleanups, "save"),
-            (unit.cleanups, "end"),
+            (unit.cleanups, "add_end"),
         ):
             _spy_on(repository, name, seen)
         alerts: list[tuple[object, ...]] = []
@@ -105,7 +105,7 @@ class Oracle:
             return
         asked = "select amount, on_exceeded from budgets where id = %s"
         found = self._life.ground.ask(asked, budget_id)
-        if not found or found[0][1] != "delete" or dollars(found[0][0]) not in event.message:
+        if not found or found[0][1] != "delete" or format_dollars(found[0][0]) not in event.message:
             self.wrong(f"{event.message}, when the budget was {found or 'taken away'}")
 
     def at_rest(self) -> None:

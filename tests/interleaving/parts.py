@@ -146,14 +146,14 @@ class Jobs(Part):
 
     def nodes(self) -> Sequence[Node]:
         with self.life.units.reading() as unit:
-            attempts = [one for job in self.jobs for one in unit.jobs.attempts(job.id)]
+            attempts = [one for job in self.jobs for one in unit.jobs.list_attempts(job.id)]
             ours = {node.id for node in self.life.ours}
             return [unit.nodes.get(one) for one in sorted({a.node_id for a in attempts} - ours)]
 
     def at_rest(self) -> None:
         with self.life.units.reading() as unit:
             for before in self.jobs:
-                job, attempts = unit.jobs.get(before.id), unit.jobs.attempts(before.id)
+                job, attempts = unit.jobs.get(before.id), unit.jobs.list_attempts(before.id)
                 if not job.ended:
                     raise Violation(f"{job.id} never ended: {job.state}")
                 if job.id in self._cancelled and job.cancel_requested_at is None:
@@ -247,7 +247,7 @@ class Mail(Part):
 
     def at_rest(self) -> None:
         with self.life.units.reading() as unit:
-            if left := unit.notifications.due(2**40, 1):
+            if left := unit.notifications.list_due(2**40, 1):
                 raise Violation(f"nobody was told: {left[0].subject}")
 
 
@@ -293,10 +293,10 @@ class Cleanup(Part):
             kept, _ = self.luck.choice(links)
             self._links_at_hand = [one for one in links if one[0] == kept]
             with suppress(StewardError):
-                self._keeps.keep(kept, KeepOrder("a demo", for_seconds=21_600))
+                self._keeps.keep_node(kept, KeepOrder("a demo", for_seconds=21_600))
         else:
             self._links_at_hand = links
-        self._plans = [self._cleanup.plan(one, "ada") for one in self.life.projects]
+        self._plans = [self._cleanup.make_plan(one, "ada") for one in self.life.projects]
         self._applied = []
 
     def callers(self) -> Mapping[str, Work]:
@@ -304,9 +304,9 @@ class Cleanup(Part):
         node_id, token = self.luck.choice(links or [(self.luck.choice(self.life.ours).id, "")])
         order = KeepOrder("a demo", for_seconds=self.luck.choice([3_600, 21_600, 21_600]))
         found: dict[str, Work] = {
-            "plan": partial(self._cleanup.plan, plan.project, "bob"),
-            "keep": partial(self._keeps.keep, node_id, order),
-            "unkeep": partial(self._keeps.unkeep, self.luck.choice(self.life.ours).id),
+            "plan": partial(self._cleanup.make_plan, plan.project, "bob"),
+            "keep": partial(self._keeps.keep_node, node_id, order),
+            "unkeep": partial(self._keeps.end_keep, self.luck.choice(self.life.ours).id),
         }
         if plan.entries:
             found |= {"apply": partial(self._apply, plan), "apply too": partial(self._apply, plan)}
@@ -326,9 +326,9 @@ class Cleanup(Part):
         """A plan that is applied at once is applied, to each node."""
         self.life.in_turns(2, 60, ("idle", "delivery", "inventory"))
         for project in self.life.projects:
-            shown = self._cleanup.plan(project, "ada")
+            shown = self._cleanup.make_plan(project, "ada")
             try:
-                self._cleanup.apply(shown.id, "ada")
+                self._cleanup.apply_plan(shown.id, "ada")
             except StewardError as error:
                 raise Violation(f"a plan of which nothing has changed: {error}") from error
             for entry in shown.entries:
@@ -336,7 +336,7 @@ class Cleanup(Part):
                     raise Violation(f"{entry.name} stays, and the plan was applied")
 
     def _apply(self, plan: CleanupPlan) -> None:
-        done = self._cleanup.apply(plan.id, "ada")
+        done = self._cleanup.apply_plan(plan.id, "ada")
         self._applied.append(done)
         wanted, ended = [
             {(entry.node_id, entry.basis) for entry in one.entries} for one in (plan, done)
@@ -345,7 +345,7 @@ class Cleanup(Part):
             self.life.oracle.wrong(f"a plan for {wanted} has ended {ended}")
 
     def _use(self, token: str) -> None:
-        offer = self._links.use(token)
+        offer = self._links.use_link(token)
         if not isinstance(offer, UnknownLink) and offer.refusal is None:
             self._used[token] += 1
 
@@ -370,12 +370,14 @@ class Budgets(Part):
 
     def callers(self) -> Mapping[str, Work]:
         found: dict[str, Work] = {"budget": partial(self._service.create, self._drawn(9))}
-        if budgets := self._service.all():
+        if budgets := self._service.list_all():
             budget = self.luck.choice(list(budgets))
             amount = budget.amount * self.luck.choice([1, 4, 40]) // 2
             found |= {
-                "change budget": partial(self._service.change, budget.id, {"amount": amount}),
-                "remove budget": partial(self._service.remove, budget.id),
+                "change budget": partial(
+                    self._service.update_fields, budget.id, {"amount": amount}
+                ),
+                "remove budget": partial(self._service.delete, budget.id),
             }
         return found
 
@@ -388,7 +390,7 @@ class Budgets(Part):
     def at_rest(self) -> None:
         """Of a budget of which too much is spent, everybody was told."""
         self.life.in_turns(1, 60, ("budgets", "delivery"))
-        for budget in self._service.all():
+        for budget in self._service.list_all():
             shown = self._service.get(budget.id).shown
             is_told = any(one.kind == "exceeded" for one in shown.alerts)
             is_over = shown.standing is not None and shown.standing.spent > budget.amount

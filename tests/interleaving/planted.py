@@ -64,7 +64,7 @@ def a_newer_mark_is_overwritten() -> Any:
 
     stack = ExitStack()
     stack.enter_context(_without_locks())
-    stack.enter_context(patch.object(usage.Usages, "posted", posted))
+    stack.enter_context(patch.object(usage.Usages, "save_posted", posted))
     return stack
 
 
@@ -131,7 +131,7 @@ def a_link_is_used_without_a_guard() -> Any:
         self._connection.execute(found.values(used_at=now))
         return replace(link, used_at=now)
 
-    return patch.object(Links, "use", use)
+    return patch.object(Links, "mark_used", use)
 
 
 def a_plan_is_not_checked_again() -> Any:
@@ -173,24 +173,24 @@ def a_budget_deletes_by_what_it_was() -> Any:
 
 def projects_are_mixed_up() -> Any:
     """What is due in one project is worked on under the lease of another."""
-    due = Nodes.due
+    due = Nodes.list_due
 
     def due_anywhere(self: Nodes, project: str, now: int, limit: int) -> Any:
         other = {"lab": "other", "other": "lab"}[project]
         return [*due(self, project, now, limit), *due(self, other, now, limit)]
 
-    return patch.object(Nodes, "due", due_anywhere)
+    return patch.object(Nodes, "list_due", due_anywhere)
 
 
 def jobs_are_never_started() -> Any:
     """No attempt goes beyond the wait for its node."""
-    decide = next_step.decide
+    decide = next_step.decide_step
 
     def waits(*of: Any) -> AttemptDecision:
         found = decide(*of)
         return AttemptDecision(AttemptStep.WAIT) if found.step is AttemptStep.BEGIN else found
 
-    return patch.object(job_controller, "decide", waits)
+    return patch.object(job_controller, "decide_step", waits)
 
 
 def no_plan_is_ever_applied() -> Any:
@@ -199,7 +199,7 @@ def no_plan_is_ever_applied() -> Any:
     def refuse(*_: object) -> None:
         raise Conflict("the plan is stale")
 
-    return patch.object(CleanupService, "apply", refuse)
+    return patch.object(CleanupService, "apply_plan", refuse)
 
 
 def nobody_is_told_of_a_budget() -> Any:

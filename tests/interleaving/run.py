@@ -23,7 +23,7 @@ from service.domain import ids
 from service.domain.errors import StewardError
 from service.domain.idle.terms import TermsChange
 from service.domain.metering.attribution import Reattribution
-from service.domain.metering.line_items import meters
+from service.domain.metering.line_items import make_meters
 from service.domain.metering.meter import Usage
 from service.domain.nodes.node import Node
 from service.domain.nodes.request import RequestedNode
@@ -149,24 +149,26 @@ class Run:
         """Have them work in a calm house until all has ended, for as long as that may take."""
         for _ in range(REST_ROUNDS):
             self.in_turns(1, 120, MOVING)
-            if not self.truth.left() and all(self.nodes.get(one.id).ended for one in self._all()):
+            if not self.truth.left() and all(
+                self.nodes.get(one.id).has_ended for one in self._all()
+            ):
                 return
 
     def _check_ended(self) -> None:
         """What has ended, and is not to be looked at once more, is posted as it should be."""
         with self.units.reading() as unit:
-            book, ledger = PriceShelf().book(unit), _ledger(unit)
+            book, ledger = PriceShelf().get_book(unit), _ledger(unit)
             for node in self.ours:
-                for usage in unit.usage.of(node.id):
+                for usage in unit.usage.list_by_node(node.id):
                     if usage.end is not None and not usage.dirty:
                         self._check_posted(usage, book, ledger)
 
     def check_books(self) -> None:
         """The ledger says of each usage what it should, and so do all sums made of it."""
         with self.units.reading() as unit:
-            book, ledger = PriceShelf().book(unit), _ledger(unit)
+            book, ledger = PriceShelf().get_book(unit), _ledger(unit)
             for node in self._all():
-                for usage in unit.usage.of(node.id):
+                for usage in unit.usage.list_by_node(node.id):
                     self._check_posted(usage, book, ledger)
             before = self._sums(unit)
         if any(row[1] != "0" for row in before[-1]):
@@ -178,7 +180,7 @@ class Run:
                 raise Violation(f"the rollups say {before}, and the ledger {after}")
 
     def _check_posted(self, usage: Usage, book: PriceBook, ledger: Mapping[str, int]) -> None:
-        wanted = sum(one.total() for one in meters([usage], book, self.clock()))
+        wanted = sum(one.total_charge() for one in make_meters([usage], book, self.clock()))
         posted = int(ledger.get(usage.id, 0))
         if posted != wanted or usage.dirty:
             raise Violation(
@@ -210,14 +212,14 @@ class Run:
 
     def _pass(self, seconds: float) -> None:
         self.now += seconds
-        self.world.settle()
+        self.world.run_due_events()
 
     def _mishap(self) -> None:
         """What the world does meanwhile."""
         ready = sorted(name for name, one in self.world.nodes.items() if one.state == "READY")
         if ready and self.luck.random() < 0.6:
             with suppress(ApiError):
-                control.preempt(self.world, {"name": self.luck.choice(ready)})
+                control.preempt_node(self.world, {"name": self.luck.choice(ready)})
 
     def in_turns(self, rounds: int, seconds: float, only: tuple[str, ...] = ()) -> None:
         """One after the other, as in a calm house."""
@@ -225,7 +227,7 @@ class Run:
             self._pass(seconds)
             for one in self.daemons:
                 one.leases.renew()
-                for lease in one.leases.held():
+                for lease in one.leases.list_held():
                     for work in works_of(one, only).values():
                         work(lease)
 
@@ -235,7 +237,7 @@ class Run:
         holders = set()
         for number, one in enumerate(self.daemons):
             works[f"{number} renew"] = one.leases.renew
-            for lease in sorted(one.leases.held(), key=lambda lease: lease.project):
+            for lease in sorted(one.leases.list_held(), key=lambda lease: lease.project):
                 holders.add(f"{number} renew")
                 for name, work in one.works.items():
                     if luck.random() < 0.75:
@@ -272,7 +274,7 @@ class Run:
     def _reprice(self, generations: Sequence[str]) -> None:
         """Have what ran be priced anew, as when the price list of the cloud has changed."""
         with self.units() as unit:
-            unit.usage.reconsider(dict.fromkeys(generations, NIGHT))
+            unit.usage.mark_dirty(dict.fromkeys(generations, NIGHT))
 
     def _run_out(self) -> None:
         """The holder was asleep for longer than its lease."""

@@ -86,4 +86,4 @@ class Sky:
 
     def story(self, node: Node) -> str:
         """What is told of the node, a line each."""
-        return "\n".join(event.message for _, event in self.nodes.events(node.id, 0, 1_000))
+        return "\n".join(event.message for _, event in self.nodes.list_events(node.id, 0, 1_000))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from service.emulator.app import running
+from service.emulator.app import run_in_thread
 from tests.journeys.house import House
 from tests.journeys.terminal import MANUAL, README, Terminal, alike, commands, is_alike, part_of
 
@@ -53,7 +53,7 @@ def test_the_tour_typed_as_written_gives_what_is_shown(house: House, tmp_path: P
 
 def test_the_bad_day_as_written_prints_what_is_shown() -> None:
     script, printed = bad_day()
-    with running() as emulator:
+    with run_in_thread() as emulator:
         typed = script.replace("127.0.0.1:9470", emulator.grpc_address)
         typed = typed.replace("http://127.0.0.1:9471", emulator.rest_url)
         done = subprocess.run(

@@ -15,7 +15,7 @@ from service.domain.nodes.node import Node, NodeState
 from service.domain.orphans.fleet_watch import WINDOW_SECONDS
 from service.domain.orphans.orphan import OrphanVerdict
 from service.emulator import catalog
-from service.emulator.api.dispatch import answer
+from service.emulator.api.dispatch import answer_message
 from service.emulator.surfaces import control
 from service.store.engine import make_engine
 from tests.databases import fresh_database
@@ -52,13 +52,13 @@ def test_a_node_that_no_record_accounts_for_is_found_and_swept(sky: Sky) -> None
     sky.land()
     landed = sky.agenda.now
     (name,) = sky.world.nodes
-    sky.until(sky.orphans.all, "it to be found", seconds=30)
-    (found,) = sky.orphans.all()
+    sky.until(sky.orphans.list_all, "it to be found", seconds=30)
+    (found,) = sky.orphans.list_all()
     assert (found.orphan.shown.path, found.orphan.kind) == (name, OrphanKind.OURS)
     assert found.orphan.verdict is OrphanVerdict.OBSERVE
     sky.until(lambda: not sky.world.nodes, "it to be swept")
     assert sky.agenda.now - landed > WINDOW_SECONDS, "and not before it was watched for a while"
-    sky.until(lambda: not sky.orphans.all(), "that to be seen")
+    sky.until(lambda: not sky.orphans.list_all(), "that to be seen")
     assert f"deleting {name} (ours_without_record)" in sky.story(node)
 
 
@@ -68,9 +68,9 @@ def test_what_is_not_ours_is_found_and_never_swept(sky: Sky) -> None:
         node_id="somebodys",
         node={"accelerator_type": "v5litepod-8", "runtime_version": "v2-alpha-tpuv5-lite"},
     )
-    assert answer(sky.world, METHODS["CreateNode"], asked).error is None
+    assert answer_message(sky.world, METHODS["CreateNode"], asked).error is None
     sky.agenda.pass_(6 * WINDOW_SECONDS)
-    (found,) = sky.orphans.all()
+    (found,) = sky.orphans.list_all()
     assert (found.orphan.kind, found.orphan.verdict) == (OrphanKind.STRANGER, OrphanVerdict.LEAVE)
     assert len(sky.world.nodes) == 1
     assert "delete" not in sky.wire.calls
@@ -82,12 +82,12 @@ def test_a_zombie_in_the_queue_is_found_and_swept(sky: Sky) -> None:
     node = given_up(sky, queued=True)
     control.add_fault(sky.world, {"rpc": "CreateQueuedResource", "action": "fail_provisioning"})
     sky.land()
-    sky.until(lambda: sky.orphans.all(kind=OrphanKind.ZOMBIE), "it to be found", seconds=600)
-    (found,) = sky.orphans.all(kind=OrphanKind.ZOMBIE)
+    sky.until(lambda: sky.orphans.list_all(kind=OrphanKind.ZOMBIE), "it to be found", seconds=600)
+    (found,) = sky.orphans.list_all(kind=OrphanKind.ZOMBIE)
     assert (found.orphan.shown.queued, found.orphan.shown.state) == (True, "FAILED")
     assert list(sky.world.queue.records) == [found.orphan.shown.path]
     sky.until(lambda: not sky.world.queue.records, "it to be swept")
-    sky.until(lambda: not sky.orphans.all(), "that to be seen")
+    sky.until(lambda: not sky.orphans.list_all(), "that to be seen")
     assert f"deleting {found.orphan.shown.path} (zombie_queue)" in sky.story(node)
     assert not sky.world.nodes
 
@@ -100,9 +100,9 @@ def test_a_zombie_that_its_preempted_node_left_behind_is_swept_with_it(sky: Sky)
     sky.until(lambda: sky.world.nodes, "Google to have the hardware")
     (name,) = sky.world.nodes
     sky.until(lambda: sky.world.nodes[name].message.state == READY, "it to come up")
-    control.preempt(sky.world, {"name": name})
-    sky.until(lambda: sky.orphans.all(kind=OrphanKind.ZOMBIE), "it to be found", seconds=600)
-    sky.until(lambda: not sky.orphans.all(), "both to be swept")
+    control.preempt_node(sky.world, {"name": name})
+    sky.until(lambda: sky.orphans.list_all(kind=OrphanKind.ZOMBIE), "it to be found", seconds=600)
+    sky.until(lambda: not sky.orphans.list_all(), "both to be swept")
     assert not sky.world.queue.records
     assert not sky.world.nodes
 
@@ -117,9 +117,9 @@ def test_an_image_that_the_zones_own_list_lacks_is_never_asked_for(
     sky: Sky, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Google takes a create with an image that does not fit; its list is asked before that."""
-    listed = {name: fits for name, fits in catalog.runtimes().items() if name != IMAGE}
+    listed = {name: fits for name, fits in catalog.runtime_versions().items() if name != IMAGE}
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(catalog, "runtimes", lambda: listed)
+        meanwhile.setattr(catalog, "runtime_versions", lambda: listed)
         lacking = sky.until_state(sky.ask(runtime_version=IMAGE), NodeState.FAILED)
         assert lacking.last_error.startswith(
             f"{ZONE} does not list the runtime version {IMAGE}; the nearest that it has: v2-alpha-"

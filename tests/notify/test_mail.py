@@ -13,7 +13,7 @@ from service.domain.errors import CloudUnavailable, InvalidRequest, Rejected
 from service.domain.idle.policy import Recipient
 from service.domain.notifications.node_messages import notifications_of, ttl_message
 from service.domain.notifications.notification import Channel, Notification
-from service.notify.mail import MailMessenger, Relay, relay_of
+from service.notify.mail import MailMessenger, Relay, parse_relay
 from tests import factories
 from tests.hands import NOON
 
@@ -167,13 +167,13 @@ def test_who_has_a_name_says_it(office):
     ],
 )
 def test_the_address_of_a_server(url, relay):
-    assert relay_of(url) == relay
+    assert parse_relay(url) == relay
 
 
 @pytest.mark.parametrize("url", ["", "mail", "http://mail", "smtp://", "smtp://u:geheim@mail:x"])
 def test_what_is_no_server_is_refused_without_its_password(url):
     with pytest.raises(Rejected) as caught:
-        relay_of(url)
+        parse_relay(url)
     assert "geheim" not in str(caught.value)
 
 

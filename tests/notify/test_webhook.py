@@ -12,7 +12,7 @@ import pytest
 from service.domain.errors import CloudUnavailable, InvalidRequest
 from service.domain.idle.policy import Format, Recipient
 from service.domain.notifications.node_messages import notifications_of, ttl_message
-from service.domain.notifications.notification import Channel, Notification, sign
+from service.domain.notifications.notification import Channel, Notification, sign_body
 from service.notify.webhook import WebhookMessenger
 from tests import factories
 from tests.hands import NOON
@@ -74,7 +74,7 @@ def test_a_message_arrives_as_it_was_signed(receiver):
     assert body == MESSAGE.body.encode()
     assert headers["X-Steward-Delivery"] == "n-1"
     assert headers["X-Steward-Timestamp"] == str(NOON)
-    assert headers["X-Steward-Signature"] == sign(SECRET, NOON, body)
+    assert headers["X-Steward-Signature"] == sign_body(SECRET, NOON, body)
     assert headers["Content-Type"] == "application/json"
     assert headers["Host"] == f"127.0.0.1:{receiver.server_port}"
     assert SECRET not in str(headers)
@@ -187,7 +187,7 @@ def test_a_hostile_name_stays_a_string_of_the_signed_body(receiver):
     one = send_to(Recipient(receiver.url, SECRET), name)
     ((_, headers, body),) = receiver.got
     assert body == one.body.encode()
-    assert headers["X-Steward-Signature"] == sign(SECRET, NOON, body)
+    assert headers["X-Steward-Signature"] == sign_body(SECRET, NOON, body)
     facts = json.loads(body)
     assert facts["kind"] == "node.ttl"
     assert facts["node"]["name"] == '","kind":"node.idle","x":" <!channel>'
@@ -200,7 +200,7 @@ def test_slack_gets_its_own_shape_signed_where_there_is_a_secret(receiver, secre
     payload = json.loads(body)
     assert set(payload) == {"text"}
     assert "*The time to live of node `train` was over" in payload["text"]
-    assert headers.get("X-Steward-Signature") == (sign(SECRET, NOON, body) if secret else None)
+    assert headers.get("X-Steward-Signature") == (sign_body(SECRET, NOON, body) if secret else None)
 
 
 def test_a_webhook_without_a_secret_gets_nothing_unsigned(receiver):

@@ -112,9 +112,9 @@ class Books:
 
     def __init__(self, unit: Unit, asked: Iterable[str]) -> None:
         self.usages: dict[str, list[Usage]] = {}
-        for usage in unit.usage.overlapping(0, 2**40):
+        for usage in unit.usage.iter_overlapping(0, 2**40):
             self.usages.setdefault(usage.node_id, []).append(usage)
-        self.nodes = unit.nodes.many({*asked, *self.usages})
+        self.nodes = unit.nodes.find_many({*asked, *self.usages})
         self.dirty = any(one.dirty for some in self.usages.values() for one in some)
         """Whether it is known that something is still to be posted."""
 
@@ -213,7 +213,7 @@ class Allowance:
         """What ran and is not posted, at the rates that it may be held at."""
         unposted = _unposted(books.usages.get(node_id, ()), span.now)
         node = books.nodes[node_id]
-        if unposted is None or node.ended:
+        if unposted is None or node.has_ended:
             return Bounds(0, 0)
         mine = sum(
             span.rest(max(since, unposted), min(until, span.now))
@@ -230,7 +230,7 @@ class Allowance:
     def _ahead(self, books: Books, node_id: str, span: Span) -> Bounds:
         node = books.nodes[node_id]
         stays = node.asked == "stopped" and node.state == "STOPPED"
-        if node.ended or stays or not counts(span.budget.scope, self.payers.now(node_id)):
+        if node.has_ended or stays or not counts(span.budget.scope, self.payers.now(node_id)):
             return Bounds(0, 0)
         rates = self._rates_of(books, node_id, span.now)
         return _ahead_at(*rates, span, self._end(books, node_id, span))

@@ -15,7 +15,7 @@ from service.domain.metering.ledger import (
     LedgerSlot,
     PostedSlot,
     desired_entries,
-    unused,
+    subtract_used,
 )
 from service.domain.metering.line_items import lines_of
 from service.domain.metering.meter import Meter, Usage
@@ -41,7 +41,7 @@ class Rows:
 
     def of(self, owner: str) -> Sequence[PostedLine]:
         """Those of a node, or of what nobody used of a reservation."""
-        lines = self._ledger.of(owner, 0, 100_000)
+        lines = self._ledger.list_by_node(owner, 0, 100_000)
         for line in lines:
             self._check(line)
         return lines
@@ -80,7 +80,7 @@ class Audit:
 
     def check_node(self, node: Node) -> None:
         """Each interval is charged what it is worth, line by line, and no second of it twice."""
-        intervals = self.unit.usage.of(node.id)
+        intervals = self.unit.usage.list_by_node(node.id)
         charged: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
         for line in self.rows.of(node.id):
             sums = charged[line.usage_id, self.rows.kind(line)]
@@ -108,11 +108,11 @@ class Audit:
         """Each team is charged for the chips of its own seconds; `shifts` are (since, team). While
         a job holds the node, the team of the job is; that is held against the truth elsewhere."""
         owed: dict[str, int] = defaultdict(int)
-        shifts = _lent([(0, node.team), *shifts], self.unit.attributions.of(node.id))
+        shifts = _lent([(0, node.team), *shifts], self.unit.attributions.list_by_node(node.id))
         edges = [*(since for since, _ in shifts), 2**40]
         teams = [team for _, team in shifts]
         for (left, right), team in zip(pairwise(edges), teams, strict=True):
-            for usage in self.unit.usage.of(node.id):
+            for usage in self.unit.usage.list_by_node(node.id):
                 part = within(self.tpu(node, usage), left, right)
                 owed[team] += usage.chips * seconds(part, priced=True)
         self._check_shares(node.id, owed)
@@ -151,14 +151,14 @@ class Audit:
         """An empty ledger that is written from what is believed now says what this one says."""
         for usage in usages:
             assert usage.end is not None
-            whose = self.unit.attributions.of(usage.node_id)
+            whose = self.unit.attributions.list_by_node(usage.node_id)
             for line in lines_of(usage):
                 until = usage.posted_until if usage.is_purchase else usage.end
                 meter = Meter(line, book, until, whose)
                 wanted = desired_entries(meter, usage.start, meter.end)
                 if usage.is_purchase:
-                    wanted = unused(wanted, self.unit.ledger.used(usage.node_id, 0))
-                anew, kept = _sums(wanted), _sums(self.unit.ledger.posted(line, 0))
+                    wanted = subtract_used(wanted, self.unit.ledger.sum_used(usage.node_id, 0))
+                anew, kept = _sums(wanted), _sums(self.unit.ledger.sum_by_slot(line, 0))
                 if anew != kept:
                     raise Violation(f"{usage.id}: {kept} in the ledger, {anew} when replayed")
 
@@ -174,7 +174,7 @@ class Audit:
         return sums
 
     def _check_shares(self, owner: str, owed: Mapping[str, int]) -> None:
-        rows = self.unit.costs.by_day(0, 2**40, ("team",), {"node_id": [owner]})
+        rows = self.unit.costs.sum_by_day(0, 2**40, ("team",), {"node_id": [owner]})
         charged: dict[str, int] = defaultdict(int)
         for _, (team,), _, chip_seconds, _ in rows:
             charged[team] += chip_seconds

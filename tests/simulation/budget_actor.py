@@ -107,7 +107,7 @@ class BudgetActor:
         if before is None:
             return
         changes = self._drawn_changes(before)
-        after = self.service.change(budget_id, changes).budget
+        after = self.service.update_fields(budget_id, changes).budget
         said = {name: getattr(after, name) for name in changes}
         if said != changes:
             raise Violation(f"{before.name} was to be {changes}, and is {said}")
@@ -131,5 +131,5 @@ class BudgetActor:
         )
 
     def _remove(self, budget_id: str) -> None:
-        self.service.remove(budget_id)
+        self.service.delete(budget_id)
         del self.standing[budget_id]

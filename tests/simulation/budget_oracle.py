@@ -21,9 +21,9 @@ from service.controllers.base import Controller
 from service.controllers.budgets.budgets import BudgetController
 from service.controllers.budgets.notifications import DeliveryController
 from service.domain.budgets.budget import Budget, BudgetStanding, Scope
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.lease import Lease
-from service.domain.money import parse_usd, usd
+from service.domain.money import format_usd, parse_usd
 from service.domain.nodes.node import Node
 from service.domain.notifications.notification import Channel, Notification
 from service.domain.time_window import Window
@@ -79,11 +79,11 @@ class Spied:
     service: BudgetService
     heard: Callable[[Budget, BudgetStanding], None]
 
-    def spent(self, scope: Scope, window: Window) -> int:
-        return self.service.spent(scope, window)
+    def sum_spent(self, scope: Scope, window: Window) -> int:
+        return self.service.sum_spent(scope, window)
 
-    def standing(self, budget: Budget) -> BudgetStanding | None:
-        standing = self.service.standing(budget)
+    def find_standing(self, budget: Budget) -> BudgetStanding | None:
+        standing = self.service.find_standing(budget)
         if standing is not None:
             self.heard(budget, standing)
         return standing
@@ -175,7 +175,7 @@ class BudgetOracle:
         same = (one for one in overdrawn if self.treasurer.standing.get(one.id) == one)
         for budget in filter(self._is_overdrawn, same):
             for node in books.nodes.values():
-                runs = not node.ended and node.asked != "absent" and node.state != "STOPPED"
+                runs = not node.has_ended and node.asked != "absent" and node.state != "STOPPED"
                 if runs and counts(budget.scope, payers.now(node.id)):
                     raise self.truth.wrong(
                         f"{node.id} is {node.state}, and {budget.name} is exceeded"
@@ -194,14 +194,14 @@ class BudgetOracle:
         with self.engine.connect() as connection:
             anew = connection.execute(select(budgets.c.id).where(budgets.c.checked_at == 0)).all()
         with units.reading() as unit:
-            return not anew and not unit.notifications.due(2**40, 1)
+            return not anew and not unit.notifications.list_due(2**40, 1)
 
     def _check_room(self, budget: Budget) -> int | None:
         """An admission sees what was spent and is set aside; answers the latter."""
         now, books = self.agenda.seconds(), self._books()
         span = span_at(budget, now)
         with self.judge.units.reading() as unit:
-            rooms = rooms_of(unit, [budget], PriceShelf().book(unit), now)
+            rooms = rooms_of(unit, [budget], PriceShelf().get_book(unit), now)
         if span is None or not rooms:
             return 0
         bounds = self.judge.allowance.taken(books, span)
@@ -235,11 +235,11 @@ class BudgetOracle:
         span = None if budget is None else span_at(budget, now)
         if budget is None or span is None:
             raise self.truth.wrong(f"a budget is told of that is none: {one.body}")
-        if one.id in self.written or said["id"] != one.id or said["at"] != rfc3339(now):
+        if one.id in self.written or said["id"] != one.id or said["at"] != to_rfc3339(now):
             raise self.truth.wrong(f"a message at {now} says {one.body}")
         books = self._books()
         spent = self.judge.allowance.spent(books, span)
-        if not books.dirty and said["spent"] != usd(spent):
+        if not books.dirty and said["spent"] != format_usd(spent):
             raise self.truth.wrong(
                 f"{spent} was spent of {budget.name}, and it is told: {one.body}"
             )
@@ -278,14 +278,14 @@ class BudgetOracle:
     def _is_to_stay_so(self, node: Node) -> bool:
         """Whether the last that was said of it is that it should stop."""
         with self.judge.units.reading() as unit:
-            said = [one.message for one in unit.events.of_kind(node.id, "asked", 0)]
+            said = [one.message for one in unit.events.list_by_kind(node.id, "asked", 0)]
         orders = [one for one in said if one in {"stop requested", "start requested"}]
         return orders[-1:] == ["stop requested"]
 
     def _warned(self, node: Node, budget: Budget) -> bool:
         """Whether the node's own story said so, for as long as the grace."""
         with self.judge.units.reading() as unit:
-            said = unit.events.of_kind(node.id, "budget", 0)
+            said = unit.events.list_by_kind(node.id, "budget", 0)
         latest = self.agenda.seconds() - budget.grace_seconds
         return any(one.facts.get("budget_id") == budget.id and one.at <= latest for one in said)
 

@@ -12,13 +12,13 @@ from sqlalchemy import Engine
 from service.cloud.google.prices import GooglePrices, catalog_client
 from service.cloud.google.retries import ONCE
 from service.cloud.ports import PriceFeed
-from service.domain.clock import HOUR, parse_rfc3339, rfc3339
+from service.domain.clock import HOUR, parse_rfc3339, to_rfc3339
 from service.domain.errors import CloudError
 from service.domain.lease import Lease
 from service.domain.pricing.feed import open_since
 from service.domain.pricing.price_book import Price, group_of
 from service.domain.pricing.shipped_prices import embedded_prices
-from service.domain.pricing.skus import PriceTier, SkuFacts, read
+from service.domain.pricing.skus import PriceTier, SkuFacts, read_skus
 from service.emulator.surfaces.channel import LocalChannel
 from service.emulator.world.world import World
 from service.store.unit import Unit
@@ -59,15 +59,15 @@ class Catalogue:
         """The list, as a daemon reads it."""
         return SeamedFeed(self, seams)
 
-    def skus(self) -> list[SkuFacts]:
+    def list_skus(self) -> list[SkuFacts]:
         """What it says now."""
         channel = LocalChannel(self.world, self.agenda.pass_)
         facts = [
             self._changed.get(one.id, one)
-            for one in GooglePrices(catalog_client(channel), ONCE).skus()
+            for one in GooglePrices(catalog_client(channel), ONCE).list_skus()
         ]
-        for quote in read(facts).quotes:
-            self._said.add((quote.sku_id, rfc3339(quote.effective_at), quote.nanos))
+        for quote in read_skus(facts).quotes:
+            self._said.add((quote.sku_id, to_rfc3339(quote.effective_at), quote.nanos))
         return facts
 
     def check(self, price: Price) -> None:
@@ -78,7 +78,7 @@ class Catalogue:
         since = max(parse_rfc3339(told[3]), open_since(now))
         is_superseded = any(since < one.effective_from for one in self._of(_ware(price)))
         if price.effective_from != since and not (is_superseded and price.effective_from <= now):
-            raise Violation(f"{price.id} counts from {rfc3339(price.effective_from)} on")
+            raise Violation(f"{price.id} counts from {to_rfc3339(price.effective_from)} on")
         self.entered.append(price)
 
     def at_rest(self) -> None:
@@ -86,7 +86,7 @@ class Catalogue:
         if not self.per_hour:
             return
         now = self.agenda.seconds()
-        for quote in read(self.skus()).quotes:
+        for quote in read_skus(self.list_skus()).quotes:
             sku = quote.sku
             ware = Ware(sku.generation, sku.model, sku.unit, sku.region)
             known = [one for one in self._of(ware) if one.effective_from <= now]
@@ -104,7 +104,7 @@ class Catalogue:
 
     def _change(self) -> None:
         try:
-            known = self.skus()
+            known = self.list_skus()
         except CloudError:
             return  # a storm is on: it is not published today
         since = self.agenda.seconds() - self.luck.choice(LATE_SECONDS)
@@ -124,8 +124,8 @@ class SeamedFeed:
     catalogue: Catalogue
     seams: CrashPoints
 
-    def skus(self) -> Sequence[SkuFacts]:
-        facts: Sequence[SkuFacts] = self.seams.call("skus", self.catalogue.skus)
+    def list_skus(self) -> Sequence[SkuFacts]:
+        facts: Sequence[SkuFacts] = self.seams.call("skus", self.catalogue.list_skus)
         return facts
 
 
@@ -147,7 +147,7 @@ class CatalogueUnits(SeamedUnits):
             def adding(price: Price) -> None:
                 nonlocal known
                 if known is None:
-                    known = {one.id for one in unit.prices.all()}
+                    known = {one.id for one in unit.prices.list_all()}
                 add(price)
                 if price.id not in known:
                     self._added.append(price)

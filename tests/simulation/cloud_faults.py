@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from service.emulator.api.dispatch import answer
+from service.emulator.api.dispatch import answer_message
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError
 from service.emulator.surfaces import control
@@ -149,7 +149,7 @@ class CloudFaults:
     def ask(self, rpc: str, **fields: Any) -> NodeMessage:
         """Call the API as somebody else would."""
         method = METHODS[rpc]
-        told = answer(self.world, method, method.request(**fields))
+        told = answer_message(self.world, method, method.request(**fields))
         if told.error is not None:
             raise told.error
         return told.response
@@ -167,7 +167,7 @@ class CloudFaults:
 
     def _take(self, name: str) -> None:
         with suppress(ApiError):  # somebody was faster
-            control.preempt(self.world, {"name": name})
+            control.preempt_node(self.world, {"name": name})
 
     def _often(self, per_hour: float, happen: Any, luck: Random | None = None) -> None:
         if per_hour <= 0:

@@ -229,7 +229,7 @@ class SeamedHistory:
         self._real = real
         self._seams = seams
 
-    def terminations(self, project: str, since: int, until: int) -> Sequence[Termination]:
+    def list_terminations(self, project: str, since: int, until: int) -> Sequence[Termination]:
         return self._seams.call(
-            "terminations", lambda: self._real.terminations(project, since, until)
+            "terminations", lambda: self._real.list_terminations(project, since, until)
         )

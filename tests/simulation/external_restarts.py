@@ -41,7 +41,7 @@ class ExternalRestarts:
     def _turn(self) -> None:
         if self.weather.fair:
             return
-        self.weather.world.settle()
+        self.weather.world.run_due_events()
         ours = [name for name, record in sorted(self.weather.world.nodes.items()) if _can(record)]
         if ours:
             self._restart(self.luck.choice(ours))

@@ -49,9 +49,9 @@ class FlexStartLimits:
             if now > ready + self._limit(uid) + SEEN_SECONDS
         }
         with units.reading() as unit:
-            nodes = unit.nodes.many(over).values()
+            nodes = unit.nodes.find_many(over).values()
         return sorted(
-            one.id for one in nodes if not one.ended and not one.spec.recreate_on_preemption
+            one.id for one in nodes if not one.has_ended and not one.spec.recreate_on_preemption
         )
 
     def check_noticed(self, units: Units) -> None:

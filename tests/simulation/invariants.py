@@ -129,7 +129,7 @@ class Invariants:
                     raise Violation(f"{node.id} never came to its end")
                 _check_books(
                     node,
-                    unit.usage.of(node.id),
+                    unit.usage.list_by_node(node.id),
                     billed[node.id],
                     self.blinks[node.id],
                     lied=lied,
@@ -142,7 +142,7 @@ class Invariants:
     def chip_seconds(self) -> dict[str, int]:
         """What the bill says of each of our nodes, over all its attempts."""
         found: dict[str, int] = defaultdict(int)
-        for entry in self.world.bill.entries(self.world.settle()):
+        for entry in self.world.bill.list_entries(self.world.run_due_events()):
             if entry["uid"] in self.owners:
                 start = max(entry["start"], self.since.get(entry["uid"], 0))
                 seconds = max(0, entry["end"] - start) if entry["seconds"] else 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.nodes.node import Asked, Node, NodeState, Place
-from service.domain.nodes.slices import numbers, place_of
+from service.domain.nodes.slices import place_of, slice_numbers
 from service.emulator.world.bill import Transition
 from service.store.unit import Units
 from tests.simulation.clock import Agenda
@@ -49,11 +49,11 @@ class Liveness:
         """What was asked for and is not so, though it could be: neither the cloud's own queue nor a
         limit that the cloud has named is in the way."""
         with self.units.reading() as unit:
-            known = unit.nodes.many([one.id for one in nodes]).values()
+            known = unit.nodes.find_many([one.id for one in nodes]).values()
         return sorted(
             f"{node.id} is to be {node.asked} and is {node.state} ({node.last_error})"
             for node in known
-            if not node.ended and not _is_met(node) and self._can_be(node, named_a_quota)
+            if not node.has_ended and not _is_met(node) and self._can_be(node, named_a_quota)
         )
 
     def _can_be(self, node: Node, named_a_quota: bool) -> bool:
@@ -75,8 +75,8 @@ class Liveness:
 
     def _judge(self, verb: str, name: str, owner: str, uid: int) -> None:
         with self.units.reading() as unit:
-            node = unit.nodes.many([owner]).get(owner)
-        if node is None or name not in {place_of(node, one).path for one in numbers(node)}:
+            node = unit.nodes.find_many([owner]).get(owner)
+        if node is None or name not in {place_of(node, one).path for one in slice_numbers(node)}:
             return  # what is not in the books, or is of an earlier attempt
         if not self._has_reason(verb, node, uid) and not self._is_news(name, node, uid):
             self.truth.wrong(

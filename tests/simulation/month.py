@@ -167,7 +167,7 @@ class Month:
     def _preempt(self, name: str) -> None:
         """Ten minutes and a bit after the hour, between the looks of every daemon."""
         path = self.service.get(self.nodes[name].id).place.path
-        self.agenda.after(617, lambda: control.preempt(self.world, {"name": path}))
+        self.agenda.after(617, lambda: control.preempt_node(self.world, {"name": path}))
 
     def _daemon(self) -> Sequence[tuple[int, Controller]]:
         """A daemon with nothing in its memory, and how often each part of it has its turn."""

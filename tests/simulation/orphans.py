@@ -44,7 +44,7 @@ class Orphans:
 
     def let_go(self) -> None:
         """Have those that nobody adopted deleted."""
-        for one in self.orphans.all(kind=OrphanKind.OURS):
+        for one in self.orphans.list_all(kind=OrphanKind.OURS):
             if one.orphan.shown.labels.get("castaway"):
                 self._wanted_gone.add(one.orphan.shown.path)
                 self.orphans.delete(one.orphan.id, confirm=one.orphan.shown.path)
@@ -78,7 +78,7 @@ class Orphans:
         from then on all is to go."""
         if self.weather.fair:
             return
-        for one in self.orphans.all(kind=OrphanKind.OURS):
+        for one in self.orphans.list_all(kind=OrphanKind.OURS):
             shown = one.orphan.shown
             if shown.labels.get("castaway") != "welcome":
                 continue

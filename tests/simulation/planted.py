@@ -88,7 +88,7 @@ def list_trusted_without_a_get() -> Any:
 
 def one_answer_believed() -> Any:
     """What one GET does not find is gone, whatever the lists say."""
-    return patch.object(eyes_controller, "judge", lambda *_: Absence.CERTAIN)
+    return patch.object(eyes_controller, "judge_absence", lambda *_: Absence.CERTAIN)
 
 
 def deletion_given_up() -> Any:
@@ -105,7 +105,7 @@ def deletion_given_up() -> Any:
 
 def lease_not_checked() -> Any:
     """A daemon that slept through the end of its lease writes on."""
-    return patch.object(Leases, "check", lambda *_: None)
+    return patch.object(Leases, "check_held", lambda *_: None)
 
 
 def unanswered_create_forgotten() -> Any:
@@ -120,7 +120,7 @@ def asked_before_it_was_written_down() -> Any:
     def eager(self: LaunchSteps, node: Node, lease: Lease) -> None:
         with self._tools.units() as unit:
             now = self._tools.clock()
-            choice = placing_controller.choice_of(unit, node, now)
+            choice = placing_controller.choose_next(unit, node, now)
         if choice.at > now:
             place(self, node, lease)
             return
@@ -203,7 +203,7 @@ def ledger_update_lost() -> Any:
     numbers = count()
     unlike = property(lambda self: f"{self.usage_id}/{next(numbers)}")
     stack = ExitStack()
-    stack.enter_context(patch.object(Ledger, "posted", lambda *_: {}))
+    stack.enter_context(patch.object(Ledger, "sum_by_slot", lambda *_: {}))
     stack.enter_context(patch.object(LedgerEntry, "key", unlike))
     return stack
 
@@ -214,7 +214,7 @@ def ticket_forgotten() -> Any:
     def step(node: Node, look: NodeLook, now: int) -> NodeStep:
         if (
             node.asked is Asked.ABSENT
-            and not look.present
+            and not look.present_members
             and not in_flight.may_yet_land(node, now)
         ):
             return NodeStep.CLOSE
@@ -265,7 +265,7 @@ def group_billed_as_its_first_slice() -> Any:
 
 def what_came_back_is_not_asked_about() -> Any:
     """What is READY after a time without a look has been so all the time."""
-    return patch.object(InterruptionSearch, "recall", lambda *_: True)
+    return patch.object(InterruptionSearch, "cut_interruptions", lambda *_: True)
 
 
 def strangers_swept() -> Any:
@@ -275,8 +275,8 @@ def strangers_swept() -> Any:
         return OrphanVerdict.COLLECT, "it is not in the books"
 
     stack = ExitStack()
-    stack.enter_context(_both(garbage_controller, deletion, "verdict", sweep))
-    stack.enter_context(patch.object(Orphans, "certain", Orphans.known))
+    stack.enter_context(_both(garbage_controller, deletion, "judge_orphan", sweep))
+    stack.enter_context(patch.object(Orphans, "list_certain", Orphans.list_known))
     stack.enter_context(patch.object(verdict, "_is_still_meant", lambda *_: True))
     stack.enter_context(
         patch.object(verdict, "_delete_or_release", lambda *_: verdict.OrphanMove.DELETE)
@@ -294,8 +294,8 @@ def forgotten_and_swept() -> Any:
         return OrphanVerdict.COLLECT, orphan.reason
 
     stack = ExitStack()
-    stack.enter_context(_both(garbage_controller, deletion, "verdict", sweep))
-    stack.enter_context(patch.object(Orphans, "certain", Orphans.known))
+    stack.enter_context(_both(garbage_controller, deletion, "judge_orphan", sweep))
+    stack.enter_context(patch.object(Orphans, "list_certain", Orphans.list_known))
     return stack
 
 

@@ -40,7 +40,7 @@ from service.store.tables import attributions, nodes
 
 def held_in_another_transaction() -> Any:
     """Whether there is room is found out first, and the node is written down afterwards."""
-    request, place, asking = NodeService.request, admission.place, list[bool]()
+    request, place, asking = NodeService.request, admission.admit_node, list[bool]()
 
     class LooksGood(Exception):
         """Nothing speaks against it."""
@@ -66,16 +66,16 @@ def held_in_another_transaction() -> Any:
             raise LooksGood
 
     return _all(
-        patch.object(NodeService, "request", twice), patch.object(admission, "place", placed)
+        patch.object(NodeService, "request", twice), patch.object(admission, "admit_node", placed)
     )
 
 
 def let_go_once_it_is_ready() -> Any:
     """What runs is charged, so nothing more is set aside for it."""
-    stopped = vars(Hold)["stopped"].fget
+    stopped = vars(Hold)["is_stopped"].fget
     assert stopped is not None
     early = property(lambda self: stopped(self) or self.state == "READY")
-    return patch.object(Hold, "stopped", early)
+    return patch.object(Hold, "is_stopped", early)
 
 
 def never_let_go() -> Any:
@@ -108,7 +108,7 @@ def the_cheapest_price_is_held() -> Any:
 
     def cheapest(spec: Any, book: Any, now: int) -> Any:
         rate = worst(spec, book, now)
-        one = spec.possible[0]
+        one = spec.possible_hardware[0]
         first = replace(spec, alternatives=(replace(one, zones=one.zones[-1:]),))
         return worst(first, book, now) if rate.hourly is not None else rate
 
@@ -130,7 +130,7 @@ def marked_sent_before_it_was() -> Any:
 
 def tried_once() -> Any:
     """What does not arrive is given up."""
-    return patch("service.controllers.budgets.notifications.retry_at", lambda *_: None)
+    return patch("service.controllers.budgets.notifications.next_retry_at", lambda *_: None)
 
 
 def told_under_a_new_name() -> Any:
@@ -149,14 +149,14 @@ def told_under_a_new_name() -> Any:
 
 def told_without_writing_it_down() -> Any:
     """That something was told is written after the message, not with it, and may be lost."""
-    keep, fired = Alerts.keep, set[str]()
+    keep, fired = Alerts.save, set[str]()
 
     def forgetful(self: Alerts, budget_id: str, alert: Alert) -> None:
         if alert.fired_at is None or budget_id in fired:
             keep(self, budget_id, alert)
         fired.add(budget_id)
 
-    return patch.object(Alerts, "keep", forgetful)
+    return patch.object(Alerts, "save", forgetful)
 
 
 def todays_labels_for_yesterday() -> Any:
@@ -180,12 +180,12 @@ def todays_labels_for_yesterday() -> Any:
             day >= start, day < end, stored._has_label(attributions.c.labels, scope.label)
         )
 
-    return patch.multiple(stored, attributed=as_of_now, _select_days=by_day)
+    return patch.multiple(stored, join_attributions=as_of_now, _select_days=by_day)
 
 
 def a_change_of_hands_is_not_admitted() -> Any:
     """Whoever is handed a node pays for it, whether there is money or not."""
-    return patch.object(admission, "moved", lambda *_: None)
+    return patch.object(admission, "admit_under_new_payer", lambda *_: None)
 
 
 def started_without_asking() -> Any:
@@ -218,14 +218,14 @@ def told_and_never_deleted() -> Any:
 
 def flex_start_without_its_limit() -> Any:
     """The cloud is not told how long it is wanted, so that it runs for a week if nobody looks."""
-    body = flex.body
+    body = flex.build_request_body
 
     def unlimited(order: Any) -> dict[str, object]:
         asked = body(order)
         del asked["runDuration"]
         return asked
 
-    return patch.object(flex, "body", unlimited)
+    return patch.object(flex, "build_request_body", unlimited)
 
 
 def end_of_flex_start_not_noticed() -> Any:

@@ -16,7 +16,9 @@ Planting = Callable[[], Any]
 
 def the_first_look_is_never_over() -> Any:
     """Whoever waits for it waits for ever."""
-    return patch.multiple(FirstLooks, is_over=lambda *_: False, done=lambda _self, _lease: False)
+    return patch.multiple(
+        FirstLooks, is_over=lambda *_: False, mark_done=lambda _self, _lease: False
+    )
 
 
 def nobody_reads_the_prices() -> Any:

@@ -51,7 +51,7 @@ def known_late_and_charged_from_then_on() -> Any:
     def nothing(*_: Any) -> None:
         return None
 
-    return patch.object(Usages, "reconsider_reserved", nothing)
+    return patch.object(Usages, "mark_reserved_dirty", nothing)
 
 
 def charged_to_both() -> Any:
@@ -60,7 +60,7 @@ def charged_to_both() -> Any:
     def whole(wanted: Any, _: Any) -> Any:
         return wanted
 
-    return patch.object(posting, "unused", whole)
+    return patch.object(posting, "subtract_used", whole)
 
 
 LINE_BUGS = (

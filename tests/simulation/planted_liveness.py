@@ -133,18 +133,18 @@ def what_has_a_time_to_live_is_not_missed() -> Any:
 
 def projects_are_mixed_up() -> Any:
     """What is due in one project is worked on under the lease of another."""
-    due = Nodes.due
+    due = Nodes.list_due
 
     def due_anywhere(self: Nodes, project: str, now: int, limit: int) -> Any:
         other = {PROJECT: OTHER, OTHER: PROJECT}[project]
         return [*due(self, project, now, limit), *due(self, other, now, limit)]
 
-    return patch.object(Nodes, "due", due_anywhere)
+    return patch.object(Nodes, "list_due", due_anywhere)
 
 
 def callers_go_by_the_clock_of_their_machine() -> Any:
     """Nobody asks the database for the time before a wish is written down."""
-    return patch.object(Timekeeper, "set", lambda _self, _unit: None)
+    return patch.object(Timekeeper, "set_clock_in", lambda _self, _unit: None)
 
 
 LIVENESS_BUGS: tuple[Planting, ...] = (

@@ -19,12 +19,12 @@ from service.store.costs import Costs
 
 def todays_price_for_yesterday() -> Any:
     """What was used at an older price is charged at the latest."""
-    at = PriceBook.at
+    at = PriceBook.find_price
 
     def latest(self: PriceBook, sku: Sku, _: int) -> Price | None:
         return at(self, sku, 2**40)
 
-    return patch.object(PriceBook, "at", latest)
+    return patch.object(PriceBook, "find_price", latest)
 
 
 def a_new_team_pays_for_the_past() -> Any:
@@ -36,7 +36,7 @@ def a_new_team_pays_for_the_past() -> Any:
         if start < end:
             yield start, end, whose[-1]
 
-    return patch.object(meter, "pieces", latest)
+    return patch.object(meter, "split_by_attribution", latest)
 
 
 def each_line_rounded_by_itself() -> Any:
@@ -53,7 +53,7 @@ def each_line_rounded_by_itself() -> Any:
             for cut in self.cuts
         )
 
-    return patch.object(Meter, "charge", alone)
+    return patch.object(Meter, "charge_in", alone)
 
 
 def nothing_is_taken_back() -> Any:

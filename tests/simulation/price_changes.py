@@ -11,7 +11,7 @@ from random import Random
 from service.application.costs.costs import CostQuestion, CostService
 from service.application.nodes.nodes import NodeService
 from service.application.pricing.prices import PriceService
-from service.domain.clock import DAY, HOUR, floor_to, rfc3339
+from service.domain.clock import DAY, HOUR, floor_to, to_rfc3339
 from service.domain.errors import BudgetExceeded, Conflict
 from service.domain.metering.attribution import Reattribution
 from service.domain.metering.reservation import Reservation
@@ -85,10 +85,10 @@ class PriceChanges:
         if not self.buyer.standing or floor_to(now, HOUR) == self._looked_at:
             return
         with self._audit() as audit:
-            if any(usage.dirty for usage in audit.unit.usage.overlapping(0, 2**40)):
+            if any(usage.dirty for usage in audit.unit.usage.iter_overlapping(0, 2**40)):
                 return  # it is known that something is still to be posted
             for one in self.buyer.standing:
-                until = audit.unit.usage.purchase(one.id).posted_until
+                until = audit.unit.usage.get_purchase(one.id).posted_until
                 audit.check_reservation(one, nodes, until)
         self._looked_at = floor_to(now, HOUR)
         self._told()
@@ -97,14 +97,14 @@ class PriceChanges:
         """Every amount is units x seconds x price, each team pays for its own seconds, and every
         way to ask comes to the same figures."""
         with self._audit() as audit:
-            book = PriceShelf().book(audit.unit)
+            book = PriceShelf().get_book(audit.unit)
             for node in nodes:
                 audit.check_node(node)
                 self._check_node(node, audit.rows.of(node.id))
                 audit.check_teams(node, self.teams[node.id])
-                audit.check_replay(audit.unit.usage.of(node.id), book)
+                audit.check_replay(audit.unit.usage.list_by_node(node.id), book)
             for one in self.buyer.written:
-                audit.check_replay([audit.unit.usage.purchase(one.id)], book)
+                audit.check_replay([audit.unit.usage.get_purchase(one.id)], book)
                 audit.check_owner(one)
                 if one.id in self.buyer.withdrawn:
                     audit.check_withdrawn(one, nodes)
@@ -125,7 +125,7 @@ class PriceChanges:
     def _check_posted(self, audit: Audit, one: Reservation, nodes: Sequence[Node]) -> None:
         """A reservation is posted as far as hours are closed, and what is told of it is so."""
         now = self.agenda.seconds()
-        until = audit.unit.usage.purchase(one.id).posted_until
+        until = audit.unit.usage.get_purchase(one.id).posted_until
         if until < min(one.end, floor_to(now - PATIENCE, HOUR)):
             raise Violation(f"{one.name} is posted up to {until} only, and it is {now}")
         audit.check_reservation(one, nodes, until)
@@ -145,14 +145,14 @@ class PriceChanges:
 
     def _check_node(self, node: Node, lines: Sequence[PostedLine]) -> None:
         """What a node is said to cost is what it was charged."""
-        told, charged = self.nodes.cost(node.id).cost, sum(line.amount_nanos for line in lines)
+        told, charged = self.nodes.get_cost(node.id).cost, sum(line.amount_nanos for line in lines)
         if told != charged:
             raise Violation(f"{node.id} is told to cost {told}, and is charged {charged}")
 
     def _told(self) -> object:
         """What reports say: the same by rollup as by usage."""
         first = min([self.began, *(one.start for one in self.buyer.written)])
-        window = f"{rfc3339(floor_to(first, DAY))},2100-01-01T00:00:00Z"
+        window = f"{to_rfc3339(floor_to(first, DAY))},2100-01-01T00:00:00Z"
         by_rollup = self._sums(CostQuestion(window, EVERYTHING))
         by_usage = self._sums(CostQuestion(window, EVERYTHING, tz="Asia/Kolkata"))
         if by_rollup != by_usage:
@@ -200,7 +200,7 @@ class PriceChanges:
         except BudgetExceeded:
             return  # who would pay cannot; whether that is so was seen to
         with self.units.reading() as unit:
-            latest = unit.attributions.of(after.id)[-1]
+            latest = unit.attributions.list_by_node(after.id)[-1]
         # While a job pays, the node's own team is another: it counts from now on, unseen.
         change = (self.agenda.seconds(), team) if latest.job else (latest.since, latest.team)
         if change[0] and change not in self.teams[node.id]:

@@ -84,13 +84,13 @@ class AgendaTimers:
     _round: int = 0
     """How often all were begun anew."""
 
-    def every(self, seconds: float, work: Callable[[], None]) -> None:
+    def call_every(self, seconds: float, work: Callable[[], None]) -> None:
         self._works.append((seconds, work))
 
     def start(self) -> None:
-        self.wake()
+        self.call_all()
 
-    def wake(self) -> None:
+    def call_all(self) -> None:
         self._round += 1
         for seconds, work in self._works:
             self._wait(self._now(), seconds, work, self._round)
@@ -142,7 +142,7 @@ class OneByOne:
         """Whether a turn is under way."""
         return self._under_way is not None
 
-    def offer(self, controller: Controller, lease: Lease) -> bool:
+    def offer_turn(self, controller: Controller, lease: Lease) -> bool:
         rank = 0 if controller.name == FIRST else 1
         turn = CrewTurn(rank, self._number, controller, lease)
         taken = [*self._waiting, *([self._under_way] if self._under_way else [])]
@@ -153,16 +153,16 @@ class OneByOne:
         self._ask(0.0)
         return True
 
-    def look(self) -> None:
+    def replace_slow(self) -> None:
         """One that is slow is waited for."""
 
     def stop(self) -> None:
         self._waiting.clear()
 
-    def wait(self, _seconds: float) -> list[tuple[str, str]]:
+    def wait_for_running(self, _seconds: float) -> list[tuple[str, str]]:
         return [self._under_way.key] if self._under_way else []
 
-    def within(self, _seconds: float, work: Callable[[], None]) -> None:
+    def run_within(self, _seconds: float, work: Callable[[], None]) -> None:
         work()
 
     def _ask(self, seconds: float) -> None:

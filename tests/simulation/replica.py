@@ -113,14 +113,14 @@ class Replica:
                 f"{self.name}-{self.deaths}",
             ),
         )
-        self._daemon.begin()
-        self._often(LISTEN_SECONDS, self._daemon.listen, process, workers[0])
-        self._often(LOOK_SECONDS, self._daemon.look, process, workers[0])
+        self._daemon.start()
+        self._often(LISTEN_SECONDS, self._daemon.renew_if_due, process, workers[0])
+        self._often(LOOK_SECONDS, self._daemon.offer_waiting, process, workers[0])
 
     def end(self) -> None:
         """Be told to stop, as by SIGTERM, and be started again a while later."""
         if not self._process.is_over and not self.away:
-            self._daemon.end()
+            self._daemon.stop()
             self._die(self._process)
 
     def _controllers(self, clock: AgreedClock, process: Process) -> dict[int, list[Controller]]:

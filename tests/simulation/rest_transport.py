@@ -10,10 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
-from service.emulator.api.dispatch import answer
+from service.emulator.api.dispatch import answer_message
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError
-from service.emulator.surfaces.binding import Binding, bindings_of, find, message_of
+from service.emulator.surfaces.binding import Binding, bindings_of, get_binding, message_of
 from service.emulator.surfaces.json_codec import error_json, to_json
 from service.emulator.surfaces.request_body import parse_body
 from service.emulator.world.world import World
@@ -62,9 +62,9 @@ class RestTransport:
     def _answer(
         self, verb: str, path: str, params: Mapping[str, str], body: bytes, timeout: float
     ) -> object:
-        binding, name = find(_bindings(), verb, path)
+        binding, name = get_binding(_bindings(), verb, path)
         query = {key: [value] for key, value in params.items()}
-        told = answer(
+        told = answer_message(
             self.world, binding.method, message_of(binding, name, query, parse_body(body))
         )
         self.sleep(min(told.delay_seconds, timeout))

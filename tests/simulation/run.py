@@ -184,7 +184,7 @@ class Run:
         timekeeper = Timekeeper(self.units, self.clock)
 
         def look() -> None:
-            timekeeper.look()
+            timekeeper.set_clock()
             self.agenda.after(PERIOD_SECONDS, look)
 
         look()
@@ -252,19 +252,19 @@ class Run:
         """Whether the ledger does not say yet what is known of a node."""
         nodes = [*self.nodes, *self._nodes_of_jobs()]
         with self.units.reading() as unit:
-            return any(usage.dirty for node in nodes for usage in unit.usage.of(node.id))
+            return any(usage.dirty for node in nodes for usage in unit.usage.list_by_node(node.id))
 
     def _check_chores(self) -> None:
         """What is done now and then was done."""
         self.catalogue.at_rest()
         with self.units.reading() as unit:
-            if not unit.forecasts.taken(floor_to(self.agenda.seconds(), DAY)):
+            if not unit.forecasts.has_day(floor_to(self.agenda.seconds(), DAY)):
                 raise Violation("there is no forecast of today")
 
     def _check_uncertain(self, nodes: list[Node]) -> None:
         with self.units.reading() as unit:
             for node in nodes:
-                self.agenda.fog.check(node, unit.usage.of(node.id))
+                self.agenda.fog.check(node, unit.usage.list_by_node(node.id))
 
     def _begin_world(self) -> None:
         self.weather.begin()
@@ -316,7 +316,7 @@ class Run:
         for _ in range(REST_HOURS * 6):
             self.castaways.let_go()  # a daemon that died often notices them only now
             nodes = [*self.nodes, *self._nodes_of_jobs()]
-            ended = all(self.service.get(node.id).ended for node in nodes)
+            ended = all(self.service.get(node.id).has_ended for node in nodes)
             if ended and not self.truth.left() and not self._waiting():
                 return
             self.agenda.pass_(600)
@@ -349,7 +349,7 @@ class Run:
                 attempt.node_id
                 for job in self.submitters.jobs
                 if job.own_node
-                for attempt in unit.jobs.attempts(job.id)
+                for attempt in unit.jobs.list_attempts(job.id)
             }
             return [unit.nodes.get(node_id) for node_id in sorted(ids)]
 

@@ -68,19 +68,19 @@ class Fleet:
     def live(self, seconds, step=30):
         for _ in range(seconds // step):
             self.agenda.pass_(step)
-            self.world.settle()
+            self.world.run_due_events()
             for controller in self.controllers:
                 controller.tick(self.lease)
 
     def exported(self):
         """The bill so far, as it stands some days later, when nothing is pending any more."""
-        entries = self.world.bill.entries(self.world.settle())
+        entries = self.world.bill.list_entries(self.world.run_due_events())
         return export(entries, self.agenda.seconds() + LATER)
 
     def told(self, content, **more):
         """The outcome, and its comparisons."""
         outcome = self.books.reconcile(io.BytesIO(content), alone=True, **more)
-        lines = [kept.line for kept in self.books.lines(outcome.bill.id, (), 0, 10_000)]
+        lines = [kept.line for kept in self.books.list_lines(outcome.bill.id, (), 0, 10_000)]
         return outcome, lines
 
 

@@ -21,7 +21,7 @@ from service.store.migrate import migrate
 from service.store.pricebook import PriceShelf
 from service.store.tables import metadata
 from service.store.unit import Units
-from service.wiring import Foundation, app
+from service.wiring import Foundation, build_app
 from tests.databases import fresh_database
 from tests.simulation.clock import set_databases_clock
 from tests.simulation.month import Month, Pace
@@ -54,7 +54,7 @@ def lived(folder: Path, pace: Pace) -> Iterator[tuple[Month, TestClient]]:
             month.live()
         settings = Settings(projects=("lab",), **NO_FILE)
         base = Foundation(settings, engine, month.units, PriceShelf(), month.agenda.seconds)
-        with TestClient(app(base), base_url="http://localhost") as client:
+        with TestClient(build_app(base), base_url="http://localhost") as client:
             yield month, client
         engine.dispose()
 
@@ -117,8 +117,10 @@ def test_every_figure_of_a_month_is_followed_down_to_the_price_list_and_to_googl
         alone = Fraction(units * parse_usd(line["usd_per_chip_hour"]), HOUR)
         assert abs(parse_usd(line["amount"]) - alone) <= 2, "it is rounded with its interval"
     with month.units.reading() as unit:
-        used = [usage for node in month.nodes.values() for usage in unit.usage.of(node.id)]
-    bill = month.world.bill.entries(month.world.settle())
+        used = [
+            usage for node in month.nodes.values() for usage in unit.usage.list_by_node(node.id)
+        ]
+    bill = month.world.bill.list_entries(month.world.run_due_events())
     now = month.agenda.seconds()
     assert sorted((usage.start, usage.end or now) for usage in used) == sorted(
         (entry["start"], entry["end"]) for entry in bill
@@ -203,7 +205,7 @@ def test_all_that_a_month_wrote_fits_tables_that_were_just_made(kind: str, tmp_p
             migrate(engine)
             settings = Settings(projects=("lab",), **NO_FILE)
             base = Foundation(settings, engine, Units(engine), PriceShelf(), month.agenda.seconds)
-            with TestClient(app(base), base_url="http://localhost") as other:
+            with TestClient(build_app(base), base_url="http://localhost") as other:
                 assert [other.get(paper).content for paper in PAPERS] == papers
             engine.dispose()
     assert {"ledger", "usage", "nodes", "prices", "reservations", "daily_costs"} <= set(filled)

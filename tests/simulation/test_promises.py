@@ -20,7 +20,7 @@ from service.domain.clock import HOUR
 from service.domain.database_clock import AgreedClock
 from service.domain.nodes.node import Node, NodeState
 from service.domain.nodes.request import RequestedNode
-from service.emulator.api.dispatch import answer
+from service.emulator.api.dispatch import answer_message
 from service.emulator.app import build_world
 from service.emulator.surfaces import control
 from service.emulator.world.bill import Transition
@@ -127,9 +127,9 @@ def test_what_we_do_not_know_of_is_listed_within_one_inventory_period(house):
         node_id="stranger",
         node={"accelerator_type": "v5litepod-8", "runtime_version": "v2-alpha-tpuv5-lite"},
     )
-    assert answer(house.world, METHODS["CreateNode"], asked).error is None
+    assert answer_message(house.world, METHODS["CreateNode"], asked).error is None
     house.agenda.pass_(INVENTORY_SECONDS + SLACK)
-    listed = house.orphans.all()
+    listed = house.orphans.list_all()
     assert [one.orphan.shown.path.rpartition("/")[2] for one in listed] == ["stranger"]
 
 
@@ -138,9 +138,9 @@ def test_a_preempted_node_is_asked_for_anew_as_soon_as_it_is_out_of_the_way(hous
     node = house.ask(provisioning_model=ProvisioningModel.SPOT, recreate_on_preemption=True)
     house.wait_for(NodeState.READY, node)
     house.agenda.pass_(600)
-    deleting = house.world.config.seconds("delete")
+    deleting = house.world.config.seconds_for("delete")
     (name,) = house.world.nodes
-    control.preempt(house.world, {"name": name})
+    control.preempt_node(house.world, {"name": name})
     lost = house.agenda.now
     house.agenda.pass_(INVENTORY_SECONDS + 2 * LIFECYCLE_SECONDS + deleting + SLACK)
     assert len(house.births) == 2
@@ -156,7 +156,7 @@ def _deleted_at_once(house: House) -> None:
     if house.world.queue.records:
         method, (name,) = METHODS["DeleteQueuedResource"], house.world.queue.records
         asked = method.request(name=name, force=True)
-    assert answer(house.world, method, asked).error is None
+    assert answer_message(house.world, method, asked).error is None
 
 
 @pytest.mark.parametrize("ttl", [None, 80_000])
@@ -184,7 +184,7 @@ def test_the_end_of_what_is_gone_unseen_is_known_to_one_look(house, queued):
     house.agenda.pass_(300)
     assert house.nodes.get(node.id).state == NodeState.DELETED
     with house.units.reading() as unit:
-        (usage,) = unit.usage.of(node.id)
+        (usage,) = unit.usage.list_by_node(node.id)
     assert usage.end - usage.end_lo <= INVENTORY_SECONDS + SLACK
 
 
@@ -207,7 +207,7 @@ def test_a_daemon_that_was_told_to_stop_holds_nothing_and_goes_on_when_it_is_bac
     house.wait_for(NodeState.READY, node)
     house.replica.end()
     with house.units.reading() as unit:
-        assert list(unit.leases.free([PROJECT])) == [PROJECT]
+        assert list(unit.leases.list_free([PROJECT])) == [PROJECT]
     _deleted_at_once(house)
     calls = len(house.calls)
     house.agenda.pass_(0.9)  # it is away for a second at least

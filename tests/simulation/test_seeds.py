@@ -27,7 +27,7 @@ def test_whatever_happens_nothing_leaks_and_the_books_are_right(seed):
 def test_a_seed_lives_the_same_life_again():
     def told(seed: int) -> tuple[list[str], list[dict[str, object]]]:
         lived = run(seed)
-        return [node.id for node in lived.nodes], lived.world.bill.entries(lived.agenda.now)
+        return [node.id for node in lived.nodes], lived.world.bill.list_entries(lived.agenda.now)
 
     assert told(7) == told(7)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from service.controllers.recording.posting import post
+from service.controllers.recording.posting import post_usage
 from service.domain.metering.ledger import LedgerEntry, LedgerSlot
 from service.domain.metering.meter import Usage
 from service.domain.nodes.node import Node
@@ -36,7 +36,7 @@ def ran(units: Units, node: Node, **changes: Any) -> Usage:
 def metered(units: Units, usage: Usage, book: PriceBook, now: int) -> Usage:
     """The same usage, with everything in the ledger that should be there by now."""
     with units() as unit:
-        return post(unit, usage, book, now)
+        return post_usage(unit, usage, book, now)
 
 
 def slot(hour: int = NOON, price_id: str = "test/0") -> LedgerSlot:
@@ -63,7 +63,7 @@ def entry(usage: Usage, hour: int = NOON, price_id: str = "test/0", **changes: A
 def posted(units: Units, usage: Usage, entries: Sequence[LedgerEntry]) -> None:
     """These lines in the ledger, and in the rollup."""
     with units() as unit:
-        whose = {one.since: one for one in unit.attributions.of(usage.node_id)}
+        whose = {one.since: one for one in unit.attributions.list_by_node(usage.node_id)}
         unit.ledger.post(entries, usage, whose, NOON)
         unit.costs.add(entries, usage, whose)
 
@@ -75,7 +75,7 @@ class Shelf(PriceShelf):
         super().__init__()
         self.last = factories.book() if book is None else book
 
-    def at(self, count: int, prices: Prices) -> PriceBook:
+    def get_book_at(self, count: int, prices: Prices) -> PriceBook:
         """That book, whatever prices there are."""
         return self.last
 

@@ -77,7 +77,7 @@ def reconciled(service, content, **more):
 
 def result(service, outcome):
     """All that a reconciliation says, but for the numbers of its rows."""
-    lines = [kept.line for kept in service.lines(outcome.bill.id, (), 0, 10_000)]
+    lines = [kept.line for kept in service.list_lines(outcome.bill.id, (), 0, 10_000)]
     return outcome.headline, outcome.bill.apart, sorted(map(repr, lines))
 
 
@@ -120,7 +120,7 @@ def test_every_verdict_is_found_in_one_bill(service, units):
         row(cost_type="tax", cost=1.23, export_time=time_of(NOON)),
     ]
     outcome = reconciled(service, json_lines(rows))
-    lines = [kept.line for kept in service.lines(outcome.bill.id, (), 0, 1_000)]
+    lines = [kept.line for kept in service.list_lines(outcome.bill.id, (), 0, 1_000)]
     told = {(line.verdict, line.node_id or line.resource.rpartition("/")[2]) for line in lines}
     assert told == {
         (Verdict.MATCHED, good.id),
@@ -215,7 +215,7 @@ def test_the_same_file_again_is_told_and_changes_nothing(service, units, clock):
     assert not first.known
     assert again.bill == first.bill
     assert result(service, again) == before
-    assert len(service.all(10)) == 1
+    assert len(service.list_newest(10)) == 1
 
 
 def test_of_a_file_that_is_refused_nothing_is_kept(service, units):
@@ -223,9 +223,9 @@ def test_of_a_file_that_is_refused_nothing_is_kept(service, units):
     wrong = [*hours_of(), *hours_of(currency="Dollars")]
     with pytest.raises(Rejected, match=r"row 4: its currency is 'DOLLARS'"):
         reconciled(service, json_lines(wrong))
-    assert service.all(10) == []
+    assert service.list_newest(10) == []
     with units.reading() as unit:
-        assert unit.bills.abandoned(NOON + HOUR) == []
+        assert unit.bills.list_abandoned(NOON + HOUR) == []
     assert verdicts(reconciled(service, json_lines(hours_of()))) == {Verdict.MATCHED: 3}
 
 
@@ -234,7 +234,7 @@ def test_a_bill_that_comes_to_more_than_can_be_kept_is_refused(service, changes)
     rows = [row(**changes, **{"sku.id": f"sku-{number}"}) for number in range(2)]
     with pytest.raises(Rejected, match="row 2: with the rows before it, the sum is more"):
         reconciled(service, json_lines(rows))
-    assert service.all(9) == []
+    assert service.list_newest(9) == []
 
 
 def test_a_header_alone_is_no_bill(service):
@@ -247,13 +247,13 @@ def test_what_was_never_finished_is_cleared_away_and_never_shown(service, units,
     done = reconciled(service, json_lines(hours_of()))
     with units() as unit:
         unit.bills.add(replace(done.bill, id="half", finished_at=None))
-    assert [one.bill.id for one in service.all(10)] == [done.bill.id]
+    assert [one.bill.id for one in service.list_newest(10)] == [done.bill.id]
     with pytest.raises(NotFound):
-        service.outcome("half")
+        service.get_outcome("half")
     clock.pass_(7 * HOUR)
     reconciled(service, json_lines(hours_of(hours=1)))
     with units.reading() as unit:
-        assert unit.bills.abandoned(clock()) == []
+        assert unit.bills.list_abandoned(clock()) == []
 
 
 ROWS = st.lists(

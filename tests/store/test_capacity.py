@@ -47,7 +47,7 @@ def attempt(outcome=Outcome.OPEN, key=HERE, ready=None, ended=None, **changes):
 
 def tried(units, **only):
     with units.reading() as unit:
-        return unit.capacity.tried(HOUR, only)
+        return unit.capacity.count_attempts(HOUR, only)
 
 
 def test_attempts_are_counted_by_what_became_of_them(units):

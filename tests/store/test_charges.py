@@ -25,7 +25,7 @@ BOOK = {"test/0": factories.price()}
 
 def billed(units, start=MONTH.start, end=MONTH.end, price_of=BOOK.get):
     with units.reading() as unit:
-        return list(unit.charges.billed(start, end, price_of))
+        return list(unit.charges.iter_billed(start, end, price_of))
 
 
 def hours(usage, *starts, **changes):

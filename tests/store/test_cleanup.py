@@ -57,7 +57,7 @@ def test_a_policy_is_read_as_it_was_written(units):
         saved = unit.idle_policies.save(Policy("team:nlp", RULE, TOLD, updated_at=NOON))
         assert saved.version == 1
         assert unit.idle_policies.get("team:nlp") == saved
-        assert unit.idle_policies.all() == {"team:nlp": saved}
+        assert unit.idle_policies.find_all() == {"team:nlp": saved}
         with pytest.raises(NotFound):
             unit.idle_policies.get("team:cv")
 
@@ -77,10 +77,10 @@ def test_a_version_of_a_policy_never_means_two_policies(units):
     with units() as unit:
         first = unit.idle_policies.save(Policy("default", RULE, TOLD))
         unit.idle_policies.delete(first, NOON)
-        assert unit.idle_policies.all() == {}
+        assert unit.idle_policies.find_all() == {}
         with pytest.raises(NotFound):
             unit.idle_policies.get("default")
-        again = Policy("default", Rule(), version=unit.idle_policies.version("default"))
+        again = Policy("default", Rule(), version=unit.idle_policies.read_version("default"))
         assert unit.idle_policies.save(again).version == 3
 
 
@@ -89,20 +89,20 @@ def test_a_course_is_read_as_it_was_written(units, node):
     with units() as unit:
         (saved,) = unit.idle_courses.save([wanted])
         assert saved == replace(wanted, course=replace(wanted.course, version=1))
-        assert unit.idle_courses.get(node.id) == saved
-        assert unit.idle_courses.of_project(node.spec.project, {}) == {node.id: saved}
+        assert unit.idle_courses.find_by_node(node.id) == saved
+        assert unit.idle_courses.find_by_project(node.spec.project, {}) == {node.id: saved}
         later = replace(saved, verdict=None, due_at=None, signals=Signals())
         (again,) = unit.idle_courses.save([later])
-        assert unit.idle_courses.get(node.id) == again
-        assert unit.idle_courses.get("nobody") is None
+        assert unit.idle_courses.find_by_node(node.id) == again
+        assert unit.idle_courses.find_by_node("nobody") is None
 
 
 def test_the_course_of_a_node_that_ended_can_still_be_read(units, node):
     with units() as unit:
         unit.idle_courses.save([watched(node)])
         unit.nodes.save(replace(node, ended_at=NOON))
-        assert unit.idle_courses.of_project(node.spec.project, {}) == {}
-        assert unit.idle_courses.get(node.id) is not None
+        assert unit.idle_courses.find_by_project(node.spec.project, {}) == {}
+        assert unit.idle_courses.find_by_node(node.id) is not None
 
 
 def test_one_stale_course_of_many_writes_none(units):
@@ -115,7 +115,7 @@ def test_one_stale_course_of_many_writes_none(units):
     with pytest.raises(StaleVersion), units() as unit:
         unit.idle_courses.save(saved)
     with units.reading() as unit:
-        found = unit.idle_courses.of_project(nodes[0].spec.project, {})
+        found = unit.idle_courses.find_by_project(nodes[0].spec.project, {})
         assert [found[one.id].course.version for one in nodes] == [2, 1, 1]
     with pytest.raises(StaleVersion), units() as unit:
         unit.idle_courses.save([watched(nodes[1])])
@@ -130,10 +130,10 @@ def test_hours_are_joined_with_what_was_known_and_thinned_by_age(units, node):
         unit.idle_rollups.save([first, old, oldest])
         unit.idle_rollups.save([replace(first, levels="B" * 12)])
         unit.idle_rollups.save([])
-        unit.idle_rollups.thin(NOON)
-        found = unit.idle_rollups.of([node.id], 0, NOON + HOUR)
+        unit.idle_rollups.delete_old(NOON)
+        found = unit.idle_rollups.list_hours([node.id], 0, NOON + HOUR)
         assert found == {node.id: [replace(old, values={}), replace(first, levels="B" * 12)]}
-        assert unit.idle_rollups.of([node.id], hour + HOUR, NOON + DAY) == {}
+        assert unit.idle_rollups.list_hours([node.id], hour + HOUR, NOON + DAY) == {}
 
 
 def test_the_cleanup_of_a_project_is_read_as_it_was_written(units):
@@ -144,13 +144,13 @@ def test_the_cleanup_of_a_project_is_read_as_it_was_written(units):
         families={Kind.CPU: FamilyRead(NOON, NOON, "")},
         holds=(RailHold(Rail.MASS, "why", NOON),),
         waiting=(Waiting("n", Rail.HOUR, 1, NOON),),
-    ).paused(NOON, "ada", "a demo")
+    ).with_pause(NOON, "ada", "a demo")
     with units() as unit:
         assert unit.cleanups.get("lab") == Cleanup("lab")
         saved = unit.cleanups.save(wanted)
         assert saved.version == 1
         assert unit.cleanups.get("lab") == saved
-        unit.cleanups.save(saved.resumed())
+        unit.cleanups.save(saved.without_pause())
     for stale in (saved, wanted):
         with pytest.raises(StaleVersion), units() as unit:
             unit.cleanups.save(stale)
@@ -160,11 +160,11 @@ def test_a_plan_is_found_by_its_id_until_it_is_old(units):
     basis = PlanBasis(1, 1, 1, "default", 0, "QUIET")
     plan = CleanupPlan("lab", NOON, (PlanEntry("n", "n", Action.STOP, "idle", NOON, 5, basis),))
     with units() as unit:
-        unit.cleanups.show(plan, "ada")
-        unit.cleanups.show(replace(plan, as_of=NOON + 60), "bob")
-        assert unit.cleanups.plan(plan.id) == replace(plan, as_of=NOON + 60)
-        unit.cleanups.show(replace(plan, entries=(), as_of=NOON + 3 * DAY), "ada")
-        assert unit.cleanups.plan(plan.id) is None
+        unit.cleanups.save_plan(plan, "ada")
+        unit.cleanups.save_plan(replace(plan, as_of=NOON + 60), "bob")
+        assert unit.cleanups.find_plan(plan.id) == replace(plan, as_of=NOON + 60)
+        unit.cleanups.save_plan(replace(plan, entries=(), as_of=NOON + 3 * DAY), "ada")
+        assert unit.cleanups.find_plan(plan.id) is None
 
 
 def test_a_plan_that_two_people_make_at_once_is_one_plan(units):
@@ -172,16 +172,16 @@ def test_a_plan_that_two_people_make_at_once_is_one_plan(units):
 
     def show():
         with units() as unit:
-            unit.cleanups.show(plan, "bob")
+            unit.cleanups.save_plan(plan, "bob")
 
     with ThreadPoolExecutor(1) as pool:
         with units() as unit:
-            unit.cleanups.show(plan, "ada")
+            unit.cleanups.save_plan(plan, "ada")
             other = pool.submit(show)
             wait([other], timeout=0.3)
         other.result()
     with units.reading() as unit:
-        assert unit.cleanups.plan(plan.id) == plan
+        assert unit.cleanups.find_plan(plan.id) == plan
 
 
 def ended(node, **changes):
@@ -193,34 +193,34 @@ def ended(node, **changes):
 
 def test_an_incarnation_is_deleted_once(units, node):
     with units() as unit:
-        unit.cleanups.end(ended(node, action=Action.STOP))
-        unit.cleanups.end(ended(node, action=Action.STOP, at=NOON + 60))
-        unit.cleanups.end(ended(node, evidence={"signals": [1, None]}))
+        unit.cleanups.add_end(ended(node, action=Action.STOP))
+        unit.cleanups.add_end(ended(node, action=Action.STOP, at=NOON + 60))
+        unit.cleanups.add_end(ended(node, evidence={"signals": [1, None]}))
         with pytest.raises(Conflict):
-            unit.cleanups.end(ended(node, actor="ada"))
-        unit.cleanups.end(ended(node, incarnation=2, actor="ada"))
-        assert unit.cleanups.begun("lab", "the cleanup daemon", NOON + 1) == [
+            unit.cleanups.add_end(ended(node, actor="ada"))
+        unit.cleanups.add_end(ended(node, incarnation=2, actor="ada"))
+        assert unit.cleanups.list_begun("lab", "the cleanup daemon", NOON + 1) == [
             BegunEnd(NOON + 60, share_of(node.id, node.owner, node.team))
         ]
-        assert unit.cleanups.of_node(node.id)[1].evidence == {"signals": [1, None]}
-        numbered = unit.cleanups.history(["lab"], 0, 2)
+        assert unit.cleanups.list_by_node(node.id)[1].evidence == {"signals": [1, None]}
+        numbered = unit.cleanups.list_ended(["lab"], 0, 2)
         assert [one.incarnation for _, one in numbered] == [2, 1]
-        assert len(unit.cleanups.history(["lab"], numbered[-1][0], 9)) == 2
-        assert unit.cleanups.history(["other"], 0, 9) == []
+        assert len(unit.cleanups.list_ended(["lab"], numbered[-1][0], 9)) == 2
+        assert unit.cleanups.list_ended(["other"], 0, 9) == []
 
 
 def test_what_was_ended_in_one_project_takes_no_turn_in_another(units, node):
     with units() as unit:
-        unit.cleanups.end(ended(node, project="other"))
-        assert unit.cleanups.begun("lab", "the cleanup daemon", NOON) == []
-        assert len(unit.cleanups.begun("other", "the cleanup daemon", NOON)) == 1
+        unit.cleanups.add_end(ended(node, project="other"))
+        assert unit.cleanups.list_begun("lab", "the cleanup daemon", NOON) == []
+        assert len(unit.cleanups.list_begun("other", "the cleanup daemon", NOON)) == 1
 
 
 def test_two_who_delete_the_same_incarnation_at_once_are_one(units, node):
     def end(actor):
         try:
             with units() as unit:
-                unit.cleanups.end(ended(node, actor=actor))
+                unit.cleanups.add_end(ended(node, actor=actor))
         except Conflict:
             return 0
         return 1
@@ -233,13 +233,13 @@ def test_a_link_is_used_once(units, node):
     link = Link("h" * 64, Verb.KEEP, node.id, 1, NOON, NOON + DAY)
     with units() as unit:
         unit.links.add(link, NOON)
-        assert unit.links.find(link.token_hash) == link
-        assert unit.links.find("other") is None
+        assert unit.links.find_by_hash(link.token_hash) == link
+        assert unit.links.find_by_hash("other") is None
 
     def use(_):
         try:
             with units() as unit:
-                unit.links.use(link, NOON)
+                unit.links.mark_used(link, NOON)
         except StaleVersion:
             return 0
         return 1
@@ -247,19 +247,21 @@ def test_a_link_is_used_once(units, node):
     with ThreadPoolExecutor(4) as pool:
         assert sum(pool.map(use, range(4))) == 1
     with units() as unit:
-        assert unit.links.find(link.token_hash) == replace(link, used_at=NOON, version=1)
+        assert unit.links.find_by_hash(link.token_hash) == replace(link, used_at=NOON, version=1)
         unit.links.add(replace(link, token_hash="later"), NOON + 2 * DAY)
-        assert unit.links.find(link.token_hash) is not None, "it still says that it has expired"
+        assert unit.links.find_by_hash(link.token_hash) is not None, (
+            "it still says that it has expired"
+        )
         unit.links.add(replace(link, token_hash="other"), NOON + 40 * DAY)
-        assert unit.links.find(link.token_hash) is None
+        assert unit.links.find_by_hash(link.token_hash) is None
 
 
 def test_the_newest_heartbeat_counts_and_is_not_written_over_unseen(units, node):
     beat = Heartbeat(node.id, 1, NOON, NOON + 900, "step 7")
     with units() as unit:
-        assert unit.heartbeats.get(node.id) is None
+        assert unit.heartbeats.find_by_node(node.id) is None
         saved = unit.heartbeats.save(beat)
-        assert unit.heartbeats.get(node.id) == saved
+        assert unit.heartbeats.find_by_node(node.id) == saved
         unit.heartbeats.save(saved)
     for stale in (beat, saved):
         with pytest.raises(StaleVersion), units() as unit:
@@ -274,5 +276,5 @@ def test_a_node_has_twenty_heartbeat_tokens_at_most(units, node):
     with units() as unit:
         for token in tokens:
             unit.heartbeats.add_token(token)
-        known = [unit.heartbeats.token(token.token_hash) for token in tokens]
+        known = [unit.heartbeats.find_token(token.token_hash) for token in tokens]
     assert known == [None, None, *tokens[2:]]

@@ -25,7 +25,7 @@ def test_a_commitment_is_read_as_it_was_recorded(units):
         unit.commitments.add(listed)
     with units.reading() as unit:
         assert unit.commitments.get("c-1") == one
-        assert unit.commitments.all() == unit.commitments.standing() == [listed, one]
+        assert unit.commitments.list_all() == unit.commitments.list_standing() == [listed, one]
 
 
 def test_a_withdrawn_commitment_is_kept_and_stands_no_more(units):
@@ -34,8 +34,8 @@ def test_a_withdrawn_commitment_is_kept_and_stands_no_more(units):
         assert unit.commitments.withdraw("c-1", "bought twice", NOON + 9)
         assert not unit.commitments.withdraw("c-1", "again", NOON + 10)
     with units.reading() as unit:
-        assert unit.commitments.standing() == []
-        assert unit.commitments.all() == [
+        assert unit.commitments.list_standing() == []
+        assert unit.commitments.list_all() == [
             commitment(withdrawn_at=NOON + 9, reason="bought twice"),
         ]
 
@@ -47,11 +47,11 @@ def test_a_commitment_that_nobody_recorded_is_not_found(units):
 
 def test_a_recorded_commitment_makes_kept_figures_old(units):
     with units.reading() as unit:
-        before = unit.revisions.now().books
+        before = unit.revisions.read_current().books
     with units() as unit:
         unit.commitments.add(commitment())
     with units.reading() as unit:
-        assert unit.revisions.now().books > before
+        assert unit.revisions.read_current().books > before
 
 
 def test_usage_that_may_be_covered_is_on_demand_of_the_generation_and_in_the_window(units):
@@ -65,5 +65,5 @@ def test_usage_that_may_be_covered_is_on_demand_of_the_generation_and_in_the_win
     interval(NOON, NOON + HOUR, sku=Sku("v6e", "on_demand", "us-west4"))
     interval(NOON, NOON + HOUR, start_evidence=Evidence.PURCHASE)
     with units.reading() as unit:
-        found = unit.usage.on_demand(NOON, NOON + HOUR, ["v5e"])
+        found = unit.usage.list_on_demand(NOON, NOON + HOUR, ["v5e"])
     assert {one.id for one in found} == within

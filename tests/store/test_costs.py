@@ -43,7 +43,7 @@ BY_NODE = (*FINE, *DIMENSIONS)
 
 def everything(units, dimensions=DIMENSIONS, only=None):
     with units.reading() as unit:
-        return unit.costs.by_day(0, 2 * NOON, dimensions, only or {})
+        return unit.costs.sum_by_day(0, 2 * NOON, dimensions, only or {})
 
 
 @pytest.mark.deep
@@ -98,7 +98,7 @@ def test_days_are_half_open_and_in_order(units, start, end, days):
     posted(units, usage, [entry(usage, hour=MIDNIGHT + day * DAY) for day in (1, -1, 0)])
     posted(units, usage, [entry(usage, hour=MIDNIGHT + DAY - HOUR)])
     with units.reading() as unit:
-        rows = unit.costs.by_day(MIDNIGHT + start * DAY, MIDNIGHT + end * DAY, (), {})
+        rows = unit.costs.sum_by_day(MIDNIGHT + start * DAY, MIDNIGHT + end * DAY, (), {})
     assert [row[0] for row in rows] == [MIDNIGHT + day * DAY for day in days]
     assert all(row[1] == () for row in rows)
 
@@ -128,5 +128,5 @@ def test_a_day_that_an_older_program_began_without_labels_has_them_with_its_next
         connection.execute(update(node_days).values(labels="{}"))
     posted(units, usage, [entry(usage, hour=MIDNIGHT + HOUR)])
     with units.reading() as unit:
-        told = unit.holds.posted(Scope(label=("run", "1")), Window(MIDNIGHT, MIDNIGHT + DAY))
+        told = unit.holds.sum_posted(Scope(label=("run", "1")), Window(MIDNIGHT, MIDNIGHT + DAY))
     assert told == sum(row[2] for row in everything(units))

@@ -26,7 +26,7 @@ def on_connect(engine, statement):
 def refused(units, *, reading=False):
     if reading:
         with pytest.raises(StoreUnavailable) as trouble, units.reading() as unit:
-            unit.nodes.named("train")
+            unit.nodes.find_by_name("train")
     else:
         with pytest.raises(StoreUnavailable) as trouble, units() as unit:
             unit.nodes.add(factories.node())
@@ -66,7 +66,7 @@ def test_a_database_that_may_only_be_read_says_so(engine, units):
         engine.dispose()
     assert "read-only" in refused(units)
     with units.reading() as unit:
-        assert unit.nodes.named("train") == []
+        assert unit.nodes.find_by_name("train") == []
 
 
 def test_a_sqlite_file_that_another_program_locks_says_so(tmp_path):

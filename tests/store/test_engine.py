@@ -13,7 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from service.domain.errors import Conflict, NotFound, StoreUnavailable
-from service.store.database_errors import told_apart
+from service.store.database_errors import translate_errors
 from service.store.engine import make_engine, parse_url
 from tests import factories
 from tests.hands import NOON
@@ -143,7 +143,7 @@ def test_writers_that_come_at_once_take_turns(units):
             for _ in range(5):
                 with units() as unit:
                     unit.nodes.get(node.id)
-                    unit.nodes.posted(usage, 1, 0)
+                    unit.nodes.add_posted(usage, 1, 0)
         except Exception as error:  # noqa: BLE001 - whatever it is, the test must see it
             failures.append(error)
 
@@ -154,7 +154,7 @@ def test_writers_that_come_at_once_take_turns(units):
         thread.join()
     assert failures == []
     with units.reading() as unit:
-        document = unit.listing.one(node.id, given.Shelf(), NOON).decode()
+        document = unit.listing.read_one(node.id, given.Shelf(), NOON).decode()
     assert '"cost":"0.000000030"' in document
 
 
@@ -172,7 +172,7 @@ def test_a_statement_that_takes_too_long_is_told_of(engine, units):
     with units.reading() as unit:
         connection = unit.nodes._connection
         connection.execute(sleep)
-        with pytest.raises(StoreUnavailable, match="took too long"), told_apart():
+        with pytest.raises(StoreUnavailable, match="took too long"), translate_errors():
             connection.execute(text("SELECT pg_sleep(5)"))
         connection.rollback()
 

@@ -26,9 +26,9 @@ def kept(units):
 
 def test_what_was_forecast_comes_back_by_scope_and_day(kept):
     with kept.reading() as unit:
-        assert unit.forecasts.of(MONTH) == [replace(ONE, day=TODAY - DAY), ONE, TEAM]
-        assert unit.forecasts.of(MONTH, "team:vision") == [TEAM]
-        assert unit.forecasts.of(Window(0, MONTH.start)) == []
+        assert unit.forecasts.list_by_window(MONTH) == [replace(ONE, day=TODAY - DAY), ONE, TEAM]
+        assert unit.forecasts.list_by_window(MONTH, "team:vision") == [TEAM]
+        assert unit.forecasts.list_by_window(Window(0, MONTH.start)) == []
 
 
 def test_what_was_said_first_on_a_day_stays(kept):
@@ -36,22 +36,22 @@ def test_what_was_said_first_on_a_day_stays(kept):
         unit.forecasts.add([replace(ONE, band=Band(7, 7, 7)), replace(TEAM, scope="team:nlp")])
         unit.forecasts.add([])
     with kept.reading() as unit:
-        assert unit.forecasts.of(MONTH, "")[-1] == ONE
-        assert len(unit.forecasts.of(MONTH)) == 4
+        assert unit.forecasts.list_by_window(MONTH, "")[-1] == ONE
+        assert len(unit.forecasts.list_by_window(MONTH)) == 4
 
 
 def test_a_day_is_done_once_anything_was_written_down_on_it(kept):
     with kept.reading() as unit:
-        assert unit.forecasts.taken(TODAY)
-        assert not unit.forecasts.taken(TODAY + DAY)
+        assert unit.forecasts.has_day(TODAY)
+        assert not unit.forecasts.has_day(TODAY + DAY)
 
 
 @pytest.mark.deep
 def test_what_it_came_to_is_written_beside_the_one_that_is_judged(kept):
     for actual in (5, 6):
         with kept() as unit:
-            unit.forecasts.score(ONE, actual, NOON + actual)
+            unit.forecasts.save_actual(ONE, actual, NOON + actual)
     with kept.reading() as unit:
-        before, judged = unit.forecasts.of(MONTH, "")
+        before, judged = unit.forecasts.list_by_window(MONTH, "")
     assert judged == replace(ONE, actual=6, scored_at=NOON + 6)
     assert before.actual is None

@@ -43,7 +43,7 @@ def test_a_job_and_its_attempts_are_read_as_they_were_written(units, node):
         unit.jobs.add(job, factories.wish(team="nlp"))
         unit.jobs.add_attempt(attempt)
         assert unit.jobs.get(job.id) == job
-        assert list(unit.jobs.attempts(job.id)) == [attempt]
+        assert list(unit.jobs.list_attempts(job.id)) == [attempt]
         request = unit.jobs.node_request(job.id)
         assert dumps(request) == dumps(factories.wish(team="nlp"))
         with pytest.raises(NotFound):
@@ -81,10 +81,10 @@ def test_of_many_who_claim_a_node_at_once_one_does(units, node):
     with ThreadPoolExecutor(len(jobs)) as pool:
         assert sorted(pool.map(claim, jobs)) == [False] * 5 + [True]
     with units() as unit:
-        claimed = unit.jobs.claimed(node.id)
+        claimed = unit.jobs.find_claim(node.id)
         assert claimed is not None
         unit.jobs.save_attempt(replace(claimed, released_at=NOON + 9))
-        assert unit.jobs.claimed(node.id) is None
+        assert unit.jobs.find_claim(node.id) is None
         unit.jobs.add_attempt(an_attempt(a_job(id=claimed.job_id), node, number=2))
 
 
@@ -111,8 +111,10 @@ def test_jobs_are_found_by_each_node_that_they_ran_on(units, node):
             unit.jobs.add(job, None)
         unit.jobs.add_attempt(an_attempt(moved, node, released_at=NOON + 9, generation=7))
         unit.jobs.add_attempt(an_attempt(moved, later, number=2))
-        assert [one.id for one in unit.jobs.page(JobFilter(node_id=node.id), "", 9)] == [moved.id]
-        found = unit.jobs.page(JobFilter(node_id=later.id), "", 9)
+        assert [one.id for one in unit.jobs.list_page(JobFilter(node_id=node.id), "", 9)] == [
+            moved.id
+        ]
+        found = unit.jobs.list_page(JobFilter(node_id=later.id), "", 9)
         assert {one.id for one in found} == {moved.id, other.id}
         assert unit.jobs.last_generation(node.id) == 7
         assert unit.jobs.last_generation("nobody") == 0

@@ -113,33 +113,33 @@ def test_when_a_project_was_last_looked_at_outlives_the_holder(units):
     take(units, "two", looked_at=NOON - 500)
     with units.reading() as unit:
         assert unit.leases.looked_at("lab") == NOON
-        assert unit.leases.sight("lab") == (NOON, "two")
+        assert unit.leases.read_sight("lab") == (NOON, "two")
         assert unit.leases.looked_at("other") == 0
-        assert unit.leases.sight("other") == (0, "")
+        assert unit.leases.read_sight("other") == (0, "")
 
 
 def test_who_takes_a_project_over_has_heard_nothing_of_its_log(units):
     old = take(units, "one", OVER)
     with units() as unit:
-        unit.leases.hear(old, heard=True)
+        unit.leases.save_heard(old, heard=True)
     new = take(units, "two")
     with units() as unit:
-        unit.leases.hear(old, heard=True)
-        assert unit.leases.unheard() == unit.leases.unheard("lab") == ["lab"]
-        assert unit.leases.unheard("other") == []
-        unit.leases.hear(new, heard=True)
-        assert unit.leases.unheard() == []
+        unit.leases.save_heard(old, heard=True)
+        assert unit.leases.list_unheard() == unit.leases.list_unheard("lab") == ["lab"]
+        assert unit.leases.list_unheard("other") == []
+        unit.leases.save_heard(new, heard=True)
+        assert unit.leases.list_unheard() == []
     take(units, "two", looked_at=NOON)
     with units() as unit:
-        assert unit.leases.unheard() == []
-        unit.leases.hear(new, heard=False)
-        assert unit.leases.unheard() == ["lab"]
+        assert unit.leases.list_unheard() == []
+        unit.leases.save_heard(new, heard=False)
+        assert unit.leases.list_unheard() == ["lab"]
 
 
 def test_nobody_is_said_to_hold_a_lease_that_ran_out(units):
     take(units, "one", OVER)
     with units.reading() as unit:
-        assert unit.leases.sight("lab") == (0, "")
+        assert unit.leases.read_sight("lab") == (0, "")
 
 
 def test_of_several_that_come_at_once_exactly_one_holds_it(units):
@@ -186,10 +186,10 @@ def test_a_lease_is_held_until_the_last_second_that_it_was_given_is_over(units):
     for number in range(50):
         project = f"lab-{number}"
         with units() as unit:
-            began = unit.leases.now()
+            began = unit.leases.read_clock()
             assert unit.leases.take(project, "one", 0) is not None
             other = unit.leases.take(project, "two", 60)
-            ended = unit.leases.now()
+            ended = unit.leases.read_clock()
         if int(began) == int(ended) and round(began) == round(ended):
             assert other is None
             return
@@ -200,12 +200,12 @@ def test_those_that_nobody_holds_are_free(units):
     take(units, "one")
     take(units, "one", OVER, "over")
     with units.reading() as unit:
-        assert unit.leases.free(["lab", "over", "new"]) == ["over", "new"]
+        assert unit.leases.list_free(["lab", "over", "new"]) == ["over", "new"]
 
 
 def test_the_databases_clock_is_told_with_its_fractions(units):
     with units.reading() as unit:
-        moments = [unit.leases.now() for _ in range(200)]
+        moments = [unit.leases.read_clock() for _ in range(200)]
     assert abs(moments[0] - precise_clock()) < 3_600
     assert moments == sorted(moments)
     assert any(moment % 1 for moment in moments)

@@ -21,7 +21,7 @@ def test_a_line_comes_back_as_it_was_posted(units):
     usage = ran(units, stored(units))
     posted(units, usage, [entry(usage)])
     with units.reading() as unit:
-        (line,) = unit.ledger.of(usage.node_id, 0, 10)
+        (line,) = unit.ledger.list_by_node(usage.node_id, 0, 10)
     assert (line.usage_id, line.node_id, line.kind) == (usage.id, usage.node_id, "usage")
     assert (line.charge_start, line.charge_end) == (NOON, NOON + HOUR)
     assert (line.amount_nanos, line.chip_seconds, line.currency) == (LINE, 8 * HOUR, "USD")
@@ -34,8 +34,8 @@ def test_the_same_line_cannot_be_posted_twice(units):
     with pytest.raises(StaleVersion):
         posted(units, usage, [entry(usage, hour=NOON + HOUR), entry(usage)])
     with units.reading() as unit:
-        assert len(unit.ledger.of(usage.node_id, 0, 10)) == 1
-        assert unit.costs.by_day(0, 2 * NOON, (), {})[0][2] == LINE
+        assert len(unit.ledger.list_by_node(usage.node_id, 0, 10)) == 1
+        assert unit.costs.sum_by_day(0, 2 * NOON, (), {})[0][2] == LINE
 
 
 def test_the_largest_amounts_keep_every_nano(units):
@@ -43,8 +43,8 @@ def test_the_largest_amounts_keep_every_nano(units):
     huge = 2**62 - 1
     posted(units, usage, [entry(usage, amount=huge)])
     with units.reading() as unit:
-        assert unit.ledger.of(usage.node_id, 0, 10)[0].amount_nanos == huge
-        assert unit.ledger.posted(usage, 0)[slot()].amount == huge
+        assert unit.ledger.list_by_node(usage.node_id, 0, 10)[0].amount_nanos == huge
+        assert unit.ledger.sum_by_slot(usage, 0)[slot()].amount == huge
 
 
 def test_what_is_posted_is_summed_by_hour_and_price(units):
@@ -61,8 +61,8 @@ def test_what_is_posted_is_summed_by_hour_and_price(units):
         ],
     )
     with units.reading() as unit:
-        found = unit.ledger.posted(usage, NOON)
-        later = unit.ledger.posted(usage, NOON + HOUR)
+        found = unit.ledger.sum_by_slot(usage, NOON)
+        later = unit.ledger.sum_by_slot(usage, NOON + HOUR)
     assert found[slot()] == PostedSlot(
         2, 8 * HOUR - 8, LINE - 5, LINE - 5, 1_200_000_000, NOON, NOON + HOUR, first_id=2
     )
@@ -76,8 +76,8 @@ def test_lines_are_read_in_pages_in_the_order_in_which_they_were_posted(units):
     for hour in range(5):
         posted(units, usage, [entry(usage, hour=NOON + hour * HOUR, number=hour % 2)])
     with units.reading() as unit:
-        first = unit.ledger.of(usage.node_id, 0, 3)
-        second = unit.ledger.of(usage.node_id, first[-1].id, 3)
+        first = unit.ledger.list_by_node(usage.node_id, 0, 3)
+        second = unit.ledger.list_by_node(usage.node_id, first[-1].id, 3)
     lines = [*first, *second]
     assert [line.charge_start for line in lines] == [NOON + hour * HOUR for hour in range(5)]
     assert [line.kind for line in lines] == ["usage", "adjustment"] * 2 + ["usage"]
@@ -93,7 +93,7 @@ def test_a_line_remembers_who_was_charged_then(units):
     later = entry(usage, hour=NOON + HOUR)
     posted(units, usage, [replace(later, slot=later.slot._replace(since=NOON + HOUR))])
     with units.reading() as unit:
-        assert [row[1:3] for row in unit.costs.by_day(0, 2 * NOON, ("team",), {})] == [
+        assert [row[1:3] for row in unit.costs.sum_by_day(0, 2 * NOON, ("team",), {})] == [
             (("perception",), LINE),
             (("vision",), LINE),
         ]
@@ -109,7 +109,7 @@ def test_what_is_late_for_its_month_is_billed_in_the_present_one(units):
         with units() as unit:
             unit.ledger.post([line], usage, whose, now)
     with units.reading() as unit:
-        found = [line.period for line in unit.ledger.of(usage.node_id, 0, 10)]
+        found = [line.period for line in unit.ledger.list_by_node(usage.node_id, 0, 10)]
     assert found == [None, period_of(closing).start, period_of(closing + 40 * DAY).start]
 
 
@@ -117,4 +117,4 @@ def test_nothing_to_post_is_no_trouble(units):
     usage = ran(units, stored(units))
     posted(units, usage, [])
     with units.reading() as unit:
-        assert unit.ledger.of(usage.node_id, 0, 10) == []
+        assert unit.ledger.list_by_node(usage.node_id, 0, 10) == []

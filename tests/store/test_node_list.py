@@ -14,11 +14,11 @@ from service.domain.clock import HOUR
 from service.domain.errors import NotFound, Rejected
 from service.domain.ids import new_id
 from service.domain.metering.attribution import Attribution
-from service.domain.metering.line_items import meters
+from service.domain.metering.line_items import make_meters
 from service.domain.metering.meter import Evidence
 from service.domain.metering.reservation import Reservation, usage_of
 from service.domain.metering.usage import pool_for
-from service.domain.money import usd
+from service.domain.money import format_usd
 from service.domain.nodes.node import Endpoint, IdlePolicy, NodeState
 from service.domain.nodes.placement import Placement
 from service.domain.pricing.discounts import Discount
@@ -34,13 +34,13 @@ BOOK = factories.book()
 
 def names(units, only=ALL, size=100, token=""):
     with units.reading() as unit:
-        page = unit.listing.page(only, size, token, Shelf(), NOON)
-    return [node["name"] for node in page.read()], page.next_page_token
+        page = unit.listing.read_page(only, size, token, Shelf(), NOON)
+    return [node["name"] for node in page.to_dicts()], page.next_page_token
 
 
 def shown(units, node, book=BOOK, now=NOON):
     with units.reading() as unit:
-        return json.loads(unit.listing.one(node.id, Shelf(book), now))
+        return json.loads(unit.listing.read_one(node.id, Shelf(book), now))
 
 
 def later_id(number):
@@ -57,9 +57,9 @@ def test_pages_hold_every_node_once_newest_first_while_others_are_added(units, s
     found, token, pages = [], "", 0
     while True:
         with units.reading() as unit:
-            page = unit.listing.page(ALL, size, token, Shelf(), NOON)
-        assert len(page.read()) <= size
-        found += [node["id"] for node in page.read()]
+            page = unit.listing.read_page(ALL, size, token, Shelf(), NOON)
+        assert len(page.to_dicts()) <= size
+        found += [node["id"] for node in page.to_dicts()]
         token = page.next_page_token
         pages += 1
         if not token:
@@ -154,8 +154,8 @@ def test_a_filter_lets_through_what_matches_each_of_its_fields(fleet, only, foun
 def test_one_node_is_shown_as_it_is_in_the_list(units):
     node = stored(units, name="train")
     with units.reading() as unit:
-        (document,) = unit.listing.page(ALL, 10, "", Shelf(), NOON).read()
-        assert json.loads(unit.listing.one(node.id, Shelf(), NOON)) == document
+        (document,) = unit.listing.read_page(ALL, 10, "", Shelf(), NOON).to_dicts()
+        assert json.loads(unit.listing.read_one(node.id, Shelf(), NOON)) == document
     assert document["hourly_cost"] == "9.600000000"
 
 
@@ -211,7 +211,7 @@ def test_a_node_is_shown_with_its_story_so_far(units):
 
 def test_what_is_not_there_is_not_found(units):
     with units.reading() as unit, pytest.raises(NotFound):
-        unit.listing.one("nobody", Shelf(), NOON)
+        unit.listing.read_one("nobody", Shelf(), NOON)
 
 
 def test_an_unknown_price_is_null_and_never_zero(units):
@@ -307,9 +307,9 @@ def test_the_cost_that_is_shown_is_what_the_meter_says_at_any_instant(
         now = began + tick
         running = metered(units, running, book, now)
     now += waited
-    found = list(meters([over, running], book, now))
+    found = list(make_meters([over, running], book, now))
     document = shown(units, node, book, now)
-    assert document["cost"] == usd(sum(meter.total() for meter in found))
+    assert document["cost"] == format_usd(sum(meter.total_charge() for meter in found))
     assert document["unpriced_seconds"] == sum(meter.unpriced_seconds() for meter in found)
 
 

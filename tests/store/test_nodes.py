@@ -39,7 +39,7 @@ def test_a_node_comes_back_as_it_was_written(units):
     )
     with units.reading() as unit:
         assert unit.nodes.get(node.id) == node
-        assert unit.nodes.many([node.id, "nobody"]) == {node.id: node}
+        assert unit.nodes.find_many([node.id, "nobody"]) == {node.id: node}
 
 
 def test_a_node_that_was_saved_has_the_next_version(units):
@@ -97,9 +97,9 @@ def test_the_name_of_a_node_that_ended_may_be_used_again_and_again(units):
             unit.nodes.save(ended(node))
     last = given.stored(units, name="train")
     with units.reading() as unit:
-        assert unit.nodes.named("train") == [last]
-        assert unit.nodes.named("train", "lab") == [last]
-        assert unit.nodes.named("train", "other") == []
+        assert unit.nodes.find_by_name("train") == [last]
+        assert unit.nodes.find_by_name("train", "lab") == [last]
+        assert unit.nodes.find_by_name("train", "other") == []
 
 
 def test_two_that_ask_for_the_same_name_at_once_cannot_both_have_it(units):
@@ -135,8 +135,8 @@ def test_many_nodes_are_read_at_once(units):
         for node in nodes:
             unit.nodes.add(node)
     with units.reading() as unit:
-        assert unit.nodes.many(node.id for node in nodes) == {node.id: node for node in nodes}
-        assert unit.nodes.many([]) == {}
+        assert unit.nodes.find_many(node.id for node in nodes) == {node.id: node for node in nodes}
+        assert unit.nodes.find_many([]) == {}
 
 
 def test_the_inventory_knows_what_was_sent_and_has_not_ended(units):
@@ -146,9 +146,9 @@ def test_the_inventory_knows_what_was_sent_and_has_not_ended(units):
     over = given.stored(units, sent_at=NOON)
     with units() as unit:
         unit.nodes.save(ended(over))
-        unit.nodes.remember({sent.id: b"seen"})
+        unit.nodes.save_digests({sent.id: b"seen"})
     with units.reading() as unit:
-        (known,) = unit.nodes.open_in("lab")
+        (known,) = unit.nodes.list_open("lab")
     assert (known.id, known.zone, known.cloud_id) == (sent.id, "us-west4-a", "n-1")
     assert (known.digest, known.next_try_at) == (b"seen", None)
 
@@ -156,7 +156,7 @@ def test_the_inventory_knows_what_was_sent_and_has_not_ended(units):
 def test_the_fingerprint_moves_with_whatever_the_inventory_compares(units):
     def fingerprint():
         with units.reading() as unit:
-            return unit.nodes.fingerprint("lab")
+            return unit.nodes.read_fingerprint("lab")
 
     seen = [fingerprint()]
     node = given.stored(units, sent_at=NOON)
@@ -176,12 +176,12 @@ def test_the_fingerprint_moves_with_whatever_the_inventory_compares(units):
 def test_who_has_read_that_a_node_is_missed_writes_nothing_once_it_was_found(units):
     node = given.stored(units)
     with units() as unit:
-        unit.nodes.missed([node.id], NOON)
+        unit.nodes.add_miss([node.id], NOON)
     with units.reading() as unit:
         missed = unit.nodes.get(node.id)
     assert (missed.misses, missed.missed_at) == (1, NOON)
     with units() as unit:
-        unit.nodes.found([node.id])
+        unit.nodes.clear_missed([node.id])
     with pytest.raises(StaleVersion), units() as unit:
         unit.nodes.save(ended(missed))
     with units.reading() as unit:
@@ -195,8 +195,8 @@ def test_what_is_due_comes_longest_waiting_first(units):
     given.stored(units, next_try_at=None)
     given.stored(units, next_try_at=NOON - 99, project="other")
     with units.reading() as unit:
-        assert unit.nodes.due("lab", NOON, 10) == [late.id, now.id]
-        assert unit.nodes.due("lab", NOON, 1) == [late.id]
+        assert unit.nodes.list_due("lab", NOON, 10) == [late.id, now.id]
+        assert unit.nodes.list_due("lab", NOON, 1) == [late.id]
 
 
 def test_a_node_that_was_left_alone_is_due_once_it_is_woken(units):
@@ -205,4 +205,4 @@ def test_a_node_that_was_left_alone_is_due_once_it_is_woken(units):
         unit.nodes.wake([nodes[0].id, nodes[2].id], NOON)
         unit.nodes.wake([], NOON)
     with units.reading() as unit:
-        assert set(unit.nodes.due("lab", NOON, 10)) == {nodes[0].id, nodes[2].id}
+        assert set(unit.nodes.list_due("lab", NOON, 10)) == {nodes[0].id, nodes[2].id}

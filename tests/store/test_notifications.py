@@ -37,23 +37,23 @@ def test_a_recipient_is_read_as_it_was_written(units, recipient):
     with units() as unit:
         unit.notifications.add(one)
     with units.reading() as unit:
-        assert unit.notifications.due(NOON, 9) == [one]
-        assert unit.notifications.of("n-1", 9, About.NODE) == [one]
+        assert unit.notifications.list_due(NOON, 9) == [one]
+        assert unit.notifications.list_newest("n-1", 9, About.NODE) == [one]
     with units() as unit:
         unit.notifications.save(replace(one, tries=1))
     with units.reading() as unit:
-        assert unit.notifications.due(NOON, 9) == [replace(one, tries=1)]
+        assert unit.notifications.list_due(NOON, 9) == [replace(one, tries=1)]
 
 
 def test_a_node_and_a_budget_of_one_id_have_messages_of_their_own(units):
     with units() as unit:
         unit.notifications.add(message())
     with units.reading() as unit:
-        assert unit.notifications.of("n-1", 9) == []
-        assert unit.notifications.of("n-1", 9, About.PROJECT) == []
-        assert unit.notifications.any_untried("n-1", NOON, About.NODE)
-        assert not unit.notifications.any_untried("n-1", NOON)
-        assert not unit.notifications.any_untried("n-1", NOON + 1, About.NODE)
+        assert unit.notifications.list_newest("n-1", 9) == []
+        assert unit.notifications.list_newest("n-1", 9, About.PROJECT) == []
+        assert unit.notifications.has_untried("n-1", NOON, About.NODE)
+        assert not unit.notifications.has_untried("n-1", NOON)
+        assert not unit.notifications.has_untried("n-1", NOON + 1, About.NODE)
 
 
 def test_old_messages_of_the_same_subject_are_forgotten_once_they_are_done(units):
@@ -64,8 +64,8 @@ def test_old_messages_of_the_same_subject_are_forgotten_once_they_are_done(units
         unit.notifications.add(message(id="waiting", created_at=NOON - 91 * DAY))
         unit.notifications.add(message(id="new"))
     with units.reading() as unit:
-        of_one = [one.id for one in unit.notifications.of("n-1", 9, About.NODE)]
-        of_another = [one.id for one in unit.notifications.of("n-2", 9, About.NODE)]
+        of_one = [one.id for one in unit.notifications.list_newest("n-1", 9, About.NODE)]
+        of_another = [one.id for one in unit.notifications.list_newest("n-2", 9, About.NODE)]
     assert of_one == ["new", "waiting"]
     assert of_another == ["another"]
 
@@ -77,7 +77,7 @@ def test_a_budget_that_goes_takes_its_own_messages_and_no_others(units):
         for kind in About:
             one = message(budget.id, id=kind, about_kind=kind)
             unit.notifications.add(one)
-        unit.budgets.remove(budget)
+        unit.budgets.delete(budget)
     with units.reading() as unit:
-        left = {one.id for one in unit.notifications.due(NOON, 9)}
+        left = {one.id for one in unit.notifications.list_due(NOON, 9)}
     assert left == {About.NODE, About.PROJECT}

@@ -50,8 +50,8 @@ def test_one_of_another_project_is_not_there(units):
     with units.reading() as unit, pytest.raises(NotFound, match="GET /v1/orphans"):
         unit.orphans.get(one.id, ["theirs"])
     with units.reading() as unit:
-        assert unit.orphans.present(["theirs"]) == []
-        assert unit.orphans.known("theirs") == []
+        assert unit.orphans.list_present(["theirs"]) == []
+        assert unit.orphans.list_known("theirs") == []
 
 
 def test_who_read_it_before_another_wrote_it_cannot_write_it(units):
@@ -59,7 +59,7 @@ def test_who_read_it_before_another_wrote_it_cannot_write_it(units):
     kept(units, one)
     with units() as unit:
         assert unit.orphans.save(replace(one, tries=1)).version == 1
-    for write in ("save", "drop"):
+    for write in ("save", "delete"):
         with pytest.raises(StaleVersion), units() as unit:
             getattr(unit.orphans, write)(one)
     with units.reading() as unit:
@@ -78,9 +78,9 @@ def test_what_is_gone_or_adopted_is_not_shown_but_known(units):
     adopted = orphan(shown=shown("adopted"), wanted="adopted")
     kept(units, there, gone, adopted)
     with units.reading() as unit:
-        assert unit.orphans.present([PROJECT]) == [there]
-        assert unit.orphans.certain(PROJECT) == [there]
-        assert len(unit.orphans.known(PROJECT)) == 3
+        assert unit.orphans.list_present([PROJECT]) == [there]
+        assert unit.orphans.list_certain(PROJECT) == [there]
+        assert len(unit.orphans.list_known(PROJECT)) == 3
 
 
 def test_only_what_is_certain_goes_by_itself(units):
@@ -89,7 +89,7 @@ def test_only_what_is_certain_goes_by_itself(units):
     stranger = orphan(shown=shown("theirs"), certain=False, kind=OrphanKind.STRANGER)
     kept(units, new, stranger, old)
     with units.reading() as unit:
-        assert unit.orphans.certain(PROJECT) == [old, new]
+        assert unit.orphans.list_certain(PROJECT) == [old, new]
 
 
 def test_those_that_are_due_come_in_the_order_in_which_they_wait(units):
@@ -99,8 +99,8 @@ def test_those_that_are_due_come_in_the_order_in_which_they_wait(units):
     gone = orphan(shown=shown("gone"), next_try_at=NOON, gone_at=NOON)
     kept(units, late, early, later, gone, orphan())
     with units.reading() as unit:
-        assert unit.orphans.due(PROJECT, NOON, 9) == [early, late]
-        assert unit.orphans.due(PROJECT, NOON, 1) == [early]
+        assert unit.orphans.list_due(PROJECT, NOON, 9) == [early, late]
+        assert unit.orphans.list_due(PROJECT, NOON, 1) == [early]
 
 
 def test_what_has_been_gone_for_long_is_forgotten(units):
@@ -108,9 +108,9 @@ def test_what_has_been_gone_for_long_is_forgotten(units):
     there = orphan(shown=shown("c"))
     kept(units, long, lately, there)
     with units() as unit:
-        unit.orphans.forget(PROJECT, NOON)
+        unit.orphans.delete_gone(PROJECT, NOON)
     with units.reading() as unit:
-        left = {one.shown.place.cloud_id for one in unit.orphans.known(PROJECT)}
+        left = {one.shown.place.cloud_id for one in unit.orphans.list_known(PROJECT)}
     assert left == {"b", "c"}
 
 
@@ -123,7 +123,7 @@ def booked(units, node, *attempts):
 
 def attempts(units, *names):
     with units.reading() as unit:
-        return set(unit.orphans.attempts(PROJECT, names))
+        return set(unit.orphans.list_attempts(PROJECT, names))
 
 
 def test_the_books_tell_the_present_attempt_from_those_that_are_over(units):
@@ -134,7 +134,7 @@ def test_the_books_tell_the_present_attempt_from_those_that_are_over(units):
         KnownAttempt(node.id, ZONE, "run-2", 3, present=True),
     }
     with units.reading() as unit:
-        assert unit.orphans.live(PROJECT) == {(ZONE, "run-2")}
+        assert unit.orphans.list_live_places(PROJECT) == {(ZONE, "run-2")}
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_an_attempt_of_a_record_that_ended_or_has_nothing_in_the_cloud_is_over(u
     node = booked(units, stored(units, attempt=1, cloud_id="run", **over), "run")
     assert attempts(units, "run") == {KnownAttempt(node.id, ZONE, "run", 1, present=False)}
     with units.reading() as unit:
-        assert unit.orphans.live(PROJECT) == set()
+        assert unit.orphans.list_live_places(PROJECT) == set()
 
 
 def test_a_node_that_was_never_placed_by_us_is_in_the_books_all_the_same(units):
@@ -180,7 +180,7 @@ def test_those_that_cost_the_same_are_counted_without_being_read_one_by_one(unit
         orphan(shown=shown("not-here", place=Place("theirs", ZONE, "not-here"))),
     )
     with units.reading() as unit:
-        found = unit.orphans.alike([PROJECT])
+        found = unit.orphans.count_alike([PROJECT])
     keys = {(one.kind, one.shown.place.zone, one.shown.provisioning_model) for one in found}
     assert keys == {
         (OrphanKind.OURS, ZONE, "on_demand"),

@@ -91,7 +91,7 @@ def plan_of(engine, ask):
 
 
 def page(only=ALL, token=""):
-    return lambda unit: unit.listing.page(only, 50, token, Shelf(), NOON)
+    return lambda unit: unit.listing.read_page(only, 50, token, Shelf(), NOON)
 
 
 PRIMARY = ("sqlite_autoindex_nodes_1", "pk_nodes")
@@ -102,22 +102,22 @@ CASES = [
     (page(), PRIMARY),
     (page(token=new_id()), PRIMARY),
     (page(NodeFilter(live=True)), (*PRIMARY, *OF_THE_LIVING)),
-    (lambda unit: unit.nodes.due("lab", NOON + 100, 50), ("ix_nodes_next_try_at",)),
-    (lambda unit: unit.nodes.open_in("lab"), OF_THE_LIVING),
-    (lambda unit: unit.nodes.fingerprint("lab"), OF_THE_LIVING),
-    (lambda unit: unit.fleet.overdue(5), OF_THE_LIVING),
-    (lambda unit: unit.nodes.named("n-7", "lab"), ("uq_nodes_live_name",)),
+    (lambda unit: unit.nodes.list_due("lab", NOON + 100, 50), ("ix_nodes_next_try_at",)),
+    (lambda unit: unit.nodes.list_open("lab"), OF_THE_LIVING),
+    (lambda unit: unit.nodes.read_fingerprint("lab"), OF_THE_LIVING),
+    (lambda unit: unit.fleet.list_overdue(5), OF_THE_LIVING),
+    (lambda unit: unit.nodes.find_by_name("n-7", "lab"), ("uq_nodes_live_name",)),
     (
-        lambda unit: unit.placements.recent("lab", "spot", NOON),
+        lambda unit: unit.placements.list_recent("lab", "spot", NOON),
         ("ix_placements_project_model_started_at", "ix_placements_started_at"),
     ),
     (
-        lambda unit: unit.capacity.tried(Window(NOON - 3_600, NOON), {}),
+        lambda unit: unit.capacity.count_attempts(Window(NOON - 3_600, NOON), {}),
         ("ix_placements_started_at",),
     ),
-    (lambda unit: unit.usage.running("nobody"), ("uq_usage_one_open", "ix_usage_node_id")),
-    (lambda unit: unit.usage.to_post("lab", NOON, 100), ("ix_usage_dirty",)),
-    (lambda unit: unit.usage.purchases_to_post("lab", NOON), ("ix_usage_purchases",)),
+    (lambda unit: unit.usage.find_open("nobody"), ("uq_usage_one_open", "ix_usage_node_id")),
+    (lambda unit: unit.usage.list_to_post("lab", NOON, 100), ("ix_usage_dirty",)),
+    (lambda unit: unit.usage.list_purchases_to_post("lab", NOON), ("ix_usage_purchases",)),
 ]
 
 

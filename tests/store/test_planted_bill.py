@@ -94,8 +94,8 @@ def sent(service: ReconciliationService, written: Any = json_lines) -> Reconcili
 def told_apart(service: ReconciliationService, outcome: Reconciliation) -> Found:
     """What is said of each of the seventeen."""
     bill = outcome.bill
-    lines = [kept.line for kept in service.lines(bill.id, (), 0, 10_000)]
-    first = service.outcome(bill.joined[0].id).bill if bill.joined else bill
+    lines = [kept.line for kept in service.list_lines(bill.id, (), 0, 10_000)]
+    first = service.get_outcome(bill.joined[0].id).bill if bill.joined else bill
     apart = bill.apart
     at: defaultdict[tuple[str, int], Any] = defaultdict(lambda: lines[0])
     at |= {(_name(line, lines), (line.hour - START) // HOUR): line for line in lines}
@@ -210,7 +210,7 @@ def test_every_invoice_adds_up_to_the_nano_dollar(service):
         assert sum(parse_usd(part.local_total) for part in one.parts) == owes.local
         assert all(part.reason for part in one.parts if part.name not in set(Verdict))
     compared = [part for one in bill.invoices for part in one.parts if part.name in set(Verdict)]
-    total = service.outcome(bill.id).headline.total
+    total = service.get_outcome(bill.id).headline.total
     assert sum(part.cost for part in compared) == total.billed
     assert sum(part.credits for part in compared) == total.credits
 
@@ -224,11 +224,11 @@ def test_files_that_come_in_the_other_order_make_the_same_month(service):
     assert [one.name for one in crossed.bill.joined] == ["later"]
     assert crossed.bill.joined[0].again == len(different(first_file()[:40]))
     assert told_month(service, crossed) == before
-    assert service.outcome(straight.bill.id).bill.joined_into == crossed.bill.id
+    assert service.get_outcome(straight.bill.id).bill.joined_into == crossed.bill.id
 
 
 def told_month(service: ReconciliationService, outcome: Reconciliation) -> Any:
-    lines = [kept.line for kept in service.lines(outcome.bill.id, (), 0, 10_000)]
+    lines = [kept.line for kept in service.list_lines(outcome.bill.id, (), 0, 10_000)]
     return outcome.headline, outcome.bill.invoices, outcome.bill.apart, lines
 
 
@@ -239,7 +239,7 @@ def test_a_later_file_leaves_other_months_alone(service):
     first = service.reconcile(io.BytesIO(json_lines([*before, *long_ago])))
     late = service.reconcile(io.BytesIO(json_lines(later_file())))
     assert {one.month for one in late.bill.invoices} == {"2026-11"}
-    kept = service.outcome(first.bill.id).bill
+    kept = service.get_outcome(first.bill.id).bill
     assert (kept.periods, kept.joined_into) == (("2026-06", "2026-10"), "")
 
 
@@ -300,7 +300,7 @@ def equal_rows_are_never_one(patch):
 
 
 def a_later_file_stands_alone(patch):
-    patch.setattr(Bills, "with_rows_of", lambda *_: [])
+    patch.setattr(Bills, "list_with_rows_of", lambda *_: [])
 
 
 def credits_have_no_kind(patch):
@@ -341,14 +341,14 @@ def test_a_rule_that_is_broken_is_found(service, monkeypatch, broken, first_foun
 
 
 def test_rows_that_are_lost_on_the_way_stop_the_import(service, monkeypatch):
-    compared = reconcile.reconcile
+    compared = reconcile.compare_hours
     monkeypatch.setattr(
-        "service.application.reconciliations.reconcile",
+        "service.application.reconciliations.compare_hours",
         lambda *given: [line for line in compared(*given) if "somebodys" not in line.resource],
     )
     with pytest.raises(AssertionError, match="its parts are"):
         service.reconcile(io.BytesIO(json_lines(first_file())))
-    assert service.all(9) == []
+    assert service.list_newest(9) == []
 
 
 @pytest.mark.deep
@@ -360,8 +360,8 @@ def test_a_file_that_is_sent_alone_joins_no_other_and_is_joined_by_none(service)
     assert again.bill.joined == ()
     joined = service.reconcile(io.BytesIO(json_lines(first_file()[:60])), name="first")
     assert [one.id for one in joined.bill.joined] == [kept.bill.id]
-    assert service.outcome(trial.bill.id).bill.joined_into == ""
-    lines = service.lines(trial.bill.id, (), 0, 10_000)
+    assert service.get_outcome(trial.bill.id).bill.joined_into == ""
+    lines = service.list_lines(trial.bill.id, (), 0, 10_000)
     assert len(lines) > 0, "its comparisons stay"
 
 

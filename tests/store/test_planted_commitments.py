@@ -124,7 +124,7 @@ def everything_is_covered(patch):
 
 
 def fees_are_ignored(patch):
-    patch.setattr(Bills, "fees", lambda *_: [])
+    patch.setattr(Bills, "list_fees", lambda *_: [])
 
 
 def terms_are_ignored(patch):
@@ -259,7 +259,7 @@ def test_a_bill_that_was_imported_before_is_asked_when_it_is_read(service, engin
     with engine.begin() as connection:
         connection.execute(text("UPDATE bills SET commitments = 'null'"))
         connection.execute(text("UPDATE bill_rows SET region = '', consumption_model = ''"))
-    again = service.outcome(outcome.bill.id)
+    again = service.get_outcome(outcome.bill.id)
     before, after = told(outcome), told(again)
     lower_price = ("V6e", "europe-west4", 3)
     assert before.keys() == after.keys()
@@ -269,4 +269,4 @@ def test_a_bill_that_was_imported_before_is_asked_when_it_is_read(service, engin
 
 def test_a_trial_keeps_its_commitments_and_no_rows(service):
     outcome = service.reconcile(io.BytesIO(json_lines(first_file())), alone=True)
-    assert len(told(service.outcome(outcome.bill.id))) == 11
+    assert len(told(service.get_outcome(outcome.bill.id))) == 11

@@ -28,7 +28,7 @@ def test_a_price_of_the_feed_is_written_once_whoever_reads_it(units):
         unit.prices.add_from_feed(factories.price())
     with units() as unit:
         unit.prices.add_from_feed(factories.price(recorded_at=5))
-        assert unit.prices.all() == [factories.price()]
+        assert unit.prices.list_all() == [factories.price()]
 
 
 def test_every_price_comes_back_as_it_was_entered(units):
@@ -40,7 +40,9 @@ def test_every_price_comes_back_as_it_was_entered(units):
         for price in some:
             unit.prices.add(price)
     with units.reading() as unit:
-        assert {price.id: price for price in unit.prices.all()} == {one.id: one for one in some}
+        assert {price.id: price for price in unit.prices.list_all()} == {
+            one.id: one for one in some
+        }
 
 
 def test_discounts_come_back_in_the_order_in_which_they_were_entered(units):
@@ -48,7 +50,7 @@ def test_discounts_come_back_in_the_order_in_which_they_were_entered(units):
     entered(units, OURS)
     entered(units, later, 1)
     with units.reading() as unit:
-        assert unit.prices.discounts() == [OURS, later]
+        assert unit.prices.list_discounts() == [OURS, later]
 
 
 def test_of_two_that_are_entered_at_once_the_second_has_to_look_again(units):
@@ -67,33 +69,33 @@ def test_the_database_refuses_what_is_no_discount(units, wrong):
 def test_a_discount_is_in_the_book_at_once_and_so_is_its_early_end(units):
     shelf = PriceShelf()
     with units() as unit:
-        before = shelf.book(unit)
+        before = shelf.get_book(unit)
         unit.prices.add_discount(OURS, 0)
-        book = shelf.book(unit)
-    listed = before.at(V5E, NOON)
+        book = shelf.get_book(unit)
+    listed = before.find_price(V5E, NOON)
     assert listed is not None
     assert listed.nanos == 1_200_000_000
-    found = book.at(V5E, NOON)
+    found = book.find_price(V5E, NOON)
     assert isinstance(found, DiscountedPrice)
     assert found.nanos == 1_050_000_000
     ended = Discount("d-1", "v5e", "on_demand", 125_000, NOON, NOON + 60, "our contract", NOON)
     entered(units, ended, 1)
     with units.reading() as unit:
-        after = shelf.book(unit)
-    until_then = after.at(V5E, NOON + 59)
+        after = shelf.get_book(unit)
+    until_then = after.find_price(V5E, NOON + 59)
     assert until_then is not None
     assert (until_then.id, until_then.nanos) == (found.id, found.nanos)
-    assert after.at(V5E, NOON + 60) == before.at(V5E, NOON)
+    assert after.find_price(V5E, NOON + 60) == before.find_price(V5E, NOON)
 
 
 def test_a_list_of_nodes_shows_what_is_paid_from_the_discount_on(units):
     shelf, node = PriceShelf(), given.stored(units)
     with units.reading() as unit:
-        unit.listing.one(node.id, shelf, NOON)
+        unit.listing.read_one(node.id, shelf, NOON)
         before = shelf.last
     entered(units, OURS)
     with units.reading() as unit:
-        unit.listing.one(node.id, shelf, NOON)
+        unit.listing.read_one(node.id, shelf, NOON)
     assert before.discounts == ()
     assert shelf.last.discounts == (OURS,)
 
@@ -104,4 +106,4 @@ def test_what_was_negotiated_is_never_changed_and_never_deleted(engine, units):
         with pytest.raises(Exception, match="is only added to"), engine.begin() as connection:
             connection.execute(text(change))
     with units.reading() as unit:
-        assert unit.prices.discounts() == [OURS]
+        assert unit.prices.list_discounts() == [OURS]

@@ -13,7 +13,7 @@ from sqlalchemy import event, text
 
 from service.domain.errors import StoreUnavailable
 from service.store import probe as probing
-from service.store.database_errors import told_apart
+from service.store.database_errors import translate_errors
 from service.store.engine import make_engine
 from service.store.probe import BUSY_SECONDS, DatabaseProbe
 from service.store.unit import Units
@@ -59,7 +59,7 @@ def file(tmp_path):
 
 def refusal(probe):
     with pytest.raises(StoreUnavailable) as refused:
-        probe.look([])
+        probe.check_usable([])
     assert "\n" not in str(refused.value)
     return str(refused.value)
 
@@ -74,24 +74,24 @@ def refusal_of(address):
 
 def test_a_database_that_works_is_written_again_and_again(probe, units):
     for _ in range(3):
-        assert probe.look([]) == []
+        assert probe.check_usable([]) == []
     with units() as unit:
         unit.nodes.add(factories.node())
 
 
 def test_projects_without_a_daemon_are_named(probe, units):
-    assert probe.look(["lab", "other"]) == ["lab", "other"]
+    assert probe.check_usable(["lab", "other"]) == ["lab", "other"]
     with units() as unit:
         unit.leases.take("other", "one", 30)
-    assert probe.look(["lab", "other"]) == ["lab"]
+    assert probe.check_usable(["lab", "other"]) == ["lab"]
     with units() as unit:
         unit.leases.take("lab", "one", -1)
-    assert probe.look(["lab", "other"]) == ["lab"], "its lease has run out"
+    assert probe.check_usable(["lab", "other"]) == ["lab"], "its lease has run out"
 
 
 def test_a_pool_that_requests_have_used_up_does_not_hold_the_probe_up(probe, engine):
     taken = [engine.connect() for _ in range(engine.pool.size())]
-    assert probe.look([]) == []
+    assert probe.check_usable([]) == []
     for connection in taken:
         connection.close()
 
@@ -106,10 +106,10 @@ def test_a_database_that_others_write_for_a_while_is_ready(probe, engine, hand):
     with engine.connect() as connection:
         with connection.begin():
             _hold(engine, connection)
-            assert probe.look([]) == []
+            assert probe.check_usable([]) == []
             hand.seconds += BUSY_SECONDS
             assert "retry" in refusal(probe)
-        assert probe.look([]) == []
+        assert probe.check_usable([]) == []
 
 
 def test_a_database_that_may_only_be_read_says_so(probe, engine):
@@ -141,7 +141,7 @@ def test_a_file_whose_pages_are_overwritten_is_damaged(file):
 def test_damage_is_seen_though_requests_have_the_file_open(file):
     engine, probe = make_engine(f"sqlite:///{file}"), DatabaseProbe(f"sqlite:///{file}")
     with Units(engine).reading() as unit:
-        unit.prices.count()
+        unit.prices.count_rows()
     with file.open("r+b") as damaged:
         damaged.write(b"\0" * 64)
     assert "the database file is damaged" in refusal(probe)
@@ -159,7 +159,11 @@ def test_a_full_sqlite_database_is_a_full_disk_for_requests_too(file):
     def stay_small(connection, _record):
         connection.execute("pragma max_page_count=1")
 
-    with pytest.raises(StoreUnavailable) as refused, told_apart(), engine.begin() as connection:
+    with (
+        pytest.raises(StoreUnavailable) as refused,
+        translate_errors(),
+        engine.begin() as connection,
+    ):
         connection.execute(text("create table large (one text)"))
     assert str(refused.value) == FULL
     engine.dispose()
@@ -169,7 +173,11 @@ def test_a_full_postgresql_is_a_full_disk_for_requests_too(tmp_path):
     raising = "do $$ begin raise exception 'no space left' using errcode = '53100'; end $$"
     with fresh_database("postgresql", tmp_path) as address:
         engine = make_engine(address)
-        with pytest.raises(StoreUnavailable) as refused, told_apart(), engine.begin() as connection:
+        with (
+            pytest.raises(StoreUnavailable) as refused,
+            translate_errors(),
+            engine.begin() as connection,
+        ):
             connection.execute(text(raising))
         engine.dispose()
     assert str(refused.value) == FULL
@@ -180,10 +188,10 @@ import resource, sys
 from service.domain.errors import StoreUnavailable
 from service.store.probe import DatabaseProbe
 probe = DatabaseProbe(sys.argv[1])
-probe.look([])
+probe.check_usable([])
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, resource.RLIM_INFINITY))
 try:
-    probe.look([])
+    probe.check_usable([])
 except StoreUnavailable as error:
     print(error)
 """

@@ -23,12 +23,12 @@ LIMIT = Limit(
 def learned(units, *limits):
     with units() as unit:
         for limit in limits:
-            unit.quotas.learn(limit)
+            unit.quotas.save(limit)
 
 
 def tally(units, limit=LIMIT, now=NOON):
     with units.reading() as unit:
-        (found,) = unit.quotas.tallies("lab", [limit], now)
+        (found,) = unit.quotas.tally_limits("lab", [limit], now)
     return found
 
 
@@ -64,16 +64,16 @@ def orphaned(units, *some):
 def test_a_limit_comes_back_as_it_was_written(units):
     learned(units, LIMIT)
     with units.reading() as unit:
-        assert unit.quotas.all(["lab"]) == [LIMIT]
-        assert unit.quotas.all(["theirs"]) == []
-        assert unit.quotas.all([]) == []
+        assert unit.quotas.list_all(["lab"]) == [LIMIT]
+        assert unit.quotas.list_all(["theirs"]) == []
+        assert unit.quotas.list_all([]) == []
 
 
 def test_what_was_said_last_counts_whoever_writes_it_last(units):
     later = replace(LIMIT, allowed=0, observed_at=NOON + 9, said="Limit: 0")
     learned(units, LIMIT, later, replace(LIMIT, allowed=8, observed_at=NOON + 8))
     with units.reading() as unit:
-        assert unit.quotas.all(["lab"]) == [later]
+        assert unit.quotas.list_all(["lab"]) == [later]
 
 
 def test_limits_of_other_names_places_and_sizes_stand_side_by_side(units):
@@ -84,24 +84,24 @@ def test_limits_of_other_names_places_and_sizes_stand_side_by_side(units):
     ]
     learned(units, LIMIT, *others)
     with units.reading() as unit:
-        assert set(unit.quotas.all(["lab"])) == {LIMIT, *others}
+        assert set(unit.quotas.list_all(["lab"])) == {LIMIT, *others}
 
 
 def test_only_what_was_said_since_is_asked_for(units):
     learned(units, LIMIT)
     with units.reading() as unit:
-        assert unit.quotas.all(["lab"], NOON - 1) == [LIMIT]
-        assert unit.quotas.all(["lab"], NOON) == []
+        assert unit.quotas.list_all(["lab"], NOON - 1) == [LIMIT]
+        assert unit.quotas.list_all(["lab"], NOON) == []
 
 
 def test_what_is_forgotten_is_gone_and_another_project_cannot(units):
     learned(units, LIMIT)
     with units() as unit, pytest.raises(NotFound, match="GET /v1/catalog/quotas lists them"):
-        unit.quotas.forget(LIMIT.id, ["theirs"])
+        unit.quotas.delete(LIMIT.id, ["theirs"])
     with units() as unit:
-        assert unit.quotas.forget(LIMIT.id, ["lab"]) == LIMIT
+        assert unit.quotas.delete(LIMIT.id, ["lab"]) == LIMIT
     with units.reading() as unit:
-        assert unit.quotas.all(["lab"]) == []
+        assert unit.quotas.list_all(["lab"]) == []
 
 
 @pytest.mark.parametrize(
@@ -211,4 +211,4 @@ def test_what_came_up_by_and_by_contradicts_it_together(units):
 
 def test_nothing_is_counted_where_no_limit_is_asked_about(units):
     with units.reading() as unit:
-        assert unit.quotas.tallies("lab", [], NOON) == []
+        assert unit.quotas.tally_limits("lab", [], NOON) == []

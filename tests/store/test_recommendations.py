@@ -51,7 +51,7 @@ def advised(
     service: RecommendationService, **asked: Any
 ) -> dict[tuple[str, str], CommitmentAdvice]:
     """What is told, by generation and region."""
-    found = service.recommended(**asked).places
+    found = service.list_advices(**asked).places
     return {(one.generation, one.region): one for one in found}
 
 
@@ -98,8 +98,8 @@ def test_today_does_not_count_and_older_days_than_asked_for_neither(service, uni
     for day in range(30, 60):
         ran(units, TODAY - day * DAY, TODAY - (day - 1) * DAY)
     ran(units, TODAY, None)
-    assert service.recommended(28).places == ()
-    whole = service.recommended(40)
+    assert service.list_advices(28).places == ()
+    whole = service.list_advices(40)
     assert (whole.days, whole.end) == (40, TODAY)
     (advice,) = whole.places
     assert advice.course.extremes == [(8, 8)] * 11 + [(0, 0)] * 29
@@ -107,7 +107,7 @@ def test_today_does_not_count_and_older_days_than_asked_for_neither(service, uni
 
 def test_fewer_full_days_than_28_give_no_recommendation(service, units):
     ran(units, TODAY - 20 * DAY - HOUR, None)
-    found = service.recommended()
+    found = service.list_advices()
     assert found.days == 20
     assert [one.reason for one in found.places[0].terms] == [
         "20 full days of use are known; a recommendation needs 28"
@@ -115,7 +115,7 @@ def test_fewer_full_days_than_28_give_no_recommendation(service, units):
 
 
 def test_before_the_first_use_there_is_nothing_to_tell(service):
-    found = service.recommended()
+    found = service.list_advices()
     assert (found.places, found.days, found.start) == ((), 0, TODAY)
 
 
@@ -142,18 +142,18 @@ def test_chips_that_are_committed_already_are_taken_off_until_their_term_is_over
 
 def test_what_is_priced_by_the_device_cannot_be_committed(service, units):
     ran(units, TODAY - 100 * DAY, None, "us-central1-a", generation="v2")
-    assert service.recommended().places == ()
+    assert service.list_advices().places == ()
 
 
 def test_a_generation_without_a_committed_price_says_so(service, units):
     ran(units, TODAY - 100 * DAY, None, "nowhere-east1-a")
-    (advice,) = service.recommended().places
+    (advice,) = service.list_advices().places
     assert one_year(advice).reason == "the price book has no on-demand price"
 
 
 def test_what_was_free_is_no_use_that_could_be_committed(service, units):
     ran(units, TODAY - 100 * DAY, None)
     with units() as unit:
-        (usage,) = unit.usage.open()
+        (usage,) = unit.usage.list_open()
         unit.usage.save(replace(usage, free="first_minute"))
-    assert service.recommended().places == ()
+    assert service.list_advices().places == ()

@@ -37,24 +37,24 @@ def test_the_attempts_of_a_node_are_told_in_their_order(units):
     with units() as unit:
         for one in (attempt(node, 2), attempt(other, 1), attempt(node, 1)):
             unit.placements.add(one)
-        unit.placements.end(node.id, 1, Outcome.STOCK_OUT, "no capacity", NOON + 60)
-        unit.placements.came_up(node.id, 2, NOON + 90)
+        unit.placements.end_attempt(node.id, 1, Outcome.STOCK_OUT, "no capacity", NOON + 60)
+        unit.placements.save_ready(node.id, 2, NOON + 90)
     with units.reading() as unit:
-        assert unit.placements.of(node.id) == (
+        assert unit.placements.list_by_node(node.id) == (
             attempt(node, 1, outcome=Outcome.STOCK_OUT, reason="no capacity", ended_at=NOON + 60),
             attempt(node, 2, outcome=Outcome.READY, ready_at=NOON + 90),
         )
-        assert unit.placements.of("nobody") == ()
+        assert unit.placements.list_by_node("nobody") == ()
 
 
 def test_how_an_attempt_ended_is_written_once(units):
     node = stored(units)
     with units() as unit:
         unit.placements.add(attempt(node, 1))
-        unit.placements.end(node.id, 1, Outcome.PREEMPTED, "taken back", NOON + 60)
-        unit.placements.end(node.id, 1, Outcome.DELETED, "as asked", NOON + 90)
-        unit.placements.came_up(node.id, 1, NOON + 95)
-        (found,) = unit.placements.of(node.id)
+        unit.placements.end_attempt(node.id, 1, Outcome.PREEMPTED, "taken back", NOON + 60)
+        unit.placements.end_attempt(node.id, 1, Outcome.DELETED, "as asked", NOON + 90)
+        unit.placements.save_ready(node.id, 1, NOON + 95)
+        (found,) = unit.placements.list_by_node(node.id)
     assert (found.outcome, found.reason, found.ended_at, found.ready_at) == (
         Outcome.PREEMPTED,
         "taken back",
@@ -66,8 +66,8 @@ def test_how_an_attempt_ended_is_written_once(units):
 def uids(units, node):
     with units() as unit:
         unit.placements.add(attempt(node, 1, cloud_id=node.cloud_id))
-        unit.placements.end(node.id, 1, Outcome.VANISHED, "", NOON + 60)
-        (found,) = unit.orphans.attempts("lab", [node.cloud_id])
+        unit.placements.end_attempt(node.id, 1, Outcome.VANISHED, "", NOON + 60)
+        (found,) = unit.orphans.list_attempts("lab", [node.cloud_id])
     assert found.called_gone_at == NOON + 60
     return found.uids
 
@@ -97,8 +97,8 @@ def test_the_region_of_a_quota_is_kept_with_the_attempt_that_it_ended(units):
     node = stored(units)
     with units() as unit:
         unit.placements.add(attempt(node, 1))
-        unit.placements.end(node.id, 1, Outcome.QUOTA, "no more", NOON, "us-west4")
-        (found,) = unit.placements.of(node.id)
+        unit.placements.end_attempt(node.id, 1, Outcome.QUOTA, "no more", NOON, "us-west4")
+        (found,) = unit.placements.list_by_node(node.id)
     assert (found.outcome, found.scope) == (Outcome.QUOTA, "us-west4")
 
 
@@ -115,7 +115,7 @@ def test_the_last_attempts_are_those_of_one_project_and_model_as_far_back_as_the
         for one in (ours, *others):
             unit.placements.add(one)
     with units.reading() as unit:
-        assert unit.placements.recent("lab", "spot", NOON) == [ours]
+        assert unit.placements.list_recent("lab", "spot", NOON) == [ours]
 
 
 def test_of_very_many_attempts_only_the_newest_are_looked_back_upon(units):
@@ -126,7 +126,7 @@ def test_of_very_many_attempts_only_the_newest_are_looked_back_upon(units):
                 attempt(node, number, project="lab", started_at=NOON - number, cloud_id=f"{number}")
             )
     with units.reading() as unit:
-        found = unit.placements.recent("lab", "spot", NOON)
+        found = unit.placements.list_recent("lab", "spot", NOON)
     assert [one.attempt for one in found] == list(range(MOST_RECENT))
 
 
@@ -152,7 +152,7 @@ def test_facts_are_read_in_the_order_in_which_they_were_seen(units):
         unit.observations.add(replace(facts[0], node_id=other.id))
         unit.observations.add(facts[1])
     with units.reading() as unit:
-        assert unit.observations.of(node.id) == facts
+        assert unit.observations.list_by_node(node.id) == facts
 
 
 def test_a_story_is_read_in_pages_oldest_first(units):
@@ -163,8 +163,8 @@ def test_a_story_is_read_in_pages_oldest_first(units):
         unit.events.add(*told[3:])
         unit.events.add()
     with units.reading() as unit:
-        first = unit.events.of("n", 0, 2)
-        rest = unit.events.of("n", first[-1][0], 10)
+        first = unit.events.list_by_node("n", 0, 2)
+        rest = unit.events.list_by_node("n", first[-1][0], 10)
     assert [event for _, event in (*first, *rest)] == told
 
 
@@ -176,14 +176,14 @@ def test_a_price_that_was_entered_comes_back_and_is_in_the_book_at_once(units):
     sku = Sku("v5e", "on_demand", "us-west4")
     price = factories.price(987_654_321, NOON, id="by-hand", recorded_at=NOON, confidence="ours")
     with units() as unit:
-        before = shelf.book(unit)
-        assert shelf.book(unit) is before
+        before = shelf.get_book(unit)
+        assert shelf.get_book(unit) is before
         unit.prices.add(price)
-        assert shelf.book(unit).at(sku, NOON) == price
+        assert shelf.get_book(unit).find_price(sku, NOON) == price
     with units.reading() as unit:
-        assert (unit.prices.all(), unit.prices.count()) == ([price], 1)
-        assert shelf.book(unit).at(sku, NOON - 1) == before.at(sku, NOON - 1)
-    assert before.at(sku, NOON) in embedded_prices()
+        assert (unit.prices.list_all(), unit.prices.count_rows()) == ([price], 1)
+        assert shelf.get_book(unit).find_price(sku, NOON - 1) == before.find_price(sku, NOON - 1)
+    assert before.find_price(sku, NOON) in embedded_prices()
 
 
 @pytest.mark.parametrize("nanos", [0, -1])
@@ -205,12 +205,12 @@ def test_a_price_cannot_be_entered_twice(units):
 def test_a_key_leads_to_the_node_that_it_made(units):
     node = stored(units)
     with units() as unit:
-        assert unit.idempotency_keys.find("ada", RequestKey("k", "body")) is None
+        assert unit.idempotency_keys.find_result("ada", RequestKey("k", "body")) is None
         unit.idempotency_keys.add("ada", RequestKey("k", "body"), node.id, NOON)
     with units.reading() as unit:
-        assert unit.idempotency_keys.find("ada", RequestKey("k", "body")) == node.id
-        assert unit.idempotency_keys.find("grace", RequestKey("k", "body")) is None
-        assert unit.idempotency_keys.find("ada", RequestKey("another", "body")) is None
+        assert unit.idempotency_keys.find_result("ada", RequestKey("k", "body")) == node.id
+        assert unit.idempotency_keys.find_result("grace", RequestKey("k", "body")) is None
+        assert unit.idempotency_keys.find_result("ada", RequestKey("another", "body")) is None
 
 
 def test_a_key_with_another_body_is_refused_with_the_node_it_made(units):
@@ -218,7 +218,7 @@ def test_a_key_with_another_body_is_refused_with_the_node_it_made(units):
     with units() as unit:
         unit.idempotency_keys.add("ada", RequestKey("k", "body"), node.id, NOON)
         with pytest.raises(Rejected) as refused:
-            unit.idempotency_keys.find("ada", RequestKey("k", "another"))
+            unit.idempotency_keys.find_result("ada", RequestKey("k", "another"))
     assert refused.value.facts["led_to"] == node.id
 
 
@@ -241,7 +241,7 @@ def test_the_fleet_is_counted_without_those_that_have_ended(units):
     with units() as unit:
         unit.nodes.save(replace(over, state=NodeState.DELETED, ended_at=NOON))
     with units.reading() as unit:
-        assert unit.fleet.counts() == [
+        assert unit.fleet.count_by_state() == [
             FleetCount("READY", "v5e", "on_demand", "us-west4-a", "vision", 2, 16),
             FleetCount("REQUESTED", "v5e", "on_demand", "us-west4-a", "nlp", 1, 16),
         ]
@@ -255,7 +255,7 @@ def test_what_is_billed_now_is_counted_by_what_is_priced(units):
     spot = replace(sku, model="spot")
     ran(units, stored(units), sku=spot)
     with units.reading() as unit:
-        assert set(unit.fleet.running()) == {
+        assert set(unit.fleet.count_running()) == {
             RunningCount(sku, None, 2, 16, 0),
             RunningCount(spot, None, 1, 8, 0),
         }
@@ -266,7 +266,7 @@ def test_a_node_of_several_slices_is_counted_once(units):
     for number in range(2):
         ran(units, group, slice=number)
     with units.reading() as unit:
-        (found,) = unit.fleet.running()
+        (found,) = unit.fleet.count_running()
     assert (found.nodes, found.chips) == (1, 32)
 
 
@@ -281,9 +281,9 @@ def test_deletions_that_do_not_end_come_oldest_first_with_how_many_there_are(uni
             unit.nodes.save(replace(one, **late))
         unit.nodes.save(replace(over, **late | {"state": NodeState.DELETED, "ended_at": NOON}))
     with units.reading() as unit:
-        number, (first,) = unit.fleet.overdue(1)
-        assert [one.node_id for one in unit.fleet.overdue(5)[1]] == [older.id, newer.id]
-        assert unit.fleet.overdue_number() == number == 2
+        number, (first,) = unit.fleet.list_overdue(1)
+        assert [one.node_id for one in unit.fleet.list_overdue(5)[1]] == [older.id, newer.id]
+        assert unit.fleet.count_overdue() == number == 2
     assert (first.node_id, first.asked_at) == (older.id, NOON - 20)
 
 
@@ -294,8 +294,8 @@ def test_a_deletion_that_makes_room_is_overdue_as_any_other(units):
     stored(units, alarmed_at=NOON, replacing_since=NOON - 30)  # that is over
     stored(units, **making)  # nobody was told of it yet
     with units.reading() as unit:
-        number, found = unit.fleet.overdue(5)
-        assert unit.fleet.overdue_number() == number == 2
+        number, found = unit.fleet.list_overdue(5)
+        assert unit.fleet.count_overdue() == number == 2
     assert [(one.node_id, one.asked_at, one.replacing) for one in found] == [
         (making_room.id, NOON - 20, True),
         (asked.id, NOON - 10, False),
@@ -305,5 +305,5 @@ def test_a_deletion_that_makes_room_is_overdue_as_any_other(units):
 def test_no_deletion_is_overdue_where_none_is(units):
     stored(units)
     with units.reading() as unit:
-        assert unit.fleet.overdue(5) == (0, [])
-        assert unit.fleet.overdue_number() == 0
+        assert unit.fleet.list_overdue(5) == (0, [])
+        assert unit.fleet.count_overdue() == 0

@@ -34,7 +34,7 @@ def service(units, clock):
 
 def told(service, content, **more):
     outcome = service.reconcile(io.BytesIO(content), **more)
-    return outcome, [kept.line for kept in service.lines(outcome.bill.id, (), 0, 10_000)]
+    return outcome, [kept.line for kept in service.list_lines(outcome.bill.id, (), 0, 10_000)]
 
 
 def billed(at, chips, resource="", **changes):
@@ -53,8 +53,8 @@ def billed(at, chips, resource="", **changes):
 
 
 def exported(units, clock):
-    service = ExportService(units, PriceShelf(), clock, Account.of("", "steward"))
-    return "".join(service.focus(Version.V1_4, "2026-11-01,2026-12-01").pieces)
+    service = ExportService(units, PriceShelf(), clock, Account.from_settings("", "steward"))
+    return "".join(service.export_focus(Version.V1_4, "2026-11-01,2026-12-01").pieces)
 
 
 def test_our_own_export_read_back_as_a_bill_matches_in_every_line(service, units, clock):
@@ -160,7 +160,7 @@ def test_a_machine_beside_a_node_is_left_out_and_disturbs_nothing(service, units
     assert (line.charged, line.charged_chip_seconds) == (TPU_HOUR, 4 * HOUR)
     counts = outcome.bill.counts
     assert (counts.machine_entries, counts.machine_nanos) == (1, MACHINE_HOUR)
-    assert service.outcome(outcome.bill.id).bill.counts == counts
+    assert service.get_outcome(outcome.bill.id).bill.counts == counts
 
 
 def test_machines_outside_of_the_hours_of_the_bill_are_not_counted(service, units, clock):

@@ -16,7 +16,7 @@ from tests.store.given import stored
 
 def now(units: Units) -> Revision:
     with units.reading() as unit:
-        return unit.revisions.now()
+        return unit.revisions.read_current()
 
 
 def write_twice(units: Units, usage: Usage) -> None:
@@ -66,14 +66,14 @@ def test_a_reader_sees_the_number_of_what_it_reads(units: Units):
     """What is written meanwhile is neither in the figures nor in the number."""
     node = stored(units)
     with units.reading() as unit:
-        before = unit.revisions.now()
+        before = unit.revisions.read_current()
         with units() as writer:
             writer.usage.save(factories.usage(node_id=node.id))
-        assert unit.usage.open() == []
-        assert unit.revisions.now() == before
+        assert unit.usage.list_open() == []
+        assert unit.revisions.read_current() == before
     assert now(units) != before
 
 
 def test_a_transaction_that_writes_has_no_revision(units: Units):
     with units() as unit, pytest.raises(AssertionError):
-        unit.revisions.now()
+        unit.revisions.read_current()

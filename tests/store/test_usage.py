@@ -31,18 +31,18 @@ def test_an_interval_comes_back_as_it_was_written(units):
         units, node, **ENDED, start_hi=NOON + 5, free="preempted in its first minute", dirty=True
     )
     with units.reading() as unit:
-        assert unit.usage.of(node.id) == [usage]
-        assert unit.usage.running(node.id) is None
+        assert unit.usage.list_by_node(node.id) == [usage]
+        assert unit.usage.find_open(node.id) is None
 
 
 def test_an_interval_that_changed_is_written_over(units):
     node = stored(units)
     usage = ran(units, node)
     with units() as unit:
-        assert unit.usage.running(node.id) == usage
+        assert unit.usage.find_open(node.id) == usage
         unit.usage.save(replace(usage, **ENDED))
     with units.reading() as unit:
-        assert unit.usage.of(node.id) == [replace(usage, **ENDED)]
+        assert unit.usage.list_by_node(node.id) == [replace(usage, **ENDED)]
 
 
 def test_nodes_that_run_are_grouped_by_what_is_priced_and_by_nothing_else(units):
@@ -58,7 +58,7 @@ def test_nodes_that_run_are_grouped_by_what_is_priced_and_by_nothing_else(units)
         ):
             unit.usage.save(factories.usage(id=node_id, node_id=node_id, zone=zone, sku=sku))
     with units.reading() as unit:
-        groups = unit.usage.running_in(factories.PROJECT)
+        groups = unit.usage.find_open_in(factories.PROJECT)
     found = {key: sorted(ids) for key, ids in groups.items()}
     assert found == {(here, 8): sorted([first, second]), (there, 8): [third]}
 
@@ -70,7 +70,7 @@ def test_the_database_refuses_a_second_open_interval_of_a_node(units):
     with pytest.raises(StaleVersion):
         ran(units, node, start=NOON + 10)
     with units.reading() as unit:
-        assert len(unit.usage.of(node.id)) == 1
+        assert len(unit.usage.list_by_node(node.id)) == 1
 
 
 def test_after_one_interval_ended_the_next_may_begin(units):
@@ -78,8 +78,8 @@ def test_after_one_interval_ended_the_next_may_begin(units):
     first = ran(units, node, **ENDED)
     second = ran(units, node, start=NOON + 200)
     with units.reading() as unit:
-        assert unit.usage.of(node.id) == [first, second]
-        assert unit.usage.running(node.id) == second
+        assert unit.usage.list_by_node(node.id) == [first, second]
+        assert unit.usage.find_open(node.id) == second
 
 
 def test_the_database_refuses_an_end_before_the_start(units):
@@ -94,28 +94,28 @@ def test_what_is_to_be_posted_is_what_runs_behind_or_changed(units):
     changed = ran(units, stored(units), **ENDED, dirty=True)
     ran(units, stored(units), start=NOON - HOUR, project="other")
     with units.reading() as unit:
-        assert unit.usage.to_post("lab", NOON, 10) == [behind, changed]
-        assert unit.usage.to_post("lab", NOON, 1) == [behind]
+        assert unit.usage.list_to_post("lab", NOON, 10) == [behind, changed]
+        assert unit.usage.list_to_post("lab", NOON, 1) == [behind]
 
 
 def test_how_far_the_ledger_has_come_is_remembered(units):
     usage = ran(units, stored(units), start=NOON - HOUR, dirty=True)
     with units() as unit:
-        after = unit.usage.posted(usage, NOON, 60)
+        after = unit.usage.save_posted(usage, NOON, 60)
     assert (after.posted_until, after.unpriced_seconds, after.dirty) == (NOON, 60, False)
     with units.reading() as unit:
-        assert unit.usage.of(usage.node_id) == [after]
-        assert unit.usage.to_post("lab", NOON, 10) == []
+        assert unit.usage.list_by_node(usage.node_id) == [after]
+        assert unit.usage.list_to_post("lab", NOON, 10) == []
 
 
 def test_who_has_read_an_interval_before_a_price_became_known_posts_nothing_after_it(units):
     usage = ran(units, stored(units))
     with units() as unit:
-        unit.usage.reconsider({"v5e": NOON})
+        unit.usage.mark_dirty({"v5e": NOON})
     with pytest.raises(StaleVersion), units() as unit:
-        unit.usage.posted(usage, NOON + HOUR, 0)
+        unit.usage.save_posted(usage, NOON + HOUR, 0)
     with units.reading() as unit:
-        (kept,) = unit.usage.of(usage.node_id)
+        (kept,) = unit.usage.list_by_node(usage.node_id)
     assert (kept.dirty, kept.posted_until) == (True, usage.posted_until)
 
 
@@ -125,9 +125,9 @@ def test_a_price_that_became_known_has_what_ran_since_then_looked_at_anew(units)
     ran(units, stored(units), start=NOON - 500, end=NOON + 50, end_lo=NOON + 50)
     ran(units, stored(units), sku=Sku("v6e", "spot", "us-east1"))
     with units() as unit:
-        unit.usage.reconsider({"v5e": NOON + 50})
+        unit.usage.mark_dirty({"v5e": NOON + 50})
     with units.reading() as unit:
-        assert {usage.id for usage in unit.usage.to_post("lab", NOON, 10)} == {
+        assert {usage.id for usage in unit.usage.list_to_post("lab", NOON, 10)} == {
             open_one.id,
             touched.id,
         }
@@ -146,15 +146,15 @@ def test_intervals_are_half_open(units, start, end, found):
     ran(units, stored(units))
     ran(units, stored(units), **ENDED)
     with units.reading() as unit:
-        assert len(list(unit.usage.overlapping(start, end))) == found
-        assert len(unit.usage.open()) == 1
+        assert len(list(unit.usage.iter_overlapping(start, end))) == found
+        assert len(unit.usage.list_open()) == 1
 
 
 def test_a_sku_survives_the_database(units):
     sku = Sku("v2", "preemptible", "europe-west4", single_device=True)
     usage = ran(units, stored(units), sku=sku)
     with units.reading() as unit:
-        assert unit.usage.running(usage.node_id).sku == sku
+        assert unit.usage.find_open(usage.node_id).sku == sku
     assert usage == replace(factories.usage(), id=usage.id, node_id=usage.node_id, sku=sku)
 
 
@@ -167,7 +167,7 @@ def test_what_has_seconds_without_a_price_is_found_again(units, start, end, foun
     usage = ran(units, stored(units), **exact, unpriced_seconds=5)
     ran(units, stored(units), **exact)
     with units.reading() as unit:
-        assert list(unit.usage.doubtful(start, end)) == ([usage] if found else [])
+        assert list(unit.usage.iter_doubtful(start, end)) == ([usage] if found else [])
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_what_is_uncertain_at_either_end_is_found_again(units, moved, found):
     ran(units, stored(units), **exact)
     usage = ran(units, stored(units), **(exact | moved))
     with units.reading() as unit:
-        assert list(unit.usage.doubtful(NOON, NOON + 10)) == [usage][:found]
+        assert list(unit.usage.iter_doubtful(NOON, NOON + 10)) == [usage][:found]
 
 
 def test_usage_that_ended_in_doubt_is_found_by_when_it_ended(units):
@@ -195,7 +195,7 @@ def test_usage_that_ended_in_doubt_is_found_by_when_it_ended(units):
 
     def found(*windows):
         with units.reading() as unit:
-            return unit.usage.ended_in_doubt("lab", [Window(*one) for one in windows])
+            return unit.usage.list_ended_in_doubt("lab", [Window(*one) for one in windows])
 
     assert found((NOON, NOON + 101)) == [doubtful]
     assert found((NOON + 500, NOON + 600), (NOON + 100, NOON + 101)) == [doubtful]
@@ -219,7 +219,7 @@ def test_prices_of_several_generations_lock_usage_in_the_order_of_everybody_else
 
         def reprice():
             with units() as unit:
-                unit.usage.reconsider({"v5e": NOON, "v6e": NOON})
+                unit.usage.mark_dirty({"v5e": NOON, "v6e": NOON})
 
         repricing = threading.Thread(target=reprice)
         with units() as unit:
@@ -232,7 +232,9 @@ def test_prices_of_several_generations_lock_usage_in_the_order_of_everybody_else
             unit.usage.lock([last.id])
         repricing.join(PATIENCE)
         with units.reading() as unit:
-            assert [one.dirty for node in (first, last) for one in unit.usage.of(node.id)] == [
+            assert [
+                one.dirty for node in (first, last) for one in unit.usage.list_by_node(node.id)
+            ] == [
                 True,
                 True,
             ]

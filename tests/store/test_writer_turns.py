@@ -15,10 +15,10 @@ def test_writers_have_their_turn_in_the_order_in_which_they_came_and_who_is_urge
     line, seen, threads = WriterTurns(), [], []
 
     def write(name: str, *, first: bool) -> None:
-        with line.taken(first=first):
+        with line.take_turn(first=first):
             seen.append(name)
 
-    with line.taken():
+    with line.take_turn():
         for number, (name, first) in enumerate([("a", False), ("b", False), ("renewal", True)], 1):
             threads.append(threading.Thread(target=write, args=[name], kwargs={"first": first}))
             threads[-1].start()
@@ -34,9 +34,9 @@ def test_who_waits_for_too_long_is_told_so_and_leaves_the_line(monkeypatch):
     monkeypatch.setattr(writer_turns, "LONGEST_SECONDS", 0.01)
     line = WriterTurns()
     said = "blocked the database for too long"
-    with line.taken(), pytest.raises(StoreUnavailable, match=said), line.taken():
+    with line.take_turn(), pytest.raises(StoreUnavailable, match=said), line.take_turn():
         raise AssertionError("two at once")
-    with line.taken():
+    with line.take_turn():
         assert not line._line
 
 

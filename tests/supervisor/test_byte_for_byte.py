@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from service.domain.errors import Rejected
 from service.domain.jobs.job import Job, JobSpec
-from service.domain.jobs.submission import Submission, checked, submitted
+from service.domain.jobs.submission import Submission, build_job, check_submission
 from service.domain.jobs.task import task_of
 from service.domain.jobs.transition import new_attempt
 from tests import factories
@@ -123,7 +123,7 @@ def test_what_was_submitted_is_what_the_process_received(supervisor, tmp_path, c
 def is_accepted(spec):
     """Whether it can be submitted: a few of what is drawn look like secrets."""
     try:
-        checked(Submission(spec, node="n"))
+        check_submission(Submission(spec, node="n"))
     except Rejected:
         return False
     return True
@@ -132,7 +132,7 @@ def is_accepted(spec):
 def the_task(supervisor, spec, number):
     """The task as the supervisor reads it from the metadata."""
     node = factories.node()
-    job = submitted(Submission(spec, node=node.name), f"job-{number}", "lab", NOON)
+    job = build_job(Submission(spec, node=node.name), f"job-{number}", "lab", NOON)
     job = Job(**{name: getattr(job, name) for name in job.__slots__} | {"attempt": 1})
     text = task_of(job, new_attempt(job, node, generation=1, now=NOON), node, 0)
     return supervisor.parse_task(json.loads(json.dumps(text)), 0)

@@ -21,10 +21,10 @@ import pytest
 from service.api.jobs.request import JobRequest
 from service.domain.errors import Rejected
 from service.domain.jobs.startup import metadata_of, script_digest
-from service.domain.jobs.submission import checked, submitted
+from service.domain.jobs.submission import build_job, check_submission
 from service.domain.jobs.task import KEY, task_of
 from service.domain.jobs.transition import new_attempt
-from service.emulator.app import build_world, running
+from service.emulator.app import build_world, run_in_thread
 from tests import factories
 from tests.emulator.factories import Web
 from tests.emulator.worker_view import SINGLE, create, serial
@@ -67,7 +67,7 @@ def draw_bodies(count: int) -> list[dict[str, Any]]:
         if not found:
             body["env"] |= {f"BIG{number}": "é'\"$(x)\n" * 2_800 for number in range(4)}
         try:
-            checked(JobRequest.model_validate(body).to_submission())
+            check_submission(JobRequest.model_validate(body).to_submission())
         except Rejected:
             continue
         found.append(body)
@@ -86,8 +86,8 @@ class Runner:
     def run(self, body: dict[str, Any]) -> tuple[Any, list[str], dict[str, str]]:
         """The submission, and the words and variables that the process received."""
         self._generation += 1
-        submission = checked(JobRequest.model_validate(body).to_submission())
-        job = submitted(submission, f"job-{self._number}-{self._generation}", "lab", NOON)
+        submission = check_submission(JobRequest.model_validate(body).to_submission())
+        job = build_job(submission, f"job-{self._number}-{self._generation}", "lab", NOON)
         job = replace(job, attempt=1)
         attempt = new_attempt(job, self._node, generation=self._generation, now=NOON)
         self._write(task_of(job, attempt, self._node, 0))
@@ -144,7 +144,7 @@ def test_what_is_submitted_reaches_the_process_unchanged_through_every_part(fold
         return [runner.run(body) for body in bodies[number::NODES]]
 
     digest = frozenset({script_digest()})
-    with running(build_world(speed=600), run_startup_scripts=digest) as emulator:
+    with run_in_thread(build_world(speed=600), run_startup_scripts=digest) as emulator:
         web = Web(emulator.rest_url)
         before = {path.name for path in temporary.iterdir()}
         with ThreadPoolExecutor(NODES) as pool:

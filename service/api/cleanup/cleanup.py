@@ -76,14 +76,14 @@ class PausedView(View):
 @router.get("/cleanup", operation_id="get_cleanup", responses=may_answer(503))
 def get_cleanup(service: CleanupDep) -> CleanupView:
     """Get the mode of the cleanup, the rails that hold it, and the nodes that wait."""
-    return CleanupView.of(tuple(service.standings()), service.mode)
+    return CleanupView.from_standings(tuple(service.list_statuses()), service.mode)
 
 
 @router.post("/cleanup:plan", operation_id="plan_cleanup", responses=may_answer(404, 422))
 def plan_cleanup(service: CleanupDep, body: CleanupPlanRequest) -> CleanupPlanView:
     """Make a plan: what would be stopped or deleted now, why, and what that saves. No node is
     changed. Nodes whose policy only observes or notifies are not in the plan."""
-    return CleanupPlanView.of(service.plan(body.project, CALLER))
+    return CleanupPlanView.from_plan(service.make_plan(body.project, CALLER))
 
 
 @router.post("/cleanup:apply", operation_id="apply_cleanup", responses=may_answer(409, 422))
@@ -92,7 +92,7 @@ def apply_cleanup(service: CleanupDep, body: ApplyRequest) -> CleanupPlanView:
     changed since it was made. Rails, grace and mode do not hold it back, because a person requested
     it.
     """
-    return CleanupPlanView.of(service.apply(body.plan_id, CALLER))
+    return CleanupPlanView.from_plan(service.apply_plan(body.plan_id, CALLER))
 
 
 @router.post("/cleanup:pause", operation_id="pause_cleanup", responses=may_answer(404, 409, 422))
@@ -113,24 +113,24 @@ def resume_cleanup(service: CleanupDep, body: ResumeRequest) -> PausedView:
 
 def _build_paused(service: CleanupService, rows: Sequence[Cleanup]) -> PausedView:
     names = service.names_of_waiting(rows)
-    return PausedView(projects=tuple(CleanupProjectView.of(row, names) for row in rows))
+    return PausedView(projects=tuple(CleanupProjectView.from_cleanup(row, names) for row in rows))
 
 
 @router.get("/cleanup/coverage", operation_id="get_cleanup_coverage", responses=may_answer(503))
 def get_coverage(service: CleanupDep) -> CoverageReport:
     """Get which metrics have data, for how many nodes, how old it is, and which nodes have none."""
-    return CoverageReport(projects=tuple(map(CoverageView.of, service.coverage())))
+    return CoverageReport(projects=tuple(map(CoverageView.from_coverage, service.read_coverage())))
 
 
 @router.get("/cleanup/history", operation_id="list_cleanup_history", responses=may_answer(422))
 def list_history(service: CleanupDep, query: Annotated[PageQuery, Query()]) -> HistoryPage:
     """List the nodes that were stopped or deleted for idleness, newest first, with the evidence."""
-    found, token = query.cut(service.history())
-    return HistoryPage(history=tuple(map(EndedView.of, found)), next_page_token=token)
+    found, token = query.cut_page(service.list_ended())
+    return HistoryPage(history=tuple(map(EndedView.from_ended, found)), next_page_token=token)
 
 
 @router.get("/nodes/{node_id}/idle", operation_id="get_node_idle", responses=may_answer(404, 422))
 def get_idle(node_id: Annotated[str, Path()], service: CleanupDep) -> NodeIdleView:
     """Get the idle state of a node, every signal of every worker, what holds its end back, and when
     it is due. After the end of the node, the evidence is shown too."""
-    return NodeIdleView.of(service.node(node_id), service.now())
+    return NodeIdleView.from_node(service.get_node(node_id), service.current_time())

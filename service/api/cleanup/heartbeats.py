@@ -13,7 +13,7 @@ from service.api.http.problems import may_answer
 from service.api.http.routing import Router
 from service.api.http.schemas import Body, Instant, Text, Time, View
 from service.application.cleanup.heartbeats import NewToken
-from service.domain.clock import instant, rfc3339
+from service.domain.clock import parse_instant_or_date, to_rfc3339
 from service.domain.idle.heartbeat import DEFAULT_SECONDS, LONGEST_SECONDS, Beat, Heartbeat
 
 router = Router(prefix="/v1/nodes", tags=["nodes"])
@@ -39,7 +39,7 @@ class HeartbeatRequest(Body):
 
     def to_beat(self) -> Beat:
         """The heartbeat in terms of the domain."""
-        at = None if self.at is None else instant(self.at)
+        at = None if self.at is None else parse_instant_or_date(self.at)
         return Beat(at, self.expires_seconds, " ".join(self.note.split()))
 
 
@@ -52,12 +52,12 @@ class HeartbeatView(View):
     note: str = Field(examples=["epoch 7"])
 
     @classmethod
-    def of(cls, beat: Heartbeat) -> HeartbeatView:
+    def from_heartbeat(cls, beat: Heartbeat) -> HeartbeatView:
         """The view of a heartbeat."""
         return cls(
             node_id=beat.node_id,
-            at=rfc3339(beat.at),
-            expires_at=rfc3339(beat.until),
+            at=to_rfc3339(beat.at),
+            expires_at=to_rfc3339(beat.until),
             note=beat.note,
         )
 
@@ -76,13 +76,13 @@ class HeartbeatTokenView(View):
     expires_at: Time
 
     @classmethod
-    def of(cls, made: NewToken) -> HeartbeatTokenView:
+    def from_token(cls, made: NewToken) -> HeartbeatTokenView:
         """The view of a new token."""
         return cls(
             token=made.token,
             node_id=made.stored.node_id,
             incarnation=made.stored.incarnation,
-            expires_at=rfc3339(made.stored.expires_at),
+            expires_at=to_rfc3339(made.stored.expires_at),
         )
 
 
@@ -100,7 +100,9 @@ def send_heartbeat(
     """Report that the node is at work: it is not idle until the heartbeat expires. A heartbeat that
     lasts no longer than the previous one is answered, and not stored."""
     beat = (body or HeartbeatRequest()).to_beat()
-    return HeartbeatView.of(service.beat(node_id, beat, heartbeat_token_of(request.scope)))
+    return HeartbeatView.from_heartbeat(
+        service.record_beat(node_id, beat, heartbeat_token_of(request.scope))
+    )
 
 
 @router.post(
@@ -112,4 +114,4 @@ def send_heartbeat(
 def create_heartbeat_token(node_id: NodeId, service: HeartbeatsDep) -> HeartbeatTokenView:
     """Create a token for a program on the node. It is valid for heartbeats of this placement of the
     node, for 30 days, and for nothing else. The newest twenty tokens of a node are valid."""
-    return HeartbeatTokenView.of(service.make_token(node_id))
+    return HeartbeatTokenView.from_token(service.make_token(node_id))

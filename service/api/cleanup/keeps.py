@@ -14,7 +14,7 @@ from service.api.http.schemas import Body, Instant, Text
 from service.api.node_views import ChangedView
 from service.api.nodes import changed_document
 from service.application.cleanup.keeps import KeepOrder
-from service.domain.clock import instant
+from service.domain.clock import parse_instant_or_date
 from service.domain.nodes.keep import LONGEST_SECONDS, MAX_REASON
 
 router = Router(prefix="/v1/nodes", tags=["nodes"])
@@ -51,7 +51,7 @@ class KeepRequest(Body):
 
     def to_order(self) -> KeepOrder:
         """The keep in terms of the domain."""
-        until = None if self.until is None else instant(self.until)
+        until = None if self.until is None else parse_instant_or_date(self.until)
         return KeepOrder(" ".join(self.reason.split()), until, self.for_seconds)
 
 
@@ -65,7 +65,7 @@ def keep_node(
 ) -> Response:
     """Keep a node: until then neither idleness nor its time to live nor the end of its job deletes
     it. A person, Google, and a budget that deletes still do. A shorter keep changes nothing."""
-    return changed_document(nodes, keeps.keep(node_id, body.to_order(), version=version), 200)
+    return changed_document(nodes, keeps.keep_node(node_id, body.to_order(), version=version), 200)
 
 
 @router.delete(
@@ -76,4 +76,4 @@ def keep_node(
 def unkeep_node(node_id: NodeId, keeps: KeepsDep, nodes: NodesDep, version: VersionDep) -> Response:
     """End the keep of a node. If its time to live is over, the node is deleted after a notice. If
     its job has ended, the node is deleted at once."""
-    return changed_document(nodes, keeps.unkeep(node_id, version=version), 200)
+    return changed_document(nodes, keeps.end_keep(node_id, version=version), 200)

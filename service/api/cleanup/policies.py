@@ -13,7 +13,7 @@ from service.api.http.problems import may_answer
 from service.api.http.routing import Router
 from service.api.http.schemas import Body, Line, Page, PageQuery, Secret, Time, View, time_or_none
 from service.application.cleanup.policies import NodePolicy
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.idle.ends import End
 from service.domain.idle.policy import (
     MAX_SECONDS,
@@ -118,7 +118,7 @@ class RecipientView(View):
     emails: tuple[str, ...] = Field(examples=[[]])
 
     @classmethod
-    def of(cls, recipient: Recipient) -> RecipientView:
+    def from_recipient(cls, recipient: Recipient) -> RecipientView:
         """The view of a recipient."""
         return cls(
             webhook=origin_of(recipient.webhook), format=recipient.format, emails=recipient.emails
@@ -140,7 +140,7 @@ class PolicyView(View):
     updated_at: Time | None = Field(description="Null for the default that is shipped.")
 
     @classmethod
-    def of(cls, policy: Policy) -> PolicyView:
+    def from_policy(cls, policy: Policy) -> PolicyView:
         """The view of a policy."""
         return cls(
             scope=policy.scope,
@@ -148,9 +148,9 @@ class PolicyView(View):
             grace_seconds=policy.rule.grace_seconds,
             action=policy.rule.action,
             also=tuple(sorted(policy.rule.also)),
-            recipients=tuple(map(RecipientView.of, policy.recipients)),
+            recipients=tuple(map(RecipientView.from_recipient, policy.recipients)),
             version=policy.version,
-            updated_at=rfc3339(policy.updated_at) if policy.updated_at else None,
+            updated_at=to_rfc3339(policy.updated_at) if policy.updated_at else None,
         )
 
 
@@ -178,7 +178,7 @@ class AppliedView(View):
     )
 
     @classmethod
-    def of(cls, applied: AppliedRule) -> AppliedView:
+    def from_rule(cls, applied: AppliedRule) -> AppliedView:
         """The view of a rule that applies."""
         return cls(**_applied_fields(applied))
 
@@ -195,7 +195,7 @@ class EndView(View):
     held_by: tuple[Holder, ...] = Field(examples=[[]])
 
     @classmethod
-    def of(cls, end: End) -> EndView:
+    def from_end(cls, end: End) -> EndView:
         """The view of an end."""
         return cls(
             rank=end.ender,
@@ -221,14 +221,14 @@ class NodePolicyView(AppliedView):
     )
 
     @classmethod
-    def of_node(cls, found: NodePolicy) -> NodePolicyView:
+    def from_node_policy(cls, found: NodePolicy) -> NodePolicyView:
         """The view of the policy of a node."""
         return cls(
             **_applied_fields(found.applied),
             node_id=found.node.id,
-            recipients=tuple(map(RecipientView.of, found.recipients)),
+            recipients=tuple(map(RecipientView.from_recipient, found.recipients)),
             told_by=found.applied.told_by,
-            ends=tuple(map(EndView.of, found.ends)),
+            ends=tuple(map(EndView.from_end, found.ends)),
         )
 
 
@@ -251,8 +251,8 @@ def _applied_fields(applied: AppliedRule) -> dict[str, Any]:
 )
 def list_policies(policies: PoliciesDep, query: Annotated[PageQuery, Query()]) -> PolicyPage:
     """List the default policy, then those of projects and teams by scope."""
-    page, token = query.cut(policies.all())
-    return PolicyPage(policies=tuple(map(PolicyView.of, page)), next_page_token=token)
+    page, token = query.cut_page(policies.list_all())
+    return PolicyPage(policies=tuple(map(PolicyView.from_policy, page)), next_page_token=token)
 
 
 @router.get(
@@ -282,7 +282,7 @@ def set_policy(
 ) -> PolicyView:
     """Set the policy of a scope. It applies from the next check on. If it does more than the last
     notification of a node said, the node gets a new notification and the whole grace."""
-    policy = policies.put(scope, body.to_rule(), body.to_recipients(), version=version)
+    policy = policies.save(scope, body.to_rule(), body.to_recipients(), version=version)
     return _answer_policy(policy, response)
 
 
@@ -293,7 +293,7 @@ def set_policy(
 )
 def delete_policy(scope: Scope, policies: PoliciesDep, version: VersionDep) -> PolicyView:
     """Delete the policy of a scope. The scope inherits from then on. Answers the deleted policy."""
-    return PolicyView.of(policies.remove(scope, version=version))
+    return PolicyView.from_policy(policies.delete(scope, version=version))
 
 
 @router.get(
@@ -302,9 +302,9 @@ def delete_policy(scope: Scope, policies: PoliciesDep, version: VersionDep) -> P
 def get_node_policy(node_id: Annotated[str, Path()], policies: PoliciesDep) -> NodePolicyView:
     """Get the idle policy that applies to a node, its source, the action that is taken, who is
     told, and everything that may end the node."""
-    return NodePolicyView.of_node(policies.with_ends(node_id))
+    return NodePolicyView.from_node_policy(policies.get_with_ends(node_id))
 
 
 def _answer_policy(policy: Policy, response: Response) -> PolicyView:
     response.headers["ETag"] = f'"{policy.version}"'
-    return PolicyView.of(policy)
+    return PolicyView.from_policy(policy)

@@ -15,8 +15,8 @@ from service.application.cleanup.coverage import (
     ProjectCoverage,
     ReportCoverage,
 )
-from service.domain.clock import rfc3339
-from service.domain.idle.assess import holders, limits
+from service.domain.clock import to_rfc3339
+from service.domain.idle.assess import list_holders, list_limits
 from service.domain.idle.cleanup import Cleanup, EndRecord, RailHold
 from service.domain.idle.explain import Claim, SignalState
 from service.domain.idle.plan import CleanupPlan, PlanEntry
@@ -25,7 +25,7 @@ from service.domain.idle.proof import Blocker, Host, IdleVerdict, Signals
 from service.domain.idle.rails import Rail, Waiting
 from service.domain.idle.signal import Kind, Level
 from service.domain.lifecycle.precedence import Holder
-from service.domain.money import usd
+from service.domain.money import format_usd
 
 _EXAMPLE = "every device is at rest"
 
@@ -43,12 +43,12 @@ class HeldView(View):
     )
 
     @classmethod
-    def of(cls, held: RailHold, waiting: tuple[str, ...]) -> HeldView:
+    def from_hold(cls, held: RailHold, waiting: tuple[str, ...]) -> HeldView:
         """The view of a rail, with the names of the nodes that wait for it."""
         return cls(
             rail=held.rail,
             reason=held.reason,
-            since=rfc3339(held.since),
+            since=to_rfc3339(held.since),
             until=time_or_none(held.until),
             waiting=waiting,
         )
@@ -66,7 +66,7 @@ class WaitingView(View):
     until: Time | None
 
     @classmethod
-    def of(cls, waiting: Waiting, name: str) -> WaitingView:
+    def from_waiting(cls, waiting: Waiting, name: str) -> WaitingView:
         """The view of a place in the line."""
         return cls(
             node_id=waiting.node_id,
@@ -96,7 +96,7 @@ class CleanupProjectView(View):
     waiting: tuple[WaitingView, ...]
 
     @classmethod
-    def of(
+    def from_cleanup(
         cls, row: Cleanup, names: Mapping[str, str], next_tick_at: int | None = None
     ) -> CleanupProjectView:
         """The view of the row of a project; `names` has those of the nodes that wait, by id."""
@@ -111,8 +111,8 @@ class CleanupProjectView(View):
             pause_reason=row.pause_reason,
             breaker_open_since=time_or_none(row.breaker.opened_at),
             breaker_reason=row.breaker.reason,
-            rails=tuple(HeldView.of(held, waiting) for held in row.holds),
-            waiting=tuple(WaitingView.of(place, name) for place, name in named),
+            rails=tuple(HeldView.from_hold(held, waiting) for held in row.holds),
+            waiting=tuple(WaitingView.from_waiting(place, name) for place, name in named),
         )
 
 
@@ -129,7 +129,7 @@ class CleanupView(View):
     projects: tuple[CleanupProjectView, ...]
 
     @classmethod
-    def of(cls, standings: tuple[CleanupStatus, ...], mode: Any) -> CleanupView:
+    def from_standings(cls, standings: tuple[CleanupStatus, ...], mode: Any) -> CleanupView:
         """The view of the whole."""
         return cls(
             mode=mode.ceiling,
@@ -138,7 +138,9 @@ class CleanupView(View):
             telemetry_seconds=mode.times.telemetry,
             start_seconds=mode.times.start,
             projects=tuple(
-                CleanupProjectView.of(standing.cleanup, standing.names, standing.next_tick_at)
+                CleanupProjectView.from_cleanup(
+                    standing.cleanup, standing.names, standing.next_tick_at
+                )
                 for standing in standings
             ),
         )
@@ -160,7 +162,7 @@ class PlannedEndView(View):
     )
 
     @classmethod
-    def of(cls, entry: PlanEntry) -> PlannedEndView:
+    def from_entry(cls, entry: PlanEntry) -> PlannedEndView:
         """The view of an entry."""
         return cls(
             node_id=entry.node_id,
@@ -185,16 +187,16 @@ class CleanupPlanView(View):
     entries: tuple[PlannedEndView, ...]
 
     @classmethod
-    def of(cls, plan: CleanupPlan) -> CleanupPlanView:
+    def from_plan(cls, plan: CleanupPlan) -> CleanupPlanView:
         """The view of a plan, the dearest node first."""
         ordered = sorted(plan.entries, key=lambda entry: (-(entry.hourly or 0), entry.node_id))
         return cls(
             plan_id=plan.id,
             project=plan.project,
-            as_of=rfc3339(plan.as_of),
-            saves_hourly=usd(plan.saves_hourly),
+            as_of=to_rfc3339(plan.as_of),
+            saves_hourly=format_usd(plan.saves_hourly),
             held_by=plan.held_by,
-            entries=tuple(map(PlannedEndView.of, ordered)),
+            entries=tuple(map(PlannedEndView.from_entry, ordered)),
         )
 
 
@@ -214,10 +216,10 @@ class EndedView(View):
     evidence: dict[str, Any] = Field(description="The verdict, the policy and every signal.")
 
     @classmethod
-    def of(cls, ended: EndRecord) -> EndedView:
+    def from_ended(cls, ended: EndRecord) -> EndedView:
         """The view of an end."""
         return cls(
-            at=rfc3339(ended.at),
+            at=to_rfc3339(ended.at),
             project=ended.project,
             node_id=ended.node_id,
             incarnation=ended.incarnation,
@@ -248,7 +250,7 @@ class FamilyView(View):
     nodes: int = Field(description="READY nodes with a point in the last 15 minutes.", examples=[3])
 
     @classmethod
-    def of(cls, family: FamilyCoverage) -> FamilyView:
+    def from_coverage(cls, family: FamilyCoverage) -> FamilyView:
         """The view of a metric."""
         return cls(
             signal=family.kind,
@@ -275,7 +277,7 @@ class ReportsView(View):
     newest_at: Time | None = Field(description="The end of the newest report of any node.")
 
     @classmethod
-    def of(cls, reports: ReportCoverage) -> ReportsView:
+    def from_coverage(cls, reports: ReportCoverage) -> ReportsView:
         """The view of what is reported."""
         return cls(
             nodes=reports.nodes,
@@ -307,7 +309,7 @@ class CoverageView(View):
     families: tuple[FamilyView, ...]
 
     @classmethod
-    def of(cls, coverage: ProjectCoverage) -> CoverageView:
+    def from_coverage(cls, coverage: ProjectCoverage) -> CoverageView:
         """The view of the coverage of a project."""
         return cls(
             project=coverage.project,
@@ -315,9 +317,9 @@ class CoverageView(View):
             known=coverage.known,
             unknown=coverage.nodes - coverage.known,
             never_deleted=coverage.unseen,
-            never_deleted_hourly_cost=usd(coverage.unseen_hourly),
-            reports=ReportsView.of(coverage.reports),
-            families=tuple(map(FamilyView.of, coverage.families)),
+            never_deleted_hourly_cost=format_usd(coverage.unseen_hourly),
+            reports=ReportsView.from_coverage(coverage.reports),
+            families=tuple(map(FamilyView.from_coverage, coverage.families)),
         )
 
 
@@ -353,7 +355,7 @@ class SignalView(View):
     last_active_at: Time | None = Field(description="When the signal was last not at rest.")
 
     @classmethod
-    def of(cls, row: SignalState, now: int) -> SignalView:
+    def from_state(cls, row: SignalState, now: int) -> SignalView:
         """The view of a signal."""
         return cls(
             worker=row.worker,
@@ -385,11 +387,11 @@ class WorkerReportView(View):
     )
 
     @classmethod
-    def of(cls, worker: int, host: Host, now: int) -> WorkerReportView:
+    def from_report(cls, worker: int, host: Host, now: int) -> WorkerReportView:
         """The view of a report."""
         return cls(
             worker=worker,
-            at=rfc3339(host.at),
+            at=to_rfc3339(host.at),
             age_seconds=max(0, now - host.at),
             holder=host.holder,
             sessions=host.sessions,
@@ -410,7 +412,7 @@ class VerdictView(View):
     lacking: tuple[str, ...] = Field(description="What is missing for a proof.")
 
     @classmethod
-    def of(cls, verdict: IdleVerdict) -> VerdictView:
+    def from_verdict(cls, verdict: IdleVerdict) -> VerdictView:
         """The view of a verdict."""
         return cls(
             level=verdict.level,
@@ -461,7 +463,7 @@ class NodeIdleView(View):
     ended: tuple[EndedView, ...] = Field(description="How it was ended for idleness.")
 
     @classmethod
-    def of(cls, found: IdleNode, now: int) -> NodeIdleView:
+    def from_node(cls, found: IdleNode, now: int) -> NodeIdleView:
         """The view of what is known of a node."""
         watched, subject = found.watched, found.subject
         rule = None if subject is None else subject.applied.rule
@@ -470,7 +472,7 @@ class NodeIdleView(View):
         place = next(
             (each for each in found.cleanup.waiting if each.node_id == found.node.id), None
         )
-        held = () if subject is None or verdict is None else holders(subject, verdict, now)
+        held = () if subject is None or verdict is None else list_holders(subject, verdict, now)
         waste = None if verdict is None else verdict.waste
         if subject is not None:
             subject = replace(subject, applied=with_waste(subject.applied, waste))
@@ -478,7 +480,7 @@ class NodeIdleView(View):
         return cls(
             node_id=found.node.id,
             state="" if course is None else course.state,
-            since=None if course is None else rfc3339(course.since),
+            since=None if course is None else to_rfc3339(course.since),
             judged_at=None if watched is None else time_or_none(watched.judged_at or None),
             notified_at=None if course is None else time_or_none(course.notified_at),
             due_at=None if watched is None else time_or_none(watched.due_at),
@@ -486,15 +488,15 @@ class NodeIdleView(View):
             policy="" if subject is None else subject.applied.source,
             idle_after_seconds=None if rule is None else rule.idle_after_seconds,
             grace_seconds=None if rule is None else rule.grace_seconds,
-            limits=() if subject is None else limits(subject),
+            limits=() if subject is None else list_limits(subject),
             held_by=tuple(held),
-            waiting=None if place is None else WaitingView.of(place, found.node.name),
-            verdict=None if verdict is None else VerdictView.of(verdict),
-            signals=tuple(SignalView.of(signal, now) for signal in found.signals),
+            waiting=None if place is None else WaitingView.from_waiting(place, found.node.name),
+            verdict=None if verdict is None else VerdictView.from_verdict(verdict),
+            signals=tuple(SignalView.from_state(signal, now) for signal in found.signals),
             reports=tuple(
-                WorkerReportView.of(worker, host, now)
+                WorkerReportView.from_report(worker, host, now)
                 for worker, host in sorted(signals.hosts.items())
             ),
             reports_read_at=time_or_none(signals.asked_at),
-            ended=tuple(map(EndedView.of, found.ended)),
+            ended=tuple(map(EndedView.from_ended, found.ended)),
         )

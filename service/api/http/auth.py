@@ -9,7 +9,7 @@ from base64 import b64decode
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.api.http.problems import ProblemKind, problem
+from service.api.http.problems import ProblemKind, make_problem
 from service.domain.idle.heartbeat import PREFIX
 
 PUBLIC = frozenset({"/healthz", "/readyz"})
@@ -53,7 +53,7 @@ class Auth:
             await self._app(scope, receive, send)
             return
         scheme = "Bearer" if _is_api(scope) else "Basic"
-        refusal = problem(
+        refusal = make_problem(
             scope,
             UNAUTHORIZED,
             "send the header Authorization: Bearer <STEWARD_ADMIN_TOKEN>",
@@ -80,7 +80,7 @@ class OpenAuth:
             await self._app(scope, receive, send)
             return
         said = "a heartbeat token is valid only for heartbeats of its node"
-        await problem(scope, UNAUTHORIZED, said)(scope, receive, send)
+        await make_problem(scope, UNAUTHORIZED, said)(scope, receive, send)
 
 
 def heartbeat_token_of(scope: Scope) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from service.api.http.problems import ProblemKind, problem
+from service.api.http.problems import ProblemKind, make_problem
 
 KEEP_ALIVE_SECONDS = 5
 """How long a connection is kept for its next request. A setting of uvicorn."""
@@ -84,9 +84,9 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         idle = [other for other in others if other.is_idle]
         if idle:
-            min(idle, key=lambda other: other.idle_since).abort()
+            min(idle, key=lambda other: other.idle_since).close_at_once()
         elif excess > _SPARE:
-            self.abort()
+            self.close_at_once()
         else:
             self._usual = _refuse_all(BUSY, "all connections are in use; retry in a moment")
 
@@ -113,7 +113,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def timeout_keep_alive_handler(self) -> None:
         """Close the connection, soon even if the client does not receive the rest of the answer."""
         super().timeout_keep_alive_handler()
-        self._set_deadline(self.limits.linger_seconds, self.abort)
+        self._set_deadline(self.limits.linger_seconds, self.close_at_once)
 
     # What the parser calls
 
@@ -146,7 +146,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         self.idle_since = self.loop.time()
         if not self._is_whole or self.transport.is_closing():
-            self._set_deadline(self.limits.linger_seconds, self.abort)
+            self._set_deadline(self.limits.linger_seconds, self.close_at_once)
 
     # The state and the end of a connection
 
@@ -172,20 +172,20 @@ class LimitedProtocol(HttpToolsProtocol):
         elif self._in_head:
             self._close_with(408, b"Request Timeout")
         else:
-            self.abort()
+            self.close_at_once()
 
     def _close_with(self, status: int, reason: bytes) -> None:
         """Send a status and close. Only close while an answer is being sent."""
         if not self.is_idle:
-            self.abort()
+            self.close_at_once()
             return
         self.transport.write(
             b"HTTP/1.1 %d %s\r\ncontent-length: 0\r\nconnection: close\r\n\r\n" % (status, reason)
         )
         self.transport.close()
-        self._set_deadline(self.limits.linger_seconds, self.abort)
+        self._set_deadline(self.limits.linger_seconds, self.close_at_once)
 
-    def abort(self) -> None:
+    def close_at_once(self) -> None:
         """Close the connection at once. Unsent data is lost."""
         self.is_aborted = True
         self._clear_deadline()
@@ -201,7 +201,7 @@ def _refuse_all(kind: ProblemKind, detail: str) -> ASGIApp:
     """An application that answers every request with this problem, and closes the connection."""
 
     async def send_refusal(scope: Scope, receive: Receive, send: Send) -> None:
-        refused = problem(scope, kind, detail, headers={"Connection": "close"})
+        refused = make_problem(scope, kind, detail, headers={"Connection": "close"})
         await refused(scope, receive, send)
 
     return send_refusal

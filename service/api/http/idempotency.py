@@ -32,10 +32,10 @@ HIT: dict[str, Any] = {
 
 def key_of(header: str | None, body: Body) -> RequestKey | None:
     """The key with the digest of the body. None without the header."""
-    return None if header is None else RequestKey(header, body.digest())
+    return None if header is None else RequestKey(header, body.to_digest())
 
 
-def mark(response: Response, *, created: bool) -> None:
+def mark_repeat(response: Response, *, created: bool) -> None:
     """Mark the answer to a repeated request."""
     if not created:
         response.headers["Idempotency-Hit"] = "true"

@@ -19,7 +19,7 @@ from service.api.http.problems import (
     MAX_BODY_BYTES,
     ProblemKind,
     internal_error,
-    problem,
+    make_problem,
     too_large,
 )
 
@@ -126,19 +126,19 @@ class Guard:
         """The answer to a request that must not reach a route. None for any other request."""
         host = headers.get(b"host", b"")
         if self._loopback_only and not _is_loopback(host):
-            return problem(
+            return make_problem(
                 scope,
                 MISDIRECTED,
                 "without an admin token the service answers only to the name localhost; use that"
                 " name, or set STEWARD_ADMIN_TOKEN",
             )
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:
-            return problem(scope, UNREADABLE, "a URL cannot contain a NUL character")
+            return make_problem(scope, UNREADABLE, "a URL cannot contain a NUL character")
         hides_origin = scope["path"].startswith(_LINKS)
         if scope["method"] not in SAFE_METHODS and _is_cross_site(
             headers, host, hides_origin=hides_origin
         ):
-            return problem(
+            return make_problem(
                 scope,
                 CROSS_SITE,
                 "a page of another site may not change anything here: Origin and Host must match",

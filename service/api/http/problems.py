@@ -146,7 +146,7 @@ _TITLES = {
 }
 
 
-def problem(
+def make_problem(
     scope: Scope,
     kind: ProblemKind,
     detail: str,
@@ -191,7 +191,7 @@ def too_large(scope: Scope) -> Response:
     limit = scope.get(BODY_LIMIT, MAX_BODY_BYTES)
     size = "1 MiB" if limit == MAX_BODY_BYTES else f"{limit // 1_000_000} MB"
     detail = f"a body has at most {limit} bytes ({size}); send less"
-    return problem(scope, TOO_LARGE, detail, facts={"limit_bytes": limit})
+    return make_problem(scope, TOO_LARGE, detail, facts={"limit_bytes": limit})
 
 
 def kind_of(error: errors.StewardError) -> ProblemKind:
@@ -211,12 +211,12 @@ async def _answer_steward_error(request: Request, error: Exception) -> Response:
         log.warning("not answered", problem=kind.slug, error=str(error)[:_LONGEST_DETAIL])
     if kind is INTERNAL:
         return internal_error(request.scope)
-    return problem(request.scope, kind, str(error), facts=error.facts)
+    return make_problem(request.scope, kind, str(error), facts=error.facts)
 
 
 def internal_error(scope: Scope) -> Response:
     """The answer to an error of the service. The log has the error, the answer has not."""
-    return problem(scope, INTERNAL, "see the service log for this X-Request-Id")
+    return make_problem(scope, INTERNAL, "see the service log for this X-Request-Id")
 
 
 async def _answer_http_error(request: Request, error: Exception) -> Response:
@@ -239,7 +239,7 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
             return too_large(scope)
         case _:
             pass
-    return problem(scope, kind, detail, headers=headers)
+    return make_problem(scope, kind, detail, headers=headers)
 
 
 def _list_allowed_methods(request: Request) -> list[str]:
@@ -262,16 +262,16 @@ async def _answer_invalid_request(request: Request, error: Exception) -> Respons
     if first["type"] == "json_invalid":
         where, why = first["loc"][-1], first.get("ctx", {}).get("error", "")
         detail = f"the body is not JSON: {why} at character {where}"
-        return problem(request.scope, MALFORMED, detail)
+        return make_problem(request.scope, MALFORMED, detail)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     is_json = media_type == "application/json" or media_type.endswith("+json")
     if tuple(first["loc"]) == ("body",) and not is_json:
         detail = "send a JSON object, with the header Content-Type: application/json"
-        return problem(request.scope, WRONG_MEDIA_TYPE, detail)
+        return make_problem(request.scope, WRONG_MEDIA_TYPE, detail)
     found = complaints_of(error.errors(), request.scope.get("endpoint"))
     rest = len(error.errors()) - 1
     detail = f"{found[0]['field']}: {found[0]['message']}" + (f" (and {rest} more)" if rest else "")
-    return problem(request.scope, INVALID, detail, facts={"errors": found})
+    return make_problem(request.scope, INVALID, detail, facts={"errors": found})
 
 
 HANDLERS: dict[int | type[Exception], Any] = {

@@ -10,8 +10,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema
 
 from service.domain.billing_period import MONTH
-from service.domain.clock import DATE, INSTANT, instant, rfc3339
-from service.domain.money import usd
+from service.domain.clock import DATE, INSTANT, parse_instant_or_date, to_rfc3339
+from service.domain.money import format_usd
 from service.domain.time_window import WINDOW
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ class Body(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    def digest(self) -> str:
+    def to_digest(self) -> str:
         """SHA-256 of the fields that were sent, whatever the order and the spacing of the JSON."""
         said = self.model_dump(mode="json", exclude_unset=True)
         text = json.dumps(said, sort_keys=True, separators=(",", ":"))
@@ -55,7 +55,7 @@ class PageQuery(BaseModel):
         description="The `next_page_token` of the previous page.",
     )
 
-    def cut(self, items: Sequence[T]) -> tuple[Sequence[T], str]:
+    def cut_page(self, items: Sequence[T]) -> tuple[Sequence[T], str]:
         """The items of this page, and the token of the next page."""
         start = int(self.page_token or 0)
         end = start + self.page_size
@@ -75,7 +75,7 @@ class NumberedQuery(BaseModel):
     )
 
     @property
-    def after(self) -> int:
+    def after_number(self) -> int:
         """Last number of the previous page."""
         return int(self.page_token or 0)
 
@@ -84,7 +84,7 @@ class NumberedQuery(BaseModel):
         """Number of items to read: one more than the page, to know whether there is a next page."""
         return self.page_size + 1
 
-    def cut(self, numbered: Sequence[T], numbers: Sequence[int]) -> tuple[Sequence[T], str]:
+    def cut_page(self, numbered: Sequence[T], numbers: Sequence[int]) -> tuple[Sequence[T], str]:
         """The items of this page, and the token of the next page. `numbers` are theirs."""
         page = numbered[: self.page_size]
         return page, str(numbers[len(page) - 1]) if len(numbered) > len(page) else ""
@@ -110,16 +110,16 @@ def _check_unicode(text: str) -> str:
 
 
 def _check_instant(text: str) -> str:
-    instant(text)
+    parse_instant_or_date(text)
     return text
 
 
-def whole(pattern: str) -> str:
+def whole_pattern(pattern: str) -> str:
     """The pattern anchored at both ends, as the OpenAPI document shows it."""
     return f"^({pattern})$"
 
 
-def shown(**keywords: JsonValue) -> Any:
+def schema_extra(**keywords: JsonValue) -> Any:
     """JSON Schema keywords for the document only. The domain checks the same rules with better
     messages; `tests/api/test_formats.py` compares both."""
     return Field(json_schema_extra=keywords)
@@ -127,12 +127,12 @@ def shown(**keywords: JsonValue) -> Any:
 
 def usd_or_none(nanos: int | None) -> str | None:
     """Nano-dollars as dollars with nine places. None for None."""
-    return None if nanos is None else usd(nanos)
+    return None if nanos is None else format_usd(nanos)
 
 
 def time_or_none(seconds: int | None) -> str | None:
     """Seconds since the epoch in RFC 3339. None for None."""
-    return None if seconds is None else rfc3339(seconds)
+    return None if seconds is None else to_rfc3339(seconds)
 
 
 Line = Annotated[str, Field(max_length=200), AfterValidator(one_line)]
@@ -140,15 +140,15 @@ Name = Annotated[str, Field(max_length=80), AfterValidator(one_line)]
 _INSTANT = WithJsonSchema(
     {
         "anyOf": [
-            {"type": "string", "format": "date-time", "pattern": whole(INSTANT)},
-            {"type": "string", "format": "date", "pattern": whole(DATE)},
+            {"type": "string", "format": "date-time", "pattern": whole_pattern(INSTANT)},
+            {"type": "string", "format": "date", "pattern": whole_pattern(DATE)},
         ]
     }
 )
 Instant = Annotated[str, Field(max_length=40), AfterValidator(_check_instant), _INSTANT]
 LocalInstant = Annotated[str, Field(max_length=80), AfterValidator(one_line), _INSTANT]
 """An instant, or a date in a time zone that another field gives."""
-WindowText = Annotated[str, Field(max_length=100), shown(pattern=whole(WINDOW))]
+WindowText = Annotated[str, Field(max_length=100), schema_extra(pattern=whole_pattern(WINDOW))]
 LABEL = r"[^:]+:[\s\S]*"
 """Pattern of a label as `key:value`."""
 Text = Annotated[str, AfterValidator(_check_unicode)]
@@ -158,12 +158,12 @@ Seconds = Annotated[int, Field(strict=True, gt=0, le=YEAR_SECONDS)]
 Usd = Annotated[
     str,
     Field(description="Dollars, with nine places.", examples=["12.015600000"]),
-    shown(pattern=whole(r"-?[0-9]+\.[0-9]{9}")),
+    schema_extra(pattern=whole_pattern(r"-?[0-9]+\.[0-9]{9}")),
 ]
 Time = Annotated[
     str,
     Field(description="RFC 3339, UTC.", examples=["2026-11-01T12:00:00Z"]),
-    shown(format="date-time"),
+    schema_extra(format="date-time"),
 ]
-Month = Annotated[str, Field(examples=["2026-11"]), shown(pattern=whole(MONTH))]
-Percent = Annotated[int, shown(minimum=0, maximum=100)]
+Month = Annotated[str, Field(examples=["2026-11"]), schema_extra(pattern=whole_pattern(MONTH))]
+Percent = Annotated[int, schema_extra(minimum=0, maximum=100)]

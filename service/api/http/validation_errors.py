@@ -23,13 +23,13 @@ _SHORTER = {
 }
 
 
-def refusal(place: str, field: str, message: str) -> RequestValidationError:
+def parameter_error(place: str, field: str, message: str) -> RequestValidationError:
     """The error of a route that parses its parameters itself. `place` is query, header or body."""
     error = {"type": "value_error", "loc": (place, field), "msg": message}
     return RequestValidationError([error])
 
 
-def unknown(noun: str, name: str, known: Collection[str]) -> str:
+def describe_unknown(noun: str, name: str, known: Collection[str]) -> str:
     """Message for an unknown name, with the closest known name and all known names."""
     shown = name[:_SHOWN]
     begun = [candidate for candidate in known if len(shown) > 1 and candidate.startswith(shown)]
@@ -54,7 +54,7 @@ def _describe_error(error: Mapping[str, Any], endpoint: Callable[..., Any] | Non
     loc = error["loc"]
     if error["type"] == "extra_forbidden":
         noun = "query parameter" if loc[0] == "query" else "field"
-        return unknown(noun, str(loc[-1]), _list_known_fields(endpoint, loc))
+        return describe_unknown(noun, str(loc[-1]), _list_known_fields(endpoint, loc))
     if len(loc) > 1 and error["type"] != "missing" and error.get("input", loc) is None:
         return "cannot be null; leave it out, or give a value"
     if (message := _describe_length(error)) is not None:

@@ -13,7 +13,7 @@ from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 
 from service.application.jobs.logs import JobLogService, LogRead
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.jobs.log import NANOS, LogCursor, LogLine
 from service.domain.jobs.pace import free_turn, pause_between_reads
 
@@ -52,9 +52,9 @@ class _Reader:
         is_news = bool(read.lines) or read.is_over or (bool(read.trouble) and not self.trouble)
         self.notes, self.trouble, self.is_over = read.notes, read.trouble, read.is_over
         if is_news:  # without news, followers wait for the next beat
-            self.wake()
+            self.wake_followers()
 
-    def wake(self) -> None:
+    def wake_followers(self) -> None:
         """Wake all waiting followers."""
         before, self.changed = self.changed, asyncio.Event()
         before.set()
@@ -74,7 +74,7 @@ class LogFollowers:
         self._sleep = sleep
         self._readers: dict[str, _Reader] = {}
 
-    async def followed(
+    async def follow_job(
         self, job_id: str, begin: LogCursor, worker: int | None
     ) -> AsyncGenerator[bytes, None]:
         """The lines from `begin` on, as server-sent events, until the job has ended. None for
@@ -87,7 +87,9 @@ class LogFollowers:
         try:
             async for event in _stream_events(reader, worker):
                 yield event
-            for event in _format_lines(await run_in_threadpool(self.service.tails, job_id), worker):
+            for event in _format_lines(
+                await run_in_threadpool(self.service.list_tails, job_id), worker
+            ):
                 yield event
             for note in reader.notes:
                 yield _format_event(note_of(note))
@@ -155,7 +157,7 @@ def _format_lines(lines: Sequence[LogLine], worker: int | None) -> Iterator[byte
 def line_of(line: LogLine) -> bytes:
     """A line of output as a line of JSON."""
     seconds, nanos = divmod(line.at_ns, NANOS)
-    at = f"{rfc3339(seconds)[:-1]}.{nanos:09d}Z"
+    at = f"{to_rfc3339(seconds)[:-1]}.{nanos:09d}Z"
     shown = {"at": at, "worker": line.worker, "attempt": line.attempt, "text": line.text}
     return json.dumps(shown, separators=(",", ":")).encode() + b"\n"
 

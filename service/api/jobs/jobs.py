@@ -8,7 +8,7 @@ from fastapi import Query, Response
 from pydantic import Field
 
 from service.api.http.deps import JobsDep
-from service.api.http.idempotency import HIT, IdempotencyKey, key_of, mark
+from service.api.http.idempotency import HIT, IdempotencyKey, key_of, mark_repeat
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
 from service.api.http.schemas import Body, Line
@@ -56,25 +56,25 @@ def submit_job(
     """Record a job and answer at once; the daemon runs it on every worker of its node."""
     if body.dry_run:
         response.status_code = 200
-        return SubmittedView.of_submitted(jobs.try_out(body.to_submission()), dry_run=True)
+        return SubmittedView.from_submission(jobs.try_out(body.to_submission()), dry_run=True)
     found = jobs.submit(body.to_submission(), key=key_of(idempotency_key, body))
     response.headers["Location"] = f"/v1/jobs/{found.shown.job.id}"
-    mark(response, created=found.created)
-    return SubmittedView.of_submitted(found, dry_run=False)
+    mark_repeat(response, created=found.created)
+    return SubmittedView.from_submission(found, dry_run=False)
 
 
 @router.get("", operation_id="list_jobs", responses=may_answer(422, 503))
 def list_jobs(jobs: JobsDep, query: Annotated[JobQuery, Query()]) -> JobPage:
     """The jobs that match, the newest first, with what they cost so far."""
     only = JobFilter(query.state, query.owner, query.team, query.node_id, query.project)
-    found, token = jobs.page(only, query.page_size, query.page_token)
-    return JobPage(jobs=tuple(map(JobView.of, found)), next_page_token=token)
+    found, token = jobs.list_page(only, query.page_size, query.page_token)
+    return JobPage(jobs=tuple(map(JobView.from_status, found)), next_page_token=token)
 
 
 @router.get("/{job_id}", operation_id="get_job", responses=may_answer(404, 422))
 def get_job(job_id: str, jobs: JobsDep) -> JobView:
     """One job."""
-    return JobView.of(jobs.get(job_id))
+    return JobView.from_status(jobs.get(job_id))
 
 
 @router.post(
@@ -86,11 +86,11 @@ def get_job(job_id: str, jobs: JobsDep) -> JobView:
 def cancel_job(job_id: str, jobs: JobsDep) -> JobView:
     """Request the end of a job: SIGTERM, the grace period, then SIGKILL. The job is over when its
     state is CANCELLED, or another final state that it reached first."""
-    return JobView.of(jobs.cancel(job_id))
+    return JobView.from_status(jobs.cancel(job_id))
 
 
 @router.get("/{job_id}/attempts", operation_id="list_job_attempts", responses=may_answer(404, 422))
 def list_job_attempts(job_id: str, jobs: JobsDep) -> AttemptPage:
     """The attempts of the job with their nodes, exit codes, reasons and what each phase cost."""
-    found = jobs.attempts(job_id)
-    return AttemptPage(attempts=tuple(map(AttemptView.of, found)), next_page_token="")
+    found = jobs.list_attempts(job_id)
+    return AttemptPage(attempts=tuple(map(AttemptView.from_attempt, found)), next_page_token="")

@@ -54,12 +54,12 @@ async def get_job_logs(
     job_id: str, logs: JobLogsDep, query: Annotated[LogQuery, Query()]
 ) -> Response:
     """What the containers of the job have printed, by time, of all workers and attempts."""
-    begin = await run_in_threadpool(logs.service.begin, job_id)
+    begin = await run_in_threadpool(logs.service.start_cursor, job_id)
     if query.follow:
-        events = logs.followed(job_id, begin, query.worker)
+        events = logs.follow_job(job_id, begin, query.worker)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(events, media_type="text/event-stream", headers=headers)
-    first = await run_in_threadpool(logs.service.read, job_id, begin)
+    first = await run_in_threadpool(logs.service.read_next, job_id, begin)
     return StreamingResponse(
         _stream_pages(logs.service, job_id, first, query.worker), media_type=JSON_LINES
     )
@@ -74,11 +74,11 @@ def _stream_pages(
         if not read.more:
             break
         try:
-            read = service.read(job_id, read.cursor)
+            read = service.read_next(job_id, read.cursor)
         except StewardError as error:
             yield note_of(f"the log could not be read completely: {error}")
             return
-    for line in service.tails(job_id):
+    for line in service.list_tails(job_id):
         if worker in {None, line.worker}:
             yield line_of(line)
     for note in read.notes:

@@ -7,11 +7,11 @@ from pydantic import Field
 from service.api.http.schemas import Page, Time, Usd, View, time_or_none
 from service.application.jobs.cost import AttemptCost
 from service.application.jobs.jobs import JobStatus, SubmittedJob
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.jobs.job import Attempt, JobState, Reason
 from service.domain.jobs.phases import PhaseCost, Spent
 from service.domain.jobs.report import SupervisorReport
-from service.domain.money import usd
+from service.domain.money import format_usd
 
 ExitCodes = dict[str, int | None]
 
@@ -68,25 +68,25 @@ class JobView(View):
     version: int
 
     @classmethod
-    def of(cls, shown: JobStatus) -> JobView:
+    def from_status(cls, shown: JobStatus) -> JobView:
         """The view of a job."""
         job, spec = shown.job, shown.job.spec
         return cls(
             id=job.id,
             project=job.project,
             state=JobState(job.state),
-            state_since=rfc3339(job.state_since),
+            state_since=to_rfc3339(job.state_since),
             reason=job.reason,
             detail=job.detail,
             attempts=job.attempt,
             exit_codes=dict(job.exit_codes),
             node_id=job.node_id,
             node_name=shown.node_name,
-            cost=usd(shown.cost.cost),
+            cost=format_usd(shown.cost.cost),
             cost_estimated=shown.cost.estimated,
             unpriced_seconds=shown.cost.unpriced_seconds,
             waited_seconds=shown.cost.waited_seconds,
-            logs_cost_estimate=usd(shown.cost.logs),
+            logs_cost_estimate=format_usd(shown.cost.logs),
             image=spec.image,
             image_digest=job.image_digest,
             command=spec.command,
@@ -99,7 +99,7 @@ class JobView(View):
             max_duration_seconds=spec.max_duration_seconds,
             preemptions=job.preemptions,
             failures=job.failures,
-            created_at=rfc3339(job.created_at),
+            created_at=to_rfc3339(job.created_at),
             cancel_requested_at=time_or_none(job.cancel_requested_at),
             ended_at=time_or_none(job.ended_at),
             warnings=job.warnings,
@@ -113,9 +113,9 @@ class SubmittedView(JobView):
     dry_run: bool = Field(description="Nothing was recorded; the ids are made up.")
 
     @classmethod
-    def of_submitted(cls, found: SubmittedJob, *, dry_run: bool) -> SubmittedView:
+    def from_submission(cls, found: SubmittedJob, *, dry_run: bool) -> SubmittedView:
         """The answer to a submission."""
-        return cls(**JobView.of(found.shown).model_dump(), dry_run=dry_run)
+        return cls(**JobView.from_status(found.shown).model_dump(), dry_run=dry_run)
 
 
 class JobPage(Page):
@@ -133,13 +133,13 @@ class PhaseView(View):
     cost: Usd
 
     @classmethod
-    def of(cls, amount: PhaseCost) -> PhaseView:
+    def from_cost(cls, amount: PhaseCost) -> PhaseView:
         """The view of an amount."""
         return cls(
             phase=amount.spent,
             seconds=amount.seconds,
             chip_seconds=amount.chip_seconds,
-            cost=usd(amount.cost),
+            cost=format_usd(amount.cost),
         )
 
 
@@ -161,7 +161,7 @@ class JobWorkerView(View):
     reported_at: Time
 
     @classmethod
-    def of(cls, number: str, report: SupervisorReport) -> JobWorkerView:
+    def from_report(cls, number: str, report: SupervisorReport) -> JobWorkerView:
         """The view of a report."""
         return cls(
             worker=int(number),
@@ -176,7 +176,7 @@ class JobWorkerView(View):
             access=report.access,
             startup_script=report.startup_script,
             startup_exit_code=report.startup_exit_code,
-            reported_at=rfc3339(report.seen_at),
+            reported_at=to_rfc3339(report.seen_at),
         )
 
 
@@ -204,7 +204,7 @@ class AttemptView(View):
     workers: tuple[JobWorkerView, ...]
 
     @classmethod
-    def of(cls, found: AttemptCost) -> AttemptView:
+    def from_attempt(cls, found: AttemptCost) -> AttemptView:
         """The view of an attempt."""
         attempt: Attempt = found.attempt
         reports = sorted(attempt.reports.items(), key=lambda item: int(item[0]))
@@ -214,17 +214,17 @@ class AttemptView(View):
             node_name=found.node_name,
             zone=attempt.zone,
             phase=attempt.phase.value,
-            started_at=rfc3339(attempt.claimed_at),
+            started_at=to_rfc3339(attempt.claimed_at),
             ended_at=time_or_none(attempt.ended_at),
             exit_codes=dict(attempt.exit_codes),
             reason=attempt.reason,
             detail=attempt.detail,
             evidence=attempt.evidence,
-            cost=usd(found.cost),
-            phases=tuple(map(PhaseView.of, found.amounts)),
+            cost=format_usd(found.cost),
+            phases=tuple(map(PhaseView.from_cost, found.amounts)),
             work_lost_seconds=found.lost_seconds,
             workers=tuple(
-                JobWorkerView.of(number, report)
+                JobWorkerView.from_report(number, report)
                 for number, report in reports
                 if report.attempt in {"", attempt.id}
             ),

@@ -34,7 +34,7 @@ _DATA = frozenset({"default", "example", "examples", "enum", "const", "required"
 """Keys whose value is data, and no part of the document."""
 
 
-def corrected(document: dict[str, Any], *, guarded: bool) -> dict[str, Any]:
+def correct_document(document: dict[str, Any], *, guarded: bool) -> dict[str, Any]:
     """The document with all answers of each route, with its tokens if `guarded`, with examples, and
     with titles on named schemas only. Changes the document in place."""
     _add_descriptions(document)

@@ -62,7 +62,7 @@ async def get_health() -> AliveView:
 async def get_readiness(readiness: Annotated[Readiness, Depends(_get_readiness)]) -> ReadyView:
     """Whether the service can do its work: 503, saying why, when the database cannot be read or
     written. Also shows which projects have no daemon."""
-    return ReadyView(warnings=list(await readiness.warnings()) or None)
+    return ReadyView(warnings=list(await readiness.read_warnings()) or None)
 
 
 @router.get(

@@ -31,7 +31,7 @@ class FleetCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The gauges as of now."""
-        fleet = self._health.fleet()
+        fleet = self._health.read_fleet()
         yield from _count_nodes(fleet)
         yield GaugeMetricFamily(
             "steward_burn_dollars_per_hour",
@@ -82,7 +82,7 @@ class OrphanCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The gauges as of now. A kind without orphans shows 0."""
-        totals = self._orphans.totals()
+        totals = self._orphans.sum_by_kind()
         counts = GaugeMetricFamily(
             "steward_orphans",
             "Orphans: in the cloud, and in no record of a live node.",

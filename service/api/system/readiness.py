@@ -34,7 +34,7 @@ class Readiness:
         self._check: asyncio.Task[Sequence[str] | StewardError] | None = None
         self._fresh_until = 0.0
 
-    async def warnings(self) -> Sequence[str]:
+    async def read_warnings(self) -> Sequence[str]:
         """Problems that do not stop the service. Raises StoreUnavailable with the reason when the
         service cannot work."""
         check = self._check
@@ -55,7 +55,7 @@ class Readiness:
         """The warnings of the check, or its error."""
         try:
             # a limiter of its own: all threads of requests may be busy
-            return await to_thread.run_sync(self._service.check, limiter=CapacityLimiter(1))
+            return await to_thread.run_sync(self._service.check_ready, limiter=CapacityLimiter(1))
         except StewardError as error:
             return error
         finally:

@@ -10,16 +10,16 @@ from service.domain.budgets.admission import (
     BudgetRoom,
     Hold,
     ReservationHold,
-    left_beside,
+    find_refusal,
     rate_of,
     rate_of_purchase,
-    refusal,
+    remaining_cost_outside,
 )
 from service.domain.budgets.budget import Budget, HeldAmount, Payer
 from service.domain.clock import DAY, Clock
 from service.domain.errors import BudgetExceeded
 from service.domain.jobs.job import Job
-from service.domain.metering.attribution import Attribution, pieces
+from service.domain.metering.attribution import Attribution, split_by_attribution
 from service.domain.metering.usage import pool_for
 from service.domain.nodes.node import Asked, Node, NodeState
 from service.domain.pricing.price_book import PriceBook
@@ -37,7 +37,7 @@ Found = Sequence[tuple[Hold, tuple[bool, ...], bool]]
 
 
 @contextmanager
-def admitting(units: Units, clock: Clock) -> Iterator[Unit]:
+def open_unit(units: Units, clock: Clock) -> Iterator[Unit]:
     """A unit of work that a budget may refuse. The refusal is recorded although everything else of
     the unit is rolled back."""
     try:
@@ -45,38 +45,42 @@ def admitting(units: Units, clock: Clock) -> Iterator[Unit]:
             yield unit
     except BudgetExceeded as error:
         with units() as unit:
-            unit.budgets.refuse(str(error.facts["budget_id"]), BudgetRefusal(clock(), str(error)))
+            unit.budgets.add_refusal(
+                str(error.facts["budget_id"]), BudgetRefusal(clock(), str(error))
+            )
         raise
 
 
-def place(unit: Unit, node: Node, prices: PriceShelf, now: int) -> None:
+def admit_node(unit: Unit, node: Node, prices: PriceShelf, now: int) -> None:
     """Set aside what a node that was just written may cost. Raises BudgetExceeded if a budget has
     no room for it; then nothing of the unit may be kept.
 
     The budgets that cover the node are locked until the commit: of several nodes that are requested
     at once, each sees the nodes before it.
     """
-    book = prices.book(unit)
+    book = prices.get_book(unit)
     rate = rate_of(node.spec, book, now)
-    unit.holds.place(Hold(node.id, rate.hourly, _lifetime_seconds(node, now)), now)
+    unit.holds.save(Hold(node.id, rate.hourly, _lifetime_seconds(node, now)), now)
     who = payer_of(unit, node)
-    covering = [budget for budget in unit.budgets.capping() if budget.scope.covers(who)]
+    covering = [budget for budget in unit.budgets.list_capping() if budget.scope.applies_to(who)]
     _require_room(unit, node, covering, book, now)
 
 
-def moved(unit: Unit, node: Node, before: Attribution, prices: PriceShelf, now: int) -> None:
+def admit_under_new_payer(
+    unit: Unit, node: Node, before: Attribution, prices: PriceShelf, now: int
+) -> None:
     """Admit a node that is charged to another payer from now on under the budgets of that payer, as
     if the node were new. Budgets that covered the node before are not asked."""
     who, old = payer_of(unit, node), _to_payer(node, before)
     covering = [
         budget
-        for budget in unit.budgets.capping()
-        if budget.scope.covers(who) and not budget.scope.covers(old)
+        for budget in unit.budgets.list_capping()
+        if budget.scope.applies_to(who) and not budget.scope.applies_to(old)
     ]
-    _require_room(unit, node, covering, prices.book(unit), now)
+    _require_room(unit, node, covering, prices.get_book(unit), now)
 
 
-def prolong(unit: Unit, node: Node, until: int, prices: PriceShelf, now: int) -> None:
+def extend_hold(unit: Unit, node: Node, until: int, prices: PriceShelf, now: int) -> None:
     """Set aside what a node with a time to live may cost when it is kept until `until`. Raises
     BudgetExceeded if a budget has no room for it; then nothing of the unit may be kept."""
     ttl = node.spec.ttl_seconds
@@ -85,7 +89,7 @@ def prolong(unit: Unit, node: Node, until: int, prices: PriceShelf, now: int) ->
         _place_and_admit(unit, node, longest, prices, now, is_longer=longest > ttl)
 
 
-def retime(unit: Unit, node: Node, before: Node, prices: PriceShelf, now: int) -> None:
+def update_hold_ttl(unit: Unit, node: Node, before: Node, prices: PriceShelf, now: int) -> None:
     """Set aside what a node may cost after its time to live changed. Raises BudgetExceeded if a
     budget has no room for a longer one; then nothing of the unit may be kept."""
     ttl, old = node.spec.ttl_seconds, before.spec.ttl_seconds
@@ -106,11 +110,13 @@ def _place_and_admit(
     unit: Unit, node: Node, ttl: int | None, prices: PriceShelf, now: int, *, is_longer: bool
 ) -> None:
     """Place the hold of a node for `ttl` seconds, and admit the node if the hold is longer."""
-    book = prices.book(unit)
-    unit.holds.place(Hold(node.id, rate_of(node.spec, book, now).hourly, ttl), now)
+    book = prices.get_book(unit)
+    unit.holds.save(Hold(node.id, rate_of(node.spec, book, now).hourly, ttl), now)
     if is_longer:
         who = payer_of(unit, node)
-        covering = [budget for budget in unit.budgets.capping() if budget.scope.covers(who)]
+        covering = [
+            budget for budget in unit.budgets.list_capping() if budget.scope.applies_to(who)
+        ]
         _require_room(unit, node, covering, book, now)
 
 
@@ -121,18 +127,18 @@ def check_job(unit: Unit, node: Node, job: Job, prices: PriceShelf, now: int) ->
     payer = payer_of(unit, node)
     covering = [
         budget
-        for budget in unit.budgets.capping()
-        if budget.scope.covers(who) and not budget.scope.covers(payer)
+        for budget in unit.budgets.list_capping()
+        if budget.scope.applies_to(who) and not budget.scope.applies_to(payer)
     ]
     if not covering:
         return
-    book = prices.book(unit)
-    counting = _list_counting(unit.budgets.locked([budget.id for budget in covering]), now)
+    book = prices.get_book(unit)
+    counting = _list_counting(unit.budgets.list_locked([budget.id for budget in covering]), now)
     rate = rate_of(node.spec, book, now)
     asked = Hold(node.id, rate.hourly, job.spec.max_duration_seconds)
-    found = unit.holds.open([budget.scope for budget, _ in counting]) if counting else ()
+    found = unit.holds.list_open([budget.scope for budget, _ in counting]) if counting else ()
     rooms = _compute_rooms(unit, counting, _with_rates(unit, found, book, now), book, now)
-    error = refusal(asked, rate, rooms, now)
+    error = find_refusal(asked, rate, rooms, now)
     if error is not None:
         raise error
 
@@ -140,10 +146,10 @@ def check_job(unit: Unit, node: Node, job: Job, prices: PriceShelf, now: int) ->
 def on_asked(unit: Unit, node: Node, asked: Asked, prices: PriceShelf, now: int) -> None:
     """Admit a stopped node that is started again, like a new one."""
     if asked is Asked.PRESENT:
-        place(unit, replace(node, asked=asked), prices, now)
+        admit_node(unit, replace(node, asked=asked), prices, now)
 
 
-def held(
+def held_amounts(
     unit: Unit,
     counting: Sequence[tuple[Budget, Window]],
     holds: Found,
@@ -171,7 +177,7 @@ def held(
 
 def payer_of(unit: Unit, node: Node) -> Payer:
     """Who pays for a node now."""
-    return _to_payer(node, unit.attributions.of(node.id)[-1])
+    return _to_payer(node, unit.attributions.list_by_node(node.id)[-1])
 
 
 def _to_payer(node: Node, one: Attribution) -> Payer:
@@ -185,15 +191,15 @@ def _require_room(
     """Raise BudgetExceeded unless each of the budgets has room for the node beside all others."""
     if not covering:
         return
-    counting = _list_counting(unit.budgets.locked([budget.id for budget in covering]), now)
-    found = unit.holds.open([budget.scope for budget, _ in counting]) if counting else ()
+    counting = _list_counting(unit.budgets.list_locked([budget.id for budget in covering]), now)
+    found = unit.holds.list_open([budget.scope for budget, _ in counting]) if counting else ()
     others = [entry for entry in found if entry[0].node_id != node.id]
     mine = next((entry for entry in found if entry[0].node_id == node.id), None)
     if mine is not None:
         ((asked, _),) = _with_rates(unit, [mine], book, now)
         rooms = _compute_rooms(unit, counting, _with_rates(unit, others, book, now), book, now)
         rate = rate_of(node.spec, book, now)
-        error = refusal(asked._replace(asked=node.asked), rate, rooms, now)
+        error = find_refusal(asked._replace(asked=node.asked), rate, rooms, now)
         if error is not None:
             raise error
 
@@ -202,13 +208,13 @@ def rooms_of(unit: Unit, budgets: Sequence[Budget], book: PriceBook, now: int) -
     """The room in each of the budgets that count now. `spent` is what the ledger holds, `held` is
     everything that may be added to it."""
     counting = _list_counting(budgets, now)
-    found = unit.holds.open([budget.scope for budget, _ in counting]) if counting else ()
+    found = unit.holds.list_open([budget.scope for budget, _ in counting]) if counting else ()
     return _compute_rooms(unit, counting, _with_rates(unit, found, book, now), book, now)
 
 
 def _list_counting(budgets: Sequence[Budget], now: int) -> list[tuple[Budget, Window]]:
     """The budgets that count now, each with its window."""
-    return [(budget, window) for budget in budgets if (window := budget.window(now)) is not None]
+    return [(budget, window) for budget in budgets if (window := budget.window_at(now)) is not None]
 
 
 def _compute_rooms(
@@ -225,15 +231,15 @@ def _compute_rooms(
         own = _find_own_reservations(unit, budget, bought, book)
         held = _sum_held(found, position, own, window, now)
         for owed in behind:
-            if budget.scope.covers(owed.old) <= budget.scope.covers(owed.new):
+            if budget.scope.applies_to(owed.old) <= budget.scope.applies_to(owed.new):
                 continue
-            left = owed.hold.left(window, owed.until)
+            left = owed.hold.remaining_cost(window, owed.until)
             if left is None:  # its price is unknown
                 unpriced = dict.fromkeys((*held.unpriced, owed.hold.node_id))
                 held = HeldAmount(held.known, tuple(unpriced))
             else:
                 held = held._replace(known=held.known + left)
-        posted = unit.holds.posted(budget.scope, window)
+        posted = unit.holds.sum_posted(budget.scope, window)
         rooms.append(BudgetRoom(budget, window, posted, held, own.inside))
     return rooms
 
@@ -258,9 +264,9 @@ def _list_purchased(unit: Unit, book: PriceBook, now: int) -> list[_Purchased]:
     """The reservations that are not over, with their rates and payers."""
     if not book.purchases:
         return []
-    by_id = {reservation.id: reservation for reservation in unit.reservations.standing()}
+    by_id = {reservation.id: reservation for reservation in unit.reservations.list_standing()}
     found = []
-    for usage in unit.usage.purchases(now):
+    for usage in unit.usage.list_purchases(now):
         one = by_id.get(usage.node_id)
         if one is not None:
             rate = rate_of_purchase(usage, book, now)
@@ -273,22 +279,28 @@ def _find_own_reservations(
     unit: Unit, budget: Budget, bought: Sequence[_Purchased], book: PriceBook
 ) -> _Own:
     """The reservations that a budget covers, and the nodes that run in them."""
-    own = [purchase.hold for purchase in bought if budget.scope.covers(purchase.who)]
+    own = [purchase.hold for purchase in bought if budget.scope.applies_to(purchase.who)]
     if not own:
         return _Own((), {})
     ids = {hold.reservation_id for hold in own}
     purchases = [purchase for purchase in book.purchases if purchase.id in ids]
-    return _Own(own, {node.id: _find_serving(purchases, node) for node in unit.nodes.reserved()})
+    return _Own(
+        own, {node.id: _find_serving(purchases, node) for node in unit.nodes.list_reserved()}
+    )
 
 
 def _find_serving(purchases: Sequence[Purchase], node: Node) -> Sequence[Purchase]:
     """The reservations that a node runs in, or will run in wherever it is created; none if that
     depends on the zone."""
     zones = (
-        [node.zone] if node.zone else [z for hardware in node.spec.possible for z in hardware.zones]
+        [node.zone]
+        if node.zone
+        else [z for hardware in node.spec.possible_hardware for z in hardware.zones]
     )
     found = {
-        tuple(p for p in purchases if p.serves(pool_for(node.spec, zone), node.spec.generation))
+        tuple(
+            p for p in purchases if p.serves_pool(pool_for(node.spec, zone), node.spec.generation)
+        )
         for zone in zones
     }
     return found.pop() if len(found) == 1 else ()
@@ -307,11 +319,11 @@ class _Behind:
 
 def _list_left_behind(unit: Unit, book: PriceBook, now: int) -> list[_Behind]:
     """What previous payers owe for nodes whose payer changed lately, as far as it is not posted."""
-    found = unit.holds.moved(now - _MOVED_SECONDS)
+    found = unit.holds.list_moved(now - _MOVED_SECONDS)
     if not found:
         return []
     ids = [hold.node_id for hold, _, _ in found]
-    nodes, attributions = unit.nodes.many(ids), unit.attributions.of_each(ids)
+    nodes, attributions = unit.nodes.find_many(ids), unit.attributions.list_by_nodes(ids)
     behind = []
     for hold, _ in _with_rates(unit, found, book, now):
         if hold.unposted_since is None:
@@ -325,7 +337,7 @@ def _list_left_behind(unit: Unit, book: PriceBook, now: int) -> list[_Behind]:
                 _to_payer(node, one),
                 _to_payer(node, whose[-1]),
             )
-            for start, end, one in pieces(whose, hold.unposted_since, now)
+            for start, end, one in split_by_attribution(whose, hold.unposted_since, now)
             if one is not whose[-1]
         ]
     return behind
@@ -341,13 +353,13 @@ def _sum_held(
     """What counts against the budget at `position` until the end of its window."""
     known, unpriced = 0, []
     for bought in own.holds:
-        left = bought.left(window)
+        left = bought.remaining_cost(window)
         if left is None:
             unpriced.append(bought.reservation_id)
         known += left or 0
     for hold, covers in found:
         if covers[position]:
-            left = left_beside(hold, own.inside.get(hold.node_id, ()), window, now)
+            left = remaining_cost_outside(hold, own.inside.get(hold.node_id, ()), window, now)
             if left is None:
                 unpriced.append(hold.node_id)
             known += left or 0
@@ -360,7 +372,7 @@ def _with_rates(
     """The holds with rates. Holds that were never placed (adopted nodes, nodes older than budgets)
     get the rate and the time to live of their node."""
     unplaced = [hold.node_id for hold, _, placed in found if not placed]
-    nodes = unit.nodes.many(unplaced) if unplaced else {}
+    nodes = unit.nodes.find_many(unplaced) if unplaced else {}
     priced = []
     for hold, covers, placed in found:
         known = hold

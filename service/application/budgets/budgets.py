@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import structlog
 
 from service.application.answers import Answers
-from service.application.budgets.admission import held, rooms_of
+from service.application.budgets.admission import held_amounts, rooms_of
 from service.application.costs.costs import CostQuestion, CostService
-from service.application.retries import retrying
-from service.domain.budgets.alerts import EXCEEDED, Alert, deletes_at, silence
+from service.application.retries import run_with_retries
+from service.domain.budgets.alerts import EXCEEDED, Alert, deletes_at, describe_silence
 from service.domain.budgets.budget import (
     Budget,
     BudgetStanding,
@@ -21,9 +21,9 @@ from service.domain.budgets.budget import (
     HeldAmount,
     Payer,
     Scope,
-    check,
+    check_budget,
 )
-from service.domain.clock import MINUTE, Clock, rfc3339
+from service.domain.clock import MINUTE, Clock, to_rfc3339
 from service.domain.errors import Conflict, StaleVersion, StoreUnavailable
 from service.domain.idempotency import RequestKey
 from service.domain.ids import check_labels, new_id
@@ -142,10 +142,10 @@ class BudgetService:
 
         def write_budget(unit: Unit) -> tuple[Budget, bool]:
             if key is not None:
-                known = unit.budgets.asked_before(key)
+                known = unit.budgets.find_by_key(key)
                 if known is not None:
                     return known, False
-            if len(unit.budgets.all()) >= MAX_BUDGETS:
+            if len(unit.budgets.list_all()) >= MAX_BUDGETS:
                 raise Conflict(f"there are {MAX_BUDGETS} budgets already; delete one first")
             unit.budgets.add(budget, key)
             return budget, True
@@ -156,13 +156,13 @@ class BudgetService:
             known = None
             if key is not None:
                 with self._units.reading() as unit:
-                    known = unit.budgets.asked_before(key)
+                    known = unit.budgets.find_by_key(key)
             if known is None:
                 raise
             written, created = known, False
         return CreatedBudget(self._read_status(written), created)
 
-    def change(
+    def update_fields(
         self, budget_id: str, changes: Mapping[str, Any], *, version: int | None = None
     ) -> BudgetStatus:
         """Change some fields; alerts fire again if their cause still holds. Raises NotFound,
@@ -177,60 +177,60 @@ class BudgetService:
                 return before
             self._check_budget(after, before)
             if not changes.keys() <= _HARMLESS:
-                unit.alerts.forget(budget_id)
+                unit.alerts.delete_all(budget_id)
             return unit.budgets.save(after)
 
         return self._read_status(self._retry_stale(write_changes, once=version is not None))
 
-    def remove(self, budget_id: str, *, version: int | None = None) -> BudgetStatus:
+    def delete(self, budget_id: str, *, version: int | None = None) -> BudgetStatus:
         """Delete a budget; returns its last status. Raises NotFound, or StaleVersion."""
         shown = self._read_status(self._read_budget(budget_id))
 
         def delete_budget(unit: Unit) -> None:
             budget = unit.budgets.get(budget_id, locked=True)
             _check_version(budget, version)
-            unit.budgets.remove(budget)
+            unit.budgets.delete(budget)
 
         self._retry_stale(delete_budget, once=version is not None)
         return shown
 
-    def all(self) -> Sequence[Budget]:
+    def list_all(self) -> Sequence[Budget]:
         """Every budget, by name."""
         with self._units.reading() as unit:
-            return unit.budgets.all()
+            return unit.budgets.list_all()
 
-    def shown(self, some: Sequence[Budget]) -> Sequence[BudgetStatus]:
+    def list_statuses(self, some: Sequence[Budget]) -> Sequence[BudgetStatus]:
         """The status of each of the budgets."""
         standings = self._list_standings(some)
         with self._units.reading() as unit:
             return [
-                self._build_status(budget, standing, unit.alerts.of(budget.id))
+                self._build_status(budget, standing, unit.alerts.find_by_budget(budget.id))
                 for budget, standing in zip(some, standings, strict=True)
             ]
 
-    def details(self, some: Sequence[Budget]) -> Sequence[BudgetHistory]:
+    def list_histories(self, some: Sequence[Budget]) -> Sequence[BudgetHistory]:
         """Each of the budgets in full."""
-        shown = self.shown(some)
+        shown = self.list_statuses(some)
         with self._units.reading() as unit:
             return [
                 BudgetHistory(
                     status,
-                    unit.budgets.refusals(status.budget.id, LATEST),
-                    unit.notifications.of(status.budget.id, LATEST),
+                    unit.budgets.list_refusals(status.budget.id, LATEST),
+                    unit.notifications.list_newest(status.budget.id, LATEST),
                 )
                 for status in shown
             ]
 
     def get(self, budget_id: str) -> BudgetHistory:
         """One budget in full; raises NotFound."""
-        (found,) = self.details([self._read_budget(budget_id)])
+        (found,) = self.list_histories([self._read_budget(budget_id)])
         return found
 
-    def spent(self, scope: Scope, window: Window) -> int:
+    def sum_spent(self, scope: Scope, window: Window) -> int:
         """Nano-dollars that were spent in a window up to now."""
         return self._costs.report(_spent_in(scope, window)).total
 
-    def standing(self, budget: Budget) -> BudgetStanding | None:
+    def find_standing(self, budget: Budget) -> BudgetStanding | None:
         """How a budget stands now; None while it does not count."""
         (found,) = self._list_standings([budget])
         return found
@@ -238,7 +238,7 @@ class BudgetService:
     def _list_standings(self, some: Sequence[Budget]) -> list[BudgetStanding | None]:
         """How each of the budgets stands now; None while it does not count."""
         now = self._clock()
-        windows = [budget.window(now) for budget in some]
+        windows = [budget.window_at(now) for budget in some]
         counting = [
             (budget, window)
             for budget, window in zip(some, windows, strict=True)
@@ -273,14 +273,14 @@ class BudgetService:
     def _read_held_amounts(
         self, unit: Unit, counting: Sequence[tuple[Budget, Window]], now: int
     ) -> list[HeldAmount]:
-        book, revision = self._prices.book(unit), unit.revisions.now()
+        book, revision = self._prices.get_book(unit), unit.revisions.read_current()
         found: list[HeldAmount] = []
         for first in range(0, len(counting), _AT_ONCE):
             some = counting[first : first + _AT_ONCE]
             scopes = tuple(budget.scope for budget, _ in some)
             key = revision.books, revision.nodes, now // MINUTE, scopes
-            holds = self._holds.of(key, partial(unit.holds.open, scopes))
-            found += held(unit, some, holds, book, now)
+            holds = self._holds.get_or_make(key, partial(unit.holds.list_open, scopes))
+            found += held_amounts(unit, some, holds, book, now)
         return found
 
     def _find_forecast(self, budget: Budget, window: Window, now: int) -> int | None:
@@ -296,18 +296,20 @@ class BudgetService:
             log.exception("budget.forecast_failed", budget=budget.name)
             return None
 
-    def shares(self, who: Payer) -> Sequence[BudgetShare]:
+    def list_shares(self, who: Payer) -> Sequence[BudgetShare]:
         """What is left of each budget that a payer spends from and that counts now, by name.
         Budgets count in different windows, so the budget with the least left need not be the first
         to refuse."""
         now = self._clock()
         with self._units.reading() as unit:
-            covering = [budget for budget in unit.budgets.all() if budget.scope.covers(who)]
-            rooms = rooms_of(unit, covering, self._prices.book(unit), now)
-        return [BudgetShare(room.budget, room.window, room.left) for room in rooms]
+            covering = [
+                budget for budget in unit.budgets.list_all() if budget.scope.applies_to(who)
+            ]
+            rooms = rooms_of(unit, covering, self._prices.get_book(unit), now)
+        return [BudgetShare(room.budget, room.window, room.amount_left) for room in rooms]
 
     def _check_budget(self, budget: Budget, before: Budget | None = None) -> None:
-        check(budget)
+        check_budget(budget)
         same = before is not None and before.webhook == budget.webhook
         private = same or self._reach.private_webhooks
         check_webhook(budget.webhook, budget.secret, allow_private=private)
@@ -320,13 +322,13 @@ class BudgetService:
             return unit.budgets.get(budget_id)
 
     def _read_status(self, budget: Budget) -> BudgetStatus:
-        (found,) = self.shown([budget])
+        (found,) = self.list_statuses([budget])
         return found
 
     def _build_status(
         self, budget: Budget, standing: BudgetStanding | None, alerts: Mapping[str, Alert]
     ) -> BudgetStatus:
-        warnings = tuple(filter(None, [silence(budget, mails=self._reach.mails)]))
+        warnings = tuple(filter(None, [describe_silence(budget, mails=self._reach.mails)]))
         if standing is None:
             return BudgetStatus(budget, None, warnings=warnings)
         here = {k: one for k, one in alerts.items() if one.period == standing.window.start}
@@ -336,7 +338,7 @@ class BudgetService:
         )
 
     def _retry_stale(self, work: Callable[[Unit], T], *, once: bool = False) -> T:
-        return retrying(self._units, work, "the budget", once=once)
+        return run_with_retries(self._units, work, "the budget", once=once)
 
 
 def _name_unpriced(unit: Unit, ahead: Sequence[HeldAmount]) -> Mapping[str, str]:
@@ -344,18 +346,18 @@ def _name_unpriced(unit: Unit, ahead: Sequence[HeldAmount]) -> Mapping[str, str]
     ids = {unpriced_id for held in ahead for unpriced_id in held.unpriced[:UNPRICED_SHOWN]}
     if not ids:
         return {}
-    nodes = {node_id: node.name for node_id, node in unit.nodes.many(ids).items()}
+    nodes = {node_id: node.name for node_id, node in unit.nodes.find_many(ids).items()}
     bought = {
         reservation.id: reservation.name
-        for reservation in unit.reservations.standing()
+        for reservation in unit.reservations.list_standing()
         if reservation.id in ids
     }
     return nodes | bought
 
 
 def _spent_in(scope: Scope, window: Window) -> CostQuestion:
-    said = f"{rfc3339(window.start)},{rfc3339(window.end)}"
-    return CostQuestion(said, step=Granularity.ALL, only=scope.only)
+    said = f"{to_rfc3339(window.start)},{to_rfc3339(window.end)}"
+    return CostQuestion(said, step=Granularity.ALL, only=scope.cost_filter)
 
 
 def _check_version(budget: Budget, version: int | None) -> None:

@@ -17,18 +17,18 @@ class BudgetShares:
     def __init__(self, budgets: BudgetService) -> None:
         self._budgets = budgets
 
-    def share(self, caller: Caller, offer: PriceOffer, now: int) -> Sequence[OfferShare]:
+    def list_shares(self, caller: Caller, offer: PriceOffer, now: int) -> Sequence[OfferShare]:
         """What an offer would take of each budget in its current period, the tightest budget first.
         A budget is left out if a price in its period is unknown."""
         who = Payer(caller.project, caller.team, caller.owner, "", caller.labels)
         hold = hold_for(offer.cuts, offer.chips, offer.seconds)
         shares = []
-        for found in self._budgets.shares(who):
+        for found in self._budgets.list_shares(who):
             budget, window = found.budget, found.window
             used = None if found.left is None else budget.amount - found.left
             cost = offer.cost_before(window.end)
             if cost is not None:
-                held = hold.left(window, now)
+                held = hold.remaining_cost(window, now)
                 shares.append(OfferShare(budget, window.end, used, cost, held))
         # An unknown room comes first, because that budget refuses every request.
         return sorted(

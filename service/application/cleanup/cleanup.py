@@ -10,7 +10,7 @@ import structlog
 from service.application.cleanup.coverage import ProjectCoverage, coverage_of
 from service.application.cleanup.daemon import reason_of
 from service.application.cleanup.ending import EndOrder, begin_end
-from service.application.retries import retrying
+from service.application.retries import run_with_retries
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
 from service.domain.idle.assess import AssessedNode, IdleSubject, IdleTimes
@@ -18,7 +18,7 @@ from service.domain.idle.cleanup import REFRESH_SECONDS, Cleanup, EndRecord, Wat
 from service.domain.idle.course import CourseChange, is_idle
 from service.domain.idle.explain import SignalState, explain_signals
 from service.domain.idle.plan import CleanupPlan, PlanBasis, PlanEntry, check_fresh
-from service.domain.idle.policy import Action, AppliedRule, applied, with_waste
+from service.domain.idle.policy import Action, AppliedRule, apply_policies, with_waste
 from service.domain.idle.proof import MetricFamily
 from service.domain.idle.rails import Waiting
 from service.domain.idle.readings import families_of
@@ -101,7 +101,7 @@ class CleanupService:
         self._projects = projects
         self.mode = mode
 
-    def standings(self) -> Sequence[CleanupStatus]:
+    def list_statuses(self) -> Sequence[CleanupStatus]:
         """The cleanup status of every project."""
         now = self._clock()
         with self._units.reading() as unit:
@@ -120,22 +120,22 @@ class CleanupService:
         with self._units.reading() as unit:
             return _names_of_waiting(unit, rows)
 
-    def plan(self, project: str, actor: str) -> CleanupPlan:
+    def make_plan(self, project: str, actor: str) -> CleanupPlan:
         """Plan what would be stopped or deleted now: every node that is proved to be idle and whose
         policy has an action, whatever the mode. Raises NotFound for an unknown project, Rejected
         for no project if there are several."""
         project = self._resolve_project(project)
         with self._units() as unit:
             plan, _ = self._build_plan(unit, project)
-            unit.cleanups.show(plan, actor)
+            unit.cleanups.save_plan(plan, actor)
         return plan
 
-    def apply(self, plan_id: str, actor: str) -> CleanupPlan:
+    def apply_plan(self, plan_id: str, actor: str) -> CleanupPlan:
         """Begin everything that a plan contains, at once; returns the plan. Rails, grace and mode
         do not hold back a person. Raises Conflict if the plan is stale or unknown."""
         try:
             with self._units() as unit:
-                before = unit.cleanups.plan(plan_id)
+                before = unit.cleanups.find_plan(plan_id)
                 if before is None:
                     raise Conflict(
                         f"no plan has the id {plan_id[:64]!r}; make a plan, and apply it within two"
@@ -161,7 +161,8 @@ class CleanupService:
         now = self._clock()
         named = [self._resolve_project(project)] if project else self._projects
         return [
-            self._save_changed(name, lambda row: row.paused(now, actor, reason)) for name in named
+            self._save_changed(name, lambda row: row.with_pause(now, actor, reason))
+            for name in named
         ]
 
     def resume(self, project: str) -> Sequence[Cleanup]:
@@ -171,7 +172,7 @@ class CleanupService:
             paused = [name for name in named if unit.cleanups.get(name).is_paused]
         if not paused:
             raise Conflict("the cleanup is not paused")
-        return [self._save_changed(name, Cleanup.resumed) for name in paused]
+        return [self._save_changed(name, Cleanup.without_pause) for name in paused]
 
     def close_breaker(self, project: str, actor: str, reason: str) -> Cleanup:
         """Close the breaker of a project by hand. Raises Conflict if it is not open, Rejected
@@ -182,32 +183,34 @@ class CleanupService:
         log.warning("cleanup.breaker_closed", project=row.project, actor=actor, reason=reason)
         return row
 
-    def coverage(self) -> Sequence[ProjectCoverage]:
+    def read_coverage(self) -> Sequence[ProjectCoverage]:
         """How well the nodes of every project are observed."""
         now, times = self._clock(), self.mode.times
         with self._units.reading() as unit:
             fleets = [self._read_fleet(unit, name, self.mode.ceiling) for name in self._projects]
         return [coverage_of(fleet, now, times) for fleet in fleets]
 
-    def history(self) -> Sequence[EndRecord]:
+    def list_ended(self) -> Sequence[EndRecord]:
         """The nodes that were ended for idleness, the newest first; at most ten thousand."""
         with self._units.reading() as unit:
-            return [one for _, one in unit.cleanups.history(self._projects, 0, MOST_HISTORY)]
+            return [one for _, one in unit.cleanups.list_ended(self._projects, 0, MOST_HISTORY)]
 
-    def now(self) -> int:
+    def current_time(self) -> int:
         """The current time in UTC seconds."""
         return self._clock()
 
-    def node(self, node_id: str) -> IdleNode:
+    def get_node(self, node_id: str) -> IdleNode:
         """What is known of the idleness of a node, also after its end; raises NotFound."""
         now = self._clock()
         with self._units.reading() as unit:
             node = unit.nodes.get(node_id)
             subject = read_subject(unit, node, self._prices, self.mode.ceiling, now)
             cleanup = unit.cleanups.get(node.spec.project)
-            watched = unit.idle_courses.get(node_id)
-            rule = applied(node.spec, node.team, unit.idle_policies.all(), self.mode.ceiling)
-            found = IdleNode(node, watched, subject, cleanup, unit.cleanups.of_node(node_id))
+            watched = unit.idle_courses.find_by_node(node_id)
+            rule = apply_policies(
+                node.spec, node.team, unit.idle_policies.find_all(), self.mode.ceiling
+            )
+            found = IdleNode(node, watched, subject, cleanup, unit.cleanups.list_by_node(node_id))
         return replace(found, signals=self._explain_signals(found, rule, now))
 
     def _explain_signals(
@@ -232,13 +235,13 @@ class CleanupService:
         until = None if verdict is None else verdict.until
         return explain_signals(subject, families, times, at, until)
 
-    def briefs(self, node_ids: Iterable[str]) -> Mapping[str, IdleBrief]:
+    def find_briefs(self, node_ids: Iterable[str]) -> Mapping[str, IdleBrief]:
         """What is known of the idleness of the nodes that are READY and were looked at, by id."""
         now, wanted = self._clock(), list(node_ids)
         with self._units.reading() as unit:
-            courses = unit.idle_courses.many(wanted)
-            nodes = unit.nodes.many(courses)
-            policies = unit.idle_policies.all()
+            courses = unit.idle_courses.find_many(wanted)
+            nodes = unit.nodes.find_many(courses)
+            policies = unit.idle_policies.find_all()
             projects = {node.spec.project for node in nodes.values()}
             waiting = {
                 waiting.node_id: waiting
@@ -250,9 +253,9 @@ class CleanupService:
             node = nodes[node_id]
             if node.state != NodeState.READY or watched.course.incarnation != node.attempt:
                 continue
-            rule = applied(node.spec, node.team, policies, self.mode.ceiling)
+            rule = apply_policies(node.spec, node.team, policies, self.mode.ceiling)
             keep = keep_of_node(node)
-            held = keep if keep is not None and keep.holds(now) else None
+            held = keep if keep is not None and keep.is_active(now) else None
             found[node_id] = IdleBrief(watched, rule, held, waiting.get(node_id))
         return found
 
@@ -298,7 +301,7 @@ class CleanupService:
         def save_changed(unit: Unit) -> Cleanup:
             return unit.cleanups.save(change(unit.cleanups.get(project)))
 
-        return retrying(self._units, save_changed, f"the cleanup of project {project}")
+        return run_with_retries(self._units, save_changed, f"the cleanup of project {project}")
 
     def _resolve_project(self, project: str) -> str:
         if not project and len(self._projects) == 1:
@@ -317,7 +320,7 @@ class CleanupService:
 
 def _names_of_waiting(unit: Unit, rows: Iterable[Cleanup]) -> Mapping[str, str]:
     ids = [waiting.node_id for row in rows for waiting in row.waiting]
-    return {node_id: node.name for node_id, node in unit.nodes.many(ids).items()}
+    return {node_id: node.name for node_id, node in unit.nodes.find_many(ids).items()}
 
 
 def _find_proven_look(subject: IdleSubject, oldest: int) -> AssessedNode | None:
@@ -338,7 +341,7 @@ def _find_proven_look(subject: IdleSubject, oldest: int) -> AssessedNode | None:
 
 def _is_protected(subject: IdleSubject, now: int) -> bool:
     """Whether a node is kept, or a job or a heartbeat has come since the last look."""
-    is_kept = subject.keep is not None and subject.keep.holds(now)
+    is_kept = subject.keep is not None and subject.keep.is_active(now)
     is_awaited = bool(subject.queued_job)
     job, watched = subject.job, subject.watched
     is_busy = job is not None

@@ -10,7 +10,7 @@ from dataclasses import replace
 import structlog
 
 from service.application.cleanup.ending import EndOrder, begin_end
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.event import Event
 from service.domain.idle.assess import (
     SHIPPED_TIMES,
@@ -18,7 +18,7 @@ from service.domain.idle.assess import (
     AssessedNode,
     IdleSubject,
     IdleTimes,
-    limits,
+    list_limits,
 )
 from service.domain.idle.cleanup import DAEMON, Cleanup, RailHold
 from service.domain.idle.course import Notice, due_at
@@ -59,7 +59,7 @@ class DaemonActs:
         self._public_url = public_url
         self._times = times
 
-    def tell(self, unit: Unit, assessed: AssessedNode, now: int) -> None:
+    def notify_node(self, unit: Unit, assessed: AssessedNode, now: int) -> None:
         """Write an event, and messages to all recipients."""
         node, tell = assessed.subject.node, assessed.moved.tell
         if tell is None:
@@ -94,7 +94,7 @@ class DaemonActs:
         node = subject.node
         message = f"the date until which it is kept cannot be read ({keep.reason}); it stays until"
         message = f"{message} the label is corrected: write it as {LABEL}=2026-12-01"
-        told = unit.events.of_kind(node.id, ALARM, 0)
+        told = unit.events.list_by_kind(node.id, ALARM, 0)
         if any(event.message == message for event in told):
             return
         unit.events.add(Event(node.id, now, ALARM, message, DAEMON))
@@ -105,12 +105,12 @@ class DaemonActs:
         ):
             unit.notifications.add(notification)
 
-    def alarm(
+    def notify_rail_hold(
         self, unit: Unit, cleanup: Cleanup, held: RailHold, rates: Sequence[int | None], now: int
     ) -> None:
         """Notify that a rail began to hold: the recipients of the project's policy, else those of
         the default policy."""
-        policies = unit.idle_policies.all()
+        policies = unit.idle_policies.find_all()
         scopes = (f"project:{cleanup.project}", DEFAULT)
         named = [policies[scope].recipients for scope in scopes if scope in policies]
         recipients = next((some for some in named if some), ())
@@ -118,7 +118,7 @@ class DaemonActs:
         for notification in notifications_of(message, recipients, now, new_id):
             unit.notifications.add(notification)
 
-    def end(self, unit: Unit, assessed: AssessedNode, cleanup: Cleanup, now: int) -> None:
+    def request_end(self, unit: Unit, assessed: AssessedNode, cleanup: Cleanup, now: int) -> None:
         """Request the stop or deletion of a node. Raises Conflict if something changed since the
         look."""
         action = assessed.subject.applied.action
@@ -130,7 +130,7 @@ class DaemonActs:
 
 def reason_of(verdict: IdleVerdict) -> str:
     """Why a node is ended, as its owner reads it."""
-    since = "" if verdict.since is None else f" since {rfc3339(verdict.since)}"
+    since = "" if verdict.since is None else f" since {to_rfc3339(verdict.since)}"
     what = "been idle" if verdict.waste is None else _WASTED[verdict.waste]
     return f"it has {what}{since}: {verdict.reason}, {verdict.coverage} % of that time is measured"
 
@@ -145,7 +145,7 @@ def _build_message(assessed: AssessedNode, now: int, links: Mapping[Verb, str] |
     """The message to people outside: the text of the event, with the signals."""
     subject, verdict, course = assessed.subject, assessed.verdict, assessed.moved.course
     signals = assessed.watched.signals
-    applied = replace(subject.applied, limits=limits(subject))
+    applied = replace(subject.applied, limits=list_limits(subject))
     since = verdict.since if verdict.since is not None else now
     look = IdleLook(subject.node, applied, verdict, signals, subject.hourly)
     if assessed.moved.tell is Notice.BLIND:
@@ -158,11 +158,11 @@ def _describe_idle(assessed: AssessedNode) -> str:
     said = reason_of(assessed.verdict)
     at = due_at(assessed.moved.course, applied)
     if at is None:
-        why = "; ".join(limits(assessed.subject))
+        why = "; ".join(list_limits(assessed.subject))
         done = f"no action follows ({_describe_policy(applied)} is {applied.action})"
         return f"{said}; {done}; {why}" if why else f"{said}; {done}"
     verb = "deleted" if applied.action is Action.DELETE else "stopped"
-    return f"{said}; it will be {verb} at {rfc3339(at)} by {_describe_policy(applied)}"
+    return f"{said}; it will be {verb} at {to_rfc3339(at)} by {_describe_policy(applied)}"
 
 
 def _describe_policy(applied: AppliedRule) -> str:

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.errors import Conflict, StaleVersion
 from service.domain.event import Event
-from service.domain.idle.assess import AssessedNode, IdleTimes, begun
+from service.domain.idle.assess import AssessedNode, IdleTimes, with_begun_end
 from service.domain.idle.cleanup import Cleanup, EndRecord
 from service.domain.idle.course import CourseChange
 from service.domain.idle.explain import explain_signals
@@ -46,7 +46,7 @@ def begin_end(unit: Unit, order: EndOrder, now: int) -> Node:
     node = unit.nodes.get(subject.node.id)
     _check_unchanged(unit, order, node, now)
     is_deletion = order.action is Action.DELETE
-    unit.cleanups.end(
+    unit.cleanups.add_end(
         EndRecord(
             project=node.spec.project,
             at=now,
@@ -61,7 +61,7 @@ def begin_end(unit: Unit, order: EndOrder, now: int) -> Node:
             evidence=evidence_of(order.assessed, order.cleanup, order.times),
         )
     )
-    unit.idle_courses.save([begun(order.assessed, now, is_deletion=is_deletion)])
+    unit.idle_courses.save([with_begun_end(order.assessed, now, is_deletion=is_deletion)])
     verb = "deletion" if is_deletion else "stop"
     message = f"{verb} requested: {order.reason}"
     unit.events.add(Event(node.id, now, "asked", message, order.actor))
@@ -96,13 +96,13 @@ def record_end(  # noqa: PLR0913 - who, why, and what it was looked at with
     a different order could deadlock.
     """
     subject = read_subject(unit, node, prices, Action.DELETE, now)
-    watched = unit.idle_courses.get(node.id)
+    watched = unit.idle_courses.find_by_node(node.id)
     evidence: Mapping[str, object] = {}
     assessed = None
     if subject is not None and watched is not None and watched.verdict is not None:
         assessed = AssessedNode(subject, watched, watched.verdict, CourseChange(watched.course))
         evidence = evidence_of(assessed, unit.cleanups.get(node.spec.project), times)
-    unit.cleanups.end(
+    unit.cleanups.add_end(
         EndRecord(
             project=node.spec.project,
             at=now,
@@ -117,7 +117,7 @@ def record_end(  # noqa: PLR0913 - who, why, and what it was looked at with
         )
     )
     if assessed is not None:
-        unit.idle_courses.save([begun(assessed, now, is_deletion=True)])
+        unit.idle_courses.save([with_begun_end(assessed, now, is_deletion=True)])
 
 
 def _check_unchanged(unit: Unit, order: EndOrder, node: Node, now: int) -> None:
@@ -129,19 +129,19 @@ def _check_unchanged(unit: Unit, order: EndOrder, node: Node, now: int) -> None:
     if unit.cleanups.get(node.spec.project, held=True).version != order.cleanup.version:
         raise StaleVersion(f"the cleanup of project {node.spec.project} was changed just now")
     if not subject.applied.is_own:
-        unit.idle_policies.hold()
+        unit.idle_policies.lock_all()
         scopes = scopes_of(node.spec, node.team)
-        policies = unit.idle_policies.all()
+        policies = unit.idle_policies.find_all()
         source = next((policies[scope] for scope in scopes if scope in policies), SHIPPED)
         if (source.scope, source.version) != (subject.applied.source, subject.applied.version):
             raise StaleVersion("the idle policy of the node was changed just now")
-    claim = unit.jobs.claimed(node.id)
+    claim = unit.jobs.find_claim(node.id)
     if claim is not None and (subject.job is None or subject.job.job_id != claim.job_id):
         raise Conflict(f"job {claim.job_id} has just begun on node {node.name}")
-    queued = unit.jobs.waiting_for(node.id)
+    queued = unit.jobs.find_waiting_for(node.id)
     if queued and queued != subject.queued_job:
         raise Conflict(f"job {queued} has just been submitted to node {node.name}")
-    beat = unit.heartbeats.get(node.id)
+    beat = unit.heartbeats.find_by_node(node.id)
     is_news = beat is not None and beat.until > max(now, subject.heartbeat_until)
     if beat is not None and is_news and beat.incarnation == node.attempt:
         raise Conflict(f"a heartbeat of node {node.name} has just come")
@@ -158,9 +158,11 @@ def evidence_of(assessed: AssessedNode, cleanup: Cleanup, times: IdleTimes) -> M
             **asdict(verdict),
             "blockers": list(verdict.blockers),
             "lacking": list(verdict.lacking),
-            "since": None if verdict.since is None else rfc3339(verdict.since),
-            "proved_since": None if verdict.proved_since is None else rfc3339(verdict.proved_since),
-            "until": None if verdict.until is None else rfc3339(verdict.until),
+            "since": None if verdict.since is None else to_rfc3339(verdict.since),
+            "proved_since": None
+            if verdict.proved_since is None
+            else to_rfc3339(verdict.proved_since),
+            "until": None if verdict.until is None else to_rfc3339(verdict.until),
         },
         "policy": {
             "source": applied.source,
@@ -176,11 +178,11 @@ def evidence_of(assessed: AssessedNode, cleanup: Cleanup, times: IdleTimes) -> M
                 "level": state.level,
                 "reason": state.reason,
                 "value": state.value,
-                "at": None if state.at is None else rfc3339(state.at),
+                "at": None if state.at is None else to_rfc3339(state.at),
                 "age_seconds": None if state.at is None else max(0, at - state.at),
                 "coverage_percent": state.coverage,
                 "last_active_at": (
-                    None if state.last_active_at is None else rfc3339(state.last_active_at)
+                    None if state.last_active_at is None else to_rfc3339(state.last_active_at)
                 ),
             }
             for state in explain_signals(assessed.subject, families, times, at, verdict.until)
@@ -188,7 +190,7 @@ def evidence_of(assessed: AssessedNode, cleanup: Cleanup, times: IdleTimes) -> M
         "reports": [
             {
                 "worker": worker,
-                "at": rfc3339(host.at),
+                "at": to_rfc3339(host.at),
                 "holder": host.holder,
                 "sessions": host.sessions,
                 "containers": host.containers,
@@ -196,5 +198,5 @@ def evidence_of(assessed: AssessedNode, cleanup: Cleanup, times: IdleTimes) -> M
             }
             for worker, host in sorted(signals.hosts.items())
         ],
-        "judged_at": rfc3339(at),
+        "judged_at": to_rfc3339(at),
     }

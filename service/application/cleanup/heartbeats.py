@@ -8,8 +8,8 @@ import threading
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 
-from service.application.retries import tries
-from service.domain.clock import MINUTE, Clock, rfc3339
+from service.application.retries import iter_tries
+from service.domain.clock import MINUTE, Clock, to_rfc3339
 from service.domain.errors import Conflict, RateLimited, StaleVersion, TokenRefused
 from service.domain.event import Event
 from service.domain.idle.heartbeat import (
@@ -18,7 +18,7 @@ from service.domain.idle.heartbeat import (
     Beat,
     Heartbeat,
     HeartbeatToken,
-    heard,
+    accept_beat,
 )
 from service.domain.idle.links import BYTES, hash_of
 from service.domain.nodes.node import Asked, Node
@@ -44,7 +44,7 @@ class FloodGate:
         self._lock = threading.Lock()
         self._calls: OrderedDict[str, deque[int]] = OrderedDict()
 
-    def enter(self, node_id: str, now: int) -> None:
+    def count_call(self, node_id: str, now: int) -> None:
         """Count one more call. Raises RateLimited with the seconds to wait if there are too
         many."""
         with self._lock:
@@ -89,11 +89,11 @@ class HeartbeatService:
             _check_alive(node)
             stored = HeartbeatToken(hash_of(token), node.id, node.attempt, now, now + TOKEN_SECONDS)
             unit.heartbeats.add_token(stored)
-            message = f"heartbeat token made, valid until {rfc3339(stored.expires_at)}"
+            message = f"heartbeat token made, valid until {to_rfc3339(stored.expires_at)}"
             unit.events.add(Event(node.id, now, "asked", message, actor or "caller"))
         return NewToken(token, stored)
 
-    def beat(self, node_id: str, beat: Beat, token: str | None = None) -> Heartbeat:
+    def record_beat(self, node_id: str, beat: Beat, token: str | None = None) -> Heartbeat:
         """Accept a heartbeat; returns the heartbeat that holds. `token` is the caller's heartbeat
         token, None for a caller with full access.
 
@@ -101,7 +101,7 @@ class HeartbeatService:
         RateLimited for a flood, Rejected for a heartbeat from the future or for more than a day,
         Conflict for a node that is being deleted. A heartbeat without news is not written.
         """
-        for _ in tries():
+        for _ in iter_tries():
             try:
                 return self._try_beat(node_id, beat, token)
             except StaleVersion:
@@ -114,10 +114,10 @@ class HeartbeatService:
             if token is not None:
                 self._check_token(unit, node_id, token, now)
             node = unit.nodes.get(node_id)
-            before = unit.heartbeats.get(node_id)
-        self._gate.enter(node.id, now)
+            before = unit.heartbeats.find_by_node(node_id)
+        self._gate.count_call(node.id, now)
         _check_alive(node)
-        after = heard(before, beat, node.id, node.attempt, now)
+        after = accept_beat(before, beat, node.id, node.attempt, now)
         if after is before:
             return after
         with self._units() as unit:
@@ -132,12 +132,12 @@ class HeartbeatService:
     def _check_token(self, unit: Unit, node_id: str, token: str, now: int) -> None:
         """Raise TokenRefused unless the token is valid for the current incarnation of the node.
         Guessing counts against a rate limit."""
-        known = None if len(token) > _LONGEST_TOKEN else unit.heartbeats.token(hash_of(token))
+        known = None if len(token) > _LONGEST_TOKEN else unit.heartbeats.find_token(hash_of(token))
         if known is None or known.node_id != node_id:
-            self._gate.enter(_UNKNOWN, now)
+            self._gate.count_call(_UNKNOWN, now)
             raise TokenRefused("this token is not valid for heartbeats of this node")
         if now >= known.expires_at:
-            raise TokenRefused(f"this token has expired at {rfc3339(known.expires_at)}")
+            raise TokenRefused(f"this token has expired at {to_rfc3339(known.expires_at)}")
         if unit.nodes.get(node_id).attempt != known.incarnation:
             raise TokenRefused(
                 "this token is for an earlier incarnation of the node; make a new token with"
@@ -146,7 +146,7 @@ class HeartbeatService:
 
 
 def _check_alive(node: Node) -> None:
-    if node.ended or node.asked is Asked.ABSENT:
+    if node.has_ended or node.asked is Asked.ABSENT:
         raise Conflict(
             f"node {node.name} is {node.state}: it was deleted, and a deletion cannot be undone"
         )

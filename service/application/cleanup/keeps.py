@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 from service.application.budgets import admission
 from service.application.nodes.nodes import change_node
-from service.domain.clock import Clock, rfc3339
+from service.domain.clock import Clock, to_rfc3339
 from service.domain.errors import Conflict
 from service.domain.event import Event
-from service.domain.idle.policy import Action, applied
+from service.domain.idle.policy import Action, apply_policies
 from service.domain.lifecycle.expiry import keep_sentence
 from service.domain.nodes.keep import (
     TTL_TOLD,
@@ -19,8 +19,8 @@ from service.domain.nodes.keep import (
     is_on_notice,
     keep_of,
     keep_of_node,
-    kept,
-    unkept,
+    with_keep,
+    without_keep,
 )
 from service.domain.nodes.node import Node
 from service.store.pricebook import PriceShelf
@@ -55,7 +55,7 @@ class KeepService:
         self._prices = prices
         self._clock = clock
 
-    def keep(
+    def keep_node(
         self, node_id: str, order: KeepOrder, *, version: int | None = None, actor: str = ""
     ) -> KeptNode:
         """Keep a node. A longer keep stays as it is, and a warning says so. Raises Rejected for no
@@ -77,14 +77,14 @@ class KeepService:
                 return KeptNode(
                     node, (f"{keep_sentence(node)} already; a shorter keep has no effect",)
                 )
-            until = rfc3339(keep.until or now)
+            until = to_rfc3339(keep.until or now)
             message = f"kept until {until}: {keep.reason}"
             unit.events.add(Event(node.id, now, "asked", message, actor or CALLER))
             return KeptNode(after)
 
         return change_node(self._units, self._clock, node_id, version, write_and_record)
 
-    def unkeep(self, node_id: str, *, version: int | None = None, actor: str = "") -> KeptNode:
+    def end_keep(self, node_id: str, *, version: int | None = None, actor: str = "") -> KeptNode:
         """End the keep of a node. The end that the keep held back follows: the end of a job at
         once, a time to live after a notice. Raises Conflict if the node is not kept."""
 
@@ -93,10 +93,10 @@ class KeepService:
             keep = asked_keep(node, now)
             if keep is None:
                 raise Conflict(_describe_not_kept(node, now))
-            message = f"the keep until {rfc3339(keep.until or now)} ends"
+            message = f"the keep until {to_rfc3339(keep.until or now)} ends"
             unit.events.add(Event(node.id, now, "asked", message, actor or CALLER))
-            after = unit.nodes.save(replace(unkept(node), next_try_at=now))
-            admission.prolong(unit, after, now, self._prices, now)
+            after = unit.nodes.save(replace(without_keep(node), next_try_at=now))
+            admission.extend_hold(unit, after, now, self._prices, now)
             return KeptNode(after, _list_next_ends(after, now))
 
         return change_node(self._units, self._clock, node_id, version, end_and_record)
@@ -106,13 +106,13 @@ def write_keep(unit: Unit, node: Node, keep: Keep, prices: PriceShelf, now: int)
     """Write a keep in the caller's unit of work; returns the same node if it is kept for as long
     already. The cost beyond its time to live is set aside: raises BudgetExceeded if a budget has no
     room for it, Conflict for a node that is being deleted."""
-    after = kept(node, keep, now)
+    after = with_keep(node, keep, now)
     if after is node:
         return node
     after = unit.nodes.save(after)
-    policy = applied(node.spec, node.team, unit.idle_policies.all(), Action.DELETE)
+    policy = apply_policies(node.spec, node.team, unit.idle_policies.find_all(), Action.DELETE)
     assert keep.until is not None
-    admission.prolong(unit, after, keep.until + policy.rule.grace_seconds, prices, now)
+    admission.extend_hold(unit, after, keep.until + policy.rule.grace_seconds, prices, now)
     return after
 
 
@@ -120,10 +120,10 @@ def _describe_not_kept(node: Node, now: int) -> str:
     if is_on_notice(node) and node.kept_until is not None:
         return (
             f"node {node.name} is not kept: {TTL_TOLD}, and it is deleted at"
-            f" {rfc3339(node.kept_until)}"
+            f" {to_rfc3339(node.kept_until)}"
         )
     keep = keep_of_node(node)
-    if keep is not None and keep.holds(now):
+    if keep is not None and keep.is_active(now):
         return f"node {node.name} is kept by {keep.reason}; remove that label to end the keep"
     return f"node {node.name} is not kept"
 

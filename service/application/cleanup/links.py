@@ -12,11 +12,11 @@ from service.application.cleanup.ending import record_end
 from service.application.cleanup.keeps import write_keep
 from service.application.nodes.cost import NodeCost, cost_of
 from service.application.nodes.nodes import NodeService
-from service.application.retries import retrying
-from service.domain.clock import MINUTE, Clock, rfc3339
+from service.application.retries import run_with_retries
+from service.domain.clock import MINUTE, Clock, to_rfc3339
 from service.domain.event import Event
 from service.domain.idle.assess import SHIPPED_TIMES, IdleTimes
-from service.domain.idle.links import KEEP_SECONDS, Link, LinkRefusal, Verb, hash_of, refusal
+from service.domain.idle.links import KEEP_SECONDS, Link, LinkRefusal, Verb, find_refusal, hash_of
 from service.domain.nodes.keep import asked_keep, cloud_ends_at, keep_of
 from service.domain.nodes.node import Asked, Node
 from service.store.pricebook import PriceShelf
@@ -69,7 +69,7 @@ class UnknownLinkCounter:
         self._lock = threading.Lock()
         self._at: deque[int] = deque()
 
-    def count(self, now: int) -> int:
+    def count_miss(self, now: int) -> int:
         """Count one more unknown token; returns the seconds until there is room again, 0 if there
         is."""
         with self._lock:
@@ -99,7 +99,7 @@ class LinkService:
         self._times = times
         self._misses = UnknownLinkCounter()
 
-    def show(self, token: str) -> LinkOffer | UnknownLink:
+    def read_offer(self, token: str) -> LinkOffer | UnknownLink:
         """What a link would do. Changes nothing."""
         with self._units.reading() as unit:
             link = self._find_link(unit, token)
@@ -107,7 +107,7 @@ class LinkService:
                 return self._build_offer(unit, link)
         return self._count_miss()
 
-    def use(self, token: str) -> LinkOffer | UnknownLink:
+    def use_link(self, token: str) -> LinkOffer | UnknownLink:
         """Do what a link offers, in one unit of work. Raises Rejected if the node cannot be kept,
         BudgetExceeded if a budget has no room for that, Conflict if other writers keep changing the
         node."""
@@ -121,36 +121,36 @@ class LinkService:
             offer = self._build_offer(unit, link)
             return offer if offer.refusal is not None else self._apply_offer(unit, link, offer)
 
-        return retrying(
-            partial(admission.admitting, self._units, self._clock), use_once, "the node"
+        return run_with_retries(
+            partial(admission.open_unit, self._units, self._clock), use_once, "the node"
         )
 
     def _find_link(self, unit: Unit, token: str) -> Link | None:
-        return None if len(token) > _LONGEST_TOKEN else unit.links.find(hash_of(token))
+        return None if len(token) > _LONGEST_TOKEN else unit.links.find_by_hash(hash_of(token))
 
     def _count_miss(self) -> UnknownLink:
-        return UnknownLink(self._misses.count(self._clock()))
+        return UnknownLink(self._misses.count_miss(self._clock()))
 
     def _build_offer(self, unit: Unit, link: Link) -> LinkOffer:
         now, node = self._clock(), unit.nodes.get(link.node_id)
-        watched, claim = unit.idle_courses.get(node.id), unit.jobs.claimed(node.id)
-        why = refusal(
+        watched, claim = unit.idle_courses.find_by_node(node.id), unit.jobs.find_claim(node.id)
+        why = find_refusal(
             link,
             incarnation=node.attempt,
             notified_at=None if watched is None else watched.course.notified_at,
-            ended=node.ended,
+            ended=node.has_ended,
             ending=node.asked is Asked.ABSENT,
             now=now,
         )
         if why is None and claim is not None and claim.claimed_at > link.notified_at:
             why = LinkRefusal.SINCE_BUSY  # the next look at its signals will say so too
-        intervals, whose = unit.usage.of(node.id), unit.attributions.of(node.id)
+        intervals, whose = unit.usage.list_by_node(node.id), unit.attributions.list_by_node(node.id)
         return LinkOffer(
             verb=link.verb,
             node=node,
             notified_at=link.notified_at,
             expires_at=link.expires_at,
-            cost=cost_of(node, intervals, self._prices.book(unit), now, whose),
+            cost=cost_of(node, intervals, self._prices.get_book(unit), now, whose),
             kept_until=max(node.kept_until or 0, now + KEEP_SECONDS),
             job_id="" if claim is None else claim.job_id,
             refusal=why,
@@ -158,20 +158,20 @@ class LinkService:
 
     def _apply_offer(self, unit: Unit, link: Link, offer: LinkOffer) -> LinkOffer:
         now, node = self._clock(), offer.node
-        unit.links.use(link, now)
-        reason = f"the link in the message of {rfc3339(link.notified_at)}"
+        unit.links.mark_used(link, now)
+        reason = f"the link in the message of {to_rfc3339(link.notified_at)}"
         if link.verb is Verb.KEEP:  # for four more hours; a longer keep stays as it is
             keep = keep_of(now, reason, for_seconds=KEEP_SECONDS, ends_at=cloud_ends_at(node))
             assert keep.until is not None
             after = write_keep(unit, node, keep, self._prices, now)
-            done = f"kept until {rfc3339(keep.until)}"
+            done = f"kept until {to_rfc3339(keep.until)}"
             if after is node:
-                done = f"kept until {rfc3339(node.kept_until or now)} already"
+                done = f"kept until {to_rfc3339(node.kept_until or now)} already"
             unit.events.add(Event(node.id, now, "asked", f"{done}: {reason}", ACTOR))
         else:  # as DELETE does, with the evidence in the history; a keep ends with the node
             done, ended = "deletion requested", asked_keep(node, now)
             if ended is not None:
-                done += f"; the keep until {rfc3339(ended.until or now)} ends with it"
+                done += f"; the keep until {to_rfc3339(ended.until or now)} ends with it"
             record_end(unit, node, ACTOR, reason, self._prices, now, times=self._times)
-            after = self._nodes.end(unit, node, ACTOR, reason)
+            after = self._nodes.request_end_in(unit, node, ACTOR, reason)
         return replace(offer, node=after, done=done)

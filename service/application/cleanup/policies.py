@@ -9,8 +9,8 @@ from typing import TypeVar
 from service.application.budgets import admission
 from service.application.budgets.budgets import MessageReach
 from service.application.cleanup.cleanup import IdleMode
-from service.application.projects import every
-from service.application.retries import retrying
+from service.application.projects import choose_projects
+from service.application.retries import run_with_retries
 from service.domain.budgets.alerts import EXCEEDED, deletes_at
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
@@ -22,7 +22,7 @@ from service.domain.idle.policy import (
     Policy,
     Recipient,
     Rule,
-    applied,
+    apply_policies,
     check_rule,
     check_scope,
 )
@@ -86,10 +86,10 @@ class PolicyService:
         self._mode = mode
         self._reach = reach or MessageReach()
 
-    def all(self) -> Sequence[Policy]:
+    def list_all(self) -> Sequence[Policy]:
         """The default policy, then the others by scope."""
         with self._units.reading() as unit:
-            known = unit.idle_policies.all()
+            known = unit.idle_policies.find_all()
             default = _get_or_shipped(unit, DEFAULT)
         return [default, *(policy for scope, policy in known.items() if scope != DEFAULT)]
 
@@ -100,7 +100,7 @@ class PolicyService:
         with self._units.reading() as unit:
             return _get_or_shipped(unit, scope)
 
-    def put(
+    def save(
         self,
         scope: str,
         rule: Rule,
@@ -114,12 +114,12 @@ class PolicyService:
         check_scope(scope)
         kind, _, name = scope.partition(":")
         if kind == "project":
-            every(name, self._projects)
-        check_rule(rule, self._mode.times.least)
+            choose_projects(name, self._projects)
+        check_rule(rule, self._mode.times.least_idle)
 
         def write_policy(unit: Unit) -> Policy:
-            known = unit.idle_policies.all()
-            before = known.get(scope, Policy(scope, version=unit.idle_policies.version(scope)))
+            known = unit.idle_policies.find_all()
+            before = known.get(scope, Policy(scope, version=unit.idle_policies.read_version(scope)))
             _check_version(before, version)
             if scope not in known and len(known) >= MAX_POLICIES:
                 raise Conflict(f"there are {MAX_POLICIES} policies; delete one first")
@@ -132,7 +132,7 @@ class PolicyService:
 
         return self._retry_stale(write_policy, once=version is not None)
 
-    def remove(self, scope: str, *, version: int | None = None) -> Policy:
+    def delete(self, scope: str, *, version: int | None = None) -> Policy:
         """Delete the policy of a scope, so that the scope inherits again; returns the policy.
         Raises NotFound, or StaleVersion."""
         check_scope(scope)
@@ -145,32 +145,32 @@ class PolicyService:
 
         return self._retry_stale(delete_policy, once=version is not None)
 
-    def of_node(self, node_id: str) -> NodePolicy:
+    def get_for_node(self, node_id: str) -> NodePolicy:
         """The policy that applies to a node; raises NotFound."""
         with self._units.reading() as unit:
             return self._of_node(unit, unit.nodes.get(node_id))
 
-    def with_ends(self, node_id: str) -> NodePolicy:
+    def get_with_ends(self, node_id: str) -> NodePolicy:
         """The policy that applies to a node, with everything that may end the node; raises
         NotFound."""
         now = self._clock()
         with self._units.reading() as unit:
             node = unit.nodes.get(node_id)
-            claim = unit.jobs.claimed(node_id)
+            claim = unit.jobs.find_claim(node_id)
             is_own = claim is not None and unit.jobs.get(claim.job_id).own_node
             outlook = EndOutlook(
                 node,
                 unit.cleanups.get(node.spec.project),
                 read_subject(unit, node, self._prices, self._mode.ceiling, now),
-                unit.idle_courses.get(node_id),
+                unit.idle_courses.find_by_node(node_id),
                 claim.job_id if claim is not None and is_own else "",
                 _budgets_that_delete(unit, node, now),
             )
             return replace(self._of_node(unit, node), ends=ends_of(outlook, now))
 
     def _of_node(self, unit: Unit, node: Node) -> NodePolicy:
-        policies = unit.idle_policies.all()
-        found = applied(node.spec, node.team, policies, self._mode.ceiling)
+        policies = unit.idle_policies.find_all()
+        found = apply_policies(node.spec, node.team, policies, self._mode.ceiling)
         return NodePolicy(node, found, recipients_of(found, node.owner))
 
     def _check_recipients(self, told: Sequence[Recipient], before: Sequence[Recipient]) -> None:
@@ -185,17 +185,17 @@ class PolicyService:
                 raise Rejected(str(error), field=where) from None
 
     def _retry_stale(self, work: Callable[[Unit], T], *, once: bool) -> T:
-        return retrying(self._units, work, "the policy", once=once)
+        return run_with_retries(self._units, work, "the policy", once=once)
 
 
 def _budgets_that_delete(unit: Unit, node: Node, now: int) -> Mapping[str, int]:
     """The exceeded budgets that delete a node: their names, and when they delete it."""
     who, found = admission.payer_of(unit, node), {}
-    for budget in unit.budgets.all():
-        window = budget.window(now)
-        if window is None or not budget.scope.covers(who):
+    for budget in unit.budgets.list_all():
+        window = budget.window_at(now)
+        if window is None or not budget.scope.applies_to(who):
             continue
-        alert = unit.alerts.of(budget.id).get(EXCEEDED)
+        alert = unit.alerts.find_by_budget(budget.id).get(EXCEEDED)
         is_of_now = alert is not None and alert.period == window.start
         at = deletes_at(budget, alert) if is_of_now else None
         if at is not None:
@@ -209,7 +209,7 @@ def _get_or_shipped(unit: Unit, scope: str) -> Policy:
     except NotFound:
         if scope != DEFAULT:
             raise
-    return replace(SHIPPED, version=unit.idle_policies.version(DEFAULT))
+    return replace(SHIPPED, version=unit.idle_policies.read_version(DEFAULT))
 
 
 def _with_known_secrets(

@@ -41,13 +41,13 @@ class Accrual(InWords):
         return self.units * (self.end - self.start)
 
 
-def unposted(meters: Iterable[Meter], whole: Mapping[str, Usage]) -> tuple[Accrual, ...]:
+def list_unposted(meters: Iterable[Meter], whole: Mapping[str, Usage]) -> tuple[Accrual, ...]:
     """Every stretch of the meters that is not in the ledger, first to last. `whole` maps ids to the
     intervals whose lines the meters measure. Free usage has no stretches."""
     found = []
     for meter in meters:
         usage = whole[meter.usage.id]
-        for left, right, whose in meter.pieces(usage.posted_until, meter.end):
+        for left, right, whose in meter.attributed_parts(usage.posted_until, meter.end):
             for cut in meter.cuts:
                 start, end = max(left, cut.start), min(right, cut.end)
                 if start < end:
@@ -65,7 +65,7 @@ def _to_accrual(meter: Meter, usage: Usage, part: PriceStretch, whose: Attributi
         text = explanation.unpriced_sum_of(seconds, units, is_vm=is_vm)
         source = explanation.NO_PRICE
     else:
-        amount = meter.charge(part.start, part.end)
+        amount = meter.charge_in(part.start, part.end)
         charge = LineCharge(seconds, price.per_chip_hour, amount, is_adjustment=False, is_vm=is_vm)
         text = explanation.sum_of(charge, units)
         source = explanation.source_of(price, price.id)

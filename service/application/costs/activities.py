@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from service.domain.idle.activity import FOREVER, Activity, ActivitySlot, marks
+from service.domain.idle.activity import FOREVER, Activity, ActivitySlot, list_marks
 from service.domain.idle.rollup import slots_of
 from service.domain.metering.meter import Usage
 from service.store.unit import Unit
@@ -26,16 +26,16 @@ class Activities:
         self._marks: dict[str, Sequence[Mark]] = {}
 
     @classmethod
-    def read(
+    def read_for(
         cls, unit: Unit, usages: Iterable[Usage], start: int, end: int, warmup: int
     ) -> Activities:
         """The activities of the nodes of `usages` in [start, end)."""
         ids = {usage.node_id for usage in usages if not usage.is_purchase}
         # a node that started before the window may have finished its start before it
-        known = unit.idle_rollups.of(ids, start - warmup, end)
+        known = unit.idle_rollups.list_hours(ids, start - warmup, end)
         return cls({node_id: list(slots_of(hours)) for node_id, hours in known.items()}, warmup)
 
-    def cut(self, usage: Usage, start: int, end: int) -> Iterator[tuple[int, int, Activity]]:
+    def cut_usage(self, usage: Usage, start: int, end: int) -> Iterator[tuple[int, int, Activity]]:
         """The pieces of [start, end) of a usage, in order, each with the activity of the node. The
         activity of a reservation is unknown: it pays for capacity, used or not."""
         marks_of = self._marks.get(usage.id)
@@ -61,4 +61,4 @@ class Activities:
             other = found.get(slot.start)
             found[slot.start] = slot if other is None or slot.is_busy else other
         slots = [found[start] for start in sorted(found)]
-        return marks(slots, usage.start, usage.start + self._warmup)
+        return list_marks(slots, usage.start, usage.start + self._warmup)

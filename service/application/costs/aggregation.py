@@ -9,7 +9,7 @@ from typing import Any
 
 from service.application.costs.activities import Activities
 from service.domain.catalog.zones import region_of
-from service.domain.costs.buckets import DaysAndHours, touched
+from service.domain.costs.buckets import DaysAndHours, split_by_parts
 from service.domain.costs.dimensions import ACTIVITY, label_key, value_of
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.meter import Meter, Usage
@@ -73,17 +73,17 @@ class CostTally:
         split = DaysAndHours(edges)
         reader = _Reader(unit, (*self._aggregate, *self._only))
         in_sql = {_COLUMN[name]: values for name, values in self._only.items() if name in _COLUMN}
-        days = unit.costs.by_day(
+        days = unit.costs.sum_by_day(
             split.start, split.end, reader.columns, in_sql, at_once=len(self._parts) == 1
         )
         self._add_rows(reader, ((split.part_of(row[0]), 1, row) for row in days))
-        hours = unit.costs.by_hour(sorted(split.moves), reader.columns, in_sql)
+        hours = unit.costs.iter_by_hour(sorted(split.moves), reader.columns, in_sql)
         self._add_rows(
             reader,
             ((move.position, move.sign, row) for row in hours for move in split.moves[row[0]]),
         )
 
-    def cells(self) -> Cells:
+    def to_cells(self) -> Cells:
         """The posted sums by bucket position and group."""
         return tuple(
             (position, group, cost, listed, chips)
@@ -117,9 +117,9 @@ class CostTally:
     def add_usage(self, meter: Meter, *, since: int) -> None:
         """Add what one interval cost in each bucket, from the instant `since` on."""
         for left, right, group in self._iter_pieces(meter, since, meter.end):
-            for position, start, end in touched(self._parts, left, right):
+            for position, start, end in split_by_parts(self._parts, left, right):
                 cell = self._cells[position, group]
-                figures = meter.figures(start, end)
+                figures = meter.figures_in(start, end)
                 cell[0] += figures.cost
                 cell[1] += figures.list_cost
                 cell[2] += figures.chip_seconds
@@ -142,7 +142,9 @@ class CostTally:
         if not self._parts or not (doubtful or posted_only):
             return
         for left, right, group in self._iter_pieces(meter, usage.start, meter.end):
-            for position, start, end in touched(self._parts, left, right) if doubtful else ():
+            for position, start, end in (
+                split_by_parts(self._parts, left, right) if doubtful else ()
+            ):
                 uncertain = meter.uncertainty_in(start, end)
                 self._cells[position, group][3] += uncertain
                 self.uncertainty += uncertain
@@ -150,9 +152,9 @@ class CostTally:
                 start, end = max(left, self._parts[0].start), min(right, self._parts[-1].end)
                 until = min(end, usage.posted_until)
                 if start < until:
-                    self.unpriced_seconds += meter.seconds(start, until, priced=False)
+                    self.unpriced_seconds += meter.seconds_in(start, until, priced=False)
 
-    def rows(self) -> tuple[CostRow, ...]:
+    def list_rows(self) -> tuple[CostRow, ...]:
         """All rows by bucket and group, without rows that are zero throughout, such as a withdrawn
         record."""
         return tuple(
@@ -164,10 +166,10 @@ class CostTally:
     def _iter_pieces(self, meter: Meter, start: int, end: int) -> Iterator[tuple[int, int, Group]]:
         """The pieces of [start, end) of an interval that count, cut wherever the group changes."""
         usage = meter.usage
-        for left, right, whose in meter.pieces(start, end):
+        for left, right, whose in meter.attributed_parts(start, end):
             cuts: Iterable[tuple[int, int, str]] = ((left, right, ""),)
             if self._activities is not None:
-                cuts = self._activities.cut(usage, left, right)
+                cuts = self._activities.cut_usage(usage, left, right)
             for first, last, activity in cuts:
                 values = _Values(usage, whose, activity)
                 if all(values.value_in(name) in wanted for name, wanted in self._only.items()):
@@ -212,7 +214,7 @@ class _Reader:
             wanted += _columns_of(name)
         self.columns = tuple(dict.fromkeys(wanted))
         keys = [label_key(name) for name in names if label_key(name)]
-        self._labels = unit.attributions.labelled(keys) if keys else {}
+        self._labels = unit.attributions.find_labels(keys) if keys else {}
 
     def group_getter(self, names: Group) -> Callable[[Values], Group]:
         """A function from a row to its group."""

@@ -15,10 +15,16 @@ from service.domain.costs.buckets import edges_of
 from service.domain.costs.dimensions import ACTIVITY, check_dimensions
 from service.domain.idle.assess import WARMUP_SECONDS
 from service.domain.metering.attribution import Attribution
-from service.domain.metering.line_items import meters
+from service.domain.metering.line_items import make_meters
 from service.domain.metering.meter import Usage
 from service.domain.pricing.price_book import PriceBook
-from service.domain.time_window import Granularity, Window, buckets, parse_window, zone_of
+from service.domain.time_window import (
+    Granularity,
+    Window,
+    parse_window,
+    split_into_buckets,
+    zone_of,
+)
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
@@ -46,7 +52,7 @@ class CostQuestion:
     only: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
-    def said(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    def only_key(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """`only` in a fixed order, as a part of a cache key."""
         return tuple(sorted((name, tuple(values)) for name, values in self.only.items()))
 
@@ -109,7 +115,7 @@ class CostService:
         with self._units.reading() as unit:
             return self.report_in(unit, question, now)
 
-    def reports(self, *questions: CostQuestion) -> list[CostReport]:
+    def report_all(self, *questions: CostQuestion) -> list[CostReport]:
         """Several reports as of one instant, so that they agree on what they share."""
         now = self._clock()
         with self._units.reading() as unit:
@@ -121,26 +127,28 @@ class CostService:
         check_dimensions((*question.aggregate, *question.only))
         if ACTIVITY in (*question.aggregate, *question.only):
             _, window, parts = _split_window(question, now)
-            intervals = list(unit.usage.overlapping(window.start, window.end))
-            activities = Activities.read(unit, intervals, window.start, window.end, self._warmup)
+            intervals = list(unit.usage.iter_overlapping(window.start, window.end))
+            activities = Activities.read_for(
+                unit, intervals, window.start, window.end, self._warmup
+            )
             tally = CostTally(question.aggregate, question.only, parts, activities)
             self._add_intervals(unit, tally, intervals, window, now)
             return _to_report(question, tally, window, now)
-        asked = (question.window, question.aggregate, question.step, question.tz, question.said)
+        asked = (question.window, question.aggregate, question.step, question.tz, question.only_key)
         at = self._at_instant(unit, now)
-        return self._reports.of(
+        return self._reports.get_or_make(
             (at, asked),
             lambda: self._build_report(unit, question, at),
             lambda report: len(report.rows) <= _MOST_ROWS,
         )
 
-    def metered(self, unit: Unit, now: int) -> RunningMeters:
+    def running_meters(self, unit: Unit, now: int) -> RunningMeters:
         """The meters of what is billed at an instant, built once for all callers at that
         instant."""
         return self._running_meters(unit, self._at_instant(unit, now))
 
     def _at_instant(self, unit: Unit, now: int) -> _At:
-        return _At(unit.revisions.now().books, self._prices.book(unit), now)
+        return _At(unit.revisions.read_current().books, self._prices.get_book(unit), now)
 
     def _build_report(self, unit: Unit, question: CostQuestion, at: _At) -> CostReport:
         asked, window, parts = _split_window(question, at.now)
@@ -149,15 +157,15 @@ class CostService:
         if edges is not None and question.step is not Granularity.HOUR:
             tally.add_cells(self._read_posted(unit, question, parts, edges, at))
             # No rollup has the open tails, the usage without a price, and the uncertainty.
-            for meter in self._running_meters(unit, at).among(question.only):
+            for meter in self._running_meters(unit, at).find_matching(question.only):
                 tally.add_open(meter)
                 if meter.end > meter.usage.posted_until:
                     tally.add_usage(meter, since=meter.usage.posted_until)
-            for meter in self._doubtful_meters(unit, window.start, at).among(question.only):
+            for meter in self._doubtful_meters(unit, window.start, at).find_matching(question.only):
                 if meter.usage.start < window.end:
                     tally.add_doubts(meter, posted_only=True)
         else:
-            intervals = list(unit.usage.overlapping(window.start, window.end))
+            intervals = list(unit.usage.iter_overlapping(window.start, window.end))
             self._add_intervals(unit, tally, intervals, window, at.now)
         return _to_report(question, tally, window, at.now)
 
@@ -174,18 +182,18 @@ class CostService:
         def read_posted() -> Cells:
             tally = CostTally(question.aggregate, question.only, parts)
             tally.add_posted(unit, edges)
-            return tally.cells()
+            return tally.to_cells()
 
-        key = "posted", at.fresh_key, edges, question.aggregate, question.said
-        return self._parts.of(key, read_posted, lambda cells: len(cells) <= _MOST_ROWS)
+        key = "posted", at.fresh_key, edges, question.aggregate, question.only_key
+        return self._parts.get_or_make(key, read_posted, lambda cells: len(cells) <= _MOST_ROWS)
 
-    def names(self, node_ids: Iterable[str]) -> Mapping[str, str]:
+    def find_names(self, node_ids: Iterable[str]) -> Mapping[str, str]:
         """The names of nodes and reservations by id."""
         wanted = set(node_ids)
         with self._units.reading() as unit:
-            names = {key: node.name for key, node in unit.nodes.many(wanted).items()}
+            names = {key: node.name for key, node in unit.nodes.find_many(wanted).items()}
             if wanted - names.keys():
-                bought = unit.reservations.all()
+                bought = unit.reservations.list_all()
                 names |= {
                     purchase.id: purchase.name for purchase in bought if purchase.id in wanted
                 }
@@ -193,32 +201,35 @@ class CostService:
 
     def _running_meters(self, unit: Unit, at: _At) -> RunningMeters:
         def read_usages() -> tuple[Sequence[Usage], Whose]:
-            return read_running(unit, at.now), unit.attributions.running()
+            return read_running(unit, at.now), unit.attributions.list_running()
 
         def build_meters() -> RunningMeters:
             lasting = "running", at.fresh_key, at.now if at.book.purchases else 0
-            usages, whose = self._parts.of(lasting, read_usages)
-            return RunningMeters(meters(usages, at.book, at.now, whose), whose)
+            usages, whose = self._parts.get_or_make(lasting, read_usages)
+            return RunningMeters(make_meters(usages, at.book, at.now, whose), whose)
 
-        return self._parts.of(("metered", at), build_meters)
+        return self._parts.get_or_make(("metered", at), build_meters)
 
     def _doubtful_meters(self, unit: Unit, since: int, at: _At) -> RunningMeters:
         def read_usages() -> tuple[Sequence[Usage], Whose]:
-            found = {usage.id: usage for usage in unit.usage.doubtful(since, END_OF_TIME)}
-            whose = unit.attributions.of_each([usage.node_id for usage in found.values()])
+            found = {usage.id: usage for usage in unit.usage.iter_doubtful(since, END_OF_TIME)}
+            whose = unit.attributions.list_by_nodes([usage.node_id for usage in found.values()])
             return tuple(found.values()), whose
 
         def build_meters() -> RunningMeters:
-            usages, whose = self._parts.of(("doubtful", since, at.fresh_key), read_usages)
-            return RunningMeters(meters(usages, at.book, at.now, whose), whose)
+            usages, whose = self._parts.get_or_make(("doubtful", since, at.fresh_key), read_usages)
+            return RunningMeters(make_meters(usages, at.book, at.now, whose), whose)
 
-        return self._parts.of(("doubts", since, at), build_meters)
+        return self._parts.get_or_make(("doubts", since, at), build_meters)
 
     def _add_intervals(
         self, unit: Unit, tally: CostTally, intervals: Iterable[Usage], window: Window, now: int
     ) -> None:
-        book, whose = self._prices.book(unit), unit.attributions.used_in(window.start, window.end)
-        for meter in meters(intervals, book, now, whose):
+        book, whose = (
+            self._prices.get_book(unit),
+            unit.attributions.list_used_in(window.start, window.end),
+        )
+        for meter in make_meters(intervals, book, now, whose):
             tally.add_open(meter)
             tally.add_usage(meter, since=meter.usage.start)
             tally.add_doubts(meter, posted_only=False)
@@ -229,11 +240,11 @@ def _split_window(question: CostQuestion, now: int) -> tuple[Window, Window, lis
     zone = zone_of(question.tz)
     asked = parse_window(question.window, zone, now)
     window = Window(asked.start, max(asked.start, min(asked.end, now)))
-    return asked, window, list(buckets(window, question.step, zone))
+    return asked, window, list(split_into_buckets(window, question.step, zone))
 
 
 def _to_report(question: CostQuestion, tally: CostTally, window: Window, now: int) -> CostReport:
-    rows = tally.rows()
+    rows = tally.list_rows()
     return CostReport(
         window=window,
         aggregate=question.aggregate,

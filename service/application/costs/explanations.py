@@ -49,37 +49,39 @@ class ExplanationService:
         self._units = units
         self._prices = prices
 
-    def whose(self, node_id: str) -> Sequence[Attribution]:
+    def list_attributions(self, node_id: str) -> Sequence[Attribution]:
         """Who is charged for a node, or for the unused part of a reservation, from when on; raises
         NotFound."""
         with self._units.reading() as unit:
             _name_of(unit, node_id)
-            return unit.attributions.of(node_id)
+            return unit.attributions.list_by_node(node_id)
 
-    def no_line(self, node_id: str, number: str) -> NotFound:
+    def describe_missing_line(self, node_id: str, number: str) -> NotFound:
         """The NotFound to raise for an invalid line number. Raises NotFound itself if there is no
         such node or reservation."""
         with self._units.reading() as unit:
             return _missing_line_error(
-                _name_of(unit, node_id), number[:80], unit.ledger.numbers(node_id)
+                _name_of(unit, node_id), number[:80], unit.ledger.find_number_range(node_id)
             )
 
-    def line(self, node_id: str, number: int) -> Explanation:
+    def explain_line(self, node_id: str, number: int) -> Explanation:
         """The line of that number in the ledger of a node, or of a reservation. Raises NotFound."""
         with self._units.reading() as unit:
             name = _name_of(unit, node_id)
-            found = unit.ledger.of(node_id, number - 1, 1)
+            found = unit.ledger.list_by_node(node_id, number - 1, 1)
             if not found or found[0].id != number:
-                raise _missing_line_error(name, str(number), unit.ledger.numbers(node_id))
+                raise _missing_line_error(name, str(number), unit.ledger.find_number_range(node_id))
             line = found[0]
             usage = next(
-                interval for interval in unit.usage.of(node_id) if interval.id == line.usage_id
+                interval
+                for interval in unit.usage.list_by_node(node_id)
+                if interval.id == line.usage_id
             )
             bought = line.reservation_id
             reservation = None if bought is None else unit.reservations.get(bought)
-            book = self._prices.book(unit)
+            book = self._prices.get_book(unit)
             price = book.with_id(line.price_id)
-            attributions = unit.attributions.of(node_id)
+            attributions = unit.attributions.list_by_node(node_id)
             stretches = _list_stretches(line, usage, book, attributions)
             whose = next(
                 attribution for attribution in attributions if attribution.since == line.since
@@ -87,7 +89,7 @@ class ExplanationService:
             return Explanation(
                 line=line,
                 usage=usage,
-                beliefs=unit.beliefs.of(usage.id),
+                beliefs=unit.beliefs.list_by_usage(usage.id),
                 price=price,
                 whose=whose,
                 reservation=reservation,
@@ -180,7 +182,7 @@ def _list_notes(
         notes.append(f"it adjusts line {line.corrects_id}: more is known of {of_what}")
     elif usage.is_purchase:
         hour = floor_to(line.charge_start, HOUR)
-        _, used = unit.ledger.used(line.node_id, hour).get((hour, line.price_id), (0, 0))
+        _, used = unit.ledger.sum_used(line.node_id, hour).get((hour, line.price_id), (0, 0))
         known = usage.chips * _count_seconds(line, stretches) - line.chip_seconds
         if used != known:  # more became known since the line was posted
             notes.append(

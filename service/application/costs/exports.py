@@ -13,9 +13,9 @@ from zoneinfo import ZoneInfo
 from service.application.pricing.commitments import read_lines
 from service.domain.clock import HOUR, Clock
 from service.domain.commitments.billing import CommittedBill, billed_hours
-from service.domain.commitments.coverage import priced
+from service.domain.commitments.coverage import price_commitments
 from service.domain.costs.charge import Charge
-from service.domain.costs.focus import Account, Version, header, lines
+from service.domain.costs.focus import Account, Version, format_header, format_lines
 from service.domain.errors import RateLimited
 from service.domain.pricing.price_book import PriceBook
 from service.domain.time_window import Window, parse_window
@@ -48,7 +48,7 @@ class ExportService:
         self._account = account
         self._places = BoundedSemaphore(AT_ONCE)
 
-    def focus(self, version: Version, window: str = "mtd") -> Export:
+    def export_focus(self, version: Version, window: str = "mtd") -> Export:
         """What was billed in a window, in UTC. Usage that is not posted yet is left out.
 
         Raises Rejected for an invalid window; the pieces raise RateLimited if too many files are
@@ -59,13 +59,13 @@ class ExportService:
 
     def _write_focus(self, version: Version, window: Window) -> Generator[str]:
         with self._take_place(), self._units.reading() as unit:
-            book, now = self._prices.book(unit), self._clock()
+            book, now = self._prices.get_book(unit), self._clock()
             price_of = lru_cache(CHUNK)(book.with_id)
-            charges = unit.charges.billed(window.start, window.end, price_of)
-            written = lines(
+            charges = unit.charges.iter_billed(window.start, window.end, price_of)
+            written = format_lines(
                 self._account, _apply_commitments(unit, charges, window, book, now), now
             )
-            yield header(version)
+            yield format_header(version)
             while piece := "".join(islice(written, CHUNK)):
                 yield piece
 
@@ -83,8 +83,8 @@ def _apply_commitments(
     unit: Unit, charges: Iterator[Charge], window: Window, book: PriceBook, now: int
 ) -> Iterator[Charge]:
     """The charges with the current commitments applied; unchanged if there are none."""
-    some, _ = priced(unit.commitments.standing(), book)
+    some, _ = price_commitments(unit.commitments.list_standing(), book)
     over = Window(window.start, max(window.start, min(window.end + HOUR, now)))
     known = read_lines(unit, some, over, book)
     hours = billed_hours(window, known, now)
-    return CommittedBill(known, some, book, hours).over(charges) if some else charges
+    return CommittedBill(known, some, book, hours).bill_charges(charges) if some else charges

@@ -14,8 +14,8 @@ from service.application.answers import Answers
 from service.application.costs.aggregation import CostRow
 from service.application.costs.costs import CostQuestion, CostService
 from service.application.costs.running import RunningMeters, read_running
-from service.domain.budgets.budget import Period, calendar
-from service.domain.clock import DAY, MINUTE, Clock, floor_to, rfc3339
+from service.domain.budgets.budget import Period, calendar_period
+from service.domain.clock import DAY, MINUTE, Clock, floor_to, to_rfc3339
 from service.domain.costs.dimensions import value_of
 from service.domain.costs.forecast import (
     DAYS,
@@ -27,18 +27,18 @@ from service.domain.costs.forecast import (
     ForecastBasis,
     RunningNode,
     Snapshot,
-    forecast,
-    middle,
-    nearest,
+    find_nearest,
+    forecast_cost,
+    middle_of,
 )
 from service.domain.costs.habits import NodeDay
 from service.domain.metering.attribution import Attribution
-from service.domain.metering.line_items import meters
+from service.domain.metering.line_items import make_meters
 from service.domain.metering.meter import Meter, Usage
 from service.domain.nodes.keep import goes_at
 from service.domain.nodes.node import Node
 from service.domain.pricing.price_book import RESERVED, PriceBook, reservation_in
-from service.domain.time_window import Granularity, Window, buckets, midnight, zone_of
+from service.domain.time_window import Granularity, Window, midnight_of, split_into_buckets, zone_of
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
@@ -111,20 +111,22 @@ class ForecastService:
         self._histories = Answers(_KEPT_HISTORIES)
         self._parts = Answers(_KEPT_PARTS)
 
-    def of(
+    def total_band(
         self, only: Only, period: Period = Period.MONTH, tz: str = "UTC"
     ) -> tuple[int, int, int]:
         """(low, mid, high) nano-dollars for the whole of the current period."""
-        total = self.forecast(only, period, tz).total
+        total = self.forecast_period(only, period, tz).total
         return total.low, total.mid, total.high
 
-    def forecast(self, only: Only, period: Period = Period.MONTH, tz: str = "UTC") -> Forecast:
+    def forecast_period(
+        self, only: Only, period: Period = Period.MONTH, tz: str = "UTC"
+    ) -> Forecast:
         """The forecast for the current period of a zone's calendar, as of the last full minute."""
-        return self.within(only, calendar(period, zone_of(tz), self._clock()), tz)
+        return self.forecast_window(only, calendar_period(period, zone_of(tz), self._clock()), tz)
 
-    def outlook(self, only: Only, period: Period, tz: str) -> ForecastOutlook:
+    def read_outlook(self, only: Only, period: Period, tz: str) -> ForecastOutlook:
         """The forecast, with the previous month's forecast of everything or of one team."""
-        found = self.forecast(only, period, tz)
+        found = self.forecast_period(only, period, tz)
         teams = only.get(_TEAM, ())
         if only and (
             len(only) != 1 or len(teams) != 1
@@ -133,25 +135,31 @@ class ForecastService:
         scope = f"{_TEAM}:{teams[0]}" if only else ""
         last = month_before(month_of(found.basis.now))
         with self._units.reading() as unit:
-            said = unit.forecasts.of(last, scope)
+            said = unit.forecasts.list_by_window(last, scope)
         return ForecastOutlook(
             found,
-            nearest([snapshot for snapshot in said if snapshot.actual is not None], middle(last)),
+            find_nearest(
+                [snapshot for snapshot in said if snapshot.actual is not None], middle_of(last)
+            ),
         )
 
-    def within(self, only: Only, window: Window, tz: str = "UTC") -> Forecast:
+    def forecast_window(self, only: Only, window: Window, tz: str = "UTC") -> Forecast:
         """The forecast for any window that is not over, by the days of a time zone. It is as of the
         last full minute, and computed once a minute unless the books or the nodes change."""
         with self._units.reading() as unit:
-            return self.within_in(unit, only, window, tz, self._clock())
+            return self.forecast_window_in(unit, only, window, tz, self._clock())
 
-    def within_in(self, unit: Unit, only: Only, window: Window, tz: str, instant: int) -> Forecast:
+    def forecast_window_in(
+        self, unit: Unit, only: Only, window: Window, tz: str, instant: int
+    ) -> Forecast:
         """The forecast for a window as of an instant, in a transaction that reads."""
         zone, now = zone_of(tz), max(floor_to(instant, MINUTE), min(instant, window.start))
-        revision, book = unit.revisions.now(), self._prices.book(unit)
+        revision, book = unit.revisions.read_current(), self._prices.get_book(unit)
         at = _At(revision.books, revision.nodes, book, now)
         key = at, window, zone.key, _only_key(only)
-        return self._forecasts.of(key, lambda: self._build_forecast(unit, only, window, zone, at))
+        return self._forecasts.get_or_make(
+            key, lambda: self._build_forecast(unit, only, window, zone, at)
+        )
 
     def _build_forecast(
         self, unit: Unit, only: Only, window: Window, zone: ZoneInfo, at: _At
@@ -159,7 +167,7 @@ class ForecastService:
         spent = self._costs.report_in(unit, _spent_in(window, only), at.now)
         ahead = _list_days_ahead(at.now, window.end, zone)
         running = self._sum_running(unit, only, window.end, ahead, at)
-        return forecast(
+        return forecast_cost(
             ForecastBasis(
                 window=window,
                 now=at.now,
@@ -173,20 +181,21 @@ class ForecastService:
             )
         )
 
-    def snapshots(self, now: int) -> list[Snapshot]:
+    def make_snapshots(self, now: int) -> list[Snapshot]:
         """The forecasts of this month to record: of everything, and of each team."""
         window = month_of(now)
-        since = f"{rfc3339(min(window.start, floor_to(now, DAY) - DAYS * DAY))},{rfc3339(now + 1)}"
+        first = min(window.start, floor_to(now, DAY) - DAYS * DAY)
+        since = f"{to_rfc3339(first)},{to_rfc3339(now + 1)}"
         report = self._costs.report(CostQuestion(since, (_TEAM,), Granularity.ALL))
         teams = [f"{_TEAM}:{row.group[0]}" for row in report.rows]
         found = []
         for scope in ("", *teams):
-            seen = self.within(_only_of(scope), window)
+            seen = self.forecast_window(_only_of(scope), window)
             day = floor_to(now, DAY)
             found.append(Snapshot(scope, window, day, now, seen.total, seen.method))
         return found
 
-    def actual(self, scope: str, window: Window) -> int:
+    def sum_actual(self, scope: str, window: Window) -> int:
         """Nano-dollars that a period cost, as far as is known."""
         return self._costs.report(_spent_in(window, _only_of(scope))).total
 
@@ -194,15 +203,15 @@ class ForecastService:
         self, unit: Unit, only: Only, end: int, ahead: Sequence[DayAhead], at: _At
     ) -> _Running:
         found = _Running()
-        planned = self._parts.of((at, end), lambda: self._plan_usages(unit, end, at))
+        planned = self._parts.get_or_make((at, end), lambda: self._plan_usages(unit, end, at))
         now, edges = at.now, [at.now + left for left in accumulate(day.left for day in ahead)]
-        for meter in planned.meters.among(only):
+        for meter in planned.meters.find_matching(only):
             node_id, until = meter.usage.node_id, max(now, meter.end)
             whose = planned.meters.whose.get(node_id, (Attribution(node_id),))
             latest = whose[-1]
             if not all(value_of(name, meter.usage, latest) in some for name, some in only.items()):
                 continue  # the current payer does not match
-            found.committed += meter.figures(now, until).cost
+            found.committed += meter.figures_in(now, until).cost
             found.names.add(node_id)
             node = planned.nodes.get(node_id)
             if (
@@ -210,34 +219,34 @@ class ForecastService:
                 and until > now
                 and not _is_bought(meter, has_bought=planned.bought)
             ):
-                costs = tuple(meter.figures(now, edge).cost for edge in edges)
+                costs = tuple(meter.figures_in(now, edge).cost for edge in edges)
                 kind = _kind_of(value_of(name, meter.usage, latest) for name in _KIND)
                 before = found.nodes.get(node_id)
                 if before is not None:  # another interval of the same node
                     costs = tuple(map(sum, zip(costs, before.costs, strict=True)))
                 has_end = node.deletes_at is not None
                 found.nodes[node_id] = RunningNode(node_id, kind, costs, has_end)
-            if meter.figures(now, until).unpriced_seconds:
+            if meter.figures_in(now, until).unpriced_seconds:
                 found.unpriced.add(node_id)
         return found
 
     def _plan_usages(self, unit: Unit, end: int, at: _At) -> _Planned:
         """Open usage, each with its expected end, for all scopes."""
         usages = [usage for usage in read_running(unit, at.now) if usage.is_open(at.now)]
-        whose = unit.attributions.running()
-        nodes = unit.nodes.many({usage.node_id for usage in usages})
+        whose = unit.attributions.list_running()
+        nodes = unit.nodes.find_many({usage.node_id for usage in usages})
         planned = [
             _with_planned_end(usage, nodes.get(usage.node_id), at.now, end) for usage in usages
         ]
-        metered = RunningMeters(meters(planned, at.book, end, whose), whose)
-        return _Planned(metered, nodes, bool(unit.reservations.standing()))
+        metered = RunningMeters(make_meters(planned, at.book, end, whose), whose)
+        return _Planned(metered, nodes, bool(unit.reservations.list_standing()))
 
     def _get_history(self, unit: Unit, only: Only, zone: ZoneInfo, at: _At) -> CostHistory:
         """Costs by day and node. The full days are read once until the books change, because that
         is the largest query; today is read only if there are too few full days."""
-        today = midnight(_date_of(at.now, zone), zone)
+        today = midnight_of(_date_of(at.now, zone), zone)
         key = at.books, at.book, zone.key, today, _only_key(only)
-        history = self._histories.of(
+        history = self._histories.get_or_make(
             key, lambda: self._read_history(unit, only, zone, today, at.now)
         )
         if history.days >= ENOUGH or at.now <= today:
@@ -251,8 +260,10 @@ class ForecastService:
     def _read_history(
         self, unit: Unit, only: Only, zone: ZoneInfo, today: int, now: int
     ) -> CostHistory:
-        first = midnight(_date_of(today, zone) - timedelta(days=DAYS), zone)
-        starts = [part.start for part in buckets(Window(first, today), Granularity.DAY, zone)]
+        first = midnight_of(_date_of(today, zone) - timedelta(days=DAYS), zone)
+        starts = [
+            part.start for part in split_into_buckets(Window(first, today), Granularity.DAY, zone)
+        ]
         number = {start: place for place, start in enumerate(starts)}
         by_day = Granularity.DAY, _Days(zone, only, now)
         levels: dict[str, list[int]] = defaultdict(lambda: [0] * len(starts))
@@ -274,10 +285,10 @@ class ForecastService:
     ) -> list[CostRow]:
         """Costs, with the kind as the last dimension. Reserved usage is left out if reservations
         are recorded: they are paid until their end, whether or not nodes run in them."""
-        asked = f"{rfc3339(window.start)},{rfc3339(window.end)}"
+        asked = f"{to_rfc3339(window.start)},{to_rfc3339(window.end)}"
         question = CostQuestion(asked, (*by, *_KIND), step, days.zone.key, days.only)
         rows = self._costs.report_in(unit, question, days.now).rows
-        left_out = RESERVED if unit.reservations.standing() else None
+        left_out = RESERVED if unit.reservations.list_standing() else None
         return [row for row in rows if row.group[-1] != left_out]
 
 
@@ -287,7 +298,7 @@ def _only_key(only: Only) -> tuple[tuple[str, ...], ...]:
 
 def month_of(instant: int) -> Window:
     """The UTC month that an instant lies in."""
-    return calendar(Period.MONTH, zone_of("UTC"), instant)
+    return calendar_period(Period.MONTH, zone_of("UTC"), instant)
 
 
 def month_before(window: Window) -> Window:
@@ -299,11 +310,11 @@ def _list_days_ahead(now: int, end: int, zone: ZoneInfo) -> tuple[DayAhead, ...]
     """The days from now until the end, the first and the last perhaps in part."""
     if now >= end:
         return ()
-    first = midnight(_date_of(now, zone), zone)
-    last = midnight(_date_of(end - 1, zone) + timedelta(days=1), zone)
+    first = midnight_of(_date_of(now, zone), zone)
+    last = midnight_of(_date_of(end - 1, zone) + timedelta(days=1), zone)
     return tuple(
         DayAhead(_date_of(day.start, zone).weekday(), left, day.end - day.start)
-        for day in buckets(Window(first, last), Granularity.DAY, zone)
+        for day in split_into_buckets(Window(first, last), Granularity.DAY, zone)
         if (left := min(day.end, end) - max(day.start, now)) > 0
     )
 
@@ -313,7 +324,7 @@ def _date_of(instant: int, zone: ZoneInfo) -> date:
 
 
 def _spent_in(window: Window, only: Only) -> CostQuestion:
-    said = f"{rfc3339(window.start)},{rfc3339(window.end)}"
+    said = f"{to_rfc3339(window.start)},{to_rfc3339(window.end)}"
     return CostQuestion(said, step=Granularity.ALL, only=only)
 
 

@@ -17,11 +17,11 @@ Only = Mapping[str, Sequence[str]]
 def read_running(unit: Unit, now: int) -> tuple[Usage, ...]:
     """The usage that is billed now, including reservations, and all usage that ran in the
     reservations since the end of their posted part."""
-    bought = unit.usage.purchases(now)
-    found = {usage.id: usage for usage in unit.usage.open()}
+    bought = unit.usage.list_purchases(now)
+    found = {usage.id: usage for usage in unit.usage.list_open()}
     if bought:
         since = min(usage.posted_until for usage in bought)
-        found |= {usage.id: usage for usage in unit.usage.reserved(since, now)}
+        found |= {usage.id: usage for usage in unit.usage.list_reserved(since, now)}
     return (*found.values(), *bought)
 
 
@@ -36,7 +36,7 @@ class RunningMeters:
         self.whose = whose
         self._by_value: dict[str, Mapping[str, Sequence[Meter]]] = {}
 
-    def among(self, only: Only) -> Sequence[Meter]:
+    def find_matching(self, only: Only) -> Sequence[Meter]:
         """All meters of which some second may match; a few of them may not match."""
         found: Sequence[Meter] = self.meters
         for name, values in only.items():

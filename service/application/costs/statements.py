@@ -46,29 +46,29 @@ class StatementService:
         self._clock = clock
         self._answers = Answers(_KEPT)
 
-    def months(self) -> Sequence[MonthToDate]:
+    def list_months(self) -> Sequence[MonthToDate]:
         """Every month since the first charge, the latest first."""
         now, found = self._clock(), list[MonthToDate]()
         with self._units.reading() as unit:
-            first, fresh = unit.statements.first_hour(), _fresh_key(unit, now)
+            first, fresh = unit.statements.find_first_hour(), _fresh_key(unit, now)
             period = period_of(now)
             while first is not None and period.end > first and len(found) < MOST_MONTHS:
-                read = partial(unit.statements.total, period)
-                total = self._answers.of(("total", period, fresh), read)
-                found.append(MonthToDate(period, period.state(now), *total))
+                read = partial(unit.statements.sum_month, period)
+                total = self._answers.get_or_make(("total", period, fresh), read)
+                found.append(MonthToDate(period, period.state_at(now), *total))
                 period = period_of(period.start - 1)
         return found
 
-    def statement(self, name: str) -> Statement:
+    def get_statement(self, name: str) -> Statement:
         """The month of that name, `2026-11`, line by line. Raises Rejected for an invalid name."""
         period, now = period_named(name), self._clock()
         with self._units.reading() as unit:
-            read = partial(unit.statements.lines, period)
+            read = partial(unit.statements.list_lines, period)
             key = "lines", period, _fresh_key(unit, now)
-            lines = self._answers.of(key, read, lambda found: len(found) <= _MOST_LINES)
+            lines = self._answers.get_or_make(key, read, lambda found: len(found) <= _MOST_LINES)
         month = MonthToDate(
             period,
-            period.state(now),
+            period.state_at(now),
             amount=sum(line.amount for line in lines),
             chip_seconds=sum(line.chip_seconds for line in lines),
             vm_seconds=sum(line.vm_seconds for line in lines),
@@ -78,4 +78,4 @@ class StatementService:
 
 def _fresh_key(unit: Unit, now: int) -> tuple[int, int]:
     """What sums of the ledger depend on; for the minute see `service.application.costs.costs`."""
-    return unit.revisions.now().books, now // MINUTE
+    return unit.revisions.read_current().books, now // MINUTE

@@ -9,14 +9,14 @@ from service.domain.jobs.job import Attempt, Job
 from service.domain.jobs.log import estimated_cost
 from service.domain.jobs.phases import (
     PhaseCost,
-    amounts,
     charged_to,
-    claims,
+    list_claims,
     lost_seconds,
+    price_phases,
     seconds_without_charge,
     unpriced_seconds,
 )
-from service.domain.metering.line_items import meters
+from service.domain.metering.line_items import make_meters
 from service.domain.metering.meter import Meter
 from service.domain.pricing.price_book import PriceBook
 from service.store.unit import Unit
@@ -58,7 +58,7 @@ class AttemptCost:
 
 def job_cost(unit: Unit, job: Job, book: PriceBook, now: int) -> JobCost:
     """What the ledger charges to a job, including the open tail."""
-    attempts = unit.jobs.attempts(job.id)
+    attempts = unit.jobs.list_attempts(job.id)
     node_ids = {attempt.node_id for attempt in attempts}
     found = [meter for node_id in node_ids for meter in _read_meters(unit, node_id, book, now)]
     estimated = any(meter.usage.end is None or meter.usage.uncertain_seconds for meter in found)
@@ -75,20 +75,20 @@ def job_cost(unit: Unit, job: Job, book: PriceBook, now: int) -> JobCost:
 
 def attempt_costs(unit: Unit, job: Job, book: PriceBook, now: int) -> list[AttemptCost]:
     """Every attempt with its phases, first to last."""
-    attempts = unit.jobs.attempts(job.id)
-    nodes = unit.nodes.many({attempt.node_id for attempt in attempts})
+    attempts = unit.jobs.list_attempts(job.id)
+    nodes = unit.nodes.find_many({attempt.node_id for attempt in attempts})
     by_id: dict[str, AttemptCost] = {}
     saves = bool(job.spec.checkpoint_dir)
     for node_id, node in nodes.items():
         found = _read_meters(unit, node_id, book, now)
-        for claim in claims(attempts, node_id, own_node=job.own_node):
+        for claim in list_claims(attempts, node_id, own_node=job.own_node):
             attempt = claim.attempt
-            phases = amounts(claim, found, job.id, saves=saves)
+            phases = price_phases(claim, found, job.id, saves=saves)
             lost = lost_seconds(attempt, phases, saves=saves)
             by_id[attempt.id] = AttemptCost(attempt, node.name, phases, lost)
     return [by_id[attempt.id] for attempt in attempts]
 
 
 def _read_meters(unit: Unit, node_id: str, book: PriceBook, now: int) -> list[Meter]:
-    whose = {node_id: unit.attributions.of(node_id)}
-    return list(meters(unit.usage.of(node_id), book, now, whose))
+    whose = {node_id: unit.attributions.list_by_node(node_id)}
+    return list(make_meters(unit.usage.list_by_node(node_id), book, now, whose))

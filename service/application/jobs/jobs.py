@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from service.application.budgets import admission
-from service.application.idempotency import Remember, known_by, once
+from service.application.idempotency import Remember, find_result, write_once
 from service.application.jobs.cost import AttemptCost, JobCost, attempt_costs, job_cost
 from service.application.nodes.requests import NodeRequests
-from service.application.projects import chosen
-from service.application.retries import retrying
+from service.application.projects import choose_project
+from service.application.retries import run_with_retries
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound
 from service.domain.event import Event
@@ -21,14 +21,14 @@ from service.domain.jobs import startup
 from service.domain.jobs.job import Attempt, Job
 from service.domain.jobs.submission import (
     Submission,
+    build_job,
     check_node,
     check_software,
-    checked,
-    submitted,
+    check_submission,
     warnings_of,
 )
 from service.domain.jobs.task import task_of
-from service.domain.jobs.transition import new_attempt, waiting
+from service.domain.jobs.transition import new_attempt, with_wait_detail
 from service.domain.nodes.node import Node
 from service.domain.nodes.request import RequestedNode, ResolvedRequest
 from service.store.jobs import JobFilter
@@ -111,7 +111,7 @@ class JobService:
         a budget has no room for its worst case.
         """
         scope = f"jobs/{actor}"
-        if key is not None and (known := known_by(self._units, scope, key)) is not None:
+        if key is not None and (known := find_result(self._units, scope, key)) is not None:
             return self._submitted_before(known)
         wanted = self._check_submission(submission)
         made: list[SubmittedJob] = []
@@ -121,8 +121,8 @@ class JobService:
             made[:] = [SubmittedJob(self._read_status(unit, job), job.warnings, created=True)]
             return job.id
 
-        opened = partial(admission.admitting, self._units, self._clock)
-        job_id, created = once(self._units, scope, key, self._clock, write_job, opened=opened)
+        opened = partial(admission.open_unit, self._units, self._clock)
+        job_id, created = write_once(self._units, scope, key, self._clock, write_job, opened=opened)
         return made[0] if created else self._submitted_before(job_id)
 
     def _submitted_before(self, job_id: str) -> SubmittedJob:
@@ -150,27 +150,29 @@ class JobService:
         with self._units.reading() as unit:
             return self._read_status(unit, unit.jobs.get(job_id))
 
-    def page(self, only: JobFilter, page_size: int, page_token: str) -> tuple[list[JobStatus], str]:
+    def list_page(
+        self, only: JobFilter, page_size: int, page_token: str
+    ) -> tuple[list[JobStatus], str]:
         """Jobs that match, the newest first, and the token of the next page."""
         with self._units.reading() as unit:
-            found = unit.jobs.page(only, page_token, page_size + 1)
+            found = unit.jobs.list_page(only, page_token, page_size + 1)
             shown = [self._read_status(unit, job) for job in found[:page_size]]
         return shown, found[page_size - 1].id if len(found) > page_size else ""
 
-    def attempts(self, job_id: str) -> Sequence[AttemptCost]:
+    def list_attempts(self, job_id: str) -> Sequence[AttemptCost]:
         """The attempts of a job, first to last, with the cost of each phase."""
         with self._units.reading() as unit:
             job = unit.jobs.get(job_id)
-            return attempt_costs(unit, job, self._prices.book(unit), self._clock())
+            return attempt_costs(unit, job, self._prices.get_book(unit), self._clock())
 
-    def whole(self, job_id: str) -> JobWithAttempts:
+    def get_with_attempts(self, job_id: str) -> JobWithAttempts:
         """One job with its attempts, read and charged as of the same instant; raises NotFound."""
         with self._units.reading() as unit:
             job, now = unit.jobs.get(job_id), self._clock()
-            attempts = attempt_costs(unit, job, self._prices.book(unit), now)
+            attempts = attempt_costs(unit, job, self._prices.get_book(unit), now)
             return JobWithAttempts(self._read_status_at(unit, job, now), attempts)
 
-    def on_node(self, node_id: str, limit: int) -> Sequence[OnNode]:
+    def list_on_node(self, node_id: str, limit: int) -> Sequence[OnNode]:
         """The jobs that ran on a node, run on it or wait for it, the newest first."""
         with self._units.reading() as unit:
             return [
@@ -178,11 +180,11 @@ class JobService:
                     job,
                     [
                         attempt
-                        for attempt in unit.jobs.attempts(job.id)
+                        for attempt in unit.jobs.list_attempts(job.id)
                         if attempt.node_id == node_id
                     ],
                 )
-                for job in unit.jobs.page(JobFilter(node_id=node_id), "", limit)
+                for job in unit.jobs.list_page(JobFilter(node_id=node_id), "", limit)
             ]
 
     def cancel(self, job_id: str, *, actor: str = "") -> JobStatus:
@@ -192,7 +194,7 @@ class JobService:
         def request_end(unit: Unit) -> JobStatus:
             return self._read_status(unit, self._request_end(unit, unit.jobs.get(job_id), actor))
 
-        return retrying(self._units, request_end, f"job {job_id}")
+        return run_with_retries(self._units, request_end, f"job {job_id}")
 
     def _request_end(self, unit: Unit, job: Job, actor: str) -> Job:
         if job.ended or job.cancel_requested_at is not None:
@@ -204,10 +206,10 @@ class JobService:
         return unit.jobs.save(replace(job, cancel_requested_at=now, next_try_at=now))
 
     def _check_submission(self, submission: Submission) -> _Wanted:
-        submission = checked(replace(submission, project=submission.project))
+        submission = check_submission(replace(submission, project=submission.project))
         if submission.node_request is None:
             return _Wanted(submission)
-        request, meant = self._requests.understand(submission.node_request)
+        request, meant = self._requests.resolve_request(submission.node_request)
         check_software(meant.spec.runtime_version, meant.spec.generation, submission.spec)
         return _Wanted(submission, request, meant)
 
@@ -232,7 +234,7 @@ class JobService:
         check_node(node, submission.spec)
         if submission.project and submission.project != node.spec.project:
             raise Conflict(f"node {node.name} is in project {node.spec.project}; leave out project")
-        job = submitted(submission, job_id, node.spec.project, now)
+        job = build_job(submission, job_id, node.spec.project, now)
         job = replace(
             job,
             node_id=node.id,
@@ -243,9 +245,9 @@ class JobService:
         attempt = new_attempt(replace(job, attempt=1), node, generation=_LAST, now=now)
         startup.check_size(startup.metadata_of(node.spec, task_of(job, attempt, node, 0)))
         admission.check_job(unit, node, job, self._prices, now)
-        holder = unit.jobs.claimed(node.id)
+        holder = unit.jobs.find_claim(node.id)
         first, before = unit.jobs.line_before(job)
-        return waiting(job, node, first, before, "" if holder is None else holder.job_id)
+        return with_wait_detail(job, node, first, before, "" if holder is None else holder.job_id)
 
     def _write_with_own_node(
         self,
@@ -259,11 +261,11 @@ class JobService:
         request, meant, now = wanted.request, wanted.meant, self._clock()
         assert request is not None
         assert meant is not None
-        project = chosen(request.project, self._projects)
-        job = submitted(wanted.submission, job_id, project, now)
+        project = choose_project(request.project, self._projects)
+        job = build_job(wanted.submission, job_id, project, now)
         request = replace(request, owner=job.owner, team=job.team, labels=job.labels)
         named = request if request.name else replace(request, name=f"job-{job_id[-8:]}")
-        node = self._requests.record(unit, named, meant, actor, job=job_id, written=remember)
+        node = self._requests.record_node(unit, named, meant, actor, job=job_id, written=remember)
         warnings = (*meant.warnings, *warnings_of(job.spec, node))
         job = replace(job, node_id=node.id, attempt=1, warnings=warnings)
         unit.jobs.add(job, request)
@@ -276,8 +278,8 @@ class JobService:
         return self._read_status_at(unit, job, self._clock())
 
     def _read_status_at(self, unit: Unit, job: Job, now: int) -> JobStatus:
-        cost = job_cost(unit, job, self._prices.book(unit), now)
-        names = unit.nodes.many([job.node_id] if job.node_id else [])
+        cost = job_cost(unit, job, self._prices.get_book(unit), now)
+        names = unit.nodes.find_many([job.node_id] if job.node_id else [])
         return JobStatus(job, cost, names[job.node_id].name if job.node_id in names else "")
 
 
@@ -291,7 +293,7 @@ class _Undo(Exception):
 
 def _find_node(unit: Unit, name_or_id: str) -> Node:
     """The node with that id, or the live node with that name."""
-    named = unit.nodes.named(name_or_id)
+    named = unit.nodes.find_by_name(name_or_id)
     if len(named) > 1:
         raise Conflict(
             f"{name_or_id!r} exists in several projects; give its id",

@@ -62,7 +62,7 @@ class LastLines:
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
-    def of(self, job: Job) -> LogEnd:
+    def read_end(self, job: Job) -> LogEnd:
         """The last lines; the lines of an earlier read while another thread reads."""
         with self._lock:
             kept = self._kept.setdefault(job.id, _Kept())
@@ -82,19 +82,19 @@ class LastLines:
             return
         pause = READ_SECONDS
         try:
-            lines = self._logs.last(job.project, job.id, job.created_at, LINES)
+            lines = self._logs.read_last_lines(job.project, job.id, job.created_at, LINES)
         except StewardError as error:
             kept.end = replace(kept.end, error=str(error))
             wait = error.facts.get("retry_after") if isinstance(error, RateLimited) else None
             pause = max(pause, wait) if isinstance(wait, int) else pause
         else:
-            kept.end = LogEnd([shortened(line) for line in lines], now)
+            kept.end = LogEnd([shorten_line(line) for line in lines], now)
             settled = job.ended_at is not None and now - job.ended_at >= _LATEST_SECONDS
             pause = SETTLED_SECONDS if settled else READ_SECONDS
         kept.again_at = now + pause
 
 
-def shortened(line: LogLine) -> LogLine:
+def shorten_line(line: LogLine) -> LogLine:
     """The line with at most LONGEST characters of its text, and how many are left out."""
     left_out = len(line.text) - LONGEST
     if left_out <= 0:

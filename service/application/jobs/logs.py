@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from service.application.jobs.last_lines import LINES, LastLines, LogEnd, shortened
+from service.application.jobs.last_lines import LINES, LastLines, LogEnd, shorten_line
 from service.cloud.ports import WorkerLogs
 from service.domain.clock import Clock
 from service.domain.errors import (
@@ -66,12 +66,12 @@ class JobLogService:
         self._clock = clock
         self._last_lines = LastLines(logs, clock)
 
-    def begin(self, job_id: str) -> LogCursor:
+    def start_cursor(self, job_id: str) -> LogCursor:
         """The beginning of the log of a job. Raises NotFound."""
         with self._units.reading() as unit:
             return LogCursor.start(unit.jobs.get(job_id).created_at)
 
-    def read(self, job_id: str, cursor: LogCursor) -> LogRead:
+    def read_next(self, job_id: str, cursor: LogCursor) -> LogRead:
         """The next lines. Raises RateLimited if the log may not be read now, and other errors of
         the cloud."""
         job, attempts = self._load_job(job_id)
@@ -112,10 +112,10 @@ class JobLogService:
 
     def _load_job(self, job_id: str) -> tuple[Job, Sequence[Attempt]]:
         with self._units.reading() as unit:
-            return unit.jobs.get(job_id), unit.jobs.attempts(job_id)
+            return unit.jobs.get(job_id), unit.jobs.list_attempts(job_id)
 
     def _read_page(self, job: Job, attempts: Sequence[Attempt], cursor: LogCursor) -> LogRead:
-        page = self._logs.read(job.project, job.id, cursor, PAGE)
+        page = self._logs.read_page(job.project, job.id, cursor, PAGE)
         reports = [report for attempt in attempts for report in attempt.own_reports]
         settled = job.ended_at is not None and (
             is_complete(page.cursor, reports) or has_settled(job.ended_at, self._clock())
@@ -125,21 +125,23 @@ class JobLogService:
         calls = max(1, -(-(len(page.lines) + len(cursor.seen)) // PAGE))
         return LogRead(page.lines, page.cursor, page.more, is_over, notes, calls)
 
-    def last(self, job_id: str) -> LogEnd:
+    def read_end(self, job_id: str) -> LogEnd:
         """The last lines, for a page that is loaded again and again: a read of a few seconds ago
         serves all callers. Errors of the cloud are in `LogEnd.error`. Raises NotFound."""
         job, attempts = self._load_job(job_id)
         shipped = (
-            self._last_lines.of(job) if any(attempt.reports for attempt in attempts) else LogEnd()
+            self._last_lines.read_end(job)
+            if any(attempt.reports for attempt in attempts)
+            else LogEnd()
         )
-        tails = [shortened(line) for attempt in attempts for line in _list_tail(attempt)]
+        tails = [shorten_line(line) for attempt in attempts for line in _list_tail(attempt)]
         newest = sorted([*shipped.lines, *tails], key=lambda line: line.at_ns)[-LINES:]
         return replace(shipped, lines=newest, notes=notes_of(attempts))
 
-    def tails(self, job_id: str) -> Sequence[LogLine]:
+    def list_tails(self, job_id: str) -> Sequence[LogLine]:
         """The last output in the reports of workers whose log could not be shipped."""
         with self._units.reading() as unit:
-            attempts = unit.jobs.attempts(job_id)
+            attempts = unit.jobs.list_attempts(job_id)
         return [line for attempt in attempts for line in _list_tail(attempt)]
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from service.application.costs.accruals import Accrual, unposted
+from service.application.costs.accruals import Accrual, list_unposted
 from service.domain.catalog.zones import region_of
-from service.domain.jobs.occupancy import Occupancy, occupancy
+from service.domain.jobs.occupancy import Occupancy, list_occupancies
 from service.domain.metering.attribution import Attribution
-from service.domain.metering.line_items import meters
+from service.domain.metering.line_items import make_meters
 from service.domain.metering.meter import Meter, Usage
 from service.domain.metering.usage import pool_for
 from service.domain.nodes.legacy import not_included
@@ -80,7 +80,7 @@ def cost_of(
     whose: Sequence[Attribution] = (),
 ) -> NodeCost:
     """The cost of all intervals of a node, to the second; `whose` are its attributions."""
-    found = list(meters(intervals, book, now, {node.id: whose}))
+    found = list(make_meters(intervals, book, now, {node.id: whose}))
     lines = tuple(_cost_lines(found))
     listed = [line.list_cost for line in lines]
     cuts = sorted((cut for meter in found for cut in meter.cuts), key=lambda cut: cut.start)
@@ -90,18 +90,18 @@ def cost_of(
         list_cost=None
         if None in listed
         else sum(amount for amount in listed if amount is not None),
-        chip_seconds=sum(meter.chip_seconds(meter.usage.start, meter.end) for meter in found),
-        uncertainty=sum(meter.uncertainty() for meter in found),
+        chip_seconds=sum(meter.chip_seconds_in(meter.usage.start, meter.end) for meter in found),
+        uncertainty=sum(meter.total_uncertainty() for meter in found),
         estimated=any(u.end is None or u.uncertain_seconds for u in intervals),
         unpriced_seconds=sum(line.unpriced_seconds for line in lines),
         as_of=now,
         not_included=not_included(node),
         lines=lines,
-        rates=() if node.ended else tuple(_iter_rates(node, book, now)),
+        rates=() if node.has_ended else tuple(_iter_rates(node, book, now)),
         reservations=tuple(dict.fromkeys(used)),
         free=tuple(dict.fromkeys(usage.free for usage in intervals if usage.free)),
-        unposted=unposted(found, {usage.id: usage for usage in intervals}),
-        occupancy=occupancy(found, whose),
+        unposted=list_unposted(found, {usage.id: usage for usage in intervals}),
+        occupancy=list_occupancies(found, whose),
     )
 
 
@@ -109,10 +109,10 @@ def _iter_rates(node: Node, book: PriceBook, now: int) -> Iterator[BurnRate]:
     spec, region = node.spec, region_of(node.zone)
     single, pool = spec.hosts == spec.slices, pool_for(spec, node.zone)
     tpu = Sku(spec.generation, spec.provisioning_model, region, single, pool)
-    price = _unit_price(book.at(tpu, now))
+    price = _unit_price(book.find_price(tpu, now))
     yield BurnRate(spec.accelerator_type, is_vm=False, units=spec.chips, price=price)
     if spec.vm is not None:
-        price = _unit_price(book.at(sku_of(spec.vm, region), now))
+        price = _unit_price(book.find_price(sku_of(spec.vm, region), now))
         yield BurnRate(spec.vm.machine_type, is_vm=True, units=1, price=price)
 
 
@@ -131,14 +131,14 @@ def _cost_lines(found: Sequence[Meter]) -> Iterator[CostLine]:
         yield CostLine(
             what=what,
             is_vm=is_vm,
-            cost=sum(meter.total() for meter in some),
-            list_cost=sum(meter.list_charge(meter.usage.start, meter.end) for meter in some)
+            cost=sum(meter.total_charge() for meter in some),
+            list_cost=sum(meter.list_charge_in(meter.usage.start, meter.end) for meter in some)
             if known
             else None,
             seconds=sum(meter.end - meter.usage.start for meter in some),
             unpriced_seconds=sum(meter.unpriced_seconds() for meter in some),
             quantity=sum(
-                meter.usage.units * meter.seconds(meter.usage.start, meter.end, priced=True)
+                meter.usage.units * meter.seconds_in(meter.usage.start, meter.end, priced=True)
                 for meter in some
             ),
         )

@@ -8,11 +8,11 @@ from functools import partial
 from typing import TypeVar
 
 from service.application.budgets import admission
-from service.application.idempotency import Remember, known_by, once
+from service.application.idempotency import Remember, find_result, write_once
 from service.application.nodes.cost import NodeCost, cost_of
 from service.application.nodes.requests import NodeRequests
-from service.application.retries import retrying
-from service.domain.clock import Clock, rfc3339
+from service.application.retries import run_with_retries
+from service.domain.clock import Clock, to_rfc3339
 from service.domain.errors import Conflict, Rejected, StaleVersion
 from service.domain.event import Event
 from service.domain.idempotency import RequestKey
@@ -22,12 +22,12 @@ from service.domain.lifecycle import reimaging
 from service.domain.lifecycle.expiry import other_reasons
 from service.domain.lifecycle.lifecycle import out_of_time
 from service.domain.lifecycle.reimaging import Software
-from service.domain.metering.attribution import Reattribution, difference, reattributed
+from service.domain.metering.attribution import Reattribution, apply_reattribution, describe_change
 from service.domain.nodes.connection import Connection, connection_to
-from service.domain.nodes.keep import asked_keep, unkept
+from service.domain.nodes.keep import asked_keep, without_keep
 from service.domain.nodes.node import Asked, Node
 from service.domain.nodes.request import RequestedNode
-from service.domain.nodes.stop_rules import obstacles
+from service.domain.nodes.stop_rules import stop_obstacles
 from service.store.ledger import PostedLine
 from service.store.node_list import ANY, NodeFilter, NodeListPage
 from service.store.pricebook import PriceShelf
@@ -93,9 +93,9 @@ class NodeService:
         request cannot be granted, Conflict if the name is taken.
         """
         scope = f"nodes/{actor}"  # each caller has keys of its own
-        if key is not None and (known := known_by(self._units, scope, key)) is not None:
+        if key is not None and (known := find_result(self._units, scope, key)) is not None:
             return CreatedNode(self.get(known), (), created=False)
-        wanted, meant = self._requests.understand(wanted)
+        wanted, meant = self._requests.resolve_request(wanted)
 
         made: list[Node] = []
 
@@ -103,11 +103,15 @@ class NodeService:
             def remember_node(node: Node) -> None:  # before a budget counts a second request
                 remember(node.id)
 
-            made[:] = [self._requests.record(unit, wanted, meant, actor, written=remember_node)]
+            made[:] = [
+                self._requests.record_node(unit, wanted, meant, actor, written=remember_node)
+            ]
             return made[0].id
 
-        opened = partial(admission.admitting, self._units, self._clock)
-        node_id, created = once(self._units, scope, key, self._clock, write_node, opened=opened)
+        opened = partial(admission.open_unit, self._units, self._clock)
+        node_id, created = write_once(
+            self._units, scope, key, self._clock, write_node, opened=opened
+        )
         node = made[0] if created else self.get(node_id)
         return CreatedNode(node, meant.warnings if created else (), created=created)
 
@@ -116,26 +120,26 @@ class NodeService:
         the order of their ids, from a file on this machine."""
         return only == ANY and page_size <= QUICK_PAGE and self._units.is_local
 
-    def page(self, only: NodeFilter, page_size: int, page_token: str) -> NodeListPage:
+    def list_page(self, only: NodeFilter, page_size: int, page_token: str) -> NodeListPage:
         """Nodes as callers see them, newest first, with their cost as of now."""
         with self._units.reading() as unit:
-            return unit.listing.page(only, page_size, page_token, self._prices, self._clock())
+            return unit.listing.read_page(only, page_size, page_token, self._prices, self._clock())
 
-    def shown(self, node_id: str) -> bytes:
+    def get_document(self, node_id: str) -> bytes:
         """One node as callers see it: a JSON document."""
         with self._units.reading() as unit:
-            return unit.listing.one(node_id, self._prices, self._clock())
+            return unit.listing.read_one(node_id, self._prices, self._clock())
 
     def get(self, node_id: str) -> Node:
         """One node; raises NotFound."""
         with self._units.reading() as unit:
             return unit.nodes.get(node_id)
 
-    def find(self, name_or_id: str) -> Node:
+    def get_by_name_or_id(self, name_or_id: str) -> Node:
         """One node by its id, or by the name of a live node; raises NotFound, or Conflict if the
         name is alive in several projects."""
         with self._units.reading() as unit:
-            named = unit.nodes.named(name_or_id)
+            named = unit.nodes.find_by_name(name_or_id)
             if len(named) > 1:
                 raise Conflict(
                     f"{name_or_id!r} exists in several projects; give its id",
@@ -155,7 +159,7 @@ class NodeService:
 
         def request_deletion(unit: Unit, node: Node) -> EndRequested:
             after = self._ask_for(unit, node, Asked.ABSENT, actor)
-            return EndRequested(after, ended_keep(node, after, self._clock()))
+            return EndRequested(after, describe_ended_keep(node, after, self._clock()))
 
         return self._change_locked(node_id, version, request_deletion)
 
@@ -172,7 +176,7 @@ class NodeService:
         a node, Conflict while a job runs on it, unless `force` is given."""
 
         def check_and_stop(unit: Unit, node: Node) -> EndRequested:
-            claim = None if force else unit.jobs.claimed(node.id)
+            claim = None if force else unit.jobs.find_claim(node.id)
             if claim is not None:
                 raise Conflict(
                     f"job {claim.job_id} runs on node {node.name}; cancel the job, or stop the node"
@@ -180,7 +184,7 @@ class NodeService:
                     job_id=claim.job_id,
                 )
             after = self._ask_for(unit, node, Asked.STOPPED, actor)
-            return EndRequested(after, ended_keep(node, after, self._clock()))
+            return EndRequested(after, describe_ended_keep(node, after, self._clock()))
 
         return self._change_locked(node_id, version, check_and_stop)
 
@@ -202,7 +206,7 @@ class NodeService:
 
         def request_reimage(unit: Unit, node: Node) -> Node:
             now = self._clock()
-            after = reimaging.wanted(node, software, now)
+            after = reimaging.with_reimage_request(node, software, now)
             if after is node:
                 return node
             versions = f"{after.spec.runtime_version}, was {node.spec.runtime_version}"
@@ -247,52 +251,57 @@ class NodeService:
         unit.events.add(Event(node.id, now, "asked", message, actor or "caller"))
         after = unit.nodes.save(after)
         if after.spec.ttl_seconds != node.spec.ttl_seconds:
-            admission.retime(unit, after, node, self._prices, now)
+            admission.update_hold_ttl(unit, after, node, self._prices, now)
         return after
 
     def _save_payer(self, unit: Unit, node: Node, wanted: Reattribution, actor: str) -> Node:
-        now, latest = self._clock(), unit.attributions.of(node.id)[-1]
-        found = reattributed(node, wanted, latest, now)
+        now, latest = self._clock(), unit.attributions.list_by_node(node.id)[-1]
+        found = apply_reattribution(node, wanted, latest, now)
         if found is None:
             return node
         after, whose = found
-        unit.events.add(Event(node.id, now, "asked", difference(node, after), actor or "caller"))
-        claim = unit.jobs.claimed(node.id)
+        unit.events.add(
+            Event(node.id, now, "asked", describe_change(node, after), actor or "caller")
+        )
+        claim = unit.jobs.find_claim(node.id)
         if claim is not None and not unit.jobs.get(claim.job_id).own_node:
             # A job that borrows the node pays for it; the owner is charged again after the job.
             return unit.nodes.rename_owner(after)
-        after = unit.nodes.reattribute(after, whose, now)
-        admission.moved(unit, after, latest, self._prices, now)
+        after = unit.nodes.save_payer(after, whose, now)
+        admission.admit_under_new_payer(unit, after, latest, self._prices, now)
         return after
 
-    def end(self, unit: Unit, node: Node, actor: str, reason: str) -> Node:
+    def request_end_in(self, unit: Unit, node: Node, actor: str, reason: str) -> Node:
         """Request the deletion of a node in the caller's unit of work, with a reason; the deletion
         ends a keep. Returns the node as it was written."""
         return self._ask_for(unit, node, Asked.ABSENT, actor, reason)
 
-    def connection(self, node_id: str) -> Connection:
+    def get_connection(self, node_id: str) -> Connection:
         """How to reach a node; raises Conflict while it cannot be reached."""
         return connection_to(self.get(node_id))
 
-    def events(self, node_id: str, after: int, limit: int) -> Sequence[tuple[int, Event]]:
+    def list_events(self, node_id: str, after: int, limit: int) -> Sequence[tuple[int, Event]]:
         """Numbered events of a node after `after`, oldest first."""
         with self._units.reading() as unit:
             unit.nodes.get(node_id)
-            return unit.events.of(node_id, after, limit)
+            return unit.events.list_by_node(node_id, after, limit)
 
-    def ledger(self, node_id: str, after: int, limit: int) -> Sequence[PostedLine]:
+    def list_ledger_lines(self, node_id: str, after: int, limit: int) -> Sequence[PostedLine]:
         """The posted lines of a node, in posting order."""
         with self._units.reading() as unit:
             unit.nodes.get(node_id)
-            return unit.ledger.of(node_id, after, limit)
+            return unit.ledger.list_by_node(node_id, after, limit)
 
-    def cost(self, node_id: str) -> NodeCost:
+    def get_cost(self, node_id: str) -> NodeCost:
         """The cost of a node so far, to the second."""
         now = self._clock()
         with self._units.reading() as unit:
             node = unit.nodes.get(node_id)
-            book = self._prices.book(unit)
-            intervals, whose = unit.usage.of(node_id), unit.attributions.of(node_id)
+            book = self._prices.get_book(unit)
+            intervals, whose = (
+                unit.usage.list_by_node(node_id),
+                unit.attributions.list_by_node(node_id),
+            )
         return cost_of(node, intervals, book, now, whose)
 
     def _change_locked(
@@ -301,17 +310,17 @@ class NodeService:
         return change_node(self._units, self._clock, node_id, version, change)
 
     def _ask_for(self, unit: Unit, node: Node, asked: Asked, actor: str, reason: str = "") -> Node:
-        if node.asked is asked or (node.ended and asked is Asked.ABSENT):
+        if node.asked is asked or (node.has_ended and asked is Asked.ABSENT):
             return node
         _check_can_ask(node, asked)
         now = self._clock()
         admission.on_asked(unit, node, asked, self._prices, now)
         message = f"{_SENTENCES[asked]}: {reason}" if reason else _SENTENCES[asked]
         if asked is not Asked.PRESENT and (keep := asked_keep(node, now)) is not None:
-            until = rfc3339(keep.until or now)
+            until = to_rfc3339(keep.until or now)
             ended = f"the keep until {until} ends: {reason or _SENTENCES[asked]}"
             unit.events.add(Event(node.id, now, "asked", ended, actor or "caller"))
-            node = unkept(node)
+            node = without_keep(node)
         if asked is Asked.ABSENT:
             message += other_reasons(node, out_of_time(node, now))
             node = replace(node, ends_after_keep="")
@@ -356,16 +365,16 @@ def change_node(
             )
         return change(unit, node)
 
-    opened = partial(admission.admitting, units, clock)
-    return retrying(opened, change_locked, f"node {node_id}", once=version is not None)
+    opened = partial(admission.open_unit, units, clock)
+    return run_with_retries(opened, change_locked, f"node {node_id}", once=version is not None)
 
 
-def ended_keep(before: Node, after: Node, now: int) -> tuple[str, ...]:
+def describe_ended_keep(before: Node, after: Node, now: int) -> tuple[str, ...]:
     """What the caller who requested the end or stop of a node is told of the keep that it ended."""
     keep = asked_keep(before, now)
     if keep is None or after.kept_until is not None:
         return ()
-    told = f"the keep until {rfc3339(keep.until or now)} ends with that ({keep.reason})"
+    told = f"the keep until {to_rfc3339(keep.until or now)} ends with that ({keep.reason})"
     if after.asked is Asked.STOPPED and after.ends_after_keep:
         told += f"; the node is deleted next: {after.ends_after_keep}"
     return (told,)
@@ -380,6 +389,6 @@ def _check_can_ask(node: Node, asked: Asked) -> None:
     if asked is Asked.STOPPED and not node.spec.stoppable:
         raise Rejected(
             f"{node.spec.accelerator_type} ({node.spec.provisioning_model}) cannot be stopped:"
-            f" {', and '.join(obstacles(node.spec))}; delete it",
+            f" {', and '.join(stop_obstacles(node.spec))}; delete it",
             field="state",
         )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from service.application.budgets import admission
 from service.application.placement import quotas
-from service.application.projects import chosen
+from service.application.projects import choose_project
 from service.domain.catalog import catalog, provisioning_modes
 from service.domain.catalog.accelerators import AcceleratorType
 from service.domain.catalog.provisioning import ProvisioningModel
@@ -17,11 +17,11 @@ from service.domain.idle.terms import check_idle
 from service.domain.jobs import startup
 from service.domain.jobs.job import Job
 from service.domain.nodes import alternatives
-from service.domain.nodes.creation import first_events, requested
+from service.domain.nodes.creation import first_events, make_node
 from service.domain.nodes.node import Node
 from service.domain.nodes.request import RequestedNode, ResolvedRequest
 from service.domain.pricing import driver_vm
-from service.domain.pricing.estimate import hourly, sku_of
+from service.domain.pricing.estimate import hourly_price, sku_of
 from service.domain.pricing.purchases import pool_of
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
@@ -45,36 +45,36 @@ class NodeRequests:
         self.least_idle = least_idle
         """The shortest idle time in seconds that signals can prove."""
 
-    def understand(self, wanted: RequestedNode) -> tuple[RequestedNode, ResolvedRequest]:
+    def resolve_request(self, wanted: RequestedNode) -> tuple[RequestedNode, ResolvedRequest]:
         """The request with its project, and the spec that it means. Raises Rejected (with the
         remedy) if the request cannot be granted."""
-        wanted = replace(wanted, project=chosen(wanted.project, self._projects))
+        wanted = replace(wanted, project=choose_project(wanted.project, self._projects))
         provisioning_modes.check_times(wanted.valid_until, wanted.max_wait_seconds, self._clock())
         now = self._clock()
         with self._units.reading() as unit:
-            book = self._prices.book(unit)
+            book = self._prices.get_book(unit)
             model = wanted.provisioning_model
             is_reserved = model == ProvisioningModel.RESERVED
 
             def hourly_rate(accelerator: AcceleratorType, zone: str) -> int | None:
                 pool = pool_of(wanted.project, zone, wanted.reservation) if is_reserved else ""
                 sku = sku_of(accelerator, model, zone, pool)
-                return hourly(accelerator.chips, book.at(sku, now))
+                return hourly_price(accelerator.chips, book.find_price(sku, now))
 
-            meant = alternatives.settled(wanted, catalog.load(), hourly_rate)
-            expected = quotas.warnings(unit, meant.spec, now)
+            meant = alternatives.resolve_request(wanted, catalog.load_catalog(), hourly_rate)
+            expected = quotas.list_warnings(unit, meant.spec, now)
         check_idle(meant.spec, self.least_idle)
         startup.check_size(startup.metadata_of(meant.spec))
         if (vm := meant.spec.vm) is not None:
-            expected = (*expected, *driver_vm.unpriced(vm, meant.spec.zones, book, now))
+            expected = (*expected, *driver_vm.describe_unpriced(vm, meant.spec.zones, book, now))
         return wanted, replace(meant, warnings=(*meant.warnings, *expected))
 
-    def admit(self, unit: Unit, node: Node, job: Job) -> None:
+    def admit_job(self, unit: Unit, node: Node, job: Job) -> None:
         """Admit a job on an existing node, in the unit in which the job claims it. Raises
         BudgetExceeded if the holds of others leave no room for the job's worst case."""
         admission.check_job(unit, node, job, self._prices, self._clock())
 
-    def record(
+    def record_node(
         self,
         unit: Unit,
         wanted: RequestedNode,
@@ -91,12 +91,12 @@ class NodeRequests:
         called before any budget is asked, for work that must exclude a second request first.
         """
         now = self._clock()
-        node = requested(wanted, meant.spec, now)
+        node = make_node(wanted, meant.spec, now)
         if job:
             node = replace(node, next_try_at=None)
         unit.nodes.add(node, job)
         if written is not None:
             written(node)
-        admission.place(unit, node, self._prices, now)
+        admission.admit_node(unit, node, self._prices, now)
         unit.events.add(*first_events(node, meant, actor))
         return node

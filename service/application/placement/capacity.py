@@ -12,7 +12,7 @@ from service.domain.nodes.placement import HardwareKey
 from service.domain.placement.choice import cooldowns_with_quota, describe_cooldown
 from service.domain.placement.cooldown import Cooldown
 from service.domain.placement.quota import FRESH_SECONDS
-from service.domain.placement.quota_admission import barred, claims_of, concerned
+from service.domain.placement.quota_admission import claims_of, filter_limits, find_barred
 from service.domain.time_window import parse_window, zone_of
 from service.store.capacity import AttemptCounts
 from service.store.unit import Unit, Units
@@ -53,14 +53,14 @@ class CapacityService:
         """The rows by zone, type, model and project. Raises Rejected for an invalid query."""
         now = self._clock()
         if query.generation:
-            catalog.load().generation(query.generation)
+            catalog.load_catalog().get_generation(query.generation)
         if query.accelerator_type:
-            catalog.load().accelerator(query.accelerator_type)
+            catalog.load_catalog().get_accelerator(query.accelerator_type)
         window = parse_window(query.window, zone_of(UTC), now)
         names = ("project", "zone", "accelerator_type", "generation", "model")
         only = {name: value for name in names if (value := getattr(query, name))}
         with self._units.reading() as unit:
-            found = unit.capacity.tried(window, only)
+            found = unit.capacity.count_attempts(window, only)
             resting = _find_cooldowns(unit, found, now)
         rows = []
         for tried in found:
@@ -80,8 +80,10 @@ def _find_cooldowns(
     resting: dict[tuple[str, HardwareKey], Cooldown] = {}
     for (project, model), some in keys.items():
         wanted = claims_of(some)
-        known = concerned(unit.quotas.all([project], now - FRESH_SECONDS), wanted.values())
-        never = barred(wanted, unit.quotas.tallies(project, known, now))
-        left = cooldowns_with_quota(some, unit.placements.recent(project, model, now), now, never)
+        known = filter_limits(unit.quotas.list_all([project], now - FRESH_SECONDS), wanted.values())
+        never = find_barred(wanted, unit.quotas.tally_limits(project, known, now))
+        left = cooldowns_with_quota(
+            some, unit.placements.list_recent(project, model, now), now, never
+        )
         resting |= {(project, key): rest for key, rest in left.items()}
     return resting

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from service.application.projects import every
+from service.application.projects import choose_projects
 from service.domain.catalog import catalog
 from service.domain.catalog.zones import region_of
 from service.domain.clock import Clock
 from service.domain.nodes.node import NodeSpec
 from service.domain.placement.quota import MEMORY_SECONDS, QuotaStock, QuotaTally
-from service.domain.placement.quota_admission import admitted, claims, concerned
+from service.domain.placement.quota_admission import check_admission, claims_by_key, filter_limits
 from service.store.unit import Unit, Units
 
 
@@ -35,11 +35,11 @@ class QuotaService:
     def report(self, query: QuotaQuery) -> Sequence[QuotaTally | QuotaStock]:
         """By project and place: each limit with what counts against it, and what else exists
         without a known limit. Raises Rejected for an unknown project or generation."""
-        now, projects = self._clock(), every(query.project, self._projects)
+        now, projects = self._clock(), choose_projects(query.project, self._projects)
         if query.generation:
-            catalog.load().generation(query.generation)
+            catalog.load_catalog().get_generation(query.generation)
         with self._units.reading() as unit:
-            known = unit.quotas.all(projects)
+            known = unit.quotas.list_all(projects)
             rows: list[QuotaTally | QuotaStock] = []
             for project in sorted(projects):
                 limits = [limit for limit in known if limit.project == project]
@@ -47,32 +47,32 @@ class QuotaService:
                     limit for limit in limits if _is_asked_for(limit.place, limit.generation, query)
                 ]
                 found: list[QuotaTally | QuotaStock]
-                found = [*unit.quotas.tallies(project, wanted, now)]
+                found = [*unit.quotas.tally_limits(project, wanted, now)]
                 found += [
                     stock
-                    for stock in unit.quotas.stocks(project, limits)
+                    for stock in unit.quotas.list_stocks(project, limits)
                     if _is_asked_for(stock.place, stock.generation, query)
                 ]
                 rows += sorted(found, key=_sort_key)
             return rows
 
-    def forget(self, quota_id: str) -> QuotaTally:
+    def delete(self, quota_id: str) -> QuotaTally:
         """Delete a limit that was raised or was wrong. Returns its last tally; raises NotFound."""
         with self._units() as unit:
-            limit = unit.quotas.forget(quota_id, self._projects)
-            return unit.quotas.tallies(limit.project, [limit], self._clock())[0]
+            limit = unit.quotas.delete(quota_id, self._projects)
+            return unit.quotas.tally_limits(limit.project, [limit], self._clock())[0]
 
 
-def warnings(unit: Unit, spec: NodeSpec, now: int) -> tuple[str, ...]:
+def list_warnings(unit: Unit, spec: NodeSpec, now: int) -> tuple[str, ...]:
     """Warnings about quota for such a node, without a call to the cloud.
 
     Raises QuotaTooSmall if Google said lately that the project can have it nowhere.
     """
-    known = unit.quotas.all([spec.project], now - MEMORY_SECONDS)
+    known = unit.quotas.list_all([spec.project], now - MEMORY_SECONDS)
     if not known:
         return ()
-    limits = concerned(known, claims(spec).values())
-    return admitted(spec, unit.quotas.tallies(spec.project, limits, now), known)
+    limits = filter_limits(known, claims_by_key(spec).values())
+    return check_admission(spec, unit.quotas.tally_limits(spec.project, limits, now), known)
 
 
 def _sort_key(one: QuotaTally | QuotaStock) -> tuple[str, str, str]:

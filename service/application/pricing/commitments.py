@@ -7,15 +7,21 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from service.application.answers import Answers
-from service.application.projects import every
+from service.application.projects import choose_projects
 from service.domain.clock import MINUTE, Clock, floor_to
-from service.domain.commitments.commitment import Commitment, check, fee, listed_rate, rate_of
+from service.domain.commitments.commitment import (
+    Commitment,
+    check_commitment,
+    fee_in,
+    listed_rate,
+    rate_of,
+)
 from service.domain.commitments.coverage import (
     CoverageLine,
     PricedCommitment,
-    cover,
-    priced,
-    since_of,
+    cover_usage,
+    price_commitments,
+    required_since,
     tpu_line,
 )
 from service.domain.commitments.standing import CommitmentUsage, usage_in
@@ -82,7 +88,7 @@ class CommitmentService:
         """Record a commitment; its id and time are set here. Recording the same one again
         returns the existing one. Raises Rejected for an invalid commitment, Conflict if the name
         is taken."""
-        every(wanted.project, self._projects)
+        choose_projects(wanted.project, self._projects)
         one = replace(
             wanted,
             id=new_id(),
@@ -91,12 +97,12 @@ class CommitmentService:
         )
         with self._units() as unit:
             unit.commitments.take_turns()
-            standing = unit.commitments.standing()
+            standing = unit.commitments.list_standing()
             known = next(
                 (other for other in standing if _fields_of(other) == _fields_of(one)), None
             )
             if known is None:
-                check(one, standing, self._prices.book(unit))
+                check_commitment(one, standing, self._prices.get_book(unit))
                 unit.commitments.add(one)
         return RecordedCommitment(self.get((known or one).id), known is None)
 
@@ -114,47 +120,47 @@ class CommitmentService:
         """One commitment; raises NotFound."""
         with self._units.reading() as unit:
             one = unit.commitments.get(commitment_id)
-            return _to_status(one, self._prices.book(unit), self._clock())
+            return _to_status(one, self._prices.get_book(unit), self._clock())
 
-    def all(self) -> Sequence[CommitmentStatus]:
+    def list_all(self) -> Sequence[CommitmentStatus]:
         """Every commitment ever recorded, the latest to begin first."""
         now = self._clock()
         with self._units.reading() as unit:
-            book = self._prices.book(unit)
-            return [_to_status(commitment, book, now) for commitment in unit.commitments.all()]
+            book = self._prices.get_book(unit)
+            return [_to_status(commitment, book, now) for commitment in unit.commitments.list_all()]
 
-    def usage(self, window: str = "mtd", tz: str = "UTC") -> CommitmentReport:
+    def report_usage(self, window: str = "mtd", tz: str = "UTC") -> CommitmentReport:
         """What commitments cover in a window, up to now. Raises Rejected for an invalid window.
         Equal questions within one second get one answer, until the books change."""
         now = self._clock()
         asked = parse_window(window, zone_of(tz), now)
         over = Window(asked.start, max(asked.start, min(asked.end, now)))
         with self._units.reading() as unit:
-            key = unit.revisions.now().books, self._prices.book(unit), over
-            report = self._reports.of(key, lambda: self._build_report(unit, over, now))
+            key = unit.revisions.read_current().books, self._prices.get_book(unit), over
+            report = self._reports.get_or_make(key, lambda: self._build_report(unit, over, now))
             return replace(report, as_of=now)
 
-    def among(self, window: Window) -> CommitmentUsage | None:
+    def find_usage(self, window: Window) -> CommitmentUsage | None:
         """What commitments cover in a window; None if there are no commitments. The current minute
         is left out, so that the figures of a page are computed once a minute."""
         now = self._clock()
         end = min(floor_to(now, MINUTE), window.end)
         over = Window(window.start, max(window.start, end))
         with self._units.reading() as unit:
-            if not unit.commitments.standing():
+            if not unit.commitments.list_standing():
                 return None
-            key = unit.revisions.now().books, self._prices.book(unit), over
-            report: CommitmentReport = self._reports.of(
+            key = unit.revisions.read_current().books, self._prices.get_book(unit), over
+            report: CommitmentReport = self._reports.get_or_make(
                 key, lambda: self._build_report(unit, over, now)
             )
             return report.usage
 
     def _build_report(self, unit: Unit, window: Window, now: int) -> CommitmentReport:
-        book = self._prices.book(unit)
-        known, unpriced = priced(unit.commitments.standing(), book)
+        book = self._prices.get_book(unit)
+        known, unpriced = price_commitments(unit.commitments.list_standing(), book)
         lines = read_lines(unit, known, window, book)
         found = usage_in(window, lines, known, unpriced)
-        nodes = unit.nodes.many({node_id for node_id, _ in found.users})
+        nodes = unit.nodes.find_many({node_id for node_id, _ in found.users})
         return CommitmentReport(found, {key: node.name for key, node in nodes.items()}, now)
 
 
@@ -165,14 +171,14 @@ def read_lines(
     second of the window, and known up to its end."""
     if not some:
         return ()
-    since = since_of(window.start)
+    since = required_since(window.start)
     generations = {commitment.commitment.generation for commitment in some}
-    usages = unit.usage.on_demand(since, window.end, generations)
-    whose = unit.attributions.used_in(since, window.end)
+    usages = unit.usage.list_on_demand(since, window.end, generations)
+    whose = unit.attributions.list_used_in(since, window.end)
     meters = (
         Meter(tpu_line(usage), book, window.end, whose.get(usage.node_id, ())) for usage in usages
     )
-    return cover(meters, some, since)
+    return cover_usage(meters, some, since)
 
 
 def _to_status(one: Commitment, book: PriceBook, now: int) -> CommitmentStatus:
@@ -181,7 +187,7 @@ def _to_status(one: Commitment, book: PriceBook, now: int) -> CommitmentStatus:
         commitment=one,
         rate=rate,
         listed=listed_rate(one, book),
-        so_far=None if rate is None else fee(one, rate, one.start, max(one.start, now)),
-        whole=None if rate is None else fee(one, rate, one.start, one.end),
+        so_far=None if rate is None else fee_in(one, rate, one.start, max(one.start, now)),
+        whole=None if rate is None else fee_in(one, rate, one.start, one.end),
         as_of=now,
     )

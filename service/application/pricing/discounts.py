@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from service.application.idempotency import once
+from service.application.idempotency import write_once
 from service.domain.catalog import catalog
-from service.domain.clock import Clock, rfc3339
+from service.domain.clock import Clock, to_rfc3339
 from service.domain.errors import Conflict, NotFound, Rejected
 from service.domain.idempotency import RequestKey
 from service.domain.ids import new_id
-from service.domain.pricing.discounts import Discount, clash, standing
+from service.domain.pricing.discounts import Discount, find_clash, keep_latest
 from service.domain.pricing.feed import check_not_past
 from service.domain.pricing.price_book import series_of
 from service.domain.pricing.sellable import check_discounted
@@ -35,11 +35,11 @@ class DiscountService:
         self._units = units
         self._clock = clock
 
-    def all(self, at: int | None = None) -> Sequence[Discount]:
+    def list_all(self, at: int | None = None) -> Sequence[Discount]:
         """Every discount ever entered, the latest to begin first; or those in force `at` an
         instant."""
         with self._units.reading() as unit:
-            found = standing(unit.prices.discounts())
+            found = keep_latest(unit.prices.list_discounts())
         wanted = [discount for discount in found if at is None or discount.is_in_force(at)]
         return sorted(wanted, key=lambda one: (-one.effective_from, one.id))
 
@@ -51,14 +51,16 @@ class DiscountService:
         `key`, repeated requests are one discount, however late they come.
         """
         now = self._clock()
-        discount_id, created = once(
+        discount_id, created = write_once(
             *(self._units, "discounts", key, self._clock),
             lambda unit, _: _enter_discount(unit, discount, now),
         )
         with self._units.reading() as unit:
-            return CreatedDiscount(_get_discount(unit.prices.discounts(), discount_id), created)
+            return CreatedDiscount(
+                _get_discount(unit.prices.list_discounts(), discount_id), created
+            )
 
-    def end(self, discount_id: str, until: int | None) -> Discount:
+    def end_early(self, discount_id: str, until: int | None) -> Discount:
         """End a discount early; None is now. Repeating the request changes nothing.
 
         Raises NotFound, and Rejected if the new end would change the past or is later than the old
@@ -66,7 +68,7 @@ class DiscountService:
         """
         now = self._clock()
         with self._units() as unit:
-            rows = unit.prices.discounts()
+            rows = unit.prices.list_discounts()
             known = _get_discount(rows, discount_id)
             end = known.effective_until
             has_ended = end is not None and end <= now
@@ -77,7 +79,7 @@ class DiscountService:
             check_not_past(until, now, "the end of a discount", "effective_until")
             if known.effective_until is not None and known.effective_until <= until:
                 raise Rejected(
-                    f"it ends at {rfc3339(known.effective_until)} already; add another discount"
+                    f"it ends at {to_rfc3339(known.effective_until)} already; add another discount"
                     " for the time after",
                     field="effective_until",
                 )
@@ -101,14 +103,16 @@ def _enter_discount(unit: Unit, discount: Discount, now: int) -> str:
     check_not_past(entered.effective_from, now, WHAT, "effective_from")
     if entered.is_void:
         raise Rejected("it ends before it begins", field="effective_until")
-    rows = unit.prices.discounts()
-    other = clash(entered, standing(rows))
+    rows = unit.prices.list_discounts()
+    other = find_clash(entered, keep_latest(rows))
     if other is not None:
-        ends = "" if other.effective_until is None else f" until {rfc3339(other.effective_until)}"
+        ends = (
+            "" if other.effective_until is None else f" until {to_rfc3339(other.effective_until)}"
+        )
         raise Conflict(
             f"the discount {other.id} already takes {other.percent} % off {other.what} from"
-            f" {rfc3339(other.effective_from)}{ends}; two discounts on one price are ambiguous. End"
-            " that one first, or choose other times",
+            f" {to_rfc3339(other.effective_from)}{ends}; two discounts on one price are ambiguous."
+            " End that one first, or choose other times",
             discount=other.id,
         )
     unit.prices.add_discount(entered, len(rows))
@@ -117,7 +121,7 @@ def _enter_discount(unit: Unit, discount: Discount, now: int) -> str:
 
 
 def _get_discount(rows: Sequence[Discount], discount_id: str) -> Discount:
-    known = {discount.id: discount for discount in standing(rows)}.get(discount_id)
+    known = {discount.id: discount for discount in keep_latest(rows)}.get(discount_id)
     if known is None:
         raise NotFound(
             f"there is no discount {discount_id[:80]!r}; GET /v1/prices/discounts lists them"
@@ -128,5 +132,7 @@ def _get_discount(rows: Sequence[Discount], discount_id: str) -> Discount:
 def _mark_for_posting(unit: Unit, discount: Discount, since: int) -> None:
     """Mark the usage of the discount's generations since then for posting, in case an hour was just
     posted."""
-    generations = (discount.generation,) if discount.generation else catalog.load().generations
-    unit.usage.reconsider(dict.fromkeys(generations, since))
+    generations = (
+        (discount.generation,) if discount.generation else catalog.load_catalog().generations
+    )
+    unit.usage.mark_dirty(dict.fromkeys(generations, since))

@@ -11,12 +11,12 @@ from service.domain.budgets.budget import Budget
 from service.domain.catalog import catalog, provisioning_modes
 from service.domain.catalog.accelerators import AcceleratorType
 from service.domain.catalog.provisioning import ProvisioningModel
-from service.domain.clock import HOUR, Clock, rfc3339
+from service.domain.clock import HOUR, Clock, to_rfc3339
 from service.domain.errors import Rejected
 from service.domain.nodes import request
 from service.domain.nodes.request import RequestedNode
 from service.domain.pricing import sizing
-from service.domain.pricing.estimate import PriceOffer, offers
+from service.domain.pricing.estimate import PriceOffer, list_offers
 from service.domain.pricing.price_book import PriceBook
 from service.domain.pricing.sizing import Need, Option
 from service.store.pricebook import PriceShelf
@@ -81,7 +81,7 @@ class OfferShare:
 class BudgetKeeper(Protocol):
     """Knows the budgets of a caller."""
 
-    def share(self, caller: Caller, offer: PriceOffer, now: int) -> Sequence[OfferShare]:
+    def list_shares(self, caller: Caller, offer: PriceOffer, now: int) -> Sequence[OfferShare]:
         """What an offer would take of each budget that covers the caller, the tightest first."""
         ...
 
@@ -151,8 +151,8 @@ class EstimateService:
         Raises Rejected as a request would.
         """
         wanted = replace(wanted, provisioning_model=model or ProvisioningModel.ON_DEMAND)
-        accelerator = request.hardware(wanted, catalog.load())
-        zones = request.candidates(wanted, accelerator, catalog.load())
+        accelerator = request.resolve_hardware(wanted, catalog.load_catalog())
+        zones = request.candidate_zones(wanted, accelerator, catalog.load_catalog())
         models = _ASKED_FOR if model is None else (model,)
         provisioning_modes.run_limit(
             provisioning_modes.ProvisioningTerms(wanted.provisioning_model, ttl_seconds=seconds)
@@ -168,14 +168,14 @@ class EstimateService:
         if caller is not None:
             caller = replace(caller, project=caller.project or self._project)
         project = self._project if caller is None else caller.project
-        found = tuple(offers(accelerator, places, self._read_book(), now, seconds, project))
+        found = tuple(list_offers(accelerator, places, self._read_book(), now, seconds, project))
         shares: tuple[OfferShare, ...] = ()
         cheapest = next((offer for offer in found if offer.cost is not None), None)
         if self._shares is not None and caller is not None and cheapest is not None:
-            shares = tuple(self._shares.share(caller, cheapest, now))
+            shares = tuple(self._shares.list_shares(caller, cheapest, now))
         return Estimate(accelerator, seconds, found, now, shares)
 
-    def plan(self, need: Need, terms: PlanTerms) -> HardwarePlan:
+    def plan_hardware(self, need: Need, terms: PlanTerms) -> HardwarePlan:
         """The hardware that fits a need, and its cost by model at the cheapest place.
 
         Raises Rejected for an invalid need, or if nothing can meet it.
@@ -183,14 +183,16 @@ class EstimateService:
         now = self._clock()
         if terms.deadline is not None:
             if terms.deadline <= now:
-                raise Rejected(f"the deadline has passed: it is {rfc3339(now)}", field="deadline")
+                raise Rejected(
+                    f"the deadline has passed: it is {to_rfc3339(now)}", field="deadline"
+                )
             need = replace(need, available=terms.deadline - now)
-        known = catalog.load()
+        known = catalog.load_catalog()
         if terms.generation is not None:
-            known.generation(terms.generation)
-        options = sizing.plan(
+            known.get_generation(terms.generation)
+        options = sizing.list_options(
             need,
-            known.served(terms.generation),
+            known.list_served(terms.generation),
             known.generations,
             partial(_list_cheapest, self._read_book(), terms, now, self._project),
         )
@@ -198,7 +200,7 @@ class EstimateService:
 
     def _read_book(self) -> PriceBook:
         with self._units.reading() as unit:
-            return self._prices.book(unit)
+            return self._prices.get_book(unit)
 
 
 def _list_cheapest(
@@ -212,16 +214,16 @@ def _list_cheapest(
     """The cheapest offer of a type for each model, if the model is sold for so long or is
     reserved."""
     models = _PLANNED if terms.model is None else (terms.model,)
-    within = catalog.load().zones_in(terms.regions) if terms.regions else None
+    within = catalog.load_catalog().zones_in(terms.regions) if terms.regions else None
     found: list[PriceOffer] = []
     for model in models:
         zones = (
             _where_flexible(accelerator, seconds)
             if model is ProvisioningModel.FLEX_START
-            else catalog.load().zones_for(accelerator, model)
+            else catalog.load_catalog().zones_for(accelerator, model)
         )
         places = [(zone, str(model)) for zone in zones if within is None or zone in within]
-        cheapest = offers(accelerator, places, book, now, seconds, project)[:1]
+        cheapest = list_offers(accelerator, places, book, now, seconds, project)[:1]
         found += [offer for offer in cheapest if offer.seconds == seconds]
     return found
 
@@ -230,4 +232,4 @@ def _where_flexible(accelerator: AcceleratorType, seconds: int) -> tuple[str, ..
     """The zones that sell the hardware as flex-start for so long."""
     if seconds > provisioning_modes.MAX_FLEX_SECONDS:
         return ()
-    return catalog.load().zones_for(accelerator, ProvisioningModel.FLEX_START)
+    return catalog.load_catalog().zones_for(accelerator, ProvisioningModel.FLEX_START)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from service.application.idempotency import once
+from service.application.idempotency import write_once
 from service.application.pricing.discounts import DiscountService
 from service.domain.catalog.regions import check_region
-from service.domain.clock import Clock, rfc3339
+from service.domain.clock import Clock, to_rfc3339
 from service.domain.errors import Conflict, Rejected
 from service.domain.idempotency import RequestKey
 from service.domain.ids import new_id
-from service.domain.money import dollars
+from service.domain.money import format_dollars
 from service.domain.pricing.feed import check_open
 from service.domain.pricing.price_book import (
     GROUPS,
@@ -57,7 +57,7 @@ class PriceService:
         self._clock = clock
         self.discounts = DiscountService(units, clock)
 
-    def in_force(self, query: PriceQuery) -> Sequence[Price]:
+    def list_in_force(self, query: PriceQuery) -> Sequence[Price]:
         """The prices in force at an instant, by generation, model, unit and region, those of TPUs
         before those of machine types. A discounted price is a DiscountedPrice that names its list
         price.
@@ -68,7 +68,7 @@ class PriceService:
         if query.generation:
             check_named(query.generation)
         with self._units.reading() as unit:
-            book = self._prices.book(unit)
+            book = self._prices.get_book(unit)
         found = [
             price
             for price in book.in_force(at)
@@ -85,7 +85,7 @@ class PriceService:
                 if p.region == query.region or (p.generation, p.model, p.unit) not in own
             ]
         found.sort(key=lambda p: (p.unit == VM_HOUR, p.generation, p.model, p.unit, p.region))
-        return [book.paid(price, at) for price in found]
+        return [book.paid_price(price, at) for price in found]
 
     def add(self, price: Price, key: RequestKey | None = None) -> CreatedPrice:
         """Enter a price by hand. Raises Rejected if it would change the past, and for a region that
@@ -97,7 +97,7 @@ class PriceService:
         repeated requests are one price, however late they come.
         """
         now = self._clock()
-        price_id, created = once(
+        price_id, created = write_once(
             *(self._units, "prices", key, self._clock),
             lambda unit, _: self._enter_price(unit, price, now),
         )
@@ -108,7 +108,7 @@ class PriceService:
         unit.prices.take_turns()
         price = replace(price, effective_from=price.effective_from or now)
         check_sold(price)
-        book = self._prices.book(unit)
+        book = self._prices.get_book(unit)
         check_region(price.region, GROUPS.union(known.region for known in book.prices))
         try:
             check_price(price)
@@ -125,14 +125,14 @@ class PriceService:
             known = [cut for cut in cuts if cut.price is not None]
             if known:
                 raise Rejected(
-                    f"a price is known from {rfc3339(known[0].start)}: a manual price cannot change"
-                    " the past; let it begin now or later",
+                    f"a price is known from {to_rfc3339(known[0].start)}: a manual price cannot"
+                    " change the past; let it begin now or later",
                     field="effective_from",
                 )
         elif price.effective_from > now:  # of two from now on, the later is in force
-            _check_is_unique(unit.prices.all(), entered)
+            _check_is_unique(unit.prices.list_all(), entered)
         unit.prices.add(entered)
-        unit.usage.reconsider({price.generation: entered.effective_from})
+        unit.usage.mark_dirty({price.generation: entered.effective_from})
         return entered.id
 
 
@@ -148,7 +148,8 @@ def _check_is_unique(prices: Sequence[Price], price: Price) -> None:
         is_same = is_same and series_of(other.model) == series_of(price.model)
         if is_same and other.is_manual and other.effective_from == price.effective_from:
             raise Conflict(
-                f"a price of {dollars(other.nanos)} was entered for {rfc3339(other.effective_from)}"
-                " already; to replace it, add a price that begins a second later",
+                f"a price of {format_dollars(other.nanos)} was entered for"
+                f" {to_rfc3339(other.effective_from)} already; to replace it, add a price that"
+                " begins a second later",
                 price_id=other.id,
             )

@@ -15,8 +15,8 @@ from service.domain.commitments.recommendation import (
     CommitmentRates,
     DailyUse,
     Recommendation,
-    course_of,
-    recommend,
+    daily_use,
+    recommend_commitment,
 )
 from service.domain.pricing.price_book import CHIP_HOUR, ON_DEMAND, PriceBook, Sku
 from service.store.pricebook import PriceShelf
@@ -63,34 +63,36 @@ class RecommendationService:
         self._clock = clock
         self._answers = Answers(_KEPT)
 
-    def recommended(self, days: int = MOST_DAYS) -> CommitmentAdvices:
+    def list_advices(self, days: int = MOST_DAYS) -> CommitmentAdvices:
         """What to commit to, from the last full days, or from all days if there are fewer. Recorded
         commitments are subtracted."""
         now = self._clock()
         with self._units.reading() as unit:
             taken: dict[Place, int] = defaultdict(int)  # chips that are paid for now or later
-            for commitment in unit.commitments.standing():
+            for commitment in unit.commitments.list_standing():
                 if now < commitment.end:
                     place = commitment.generation, commitment.region
                     taken[place] += commitment.chips
-            book, books = self._prices.book(unit), unit.revisions.now().books
+            book, books = self._prices.get_book(unit), unit.revisions.read_current().books
             key = books, book, floor_to(now, DAY), days, tuple(sorted(taken.items()))
-            return self._answers.of(key, lambda: _build_advices(unit, book, days, taken, now))
+            return self._answers.get_or_make(
+                key, lambda: _build_advices(unit, book, days, taken, now)
+            )
 
 
 def _build_advices(
     unit: Unit, book: PriceBook, days: int, committed: Mapping[Place, int], now: int
 ) -> CommitmentAdvices:
-    end, first = floor_to(now, DAY), unit.usage.first_start()
+    end, first = floor_to(now, DAY), unit.usage.find_first_start()
     known = 0 if first is None else max(0, end + floor_to(-first, DAY)) // DAY
     number = min(days, known)
     start = end - number * DAY
     used: dict[Place, list[ChipSpan]] = defaultdict(list)
-    for sku, span in unit.usage.spans_on_demand(start, end):
+    for sku, span in unit.usage.iter_on_demand_spans(start, end):
         if sku.unit == CHIP_HOUR:  # commitments are sold by the chip, not by the device
             used[sku.generation, sku.region].append(span)
     courses = {
-        place: course_of(spans, start, number, committed.get(place, 0))
+        place: daily_use(spans, start, number, committed.get(place, 0))
         for place, spans in sorted(used.items())
     }
     advice = (_advise_place(book, place, course, now) for place, course in courses.items())
@@ -99,10 +101,12 @@ def _build_advices(
 
 def _advise_place(book: PriceBook, place: Place, course: DailyUse, now: int) -> CommitmentAdvice:
     def hourly_rate(model: str) -> int | None:
-        price = book.at(Sku(place[0], model, place[1]), now)
+        price = book.find_price(Sku(place[0], model, place[1]), now)
         return None if price is None else price.per_chip_hour
 
     on_demand = hourly_rate(ON_DEMAND)
     rates = [CommitmentRates(years, on_demand, hourly_rate(f"cud_{years}y")) for years in TERMS]
     asked = " ".join(place)
-    return CommitmentAdvice(*place, course, tuple(recommend(course, rate, asked) for rate in rates))
+    return CommitmentAdvice(
+        *place, course, tuple(recommend_commitment(course, rate, asked) for rate in rates)
+    )

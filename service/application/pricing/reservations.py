@@ -6,14 +6,19 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from service.application.projects import chosen
+from service.application.projects import choose_project
 from service.domain.clock import Clock
 from service.domain.errors import Rejected
 from service.domain.ids import new_id
 from service.domain.metering.attribution import Attribution
-from service.domain.metering.line_items import UnusedReservation, meters
+from service.domain.metering.line_items import UnusedReservation, make_meters
 from service.domain.metering.meter import Meter, Usage
-from service.domain.metering.reservation import Reservation, check, check_countable, usage_of
+from service.domain.metering.reservation import (
+    Reservation,
+    check_countable,
+    check_reservation,
+    usage_of,
+)
 from service.domain.pricing.price_book import Price, PriceBook
 from service.store.ledger import PostedLine
 from service.store.pricebook import PriceShelf
@@ -80,7 +85,7 @@ class ReservationService:
         """Record a reservation; its id and time are set here. Recording the same one again
         returns the existing one. Raises Rejected for an invalid reservation, Conflict if the
         name is taken."""
-        project = chosen(wanted.project, self._projects)
+        project = choose_project(wanted.project, self._projects)
         one = replace(
             wanted,
             id=new_id(),
@@ -90,13 +95,13 @@ class ReservationService:
         )
         with self._units() as unit:
             unit.reservations.take_turns(project)
-            standing = unit.reservations.standing()
+            standing = unit.reservations.list_standing()
             known = next(
                 (other for other in standing if _fields_of(other) == _fields_of(one)), None
             )
             if known is None:
-                check(one, standing)
-                check_countable(one, self._prices.book(unit))
+                check_reservation(one, standing)
+                check_countable(one, self._prices.get_book(unit))
                 unit.reservations.add(one)
                 unit.attributions.add(
                     Attribution(one.id, owner=one.owner, team=one.team, labels=one.labels),
@@ -105,7 +110,7 @@ class ReservationService:
                 usage = usage_of(one, new_id())
                 unit.usage.save(usage)
                 unit.beliefs.add(usage, one.recorded_at)
-                unit.usage.reconsider_reserved(one.project, one.zone, one.start, one.end)
+                unit.usage.mark_reserved_dirty(one.project, one.zone, one.start, one.end)
         return RecordedReservation(self.get((known or one).id), known is None)
 
     def withdraw(self, reservation_id: str, reason: str) -> ReservationStatus:
@@ -117,8 +122,8 @@ class ReservationService:
         with self._units() as unit:
             one = unit.reservations.get(reservation_id)
             if unit.reservations.withdraw(one.id, reason.strip(), self._clock()):
-                unit.usage.reconsider_reserved(one.project, one.zone, one.start, one.end)
-                usage = unit.usage.purchase(one.id)
+                unit.usage.mark_reserved_dirty(one.project, one.zone, one.start, one.end)
+                usage = unit.usage.get_purchase(one.id)
                 unit.usage.save(replace(usage, free=f"withdrawn: {reason.strip()}", dirty=True))
         return self.get(reservation_id)
 
@@ -127,32 +132,32 @@ class ReservationService:
         with self._units.reading() as unit:
             return self._list_statuses(unit, [unit.reservations.get(reservation_id)])[0]
 
-    def written(self, reservation_id: str) -> Reservation:
+    def get_record(self, reservation_id: str) -> Reservation:
         """The record alone, without its cost; raises NotFound."""
         with self._units.reading() as unit:
             return unit.reservations.get(reservation_id)
 
-    def among(self, ids: Iterable[str]) -> Set[str]:
+    def find_reservation_ids(self, ids: Iterable[str]) -> Set[str]:
         """The ids that are those of reservations and not of nodes, among the ids by which costs are
         grouped."""
         wanted = set(ids)
         with self._units.reading() as unit:
             return {
                 reservation.id
-                for reservation in unit.reservations.all()
+                for reservation in unit.reservations.list_all()
                 if reservation.id in wanted
             }
 
-    def used(self, reservation_id: str) -> Sequence[NodeUse]:
+    def list_node_uses(self, reservation_id: str) -> Sequence[NodeUse]:
         """The nodes that ran in a reservation, the largest use first; raises NotFound."""
         now = self._clock()
         with self._units.reading() as unit:
             unit.reservations.get(reservation_id)
             left = _read_unused(
-                unit, unit.usage.purchase(reservation_id), self._prices.book(unit), now
+                unit, unit.usage.get_purchase(reservation_id), self._prices.get_book(unit), now
             )
-            parts = list(left.used(left.usage.start, left.end))
-            nodes = unit.nodes.many({meter.usage.node_id for meter, _, _ in parts})
+            parts = list(left.used_parts(left.usage.start, left.end))
+            nodes = unit.nodes.find_many({meter.usage.node_id for meter, _, _ in parts})
         sums: dict[str, list[int]] = {}
         for meter, nanos, chip_seconds in parts:
             of_node = sums.setdefault(meter.usage.node_id, [0, 0])
@@ -164,33 +169,37 @@ class ReservationService:
         )
         return sorted(found, key=lambda use: (-use.cost, use.name, use.node_id))
 
-    def all(self) -> Sequence[ReservationStatus]:
+    def list_all(self) -> Sequence[ReservationStatus]:
         """Every reservation ever recorded, the latest to begin first."""
         with self._units.reading() as unit:
-            return self._list_statuses(unit, unit.reservations.all())
+            return self._list_statuses(unit, unit.reservations.list_all())
 
-    def ledger(self, reservation_id: str, after: int, limit: int) -> Sequence[PostedLine]:
+    def list_ledger_lines(
+        self, reservation_id: str, after: int, limit: int
+    ) -> Sequence[PostedLine]:
         """The posted lines of its unused part, in posting order."""
         with self._units.reading() as unit:
             unit.reservations.get(reservation_id)
-            return unit.ledger.of(reservation_id, after, limit)
+            return unit.ledger.list_by_node(reservation_id, after, limit)
 
     def _list_statuses(self, unit: Unit, some: Sequence[Reservation]) -> list[ReservationStatus]:
-        now, book = self._clock(), self._prices.book(unit)
+        now, book = self._clock(), self._prices.get_book(unit)
         found = []
         for reservation in some:
-            usage = unit.usage.purchase(reservation.id)
+            usage = unit.usage.get_purchase(reservation.id)
             unused = _read_unused(unit, usage, book, now)
             until, whole = Meter(usage, book, now), Meter(usage, book, reservation.end)
             found.append(
                 ReservationStatus(
                     reservation=reservation,
-                    price=book.at(usage.sku, min(max(now, reservation.start), reservation.end - 1)),
-                    cost=until.total(),
-                    unused=unused.total(),
-                    whole=None if whole.unpriced_seconds() else whole.total(),
-                    chip_seconds=until.chip_seconds(usage.start, until.end),
-                    unused_chip_seconds=unused.chip_seconds(usage.start, unused.end),
+                    price=book.find_price(
+                        usage.sku, min(max(now, reservation.start), reservation.end - 1)
+                    ),
+                    cost=until.total_charge(),
+                    unused=unused.total_charge(),
+                    whole=None if whole.unpriced_seconds() else whole.total_charge(),
+                    chip_seconds=until.chip_seconds_in(usage.start, until.end),
+                    unused_chip_seconds=unused.chip_seconds_in(usage.start, unused.end),
                     unpriced_seconds=until.unpriced_seconds(),
                     as_of=now,
                 )
@@ -199,5 +208,5 @@ class ReservationService:
 
 
 def _read_unused(unit: Unit, usage: Usage, book: PriceBook, now: int) -> UnusedReservation:
-    inside = unit.usage.reserved(usage.start, usage.until(now))
-    return UnusedReservation(usage, book, now, (), meters(inside, book, now))
+    inside = unit.usage.list_reserved(usage.start, usage.end_as_of(now))
+    return UnusedReservation(usage, book, now, (), make_meters(inside, book, now))

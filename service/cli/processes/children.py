@@ -39,7 +39,7 @@ class Child:
             pass_fds=self._files,
         )
 
-    def end(self) -> str | None:
+    def describe_end(self) -> str | None:
         """How the process ended, as text. None while it runs."""
         code = None if self._process is None else self._process.poll()
         if code is None:

@@ -15,7 +15,7 @@ CONNECT_SECONDS = 3.0
 
 def daemon() -> None:
     """Reconcile nodes with the cloud and meter their cost."""
-    settings = configuration.load()
+    settings = configuration.load_settings()
     if not settings.projects:
         raise Failure(
             "STEWARD_PROJECTS: no project is set; set it to the ids of the projects, separated"
@@ -24,11 +24,11 @@ def daemon() -> None:
         )
     check_emulator(settings)
     logs.set_up()
-    parent.watch()
+    parent.end_with_parent()
 
     from service import wiring  # noqa: PLC0415 - costs what the other commands need not pay
 
-    made = wiring.daemon(wiring.lay(settings))
+    made = wiring.build_daemon(wiring.open_foundation(settings))
     with stopped_by_signals(is_patient=False) as stop:
         made.run(stop)
 
@@ -36,8 +36,8 @@ def daemon() -> None:
 def check_emulator(settings: Settings) -> None:
     """Raise Failure when an emulator is set and nothing answers at its address."""
     if settings.emulator:
-        address = Address.parse(settings.emulator, "STEWARD_EMULATOR")
-        if not address.answers(CONNECT_SECONDS):
+        address = Address.from_text(settings.emulator, "STEWARD_EMULATOR")
+        if not address.can_connect(CONNECT_SECONDS):
             raise Failure(
                 f"nothing answers at {address} (STEWARD_EMULATOR);"
                 " start it with: tpu-steward emulator"

@@ -17,13 +17,13 @@ import typer
 from service import logs
 from service.cli.processes import parent
 from service.cli.processes.children import Child, stop_all, stopped_by_signals
-from service.cli.processes.migrate import apply
+from service.cli.processes.migrate import apply_migrations
 from service.cli.processes.serve import check_guarded
 from service.cli.terminal import configuration
 from service.cli.terminal.address import Address, address_of
 from service.cli.terminal.client import is_steward
 from service.cli.terminal.failure import MISUSED, Failure
-from service.cli.terminal.render import complain
+from service.cli.terminal.render import print_errors
 from service.domain.jobs.startup import script_digest
 from service.settings import Settings
 
@@ -88,7 +88,7 @@ class DevPlan:
     def addresses(self) -> tuple[Address, ...]:
         return self.web, self.grpc, self.rest
 
-    def environment(self) -> dict[str, str]:
+    def build_environment(self) -> dict[str, str]:
         """Environment variables of the children."""
         return {
             **os.environ,
@@ -101,9 +101,9 @@ class DevPlan:
             parent.PARENT: str(os.getpid()),
         }
 
-    def children(self) -> tuple[Child, Child, Child]:
+    def make_children(self) -> tuple[Child, Child, Child]:
         """The emulator, the daemon and the server. None of them is started."""
-        told = self.environment()
+        told = self.build_environment()
         emulator = [
             *("emulator", "--host", self.grpc.host, "--speed", str(self.speed)),
             *("--grpc-port", str(self.grpc.port), "--rest-port", str(self.rest.port)),
@@ -121,7 +121,7 @@ def idle_environment(settings: Mapping[str, int | str]) -> dict[str, str]:
 
 def dev() -> None:
     """Run everything on this machine, on the emulator."""
-    settings = configuration.load()
+    settings = configuration.load_settings()
     check_guarded(settings, address_of(settings))
     plan = with_free_ports(plan_of(settings))
     typer.echo(f"Starting the emulator, the daemon and the API on {plan.web.url}, in some seconds.")
@@ -132,8 +132,8 @@ def dev() -> None:
 
 def plan_of(settings: Settings) -> DevPlan:
     """Plan of the settings. Raises Failure when they put the emulator on two hosts."""
-    grpc = Address.parse(settings.emulator or GRPC, "STEWARD_EMULATOR")
-    rest = Address.parse(settings.emulator_rest or REST, "STEWARD_EMULATOR_REST")
+    grpc = Address.from_text(settings.emulator or GRPC, "STEWARD_EMULATOR")
+    rest = Address.from_text(settings.emulator_rest or REST, "STEWARD_EMULATOR_REST")
     if grpc.host != rest.host:
         raise Failure(
             "STEWARD_EMULATOR and STEWARD_EMULATOR_REST name different hosts;"
@@ -171,7 +171,7 @@ def _try_address(address: Address) -> Address | Failure:
     host = "" if address.setting == "STEWARD_PORT" else f"{address.host}:"
     another = f"set {address.setting} to another port, or to {host}0 for any free one"
     try:
-        with address.listen() as listener:
+        with address.open_listener() as listener:
             return replace(address, port=listener.getsockname()[1])
     except Failure as failure:
         if _is_steward_at(address):
@@ -191,19 +191,19 @@ def _is_steward_at(address: Address) -> bool:
 
 
 def _run_all(plan: DevPlan, stop: threading.Event) -> None:
-    emulator, daemon, server = plan.children()
+    emulator, daemon, server = plan.make_children()
     needed = (emulator, server)
     try:
         emulator.start()
-        apply(plan.database_url)
+        apply_migrations(plan.database_url)
         server.start()  # while the emulator starts; the daemon calls the emulator at once
-        _wait_until(lambda: plan.rest.answers(1) and plan.grpc.answers(1), needed, stop)
+        _wait_until(lambda: plan.rest.can_connect(1) and plan.grpc.can_connect(1), needed, stop)
         daemon.start()
         _wait_until(lambda: _is_ready(plan.web), needed, stop)
         if not stop.is_set():
-            typer.echo(welcome(plan, (emulator, daemon, server)))
+            typer.echo(format_welcome(plan, (emulator, daemon, server)))
         while not stop.wait(LOOK_SECONDS):
-            check(needed)
+            check_needed(needed)
             _restart_if_ended(daemon, stop)
     finally:
         stop_all((daemon, server))
@@ -215,25 +215,25 @@ def _wait_until(done: Callable[[], bool], needed: Sequence[Child], stop: threadi
     needed child has ended."""
     deadline = time.monotonic() + START_SECONDS
     while not done() and not stop.wait(LOOK_SECONDS):
-        check(needed)
+        check_needed(needed)
         if time.monotonic() > deadline:
             raise Failure(f"the service was not ready after {START_SECONDS:.0f} s")
 
 
-def check(needed: Sequence[Child]) -> None:
+def check_needed(needed: Sequence[Child]) -> None:
     """Raise Failure when a needed child has ended."""
     for child in needed:
-        if end := child.end():
+        if end := child.describe_end():
             raise Failure(f"{child.name} {end}; everything stops")
 
 
 def _restart_if_ended(daemon: Child, stop: threading.Event) -> None:
     """Start the daemon again when it has ended. Its whole state is in the database."""
-    if end := daemon.end():
-        complain(f"{daemon.name} {end}; restarting it")
+    if end := daemon.describe_end():
+        print_errors(f"{daemon.name} {end}; restarting it")
         if not stop.wait(RESTART_SECONDS):
             daemon.start()
-            complain(f"{daemon.name} is process {daemon.pid} now")
+            print_errors(f"{daemon.name} is process {daemon.pid} now")
 
 
 def _is_ready(web: Address) -> bool:
@@ -243,7 +243,7 @@ def _is_ready(web: Address) -> bool:
         return False
 
 
-def welcome(plan: DevPlan, children: Sequence[Child]) -> str:
+def format_welcome(plan: DevPlan, children: Sequence[Child]) -> str:
     """Addresses of all servers, and a first command to try. The dashboard comes last."""
     elsewhere = "" if plan.web.url == "http://127.0.0.1:8080" else f"STEWARD_URL={plan.web.url} "
     return WELCOME.format(
@@ -259,11 +259,11 @@ def welcome(plan: DevPlan, children: Sequence[Child]) -> str:
             telemetry=plan.idle["idle_telemetry_seconds"],
             mode=plan.idle["idle_mode"],
         ).rstrip(),
-        program=elsewhere + program(),
+        program=elsewhere + program_command(),
     ).rstrip()
 
 
-def program() -> str:
+def program_command() -> str:
     """Command that runs this program from the current folder."""
     if shutil.which("tpu-steward"):
         return "tpu-steward"

@@ -106,7 +106,7 @@ def emulator(  # noqa: PLR0913, PLR0917 - its options
 ) -> None:
     """Run an emulator of the Cloud TPU API."""
     logs.set_up()
-    parent.watch()
+    parent.end_with_parent()
     scripts = run_startup_scripts or _parse_digests(run_startup_scripts_of or [])
     if scripts and not _is_loopback(host):
         option = "--run-startup-scripts" if run_startup_scripts else "--run-startup-scripts-of"
@@ -160,21 +160,21 @@ def _is_loopback(host: str) -> bool:
 def _build_world(speed: float, seed: int, path: Path | None) -> World:
     from service.emulator.app import build_world  # noqa: PLC0415 - costs a second
     from service.emulator.errors import ApiError  # noqa: PLC0415
-    from service.emulator.incidents.scenario import play, read  # noqa: PLC0415
+    from service.emulator.incidents.scenario import read_file, start_scenario  # noqa: PLC0415
 
     world = build_world(speed=speed, seed=seed)
     if path is not None:
         try:
-            play(world, read(path))
+            start_scenario(world, read_file(path))
         except (ApiError, OSError) as error:
             raise Failure(f"--scenario: {error}", code=MISUSED) from None
     return world
 
 
 def _change_config(world: World, changes: Mapping[str, object]) -> None:
-    from service.emulator.config.config import patched  # noqa: PLC0415 - costs a second
+    from service.emulator.config.config import patched_config  # noqa: PLC0415 - costs a second
 
-    world.configure(patched(world.config, changes))
+    world.set_config(patched_config(world.config, changes))
 
 
 def _print_directions(running: Emulator) -> None:

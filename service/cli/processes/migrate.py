@@ -10,10 +10,10 @@ from service.domain.errors import StoreUnavailable
 
 def migrate() -> None:
     """Upgrade the database schema."""
-    typer.echo(apply(configuration.load().database_url))
+    typer.echo(apply_migrations(configuration.load_settings().database_url))
 
 
-def apply(database_url: str) -> str:
+def apply_migrations(database_url: str) -> str:
     """Apply the missing migrations. Returns the result in one line; raises StoreUnavailable."""
     from service.store.engine import make_engine  # noqa: PLC0415 - costs what others need not pay
     from service.store.migrate import check_migrated  # noqa: PLC0415 - likewise

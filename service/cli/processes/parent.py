@@ -14,7 +14,7 @@ LOOK_SECONDS = 0.5
 GRACE_SECONDS = 5.0
 
 
-def watch() -> None:
+def end_with_parent() -> None:
     """Watch the parent of this process, if one is set, and end this process soon after it."""
     parent = os.environ.get(PARENT, "")
     if parent.isdigit():

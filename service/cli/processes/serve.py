@@ -11,7 +11,7 @@ import typer
 
 from service import logs
 from service.cli.processes import parent
-from service.cli.processes.workers import inherited, supervise
+from service.cli.processes.workers import find_inherited_socket, run_workers
 from service.cli.terminal import configuration
 from service.cli.terminal.address import Address, address_of
 from service.cli.terminal.failure import MISUSED, Failure
@@ -28,17 +28,17 @@ def serve(
     ] = None,
 ) -> None:
     """Serve the API and the dashboard."""
-    settings = configuration.load()
+    settings = configuration.load_settings()
     number = settings.workers if workers is None else workers
     address = address_of(settings)
     check_guarded(settings, address)
     logs.set_up()
-    parent.watch()
-    given = inherited()
+    parent.end_with_parent()
+    given = find_inherited_socket()
     if given is None and number > 1:
         check_database(settings)
-        with address.listen() as listener:
-            supervise(listener, number)
+        with address.open_listener() as listener:
+            run_workers(listener, number)
         return
     _serve_requests(settings, address, given)
 
@@ -47,7 +47,7 @@ def check_database(settings: Settings) -> None:
     """Raise StoreUnavailable when the database cannot be used: no worker would start."""
     from service import wiring  # noqa: PLC0415 - costs what the other commands need not pay
 
-    wiring.lay(settings).engine.dispose()
+    wiring.open_foundation(settings).engine.dispose()
 
 
 def _serve_requests(settings: Settings, address: Address, given: socket.socket | None) -> None:
@@ -65,13 +65,13 @@ def _serve_requests(settings: Settings, address: Address, given: socket.socket |
     from service.domain.database_clock import AgreedClock  # noqa: PLC0415
 
     clock = AgreedClock()
-    base = wiring.lay(settings, clock)
+    base = wiring.open_foundation(settings, clock)
     timekeeper = Timekeeper(base.units, clock)
     stop = threading.Event()
-    timekeeper.begin(stop)
-    with given or address.listen() as listener:
+    timekeeper.start(stop)
+    with given or address.open_listener() as listener:
         config = uvicorn.Config(
-            wiring.app(base, timekeeper),
+            wiring.build_app(base, timekeeper),
             log_config=None,
             access_log=False,
             server_header=False,

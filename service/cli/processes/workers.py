@@ -27,13 +27,13 @@ RESTART_SECONDS = 1.0
 log = structlog.get_logger(__name__)
 
 
-def inherited() -> socket.socket | None:
+def find_inherited_socket() -> socket.socket | None:
     """The socket that this process inherited. None for a process that opens its own."""
     number = os.environ.get(LISTENER, "")
     return socket.socket(fileno=int(number)) if number.isdigit() else None
 
 
-def supervise(listener: socket.socket, number: int) -> None:
+def run_workers(listener: socket.socket, number: int) -> None:
     """Run this number of workers until SIGTERM or SIGINT. A worker that ends is restarted. All end
     with this process, even if it is killed."""
     memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
@@ -61,7 +61,7 @@ def supervise(listener: socket.socket, number: int) -> None:
 
 def _find_ended(workers: Sequence[Child]) -> list[Child]:
     """Workers that have ended. Each is logged."""
-    ended = [(worker, worker.end()) for worker in workers]
+    ended = [(worker, worker.describe_end()) for worker in workers]
     for worker, how in ended:
         if how is not None:
             log.warning("worker.ended", worker=worker.pid, how=how)

@@ -24,7 +24,7 @@ class Address:
     setting: str
 
     @classmethod
-    def parse(cls, text: str, setting: str) -> Address:
+    def from_text(cls, text: str, setting: str) -> Address:
         """Parse `host:port`, with or without `http://`. Raises Failure for any other text."""
         host, _, port = text.strip().removeprefix("http://").rstrip("/").rpartition(":")
         if not host or not (port.isascii() and port.isdigit()) or int(port) > LAST_PORT:
@@ -51,7 +51,7 @@ class Address:
         except ValueError:
             return self.host == "localhost"
 
-    def answers(self, seconds: float) -> bool:
+    def can_connect(self, seconds: float) -> bool:
         """Whether a server accepts a connection within this number of seconds."""
         try:
             socket.create_connection((self.host, self.port), seconds).close()
@@ -59,7 +59,7 @@ class Address:
             return False
         return True
 
-    def listen(self) -> socket.socket:
+    def open_listener(self) -> socket.socket:
         """Listen on the address. Raises Failure with the reason and the setting."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         try:

@@ -15,7 +15,7 @@ import httpx2
 from service.cli.terminal import problem
 from service.cli.terminal.address import Address, address_of
 from service.cli.terminal.failure import MISUSED, Failure
-from service.cli.terminal.trust import ClientSettings, check
+from service.cli.terminal.trust import ClientSettings, check_address
 from service.domain.network import DEFAULT_HOST, DEFAULT_PORT, LAST_PORT
 
 TIMEOUT_SECONDS = 30.0
@@ -44,7 +44,7 @@ class Client:
         self._http = http
         self._url = url
 
-    def check(self) -> None:
+    def check_service(self) -> None:
         """Raise Unreachable when nothing answers, and Failure when another program does."""
         with self._explain_errors():
             ours = is_steward(self._http)
@@ -53,9 +53,9 @@ class Client:
 
     def get(self, path: str, params: Params | None = None) -> ApiAnswer:
         """Read a resource. Raises Unreachable, or Failure with the problem."""
-        return self.ask("GET", path, params=params)
+        return self.send_request("GET", path, params=params)
 
-    def ask(
+    def send_request(
         self,
         method: str,
         path: str,
@@ -83,7 +83,7 @@ class Client:
         except httpx2.HTTPError as error:
             raise Unreachable(f"{self._url} gave no usable answer: {error}") from None
 
-    def send(self, path: str, content: BinaryIO, params: Params | None = None) -> ApiAnswer:
+    def send_file(self, path: str, content: BinaryIO, params: Params | None = None) -> ApiAnswer:
         """Send a file of any size. The wait for the answer has no timeout: the service reads the
         file first. Raises Unreachable, or Failure with the problem."""
         with self._explain_errors():
@@ -96,7 +96,7 @@ class Client:
             )
         return self._parse_answer(response)
 
-    def stream(
+    def read_stream(
         self, path: str, params: Params | None = None, *, media_type: str, beats: bool = False
     ) -> Iterator[bytes]:
         """Read a file of the media type, in pieces. `beats`: the service sends keepalives.
@@ -117,7 +117,7 @@ class Client:
                 raise self._not_steward(f"answered with no {media_type}")
             yield from response.iter_bytes()
 
-    def pages(self, path: str, noun: str, params: Params | None = None) -> ApiAnswer:
+    def get_all(self, path: str, noun: str, params: Params | None = None) -> ApiAnswer:
         """Read all pages of a list as one answer. A single page is returned as it came."""
         items: list[Any] = []
         token = ""
@@ -149,7 +149,7 @@ class Client:
             if response.is_success:
                 return ApiAnswer(response.text, value)
             if problem.is_one(value):
-                raise Failure(*problem.lines(response.status_code, value))
+                raise Failure(*problem.to_lines(response.status_code, value))
             if problem.is_google_s(value):
                 raise Failure(
                     f"{self._url} is the address of the emulator, or of another API of Google's:"
@@ -169,16 +169,16 @@ def is_steward(http: httpx2.Client) -> bool:
     return "urn:tpu-steward:" in http.get("/v1").text
 
 
-def segment(name: str) -> str:
+def quote_segment(name: str) -> str:
     """A name as one segment of a path, with every special character quoted."""
     return quote(name, safe="")
 
 
 @contextmanager
-def connected() -> Iterator[Client]:
+def open_client() -> Iterator[Client]:
     """A client of the service at STEWARD_URL, or at the address of the settings. Raises Failure
     for an invalid address, and for a token that must not be sent to it."""
-    caller = ClientSettings.read()
+    caller = ClientSettings.from_environment()
     url = caller.url or _find_listener(caller).url
     try:
         parsed = httpx2.URL(url)
@@ -190,7 +190,7 @@ def connected() -> Iterator[Client]:
             f"STEWARD_URL: {url[:200]!r} is not an address, as in http://127.0.0.1:8080",
             code=MISUSED,
         )
-    check(caller, is_local=local, is_plain=parsed.scheme == "http")
+    check_address(caller, is_local=local, is_plain=parsed.scheme == "http")
     # A proxy of the environment cannot reach this machine. Without TLS no certificates are loaded:
     # loading them takes longer than the request.
     nobody = local and parsed.scheme == "http"
@@ -211,7 +211,7 @@ def _find_listener(caller: ClientSettings) -> Address:
         return Address(caller.host or DEFAULT_HOST, int(port), "STEWARD_PORT")
     from service.cli.terminal import configuration  # noqa: PLC0415 - takes longer than most commands
 
-    return address_of(configuration.load())
+    return address_of(configuration.load_settings())
 
 
 def _build_headers(caller: ClientSettings) -> dict[str, str]:

@@ -8,14 +8,14 @@ from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
 from service.cli.terminal.failure import MISUSED, Failure
-from service.cli.terminal.trust import reading
+from service.cli.terminal.trust import explain_read_errors
 from service.settings import Settings
 
 
-def load() -> Settings:
+def load_settings() -> Settings:
     """Read the settings. Raises Failure with the environment name of each invalid setting."""
     try:
-        with reading():
+        with explain_read_errors():
             return Settings()
     except ValidationError as error:
         raise Failure(*_describe_errors(error), code=MISUSED) from None

@@ -14,9 +14,9 @@ from typing import NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from service.cli.terminal.client import Unreachable, connected
+from service.cli.terminal.client import Unreachable, open_client
 from service.cli.terminal.failure import FAILED, Failure
-from service.cli.terminal.render import complain
+from service.cli.terminal.render import print_errors
 from service.domain.errors import StewardError
 
 _FORESEEN = (Failure, StewardError, typer.Exit, typer.Abort, TyperException)
@@ -27,7 +27,7 @@ _OURS = Path(__file__).parents[2]
 
 
 @contextmanager
-def foreseen(command: str) -> Iterator[None]:
+def explain_crashes(command: str) -> Iterator[None]:
     """Turns every unexpected error of a command into Failure. Expected errors pass."""
     if sys.stdout is None:  # checked first: a change whose result cannot be printed is not made
         raise Failure("there is no standard output to write to")
@@ -49,8 +49,8 @@ def _explain_crash(command: str, error: Exception) -> Failure:
     It shows the last line of this program in the traceback: `cli/nodes.py, line 7`.
     """
     try:
-        with connected() as client:
-            client.check()
+        with open_client() as client:
+            client.check_service()
     except Unreachable:
         pass
     except Failure as failure:
@@ -68,7 +68,7 @@ def _explain_crash(command: str, error: Exception) -> Failure:
 def give_up(error: OSError) -> NoReturn:
     """End the program after an error of its output."""
     with suppress(OSError):
-        complain(f"the output cannot be written: {error.strerror or error}")
+        print_errors(f"the output cannot be written: {error.strerror or error}")
     with suppress(OSError):  # else the interpreter would flush them once more at its end
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for stream in (sys.stdout, sys.stderr):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
-from service.cli.terminal.render import cleaned
+from service.cli.terminal.render import clean_text
 from service.domain.clock import DAY, HOUR, MINUTE, parse_rfc3339
 from service.domain.costs.display_rounding import in_units, places_for, unit_for
 from service.domain.money import parse_usd
@@ -16,7 +16,7 @@ UNPRICED = "unpriced"
 NOTHING = "-"
 
 
-def money(amount: str | None) -> str:
+def format_usd(amount: str | None) -> str:
     """`9.600000000` as $9.60. Below a dollar: two significant digits, as in $0.0042.
 
     At most nine places: amounts are whole nano-dollars.
@@ -28,7 +28,7 @@ def money(amount: str | None) -> str:
     return _format_dollars(value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN))
 
 
-def parts(total: str, amounts: Sequence[str | None]) -> list[str]:
+def format_parts(total: str, amounts: Sequence[str | None]) -> list[str]:
     """Parts of a total, to be shown next to the formatted total. All have the same places. Each is
     rounded down or up, so that the shown parts add up to the shown total.
 
@@ -37,7 +37,7 @@ def parts(total: str, amounts: Sequence[str | None]) -> list[str]:
     known = [parse_usd(amount) for amount in amounts if amount is not None]
     whole = parse_usd(total)
     if sum(known) != whole:
-        return [money(amount) for amount in amounts]
+        return [format_usd(amount) for amount in amounts]
     places = places_for(whole)
     units = iter(in_units(known, unit_for(places)))
     return [
@@ -46,7 +46,7 @@ def parts(total: str, amounts: Sequence[str | None]) -> list[str]:
     ]
 
 
-def exact(amount: str | None) -> str:
+def format_exact(amount: str | None) -> str:
     """`0.537500000` as $0.5375: no trailing zeros after the cents."""
     if amount is None:
         return UNPRICED
@@ -55,9 +55,9 @@ def exact(amount: str | None) -> str:
     return _format_dollars(Decimal(f"{whole}.{places.rstrip('0').ljust(2, '0')}"))
 
 
-def column(amounts: Sequence[str | None]) -> list[str]:
+def format_column(amounts: Sequence[str | None]) -> list[str]:
     """Exact amounts for a column. All have as many places as the longest of them needs."""
-    texts = [exact(amount) for amount in amounts]
+    texts = [format_exact(amount) for amount in amounts]
     most = max((len(text.partition(".")[2]) for text in texts), default=0)
     return [
         text if text == UNPRICED else text + "0" * (most - len(text.partition(".")[2]))
@@ -69,7 +69,7 @@ def _format_dollars(value: Decimal) -> str:
     return f"{'-' if value < 0 else ''}${abs(value):,f}"
 
 
-def age(seconds: int) -> str:
+def format_age(seconds: int) -> str:
     """`192` as 3m12s: the two largest units."""
     seconds = max(0, seconds)
     if seconds < MINUTE:
@@ -81,19 +81,19 @@ def age(seconds: int) -> str:
     return f"{seconds // DAY}d{seconds % DAY // HOUR:02d}h"
 
 
-def span(seconds: int) -> str:
+def format_span(seconds: int) -> str:
     """`7200` as 2h, `5400` as 1h30m."""
-    return re.sub(r"(?<=[dhm])00[hms]$", "", age(seconds))
+    return re.sub(r"(?<=[dhm])00[hms]$", "", format_age(seconds))
 
 
-def moment(text: str | None) -> str:
+def format_time(text: str | None) -> str:
     """`2026-11-05T18:00:00Z` as `2026-11-05 18:00:00`. The heading of the column says UTC."""
     return NOTHING if text is None else text.replace("T", " ").removesuffix("Z")
 
 
-def since(text: str | None, now: int) -> str:
+def format_since(text: str | None, now: int) -> str:
     """Time from an RFC 3339 instant to `now`, as `3m12s`. `now` is in seconds."""
-    return NOTHING if text is None else age(now - parse_rfc3339(text))
+    return NOTHING if text is None else format_age(now - parse_rfc3339(text))
 
 
 def format_term_state(record: Mapping[str, Any]) -> str:
@@ -101,11 +101,11 @@ def format_term_state(record: Mapping[str, Any]) -> str:
     now = parse_rfc3339(record["as_of"])
     match record["state"]:
         case "planned":
-            return f"planned, begins in {age(parse_rfc3339(record['starts_at']) - now)}"
+            return f"planned, begins in {format_age(parse_rfc3339(record['starts_at']) - now)}"
         case "running":
-            return f"running, ends in {age(parse_rfc3339(record['ends_at']) - now)}"
+            return f"running, ends in {format_age(parse_rfc3339(record['ends_at']) - now)}"
         case other:
-            return cleaned(str(other))
+            return clean_text(str(other))
 
 
 def chip_hours(chip_seconds: int) -> str:
@@ -114,6 +114,6 @@ def chip_hours(chip_seconds: int) -> str:
     return f"{value:,.2f}" if value >= 1 or not value else f"{value:.4f}"
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """`1 node`, `2 nodes`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -24,7 +24,7 @@ AN_HOUR: Any = "1h"
 Said = TypeVar("Said", bound=str | list[str] | None)
 
 
-def seconds(text: str) -> int:
+def parse_seconds(text: str) -> int:
     """`2h` as 7200, `1h30m` as 5400, `90` as 90."""
     if not _PARTS.fullmatch(text.strip()):
         raise typer.BadParameter(
@@ -33,7 +33,7 @@ def seconds(text: str) -> int:
     return sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))
 
 
-def named(said: Said) -> Said:
+def require_name(said: Said) -> Said:
     """A name or an id as it was typed, or several. Usage error for a blank one.
 
     An unset shell variable makes a blank name, which would find nothing, or the only resource.
@@ -47,14 +47,14 @@ def _as_list(said: str | list[str]) -> list[str]:
     return [said] if isinstance(said, str) else said
 
 
-def key(text: str | None) -> str | None:
+def require_key(text: str | None) -> str | None:
     """An idempotency key as it was typed. Usage error for characters that no header can carry."""
-    if (text := named(text)) is not None and not (text.isascii() and text.isprintable()):
+    if (text := require_name(text)) is not None and not (text.isascii() and text.isprintable()):
         raise typer.BadParameter(f"{text!r} has characters that are not ASCII")
     return text
 
 
-def pairs(texts: Sequence[str] | None, option: str) -> list[tuple[str, str]]:
+def parse_pairs(texts: Sequence[str] | None, option: str) -> list[tuple[str, str]]:
     """`["k=v"]` as [("k", "v")]."""
     found = []
     for text in texts or ():
@@ -65,22 +65,22 @@ def pairs(texts: Sequence[str] | None, option: str) -> list[tuple[str, str]]:
     return found
 
 
-def conditions(texts: Sequence[str] | None) -> list[str]:
+def parse_filters(texts: Sequence[str] | None) -> list[str]:
     """`["team=vision"]` as filters of the API. A value may contain commas."""
     from service.domain.costs.dimensions import condition_of  # noqa: PLC0415 - costs what few options need
 
-    return [condition_of(name, value) for name, value in pairs(texts, "--filter")]
+    return [condition_of(name, value) for name, value in parse_pairs(texts, "--filter")]
 
 
-def mapping(texts: Sequence[str] | None, option: str) -> dict[str, str] | None:
+def parse_mapping(texts: Sequence[str] | None, option: str) -> dict[str, str] | None:
     """`["k=v"]` as {"k": "v"}. None for no texts. Usage error for a key that is given twice."""
-    found = pairs(texts, option)
+    found = parse_pairs(texts, option)
     if len(dict(found)) < len(found):
         raise typer.BadParameter("the same key is given twice", param_hint=option)
     return dict(found) or None
 
 
-def framework(text: str | None) -> dict[str, str] | None:
+def parse_framework(text: str | None) -> dict[str, str] | None:
     """Framework for the request, from `jax=0.4.30`, `jax==0.4.30` or `jax`."""
     if text is None:
         return None
@@ -98,21 +98,21 @@ def check_hardware(accelerator_type: str | None, generation: str | None) -> None
         )
 
 
-def types(names: Sequence[str]) -> dict[str, object]:
+def type_fields(names: Sequence[str]) -> dict[str, object]:
     """Fields of the request for the accelerator types: one type, or several alternatives."""
     if len(names) > 1:
         return {"accelerator_types": list(names)}
     return {"accelerator_type": next(iter(names), None)}
 
 
-def places(zones: Sequence[str] | None, regions: Sequence[str] | None) -> dict[str, object]:
+def place_fields(zones: Sequence[str] | None, regions: Sequence[str] | None) -> dict[str, object]:
     """Fields of the request for the location: one zone, several in order, or regions."""
     if zones and len(zones) == 1:
         return {"zone": zones[0], "regions": regions or None}
     return {"zones": zones or None, "regions": regions or None}
 
 
-def script(path: Path | None) -> str | None:
+def read_script(path: Path | None) -> str | None:
     """Text of a startup script. Usage error for a file that is too long, not text or unreadable."""
     if path is None:
         return None
@@ -137,7 +137,7 @@ def _script_error(why: str) -> typer.BadParameter:
     return typer.BadParameter(why, param_hint="--startup-script")
 
 
-def model(
+def choose_model(
     name: str | None, *, spot: bool = False, preemptible: bool = False, flex_start: bool = False
 ) -> str | None:
     """Provisioning model of the options. None for none; usage error for two different ones."""
@@ -152,7 +152,7 @@ def model(
     return meant.pop() if meant else None
 
 
-def instant(text: str) -> str:
+def require_instant(text: str) -> str:
     """`2026-11-05T18:00:00Z`, or a date, as it was typed. Usage error for any other text."""
     said = text.strip()
     if _PARTS.fullmatch(said):
@@ -169,18 +169,20 @@ def instant(text: str) -> str:
 
 Json = Annotated[bool, typer.Option("--json", help="Print the API's JSON as it is.")]
 NodeName = Annotated[
-    str, typer.Argument(callback=named, metavar="NODE", help="A node's id, or its name.")
+    str, typer.Argument(callback=require_name, metavar="NODE", help="A node's id, or its name.")
 ]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is done.")]
 Timeout = Annotated[
     int,
     typer.Option(
-        "--timeout", parser=seconds, metavar="DURATION", help="How long to wait with --wait."
+        "--timeout", parser=parse_seconds, metavar="DURATION", help="How long to wait with --wait."
     ),
 ]
 AcceleratorType = Annotated[
     str | None,
-    typer.Option(callback=named, metavar="TYPE", help="Accelerator type, such as v5litepod-8."),
+    typer.Option(
+        callback=require_name, metavar="TYPE", help="Accelerator type, such as v5litepod-8."
+    ),
 ]
 Generation = Annotated[
     str | None, typer.Option(metavar="NAME", help="Generation, such as v5e, instead of a type.")
@@ -195,7 +197,7 @@ Zones = Annotated[
     list[str] | None,
     typer.Option(
         "--zone",
-        callback=named,
+        callback=require_name,
         metavar="ZONE",
         help="Zone. Repeatable. Default: any zone that offers it.",
     ),
@@ -204,7 +206,7 @@ Regions = Annotated[
     list[str] | None,
     typer.Option(
         "--region",
-        callback=named,
+        callback=require_name,
         metavar="REGION",
         help="Region, instead of a zone. Repeatable.",
     ),

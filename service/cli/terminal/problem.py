@@ -32,7 +32,7 @@ def is_google_s(document: Mapping[str, Any]) -> bool:
     return isinstance(error, Mapping) and {"code", "message", "status"} <= error.keys()
 
 
-def lines(status: int, document: Mapping[str, Any]) -> list[str]:
+def to_lines(status: int, document: Mapping[str, Any]) -> list[str]:
     """The problem in one line, or in one for each invalid field. Then a line for each list of
     alternatives that the problem does not name yet."""
     if status == 401:

@@ -31,7 +31,7 @@ _STYLES = {
 Cell: TypeAlias = "str | Text"
 
 
-def console(*, err: bool = False) -> Console:
+def make_console(*, err: bool = False) -> Console:
     """A console without markup. It prints colours on a terminal only."""
     from rich.console import Console  # noqa: PLC0415 - slow to import, and not for all commands
 
@@ -40,15 +40,15 @@ def console(*, err: bool = False) -> Console:
     return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
 
 
-def show(thing: RenderableType) -> None:
+def print_renderable(thing: RenderableType) -> None:
     """Print a table without trailing blanks."""
-    screen = console()
+    screen = make_console()
     with screen.capture() as capture:
         screen.print(thing)
     typer.echo("\n".join(line.rstrip() for line in capture.get().splitlines()), color=True)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
     """Print rows under their headings. A column with a heading that begins with `>` is aligned
     right."""
     from rich.table import Table  # noqa: PLC0415 - as above
@@ -58,11 +58,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
         justify: Any = "right" if column.startswith(">") else "left"
         grid.add_column(column.removeprefix(">"), justify=justify, overflow="fold")
     for row in rows:
-        grid.add_row(*map(plain, row))
-    show(grid)
+        grid.add_row(*map(to_text, row))
+    print_renderable(grid)
 
 
-def facts(pairs: Iterable[tuple[str, Cell]]) -> None:
+def print_facts(pairs: Iterable[tuple[str, Cell]]) -> None:
     """Print names with their values. Pairs with an empty value are left out."""
     from rich.table import Table  # noqa: PLC0415 - as above
 
@@ -71,41 +71,41 @@ def facts(pairs: Iterable[tuple[str, Cell]]) -> None:
     grid.add_column(overflow="fold")
     for name, value in pairs:
         if value:
-            grid.add_row(name, plain(value))
-    show(grid)
+            grid.add_row(name, to_text(value))
+    print_renderable(grid)
 
 
-def state(name: str, note: str = "") -> Text:
+def style_state(name: str, note: str = "") -> Text:
     """A state in its colour."""
     from rich.text import Text  # noqa: PLC0415 - as above
 
     return Text(f"{name}{note}", style=_STYLES.get(name, "yellow"))
 
 
-def plain(cell: Cell) -> Text:
+def to_text(cell: Cell) -> Text:
     """A cell as text, without characters that move the cursor or change colours."""
     from rich.text import Text  # noqa: PLC0415 - as above
 
-    return cell if isinstance(cell, Text) else Text(cleaned(cell))
+    return cell if isinstance(cell, Text) else Text(clean_text(cell))
 
 
-def cleaned(text: str) -> str:
+def clean_text(text: str) -> str:
     """Text in one line. Characters that cannot be printed become blanks."""
     return "".join(char if char.isprintable() else " " for char in text)
 
 
-def echo(*lines: str) -> None:
+def print_lines(*lines: str) -> None:
     """Print lines."""
     for line in lines:
-        typer.echo(cleaned(line))
+        typer.echo(clean_text(line))
 
 
-def complain(*lines: str) -> None:
+def print_errors(*lines: str) -> None:
     """Print lines to stderr."""
     for line in lines:
-        typer.echo(cleaned(line), err=True)
+        typer.echo(clean_text(line), err=True)
 
 
-def as_json(answer: ApiAnswer) -> None:
+def print_json(answer: ApiAnswer) -> None:
     """Print the JSON of an answer as it came."""
     typer.echo(answer.text)

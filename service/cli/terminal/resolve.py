@@ -20,8 +20,8 @@ def find_node(client: Client, name_or_id: str, *, to_read: bool = False) -> str:
     """
     if _ID.fullmatch(name_or_id):
         return name_or_id
-    found = client.pages("/v1/nodes", "nodes", {"name": name_or_id}).value["nodes"]
-    return pick(name_or_id, found, to_read=to_read)
+    found = client.get_all("/v1/nodes", "nodes", {"name": name_or_id}).value["nodes"]
+    return pick_node(name_or_id, found, to_read=to_read)
 
 
 def names_of(client: Client, ids: Set[str]) -> Mapping[str, str]:
@@ -29,15 +29,15 @@ def names_of(client: Client, ids: Set[str]) -> Mapping[str, str]:
     rows are its unused time."""
     names: dict[str, str] = {}
     if ids:
-        nodes = client.pages("/v1/nodes", "nodes").value["nodes"]
+        nodes = client.get_all("/v1/nodes", "nodes").value["nodes"]
         names |= {node["id"]: node["name"] for node in nodes}
     if ids - names.keys():
-        bought = client.pages("/v1/reservations", "reservations").value["reservations"]
+        bought = client.get_all("/v1/reservations", "reservations").value["reservations"]
         names |= {record["id"]: f"{record['name']} (unused)" for record in bought}
     return names
 
 
-def pick(name: str, found: Sequence[Mapping[str, Any]], *, to_read: bool = False) -> str:
+def pick_node(name: str, found: Sequence[Mapping[str, Any]], *, to_read: bool = False) -> str:
     """Id of the node with exactly this name among the found ones. Raises Failure as `find_node`
     does."""
     named = [node for node in found if node["name"] == name]

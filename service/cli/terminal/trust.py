@@ -36,13 +36,13 @@ class ClientSettings:
     """Names of the settings that the environment sets. The others come from the file `.env`."""
 
     @classmethod
-    def read(cls) -> ClientSettings:
+    def from_environment(cls) -> ClientSettings:
         """Read the environment, and the file `.env` for what it does not set.
 
         Raises Failure if either is not text, or if the file refers to a variable of the
         environment: a file of a cloned folder could send any secret to its address that way.
         """
-        with reading():
+        with explain_read_errors():
             filed = dotenv_values(_FILE, interpolate=False) if _FILE.is_file() else {}
         for name, value in filed.items():
             if name.upper() in map(_variable_name, _NAMES) and "${" in (value or ""):
@@ -68,7 +68,7 @@ class ClientSettings:
 
 
 @contextmanager
-def reading() -> Iterator[None]:
+def explain_read_errors() -> Iterator[None]:
     """Raises Failure when the environment or the file `.env` is not text."""
     for name, value in os.environ.items():
         if name.startswith("STEWARD_") and not is_text(value):
@@ -89,7 +89,7 @@ class Source(StrEnum):
     FILE = ".env"
 
 
-def check(caller: ClientSettings, *, is_local: bool, is_plain: bool) -> None:
+def check_address(caller: ClientSettings, *, is_local: bool, is_plain: bool) -> None:
     """Raise Failure where the token must not go to the address.
 
     A cloned folder may have an `.env` that names an address: the token of the environment is not

@@ -15,7 +15,7 @@ from google.cloud import tpu_v1, tpu_v2
 from google.cloud.tpu_v1.services.tpu.transports import TpuGrpcTransport as LegacyTransport
 from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport
 
-from service.cloud.google.errors import translated
+from service.cloud.google.errors import translate_errors
 from service.domain.errors import NotAllowed
 
 TPU_HOST = "tpu.googleapis.com"
@@ -34,7 +34,7 @@ _EMULATOR_OPTIONS = (*OPTIONS, ("grpc.enable_http_proxy", 0))
 """gRPC would send even 127.0.0.1 through the proxy of the environment."""
 
 
-def connect(emulator: str | None, host: str = TPU_HOST) -> grpc.Channel:
+def open_channel(emulator: str | None, host: str = TPU_HOST) -> grpc.Channel:
     """Open a channel to the emulator at `host:port`, or to `host` with application-default
     credentials.
 
@@ -80,7 +80,7 @@ def access_tokens() -> Callable[[], str]:
     def get_token() -> str:
         from google.auth.transport.requests import Request  # noqa: PLC0415 - only registries
 
-        with translated():
+        with translate_errors():
             if not load_once().valid:
                 load_once().refresh(Request())  # type: ignore[no-untyped-call]
             return str(load_once().token)

@@ -9,8 +9,8 @@ from google.cloud.logging_v2.services.logging_service_v2 import LoggingServiceV2
 from google.cloud.logging_v2.types import ListLogEntriesRequest
 
 from service.cloud.google import pages
-from service.cloud.google.calls import ask
-from service.cloud.google.errors import translated
+from service.cloud.google.calls import call_client
+from service.cloud.google.errors import translate_errors
 from service.cloud.google.retries import Allowances
 from service.cloud.rate_limit import LogReader, ReadPace
 
@@ -33,19 +33,19 @@ class EntryLog:
         self._pace = pace
         self._reader = reader
 
-    def pages(self, project: str, request: ListLogEntriesRequest) -> Iterator[Any]:
+    def list_pages(self, project: str, request: ListLogEntriesRequest) -> Iterator[Any]:
         """Yield the raw pages of the answer, each fetched when it is reached.
 
         Raises RateLimited before a page that may not be read now, and CloudError.
         """
         self._count_call(project)
-        with translated():
-            pager = ask(self._client.list_log_entries, request, self._patience.listing)
-            for page in pages.all_of(pages.raw(pager.pages)):
+        with translate_errors():
+            pager = call_client(self._client.list_log_entries, request, self._patience.listing)
+            for page in pages.all_of(pages.unwrap_pages(pager.pages)):
                 yield page
                 if page.next_page_token:
                     self._count_call(project)
 
     def _count_call(self, project: str) -> None:
         if self._pace is not None:
-            self._pace.take(project, self._reader)
+            self._pace.count_call(project, self._reader)

@@ -30,7 +30,7 @@ MAX_TEXT = 1_000
 
 
 @contextmanager
-def translated(conflict: type[CloudError] = RateLimited) -> Iterator[None]:
+def translate_errors(conflict: type[CloudError] = RateLimited) -> Iterator[None]:
     """Raise the errors of Google's client inside the block as our errors.
 
     `conflict` is the meaning of a 409. For a create, the name is taken. For every other call,

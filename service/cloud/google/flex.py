@@ -13,12 +13,12 @@ from google.protobuf.json_format import MessageToDict
 from google.rpc import status_pb2
 
 from service.cloud.google import nodes, queue
-from service.cloud.google.errors import from_status, translated
+from service.cloud.google.errors import from_status, translate_errors
 from service.cloud.google.retries import Allowance
 from service.cloud.ports import Operation, Order
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.catalog.provisioning_modes import MAX_FLEX_SECONDS
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.errors import AlreadyExists, CloudError, CloudNotFound, CloudUnavailable
 from service.domain.nodes.node import Place
 
@@ -41,12 +41,12 @@ class FlexStart:
         self._session = cache(make_session)
         self._address = address
 
-    def create(self, order: Order, allowance: Allowance) -> Operation:
+    def create_queued_resource(self, order: Order, allowance: Allowance) -> Operation:
         """Send the request once; its id makes a repetition the same request. Raises
         AlreadyExists."""
         place = order.place
         parent = f"projects/{place.project}/locations/{place.zone}"
-        with translated(AlreadyExists):
+        with translate_errors(AlreadyExists):
             answer = self._ask_cloud(
                 lambda session: session.post(
                     f"{self._address}/v2alpha1/{parent}/queuedResources",
@@ -54,16 +54,16 @@ class FlexStart:
                         "queuedResourceId": place.cloud_id,
                         "requestId": queue.request_id(place),
                     },
-                    json=body(order),
+                    json=build_request_body(order),
                     timeout=allowance.timeout,
                 )
             )
             return _parse_operation(answer)
 
-    def model(self, place: Place, allowance: Allowance) -> str:
+    def read_model(self, place: Place, allowance: Allowance) -> str:
         """Read the provisioning model of a queued resource that names no tier; empty if Google's
         name of the model is unknown. Raises CloudNotFound."""
-        with translated(CloudNotFound):
+        with translate_errors(CloudNotFound):
             answer = self._ask_cloud(
                 lambda session: session.get(
                     f"{self._address}/v2alpha1/{place.queue_path}",
@@ -89,10 +89,10 @@ class FlexStart:
         return answer
 
 
-def body(order: Order) -> dict[str, object]:
+def build_request_body(order: Order) -> dict[str, object]:
     """The queued resource as JSON of v2alpha1."""
     spec, place = order.spec, order.place
-    message = nodes.message(order)
+    message = nodes.build_node(order)
     node = MessageToDict(type(message).pb(message))
     asked: dict[str, object] = {
         "parent": f"projects/{place.project}/locations/{place.zone}",
@@ -109,7 +109,7 @@ def body(order: Order) -> dict[str, object]:
         "runDuration": {"maxRunDuration": f"{longest}s"},
     }
     if order.valid_until is not None:
-        wanted["queueingPolicy"] = {"validUntilTime": rfc3339(order.valid_until)}
+        wanted["queueingPolicy"] = {"validUntilTime": to_rfc3339(order.valid_until)}
     return wanted
 
 

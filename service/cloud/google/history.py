@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from service.cloud.google.entries import PAGE_SIZE, EntryLog
 from service.cloud.google.retries import PATIENT, Allowances
 from service.cloud.rate_limit import LogReader, ReadPace
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.evidence.audit_log import Termination
 
 LOGGING_HOST = "logging.googleapis.com"
@@ -49,23 +49,25 @@ class GoogleHistory:
     ) -> None:
         self._log = EntryLog(client, patience, pace, LogReader.AUDIT)
 
-    def terminations(self, project: str, since: int, until: int) -> Sequence[Termination]:
+    def list_terminations(self, project: str, since: int, until: int) -> Sequence[Termination]:
         """List the entries of that time, page by page. A failed page fails the whole list."""
         request = ListLogEntriesRequest(
             resource_names=[f"projects/{project}"],
-            filter=_WANTED.format(project=project, since=rfc3339(since), until=rfc3339(until)),
+            filter=_WANTED.format(
+                project=project, since=to_rfc3339(since), until=to_rfc3339(until)
+            ),
             order_by="timestamp asc",
             page_size=PAGE_SIZE,
         )
         found = [
-            decoded(project, entry)
-            for page in self._log.pages(project, request)
+            from_entry(project, entry)
+            for page in self._log.list_pages(project, request)
             for entry in page.entries
         ]
         return [termination for termination in found if termination is not None]
 
 
-def decoded(project: str, entry: Any) -> Termination | None:
+def from_entry(project: str, entry: Any) -> Termination | None:
     """Decode an entry (the raw message); None if it names no node. Never raises.
 
     The log is read for one project, so a name with the project's number belongs to that project

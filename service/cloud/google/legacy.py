@@ -11,8 +11,8 @@ from typing import Any
 from google.cloud import tpu_v1
 
 from service.cloud.google import operations, pages
-from service.cloud.google.calls import Future, ask, within
-from service.cloud.google.errors import translated
+from service.cloud.google.calls import Future, call_client, zone_path
+from service.cloud.google.errors import translate_errors
 from service.cloud.google.retries import PATIENT, Allowances
 from service.cloud.ports import Operation, Order
 from service.domain.catalog.provisioning import ProvisioningModel
@@ -28,22 +28,24 @@ class LegacyTpus:
         self._client = client
         self._patience = patience
 
-    def create(self, order: Order) -> Operation:
+    def create_node(self, order: Order) -> Operation:
         """Create a legacy TPU Node; the request is sent once."""
         request = create_request(order)
-        future = ask(self._client.create_node, request, self._patience.create, AlreadyExists)
-        return operations.decoded(future.operation)
+        future = call_client(
+            self._client.create_node, request, self._patience.create, AlreadyExists
+        )
+        return operations.from_message(future.operation)
 
-    def reimage(self, place: Place, runtime_version: str) -> Operation:
+    def reimage_node(self, place: Place, runtime_version: str) -> Operation:
         """Reimage the node with another software version."""
         request = tpu_v1.ReimageNodeRequest(name=place.path, tensorflow_version=runtime_version)
         method: Callable[..., Future] = self._client.reimage_node
-        return operations.decoded(ask(method, request, self._patience.write).operation)
+        return operations.from_message(call_client(method, request, self._patience.write).operation)
 
     def runtime_versions(self, project: str, zone: str) -> Sequence[str]:
         """The software versions that the zone offers for legacy TPU Nodes."""
         request = tpu_v1.ListTensorFlowVersionsRequest(
-            parent=within(project, zone), page_size=pages.PAGE_SIZE
+            parent=zone_path(project, zone), page_size=pages.PAGE_SIZE
         )
         found = self._list_pages(self._client.list_tensor_flow_versions, request)
         return [offered.version for page in found for offered in page.tensorflow_versions]
@@ -51,15 +53,15 @@ class LegacyTpus:
     def accelerator_types(self, project: str, zone: str) -> Sequence[str]:
         """The accelerator types that the zone offers as legacy TPU Nodes."""
         request = tpu_v1.ListAcceleratorTypesRequest(
-            parent=within(project, zone), page_size=pages.PAGE_SIZE
+            parent=zone_path(project, zone), page_size=pages.PAGE_SIZE
         )
         found = self._list_pages(self._client.list_accelerator_types, request)
         return [offered.type_ for page in found for offered in page.accelerator_types]
 
     def _list_pages(self, method: Callable[..., Any], request: Any) -> Sequence[Any]:
-        with translated():
-            pager = ask(method, request, self._patience.offers)
-            return list(pages.complete(pages.raw(pager.pages)))
+        with translate_errors():
+            pager = call_client(method, request, self._patience.offers)
+            return list(pages.require_complete(pages.unwrap_pages(pager.pages)))
 
 
 def create_request(order: Order) -> tpu_v1.CreateNodeRequest:
@@ -75,7 +77,7 @@ def create_request(order: Order) -> tpu_v1.CreateNodeRequest:
         scheduling_config=_scheduling_config(spec.provisioning_model),
         labels=dict(order.labels),
     )
-    parent = within(place.project, place.zone)
+    parent = zone_path(place.project, place.zone)
     return tpu_v1.CreateNodeRequest(parent=parent, node_id=place.cloud_id, node=node)
 
 

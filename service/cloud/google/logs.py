@@ -14,9 +14,9 @@ from service.cloud.google.entries import PAGE_SIZE, EntryLog
 from service.cloud.google.retries import PATIENT, Allowance, Allowances
 from service.cloud.ports import LogCursor, LogLine, LogPage
 from service.cloud.rate_limit import LogReader, ReadPace
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.errors import InvalidRequest, RateLimited
-from service.domain.jobs.log import MAX_SEEN, NANOS, deliver, fresh
+from service.domain.jobs.log import MAX_SEEN, NANOS, build_page, list_new_lines
 
 LOG = "tpu-steward-jobs"
 MAX_LINES = 5_000
@@ -43,28 +43,28 @@ class GoogleWorkerLogs:
         quick = replace(patience, listing=Allowance(PAGE_SECONDS))
         self._quick_log = EntryLog(client, quick, pace, LogReader.JOBS)
 
-    def read(self, project: str, job: str, since: LogCursor, limit: int) -> LogPage:
+    def read_page(self, project: str, job: str, since: LogCursor, limit: int) -> LogPage:
         """Read the next lines of a job; fewer than `limit` if no more calls are allowed now."""
         limit = max(1, min(limit, MAX_LINES))
         request = _build_request(project, job, since.from_ns, limit + len(since.seen))
         found: list[LogLine] = []
         more = True
         try:
-            for number, page in enumerate(self._log.pages(project, request), 1):
-                found += [decoded(entry) for entry in page.entries]
+            for number, page in enumerate(self._log.list_pages(project, request), 1):
+                found += [from_entry(entry) for entry in page.entries]
                 more = bool(page.next_page_token)
-                if len(fresh(since, found)) >= limit or number == MOST_PAGES:
+                if len(list_new_lines(since, found)) >= limit or number == MOST_PAGES:
                     break
         except RateLimited:
-            if not fresh(since, found):
+            if not list_new_lines(since, found):
                 raise
-        return deliver(since, found, limit, more=more)
+        return build_page(since, found, limit, more=more)
 
-    def last(self, project: str, job: str, since: int, limit: int) -> Sequence[LogLine]:
+    def read_last_lines(self, project: str, job: str, since: int, limit: int) -> Sequence[LogLine]:
         """Read the newest lines of a job: the first page of the log from its end."""
         request = _build_request(project, job, since * NANOS, limit, order="desc")
-        page = next(iter(self._quick_log.pages(project, request)))
-        return fresh(LogCursor.start(since), list(map(decoded, page.entries)))[-limit:]
+        page = next(iter(self._quick_log.list_pages(project, request)))
+        return list_new_lines(LogCursor.start(since), list(map(from_entry, page.entries)))[-limit:]
 
 
 def _build_request(
@@ -74,7 +74,7 @@ def _build_request(
     if _JOB.fullmatch(job) is None:
         raise InvalidRequest(f"{job[:100]!r} is not the id of a job")
     second, nanos = divmod(from_ns, NANOS)
-    moment = f"{rfc3339(second)[:-1]}.{nanos:09d}Z"
+    moment = f"{to_rfc3339(second)[:-1]}.{nanos:09d}Z"
     return ListLogEntriesRequest(
         resource_names=[f"projects/{project}"],
         filter=_WANTED.format(project=project, log=LOG, job=job, since=moment),
@@ -83,7 +83,7 @@ def _build_request(
     )
 
 
-def decoded(entry: Any) -> LogLine:
+def from_entry(entry: Any) -> LogLine:
     """Decode an entry (the raw message). Never raises: anybody may write to the log."""
     return LogLine(
         at_ns=entry.timestamp.seconds * NANOS + entry.timestamp.nanos,

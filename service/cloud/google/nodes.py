@@ -35,19 +35,19 @@ READ = (
     "createTime",
     "queuedResource",
 )
-"""The fields that `decoded` reads, without the metadata, which may have 512 kB."""
+"""The fields that `from_message` reads, without the metadata, which may have 512 kB."""
 
 _MAX_NAME = 200
 _MAX_SENTENCE = 500
 
 
-def decoded(node: RawNode) -> CloudNode:
+def from_message(node: RawNode) -> CloudNode:
     """Decode a node. Never raises, whatever the message has.
 
     Unknown enum values are kept: state number 99 becomes `STATE_99`.
     """
     try:
-        place = Place.of(node.name)
+        place = Place.from_path(node.name)
     except ValueError:  # a malformed name is shown in place of an id
         place = Place("", "", node.name[:_MAX_NAME])
     # One endpoint for each worker, in order; with several network cards, that of the first card.
@@ -62,27 +62,27 @@ def decoded(node: RawNode) -> CloudNode:
         state=_STATES.get(node.state, f"STATE_{node.state}"),
         health=_HEALTHS.get(node.health, f"HEALTH_{node.health}") if node.health else "",
         health_description=node.health_description[:_MAX_SENTENCE],
-        accelerator_type=last(node.accelerator_type),
-        runtime_version=last(node.runtime_version),
-        provisioning_model=model(node.scheduling_config),
-        labels=labels(node),
+        accelerator_type=last_part(node.accelerator_type),
+        runtime_version=last_part(node.runtime_version),
+        provisioning_model=read_model(node.scheduling_config),
+        labels=read_labels(node),
         endpoints=endpoints,
         created_at=node.create_time.seconds if node.HasField("create_time") else None,
         queued_resource=node.queued_resource[:_MAX_NAME],
     )
 
 
-def labels(node: RawNode) -> dict[str, str]:
+def read_labels(node: RawNode) -> dict[str, str]:
     """The labels of a node, each cut to `_MAX_NAME` characters."""
     return {key[:_MAX_NAME]: value[:_MAX_NAME] for key, value in node.labels.items()}
 
 
-def last(path: str) -> str:
+def last_part(path: str) -> str:
     """The last part of a path: Google shows some types as full resource names."""
     return path.rpartition("/")[2][:_MAX_NAME]
 
 
-def model(scheduling: Any) -> ProvisioningModel:
+def read_model(scheduling: Any) -> ProvisioningModel:
     """The provisioning model. Flex-start looks like on demand, because v2 cannot express it."""
     if scheduling.spot:
         return ProvisioningModel.SPOT
@@ -94,7 +94,7 @@ def model(scheduling: Any) -> ProvisioningModel:
 def create_request(order: Order) -> tpu_v2.CreateNodeRequest:
     """Build the request for an order. Raises InvalidRequest for a provisioning model that this API
     cannot express."""
-    place, node = order.place, message(order)
+    place, node = order.place, build_node(order)
     scheduling = _scheduling_config(order.spec.provisioning_model)
     if scheduling is not None:
         node.scheduling_config = scheduling
@@ -102,7 +102,7 @@ def create_request(order: Order) -> tpu_v2.CreateNodeRequest:
     return tpu_v2.CreateNodeRequest(parent=parent, node_id=place.cloud_id, node=node)
 
 
-def message(order: Order) -> tpu_v2.Node:
+def build_node(order: Order) -> tpu_v2.Node:
     """Build the node of an order without its provisioning model: a queued resource has fields of
     its own for the model, and fails late if its node names one too."""
     spec, place = order.spec, order.place

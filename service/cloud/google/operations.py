@@ -15,7 +15,7 @@ from service.domain.nodes.operation import Operation
 _METADATA = tpu_v2.OperationMetadata.pb()
 
 
-def decoded(operation: operations_pb2.Operation) -> Operation:
+def from_message(operation: operations_pb2.Operation) -> Operation:
     """Decode an operation, without waiting for it.
 
     Raises CloudUnavailable if the operation has no creation time: charges are based on that time,

@@ -7,7 +7,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any
 
-from service.cloud.google.nodes import READ, decoded
+from service.cloud.google.nodes import READ, from_message
 from service.cloud.ports import Inventory, Sighting
 from service.domain.errors import CloudUnavailable
 
@@ -17,7 +17,7 @@ INVENTORY = (*(f"nodes.{field}" for field in READ), "nextPageToken", "unreachabl
 """The fields of a page of nodes that are read."""
 
 
-def raw(pages: Iterable[Any]) -> Iterator[Any]:
+def unwrap_pages(pages: Iterable[Any]) -> Iterator[Any]:
     """The protobuf messages behind proto-plus pages, which are five times cheaper to read."""
     return (type(page).pb(page) for page in pages)
 
@@ -33,7 +33,7 @@ def all_of(pages: Iterable[Any]) -> Iterator[Any]:
         tokens.add(token)
 
 
-def complete(pages: Iterable[Any]) -> Iterator[Any]:
+def require_complete(pages: Iterable[Any]) -> Iterator[Any]:
     """Yield the pages of a list that must be complete. Raises CloudUnavailable if it is not."""
     for page in all_of(pages):
         if page.unreachable:
@@ -41,7 +41,7 @@ def complete(pages: Iterable[Any]) -> Iterator[Any]:
         yield page
 
 
-def inventory(project: str, pages: Iterable[Any]) -> Inventory:
+def build_inventory(project: str, pages: Iterable[Any]) -> Inventory:
     """All nodes on the pages (raw ListNodesResponse), not yet decoded.
 
     The digest covers the bytes with sorted map entries, whose order on the wire is not fixed. Page
@@ -64,7 +64,7 @@ def _read_sightings(pages: Iterable[Any]) -> dict[str, Sighting]:
         for node in page.nodes:
             shown = node.SerializeToString(deterministic=True)
             digest = blake2b(shown, digest_size=8).digest()
-            nodes[node.name] = Sighting(digest, partial(decoded, node))
+            nodes[node.name] = Sighting(digest, partial(from_message, node))
     return nodes
 
 

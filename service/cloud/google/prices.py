@@ -10,8 +10,8 @@ from google.cloud import billing_v1
 from google.cloud.billing_v1.services.cloud_catalog.transports import CloudCatalogGrpcTransport
 
 from service.cloud.google import pages
-from service.cloud.google.calls import ask
-from service.cloud.google.errors import translated
+from service.cloud.google.calls import call_client
+from service.cloud.google.errors import translate_errors
 from service.cloud.google.retries import PATIENT, Allowances
 from service.domain.pricing.skus import SERVICES, PriceTier, SkuFacts, is_about_tpus
 
@@ -35,25 +35,25 @@ class GooglePrices:
         self._client = client
         self._patience = patience
 
-    def skus(self) -> Sequence[SkuFacts]:
+    def list_skus(self) -> Sequence[SkuFacts]:
         """List the SKUs about TPUs of both services. A failed page fails the whole list."""
         found: list[SkuFacts] = []
-        with translated():
+        with translate_errors():
             for service in SERVICES:
                 request = billing_v1.ListSkusRequest(
                     parent=f"services/{service}", currency_code="USD", page_size=PAGE_SIZE
                 )
-                pager = ask(self._client.list_skus, request, self._patience.listing)
-                for page in pages.all_of(pages.raw(pager.pages)):
+                pager = call_client(self._client.list_skus, request, self._patience.listing)
+                for page in pages.all_of(pages.unwrap_pages(pager.pages)):
                     found += [
-                        decoded(service, sku)
+                        from_message(service, sku)
                         for sku in page.skus
                         if is_about_tpus(sku.category.resource_group, sku.description)
                     ]
         return found
 
 
-def decoded(service: str, sku: Any) -> SkuFacts:
+def from_message(service: str, sku: Any) -> SkuFacts:
     """Decode a SKU of the catalogue (the raw message). Never raises."""
     pricing = sku.pricing_info[-1] if sku.pricing_info else None
     expression = None if pricing is None else pricing.pricing_expression

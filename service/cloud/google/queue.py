@@ -41,14 +41,14 @@ READ = (
     "spot",
     "guaranteed",
 )
-"""The fields that `decoded` reads, without the metadata of the requested nodes."""
+"""The fields that `from_message` reads, without the metadata of the requested nodes."""
 LISTED = (*(f"queuedResources.{field}" for field in READ), "nextPageToken", "unreachable")
 """The fields of a page that are read."""
 
 _MAX_NAME = 200
 
 
-def decoded(queue: RawQueue) -> QueuedResource:
+def from_message(queue: RawQueue) -> QueuedResource:
     """Decode a queued resource. Never raises."""
     state, specs = queue.state, list(queue.tpu.node_spec)
     failed = state.WhichOneof("state_data") == "failed_data" and state.failed_data.HasField("error")
@@ -64,8 +64,8 @@ def decoded(queue: RawQueue) -> QueuedResource:
         initiator=_INITIATORS.get(state.state_initiator, ""),
         error=from_status(state.failed_data.error) if failed else None,
         nodes=tuple(_node_names(specs)),
-        labels={} if first is None else nodes.labels(first),
-        accelerator_type="" if first is None else nodes.last(first.accelerator_type),
+        labels={} if first is None else nodes.read_labels(first),
+        accelerator_type="" if first is None else nodes.last_part(first.accelerator_type),
         created_at=queue.create_time.seconds if queue.HasField("create_time") else None,
         provisioning_model=_find_model(queue, first),
     )
@@ -77,11 +77,11 @@ def _find_model(queue: RawQueue, node: Any) -> str:
         return ProvisioningModel.SPOT
     if queue.HasField("guaranteed"):
         return ProvisioningModel.RESERVED
-    model = nodes.model(node.scheduling_config) if node is not None else ""
+    model = nodes.read_model(node.scheduling_config) if node is not None else ""
     return "" if model == ProvisioningModel.ON_DEMAND else model
 
 
-def listed(project: str, found: Iterable[Any]) -> Queue:
+def build_queue(project: str, found: Iterable[Any]) -> Queue:
     """All queued resources on the pages (raw ListQueuedResourcesResponse), not yet decoded."""
     shown = list(pages.all_of(found))
     unreachable = {pages.zone_of(entry) for page in shown for entry in page.unreachable}
@@ -99,7 +99,7 @@ def create_request(order: Order) -> tpu_v2.CreateQueuedResourceRequest:
     again: the same order sent twice is one request."""
     spec, place = order.spec, order.place
     parent = f"projects/{place.project}/locations/{place.zone}"
-    asked = tpu_v2.QueuedResource.Tpu.NodeSpec(parent=parent, node=nodes.message(order))
+    asked = tpu_v2.QueuedResource.Tpu.NodeSpec(parent=parent, node=nodes.build_node(order))
     if spec.slices > 1:
         asked.multislice_params = tpu_v2.QueuedResource.Tpu.NodeSpec.MultisliceParams(
             node_count=spec.slices, node_id_prefix=place.cloud_id
@@ -111,7 +111,7 @@ def create_request(order: Order) -> tpu_v2.CreateQueuedResourceRequest:
         wanted.spot = tpu_v2.QueuedResource.Spot()
     if spec.provisioning_model is ProvisioningModel.RESERVED:
         wanted.guaranteed = tpu_v2.QueuedResource.Guaranteed()
-        wanted.reservation_name = reservation(order)
+        wanted.reservation_name = reservation_path(order)
     if order.valid_until is not None:
         until = Timestamp(seconds=order.valid_until)
         wanted.queueing_policy = tpu_v2.QueuedResource.QueueingPolicy(valid_until_time=until)
@@ -125,7 +125,7 @@ def request_id(place: Place) -> str:
     return str(uuid5(NAMESPACE_URL, place.queue_path))
 
 
-def reservation(order: Order) -> str:
+def reservation_path(order: Order) -> str:
     """The full name of the reservation; `-` stands for any reservation of the project in the
     zone."""
     named, place = order.spec.reservation, order.place
@@ -135,7 +135,7 @@ def reservation(order: Order) -> str:
 
 
 def _read_entries(found: Iterable[Any]) -> Mapping[str, QueuedResource]:
-    return {queue.name: decoded(queue) for page in found for queue in page.queued_resources}
+    return {queue.name: from_message(queue) for page in found for queue in page.queued_resources}
 
 
 def _node_names(specs: Iterable[Any]) -> Iterator[str]:

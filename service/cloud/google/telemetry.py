@@ -14,9 +14,9 @@ from google.cloud.monitoring_v3.services.metric_service.transports import (
     MetricServiceGrpcTransport,
 )
 
-from service.cloud.google.calls import ask
-from service.cloud.google.errors import translated
-from service.cloud.google.pages import all_of, raw
+from service.cloud.google.calls import call_client
+from service.cloud.google.errors import translate_errors
+from service.cloud.google.pages import all_of, unwrap_pages
 from service.cloud.google.retries import PATIENT, Allowances
 from service.cloud.ports import Sample
 from service.domain.errors import CloudNotFound
@@ -118,7 +118,7 @@ class GoogleTelemetry:
         self._client = client
         self._allowance = patience.listing
 
-    def samples(self, project: str, kind: Kind, since: int, until: int) -> Sequence[Sample]:
+    def read_samples(self, project: str, kind: Kind, since: int, until: int) -> Sequence[Sample]:
         """Read the points of (since, until], page by page. A failed page fails the whole read.
 
         Monitoring answers NOT_FOUND for a metric that a project never had: that is no error.
@@ -145,9 +145,9 @@ class GoogleTelemetry:
             ),
             page_size=PAGE_SIZE,
         )
-        with translated():
-            pager = ask(self._client.list_time_series, request, self._allowance)
-            for page in all_of(raw(pager.pages)):
+        with translate_errors():
+            pager = call_client(self._client.list_time_series, request, self._allowance)
+            for page in all_of(unwrap_pages(pager.pages)):
                 yield from page.time_series
 
 

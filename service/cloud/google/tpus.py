@@ -10,8 +10,8 @@ from google.longrunning import operations_pb2
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from service.cloud.google import nodes, operations, pages, queue
-from service.cloud.google.calls import Future, ask, within
-from service.cloud.google.errors import translated
+from service.cloud.google.calls import Future, call_client, zone_path
+from service.cloud.google.errors import translate_errors
 from service.cloud.google.flex import FlexStart
 from service.cloud.google.legacy import LegacyTpus
 from service.cloud.google.retries import PATIENT, Allowances
@@ -51,23 +51,23 @@ class GoogleTpus:
 
     def inventory(self, project: str) -> Inventory:
         """List all nodes of a project in all zones. A failed page fails the whole list."""
-        request = tpu_v2.ListNodesRequest(parent=within(project, "-"), page_size=pages.PAGE_SIZE)
-        with translated():
-            pager = ask(
+        request = tpu_v2.ListNodesRequest(parent=zone_path(project, "-"), page_size=pages.PAGE_SIZE)
+        with translate_errors():
+            pager = call_client(
                 self._client.list_nodes, request, self._patience.listing, fields=pages.INVENTORY
             )
-            return pages.inventory(project, pages.raw(pager.pages))
+            return pages.build_inventory(project, pages.unwrap_pages(pager.pages))
 
     def get(self, place: Place) -> CloudNode:
         """Read one node."""
         request = tpu_v2.GetNodeRequest(name=place.path)
-        node = ask(self._client.get_node, request, self._patience.read)
-        return nodes.decoded(tpu_v2.Node.pb(node))
+        node = call_client(self._client.get_node, request, self._patience.read)
+        return nodes.from_message(tpu_v2.Node.pb(node))
 
     def metadata(self, place: Place) -> Mapping[str, str]:
         """Read the metadata of one node."""
         request = tpu_v2.GetNodeRequest(name=place.path)
-        node = ask(self._client.get_node, request, self._patience.read)
+        node = call_client(self._client.get_node, request, self._patience.read)
         return dict(tpu_v2.Node.pb(node).metadata)
 
     def create(self, order: Order) -> Operation:
@@ -76,50 +76,54 @@ class GoogleTpus:
         if order.spec.queued:
             return self._create_queued(order)
         if order.spec.architecture is Architecture.NODE:
-            self._pace.take(order.place.project)
-            return self._require_legacy().create(order)
+            self._pace.count_create(order.place.project)
+            return self._require_legacy().create_node(order)
         request = nodes.create_request(order)
-        self._pace.take(order.place.project)
-        future = ask(self._client.create_node, request, self._patience.create, AlreadyExists)
-        return operations.decoded(future.operation)
+        self._pace.count_create(order.place.project)
+        future = call_client(
+            self._client.create_node, request, self._patience.create, AlreadyExists
+        )
+        return operations.from_message(future.operation)
 
     def _create_queued(self, order: Order) -> Operation:
         allowance = self._patience.create
-        self._pace.take(order.place.project)
+        self._pace.count_create(order.place.project)
         if order.spec.provisioning_model is ProvisioningModel.FLEX_START:
             if self._flex is None:
                 raise NotAllowed("flex-start needs the REST address of the cloud; none is set")
-            return self._flex.create(order, allowance)
+            return self._flex.create_queued_resource(order, allowance)
         request = queue.create_request(order)
         # The client invents an id of its own if the field exists and is empty.
         request.request_id = queue.request_id(order.place)
         make = self._client.create_queued_resource
-        return operations.decoded(ask(make, request, allowance, AlreadyExists).operation)
+        return operations.from_message(
+            call_client(make, request, allowance, AlreadyExists).operation
+        )
 
     def queue(self, project: str) -> Queue:
         """List all queued resources of a project in all zones. A failed page fails the whole
         list."""
         request = tpu_v2.ListQueuedResourcesRequest(
-            parent=within(project, "-"), page_size=pages.PAGE_SIZE
+            parent=zone_path(project, "-"), page_size=pages.PAGE_SIZE
         )
-        with translated():
-            pager = ask(
+        with translate_errors():
+            pager = call_client(
                 self._client.list_queued_resources,
                 request,
                 self._patience.listing,
                 fields=queue.LISTED,
             )
-            return queue.listed(project, pages.raw(pager.pages))
+            return queue.build_queue(project, pages.unwrap_pages(pager.pages))
 
     def queued(self, place: Place) -> QueuedResource:
         """Read one queued resource."""
         request = tpu_v2.GetQueuedResourceRequest(name=place.queue_path)
-        found = ask(self._client.get_queued_resource, request, self._patience.read)
-        return queue.decoded(tpu_v2.QueuedResource.pb(found))
+        found = call_client(self._client.get_queued_resource, request, self._patience.read)
+        return queue.from_message(tpu_v2.QueuedResource.pb(found))
 
     def queue_model(self, place: Place) -> str:
         """Read the provisioning model of a queued resource that names no tier."""
-        return "" if self._flex is None else self._flex.model(place, self._patience.read)
+        return "" if self._flex is None else self._flex.read_model(place, self._patience.read)
 
     def dequeue(self, place: Place, *, force: bool) -> Operation:
         """Delete a queued resource; with `force` its nodes are deleted first."""
@@ -150,15 +154,15 @@ class GoogleTpus:
     def operation(self, name: str) -> Operation:
         """Read one operation."""
         request = operations_pb2.GetOperationRequest(name=name)
-        found = ask(self._client.get_operation, request, self._patience.read)
-        return operations.decoded(found)
+        found = call_client(self._client.get_operation, request, self._patience.read)
+        return operations.from_message(found)
 
     def operations(self, project: str, zone: str) -> Sequence[Operation]:
         """List the remembered operations of a zone; operations without a creation time are left
         out."""
         return [
-            operations.decoded(found)
-            for page in pages.all_of(self._list_operation_pages(within(project, zone)))
+            operations.from_message(found)
+            for page in pages.all_of(self._list_operation_pages(zone_path(project, zone)))
             for found in page.operations
             if operations.has_begun(found)
         ]
@@ -171,9 +175,9 @@ class GoogleTpus:
         """
         request = tpu_v2.GetGuestAttributesRequest(name=place.path, query_path=f"{namespace}/")
         if self._report_pace is not None:
-            self._report_pace.take(place.path)
+            self._report_pace.count_read(place.path)
         try:
-            found = ask(self._client.get_guest_attributes, request, self._patience.reports)
+            found = call_client(self._client.get_guest_attributes, request, self._patience.reports)
         except InvalidRequest as error:
             if "GuestAttributes" in str(error) and "not found" in str(error):
                 return []
@@ -183,7 +187,7 @@ class GoogleTpus:
 
     def reimage(self, place: Place, runtime_version: str) -> Operation:
         """Reimage a legacy TPU Node with another software version."""
-        return self._require_legacy().reimage(place, runtime_version)
+        return self._require_legacy().reimage_node(place, runtime_version)
 
     def _require_legacy(self) -> LegacyTpus:
         if self._legacy is None:
@@ -197,11 +201,11 @@ class GoogleTpus:
         if architecture is Architecture.NODE:
             return self._require_legacy().runtime_versions(project, zone)
         request = tpu_v2.ListRuntimeVersionsRequest(
-            parent=within(project, zone), page_size=pages.PAGE_SIZE
+            parent=zone_path(project, zone), page_size=pages.PAGE_SIZE
         )
-        with translated():
-            pager = ask(self._client.list_runtime_versions, request, self._patience.offers)
-            found = pages.complete(pages.raw(pager.pages))
+        with translate_errors():
+            pager = call_client(self._client.list_runtime_versions, request, self._patience.offers)
+            found = pages.require_complete(pages.unwrap_pages(pager.pages))
             return [offered.version for page in found for offered in page.runtime_versions]
 
     def accelerator_types(
@@ -211,15 +215,15 @@ class GoogleTpus:
         if architecture is Architecture.NODE:
             return self._require_legacy().accelerator_types(project, zone)
         request = tpu_v2.ListAcceleratorTypesRequest(
-            parent=within(project, zone), page_size=pages.PAGE_SIZE
+            parent=zone_path(project, zone), page_size=pages.PAGE_SIZE
         )
-        with translated():
-            pager = ask(self._client.list_accelerator_types, request, self._patience.offers)
-            found = pages.complete(pages.raw(pager.pages))
+        with translate_errors():
+            pager = call_client(self._client.list_accelerator_types, request, self._patience.offers)
+            found = pages.require_complete(pages.unwrap_pages(pager.pages))
             return [offered.type_ for page in found for offered in page.accelerator_types]
 
     def _send_change(self, method: Callable[..., Future], request: Any) -> Operation:
-        return operations.decoded(ask(method, request, self._patience.write).operation)
+        return operations.from_message(call_client(method, request, self._patience.write).operation)
 
     def _list_operation_pages(self, name: str) -> Iterator[operations_pb2.ListOperationsResponse]:
         """Yield the pages of operations, for which the client has no pager."""
@@ -228,7 +232,7 @@ class GoogleTpus:
             request = operations_pb2.ListOperationsRequest(
                 name=name, page_size=pages.PAGE_SIZE, page_token=token
             )
-            page = ask(self._client.list_operations, request, self._patience.listing)
+            page = call_client(self._client.list_operations, request, self._patience.listing)
             yield page
             token = page.next_page_token
             if not token:

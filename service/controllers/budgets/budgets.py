@@ -9,16 +9,16 @@ from dataclasses import replace
 import structlog
 
 from service.domain.budgets.admission import rate_of
-from service.domain.budgets.alerts import EXCEEDED, PACES, Alert, changes, deletes_at
+from service.domain.budgets.alerts import EXCEEDED, PACES, Alert, deletes_at, find_changes
 from service.domain.budgets.budget import Budget, BudgetBooks, BudgetStanding, OnExceeded
-from service.domain.clock import Clock, rfc3339
+from service.domain.clock import Clock, to_rfc3339
 from service.domain.errors import LeaseLost, NotFound, StaleVersion, StoreUnavailable
 from service.domain.event import Event
 from service.domain.ids import new_id
 from service.domain.lease import Lease
 from service.domain.lifecycle.expiry import keep_sentence, other_reasons
 from service.domain.lifecycle.lifecycle import out_of_time
-from service.domain.money import dollars, usd
+from service.domain.money import format_dollars, format_usd
 from service.domain.nodes.keep import asked_keep
 from service.domain.nodes.node import Asked, Node
 from service.domain.notifications.notification import Channel, Notification, body_of
@@ -56,12 +56,12 @@ class BudgetController:
         """
         self._raise_holds(lease)
         with self._units.reading() as unit:
-            budgets = unit.budgets.all()
+            budgets = unit.budgets.list_all()
         for budget in budgets:
             if budget.on_exceeded is OnExceeded.DELETE:
                 self._run_isolated(self._delete_due, budget, lease)
         with self._units.reading() as unit:
-            due = unit.budgets.unclaimed(self._clock(), PERIOD_SECONDS)
+            due = unit.budgets.list_unclaimed(self._clock(), PERIOD_SECONDS)
         for budget in (known for known in budgets if known.id in due):
             with self._units(lease) as unit:
                 is_claimed = unit.budgets.claim(budget.id, self._clock(), PERIOD_SECONDS)
@@ -79,20 +79,20 @@ class BudgetController:
             log.exception("budget.failed", budget=budget.name)
 
     def _check_budget(self, budget: Budget, lease: Lease) -> None:
-        standing = self._books.standing(budget)
+        standing = self._books.find_standing(budget)
         if standing is None:
             return
         now, short, long = standing.as_of, 0, 0
         if budget.burn_rate is not None:
             short, long = (
-                self._books.spent(budget.scope, Window(now - seconds, now)) for seconds in PACES
+                self._books.sum_spent(budget.scope, Window(now - seconds, now)) for seconds in PACES
             )
         with self._units(lease) as unit:
             if not _is_unchanged(unit, budget):
                 return
-            alerts = unit.alerts.of(budget.id)
-            for alert, message in changes(budget, standing, (short, long), alerts):
-                unit.alerts.keep(budget.id, alert)
+            alerts = unit.alerts.find_by_budget(budget.id)
+            for alert, message in find_changes(budget, standing, (short, long), alerts):
+                unit.alerts.save(budget.id, alert)
                 if message:
                     log.warning("budget.alert", budget=budget.name, kind=alert.kind, told=message)
                     self._add_messages(unit, budget, standing, alert, message)
@@ -125,11 +125,11 @@ class BudgetController:
         announcement and its own grace.
         """
         now = self._clock()
-        window = budget.window(now)
+        window = budget.window_at(now)
         fired_at = None if window is None else self._due_since(budget, window, now)
         if window is None or fired_at is None:
             return
-        spent = self._books.spent(budget.scope, window)
+        spent = self._books.sum_spent(budget.scope, window)
         if spent <= budget.amount:
             return
         with self._units.reading() as unit:
@@ -139,7 +139,7 @@ class BudgetController:
             announced = {node.id: _find_announcement(unit, budget, node, fired_at) for node in due}
         reason = (
             f"the budget {budget.name!r} is exceeded:"
-            f" {dollars(spent)} of {dollars(budget.amount)} spent"
+            f" {format_dollars(spent)} of {format_dollars(budget.amount)} spent"
         )
         for node in due:
             since = announced[node.id]
@@ -148,7 +148,9 @@ class BudgetController:
                     if _is_unchanged(unit, budget):
                         _announce_deletion(unit, budget, node, reason, self._clock())
             elif since + budget.grace_seconds <= now:
-                self._request_deletion(budget, node, f"{reason}, told at {rfc3339(since)}", lease)
+                self._request_deletion(
+                    budget, node, f"{reason}, told at {to_rfc3339(since)}", lease
+                )
 
     def _due_since(self, budget: Budget, window: Window, now: int) -> int | None:
         """Time at which the budget was exceeded, if its nodes are due for deletion now. None if
@@ -159,14 +161,14 @@ class BudgetController:
         bound until then.
         """
         with self._units.reading() as unit:
-            alert = unit.alerts.of(budget.id).get(EXCEEDED)
+            alert = unit.alerts.find_by_budget(budget.id).get(EXCEEDED)
             at = deletes_at(budget, alert)
             if alert is None or at is None or alert.period != window.start:
                 return None
             fired_at = at - budget.grace_seconds
-            if now < at or now == fired_at or unit.notifications.any_untried(budget.id, fired_at):
+            if now < at or now == fired_at or unit.notifications.has_untried(budget.id, fired_at):
                 return None
-            unheard = unit.leases.unheard(budget.scope.project)
+            unheard = unit.leases.list_unheard(budget.scope.project)
         if unheard:
             log.warning("budget.waits_for_the_log", budget=budget.name, projects=list(unheard))
             return None
@@ -204,11 +206,11 @@ class BudgetController:
         """Raise the holds of nodes whose price has risen. A hold never falls, because part of the
         usage at the old price may not be posted yet."""
         with self._units.reading() as unit:
-            count, book = unit.prices.count(), self._prices.book(unit)
+            count, book = unit.prices.count_rows(), self._prices.get_book(unit)
             if self._priced.get(lease.project) == count:
                 return
-            found = {hold.node_id: hold for hold in unit.holds.placed(lease.project)}
-            nodes = unit.nodes.many(found)
+            found = {hold.node_id: hold for hold in unit.holds.list_placed(lease.project)}
+            nodes = unit.nodes.find_many(found)
         now = self._clock()
         for node_id, hold in found.items():
             rate = rate_of(nodes[node_id].spec, book, now).hourly
@@ -228,21 +230,25 @@ def _is_unchanged(unit: Unit, budget: Budget) -> bool:
 
 def _announce_deletion(unit: Unit, budget: Budget, node: Node, reason: str, now: int) -> None:
     """Record on the node when it will be deleted. No node is deleted without this event."""
-    message = f"to be deleted at {rfc3339(now + budget.grace_seconds)}: {reason}"
+    message = f"to be deleted at {to_rfc3339(now + budget.grace_seconds)}: {reason}"
     unit.events.add(Event(node.id, now, KIND, message, NAME, {"budget_id": budget.id}))
 
 
 def _find_announcement(unit: Unit, budget: Budget, node: Node, since: int) -> int | None:
     """Time of the first announcement since the budget was exceeded; None if there is none."""
-    events = unit.events.of_kind(node.id, KIND, since)
+    events = unit.events.list_by_kind(node.id, KIND, since)
     return next((event.at for event in events if event.facts.get("budget_id") == budget.id), None)
 
 
 def _list_deletable(unit: Unit, budget: Budget) -> Sequence[Node]:
     """The budget's nodes that cost money or will. A stopped node costs nothing and keeps its
     disk."""
-    costly = [hold.node_id for hold, _, _ in unit.holds.open([budget.scope]) if not hold.stopped]
-    return [node for node in unit.nodes.many(costly).values() if node.asked is not Asked.ABSENT]
+    costly = [
+        hold.node_id for hold, _, _ in unit.holds.list_open([budget.scope]) if not hold.is_stopped
+    ]
+    return [
+        node for node in unit.nodes.find_many(costly).values() if node.asked is not Asked.ABSENT
+    ]
 
 
 def _describe_alert(
@@ -251,21 +257,21 @@ def _describe_alert(
     return {
         "kind": f"budget.{alert.kind.partition(':')[0]}",
         "alert": alert.kind,
-        "at": rfc3339(standing.as_of),
+        "at": to_rfc3339(standing.as_of),
         "budget": {
             "id": budget.id,
             "name": budget.name,
             "scope": budget.scope.words,
-            "amount": usd(budget.amount),
+            "amount": format_usd(budget.amount),
             "currency": "USD",
             "period": budget.period,
-            "starts_at": rfc3339(standing.window.start),
-            "ends_at": rfc3339(standing.window.end),
+            "starts_at": to_rfc3339(standing.window.start),
+            "ends_at": to_rfc3339(standing.window.end),
             "on_exceeded": budget.on_exceeded,
         },
-        "spent": usd(standing.spent),
-        "held": None if standing.held.total is None else usd(standing.held.total),
-        "held_known": usd(standing.held.known),
-        "forecast": None if standing.forecast is None else usd(standing.forecast),
-        "deletes_at": None if goes_at is None else rfc3339(goes_at),
+        "spent": format_usd(standing.spent),
+        "held": None if standing.held.total is None else format_usd(standing.held.total),
+        "held_known": format_usd(standing.held.known),
+        "forecast": None if standing.forecast is None else format_usd(standing.forecast),
+        "deletes_at": None if goes_at is None else to_rfc3339(goes_at),
     }

@@ -11,7 +11,7 @@ from service.domain.clock import Clock
 from service.domain.errors import CloudError, InvalidRequest, NotFound
 from service.domain.idle.policy import Recipient
 from service.domain.lease import Lease
-from service.domain.notifications.notification import Channel, Notification, retry_at
+from service.domain.notifications.notification import Channel, Notification, next_retry_at
 from service.notify.ports import Messenger
 from service.store.unit import Units
 
@@ -39,14 +39,14 @@ class DeliveryController:
     def tick(self, lease: Lease) -> None:
         """Try each due message once. No transaction is open while a message is sent."""
         with self._units.reading() as unit:
-            due = unit.notifications.due(self._clock(), BATCH)
+            due = unit.notifications.list_due(self._clock(), BATCH)
         for message in due:
             with self._units(lease) as unit:
                 claimed = unit.notifications.claim(message, self._clock() + CLAIM_SECONDS)
             if claimed is not None:
                 after = self._try_message(claimed)
                 if after.next_try_at is None:
-                    after = after.settled()
+                    after = after.without_links()
                 with self._units(lease) as unit:
                     unit.notifications.save(after)
 
@@ -58,10 +58,10 @@ class DeliveryController:
         except InvalidRequest as error:
             return self._with_failure(tried, str(error), None)
         except CloudError as error:
-            return self._with_failure(tried, str(error), retry_at(message, now))
+            return self._with_failure(tried, str(error), next_retry_at(message, now))
         except Exception as error:  # one poisoned message must not starve the others
             log.exception("notification.broke", notification=message.id)
-            return self._with_failure(tried, type(error).__name__, retry_at(message, now))
+            return self._with_failure(tried, type(error).__name__, next_retry_at(message, now))
         log.info("notification.sent", notification=message.id, channel=message.channel)
         if partly:
             log.warning("notification.not_sent_to_all", notification=message.id, reason=partly)

@@ -16,18 +16,18 @@ from service.controllers.idle.rollups import Rollups
 from service.controllers.idle.telemetry import FamilySamples, TelemetryReader
 from service.domain.clock import HOUR, Clock
 from service.domain.errors import Conflict, LeaseLost, StaleVersion, StewardError, StoreUnavailable
-from service.domain.idle.assess import AssessedNode, IdleSubject, IdleTimes, assess
+from service.domain.idle.assess import AssessedNode, IdleSubject, IdleTimes, assess_node
 from service.domain.idle.cleanup import REFRESH_SECONDS, Cleanup, RailHold, new_alarms
 from service.domain.idle.policy import Action
 from service.domain.idle.readings import (
     FamilyRead,
     families_of,
     is_read_since,
-    newest,
+    newest_end,
     with_samples,
 )
 from service.domain.idle.rollup import UnwrittenUse
-from service.domain.idle.round import RoundFacts, decide
+from service.domain.idle.round import RoundFacts, decide_round
 from service.domain.idle.signal import Kind, Level
 from service.domain.idle.workers import workers_of
 from service.domain.lease import Lease
@@ -46,7 +46,7 @@ class IdleActs(Protocol):
     """Consequences of a round, within the given unit of work; see
     `service.application.cleanup.daemon`."""
 
-    def tell(self, unit: Unit, assessed: AssessedNode, now: int) -> None:
+    def notify_node(self, unit: Unit, assessed: AssessedNode, now: int) -> None:
         """Put the notifications about a node into the outbox, one for each recipient."""
         ...
 
@@ -54,14 +54,14 @@ class IdleActs(Protocol):
         """Warn once that the end of a node's keep is unreadable; the node stays protected."""
         ...
 
-    def alarm(
+    def notify_rail_hold(
         self, unit: Unit, cleanup: Cleanup, held: RailHold, rates: Sequence[int | None], now: int
     ) -> None:
         """Put into the outbox that a rail began to hold. `rates` has the nano-dollars an hour of
         each waiting node; None where the price is unknown."""
         ...
 
-    def end(self, unit: Unit, assessed: AssessedNode, cleanup: Cleanup, now: int) -> None:
+    def request_end(self, unit: Unit, assessed: AssessedNode, cleanup: Cleanup, now: int) -> None:
         """Request the stop or deletion of a node. Raises Conflict if something has changed."""
         ...
 
@@ -112,21 +112,23 @@ class IdleController:
         is_fresh = memory is None or memory.epoch != lease.epoch
         if memory is None or is_fresh:
             memory = IdleMemory(lease.epoch)
-        with self._collector.away():
+        with self._collector.pause_gc():
             self._run_round(memory, lease, self._clock(), is_fresh=is_fresh)
         self._memories[lease.project] = memory  # a failed round keeps none: the next starts fresh
 
     def _run_round(self, memory: IdleMemory, lease: Lease, now: int, *, is_fresh: bool) -> None:
         mark = self._monotonic()
         with self._units.reading() as unit:
-            fleet = read_fleet(unit, lease.project, self._prices, self._ceiling, now, memory.known)
-        read = self._telemetry.take(
+            fleet = read_fleet(
+                unit, lease.project, self._prices, self._ceiling, now, memory.known_fleet
+            )
+        read = self._telemetry.take_results(
             lease.project, fleet.cleanup.families, deeper=2 * REFRESH_SECONDS if is_fresh else 0
         )
         families, measured = _add_samples(fleet, read, memory, now, self._times)
         subjects = self._add_reports(measured, memory, lease.project, now)
         known = families_of(families, now, self._times.telemetry, self._times.period)
-        looks = [assess(subject, known, now, self._times) for subject in subjects]
+        looks = [assess_node(subject, known, now, self._times) for subject in subjects]
         for assessed in looks:
             if assessed.verdict.level is Level.ACTIVE:
                 lately = memory.lately.setdefault(assessed.subject.node.id, UnwrittenUse())
@@ -139,15 +141,17 @@ class IdleController:
             self._measure_drift(lease.project, now, mark),
             fleet.begun,
             memory.has_read,
-            is_read_since(families, known, now - self._times.fresh),
+            is_read_since(families, known, now - self._times.max_read_age),
         )
         before = replace(fleet.cleanup, families=families)
-        decided = decide(before, looks, fleet.courses, facts, self._times)
+        decided = decide_round(before, looks, fleet.courses, facts, self._times)
         alarms = new_alarms(fleet.cleanup, decided.cleanup)
         with self._units(lease) as unit:
             cleanup = unit.cleanups.save(decided.cleanup)
             for held in alarms:
-                self._acts.alarm(unit, cleanup, held, _rates_of_waiting(cleanup, looks), now)
+                self._acts.notify_rail_hold(
+                    unit, cleanup, held, _rates_of_waiting(cleanup, looks), now
+                )
         self._ticked[lease.project] = now, mark
         for held in alarms:
             log.error("cleanup.held", project=lease.project, rail=held.rail, reason=held.reason)
@@ -163,7 +167,7 @@ class IdleController:
         """The nodes with the reports of their workers added."""
         if self._reports is None:
             return subjects
-        found = self._reports.take(project, subjects, now)
+        found = self._reports.take_reports(project, subjects, now)
         memory.add_readings(found.readings)
         return found.subjects
 
@@ -187,7 +191,7 @@ class IdleController:
         ready = {look.subject.node.id: look.subject.node for look in looks}
         gone = [node_id for node_id in memory.nodes if node_id not in ready]
         self._roll_up([*turn, *gone], memory, looks, lease, now)
-        memory.forget(gone)
+        memory.forget_nodes(gone)
         memory.nodes = ready
         saved = [written.get(look.subject.node.id, look) for look in looks]
         memory.courses = {look.subject.node.id: look.watched for look in saved}
@@ -218,7 +222,7 @@ class IdleController:
             after = unit.idle_courses.save(look.watched for look in chunk)
             for look in chunk:
                 if look.moved.tell is not None:
-                    self._acts.tell(unit, look, now)
+                    self._acts.notify_node(unit, look, now)
                 if look.subject.keep is not None and look.subject.keep.is_unreadable:
                     self._acts.warn_of_keep(unit, look.subject, look.subject.keep, now)
         return [
@@ -243,14 +247,14 @@ class IdleController:
                 nodes.append((newest[node_id].subject.node, newest[node_id].watched, lately))
             else:
                 nodes.append((memory.nodes[node_id], memory.courses[node_id], lately))
-        self._rollups.write(nodes, lease, now)
-        self._rollups.thin(lease, now)
+        self._rollups.write_hours(nodes, lease, now)
+        self._rollups.delete_old(lease, now)
 
     def _end_node(self, assessed: AssessedNode, cleanup: Cleanup, lease: Lease) -> None:
         node = assessed.subject.node
         try:
             with self._units(lease) as unit:
-                self._acts.end(unit, assessed, cleanup, self._clock())
+                self._acts.request_end(unit, assessed, cleanup, self._clock())
         except (LeaseLost, StoreUnavailable):
             raise
         except (Conflict, StewardError) as error:
@@ -279,7 +283,7 @@ def _add_samples(
         new.append((found.kind, new_samples))
         if found.is_deep:
             memory.deep.add(found.kind)
-        seen = max(filter(None, (before.seen_at, newest(new_samples))), default=None)
+        seen = max(filter(None, (before.seen_at, newest_end(new_samples))), default=None)
         families[found.kind] = FamilyRead(seen_at=seen, read_at=found.until)
     tracks = {subject.node.id: subject.signals.tracks for subject in fleet.subjects}
     measured = with_samples(tracks, workers_of(fleet.subjects), new, oldest)
@@ -287,7 +291,7 @@ def _add_samples(
         memory.offer_again(kind, strange)
     memory.add_readings(measured.readings)
     return families, [
-        subject if changed is None else subject.measured(changed)
+        subject if changed is None else subject.with_tracks(changed)
         for subject in fleet.subjects
         for changed in (measured.tracks.get(subject.node.id),)
     ]

@@ -33,7 +33,7 @@ class Collector:
         self._is_frozen = gc.get_freeze_count() > 0  # by someone who wants that; slow to count
 
     @contextmanager
-    def away(self) -> Iterator[None]:
+    def pause_gc(self) -> Iterator[None]:
         """Turn the collector off; afterwards it is on again if it was on before."""
         was_on = gc.isenabled()
         gc.disable()
@@ -68,7 +68,7 @@ class IdleMemory:
     lately: dict[str, UnwrittenUse] = field(default_factory=dict)
 
     @property
-    def known(self) -> KnownFleet:
+    def known_fleet(self) -> KnownFleet:
         """Nodes and courses, for the next read of the project."""
         return KnownFleet(self.nodes, self.courses)
 
@@ -107,7 +107,7 @@ class IdleMemory:
             written = self.written[node_id] = now - turn
         return now - written >= REFRESH_SECONDS
 
-    def forget(self, ids: Iterable[str]) -> None:
+    def forget_nodes(self, ids: Iterable[str]) -> None:
         """Forget nodes that are no longer READY."""
         for node_id in ids:
             for known in (self.nodes, self.courses, self.written, self.lately):

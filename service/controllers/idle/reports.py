@@ -18,7 +18,7 @@ from service.domain.idle.report import WorkerReport, parse_worker
 from service.domain.idle.reports import ReportedNodes, ReportRead, choose_reads, with_answers
 from service.domain.jobs.task import NAMESPACE, hosts_of_slice
 from service.domain.nodes.node import Node
-from service.domain.nodes.slices import numbers, place_of
+from service.domain.nodes.slices import place_of, slice_numbers
 
 log = structlog.get_logger()
 
@@ -42,7 +42,9 @@ class ReportReader:
         self._answers: dict[str, list[ReportRead]] = {}
         self._tried: dict[str, int] = {}
 
-    def take(self, project: str, subjects: Sequence[IdleSubject], now: int) -> ReportedNodes:
+    def take_reports(
+        self, project: str, subjects: Sequence[IdleSubject], now: int
+    ) -> ReportedNodes:
         """The nodes with the reports read since the last tick; begins the reads that are due.
         Called outside of any transaction."""
         with self._lock:
@@ -77,7 +79,7 @@ class ReportReader:
             self._tried[node.id] = now
         workers: dict[int, WorkerReport] = {}
         is_complete = True
-        for number, slice_number in enumerate(numbers(node)):
+        for number, slice_number in enumerate(slice_numbers(node)):
             try:
                 written = self._cloud.guest_attributes(place_of(node, slice_number), NAMESPACE)
             except CloudError as error:

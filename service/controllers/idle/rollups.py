@@ -32,18 +32,18 @@ class Rollups:
         self._telemetry = telemetry
         self._thinned_at = 0
 
-    def write(
+    def write_hours(
         self, nodes: Iterable[tuple[Node, WatchedNode, UnwrittenUse]], lease: Lease, now: int
     ) -> None:
         """Update the hours of nodes with their new readings."""
         turn = [
-            (node, watched, lately, hours_since(lately.first, now))
+            (node, watched, lately, hours_since(lately.first_slot, now))
             for node, watched, lately in nodes
         ]
         earliest = min((starts[0] for *_, starts in turn), default=now)
         with self._units.reading() as unit:
             ids = [node.id for node, *_ in turn]
-            known = unit.idle_rollups.of(ids, earliest, now + 1)
+            known = unit.idle_rollups.list_hours(ids, earliest, now + 1)
         hours: list[ActivityHour] = []
         for node, watched, lately, starts in turn:
             stored = {
@@ -61,9 +61,9 @@ class Rollups:
             with self._units(lease) as unit:
                 unit.idle_rollups.save(hours[first : first + CHUNK])
 
-    def thin(self, lease: Lease, now: int) -> None:
+    def delete_old(self, lease: Lease, now: int) -> None:
         """Forget old hours, every `THIN_SECONDS`."""
         if now - self._thinned_at >= THIN_SECONDS:
             with self._units(lease) as unit:
-                unit.idle_rollups.thin(now)
+                unit.idle_rollups.delete_old(now)
             self._thinned_at = now

@@ -67,7 +67,7 @@ class TelemetryReader:
         self._done: dict[str, list[FamilySamples]] = {}
         self._owed: dict[tuple[str, Kind], int] = {}
 
-    def take(
+    def take_results(
         self, project: str, families: Mapping[Kind, FamilyRead], *, deeper: int = 0
     ) -> Sequence[FamilySamples]:
         """The results since the last call; begins the next read if none is under way.
@@ -106,7 +106,7 @@ class TelemetryReader:
         until = self._clock()
         since = max(since, until - LONGEST_SECONDS)
         try:
-            samples = self._telemetry.samples(project, kind, since, until)
+            samples = self._telemetry.read_samples(project, kind, since, until)
         except CloudError as error:
             log.warning("idle.not_read", project=project, metric=kind, reason=str(error))
             return FamilySamples(kind, until, error=str(error)[:500] or type(error).__name__)

@@ -9,7 +9,7 @@ import structlog
 
 from service.cloud.ports import OperationHistory, TpuCloud
 from service.controllers.recording.operation_log import OperationLog
-from service.controllers.recording.recording import lock_and_price, of_slice, write_usage
+from service.controllers.recording.recording import lock_and_price, with_slice_label, write_usage
 from service.domain.clock import MINUTE, Clock
 from service.domain.errors import CloudError, NotAllowed
 from service.domain.event import Event
@@ -29,11 +29,11 @@ from service.domain.evidence.audit_log import (
     window_of,
 )
 from service.domain.lease import Lease
-from service.domain.metering.line_items import meters
+from service.domain.metering.line_items import make_meters
 from service.domain.metering.meter import Usage
 from service.domain.nodes.node import Place
 from service.domain.nodes.placement import Placement
-from service.domain.nodes.slices import part
+from service.domain.nodes.slices import slice_as_node
 from service.domain.pricing.price_book import PriceBook
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
@@ -118,7 +118,7 @@ class EvidenceController:
         known = before is not None and before.lease == lease and before.heard
         if after.heard is not known:
             with self._units(lease) as unit:
-                unit.leases.hear(lease, heard=after.heard)
+                unit.leases.save_heard(lease, heard=after.heard)
             if not answered and after.heard:
                 log.warning("evidence.waited_long_enough", project=lease.project)
         self._hearings[lease.project] = after
@@ -132,7 +132,7 @@ class EvidenceController:
         held, asked = self._asked.get(lease.project, (None, None))
         with self._units.reading() as unit:
             windows = due_windows(asked if held == lease else None, now)
-            in_doubt = unit.usage.ended_in_doubt(lease.project, windows) if windows else ()
+            in_doubt = unit.usage.list_ended_in_doubt(lease.project, windows) if windows else ()
         if in_doubt:
             entries = self._read_entries(lease.project, in_doubt, now)
             if entries is None:
@@ -151,7 +151,7 @@ class EvidenceController:
         window = window_of(in_doubt)
         before = self._trouble.get(project)
         try:
-            entries = self._history.terminations(project, window.start, window.end)
+            entries = self._history.list_terminations(project, window.start, window.end)
         except CloudError as error:
             kind = type(error)
             pause = PAUSE_WHEN_DENIED if kind is NotAllowed else PAUSE
@@ -174,7 +174,7 @@ class EvidenceController:
             created_at = None
             if needs_creation_time(found.usage, found.began, found.entry):
                 try:
-                    created_at = records.birth(Place.of(found.entry.path))
+                    created_at = records.read_creation_time(Place.from_path(found.entry.path))
                 except CloudError:
                     continue  # the cloud gives no answer now: the usage is asked about again
             known.append(replace(found, created_at=created_at))
@@ -197,21 +197,21 @@ def _match_entries(
             node, placement = unit.nodes.get(usage.node_id), _find_placement(unit, usage)
             if placement is not None:
                 node = replace(node, zone=placement.zone, cloud_id=placement.cloud_id)
-            path = part(node, usage.slice).place.path
+            path = slice_as_node(node, usage.slice).place.path
         termination = find_termination(usage, [entry for entry in near if entry.path == path])
         if termination is not None:
             yield _Found(usage, termination, _latest_start(unit, usage))
 
 
 def _latest_start(unit: Unit, usage: Usage) -> int:
-    versions = unit.beliefs.of(usage.id)
+    versions = unit.beliefs.list_by_usage(usage.id)
     return latest_start(usage, versions[0].start_hi if versions else usage.start_hi)
 
 
 def _find_placement(unit: Unit, usage: Usage) -> Placement | None:
     """The first attempt that did not end before the usage did; None if none is known."""
     assert usage.end_lo is not None
-    attempts = unit.placements.of(usage.node_id)
+    attempts = unit.placements.list_by_node(usage.node_id)
     return next(
         (
             attempt
@@ -228,14 +228,14 @@ def _list_earlier(unit: Unit, usage: Usage) -> list[tuple[Usage, int]]:
     since = 0 if placement is None else placement.started_at
     return [
         (earlier, _latest_start(unit, earlier))
-        for earlier in unit.usage.of(usage.node_id)
+        for earlier in unit.usage.list_by_node(usage.node_id)
         if earlier.slice == usage.slice and since <= earlier.start < usage.start
     ]
 
 
 def _write_correction(unit: Unit, found: _Found, book: PriceBook, now: int) -> None:
     """Write the correction, unless the end is certain by now."""
-    usages = unit.usage.of(found.usage.node_id)
+    usages = unit.usage.list_by_node(found.usage.node_id)
     before = next((usage for usage in usages if usage.id == found.usage.id), None)
     if before is None or not is_end_uncertain(before):
         return
@@ -252,7 +252,7 @@ def _write_correction(unit: Unit, found: _Found, book: PriceBook, now: int) -> N
     ]
     known = {usage.id: usage for usage in (before, *(usage for usage, _ in earlier))}
     was, is_now = (
-        sum(meter.total() for meter in meters(usages, book, now))
+        sum(meter.total_charge() for meter in make_meters(usages, book, now))
         for usages in ([known[usage.id] for usage in changed], changed)
     )
     for usage in changed:
@@ -265,5 +265,5 @@ def _write_correction(unit: Unit, found: _Found, book: PriceBook, now: int) -> N
     }
     message = describe_correction(before, after, found.entry, was - is_now)
     unit.events.add(
-        of_slice(Event(after.node_id, now, "evidence", message, facts=facts), after.slice)
+        with_slice_label(Event(after.node_id, now, "evidence", message, facts=facts), after.slice)
     )

@@ -42,7 +42,7 @@ class InterruptionSearch:
         self._prices = prices
         self._asked: dict[tuple[str, str], int] = {}
 
-    def recall(self, lease: Lease, inventory: Inventory, before: int, now: int) -> bool:
+    def cut_interruptions(self, lease: Lease, inventory: Inventory, before: int, now: int) -> bool:
         """Cut the interruptions that the cloud's record shows out of the usage since the last look
         (`before`). Returns False if the cloud gives no answer: the caller asks again. Unreachable
         zones are asked once they can be reached."""
@@ -54,7 +54,7 @@ class InterruptionSearch:
         answered, unanswered = [], False
         for zone in sorted(zones):
             asked = self._asked.get((lease.project, zone), 0)
-            if now - asked <= LONG or not inventory.knows(zone):
+            if now - asked <= LONG or not inventory.is_reachable(zone):
                 continue
             try:
                 found = self._cloud.operations(lease.project, zone)
@@ -83,11 +83,11 @@ class InterruptionSearch:
             ids = [usage.node_id for usage in _list_ran(unit, lease.project, since)]
             book = lock_and_price(unit, ids, self._prices)
             ran = list(_list_ran(unit, lease.project, since))
-            nodes = unit.nodes.many({usage.node_id for usage in ran})
+            nodes = unit.nodes.find_many({usage.node_id for usage in ran})
             for usage in ran:
                 node = nodes[usage.node_id]
                 # The node may have had another name when it ran; an adopted node has no attempts.
-                attempts = unit.placements.of(node.id)
+                attempts = unit.placements.list_by_node(node.id)
                 names = dict.fromkeys([node.cloud_id, *(attempt.cloud_id for attempt in attempts)])
                 paths = (Place(usage.project, usage.zone, name).path for name in names)
                 operations = next((by_path[path] for path in paths if path in by_path), ())
@@ -101,6 +101,6 @@ def _list_ran(unit: Unit, project: str, since: int) -> Iterator[Usage]:
     """Usage since then of nodes that can be stopped: slices cannot."""
     return (
         usage
-        for usage in unit.usage.ran_since(since)
+        for usage in unit.usage.iter_since(since)
         if usage.project == project and usage.slice == WHOLE and not usage.is_purchase
     )

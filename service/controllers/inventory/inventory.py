@@ -15,9 +15,9 @@ from service.controllers.inventory.interruptions import InterruptionSearch
 from service.controllers.recording.operation_log import OperationLog
 from service.controllers.recording.recording import (
     Sights,
-    believe,
     lock_and_price,
     needs_evidence,
+    record_sights,
 )
 from service.domain.clock import Clock
 from service.domain.errors import NotAllowed
@@ -27,7 +27,7 @@ from service.domain.lifecycle.absence import LOOKS
 from service.domain.nodes.node import Node
 from service.domain.nodes.ownership import is_ours
 from service.domain.nodes.queued_resource import IN_LINE
-from service.domain.nodes.slices import WHOLE, part
+from service.domain.nodes.slices import WHOLE, slice_as_node
 from service.store.nodes import Fingerprint, KnownNode
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
@@ -48,7 +48,7 @@ SOON_SECONDS = 60
 class InventoryListener(Protocol):
     """Receives each inventory, which saves another call to the cloud."""
 
-    def saw(
+    def on_inventory(
         self,
         inventory: Inventory,
         queue: Queue,
@@ -79,7 +79,7 @@ class InventoryChanges:
     lacking: bool
 
     @property
-    def none(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether both sides agree: nothing needs comparing until one of them changes."""
         return not (self.changed or self.asleep or self.found or self.lacking)
 
@@ -101,8 +101,8 @@ def compare(
         if seen and digest_of(seen) != node.digest:
             changed[node.id] = seen
         entry = entries.get(f"{where}/queuedResources/{node.cloud_id}")
-        lacks, known_of = len(seen) < expected, inventory.knows(node.zone)
-        is_entry_lost = bool(node.queue_state) and entry is None and queue.knows(node.zone)
+        lacks, known_of = len(seen) < expected, inventory.is_reachable(node.zone)
+        is_entry_lost = bool(node.queue_state) and entry is None and queue.is_reachable(node.zone)
         lacking = lacking or lacks
         if (lacks and known_of) or is_entry_lost:
             if node.misses < LOOKS:
@@ -178,21 +178,23 @@ class InventoryController:
             queue = Queue(project, b"", dict, frozenset({EVERYWHERE}), 0)
         shown = inventory.digest + queue.digest
         with self._units.reading() as unit:
-            stored = unit.nodes.fingerprint(project)
-        is_written = self._recall.recall(lease, inventory, self._looked_at(lease), self._clock())
+            stored = unit.nodes.read_fingerprint(project)
+        is_written = self._recall.cut_interruptions(
+            lease, inventory, self._looked_at(lease), self._clock()
+        )
         agreed = self._agreed.get(project) == (lease, shown, stored)
         if not agreed:
             self._agreed.pop(project, None)
             with self._units.reading() as unit:
-                known = unit.nodes.open_in(project)
+                known = unit.nodes.list_open(project)
             difference = compare(known, inventory, queue, self._clock())
             is_written = self._write_changes(difference, lease, asked) and is_written
-            if difference.none:
+            if difference.is_empty:
                 self._agreed[project] = lease, shown, stored
         if is_written and not inventory.unreachable:
             self.looked_at[project] = asked
         for onlooker in self._onlookers:
-            onlooker.saw(inventory, queue, lease, asked, stored if agreed else None)
+            onlooker.on_inventory(inventory, queue, lease, asked, stored if agreed else None)
 
     def _write_changes(self, difference: InventoryChanges, lease: Lease, asked: int) -> bool:
         """Write the differences; returns whether all were written. A node is left out if another
@@ -207,9 +209,9 @@ class InventoryController:
             newly_missing = [node.id for node in missing if not node.misses]
             with self._units(lease) as unit:
                 unit.nodes.wake(difference.asleep, now)
-                unit.nodes.last_seen(newly_missing, before)
-                unit.nodes.missed([node.id for node in missing], now)
-                unit.nodes.found(difference.found)
+                unit.nodes.save_last_seen(newly_missing, before)
+                unit.nodes.add_miss([node.id for node in missing], now)
+                unit.nodes.clear_missed(difference.found)
         return is_written
 
     def _looked_at(self, lease: Lease) -> int:
@@ -220,7 +222,7 @@ class InventoryController:
 
     def _write_batch(self, batch: Batch, records: OperationLog, poll: Poll, lease: Lease) -> bool:
         with self._units.reading() as unit:
-            nodes = unit.nodes.many(batch)
+            nodes = unit.nodes.find_many(batch)
         seen = [
             (node, sights)
             for node in nodes.values()
@@ -231,17 +233,17 @@ class InventoryController:
         with self._units(lease) as unit:
             unit.nodes.wake(others, poll.now)  # a stranger has taken the name: our node is gone
             book = lock_and_price(unit, (node.id for node, _ in seen), self._prices)
-            current = unit.nodes.many(node.id for node, _ in seen)
+            current = unit.nodes.find_many(node.id for node, _ in seen)
             digests: dict[str, bytes] = {}
             for node, sights in sorted(seen, key=_by_id):
                 if current[node.id].version != node.version:
                     continue  # another writer was faster; the next look compares again
-                after = believe(unit, node, sights, book, self.name)
+                after = record_sights(unit, node, sights, book, self.name)
                 if after.state != node.state:
                     after = replace(after, next_try_at=poll.now)
                 unit.nodes.save(after)
                 digests[node.id] = digest_of(batch[node.id])
-            unit.nodes.remember(digests)
+            unit.nodes.save_digests(digests)
         return len(digests) == len(seen) and not others
 
     def _select_own(
@@ -250,10 +252,10 @@ class InventoryController:
         """The sightings that are really the node and not a stranger of the same name."""
         sights = {}
         for number, sighting in shown.items():
-            member, sight = part(node, number), sighting.decode()
+            member, sight = slice_as_node(node, number), sighting.decode()
             if is_ours(member, sight):
                 before = max(poll.previous, member.seen_at)
-                operations = records.of(member) if needs_evidence(member, sight) else ()
+                operations = records.operations_of(member) if needs_evidence(member, sight) else ()
                 sights[number] = sight, replace(poll, previous=before, operations=operations)
         return sights
 

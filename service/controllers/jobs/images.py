@@ -32,7 +32,7 @@ class ImageCheck:
     detail: str = ""
 
 
-def check(registry: Registry, image: str) -> ImageCheck:
+def inspect_image(registry: Registry, image: str) -> ImageCheck:
     """Ask the registry. A registry that *we* cannot reach is a warning: workers may reach it."""
     try:
         facts = registry.resolve(image, ARCHITECTURE)

@@ -8,7 +8,7 @@ from typing import Protocol
 import structlog
 
 from service.cloud.ports import Registry, TpuCloud
-from service.controllers.jobs.images import check
+from service.controllers.jobs.images import inspect_image
 from service.controllers.jobs.mailbox import Mailbox
 from service.controllers.threads import work_on
 from service.domain.clock import Clock
@@ -22,7 +22,7 @@ from service.domain.errors import (
 )
 from service.domain.event import Event
 from service.domain.jobs.job import Attempt, Job, JobState, Phase, Reason
-from service.domain.jobs.next import AttemptStep, decide, is_over
+from service.domain.jobs.next import AttemptStep, decide_step, is_over
 from service.domain.jobs.outcome import NodeFacts
 from service.domain.jobs.pace import (
     ASSERT_SECONDS,
@@ -35,16 +35,16 @@ from service.domain.jobs.phases import steps_before
 from service.domain.jobs.transition import (
     JobTransition,
     TaskDelivery,
-    accepted,
-    applied,
-    delivered,
+    apply_decision,
+    apply_delivery,
     has_echoed,
     new_attempt,
-    refused,
-    waiting,
+    with_refusal,
+    with_reports,
+    with_wait_detail,
 )
 from service.domain.lease import Lease
-from service.domain.lifecycle.expiry import after_job, keep_sentence, waits_for_job_end
+from service.domain.lifecycle.expiry import keep_sentence, waits_for_job_end, with_ended_job
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.meter import Evidence
 from service.domain.nodes.node import Asked, Node, NodeState
@@ -68,15 +68,15 @@ class AdmitsJobs(Protocol):
     """Resolves and records node requests, and admits jobs to existing nodes; see
     `service.application.nodes.requests`."""
 
-    def admit(self, unit: Unit, node: Node, job: Job) -> None:
+    def admit_job(self, unit: Unit, node: Node, job: Job) -> None:
         """Raise BudgetExceeded if a budget of the job has no room for its worst case."""
         ...
 
-    def understand(self, wanted: RequestedNode) -> tuple[RequestedNode, ResolvedRequest]:
+    def resolve_request(self, wanted: RequestedNode) -> tuple[RequestedNode, ResolvedRequest]:
         """Resolve a request: returns the request with its project, and its spec."""
         ...
 
-    def record(
+    def record_node(
         self, unit: Unit, wanted: RequestedNode, meant: ResolvedRequest, actor: str, job: str = ""
     ) -> Node:
         """Write the node and place the hold for its worst case."""
@@ -122,7 +122,7 @@ class JobsController:
     def tick(self, lease: Lease) -> None:
         """Take one step for every due job; a job that fails delays no other job."""
         with self._units.reading() as unit:
-            due = unit.jobs.due(lease.project, self._clock(), BATCH)
+            due = unit.jobs.list_due(lease.project, self._clock(), BATCH)
         workers = min(self.workers, len(due))
         work_on(due, lambda job_id: self._reconcile_isolated(job_id, lease), workers)
 
@@ -151,7 +151,7 @@ class JobsController:
         """Take the next step of one job."""
         with self._units.reading() as unit:
             job = unit.jobs.get(job_id)
-            attempts = unit.jobs.attempts(job_id)
+            attempts = unit.jobs.list_attempts(job_id)
             attempt = attempts[-1] if attempts else None
             node_id = attempt.node_id if attempt is not None else job.node_id
             node = unit.nodes.get(node_id) if node_id else None
@@ -169,7 +169,7 @@ class JobsController:
 
     def _check_image(self, job: Job, node: Node | None, lease: Lease) -> Job:
         """Ask the registry, then let the lifecycle create the node of the job."""
-        image = check(self._registry, job.spec.image)
+        image = inspect_image(self._registry, job.spec.image)
         with self._units(lease) as unit:
             job = unit.jobs.get(job.id)
             if job.cancel_requested_at is not None:  # while the registry was asked
@@ -179,7 +179,7 @@ class JobsController:
                 job = replace(job, warnings=(*job.warnings, image.warning))
             job = replace(job, image_digest=image.digest, image_checked_at=now)
             if image.refusal:
-                job = refused(job, image.refusal, image.detail, now)
+                job = with_refusal(job, image.refusal, image.detail, now)
                 if not job.own_node:
                     unit.jobs.wake_next(job, now)
                 return self._close_unstarted(unit, job, now)
@@ -192,7 +192,7 @@ class JobsController:
 
     def _close_unstarted(self, unit: Unit, job: Job, now: int) -> Job:
         """End a job whose attempt has not begun, and request the deletion of its node."""
-        attempts = unit.jobs.attempts(job.id)
+        attempts = unit.jobs.list_attempts(job.id)
         if attempts and not attempts[-1].ended:
             attempt = replace(
                 attempts[-1].in_phase(Phase.ENDED, now),
@@ -213,7 +213,7 @@ class JobsController:
             with self._units(lease) as unit:
                 now = self._clock()
                 detail = "cancelled before it started"
-                job = job.closed(JobState.CANCELLED, Reason.CANCELLED, detail, now)
+                job = job.with_end(JobState.CANCELLED, Reason.CANCELLED, detail, now)
                 if job.own_node and node is not None:  # no attempt will use the node
                     self._delete_node(unit, node.id, job, now)
                 unit.jobs.wake_next(job, now)
@@ -234,11 +234,11 @@ class JobsController:
         """Whether the next attempt may get a new node while the previous node still exists. A job
         never runs twice at once, however long a deletion takes."""
         waited = self._clock() - (attempt.ended_at or 0) >= GONE_SECONDS
-        return node.ended or (waited and is_over(job, attempt, node))
+        return node.has_ended or (waited and is_over(job, attempt, node))
 
     def _claim_node(self, job: Job, node: Node, lease: Lease) -> None:
         """Claim an existing node, in the order in which jobs were submitted."""
-        if node.ended or node.asked is Asked.ABSENT:
+        if node.has_ended or node.asked is Asked.ABSENT:
             detail = f"node {node.name} is {node.state}: it was deleted before the job started"
             self._refuse_job(job, Reason.NODE_DELETED, detail, lease)
             return
@@ -248,15 +248,17 @@ class JobsController:
             unit.nodes.lock(node.id)
             current = unit.nodes.get(node.id)
             is_free = current.state == NodeState.READY and current.asked is Asked.PRESENT
-            holder = unit.jobs.claimed(node.id)
+            holder = unit.jobs.find_claim(node.id)
             first, before = unit.jobs.line_before(job)
-            job = waiting(job, current, first, before, "" if holder is None else holder.job_id)
+            job = with_wait_detail(
+                job, current, first, before, "" if holder is None else holder.job_id
+            )
             if holder is not None or before or not is_free:
                 later = claim_again_at(self._clock(), self._period, is_next=not before)
                 unit.jobs.save(replace(job, next_try_at=later))
                 return
             if not job.own_node:
-                self._requests.admit(unit, current, job)
+                self._requests.admit_job(unit, current, job)
             since = self._lend_node(unit, job, current)
             job = replace(job, attempt=job.attempt + 1)
             generation = unit.jobs.last_generation(node.id) + 1
@@ -276,9 +278,9 @@ class JobsController:
         if waits_for_job_end(node):  # a new job ends that wait
             node = replace(node, ends_after_keep="")
         unit.nodes.save(node)
-        since = max(now, unit.attributions.of(node.id)[-1].since + 1)
+        since = max(now, unit.attributions.list_by_node(node.id)[-1].since + 1)
         whose = Attribution(node.id, since, job.owner, job.team, job.id, job.labels)
-        unit.nodes.charge(whose, now)
+        unit.nodes.charge_to(whose, now)
         unit.events.add(Event(node.id, now, "job", f"job {job.id} runs here", ACTOR))
         return since
 
@@ -290,10 +292,10 @@ class JobsController:
         number = job.attempt + 1
         named = replace(request, name=f"{(request.name or f'job-{job.id[-8:]}')[:44]}-{number}")
         try:
-            wanted, meant = self._requests.understand(named)
+            wanted, meant = self._requests.resolve_request(named)
             with self._units(lease) as unit:
                 now = self._clock()
-                node = self._requests.record(unit, wanted, meant, ACTOR, job.id)
+                node = self._requests.record_node(unit, wanted, meant, ACTOR, job.id)
                 unit.nodes.wake([node.id], now)
                 job = replace(job, attempt=number, node_id=node.id, next_try_at=now)
                 unit.jobs.add_attempt(new_attempt(job, node, generation=1, now=now))
@@ -312,7 +314,7 @@ class JobsController:
             now = self._clock()
             if not job.own_node:
                 unit.jobs.wake_next(job, now)
-            unit.jobs.save(refused(job, reason, detail, now))
+            unit.jobs.save(with_refusal(job, reason, detail, now))
 
     def _advance_attempt(self, found: _Found, lease: Lease) -> None:
         """Read the reports, decide and save; then write the newest task into the metadata."""
@@ -321,8 +323,8 @@ class JobsController:
         if attempt.placement and node.state == NodeState.READY and is_read_due(attempt, now):
             attempt = self._read_reports(found, now)
         facts = self._gather_facts(attempt, node, job.project)
-        decision = decide(job, attempt, node, facts, now)
-        changed = applied(job, attempt, node, decision, now)
+        decision = decide_step(job, attempt, node, facts, now)
+        changed = apply_decision(job, attempt, node, decision, now)
         if decision.step is not AttemptStep.WAIT:
             log.info(
                 "jobs.step",
@@ -334,8 +336,8 @@ class JobsController:
         saved = self._save_transition(changed, before, node, lease)
         if saved.follow is not None or not is_delivery_due(saved.attempt, node, now):
             return
-        delivery = self._mailbox.deliver(saved.job, saved.attempt, node, lease)
-        after = delivered(saved, delivery, self._clock())
+        delivery = self._mailbox.deliver_task(saved.job, saved.attempt, node, lease)
+        after = apply_delivery(saved, delivery, self._clock())
         if after != saved:
             with self._units(lease) as unit:
                 if after.attempt != saved.attempt:
@@ -345,11 +347,11 @@ class JobsController:
 
     def _read_reports(self, found: _Found, now: int) -> Attempt:
         """The attempt with the reports of its workers; unchanged if reading was rate-limited."""
-        read = self._mailbox.reports(found.node, now)
+        read = self._mailbox.read_reports(found.node, now)
         if read is None:
             return found.attempt
         reports, answered = read
-        attempt = replace(accepted(found.attempt, reports, found.reached), read_at=now)
+        attempt = replace(with_reports(found.attempt, reports, found.reached), read_at=now)
         if answered:
             attempt = replace(attempt, answered_at=now)
         return replace(attempt, echoed=has_echoed(found.job, attempt, found.node))
@@ -359,13 +361,17 @@ class JobsController:
         with self._units.reading() as unit:
             states = {
                 observation.state
-                for observation in unit.observations.of(node.id)
+                for observation in unit.observations.list_by_node(node.id)
                 if observation.observed_at >= since and observation.state != NodeState.READY
             }
-            placements = {placement.attempt: placement for placement in unit.placements.of(node.id)}
+            placements = {
+                placement.attempt: placement for placement in unit.placements.list_by_node(node.id)
+            }
             looked_at = unit.leases.looked_at(project)
             ends = [
-                usage.end_evidence for usage in unit.usage.of(node.id) if (usage.end or 0) >= since
+                usage.end_evidence
+                for usage in unit.usage.list_by_node(node.id)
+                if (usage.end or 0) >= since
             ]
         placed = placements.get(attempt.placement or node.attempt)
         return NodeFacts(
@@ -408,8 +414,10 @@ class JobsController:
         if job.own_node:
             return now
         node = unit.nodes.save(unit.nodes.get(attempt.node_id))
-        since = max(now, unit.attributions.of(node.id)[-1].since + 1)
-        unit.nodes.charge(Attribution(node.id, since, node.owner, node.team, "", node.labels), now)
+        since = max(now, unit.attributions.list_by_node(node.id)[-1].since + 1)
+        unit.nodes.charge_to(
+            Attribution(node.id, since, node.owner, node.team, "", node.labels), now
+        )
         message = f"job {job.id}: {attempt.reason}: {attempt.detail}"
         unit.events.add(Event(node.id, now, "job", message, ACTOR))
         return since
@@ -418,10 +426,10 @@ class JobsController:
         """Request the deletion of the job's node in the transaction that ends its attempt. The
         deletion of a kept node waits for the end of the keep."""
         node = unit.nodes.get(node_id)
-        if node.ended or node.asked is Asked.ABSENT:
+        if node.has_ended or node.asked is Asked.ABSENT:
             return
         reason = f"job {job.id} is {job.state}"
-        kept = after_job(node, reason, now)
+        kept = with_ended_job(node, reason, now)
         if kept is not None:
             if kept.ends_after_keep != node.ends_after_keep:
                 message = f"deletion waits: {reason}; {keep_sentence(node)}"
@@ -447,13 +455,13 @@ class JobsController:
         """Make the supervisors of a caller's node release an ended job, by the task in its
         metadata. After an attempt that never began, the task of an earlier attempt may still be
         there."""
-        is_there = node is not None and node.state == NodeState.READY and not node.ended
+        is_there = node is not None and node.state == NodeState.READY and not node.has_ended
         delivery = TaskDelivery(done=True)
         if attempt is not None and node is not None and is_there and not job.own_node:
             with self._units.reading() as unit:
-                is_taken = unit.jobs.claimed(node.id) is not None
+                is_taken = unit.jobs.find_claim(node.id) is not None
             if not is_taken and self._clock() - (attempt.ended_at or 0) < GONE_SECONDS:
-                delivery = self._mailbox.deliver(job, attempt, node, lease)
+                delivery = self._mailbox.deliver_task(job, attempt, node, lease)
         again = ASSERT_SECONDS if delivery.written else self._period
         later = self._clock() + again if delivery.written or delivery.error else None
         with self._units(lease) as unit:
@@ -463,5 +471,5 @@ class JobsController:
 def _is_reusable(node: Node) -> bool:
     """Whether the next attempt of a job can run on the job's previous node. A node that exists only
     because of a keep gets no other attempt."""
-    is_wanted = not node.ended and node.asked is Asked.PRESENT
+    is_wanted = not node.has_ended and node.asked is Asked.PRESENT
     return is_wanted and not waits_for_job_end(node)

@@ -11,16 +11,16 @@ from dataclasses import replace
 import structlog
 
 from service.cloud.ports import TpuCloud
-from service.controllers.commands import commanded
+from service.controllers.commands import cloud_under_lease
 from service.domain.errors import CloudError, CloudNotFound, InvalidRequest, RateLimited
 from service.domain.jobs.job import Attempt, Job
-from service.domain.jobs.report import SupervisorReport, parse
+from service.domain.jobs.report import SupervisorReport, parse_report
 from service.domain.jobs.task import KEY, NAMESPACE, REPORT, hosts_of_slice, task_of
 from service.domain.jobs.transition import TaskDelivery
 from service.domain.lease import Lease
-from service.domain.nodes.metadata import merged
+from service.domain.nodes.metadata import merge_metadata
 from service.domain.nodes.node import Node
-from service.domain.nodes.slices import numbers, place_of
+from service.domain.nodes.slices import place_of, slice_numbers
 from service.store.unit import Units
 
 log = structlog.get_logger()
@@ -33,7 +33,9 @@ class Mailbox:
         self._units = units
         self._cloud = cloud
 
-    def reports(self, node: Node, now: int) -> tuple[Mapping[int, SupervisorReport], bool] | None:
+    def read_reports(
+        self, node: Node, now: int
+    ) -> tuple[Mapping[int, SupervisorReport], bool] | None:
         """Read the reports, by worker number over all slices, and whether the cloud answered for
         every slice: without an answer no worker counts as silent.
 
@@ -41,7 +43,7 @@ class Mailbox:
         """
         found: dict[int, SupervisorReport] = {}
         answered, too_many = True, True
-        for number, slice_number in enumerate(numbers(node)):
+        for number, slice_number in enumerate(slice_numbers(node)):
             try:
                 written = self._cloud.guest_attributes(place_of(node, slice_number), NAMESPACE)
                 too_many = False
@@ -52,12 +54,12 @@ class Mailbox:
                 continue
             first = number * hosts_of_slice(node)
             for worker, values in enumerate(written):
-                report = parse(values.get(REPORT, ""), now)
+                report = parse_report(values.get(REPORT, ""), now)
                 if report is not None:
                     found[first + worker] = report
         return None if too_many else (found, answered)
 
-    def deliver(self, job: Job, attempt: Attempt, node: Node, lease: Lease) -> TaskDelivery:
+    def deliver_task(self, job: Job, attempt: Attempt, node: Node, lease: Lease) -> TaskDelivery:
         """Write the newest task into the metadata of every slice; returns whether it is there, or
         the error.
 
@@ -66,14 +68,14 @@ class Mailbox:
         caller checks again until the workers have answered.
         """
         delivery = TaskDelivery(done=True)
-        for number, slice_number in enumerate(numbers(node)):
+        for number, slice_number in enumerate(slice_numbers(node)):
             place = place_of(node, slice_number)
             task = task_of(job, attempt, node, number)
             try:
                 there = self._cloud.metadata(place)
                 if there.get(KEY) != task:
-                    commanded(self._cloud, self._units, lease).update_metadata(
-                        place, merged(there, {KEY: task})
+                    cloud_under_lease(self._cloud, self._units, lease).update_metadata(
+                        place, merge_metadata(there, {KEY: task})
                     )
                     delivery = replace(delivery, written=True)
             except CloudNotFound:

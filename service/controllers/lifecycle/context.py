@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from service.cloud.ports import TpuCloud
-from service.controllers.commands import commanded
+from service.controllers.commands import cloud_under_lease
 from service.controllers.recording.operation_log import SharedRecords
 from service.domain.clock import Clock
 from service.domain.errors import StaleVersion
@@ -42,17 +42,17 @@ class StepContext:
     def __post_init__(self) -> None:
         object.__setattr__(self, "records", SharedRecords(self.cloud))
 
-    def commanded(self, lease: Lease) -> TpuCloud:
+    def cloud_under_lease(self, lease: Lease) -> TpuCloud:
         """Return the cloud for one command that follows at once; raises LeaseLost."""
-        return commanded(self.cloud, self.units, lease)
+        return cloud_under_lease(self.cloud, self.units, lease)
 
-    def commanded_unchanged(self, node: Node, lease: Lease) -> TpuCloud:
+    def cloud_if_unchanged(self, node: Node, lease: Lease) -> TpuCloud:
         """The same for a command whose request can be withdrawn, as a stop by a start. Raises
         StaleVersion if the node has changed since it was read, which may be long ago."""
         with self.units.reading() as unit:
             if unit.nodes.get(node.id).version != node.version:
                 raise StaleVersion(f"node {node.id} was changed by someone else just now")
-        return self.commanded(lease)
+        return self.cloud_under_lease(lease)
 
     def save(self, node: Node, lease: Lease, change: Change) -> Node:
         """Apply the change and save its result in one unit of work, guarded by the lease."""

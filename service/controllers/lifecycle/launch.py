@@ -8,7 +8,7 @@ import structlog
 
 from service.cloud.ports import Operation, Order
 from service.controllers.lifecycle.context import StepContext
-from service.controllers.lifecycle.quotas import learn, too_small
+from service.controllers.lifecycle.quotas import read_barred, save_learned_limit
 from service.controllers.lifecycle.zone_offers import ZoneOffers
 from service.controllers.recording.operation_log import polls_since
 from service.controllers.recording.recording import end_placement, end_usage, lock_and_price
@@ -29,7 +29,7 @@ from service.domain.jobs.task import task_of
 from service.domain.jobs.transition import travels_in_create
 from service.domain.lease import Lease
 from service.domain.lifecycle.in_flight import is_unsent, may_yet_land, too_old_to_send
-from service.domain.lifecycle.lifecycle import asked_to_wait, deadline, put_off
+from service.domain.lifecycle.lifecycle import asked_to_wait, next_deadline, with_retry
 from service.domain.lifecycle.step import NodeLook
 from service.domain.nodes.deletion import with_room
 from service.domain.nodes.node import Asked, Node, NodeState, Slice
@@ -38,14 +38,14 @@ from service.domain.nodes.placement import HardwareKey, Outcome, Placement, outc
 from service.domain.placement.choice import (
     RECHECK_SECONDS,
     PlacementChoice,
-    candidates,
-    choose,
+    choose_candidate,
     describe_candidate,
     describe_denial,
     describe_next_try,
     describe_passed,
     describe_refusals,
     explain_choice,
+    list_candidates,
     next_look_at,
     relevant_attempts,
     with_hardware,
@@ -71,11 +71,11 @@ class LaunchSteps:
         cloud_id = cloud_id_for(node.name, node.id, attempt)
 
         def record_intent(unit: Unit, node: Node) -> Node:
-            choice = choice_of(unit, node, now)
+            choice = choose_next(unit, node, now)
             if choice.at > now:
                 return _with_wait(unit, node, choice, now)
             zone, spec = choice.key.zone, with_hardware(node.spec, choice.key)
-            unit.placements.add(intent(node, choice.key, attempt, cloud_id, now))
+            unit.placements.add(build_placement(node, choice.key, attempt, cloud_id, now))
             reason = explain_choice(choice, node.spec, now)
             message = f"attempt {attempt}: requesting {spec.accelerator_type} in {zone}"
             facts = {"attempt": attempt, "zone": zone, "why": reason.removeprefix(": ")}
@@ -83,7 +83,7 @@ class LaunchSteps:
             message = f"{message} as {cloud_id}{reason}"
             unit.events.add(Event(node.id, now, "placement", message, facts=facts))
             return replace(
-                with_room(node.moved(NodeState.REQUESTED, now)),
+                with_room(node.with_state(NodeState.REQUESTED, now)),
                 spec=spec,
                 attempt=attempt,
                 zone=zone,
@@ -119,7 +119,7 @@ class LaunchSteps:
         stood, final = node.unanswered_at, not may_yet_land(node, now)
         again = max(now, (node.sent_at or 0) + 1)
         first = again if is_unsent(node) else node.sent_at
-        poll = self._tools.records.poll(node, now)
+        poll = self._tools.records.build_poll(node, now)
 
         def end_unseen_usage(unit: Unit, node: Node) -> Node:
             # The node of an earlier create may have been READY and gone again between two looks.
@@ -156,17 +156,17 @@ class LaunchSteps:
     def _send_create(self, node: Node, lease: Lease) -> Operation | None:
         """Ask the cloud, unless the zone's own lists refuse. Reading the lists may be slow, so the
         age of the intent is checked last: returns None if it is too old to be sent."""
-        self._offers.check(node)
-        cloud = self._tools.commanded(lease)
+        self._offers.require_offered(node)
+        cloud = self._tools.cloud_under_lease(lease)
         if too_old_to_send(node, self._tools.clock()):
             return None
         labels = labels_for(node, self._tools.manners.install)
         # Google ends the request by itself at this time, even if no daemon runs then.
-        until = deadline(node, self._tools.clock())
+        until = next_deadline(node, self._tools.clock())
         until = until if node.ready_at is None else None
         task = ""  # of the job that the node is created for, if any
         with self._tools.units.reading() as unit:
-            attempt = unit.jobs.claimed(node.id)
+            attempt = unit.jobs.find_claim(node.id)
             job = None if attempt is None else unit.jobs.get(attempt.job_id)
         if job is not None and attempt is not None and travels_in_create(job, attempt, node):
             task = task_of(job, attempt, node, 0)
@@ -182,7 +182,7 @@ class LaunchSteps:
         log.warning("placing.put_off", node_id=node.id, zone=node.zone, reason=str(error))
         with self._tools.units(lease) as unit:
             found = unit.nodes.get(node.id)
-            after = put_off(found, str(error), self._tools.clock(), asked_to_wait(error))
+            after = with_retry(found, str(error), self._tools.clock(), asked_to_wait(error))
             if _intent_key(found) == _intent_key(node):
                 after = replace(after, unanswered_at=stood)
             unit.nodes.save(after)
@@ -195,7 +195,7 @@ class LaunchSteps:
         def with_operation(_unit: Unit, node: Node) -> Node:
             state = NodeState.QUEUED if node.spec.queued else NodeState.CREATING
             return replace(
-                node.moved(state, operation.created_at),
+                node.with_state(state, operation.created_at),
                 operation=operation.name,
                 unanswered_at=None if final else node.unanswered_at,
                 last_error="",
@@ -214,14 +214,14 @@ class LaunchSteps:
             else is_ours(node, cloud.get(place))
         )
         if not ours:
-            self.conflict(node, lease)
+            self.fail_on_conflict(node, lease)
             return
         now = self._tools.clock()
         self._tools.save(
             node, lease, lambda _, node: replace(node, last_error="", tries=0, next_try_at=now)
         )
 
-    def next(self, node: Node, look: NodeLook, lease: Lease) -> None:
+    def begin_next(self, node: Node, look: NodeLook, lease: Lease) -> None:
         """End an attempt of which the cloud shows nothing any more, and make the next attempt at
         once if it is due."""
         error = look.operation.error if look.operation is not None else None
@@ -237,7 +237,7 @@ class LaunchSteps:
         The next attempt is due at once unless a cooldown applies.
         """
         now, outcome = self._tools.clock(), outcome_of(error)
-        poll = self._tools.records.poll(node, now)
+        poll = self._tools.records.build_poll(node, now)
 
         def end_attempt(unit: Unit, node: Node) -> Node:
             known = polls_since(poll, unit.nodes.shown_at(node.id))
@@ -245,18 +245,18 @@ class LaunchSteps:
             node = with_room(end_usage(unit, node, known, book))
             scope = scope_of(error, node.zone)
             end_placement(unit, node, outcome, str(error), now, scope)
-            learn(unit, node, error, now)
+            save_learned_limit(unit, node, error, now)
             if outcome is Outcome.DENIED:
                 unit.events.add(Event(node.id, now, "denied", describe_denial(node, error)))
-            tried = unit.placements.of(node.id)
-            if not candidates(node.spec, tried):
+            tried = unit.placements.list_by_node(node.id)
+            if not list_candidates(node.spec, tried):
                 return _with_failure(unit, node, describe_refusals(tried, node.spec), now)
-            choice = choice_of(unit, node, now)
+            choice = choose_next(unit, node, now)
             last = tried[-1]
             where = describe_candidate(last.key, node.spec)
             ended = f"{last.outcome} in {where}: {last.reason.rstrip('.')}"
             return replace(
-                node.moved(NodeState.REQUESTED, now),
+                node.with_state(NodeState.REQUESTED, now),
                 sent_at=None,
                 unanswered_at=None,
                 operation="",
@@ -268,7 +268,7 @@ class LaunchSteps:
             log.warning("placing.denied", node_id=node.id, zone=node.zone, reason=str(error))
         return self._tools.save(node, lease, end_attempt)
 
-    def conflict(self, node: Node, lease: Lease) -> None:
+    def fail_on_conflict(self, node: Node, lease: Lease) -> None:
         """Give the node up because a stranger has its name; none of our nodes is in the cloud."""
         reason = (
             f"{node.cloud_id} in {node.zone} exists and is unmanaged; it is not touched."
@@ -288,17 +288,19 @@ def _intent_key(node: Node) -> tuple[int, int | None, int | None]:
     return node.attempt, node.sent_at, node.unanswered_at
 
 
-def choice_of(unit: Unit, node: Node, now: int) -> PlacementChoice:
+def choose_next(unit: Unit, node: Node, now: int) -> PlacementChoice:
     """The next candidate for a node, based on the recent attempts of all nodes of the project."""
     spec = node.spec
     unit.placements.take_turns(spec.project)
-    history = unit.placements.recent(spec.project, spec.provisioning_model, now)
-    keys = candidates(spec, unit.placements.of(node.id))
-    barred = too_small(unit, spec, now)
-    return choose(keys, relevant_attempts(node, history), now, barred, node_id=node.id)
+    history = unit.placements.list_recent(spec.project, spec.provisioning_model, now)
+    keys = list_candidates(spec, unit.placements.list_by_node(node.id))
+    barred = read_barred(unit, spec, now)
+    return choose_candidate(keys, relevant_attempts(node, history), now, barred, node_id=node.id)
 
 
-def intent(node: Node, key: HardwareKey, attempt: int, cloud_id: str, now: int) -> Placement:
+def build_placement(
+    node: Node, key: HardwareKey, attempt: int, cloud_id: str, now: int
+) -> Placement:
     """Build the placement of an attempt that begins now."""
     return Placement(
         node_id=node.id,
@@ -327,7 +329,7 @@ def _with_wait(unit: Unit, node: Node, choice: PlacementChoice, now: int) -> Nod
 def _with_failure(unit: Unit, node: Node, reason: str, now: int) -> Node:
     unit.events.add(Event(node.id, now, "failed", f"given up: {reason}"))
     return replace(
-        node.moved(NodeState.FAILED, now),
+        node.with_state(NodeState.FAILED, now),
         asked=Asked.ABSENT,
         gave_up=True,
         ended_at=now,

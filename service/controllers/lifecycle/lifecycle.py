@@ -11,37 +11,37 @@ import structlog
 from service.cloud.ports import TpuCloud
 from service.controllers.lifecycle.observe import NodeObserver
 from service.controllers.lifecycle.steps import Steps
-from service.controllers.threads import for_so_long, work_on
-from service.domain.clock import Clock, rfc3339
+from service.controllers.threads import take_for, work_on
+from service.domain.clock import Clock, to_rfc3339
 from service.domain.errors import CloudError, Conflict, LeaseLost, StoreUnavailable
 from service.domain.event import Event
 from service.domain.idle.policy import Action
-from service.domain.idle.policy import applied as applied_policy
+from service.domain.idle.policy import apply_policies as applied_policy
 from service.domain.ids import new_id
 from service.domain.lease import Lease
 from service.domain.lifecycle.expiry import (
     Expiry,
     ExpiryStep,
     expiry_of,
-    held,
     keep_sentence,
-    on_notice,
     waits_for_job_end,
+    with_end_held,
+    with_notice,
 )
 from service.domain.lifecycle.lifecycle import (
-    alarm,
     asked_to_wait,
+    describe_alarm,
     may_have_come_up,
     needs_a_human,
     next_step,
     out_of_time,
-    put_off,
+    with_retry,
 )
 from service.domain.lifecycle.step import NodeStep
-from service.domain.money import usd
+from service.domain.money import format_usd
 from service.domain.nodes.node import Asked, Node
 from service.domain.notifications.node_messages import notifications_of, recipients_of, ttl_message
-from service.domain.pricing.estimate import hourly
+from service.domain.pricing.estimate import hourly_price
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
@@ -78,9 +78,9 @@ class LifecycleController:
     def tick(self, lease: Lease) -> None:
         """Take one step for every due node; a node that fails delays no other node."""
         with self._units.reading() as unit:
-            due = unit.nodes.due(lease.project, self._clock(), BATCH)
-        self._records.forget(lease.project)
-        line = for_so_long(due, TURN_SECONDS, self.monotonic)
+            due = unit.nodes.list_due(lease.project, self._clock(), BATCH)
+        self._records.forget_project(lease.project)
+        line = take_for(due, TURN_SECONDS, self.monotonic)
         workers = min(self.workers, len(due))
         work_on(line, lambda node_id: self._reconcile_isolated(node_id, lease), workers)
 
@@ -89,11 +89,11 @@ class LifecycleController:
         now = self._clock()
         with self._units.reading() as unit:
             node = unit.nodes.get(node_id)
-        if node.ended:
+        if node.has_ended:
             return None
         if needs_a_human(node, now):
             with self._units(lease) as unit:
-                message = alarm(node, now, self._describe_billing(unit, node, now))
+                message = describe_alarm(node, now, self._describe_billing(unit, node, now))
                 unit.events.add(Event(node.id, now, "alarm", message))
                 log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=message)
                 node = unit.nodes.save(replace(node, alarmed_at=now))
@@ -101,11 +101,11 @@ class LifecycleController:
             node = self._expire_node(node, now, lease)
         look = self._observer.look(node)
         may_be_up = may_have_come_up(node)
-        node = self._observer.believe(node, look, now, lease)
+        node = self._observer.record_look(node, look, now, lease)
         if may_be_up:
             node = self._expire_node(node, now, lease)
         step = next_step(node, look, now)
-        self._steps.take(step, node, look, lease)
+        self._steps.take_step(step, node, look, lease)
         return step
 
     def _reconcile_isolated(self, node_id: str, lease: Lease) -> None:
@@ -133,7 +133,7 @@ class LifecycleController:
         try:
             with self._units(lease) as unit:
                 node = unit.nodes.get(node_id)
-                unit.nodes.save(put_off(node, reason, self._clock(), wait))
+                unit.nodes.save(with_retry(node, reason, self._clock(), wait))
         except LeaseLost:
             raise
         except (Conflict, StoreUnavailable) as error:
@@ -154,7 +154,7 @@ class LifecycleController:
         """The node after the hold, notice or end that its expiry asks for."""
         match expiry.turn:
             case ExpiryStep.HOLD:
-                after = held(node, expiry, now)
+                after = with_end_held(node, expiry, now)
                 if after.ends_after_keep != node.ends_after_keep:
                     message = f"deletion waits: {expiry.sentence}; {keep_sentence(node)}"
                     unit.events.add(Event(node.id, now, "held", message))
@@ -175,8 +175,8 @@ class LifecycleController:
 
     def _give_notice(self, unit: Unit, node: Node, now: int) -> Node:
         """Notify the owner of a kept node, whose time to live has expired, when it is deleted."""
-        applied = applied_policy(node.spec, node.team, unit.idle_policies.all(), Action.DELETE)
-        after = on_notice(node, now, applied.rule.grace_seconds)
+        applied = applied_policy(node.spec, node.team, unit.idle_policies.find_all(), Action.DELETE)
+        after = with_notice(node, now, applied.rule.grace_seconds)
         acts_at, over_at = after.kept_until, node.deletes_at
         assert acts_at is not None
         assert over_at is not None
@@ -185,24 +185,29 @@ class LifecycleController:
             message, recipients_of(applied, node.owner), now, new_id
         ):
             unit.notifications.add(notification)
-        text = f"its time to live expired at {rfc3339(over_at)}, and no keep protects it any more;"
-        unit.events.add(Event(node.id, now, "held", f"{text} it is deleted at {rfc3339(acts_at)}"))
+        text = (
+            f"its time to live expired at {to_rfc3339(over_at)}, and no keep protects it any more;"
+        )
+        unit.events.add(
+            Event(node.id, now, "held", f"{text} it is deleted at {to_rfc3339(acts_at)}")
+        )
         return after
 
     def _known_rate(self, unit: Unit, node: Node, now: int) -> int | None:
         """Nano-dollars an hour that are billed for the node; None if a price is unknown."""
-        book = self._prices.book(unit)
+        book = self._prices.get_book(unit)
         rates = [
-            hourly(usage.chips, book.at(usage.sku, now)) for usage in unit.usage.running_of(node.id)
+            hourly_price(usage.chips, book.find_price(usage.sku, now))
+            for usage in unit.usage.list_open_of(node.id)
         ]
         known = [rate for rate in rates if rate is not None]
         return sum(known) if len(known) == len(rates) else None
 
     def _describe_billing(self, unit: Unit, node: Node, now: int) -> str:
         """Whether and at what rate the node is still billed, as a clause."""
-        if not unit.usage.running_of(node.id):
+        if not unit.usage.list_open_of(node.id):
             return "it is not billed"
         rate = self._known_rate(unit, node, now)
         if rate is None:
             return "it is billed, at an unknown price"
-        return f"it is billed ${usd(rate)} an hour"
+        return f"it is billed ${format_usd(rate)} an hour"

@@ -11,10 +11,10 @@ from service.controllers.recording.operation_log import OperationLog
 from service.controllers.recording.recording import (
     Lost,
     Sights,
-    believe,
     lock_and_price,
-    lose,
     needs_evidence,
+    record_lost,
+    record_sights,
 )
 from service.domain.clock import Clock
 from service.domain.errors import CloudNotFound
@@ -25,13 +25,13 @@ from service.domain.evidence.observation import (
 )
 from service.domain.evidence.poll import Poll
 from service.domain.lease import Lease
-from service.domain.lifecycle.absence import Absence, judge, never_came, was_deleted
+from service.domain.lifecycle.absence import Absence, judge_absence, never_came, was_deleted
 from service.domain.lifecycle.queueing import needs_nodes
 from service.domain.lifecycle.step import NodeLook
 from service.domain.nodes.node import LOST, CloudNode, Node, NodeState, Place
 from service.domain.nodes.operation import Operation
 from service.domain.nodes.ownership import is_our_ticket, is_ours
-from service.domain.nodes.slices import numbers, part, place_of
+from service.domain.nodes.slices import place_of, slice_as_node, slice_numbers
 from service.domain.pricing.billing_rules import is_billable
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
@@ -64,13 +64,15 @@ class NodeObserver:
         if node.sent_at is None:
             return NodeLook(None)
         queue = _or_none(self._cloud.queued, node.place) if node.spec.queued else None
-        sights: tuple[CloudNode | None, ...] = (None,) * len(numbers(node))
+        sights: tuple[CloudNode | None, ...] = (None,) * len(slice_numbers(node))
         if not node.spec.queued or needs_nodes(node, queue):
             sights = tuple(
-                _or_none(self._cloud.get, place_of(node, number)) for number in numbers(node)
+                _or_none(self._cloud.get, place_of(node, number)) for number in slice_numbers(node)
             )
         records = self._records
-        operation = records.create(node) if _is_nameless(node) else records.last(node)
+        operation = (
+            records.find_create(node) if _is_nameless(node) else records.read_last_operation(node)
+        )
         several = node.spec.slices > 1
         found = NodeLook(
             None if several else sights[0], operation, queue, sights if several else ()
@@ -89,15 +91,15 @@ class NodeObserver:
         proofs = [
             operation
             for path in (*paths, ticket)
-            for operation in self._records.at(node.place, path)
+            for operation in self._records.operations_at(node.place, path)
         ]
         if _is_deletion_recorded(proofs, node, paths, ticket):
             return look
         with self._units.reading() as unit:
-            census = unit.nodes.census(node.spec.project)
-        return replace(look, absence=judge(node, census, self._clock()), census=census)
+            census = unit.nodes.read_census(node.spec.project)
+        return replace(look, absence=judge_absence(node, census, self._clock()), census=census)
 
-    def believe(self, node: Node, look: NodeLook, asked: int, lease: Lease) -> Node:
+    def record_look(self, node: Node, look: NodeLook, asked: int, lease: Lease) -> Node:
         """Save the changes that the look shows; returns the node after them."""
         if node.sent_at is None:
             return node
@@ -115,25 +117,27 @@ class NodeObserver:
         with self._units(lease) as unit:
             book = lock_and_price(unit, [node.id], self._prices)
             looked_at = unit.leases.looked_at(node.spec.project)
-            after = node.shown() if again else node
+            after = node.with_nothing_missed() if again else node
             after = replace(after, operation=found) if found else after
             if queue is not None:
                 after, told = observe_queue(after, queue, asked, self._clock())
                 unit.events.add(*told)
             if sights:
-                seen = {n: (sight, how.since(looked_at)) for n, (sight, how) in sights.items()}
-                after = believe(unit, after, seen, book, "lifecycle")
+                seen = {
+                    n: (sight, how.with_previous(looked_at)) for n, (sight, how) in sights.items()
+                }
+                after = record_sights(unit, after, seen, book, "lifecycle")
             if lost:
                 shown = unit.nodes.shown_at(node.id)
-                gone = {n: (state, how.since(shown)) for n, (state, how) in lost.items()}
-                after = lose(unit, after, gone, book)
+                gone = {n: (state, how.with_previous(shown)) for n, (state, how) in lost.items()}
+                after = record_lost(unit, after, gone, book)
             return unit.nodes.save(after)
 
     def _find_changes(self, node: Node, look: NodeLook, asked: int) -> Sights:
         """The parts whose state or uid differs from the records, each with its poll."""
         changes = {}
-        for number, sight in zip(numbers(node), look.members, strict=True):
-            member = part(node, number)
+        for number, sight in zip(slice_numbers(node), look.members, strict=True):
+            member = slice_as_node(node, number)
             if sight is None or not is_ours(member, sight):
                 continue
             if sight.state == member.state and sight.uid == member.cloud_uid:
@@ -142,7 +146,7 @@ class NodeObserver:
             is_target = last is not None and last.target == member.place.path
             known: Sequence[Operation] = (last,) if is_target and last is not None else ()
             if needs_evidence(member, sight) and not _is_start_explained(member, known, sight):
-                known = tuple(self._records.of(member)) or known
+                known = tuple(self._records.operations_of(member)) or known
             changes[number] = sight, Poll(self._clock(), member.seen_at, known, asked)
         return changes
 
@@ -154,10 +158,10 @@ class NodeObserver:
         if look.queue is None or look.absence is not Absence.CERTAIN:
             return {}
         lost = {}
-        for number, sight in zip(numbers(node), look.members, strict=True):
-            member, state = part(node, number), state_of_absent_node(node, look.queue)
+        for number, sight in zip(slice_numbers(node), look.members, strict=True):
+            member, state = slice_as_node(node, number), state_of_absent_node(node, look.queue)
             if sight is None and member.cloud_uid and member.state not in _GOING:
-                lost[number] = state, self._records.poll(node, self._clock(), asked)(member)
+                lost[number] = state, self._records.build_poll(node, self._clock(), asked)(member)
         return lost
 
 
@@ -169,9 +173,9 @@ def _list_absent(node: Node, look: NodeLook) -> Iterator[str]:
         if not needs_nodes(node, look.queue):
             return
     created = look.operation is not None and look.operation.verb == "create"
-    came = created and look.operation is not None and look.operation.succeeded
-    for number, sight in zip(numbers(node), look.members, strict=True):
-        member = part(node, number)
+    came = created and look.operation is not None and look.operation.has_succeeded
+    for number, sight in zip(slice_numbers(node), look.members, strict=True):
+        member = slice_as_node(node, number)
         if sight is None and (member.cloud_uid or (came and not node.spec.queued)):
             yield member.place.path
 
@@ -204,7 +208,7 @@ def _is_start_explained(node: Node, known: Sequence[Operation], sight: CloudNode
         and node.unanswered_at is None
         and node.state not in COMES_BACK_BY_ITSELF
         and any(
-            operation.succeeded
+            operation.has_succeeded
             and operation.verb in ("create", "start")
             and operation.ended_at is not None
             and operation.ended_at >= node.state_since

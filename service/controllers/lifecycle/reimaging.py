@@ -11,7 +11,12 @@ from service.domain.errors import InvalidRequest
 from service.domain.event import Event
 from service.domain.evidence.poll import Poll
 from service.domain.lease import Lease
-from service.domain.lifecycle.reimaging import failure, is_over, settled, undone
+from service.domain.lifecycle.reimaging import (
+    find_failure,
+    is_over,
+    with_reimage_done,
+    with_reimage_given_up,
+)
 from service.domain.lifecycle.step import NodeLook
 from service.domain.nodes.node import Node, NodeState
 from service.store.unit import Unit
@@ -24,15 +29,15 @@ class ReimageSteps:
         self._tools = tools
         self._offers = ZoneOffers(tools.cloud, tools.clock)
 
-    def reimage(self, node: Node, look: NodeLook, lease: Lease) -> None:
+    def request_reimage(self, node: Node, look: NodeLook, lease: Lease) -> None:
         """Request the reimage, unless it has failed too often. A refusal may be temporary."""
-        failed = failure(look.operation)
+        failed = find_failure(look.operation)
         if failed is not None and is_over(node.tries):
             self._give_up(node, str(failed), lease)
             return
         try:
-            self._offers.check(node)
-            cloud = self._tools.commanded_unchanged(node, lease)
+            self._offers.require_offered(node)
+            cloud = self._tools.cloud_if_unchanged(node, lease)
             operation = cloud.reimage(node.place, node.spec.runtime_version)
         except InvalidRequest as error:
             if not is_over(node.tries + 1):
@@ -50,7 +55,7 @@ class ReimageSteps:
             message = f"REIMAGING in {node.zone}: {spec.runtime_version}, was {spec.reimage_from}"
             unit.events.add(Event(node.id, now, "state", message))
             return replace(
-                node.moved(NodeState.REIMAGING, operation.created_at),
+                node.with_state(NodeState.REIMAGING, operation.created_at),
                 operation=operation.name,
                 tries=node.tries + 1,
                 next_try_at=now + self._tools.manners.period,
@@ -64,15 +69,15 @@ class ReimageSteps:
         def undo_request(unit: Unit, node: Node) -> Node:
             message = f"reimage given up, it stays {node.spec.reimage_from}: {reason}"
             unit.events.add(Event(node.id, now, "failed", message))
-            return undone(node, message)
+            return with_reimage_given_up(node, message)
 
         self._tools.save(node, lease, undo_request)
 
 
-def settle(unit: Unit, node: Node, now: int) -> Node:
+def settle_reimage(unit: Unit, node: Node, now: int) -> Node:
     """Record that a requested reimage is done; called when a node is in its requested state."""
     if not node.spec.reimage_from:
         return node
     message = f"reimaged: {node.spec.runtime_version}, was {node.spec.reimage_from}"
     unit.events.add(Event(node.id, now, "reimaged", message))
-    return settled(node)
+    return with_reimage_done(node)

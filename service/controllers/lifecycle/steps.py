@@ -8,12 +8,12 @@ import structlog
 
 from service.controllers.lifecycle.context import StepContext
 from service.controllers.lifecycle.launch import LaunchSteps
-from service.controllers.lifecycle.reimaging import ReimageSteps, settle
+from service.controllers.lifecycle.reimaging import ReimageSteps, settle_reimage
 from service.controllers.lifecycle.teardown import TeardownSteps
 from service.domain.event import Event
 from service.domain.lease import Lease
-from service.domain.lifecycle.absence import Absence, told
-from service.domain.lifecycle.lifecycle import deadline, retry_delay, wait_delay
+from service.domain.lifecycle.absence import Absence, describe_mass_absence
+from service.domain.lifecycle.lifecycle import next_deadline, retry_delay, wait_delay
 from service.domain.lifecycle.step import NodeLook, NodeStep
 from service.domain.nodes.node import Asked, Node, NodeState
 from service.store.unit import Unit
@@ -34,7 +34,7 @@ class Steps:
         self._reimaging = ReimageSteps(tools)
         self.records = tools.records
 
-    def take(  # noqa: C901, PLR0912, PLR0915 - a table of the steps
+    def take_step(  # noqa: C901, PLR0912, PLR0915 - a table of the steps
         self, step: NodeStep, node: Node, look: NodeLook, lease: Lease
     ) -> None:
         """Take the step. Cloud errors that the step does not handle pass through."""
@@ -52,23 +52,23 @@ class Steps:
             case NodeStep.STOP:
                 self._ending.stop(node, lease)
             case NodeStep.REIMAGE:
-                self._reimaging.reimage(node, look, lease)
+                self._reimaging.request_reimage(node, look, lease)
             case NodeStep.QUEUE:
                 self._wait_in_queue(node, lease)
             case NodeStep.DELETE:
                 self._ending.delete(node, look, lease)
             case NodeStep.DEQUEUE:
-                self._ending.dequeue(node, lease)
+                self._ending.delete_queued(node, lease)
             case NodeStep.REPLACE:
-                self._ending.replace(node, look, lease)
+                self._ending.clear_failed(node, look, lease)
             case NodeStep.NEXT:
-                self._placing.next(node, look, lease)
+                self._placing.begin_next(node, look, lease)
             case NodeStep.CLOSE | NodeStep.VANISH:
                 self._ending.close(node, lease, vanished=step is NodeStep.VANISH)
             case NodeStep.MISS:
                 self._record_absence(node, look, lease)
             case NodeStep.CONFLICT:
-                self._placing.conflict(node, lease)
+                self._placing.fail_on_conflict(node, lease)
 
     def _schedule_look(self, node: Node, lease: Lease) -> None:
         now = self._tools.clock()
@@ -80,7 +80,9 @@ class Steps:
         """Wait for a node that is absent without proof; raise an alarm if very many are absent."""
         now = self._tools.clock()
         is_alarming = look.absence is Absence.TOO_MANY and node.alarmed_at is None
-        message = told(look.census, node.spec.project) if look.census is not None else ""
+        message = (
+            describe_mass_absence(look.census, node.spec.project) if look.census is not None else ""
+        )
 
         def add_alarm(unit: Unit, node: Node) -> Node:
             if is_alarming:
@@ -96,7 +98,7 @@ class Steps:
         """Wait for Google to grant the node: the inventory shows that, for all queued nodes at
         once."""
         now = self._tools.clock()
-        later, end = now + QUEUE_SECONDS, deadline(node, now)
+        later, end = now + QUEUE_SECONDS, next_deadline(node, now)
         until = later if end is None else min(later, end)
         self._tools.save(
             node, lease, lambda _, node: replace(node, tries=0, last_error="", next_try_at=until)
@@ -107,14 +109,14 @@ class Steps:
 
         def clear_errors(unit: Unit, node: Node) -> Node:
             if node.asked is Asked.PRESENT:
-                node = settle(unit, node, now)
+                node = settle_reimage(unit, node, now)
             return replace(
                 node,
                 operation="",
                 last_error="",
                 tries=0,
                 alarmed_at=None,
-                next_try_at=deadline(node, now),
+                next_try_at=next_deadline(node, now),
             )
 
         self._tools.save(node, lease, clear_errors)
@@ -122,13 +124,13 @@ class Steps:
     def _start_node(self, node: Node, look: NodeLook, lease: Lease) -> None:
         """Start a stopped node. Its capacity was not reserved, so a start may fail and is retried
         with a growing delay."""
-        operation = self._tools.commanded(lease).start(node.place)
+        operation = self._tools.cloud_under_lease(lease).start(node.place)
         now = self._tools.clock()
         failed = look.operation.error if look.operation is not None else None
 
         def record_start(_unit: Unit, node: Node) -> Node:
             return replace(
-                node.moved(NodeState.STARTING, operation.created_at),
+                node.with_state(NodeState.STARTING, operation.created_at),
                 operation=operation.name,
                 last_error="" if failed is None else str(failed),
                 tries=node.tries + 1,

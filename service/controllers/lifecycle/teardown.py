@@ -7,27 +7,27 @@ from dataclasses import replace
 
 from service.cloud.ports import Operation
 from service.controllers.lifecycle.context import StepContext
-from service.controllers.lifecycle.quotas import learn
+from service.controllers.lifecycle.quotas import save_learned_limit
 from service.controllers.recording.operation_log import polls_since
 from service.controllers.recording.recording import (
-    complete,
+    charge_unseen_usage,
     end_placement,
     end_usage,
     lock_and_price,
-    shorten,
+    shorten_last_usage,
 )
 from service.domain.errors import CloudError, CloudNotFound
 from service.domain.event import Event
 from service.domain.evidence.poll import Poll
 from service.domain.lease import Lease
 from service.domain.lifecycle.lifecycle import retry_delay
-from service.domain.lifecycle.loss import befell, by_hand
+from service.domain.lifecycle.loss import describe_loss, is_by_hand
 from service.domain.lifecycle.step import NodeLook
-from service.domain.nodes.deletion import making_room
+from service.domain.nodes.deletion import with_replacing
 from service.domain.nodes.node import Asked, Node, NodeState
 from service.domain.nodes.ownership import is_ours
 from service.domain.nodes.placement import Outcome, outcome_of, scope_of
-from service.domain.nodes.slices import numbers, place_of
+from service.domain.nodes.slices import place_of, slice_numbers
 from service.store.unit import Unit
 
 
@@ -38,7 +38,7 @@ class TeardownSteps:
         self._tools = tools
 
     def stop(self, node: Node, lease: Lease) -> None:
-        operation = self._tools.commanded_unchanged(node, lease).stop(node.place)
+        operation = self._tools.cloud_if_unchanged(node, lease).stop(node.place)
         self._record_end(node, lease, NodeState.STOPPING, operation)
 
     def delete(self, node: Node, look: NodeLook, lease: Lease) -> None:
@@ -46,19 +46,19 @@ class TeardownSteps:
         if node.spec.slices == 1:
             node = self._record_request(node, lease, "the node")
             try:
-                operation = self._tools.commanded(lease).delete(node.place)
+                operation = self._tools.cloud_under_lease(lease).delete(node.place)
             except CloudNotFound:
                 return  # gone between the look and the call; the next look verifies it
             self._record_end(node, lease, NodeState.DELETING, operation)
             return
         node = self._record_request(node, lease, "its slices")
-        for number, sight in zip(numbers(node), look.members, strict=True):
+        for number, sight in zip(slice_numbers(node), look.members, strict=True):
             if sight is not None and sight.state != NodeState.DELETING and is_ours(node, sight):
                 with suppress(CloudNotFound):
-                    self._tools.commanded(lease).delete(place_of(node, number))
+                    self._tools.cloud_under_lease(lease).delete(place_of(node, number))
         self._schedule_look(node, lease)
 
-    def dequeue(self, node: Node, lease: Lease) -> None:
+    def delete_queued(self, node: Node, lease: Lease) -> None:
         """Delete the queued resource and its nodes.
 
         An accepted request may still fail and shows nothing about the nodes, so only later looks
@@ -66,7 +66,7 @@ class TeardownSteps:
         """
         node = self._record_request(node, lease, "its queued resource")
         with suppress(CloudNotFound):  # gone meanwhile; the next look verifies it
-            operation = self._tools.commanded(lease).dequeue(node.place, force=True)
+            operation = self._tools.cloud_under_lease(lease).dequeue(node.place, force=True)
             self._schedule_look(node, lease, operation)
 
     def _record_request(self, node: Node, lease: Lease, what: str) -> Node:
@@ -76,7 +76,7 @@ class TeardownSteps:
         message = f"deletion of {what} in {node.zone}: {_describe_cause(node)}"
 
         def add_event(unit: Unit, node: Node) -> Node:
-            events = unit.events.of_kind(node.id, "state", since)
+            events = unit.events.list_by_kind(node.id, "state", since)
             if all(event.message != message for event in events):
                 unit.events.add(Event(node.id, now, "state", message))
             return node
@@ -113,7 +113,7 @@ class TeardownSteps:
             if state != node.state:
                 unit.events.add(Event(node.id, now, "state", f"{state} in {node.zone}{cause}"))
             return replace(
-                node.moved(state, operation.created_at),
+                node.with_state(state, operation.created_at),
                 operation=operation.name,
                 tries=0,
                 next_try_at=now + self._tools.manners.period,
@@ -121,7 +121,7 @@ class TeardownSteps:
 
         self._tools.save(node, lease, end_usage_and_move)
 
-    def replace(self, node: Node, look: NodeLook, lease: Lease) -> None:
+    def clear_failed(self, node: Node, look: NodeLook, lease: Lease) -> None:
         """Delete a node that can never reach its requested state, but holds its name and quota.
 
         After a failed placement another attempt follows. A node that was lost is created again only
@@ -133,28 +133,28 @@ class TeardownSteps:
         def end_attempt(unit: Unit, node: Node) -> Node:
             scope = "" if error is None else scope_of(error, node.zone)
             end_placement(unit, node, outcome, reason, now, scope)
-            learn(unit, node, error, now)
+            save_learned_limit(unit, node, error, now)
             if lost and not (node.spec.recreate_on_preemption and outcome is not Outcome.VANISHED):
                 return replace(
                     node,
                     asked=Asked.ABSENT,
                     delete_requested_at=now,
                     alarmed_at=None,
-                    delete_reason=befell(look, node.zone),
+                    delete_reason=describe_loss(look, node.zone),
                 )
-            return replace(making_room(node, now), last_error=reason)
+            return replace(with_replacing(node, now), last_error=reason)
 
         if not node.replacing:
             node = self._tools.save(node, lease, end_attempt)
         if look.queue is not None:
-            self.dequeue(node, lease)
+            self.delete_queued(node, lease)
         else:
             self.delete(node, look, lease)
 
     def close(self, node: Node, lease: Lease, *, vanished: bool) -> None:
         """Close a node that is verified gone: GET has just answered that it does not exist."""
         now = self._tools.clock()
-        poll = self._tools.records.poll(node, now)
+        poll = self._tools.records.build_poll(node, now)
         reason = node.delete_reason
         if vanished:
             reason = "it was deleted outside this service"
@@ -163,16 +163,16 @@ class TeardownSteps:
             book = lock_and_price(unit, [node.id], self._tools.prices)
             known = polls_since(poll, unit.nodes.shown_at(node.id))
             node = end_usage(unit, node, known, book)
-            shorten(unit, node, known, book)
-            complete(unit, node, known, book)
+            shorten_last_usage(unit, node, known, book)
+            charge_unseen_usage(unit, node, known, book)
             outcome = Outcome.VANISHED if vanished else Outcome.DELETED
             if node.sent_at is not None:
-                unit.placements.end(node.id, node.attempt, outcome, reason, now)
+                unit.placements.end_attempt(node.id, node.attempt, outcome, reason, now)
             state = NodeState.FAILED if node.gave_up else NodeState.DELETED
             message = f"{state}: verified gone; {reason or 'as asked'}"
             unit.events.add(Event(node.id, now, "ended", message))
             return replace(
-                node.moved(state, now),
+                node.with_state(state, now),
                 asked=Asked.ABSENT,
                 delete_reason=reason,
                 last_error=reason if node.gave_up else "",
@@ -196,9 +196,9 @@ def _find_outcome(node: Node, look: NodeLook) -> tuple[Outcome, str]:
     """How and why the placement ended whose remains are deleted."""
     if (error := _find_error(look)) is not None:
         return outcome_of(error), str(error)
-    if node.up_since is not None and by_hand(look):
-        return Outcome.VANISHED, befell(look, node.zone)
-    healths = (shown.health_description for shown in look.present)
+    if node.up_since is not None and is_by_hand(look):
+        return Outcome.VANISHED, describe_loss(look, node.zone)
+    healths = (shown.health_description for shown in look.present_members)
     return Outcome.PREEMPTED, next(filter(None, healths), "")
 
 

@@ -6,7 +6,12 @@ from service.cloud.ports import TpuCloud
 from service.domain.clock import Clock
 from service.domain.errors import CloudError
 from service.domain.nodes.node import Node
-from service.domain.placement.zone_offers import DOUBT_SECONDS, KEEP_SECONDS, OfferedTypes, refusal
+from service.domain.placement.zone_offers import (
+    DOUBT_SECONDS,
+    KEEP_SECONDS,
+    OfferedTypes,
+    find_refusal,
+)
 
 Key = tuple[str, str, str]
 """Project, zone and architecture."""
@@ -24,11 +29,11 @@ class ZoneOffers:
         self._clock = clock
         self._known: dict[Key, OfferedTypes] = {}
 
-    def check(self, node: Node) -> None:
+    def require_offered(self, node: Node) -> None:
         """Raise InvalidRequest if the zone of the current attempt lacks what the node needs."""
-        refused = refusal(node.spec, node.zone, self._get_offered(node, KEEP_SECONDS))
+        refused = find_refusal(node.spec, node.zone, self._get_offered(node, KEEP_SECONDS))
         if refused is not None:
-            refused = refusal(node.spec, node.zone, self._get_offered(node, DOUBT_SECONDS))
+            refused = find_refusal(node.spec, node.zone, self._get_offered(node, DOUBT_SECONDS))
         if refused is not None:
             raise refused
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 import structlog
 
 from service.cloud.ports import TpuCloud
-from service.controllers.commands import commanded
+from service.controllers.commands import cloud_under_lease
 from service.controllers.lifecycle.context import Installation
 from service.domain.clock import Clock
 from service.domain.errors import CloudNotFound, StaleVersion
 from service.domain.event import Event
 from service.domain.lease import Lease
 from service.domain.lifecycle.lifecycle import retry_delay, wait_delay
-from service.domain.money import dollars, usd
+from service.domain.money import format_dollars, format_usd
 from service.domain.nodes.node import Place
 from service.domain.nodes.ownership import LABEL_ID
 from service.domain.orphans.fleet_watch import FleetWatch
@@ -30,10 +30,10 @@ from service.domain.orphans.orphan import (
 from service.domain.orphans.verdict import (
     OrphanFinding,
     OrphanMove,
-    classify,
+    classify_resource,
+    judge_orphan,
     names_of,
     next_move,
-    verdict,
 )
 from service.domain.pricing.billing_rules import is_billable
 from service.store.pricebook import PriceShelf
@@ -53,7 +53,7 @@ class ShownOrphan:
     states: Sequence[str] = ()
 
     @property
-    def occupied(self) -> bool:
+    def is_occupied(self) -> bool:
         """Whether this is a queued resource with a node that may be in use."""
         return any(map(is_billable, self.states))
 
@@ -71,12 +71,12 @@ class OrphanDeletion:
         self._clock = clock
         self._manners = manners
 
-    def act(self, orphan: Orphan, watch: FleetWatch | None, lease: Lease) -> None:
+    def take_step(self, orphan: Orphan, watch: FleetWatch | None, lease: Lease) -> None:
         """Take one step; see `service.domain.orphans.verdict.next_move`."""
         found = self._read_orphan(orphan)
         finding = self._classify_again(orphan, found, lease)
-        allowed, _ = verdict(orphan, watch, self._clock())
-        move = next_move(orphan, found.shown, finding, allowed, occupied=found.occupied)
+        allowed, _ = judge_orphan(orphan, watch, self._clock())
+        move = next_move(orphan, found.shown, finding, allowed, occupied=found.is_occupied)
         match move:
             case OrphanMove.GONE:
                 now = self._clock()
@@ -90,16 +90,16 @@ class OrphanDeletion:
                 self._save_orphan(replace(orphan, next_try_at=None), lease)
             case OrphanMove.KNOWN:
                 with self._units(lease) as unit:
-                    unit.orphans.drop(orphan)
+                    unit.orphans.delete(orphan)
             case OrphanMove.RELEASE:
-                fields, reason = _log_fields(orphan), "" if orphan.by_itself else CHANGED
+                fields, reason = _log_fields(orphan), "" if orphan.is_automatic else CHANGED
                 log.warning("orphan.released", **fields, asked_by=orphan.asked_by, reason=CHANGED)
                 kept = replace(orphan, wanted="", asked_by="", confirmed=False, last_error=reason)
                 self._save_orphan(replace(kept, next_try_at=None, tries=0), lease)
             case OrphanMove.WAIT:
                 now = self._clock()
                 later = now + wait_delay(now - orphan.since, self._manners.period)
-                error = OCCUPIED if found.occupied else ""
+                error = OCCUPIED if found.is_occupied else ""
                 self._save_orphan(replace(orphan, next_try_at=later, last_error=error), lease)
             case OrphanMove.DELETE:
                 self._delete_orphan(orphan, found, lease)
@@ -126,10 +126,12 @@ class OrphanDeletion:
         with self._units(lease) as unit:
             if unit.orphans.get(orphan.id, [orphan.project]).version != orphan.version:
                 raise StaleVersion(f"orphan {orphan.id} was changed by someone else just now")
-            attempts = unit.orphans.attempts(orphan.project, names_of(orphan.shown.place))
+            attempts = unit.orphans.list_attempts(orphan.project, names_of(orphan.shown.place))
         if found.shown is None:
             return None
-        return classify(found.shown, attempts, self._manners.install, manned=bool(found.states))
+        return classify_resource(
+            found.shown, attempts, self._manners.install, manned=bool(found.states)
+        )
 
     def _delete_orphan(self, orphan: Orphan, found: ShownOrphan, lease: Lease) -> None:
         """Request the deletion once. The next look shows whether it succeeded."""
@@ -138,9 +140,9 @@ class OrphanDeletion:
         try:
             if orphan.shown.queued:
                 # None of its nodes is READY.
-                commanded(self._cloud, self._units, lease).dequeue(place, force=True)
+                cloud_under_lease(self._cloud, self._units, lease).dequeue(place, force=True)
             else:
-                commanded(self._cloud, self._units, lease).delete(place)
+                cloud_under_lease(self._cloud, self._units, lease).delete(place)
         except CloudNotFound:
             log.debug("orphan.gone_meanwhile", **_log_fields(orphan))  # the next look verifies it
         later = self._clock() + retry_delay(orphan.tries)
@@ -150,13 +152,13 @@ class OrphanDeletion:
     def _record_deletion(self, orphan: Orphan, found: ShownOrphan, lease: Lease) -> None:
         """Record what is deleted, why, and what it costs. Called before the deletion, so that a
         crash in between leaves no deletion without a record."""
-        reason = orphan.reason if orphan.by_itself else "as asked"
+        reason = orphan.reason if orphan.is_automatic else "as asked"
         with self._units(lease) as unit:
             shown, now = found.shown or orphan.shown, self._clock()
-            rate = hourly_cost(shown, self._prices.book(unit), now)
-            usd_per_hour = None if rate is None else usd(rate)
+            rate = hourly_cost(shown, self._prices.get_book(unit), now)
+            usd_per_hour = None if rate is None else format_usd(rate)
             if orphan.certain and not orphan.tries:
-                cost = "" if rate is None else f"; it costs {dollars(rate)} an hour"
+                cost = "" if rate is None else f"; it costs {format_dollars(rate)} an hour"
                 message = f"deleting {orphan.shown.path} ({orphan.kind}): {reason}{cost}"
                 node_id = orphan.shown.labels[LABEL_ID]
                 facts = {"name": orphan.shown.path, "usd_per_hour": usd_per_hour}

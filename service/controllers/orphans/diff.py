@@ -10,7 +10,13 @@ from service.cloud.ports import Inventory, Queue
 from service.domain.nodes.node import Place
 from service.domain.orphans.fleet_watch import Blind, is_hidden
 from service.domain.orphans.orphan import Orphan, ShownResource, node_shown, place_in, queue_shown
-from service.domain.orphans.verdict import KnownAttempt, classify, is_young, names_of, seen
+from service.domain.orphans.verdict import (
+    KnownAttempt,
+    classify_resource,
+    is_young,
+    names_of,
+    record_sighting,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +49,12 @@ class OrphanLook:
     asked: int
 
     @property
-    def blind(self) -> Blind:
+    def blind_zones(self) -> Blind:
         """Zones about which the look says nothing."""
         nodes = ((False, zone) for zone in self.inventory.unreachable)
         return frozenset(nodes) | {(True, zone) for zone in self.queue.unreachable}
 
-    def candidates(
+    def list_candidates(
         self, live: set[tuple[str, str]], before: Mapping[str, Orphan]
     ) -> Iterator[Candidate]:
         """Yield the resources without a live record of their name. Unchanged resources are not
@@ -69,7 +75,7 @@ class OrphanLook:
             if place is None:
                 continue
             members = (Place(project, place.zone, name).path for name in entry.nodes)
-            unknown = not self.inventory.knows(place.zone)
+            unknown = not self.inventory.is_reachable(place.zone)
             manned = unknown or any(member in sightings for member in members)
             yield Candidate(queue_shown(place, entry), manned=manned)
 
@@ -83,12 +89,12 @@ def _find_place(path: str, project: str, known: set[str]) -> Place | None:
     return place if place is not None and place.project == project else None
 
 
-def names(candidates: Iterable[Candidate]) -> set[str]:
+def collect_names(candidates: Iterable[Candidate]) -> set[str]:
     """The cloud ids to look up in the records."""
     return {name for candidate in candidates for name in names_of(candidate.shown.place)}
 
 
-def changes(
+def find_changes(
     look: OrphanLook,
     candidates: Sequence[Candidate],
     attempts: Iterable[KnownAttempt],
@@ -105,15 +111,15 @@ def changes(
     for candidate in candidates:
         resource = candidate.shown
         made = [attempt for name in names_of(resource.place) for attempt in by_name.get(name, ())]
-        finding = classify(resource, made, install, manned=candidate.manned)
+        finding = classify_resource(resource, made, install, manned=candidate.manned)
         known = before.get(resource.path)
         # A list still shows a resource that was found to be gone after the list was requested.
         gone_at = None if known is None else known.gone_at
         is_outdated = gone_at is not None and look.asked <= gone_at
         if finding is not None and not is_outdated:
-            after = seen(known, resource, finding, look.asked, period)
+            after = record_sighting(known, resource, finding, look.asked, period)
             now[resource.path] = replace(after, digest=candidate.digest)
-    blind = look.blind
+    blind = look.blind_zones
     shown = look.inventory.sightings().keys() | look.queue.entries().keys()
     absent = [
         orphan for path, orphan in before.items() if path not in now and orphan.gone_at is None

@@ -10,16 +10,16 @@ import structlog
 from service.cloud.ports import Inventory, Queue, TpuCloud
 from service.controllers.lifecycle.context import Installation
 from service.controllers.orphans.deletion import OrphanDeletion
-from service.controllers.orphans.diff import OrphanChanges, OrphanLook, changes, names
+from service.controllers.orphans.diff import OrphanChanges, OrphanLook, collect_names, find_changes
 from service.controllers.orphans.queue_models import QueueModels
 from service.domain.clock import DAY, Clock
 from service.domain.errors import CloudError, StaleVersion, StewardError
 from service.domain.lease import Lease
 from service.domain.lifecycle.lifecycle import retry_delay
-from service.domain.money import usd
-from service.domain.orphans.fleet_watch import Blind, FleetWatch, watched
+from service.domain.money import format_usd
+from service.domain.orphans.fleet_watch import Blind, FleetWatch, next_watch
 from service.domain.orphans.orphan import DELETE, STEWARD, Orphan, OrphanVerdict, hourly_cost
-from service.domain.orphans.verdict import allowance, verdict
+from service.domain.orphans.verdict import deletion_limit, judge_orphan
 from service.store.nodes import Fingerprint
 from service.store.orphans import Orphans
 from service.store.pricebook import PriceShelf
@@ -64,7 +64,7 @@ class GarbageController:
         self._watches: dict[str, tuple[Lease, FleetWatch]] = {}
         self._agreed: dict[str, tuple[Lease, Sight, int]] = {}
 
-    def saw(
+    def on_inventory(
         self,
         inventory: Inventory,
         queue: Queue,
@@ -77,8 +77,8 @@ class GarbageController:
         look, project = OrphanLook(inventory, queue, asked), lease.project
         if stored is None:
             with self._units.reading() as unit:
-                stored = unit.nodes.fingerprint(project)
-        sight = inventory.digest, queue.digest, look.blind, stored
+                stored = unit.nodes.read_fingerprint(project)
+        sight = inventory.digest, queue.digest, look.blind_zones, stored
         agreed = self._agreed.pop(project, None)
         if agreed is not None and agreed[:2] == (lease, sight):
             size, settled = agreed[2], True
@@ -92,13 +92,13 @@ class GarbageController:
         """Judge the certain orphans, then take the next step for each orphan that is due."""
         watch = self._watch_of(lease)
         with self._units.reading() as unit:
-            certain = unit.orphans.certain(lease.project)
-            left = allowance(unit.nodes.fingerprint(lease.project)[0])
+            certain = unit.orphans.list_certain(lease.project)
+            left = deletion_limit(unit.nodes.read_fingerprint(lease.project)[0])
         self._judge_certain(certain, watch, left, lease)
         with self._units.reading() as unit:
-            due = unit.orphans.due(lease.project, self._clock(), BATCH)
+            due = unit.orphans.list_due(lease.project, self._clock(), BATCH)
         for orphan in due:
-            if orphan.by_itself:
+            if orphan.is_automatic:
                 if left == 0:
                     continue
                 left -= 1
@@ -110,16 +110,18 @@ class GarbageController:
 
     def _update_watch(self, look: OrphanLook, size: int, lease: Lease) -> None:
         before, project = self._watch_of(lease), lease.project
-        after = watched(before, look.asked, size, look.blind, self._manners.period)
+        after = next_watch(before, look.asked, size, look.blind_zones, self._manners.period)
         self._watches[project] = lease, after
         if not after.is_shrunk or (before is not None and before.is_shrunk):
             return
         # Nothing is collected for now. This is a warning only if it holds an orphan back: people
         # who delete their last nodes have nothing to look into.
         with self._units.reading() as unit:
-            held = len(unit.orphans.certain(project))
+            held = len(unit.orphans.list_certain(project))
         write = log.warning if held else log.info
-        write("orphans.frozen", project=project, nodes=size, nodes_before=after.most, held=held)
+        write(
+            "orphans.frozen", project=project, nodes=size, nodes_before=after.most_nodes, held=held
+        )
 
     def _record_look(self, look: OrphanLook, lease: Lease) -> bool:
         """Save the changes; returns whether another look at the same would change nothing.
@@ -128,14 +130,14 @@ class GarbageController:
         """
         project, manners = lease.project, self._manners
         with self._units.reading() as unit:
-            live = unit.orphans.live(project)
-            before = {orphan.shown.path: orphan for orphan in unit.orphans.known(project)}
+            live = unit.orphans.list_live_places(project)
+            before = {orphan.shown.path: orphan for orphan in unit.orphans.list_known(project)}
         candidates, are_known = self._models.with_models(
-            list(look.candidates(live, before)), before
+            list(look.list_candidates(live, before)), before
         )
         with self._units.reading() as unit:
-            attempts = unit.orphans.attempts(project, names(candidates))
-        found = changes(look, candidates, attempts, before, manners.install, manners.period)
+            attempts = unit.orphans.list_attempts(project, collect_names(candidates))
+        found = find_changes(look, candidates, attempts, before, manners.install, manners.period)
         written = self._write_changes(found, lease)
         changed = (*found.added, *found.written)
         self._log_new([orphan for orphan in changed if orphan.first_seen == look.asked])
@@ -147,13 +149,13 @@ class GarbageController:
         todo: list[tuple[Callable[[Orphans, Orphan], object], Orphan]] = [
             *((Orphans.add, orphan) for orphan in found.added),
             *((Orphans.save, orphan) for orphan in found.written),
-            *((Orphans.drop, orphan) for orphan in found.dropped),
+            *((Orphans.delete, orphan) for orphan in found.dropped),
         ]
         is_complete = True
         for start in range(0, len(todo), BATCH):
             try:
                 with self._units(lease) as unit:
-                    unit.orphans.forget(lease.project, self._clock() - KEPT_SECONDS)
+                    unit.orphans.delete_gone(lease.project, self._clock() - KEPT_SECONDS)
                     for write, orphan in todo[start : start + BATCH]:
                         write(unit.orphans, orphan)
             except StaleVersion as error:
@@ -166,7 +168,7 @@ class GarbageController:
         if not new:
             return
         with self._units.reading() as unit:
-            book = self._prices.book(unit)
+            book = self._prices.get_book(unit)
         for orphan in new[:TOLD]:
             rate = hourly_cost(orphan.shown, book, self._clock())
             log.warning(
@@ -175,7 +177,7 @@ class GarbageController:
                 kind=orphan.kind,
                 state=orphan.shown.state,
                 accelerator_type=orphan.shown.accelerator_type,
-                usd_per_hour=None if rate is None else usd(rate),
+                usd_per_hour=None if rate is None else format_usd(rate),
                 reason=orphan.reason,
             )
         if new[TOLD:]:
@@ -188,7 +190,7 @@ class GarbageController:
         now, chosen = self._clock(), 0
         changed: list[Orphan] = []
         for orphan in certain:
-            judged, reason = verdict(orphan, watch, now)
+            judged, reason = judge_orphan(orphan, watch, now)
             after = replace(orphan, verdict=judged, reason=reason)
             if judged is OrphanVerdict.COLLECT and not orphan.to_be_deleted and chosen < most:
                 chosen += 1
@@ -201,7 +203,7 @@ class GarbageController:
         """Take the next step for an orphan. A failure is recorded and retried forever, with a
         growing delay; it delays no other orphan."""
         try:
-            self._deletion.act(orphan, watch, lease)
+            self._deletion.take_step(orphan, watch, lease)
         except StaleVersion as error:
             log.debug("orphan.overtaken", orphan=orphan.shown.path, reason=str(error))
         except CloudError as error:

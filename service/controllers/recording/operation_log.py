@@ -12,7 +12,7 @@ from service.cloud.ports import Operation, TpuCloud
 from service.domain.errors import CloudError, CloudNotFound
 from service.domain.evidence.poll import Poll
 from service.domain.nodes.node import Node, Place
-from service.domain.nodes.slices import numbers, part
+from service.domain.nodes.slices import slice_as_node, slice_numbers
 
 FRESH_SECONDS = 2.0
 """Seconds for which the list of a zone serves all nodes of one tick."""
@@ -37,18 +37,18 @@ class OperationLog:
         self._by_zone: dict[tuple[str, str], _Listed] = {}
         self.monotonic: Callable[[], float] = time.monotonic
 
-    def of(self, node: Node) -> Sequence[Operation]:
+    def operations_of(self, node: Node) -> Sequence[Operation]:
         """All operations on the node that the cloud remembers."""
         if node.sent_at is None:
             return ()
-        return self.at(node.place, node.place.path)
+        return self.operations_at(node.place, node.place.path)
 
-    def at(self, place: Place, path: str) -> Sequence[Operation]:
+    def operations_at(self, place: Place, path: str) -> Sequence[Operation]:
         """All remembered operations in the zone of the place on the node or queued resource with
         this full name."""
         return self._get_listed((place.project, place.zone), path).by_target.get(path, ())
 
-    def birth(self, place: Place) -> int | None:
+    def read_creation_time(self, place: Place) -> int | None:
         """Creation time of the node at the place; None if the cloud does not remember it.
 
         Raises CloudError if the cloud gives no answer: a later call may succeed.
@@ -60,31 +60,31 @@ class OperationLog:
         creates = (operation for operation in known if operation.verb == "create")
         return max((operation.created_at for operation in creates), default=None)
 
-    def poll(self, node: Node, now: int, asked: int | None = None) -> Callable[[Node], Poll]:
+    def build_poll(self, node: Node, now: int, asked: int | None = None) -> Callable[[Node], Poll]:
         """The poll of a node that is gone, or of each of its slices. Called beforehand, because no
         cloud call is made while a transaction is open.
 
         The node last existed when it was last seen, or when a list last showed it (the writer adds
         that time with `polls_since`). It was gone at the latest when the lists first lacked it.
         """
-        parts = [part(node, number) for number in numbers(node)]
+        parts = [slice_as_node(node, number) for number in slice_numbers(node)]
         if node.missed_at is not None and len(parts) == 1:
             now = max(node.seen_at, min(now, node.missed_at))
         refused = False  # whether the create of its queued resource failed
         if node.sent_at is not None and node.spec.queued:
             refused = any(
                 operation.verb == "create" and operation.error is not None
-                for operation in self.at(node.place, node.place.queue_path)
+                for operation in self.operations_at(node.place, node.place.queue_path)
             )
         found = {
             member.cloud_id: Poll(
-                now, max(node.seen_at, member.seen_at), self.of(member), asked, refused
+                now, max(node.seen_at, member.seen_at), self.operations_of(member), asked, refused
             )
             for member in parts
         }
         return lambda member: found[member.cloud_id]
 
-    def last(self, node: Node) -> Operation | None:
+    def read_last_operation(self, node: Node) -> Operation | None:
         """Read the node's last operation; None if there is none or the cloud has forgotten it."""
         if not node.operation:
             return None
@@ -93,9 +93,11 @@ class OperationLog:
         except CloudNotFound:
             return None
 
-    def create(self, node: Node) -> Operation | None:
+    def find_create(self, node: Node) -> Operation | None:
         """The recorded operation that created the node; None if the record has none."""
-        creates = (operation for operation in self.of(node) if operation.verb == "create")
+        creates = (
+            operation for operation in self.operations_of(node) if operation.verb == "create"
+        )
         return max(creates, key=lambda operation: operation.created_at, default=None)
 
     def _get_listed(self, key: tuple[str, str], path: str) -> _Listed:
@@ -131,7 +133,7 @@ class SharedRecords(OperationLog):
         super().__init__(cloud)
         self._locks: dict[tuple[str, str], threading.Lock] = {}
 
-    def forget(self, project: str) -> None:
+    def forget_project(self, project: str) -> None:
         """Drop the project's lists; called at the begin of a tick."""
         for key in list(self._by_zone):
             if key[0] == project:
@@ -149,4 +151,4 @@ class SharedRecords(OperationLog):
 
 def polls_since(poll: Callable[[Node], Poll], shown: int) -> Callable[[Node], Poll]:
     """The same polls of a node that a list has shown at `shown` too."""
-    return lambda member: poll(member).since(shown)
+    return lambda member: poll(member).with_previous(shown)

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from service.controllers.recording.posting import post
+from service.controllers.recording.posting import post_usage
 from service.domain.event import Event
 from service.domain.evidence.interruptions import describe_shortened, shorten_to_record
 from service.domain.evidence.observation import (
     find_return,
     has_stayed_up,
-    observe,
+    observe_node,
     usage_of_gone,
 )
 from service.domain.evidence.poll import Poll
 from service.domain.evidence.unseen_usage import describe_unseen_usage, find_unseen_usage
-from service.domain.metering.meter import Evidence, Usage, waived_with, waiver_of
-from service.domain.metering.usage import begun_after
+from service.domain.metering.meter import Evidence, Usage, waive_siblings, waiver_of
+from service.domain.metering.usage import with_start_after
 from service.domain.nodes.node import LOST, CloudNode, Node
 from service.domain.nodes.placement import Outcome
-from service.domain.nodes.slices import WHOLE, folded, numbers, part
+from service.domain.nodes.slices import WHOLE, merge_slices, slice_as_node, slice_numbers
 from service.domain.pricing.billing_rules import is_billable
 from service.domain.pricing.price_book import PriceBook
 from service.store.observations import Observation
@@ -38,7 +38,7 @@ def lock_and_price(unit: Unit, node_ids: Iterable[str], prices: PriceShelf) -> P
     """Lock the usage of nodes, then return the prices for posting it. In this order, because a
     price that is entered later waits for the lock and has the usage posted again."""
     unit.usage.lock(node_ids)
-    return prices.book(unit)
+    return prices.get_book(unit)
 
 
 def needs_evidence(node: Node, sight: CloudNode) -> bool:
@@ -51,19 +51,19 @@ def needs_evidence(node: Node, sight: CloudNode) -> bool:
     )
 
 
-def believe(unit: Unit, node: Node, sights: Sights, book: PriceBook, source: str) -> Node:
+def record_sights(unit: Unit, node: Node, sights: Sights, book: PriceBook, source: str) -> Node:
     """Record the sights of a node, or of some of its slices; returns the node after them."""
     unit.usage.lock([node.id])
     parts = []
-    for number in numbers(node):
-        member = part(node, number)
+    for number in slice_numbers(node):
+        member = slice_as_node(node, number)
         if number in sights:
             member = _believe_part(unit, member, number, sights[number], _Pen(book, source))
         parts.append(member)
     now = max(poll.now for _, poll in sights.values())
-    after = folded(node, parts, now)
+    after = merge_slices(node, parts, now)
     if node.up_since is None and after.up_since is not None:
-        unit.placements.came_up(node.id, node.attempt, after.up_since)
+        unit.placements.save_ready(node.id, node.attempt, after.up_since)
     return after
 
 
@@ -83,8 +83,8 @@ def _believe_part(
     pen: _Pen,
 ) -> Node:
     sight, poll = seen
-    running = unit.usage.running(member.id, number)
-    belief = observe(member, sight, running, poll)
+    running = unit.usage.find_open(member.id, number)
+    belief = observe_node(member, sight, running, poll)
     if belief.node.state != member.state:
         unit.observations.add(
             Observation(
@@ -102,7 +102,7 @@ def _believe_part(
         write_usage(unit, usage, pen.book, poll.now)
     if sight.state in LOST and belief.node.state != member.state:
         _waive_earlier(unit, member, number, belief.usage, seen, pen.book)
-    unit.events.add(*(of_slice(event, number) for event in belief.events))
+    unit.events.add(*(with_slice_label(event, number) for event in belief.events))
     return belief.node
 
 
@@ -124,14 +124,14 @@ def _waive_earlier(
     if last is not None and last.end is not None and last.end_lo is not None:
         lost = (last.end_lo, last.end)
     waiver = waiver_of(*lost, sight.created_at)
-    for usage in waived_with(last, waiver, own):
+    for usage in waive_siblings(last, waiver, own):
         write_usage(unit, usage, book, poll.now)
 
 
 def intervals_of_placement(unit: Unit, one: Node, number: int) -> list[Usage]:
     """The intervals of a node's current placement, or of one of its slices, first to last."""
     since = one.sent_at or 0
-    own = (usage for usage in unit.usage.of(one.id) if usage.slice == number)
+    own = (usage for usage in unit.usage.list_by_node(one.id) if usage.slice == number)
     return [usage for usage in own if usage.start >= since]
 
 
@@ -139,21 +139,23 @@ def end_usage(unit: Unit, node: Node, poll: Callable[[Node], Poll], book: PriceB
     """Close the usage of a node that has ended or is gone; returns the node after that."""
     unit.usage.lock([node.id])
     parts = []
-    for number in numbers(node):
-        member = part(node, number)
+    for number in slice_numbers(node):
+        member = slice_as_node(node, number)
         parts.append(_end_part(unit, member, number, poll(member), book))
-    after = folded(node, parts, node.state_since)
+    after = merge_slices(node, parts, node.state_since)
     if node.up_since is None and after.up_since is not None:
-        unit.placements.came_up(node.id, node.attempt, after.up_since)
+        unit.placements.save_ready(node.id, node.attempt, after.up_since)
     return after
 
 
-def shorten(unit: Unit, node: Node, poll: Callable[[Node], Poll], book: PriceBook) -> None:
+def shorten_last_usage(
+    unit: Unit, node: Node, poll: Callable[[Node], Poll], book: PriceBook
+) -> None:
     """Shorten the last usage of a node that is gone, if the cloud's record shows that somebody
     ended the node just before we did."""
     unit.usage.lock([node.id])
-    for number in numbers(node):
-        member = part(node, number)
+    for number in slice_numbers(node):
+        member = slice_as_node(node, number)
         seen = poll(member)
         own = intervals_of_placement(unit, node, number)
         last = max(own, key=lambda usage: usage.start, default=None)
@@ -161,43 +163,49 @@ def shorten(unit: Unit, node: Node, poll: Callable[[Node], Poll], book: PriceBoo
             continue
         if (after := shorten_to_record(last, seen.operations)) is not None:
             write_usage(unit, after, book, seen.now)
-            unit.events.add(of_slice(describe_shortened(member, last, after, seen.now), number))
+            unit.events.add(
+                with_slice_label(describe_shortened(member, last, after, seen.now), number)
+            )
 
 
-def complete(unit: Unit, node: Node, poll: Callable[[Node], Poll], book: PriceBook) -> None:
+def charge_unseen_usage(
+    unit: Unit, node: Node, poll: Callable[[Node], Poll], book: PriceBook
+) -> None:
     """Charge the usage of a closed node that was never observed but is in the cloud's record."""
     unit.usage.lock([node.id])
-    for number in numbers(node):
-        member = part(node, number)
+    for number in slice_numbers(node):
+        member = slice_as_node(node, number)
         seen = poll(member)
-        own = [usage for usage in unit.usage.of(node.id) if usage.slice == number]
+        own = [usage for usage in unit.usage.list_by_node(node.id) if usage.slice == number]
         for usage in find_unseen_usage(member, own, seen.operations):
             write_usage(unit, replace(usage, slice=number), book, seen.now)
-            unit.events.add(of_slice(describe_unseen_usage(member, usage, seen.now), number))
+            unit.events.add(
+                with_slice_label(describe_unseen_usage(member, usage, seen.now), number)
+            )
 
 
-def lose(unit: Unit, node: Node, lost: Lost, book: PriceBook) -> Node:
+def record_lost(unit: Unit, node: Node, lost: Lost, book: PriceBook) -> Node:
     """Record that slices, or the node itself, no longer exist; returns the node after that."""
     unit.usage.lock([node.id])
     parts = []
-    for number in numbers(node):
-        member = part(node, number)
+    for number in slice_numbers(node):
+        member = slice_as_node(node, number)
         if number in lost:
             state, poll = lost[number]
             change = f"{state} in {member.zone}, was {member.state}"
             message = f"{change}: {member.cloud_id} is no longer there"
             unit.events.add(Event(member.id, poll.now, "state", message))
-            member = _end_part(unit, member, number, poll, book).moved(state, poll.now)
+            member = _end_part(unit, member, number, poll, book).with_state(state, poll.now)
         parts.append(member)
-    return folded(node, parts, max(poll.now for _, poll in lost.values()))
+    return merge_slices(node, parts, max(poll.now for _, poll in lost.values()))
 
 
 def _end_part(unit: Unit, member: Node, number: int, poll: Poll, book: PriceBook) -> Node:
     """Close the usage of one slice, or of a node without slices."""
-    running = unit.usage.running(member.id, number)
+    running = unit.usage.find_open(member.id, number)
     usage = usage_of_gone(member, running, poll)
     if usage is None:
-        usage = find_return(member, unit.usage.last_end(member.id, number), poll)
+        usage = find_return(member, unit.usage.find_last_end(member.id, number), poll)
     if usage is None:
         return member
     usage = _with_slice(unit, usage, number, is_new=running is None)
@@ -214,7 +222,7 @@ def end_placement(
     unit: Unit, node: Node, outcome: Outcome, reason: str, now: int, scope: str = ""
 ) -> None:
     """Record once, with an event, how the current attempt ended."""
-    if not unit.placements.end(node.id, node.attempt, outcome, reason, now, scope):
+    if not unit.placements.end_attempt(node.id, node.attempt, outcome, reason, now, scope):
         return
     message = f"attempt {node.attempt} in {node.zone} ended: {outcome}"
     if reason:
@@ -222,7 +230,7 @@ def end_placement(
     unit.events.add(Event(node.id, now, "placement", message, facts={"outcome": outcome}))
 
 
-def of_slice(event: Event, number: int) -> Event:
+def with_slice_label(event: Event, number: int) -> Event:
     """The event with the slice number in its message; unchanged for a node without slices."""
     if number == WHOLE:
         return event
@@ -232,7 +240,11 @@ def of_slice(event: Event, number: int) -> Event:
 def _with_slice(unit: Unit, usage: Usage, number: int, *, is_new: bool) -> Usage:
     """The usage with the slice number; a new usage begins after the previous one."""
     usage = replace(usage, slice=number)
-    return begun_after(usage, unit.usage.last_end(usage.node_id, number)) if is_new else usage
+    return (
+        with_start_after(usage, unit.usage.find_last_end(usage.node_id, number))
+        if is_new
+        else usage
+    )
 
 
 def write_usage(unit: Unit, usage: Usage, book: PriceBook, now: int) -> None:
@@ -240,4 +252,4 @@ def write_usage(unit: Unit, usage: Usage, book: PriceBook, now: int) -> None:
     start or price."""
     saved = unit.usage.save(replace(usage, dirty=True))
     unit.beliefs.add(saved, now)
-    post(unit, saved, book, now)
+    post_usage(unit, saved, book, now)

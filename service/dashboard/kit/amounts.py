@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from service.dashboard.kit.figures import exact, exact_places, spelled
-from service.domain.costs.display_rounding import places_for, rounded, unit_for
-from service.domain.money import hours
+from service.dashboard.kit.figures import exact_places, format_exact, format_units
+from service.domain.costs.display_rounding import places_for, round_table, unit_for
+from service.domain.money import format_hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class ExactAmount:
 
 def amount_of(nanos: int, places: int | None = None) -> ExactAmount:
     """An amount with `places` decimals, or with as many as the amount needs."""
-    whole, dot, decimals = exact(nanos, places).partition(".")
+    whole, dot, decimals = format_exact(nanos, places).partition(".")
     return ExactAmount(f"{whole}{dot}{decimals[:2]}", decimals[2:])
 
 
@@ -49,14 +49,15 @@ def savings_of(rows: Sequence[tuple[int, int]]) -> tuple[list[Saving], Saving]:
     pages."""
     paid, listed = (sum(row[column] for row in rows) for column in (0, 1))
     places = places_for(paid or listed)
-    shown = rounded([[cost, at_list - cost] for cost, at_list in rows], unit_for(places))
+    shown = round_table([[cost, at_list - cost] for cost, at_list in rows], unit_for(places))
     decimals = exact_places(amount for row in (*rows, (paid, listed)) for amount in row)
 
     def to_saving(nanos: tuple[int, int], units: Sequence[int]) -> Saving:
         cost, at_list = nanos
         amounts = (cost, units[0]), (at_list, sum(units)), (at_list - cost, units[1])
         first, second, third = (
-            Rounded(spelled(unit, places), exact(nano, decimals)) for nano, unit in amounts
+            Rounded(format_units(unit, places), format_exact(nano, decimals))
+            for nano, unit in amounts
         )
         return first, second, third
 
@@ -71,9 +72,9 @@ def places_of(*columns: Iterable[int]) -> int:
     return exact_places(amount for column in columns for amount in column)
 
 
-def chip_hours(chip_seconds: int) -> str:
+def format_chip_hours(chip_seconds: int) -> str:
     """Chip-hours as the API writes them, without trailing zeros: `2,304` or `53.333333333`."""
-    whole, _, decimals = hours(abs(chip_seconds)).partition(".")
+    whole, _, decimals = format_hours(abs(chip_seconds)).partition(".")
     decimals = decimals.rstrip("0")
     sign = "\N{MINUS SIGN}" if chip_seconds < 0 else ""
     return f"{sign}{int(whole):,}" + (f".{decimals}" if decimals else "")

@@ -10,7 +10,7 @@ from service.application.health import (
     FleetHealth,
     HealthService,
 )
-from service.dashboard.kit.figures import count, duration, moment, money
+from service.dashboard.kit.figures import format_count, format_duration, format_money, to_moment
 
 OVERDUE_SHOWN = 5
 """Overdue deletions that are named; the others are counted."""
@@ -33,9 +33,9 @@ class Alarms:
     left_out: int
 
 
-def notices_of(fleet: FleetHealth) -> Iterator[str]:
+def list_notices(fleet: FleetHealth) -> Iterator[str]:
     """Sentences about what the figures lack: why they may be out of date, and what has no price."""
-    yield from doubts_of(fleet)
+    yield from list_doubts(fleet)
     for number, what in (
         (fleet.unpriced, "READY node"),
         (fleet.unpriced_vms, "running VM"),
@@ -44,12 +44,12 @@ def notices_of(fleet: FleetHealth) -> Iterator[str]:
         if number:
             have, they_cost = ("has", "it costs") if number == 1 else ("have", "they cost")
             yield (
-                f"{count(number, what)} {have} no known price: what {they_cost} is in no"
+                f"{format_count(number, what)} {have} no known price: what {they_cost} is in no"
                 " figure here."
             )
 
 
-def doubts_of(fleet: FleetHealth) -> Iterator[str]:
+def list_doubts(fleet: FleetHealth) -> Iterator[str]:
     """Sentences about projects whose state in the cloud may be out of date."""
     if not fleet.sights:
         yield "No project is set, so nothing is polled: set STEWARD_PROJECTS."
@@ -58,7 +58,10 @@ def doubts_of(fleet: FleetHealth) -> Iterator[str]:
         if not sight.looked_at:
             reasons.append("the cloud was never polled")
         elif fleet.as_of - sight.looked_at > STALE_SECONDS:
-            ago, at = duration(fleet.as_of - sight.looked_at), moment(sight.looked_at).full
+            ago, at = (
+                format_duration(fleet.as_of - sight.looked_at),
+                to_moment(sight.looked_at).full,
+            )
             reasons.append(f"the cloud was last polled {ago} ago, at {at}")
         if not sight.holder:
             reasons.append("no daemon holds its lease")
@@ -66,9 +69,9 @@ def doubts_of(fleet: FleetHealth) -> Iterator[str]:
             yield f"Project {sight.project}: {' and '.join(reasons)}. This page may be out of date."
 
 
-def alarms_of(health: HealthService, now: int) -> Alarms:
+def list_alarms(health: HealthService, now: int) -> Alarms:
     """Overdue deletions, the oldest first."""
-    number, found = health.overdue(OVERDUE_SHOWN)
+    number, found = health.list_overdue(OVERDUE_SHOWN)
     named = []
     for late in found:
         node = late.overdue
@@ -76,10 +79,10 @@ def alarms_of(health: HealthService, now: int) -> Alarms:
         if late.hourly is None:
             cost = "it costs money at an unknown price"
         else:
-            hourly = f"{money(late.hourly)}/h" if late.hourly else "nothing"
+            hourly = f"{format_money(late.hourly)}/h" if late.hourly else "nothing"
             cost = f"it costs {hourly} meanwhile"
         said = (
-            f"{what} was requested {duration(now - node.asked_at)} ago and has not ended."
+            f"{what} was requested {format_duration(now - node.asked_at)} ago and has not ended."
             f" It is {node.state} in {node.zone}, {cost}, and the deletion is retried"
             " indefinitely."
         )

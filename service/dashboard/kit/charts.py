@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from service.dashboard.kit.figures import exact_places, spelled
+from service.dashboard.kit.figures import exact_places, format_units
 from service.domain.costs.display_rounding import unit_for
 from service.domain.money import NANOS
 
@@ -69,9 +69,9 @@ class Chart:
     top: int
     """The value of the highest tick."""
 
-    def level(self, value: int) -> float:
+    def y_at(self, value: int) -> float:
         """Pixels from the top of a line at that value."""
-        return round(self.height - pixels(value, self.top, self.height), 2)
+        return round(self.height - to_pixels(value, self.top, self.height), 2)
 
 
 def tick_step(highest: int, at_most: int = 5) -> int:
@@ -103,22 +103,22 @@ def tick_labels(values: Sequence[int]) -> tuple[str, ...]:
         if value == 0:
             labels.append("$0")
         elif value >= 100_000 * NANOS and value % (1_000 * NANOS) == 0:
-            labels.append(f"{spelled(value // (1_000 * NANOS), 0)}k")
+            labels.append(f"{format_units(value // (1_000 * NANOS), 0)}k")
         else:
-            labels.append(spelled(value // unit_for(places), places))
+            labels.append(format_units(value // unit_for(places), places))
     return tuple(labels)
 
 
-def pixels(value: int, top: int, height: int = HEIGHT) -> float:
+def to_pixels(value: int, top: int, height: int = HEIGHT) -> float:
     """The height of a value on a scale that ends at `top`, in pixels, to the hundredth."""
     return max(0, value) * height * 100 // top / 100
 
 
-def stacked(values: Sequence[int], top: int) -> tuple[Segment, ...]:
+def stack_segments(values: Sequence[int], top: int) -> tuple[Segment, ...]:
     """The parts of one column, the first at the bottom. Neighbours share their edge exactly; a
     value that is not above zero has no part."""
     shown = [max(0, value) for value in values]
-    edges = [pixels(edge, top) for edge in accumulate(shown, initial=0)]
+    edges = [to_pixels(edge, top) for edge in accumulate(shown, initial=0)]
     return tuple(
         Segment(series, round(HEIGHT - upper, 2), round(upper - lower, 2))
         for series, (lower, upper) in enumerate(pairwise(edges))
@@ -131,7 +131,7 @@ def count_labels(values: Sequence[int]) -> tuple[str, ...]:
     return tuple(f"{value:,}" for value in values)
 
 
-def draw(
+def draw_chart(
     amounts: Sequence[Sequence[int]],
     say: Callable[[Sequence[int]], tuple[str, ...]] = tick_labels,
 ) -> Chart:
@@ -141,7 +141,7 @@ def draw(
     labels = say(values)
     top = values[-1]
     ticks = tuple(
-        Tick(HEIGHT - pixels(value, top), label)
+        Tick(HEIGHT - to_pixels(value, top), label)
         for value, label in zip(values, labels, strict=True)
     )
     share = _WIDE_BAR if len(amounts) <= _FEW else _BAR
@@ -156,7 +156,7 @@ def draw(
                 bar=_format_percent(left + band * (1 - share) / 2),
                 bar_width=_format_percent(band * share),
                 middle=_format_percent(left + band / 2),
-                segments=stacked(row, top),
+                segments=stack_segments(row, top),
             )
         )
     axis_width = round(max(map(len, labels)) * _LETTER) + 10

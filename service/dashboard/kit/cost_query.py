@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 from service.application.costs.costs import CostQuestion
-from service.dashboard.kit.figures import moment
+from service.dashboard.kit.figures import to_moment
 from service.domain.billing_period import BillingMonth, period_of
-from service.domain.clock import rfc3339
-from service.domain.costs.dimensions import condition_of, escaped, only_of, words_of
+from service.domain.clock import to_rfc3339
+from service.domain.costs.dimensions import condition_of, escape_word, only_of, words_of
 from service.domain.errors import Rejected
 from service.domain.time_window import Granularity, Window
 
@@ -78,39 +78,41 @@ class CostsAsked:
         """All filters as one text, as a visitor types them into one field."""
         return ",".join(self.only)
 
-    def during(self, window: str) -> CostsAsked:
+    def with_window(self, window: str) -> CostsAsked:
         """This question about another window."""
         return replace(self, window=window)
 
-    def by(self, *dimensions: str) -> CostsAsked:
+    def with_grouping(self, *dimensions: str) -> CostsAsked:
         """This question, grouped by these dimensions."""
         return replace(self, aggregate=dimensions)
 
-    def in_steps(self, step: str) -> CostsAsked:
+    def with_step(self, step: str) -> CostsAsked:
         """This question in other steps."""
         return replace(self, step=step)
 
-    def within(self, window: Window, step: str) -> CostsAsked:
+    def narrow_to(self, window: Window, step: str) -> CostsAsked:
         """This question about a shorter window, in shorter steps."""
-        return replace(self, window=f"{rfc3339(window.start)},{rfc3339(window.end)}", step=step)
+        return replace(
+            self, window=f"{to_rfc3339(window.start)},{to_rfc3339(window.end)}", step=step
+        )
 
-    def into(self, dimension: str, value: str) -> CostsAsked:
+    def drill_into(self, dimension: str, value: str) -> CostsAsked:
         """This question about one value of a dimension, grouped one level deeper."""
         only = tuple(dict.fromkeys((*self.only, condition_of(dimension, value))))
         return replace(self, aggregate=(DEEPER.get(dimension, "node"),), only=only)
 
-    def without(self, condition: str) -> CostsAsked:
+    def without_filter(self, condition: str) -> CostsAsked:
         """This question without one of its filters."""
         return replace(self, only=tuple(other for other in self.only if other != condition))
 
 
-def asked_by(
+def parse_costs_query(
     window: str, aggregate: Iterable[str] | None, step: str, tz: str, conditions: Iterable[str]
 ) -> CostsAsked:
     """The question of an address. Defaults stand in for parameters that are missing; an empty
     `aggregate` groups by nothing."""
     usual = CostsAsked()
-    only = dict.fromkeys(escaped(word) for word in words_of(conditions))
+    only = dict.fromkeys(escape_word(word) for word in words_of(conditions))
     return CostsAsked(
         window.strip() or usual.window,
         usual.aggregate if aggregate is None else tuple(dict.fromkeys(words_of(aggregate))),
@@ -122,10 +124,10 @@ def asked_by(
 
 def month_window(period: BillingMonth) -> str:
     """A whole month as a window."""
-    return f"{rfc3339(period.start)[:10]},{rfc3339(period.end)[:10]}"
+    return f"{to_rfc3339(period.start)[:10]},{to_rfc3339(period.end)[:10]}"
 
 
 def last_month(now: int) -> tuple[str, str]:
     """The window of the month before `now`, and the name of that month: `Oct 2026`."""
     month = period_of(period_of(now).start - 1)
-    return month_window(month), moment(month.start).date.partition(" ")[2]
+    return month_window(month), to_moment(month.start).date.partition(" ")[2]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from service.domain.clock import DAY, HOUR, MINUTE, rfc3339
+from service.domain.clock import DAY, HOUR, MINUTE, to_rfc3339
 from service.domain.costs.display_rounding import places_for, unit_for
 from service.domain.money import NANO_PLACES, NANOS, half_even
 
@@ -23,11 +23,11 @@ class Moment:
     date: str
 
 
-def moment(seconds: int) -> Moment:
+def to_moment(seconds: int) -> Moment:
     """An instant given in whole UTC seconds."""
     then = datetime.fromtimestamp(seconds, UTC)
     return Moment(
-        iso=rfc3339(seconds),
+        iso=to_rfc3339(seconds),
         full=f"{then:%Y-%m-%d %H:%M:%S} UTC",
         clock=f"{then:%H:%M:%S} UTC",
         date=f"{then.day} {then:%b %Y}",
@@ -50,26 +50,26 @@ class Fact:
     href: str = ""
 
 
-def spelled(units: int, places: int) -> str:
+def format_units(units: int, places: int) -> str:
     """An amount in units of a power of ten as dollars: `123456` with two places is `$1,234.56`."""
     whole, rest = divmod(abs(units), 10**places)
     decimals = f".{rest:0{places}d}" if places else ""
     return f"{MINUS if units < 0 else ''}${whole:,}{decimals}"
 
 
-def money(nanos: int) -> str:
+def format_money(nanos: int) -> str:
     """An amount in nano-dollars to the cent. A small amount has enough decimals to be true:
     `$0.0042`."""
     places = places_for(nanos)
-    return spelled(half_even(nanos, unit_for(places)), places)
+    return format_units(half_even(nanos, unit_for(places)), places)
 
 
-def less(whole: int, part: int) -> str:
+def format_difference(whole: int, part: int) -> str:
     """The difference of two amounts in nano-dollars after both are rounded: `$1.20` less `$0.80` is
     `$0.40`, whatever is below the cents."""
     places = places_for(part or whole)
     unit = unit_for(places)
-    return spelled(half_even(whole, unit) - half_even(part, unit), places)
+    return format_units(half_even(whole, unit) - half_even(part, unit), places)
 
 
 def exact_places(amounts: Iterable[int]) -> int:
@@ -81,19 +81,19 @@ def exact_places(amounts: Iterable[int]) -> int:
     return needed
 
 
-def exact(nanos: int, places: int | None = None) -> str:
+def format_exact(nanos: int, places: int | None = None) -> str:
     """An amount in nano-dollars with `places` decimals, or with as many as it needs not to be
     rounded."""
     shown = exact_places([nanos]) if places is None else places
-    return spelled(half_even(nanos, unit_for(shown)), shown)
+    return format_units(half_even(nanos, unit_for(shown)), shown)
 
 
-def count(number: int, one: str, many: str = "") -> str:
+def format_count(number: int, one: str, many: str = "") -> str:
     """A number with its noun: `1 node`, `2,000 nodes`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def duration(seconds: int) -> str:
+def format_duration(seconds: int) -> str:
     """A duration in its two largest units: `4 d 2 h`, `3 h 20 min`, `45 s`."""
     if seconds < MINUTE:
         return f"{max(0, seconds)} s"

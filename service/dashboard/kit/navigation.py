@@ -57,7 +57,7 @@ class Navigation:
     """The name of the link that `under` belongs to."""
 
 
-def navigation(path: str) -> Navigation:
+def build_navigation(path: str) -> Navigation:
     """The links as the page at this path shows them."""
     top = []
     under: Sequence[NavItem] = ()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from service.dashboard.kit.figures import Moment, duration, moment, money
+from service.dashboard.kit.figures import Moment, format_duration, format_money, to_moment
 from service.domain.clock import parse_rfc3339
 from service.domain.money import parse_usd
 from service.domain.nodes.node import Asked, NodeState
@@ -74,7 +74,7 @@ def tone_of(state: str) -> str:
     return _TONES.get(state, "unknown")
 
 
-def row_of(said: Mapping[str, Any], now: int, idle: str = "") -> NodeRow:
+def build_node_row(said: Mapping[str, Any], now: int, idle: str = "") -> NodeRow:
     """The row of a node as the API shows the node, with its age as of `now`. `idle` describes its
     idleness."""
     created = parse_rfc3339(said["created_at"])
@@ -99,18 +99,18 @@ def row_of(said: Mapping[str, Any], now: int, idle: str = "") -> NodeRow:
         model=said["provisioning_model"],
         state=state,
         tone=tone_of(state),
-        since=moment(since),
-        wish=wish_of(said),
-        waited=duration(now - since) if state == NodeState.QUEUED else "",
+        since=to_moment(since),
+        wish=describe_request(said),
+        waited=format_duration(now - since) if state == NodeState.QUEUED else "",
         idle=idle,
         error=said["last_error"],
-        created=moment(created),
-        age=duration(until - created),
-        ended=None if ended is None else moment(until),
-        hourly="" if hourly is None else money(parse_usd(hourly)),
+        created=to_moment(created),
+        age=format_duration(until - created),
+        ended=None if ended is None else to_moment(until),
+        hourly="" if hourly is None else format_money(parse_usd(hourly)),
         billed=is_billable(state),
         rate_note=rate_note,
-        cost=NOT_KNOWN if is_cost_unknown else money(cost),
+        cost=NOT_KNOWN if is_cost_unknown else format_money(cost),
     )
 
 
@@ -120,7 +120,7 @@ def hardware_of(said: Mapping[str, Any]) -> str:
     return kind if said["slices"] == 1 else f"{said['slices']:,} {TIMES} {kind}"
 
 
-def wish_of(said: Mapping[str, Any]) -> str:
+def describe_request(said: Mapping[str, Any]) -> str:
     """The open request for a node, `deletion requested` or `stop requested`. Empty if there is
     none, or if the state of the node shows it."""
     if said["ended_at"] is not None or said["state"] in (NodeState.DELETING, NodeState.STOPPED):

@@ -31,19 +31,19 @@ class Sampler:
                 for value in _own_examples(field):
                     self._by_name.setdefault((name, type_of(field)), value)
 
-    def sample(self, schema: Schema, name: str = "", depth: int = 0) -> Any:
+    def make_value(self, schema: Schema, name: str = "", depth: int = 0) -> Any:
         """A value that the schema describes; `name` is that of its field or parameter."""
-        schema = one_of(schema)
+        schema = first_choice(schema)
         constant = [schema["const"]] if "const" in schema else []
         for value in chain(_own_examples(schema), constant, schema.get("enum", ())):
             return value
         if "$ref" in schema:
-            return self.sample(self._schemas[named(schema)], name, depth)
+            return self.make_value(self._schemas[referenced_name(schema)], name, depth)
         match schema.get("type"):
             case "object":
                 return self._sample_object(schema, depth)
             case "array":
-                return [self.sample(schema["items"], name, depth)] if depth < _DEEPEST else []
+                return [self.make_value(schema["items"], name, depth)] if depth < _DEEPEST else []
             case type_:
                 return self._sample_scalar(schema, name, str(type_))
 
@@ -51,10 +51,10 @@ class Sampler:
         if depth >= _DEEPEST:
             return {}
         fields = schema.get("properties", {})
-        found = {name: self.sample(field, name, depth + 1) for name, field in fields.items()}
+        found = {name: self.make_value(field, name, depth + 1) for name, field in fields.items()}
         more = schema.get("additionalProperties")
         if not fields and isinstance(more, Mapping):
-            found["key"] = self.sample(more, "", depth + 1)
+            found["key"] = self.make_value(more, "", depth + 1)
         return found
 
     def _sample_scalar(self, schema: Schema, name: str, type_: str) -> Any:
@@ -70,7 +70,7 @@ def _own_examples(schema: Schema) -> Iterator[Any]:
     return (value for value in schema.get("examples", ())[:1] if value is not None)
 
 
-def one_of(schema: Schema) -> Schema:
+def first_choice(schema: Schema) -> Schema:
     """The first choice that is not null, with what stands beside the choices; the schema itself if
     there are no choices."""
     for choice in schema.get("anyOf", ()):
@@ -81,9 +81,9 @@ def one_of(schema: Schema) -> Schema:
 
 def type_of(schema: Schema) -> str:
     """The JSON type; empty for a named schema."""
-    return str(one_of(schema).get("type", ""))
+    return str(first_choice(schema).get("type", ""))
 
 
-def named(schema: Schema) -> str:
+def referenced_name(schema: Schema) -> str:
     """The name of the schema that a reference leads to."""
     return str(schema["$ref"]).rpartition("/")[2]

@@ -53,7 +53,7 @@ class Series:
     values: frozenset[str]
 
 
-def series_of(grouping: Grouping, totals: Mapping[str, int]) -> tuple[Series, ...]:
+def build_series(grouping: Grouping, totals: Mapping[str, int]) -> tuple[Series, ...]:
     """The layers from the lowest to the highest, for values with their total costs.
 
     The palette is never extended: all values without a place share one layer.

@@ -30,7 +30,7 @@ def _parse_weight(choice: str) -> tuple[str, float]:
         return media_type, 0.0
 
 
-def shown(path: str) -> str:
+def shorten_path(path: str) -> str:
     """The path as the page shows it: printable characters on one line, cut if it is long."""
     text = "".join(char if char.isprintable() else "\ufffd" for char in path)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -11,7 +11,7 @@ _COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 """Commands to a terminal to change its colours or to move its cursor (ECMA-48, CSI)."""
 
 
-def visible(text: str, kept: str = "") -> str:
+def escape_invisible(text: str, kept: str = "") -> str:
     """The text with each invisible character, and each that changes the direction of the text
     around it, written as `\\u202e`. Characters in `kept` stay."""
     if text.isprintable():
@@ -26,13 +26,13 @@ def visible(text: str, kept: str = "") -> str:
     return "".join(shown)
 
 
-def visible_line(text: str) -> str:
+def escape_log_line(text: str) -> str:
     """A line of output without commands to a terminal. Of a progress bar that was drawn several
     times, the last state, as a terminal shows it."""
     drawn = _COLOURS.sub("", text).rstrip("\r").rpartition("\r")[2]
-    return visible(drawn, kept="\t")
+    return escape_invisible(drawn, kept="\t")
 
 
-def argv_of(words: Iterable[str]) -> str:
+def format_argv(words: Iterable[str]) -> str:
     """The words of a command as a JSON list, which shows where each word begins and ends."""
-    return visible(json.dumps(list(words), ensure_ascii=False))
+    return escape_invisible(json.dumps(list(words), ensure_ascii=False))

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from service.application.costs.accruals import Accrual
 from service.application.nodes.cost import CostLine, NodeCost
-from service.dashboard.kit.figures import Moment, exact, exact_places, moment
+from service.dashboard.kit.figures import Moment, exact_places, format_exact, to_moment
 from service.dashboard.kit.node_rows import NOT_KNOWN, TIMES
 from service.domain.clock import HOUR
 from service.domain.money import half_even
@@ -101,7 +101,7 @@ class _Summand:
     amount: int | None
 
 
-def sum_of(lines: Sequence[SummedLine], cost: NodeCost, chips: int) -> WorkedSum:
+def build_sum(lines: Sequence[SummedLine], cost: NodeCost, chips: int) -> WorkedSum:
     """The explained cost of a node with so many chips.
 
     The parts add up to the last nano-dollar, so they have as many decimals as that takes.
@@ -116,15 +116,15 @@ def sum_of(lines: Sequence[SummedLine], cost: NodeCost, chips: int) -> WorkedSum
             SumPart(
                 label=f"{part.what}, {part.label}" if named else part.label,
                 quantity=_format_quantity(part.quantity, chips, is_vm=part.what.is_vm, named=named),
-                price="" if part.price is None else exact(part.price),
-                amount=NOT_KNOWN if part.amount is None else exact(part.amount, places),
+                price="" if part.price is None else format_exact(part.price),
+                amount=NOT_KNOWN if part.amount is None else format_exact(part.amount, places),
             )
             for part in summands
         ),
-        total=exact(cost.cost, places),
-        lines=tuple(row_of_line(line, chips, decimals, named=named) for line in reversed(shown)),
+        total=format_exact(cost.cost, places),
+        lines=tuple(build_line_row(line, chips, decimals, named=named) for line in reversed(shown)),
         earlier=f"{len(hidden):,} earlier" if hidden else "",
-        earlier_amount=exact(sum(line.amount_nanos for line in hidden), decimals),
+        earlier_amount=format_exact(sum(line.amount_nanos for line in hidden), decimals),
         named=named,
     )
 
@@ -132,7 +132,7 @@ def sum_of(lines: Sequence[SummedLine], cost: NodeCost, chips: int) -> WorkedSum
 def _list_summands(lines: Sequence[SummedLine], cost: NodeCost, chips: int) -> Iterator[_Summand]:
     by_what: dict[SumSubject, list[SummedLine]] = defaultdict(list)
     for line in lines:
-        by_what[what_of(line)].append(line)
+        by_what[subject_of(line)].append(line)
     totals = {SumSubject(part.what, part.is_vm): part for part in cost.lines}
     for what in dict.fromkeys((*totals, *by_what)):
         whole = totals.get(what) or CostLine(
@@ -192,7 +192,7 @@ def is_named(whats: Set[SumSubject]) -> bool:
     return len(whats) > 1 or any(what.is_vm for what in whats)
 
 
-def what_of(line: SummedLine) -> SumSubject:
+def subject_of(line: SummedLine) -> SumSubject:
     """The subject of a line."""
     return SumSubject(line.accelerator_type, line.is_vm)
 
@@ -210,15 +210,17 @@ def _seconds_of(line: SummedLine) -> int:
     return line.vm_seconds if line.is_vm else line.chip_seconds
 
 
-def row_of_line(line: SummedLine, chips: int, places: int, *, named: bool = False) -> LedgerLineRow:
+def build_line_row(
+    line: SummedLine, chips: int, places: int, *, named: bool = False
+) -> LedgerLineRow:
     """A line in words, with `places` decimals of its amount. `chips` is that of the node; `named`
     adds the subject."""
     return LedgerLineRow(
         number=line.id,
-        start=moment(line.charge_start),
-        end=moment(line.charge_end),
-        kind=f"{line.kind}, {what_of(line)}" if named else line.kind,
+        start=to_moment(line.charge_start),
+        end=to_moment(line.charge_end),
+        kind=f"{line.kind}, {subject_of(line)}" if named else line.kind,
         quantity=_format_quantity(_seconds_of(line), chips, is_vm=line.is_vm, named=named),
-        price=exact(line.price_nanos),
-        amount=exact(line.amount_nanos, places),
+        price=format_exact(line.price_nanos),
+        amount=format_exact(line.amount_nanos, places),
     )

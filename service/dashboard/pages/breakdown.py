@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from service.dashboard.kit.amounts import Rounded, Saving, chip_hours, savings_of
+from service.dashboard.kit.amounts import Rounded, Saving, format_chip_hours, savings_of
 from service.dashboard.kit.cost_query import CostsAsked
-from service.dashboard.kit.figures import count
-from service.dashboard.kit.links import home_of_node
-from service.dashboard.pages.spend_chart import share
+from service.dashboard.kit.figures import format_count
+from service.dashboard.kit.links import node_address
+from service.dashboard.pages.spend_chart import format_share
 from service.domain.clock import DAY
 from service.domain.costs.dimensions import ACTIVITY, label_key
 from service.domain.time_window import Granularity, Window, zone_of
@@ -86,13 +86,13 @@ class GroupCost:
         self.chip_seconds += chip_seconds
 
 
-def title_of(dimension: str) -> str:
+def dimension_title(dimension: str) -> str:
     """The name of a dimension for people."""
     key = label_key(dimension)
     return f"label {key}" if key else dimension.replace("_", " ")
 
 
-def by_group(
+def build_group_table(
     asked: CostsAsked,
     sums: Mapping[tuple[str, ...], GroupCost],
     named: Callable[[Iterable[str]], Mapping[str, Value]],
@@ -107,12 +107,12 @@ def by_group(
         names = named({group[at] for group in groups})
     # A row has ledger lines if it is one node. Lines are by the hour, and an activity cuts hours.
     has_lines = asked.aggregate == ("node",) and ACTIVITY not in asked.to_question().only
-    by = ", ".join(map(title_of, asked.aggregate))
+    by = ", ".join(map(dimension_title, asked.aggregate))
     return _build_table(
         "group",
         f"By {by}" if by else "Total",
         "what cost most first" if len(ranked) <= SHOWN else f"the {SHOWN} that cost most",
-        tuple(map(title_of, asked.aggregate)) or ("what",),
+        tuple(map(dimension_title, asked.aggregate)) or ("what",),
         [
             (
                 _link_values(asked, group, names),
@@ -124,7 +124,7 @@ def by_group(
     )
 
 
-def by_time(asked: CostsAsked, sums: Mapping[Window, GroupCost]) -> Table:
+def build_time_table(asked: CostsAsked, sums: Mapping[Window, GroupCost]) -> Table:
     """The buckets, the latest first."""
     newest = sorted(sums.items(), key=lambda item: -item[0].start)
     step, zone = Granularity(asked.step), zone_of(asked.tz)
@@ -135,7 +135,10 @@ def by_time(asked: CostsAsked, sums: Mapping[Window, GroupCost]) -> Table:
         "newest first" if len(newest) <= SHOWN else f"the latest {SHOWN}",
         (str(step),),
         [
-            ((Value(_describe_bucket(bucket, step, zone), asked.within(bucket, finer).page),), "")
+            (
+                (Value(_describe_bucket(bucket, step, zone), asked.narrow_to(bucket, finer).page),),
+                "",
+            )
             for bucket, _ in newest[:SHOWN]
         ],
         [cost for _, cost in newest],
@@ -180,20 +183,20 @@ def _add_up(costs: Iterable[GroupCost]) -> GroupCost:
 
 
 def _link_node(node_id: str, names: Mapping[str, Value]) -> Value:
-    return names.get(node_id) or Value(node_id, home_of_node(node_id))
+    return names.get(node_id) or Value(node_id, node_address(node_id))
 
 
 def _link_values(
     asked: CostsAsked, group: Sequence[str], names: Mapping[str, Value]
 ) -> tuple[Value, ...]:
     if not group:
-        return (Value("everything", asked.by("team").page),)
+        return (Value("everything", asked.with_grouping("team").page),)
     return tuple(
         _link_node(value, names)
         if name == "node"
         else Value(
             value or _UNNAMED.get(name, "(none)"),
-            asked.into(name, value).page,
+            asked.drill_into(name, value).page,
         )
         for name, value in zip(asked.aggregate, group, strict=True)
     )
@@ -207,7 +210,7 @@ def _describe_bucket(bucket: Window, step: Granularity, zone: ZoneInfo) -> str:
         return f"{day} {then:%H:%M %Z}"
     if step is Granularity.WEEK:
         days = -(-(bucket.end - bucket.start) // DAY)
-        return f"{count(days, 'day')} from {day}"
+        return f"{format_count(days, 'day')} from {day}"
     return f"{then:%B %Y}" if step is Granularity.MONTH else day
 
 
@@ -220,7 +223,7 @@ def _build_row(
         cost=cost,
         listed=listed,
         saved=saved,
-        chip_hours=chip_hours(group.chip_seconds),
-        share=share(group.cost, total),
+        chip_hours=format_chip_hours(group.chip_seconds),
+        share=format_share(group.cost, total),
         lines=lines,
     )

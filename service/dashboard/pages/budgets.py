@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 from service.application.budgets.budgets import BudgetHistory, BudgetStatus
 from service.application.services import Services
-from service.dashboard.kit.figures import Moment, count, duration, moment, money
+from service.dashboard.kit.figures import (
+    Moment,
+    format_count,
+    format_duration,
+    format_money,
+    to_moment,
+)
 from service.domain.budgets.alerts import EXCEEDED, Alert
 from service.domain.budgets.budget import Budget, BudgetStanding, Measure, OnExceeded
 
@@ -87,18 +93,18 @@ class BudgetsPage:
     as_of: Moment
 
 
-def budgets_of(services: Services) -> BudgetsPage:
+def build_budgets_page(services: Services) -> BudgetsPage:
     """The page as of now, the budgets that are closest to their amount first."""
-    now = services.health.fleet().as_of
-    budgets = services.budgets.all()
+    now = services.health.read_fleet().as_of
+    budgets = services.budgets.list_all()
     details = sorted(
-        services.budgets.details(budgets[:SHOWN]),
+        services.budgets.list_histories(budgets[:SHOWN]),
         key=lambda detail: (-_used_millionths(detail.shown), detail.shown.budget.name),
     )
     return BudgetsPage(
         rows=tuple(_build_row(detail, now) for detail in details),
         left_out=max(0, len(budgets) - SHOWN),
-        as_of=moment(now),
+        as_of=to_moment(now),
     )
 
 
@@ -116,9 +122,11 @@ def _build_row(detail: BudgetHistory, now: int) -> BudgetRow:
     held = left = forecast = ""
     if standing is not None:
         known, has_unpriced = standing.held.known, bool(standing.held.unpriced)
-        held = ("at least " if has_unpriced else "") + money(known)
-        left = ("at most " if has_unpriced else "") + money(budget.amount - standing.spent - known)
-        forecast = "no forecast" if standing.forecast is None else money(standing.forecast)
+        held = ("at least " if has_unpriced else "") + format_money(known)
+        left = ("at most " if has_unpriced else "") + format_money(
+            budget.amount - standing.spent - known
+        )
+        forecast = "no forecast" if standing.forecast is None else format_money(standing.forecast)
     errors = (
         f"{notification.channel}: {notification.last_error}"
         for notification in detail.notifications
@@ -132,25 +140,25 @@ def _build_row(detail: BudgetHistory, now: int) -> BudgetRow:
         tone=tone,
         verdict=verdict,
         percent="" if standing is None else f"{standing.spent * 100 // budget.amount} %",
-        spent="" if standing is None else money(standing.spent),
-        amount=money(budget.amount),
+        spent="" if standing is None else format_money(standing.spent),
+        amount=format_money(budget.amount),
         held=held,
         left=left,
         forecast=forecast,
-        rest="" if standing is None else duration(standing.window.end - now),
-        ends=None if standing is None else moment(standing.window.end),
-        bar=None if standing is None else bar_of(budget, standing, detail.shown.alerts),
+        rest="" if standing is None else format_duration(standing.window.end - now),
+        ends=None if standing is None else to_moment(standing.window.end),
+        bar=None if standing is None else build_bar(budget, standing, detail.shown.alerts),
         thresholds=", ".join(
             f"{threshold.percent} %"
             + (" of the forecast" if threshold.of is Measure.FORECAST else "")
             for threshold in budget.thresholds
         ),
         alerts=tuple(
-            BudgetEvent(moment(alert.fired_at or 0), _describe_alert(alert))
+            BudgetEvent(to_moment(alert.fired_at or 0), _describe_alert(alert))
             for alert in detail.shown.alerts
         ),
         refusals=tuple(
-            BudgetEvent(moment(refusal.at), refusal.message)
+            BudgetEvent(to_moment(refusal.at), refusal.message)
             for refusal in detail.refusals[:REFUSALS]
         ),
         trouble=tuple(dict.fromkeys(errors)),
@@ -158,7 +166,7 @@ def _build_row(detail: BudgetHistory, now: int) -> BudgetRow:
     )
 
 
-def bar_of(budget: Budget, standing: BudgetStanding, fired: tuple[Alert, ...]) -> BudgetBar:
+def build_bar(budget: Budget, standing: BudgetStanding, fired: tuple[Alert, ...]) -> BudgetBar:
     """The bar of a budget in whole units, whose parts never exceed it. Thresholds of the forecast
     have no mark."""
     held = standing.held.known
@@ -187,7 +195,7 @@ def _describe_terms(budget: Budget) -> str:
         OnExceeded.NOTIFY: "notifies only",
         OnExceeded.REFUSE: "refuses new nodes when exceeded",
         OnExceeded.DELETE: "refuses when exceeded, deletes"
-        f" {duration(budget.grace_seconds)} after more is spent",
+        f" {format_duration(budget.grace_seconds)} after more is spent",
     }
     zone = "" if budget.tz == "UTC" else f" in {budget.tz}"
     return f"each {budget.period}{zone}, {actions[budget.on_exceeded]}".replace(
@@ -201,14 +209,14 @@ def _describe_state(shown: BudgetStatus) -> tuple[str, str]:
     if standing is None:
         return "still", "not active now"
     full = standing.spent + standing.held.known >= budget.amount
-    refuses = budget.caps and bool(standing.held.unpriced)
-    goes = "" if shown.deletes_at is None else moment(shown.deletes_at).full
+    refuses = budget.can_refuse and bool(standing.held.unpriced)
+    goes = "" if shown.deletes_at is None else to_moment(shown.deletes_at).full
     cases = (
         (bool(goes), "trouble", f"exceeded; nodes are deleted at {goes}"),
         (standing.spent > budget.amount, "trouble", "exceeded"),
         (refuses, "trouble", f"refuses new nodes: {_describe_unpriced(standing)}"),
-        (budget.caps and full, "going", "everything is spent or held"),
-        (bool(shown.alerts), "coming", count(len(shown.alerts), "alert")),
+        (budget.can_refuse and full, "going", "everything is spent or held"),
+        (bool(shown.alerts), "coming", format_count(len(shown.alerts), "alert")),
     )
     return next(((tone, said) for so, tone, said in cases if so), ("up", "in order"))
 
@@ -228,7 +236,9 @@ def _list_warnings(standing: BudgetStanding | None) -> tuple[str, ...]:
     if standing is None:
         return ()
     used = standing.unpriced_seconds
-    spent = f"{duration(used)} of usage with unknown price is not in the spend" if used else ""
+    spent = (
+        f"{format_duration(used)} of usage with unknown price is not in the spend" if used else ""
+    )
     return tuple(filter(None, (_describe_unpriced(standing), spent)))
 
 

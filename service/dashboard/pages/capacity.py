@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from service.application.placement.capacity import AttemptQuery
 from service.application.services import Services
-from service.dashboard.kit.figures import Moment, duration, moment
+from service.dashboard.kit.figures import Moment, format_duration, to_moment
 from service.store.capacity import AttemptCounts
 
 PERIODS: Mapping[str, str] = {"24h": "24 hours", "7d": "7 days", "30d": "30 days"}
@@ -63,13 +63,13 @@ class CapacitySummary:
     as_of: Moment
 
 
-def capacity_of(services: Services, period: str) -> CapacitySummary:
+def build_capacity_page(services: Services, period: str) -> CapacitySummary:
     """The page as of now, for the default period if `period` is unknown.
 
     Cooldowns do not depend on the period: a refusal counts for at most a day, the shortest period.
     """
     chosen = period if period in PERIODS else DEFAULT_PERIOD
-    now = services.health.fleet().as_of
+    now = services.health.read_fleet().as_of
     rows = services.capacity.report(AttemptQuery(window=chosen))
     resting = [
         RestingHardware(
@@ -78,8 +78,8 @@ def capacity_of(services: Services, period: str) -> CapacitySummary:
             zone=row.tried.key.zone,
             project=row.tried.project,
             reason=row.reason,
-            until=moment(until),
-            left=duration(until - now),
+            until=to_moment(until),
+            left=format_duration(until - now),
         )
         for row in rows
         if (until := row.back_off_until)
@@ -93,14 +93,14 @@ def capacity_of(services: Services, period: str) -> CapacitySummary:
         tried=tuple(tried[:SHOWN]),
         tried_left_out=max(0, len(tried) - SHOWN),
         projects=len({row.tried.project for row in rows}) > 1,
-        as_of=moment(now),
+        as_of=to_moment(now),
     )
 
 
 def _build_tried_row(tried: AttemptCounts, now: int) -> TriedRow:
     key = tried.key
     refused = tried.stock_outs + tried.quota_refusals + tried.denied + tried.failed
-    lived = "" if tried.seconds_lived is None else f" after {duration(tried.seconds_lived)}"
+    lived = "" if tried.seconds_lived is None else f" after {format_duration(tried.seconds_lived)}"
     return TriedRow(
         what=key.accelerator_type,
         model=key.model,
@@ -110,15 +110,15 @@ def _build_tried_row(tried: AttemptCounts, now: int) -> TriedRow:
         attempts=tried.attempts,
         tone="up" if tried.ready else "trouble" if refused else "coming",
         verdict=f"{tried.ready:,} of {tried.attempts:,} came up",
-        instead=instead_of(tried),
-        took="" if tried.seconds_to_ready is None else duration(tried.seconds_to_ready),
+        instead=describe_failures(tried),
+        took="" if tried.seconds_to_ready is None else format_duration(tried.seconds_to_ready),
         preempted=f"{tried.preempted:,}{lived}" if tried.preempted else "",
-        last=moment(tried.last_attempt_at),
-        ago=duration(now - tried.last_attempt_at),
+        last=to_moment(tried.last_attempt_at),
+        ago=format_duration(now - tried.last_attempt_at),
     )
 
 
-def instead_of(tried: AttemptCounts) -> str:
+def describe_failures(tried: AttemptCounts) -> str:
     """The results of the attempts that did not become READY, in words."""
     kinds = (
         (tried.stock_outs, "stockout"),

@@ -8,12 +8,19 @@ from urllib.parse import quote
 
 from service.application.pricing.commitments import CommitmentReport, CommitmentStatus
 from service.application.services import Services
-from service.dashboard.kit.amounts import chip_hours
+from service.dashboard.kit.amounts import format_chip_hours
 from service.dashboard.kit.cost_query import last_month
-from service.dashboard.kit.figures import Moment, count, duration, exact, moment, money
-from service.dashboard.kit.links import home_of_node
+from service.dashboard.kit.figures import (
+    Moment,
+    format_count,
+    format_duration,
+    format_exact,
+    format_money,
+    to_moment,
+)
+from service.dashboard.kit.links import node_address
 from service.dashboard.kit.node_rows import NOT_KNOWN
-from service.dashboard.pages.spend_chart import share
+from service.dashboard.pages.spend_chart import format_share
 from service.domain.commitments.commitment import CommitmentState
 from service.domain.commitments.standing import CommitmentStanding, CoverageFigures
 from service.domain.errors import Rejected
@@ -126,52 +133,52 @@ class CommitmentsPage:
     as_of: Moment
 
 
-def commitments_of(services: Services, window: str) -> CommitmentsPage:
+def build_commitments_page(services: Services, window: str) -> CommitmentsPage:
     """The page of a window, up to now. The month to date stands in for a window that is invalid."""
     problem = ""
     try:
-        report = services.commitments.usage(window)
+        report = services.commitments.report_usage(window)
     except Rejected as error:
         problem, window = f"{error}.", DEFAULT
-        report = services.commitments.usage(window)
-    found, total = report.usage, report.usage.total
+        report = services.commitments.report_usage(window)
+    found, total = report.usage, report.usage.total_figures
     known = sorted(
-        services.commitments.all(),
-        key=lambda shown: _ORDER.index(shown.commitment.state(shown.as_of)),
+        services.commitments.list_all(),
+        key=lambda shown: _ORDER.index(shown.commitment.state_at(shown.as_of)),
     )
     standings = {standing.priced.commitment.id: standing for standing in found.standings}
-    teams = sorted(found.by_team().items(), key=lambda item: (-item[1].amortised, item[0]))
+    teams = sorted(found.by_team().items(), key=lambda item: (-item[1].amortised_cost, item[0]))
     return CommitmentsPage(
         windows=tuple(
             WindowChoice(name, f"/commitments?window={choice}", window == choice)
             for choice, name in (*_WINDOWS, last_month(report.as_of))
         ),
-        start=moment(found.window.start),
-        end=moment(found.window.end),
+        start=to_moment(found.window.start),
+        end=to_moment(found.window.end),
         rows=tuple(
-            row_of(shown, standings.get(shown.commitment.id), report.names)
+            build_commitment_row(shown, standings.get(shown.commitment.id), report.names)
             for shown in known[:SHOWN]
         ),
         left_out=max(0, len(known) - SHOWN),
         teams=tuple(_build_team_row(name or "no team", figures) for name, figures in teams),
         total=_build_team_row("Total", total),
-        fee=money(found.fee),
-        unused=money(found.unused),
-        saving=money(found.saving),
+        fee=format_money(found.fee),
+        unused=format_money(found.unused_fee),
+        saving=format_money(found.saving),
         sums=tuple(_describe_sums(report)),
         problem=problem,
         json=f"/v1/commitments/usage?window={quote(window, safe=',:')}",
-        as_of=moment(report.as_of),
+        as_of=to_moment(report.as_of),
     )
 
 
-def row_of(
+def build_commitment_row(
     shown: CommitmentStatus, standing: CommitmentStanding | None, names: Mapping[str, str]
 ) -> CommitmentRow:
     """The row of a commitment."""
     commitment = shown.commitment
     tone, verdict = _describe_state(shown, standing)
-    chips = count(commitment.chips, f"{commitment.generation} chip")
+    chips = format_count(commitment.chips, f"{commitment.generation} chip")
     scope = "every project of the billing account"
     if commitment.project:
         scope = f"project {commitment.project}"
@@ -183,12 +190,12 @@ def row_of(
         whose=", ".join(name for name in (commitment.team, commitment.owner) if name),
         tone=tone,
         verdict=verdict,
-        start=moment(commitment.start),
-        end=moment(commitment.end),
-        rate=NOT_KNOWN if shown.rate is None else exact(shown.rate),
-        whole=NOT_KNOWN if shown.whole is None else money(shown.whole),
+        start=to_moment(commitment.start),
+        end=to_moment(commitment.end),
+        rate=NOT_KNOWN if shown.rate is None else format_exact(shown.rate),
+        whole=NOT_KNOWN if shown.whole is None else format_money(shown.whole),
         figures=None if standing is None else _build_figures(standing, names),
-        withdrawn=None if commitment.withdrawn_at is None else moment(commitment.withdrawn_at),
+        withdrawn=None if commitment.withdrawn_at is None else to_moment(commitment.withdrawn_at),
         reason=commitment.reason,
         doubt=_UNPRICED if shown.rate is None and not is_gone else "",
     )
@@ -205,53 +212,53 @@ def _describe_state(
 ) -> tuple[str, str]:
     """The sign and the words for the state of a commitment."""
     commitment, now = shown.commitment, shown.as_of
-    match commitment.state(now):
+    match commitment.state_at(now):
         case CommitmentState.PLANNED:
-            return "coming", f"begins in {duration(commitment.start - now)}"
+            return "coming", f"begins in {format_duration(commitment.start - now)}"
         case CommitmentState.RUNNING:
             loses = standing is not None and standing.saving < 0
             tone = "trouble" if shown.rate is None or loses else "up"
-            return tone, f"running, {duration(commitment.end - now)} left"
+            return tone, f"running, {format_duration(commitment.end - now)} left"
         case CommitmentState.OVER:
-            return "still", f"over for {duration(now - commitment.end)}"
+            return "still", f"over for {format_duration(now - commitment.end)}"
         case CommitmentState.WITHDRAWN:
             return "still", "withdrawn"
 
 
 def _build_figures(standing: CommitmentStanding, names: Mapping[str, str]) -> CommitmentFigures:
-    covered, committed = standing.covered, standing.committed
+    covered, committed = standing.total_covered, standing.committed
     users = sorted(standing.users.items(), key=lambda item: (-item[1].cost, item[0]))
-    used_share = share(covered.chip_seconds, committed)
-    unused_share = share(standing.unused_chip_seconds, committed)
+    used_share = format_share(covered.chip_seconds, committed)
+    unused_share = format_share(standing.unused_chip_seconds, committed)
     loss = ""
     if standing.saving < 0:
         why = "Its rate is above what usage is charged"
         if unused_share:
             why = f"{unused_share} of it was not used"
         loss = (
-            f"It lost {money(-standing.saving)} in this time: the fee is"
-            f" {money(standing.fee)}, and what it covered would have cost"
-            f" {money(covered.avoided)} without it. {why}."
+            f"It lost {format_money(-standing.saving)} in this time: the fee is"
+            f" {format_money(standing.fee)}, and what it covered would have cost"
+            f" {format_money(covered.avoided)} without it. {why}."
         )
     return CommitmentFigures(
-        fee=money(standing.fee),
+        fee=format_money(standing.fee),
         used=covered.chip_seconds * WIDTH // committed,
         used_share=used_share,
-        used_cost=money(covered.cost),
-        unused=money(standing.unused),
+        used_cost=format_money(covered.cost),
+        unused=format_money(standing.unused_fee),
         unused_share=unused_share,
-        coverage=share(covered.chip_seconds, standing.eligible) or "none",
-        saving=money(standing.saving),
+        coverage=format_share(covered.chip_seconds, standing.eligible) or "none",
+        saving=format_money(standing.saving),
         bar_words=f"{used_share or 'nothing'} of what was committed was used",
         loss=loss,
         users=tuple(
             CoveredRow(
                 name=names.get(node_id, node_id),
-                href=home_of_node(node_id),
+                href=node_address(node_id),
                 team=team,
-                chip_hours=chip_hours(part.chip_seconds),
-                share=share(part.chip_seconds, committed),
-                cost=money(part.cost),
+                chip_hours=format_chip_hours(part.chip_seconds),
+                share=format_share(part.chip_seconds, committed),
+                cost=format_money(part.cost),
             )
             for (node_id, team), part in users[:USERS_SHOWN]
         ),
@@ -262,11 +269,11 @@ def _build_figures(standing: CommitmentStanding, names: Mapping[str, str]) -> Co
 def _build_team_row(name: str, figures: CoverageFigures) -> TeamRow:
     return TeamRow(
         name=name,
-        charged=money(figures.charged),
-        avoided=money(figures.covered.avoided),
-        covered=money(figures.covered.cost),
-        amortised=money(figures.amortised),
-        coverage=share(figures.covered.chip_seconds, figures.eligible) or "none",
+        charged=format_money(figures.charged),
+        avoided=format_money(figures.covered.avoided),
+        covered=format_money(figures.covered.cost),
+        amortised=format_money(figures.amortised_cost),
+        coverage=format_share(figures.covered.chip_seconds, figures.eligible) or "none",
     )
 
 
@@ -275,11 +282,11 @@ def _describe_sums(report: CommitmentReport) -> Iterable[str]:
     found = report.usage
     if not found.standings:
         return
-    saved, avoided = found.saving, found.total.covered.avoided
+    saved, avoided = found.saving, found.total_figures.covered.avoided
     word = "saved" if saved >= 0 else "lost"
     yield (
-        f"Together they {word} {money(abs(saved))}: what they cover was charged"
-        f" {money(avoided)}, and the fees are {money(found.fee)}."
+        f"Together they {word} {format_money(abs(saved))}: what they cover was charged"
+        f" {format_money(avoided)}, and the fees are {format_money(found.fee)}."
     )
-    if found.unused > 0 and any(standing.unused_chip_seconds for standing in found.standings):
-        yield f"Of the fees {money(found.unused)} covers nothing."
+    if found.unused_fee > 0 and any(standing.unused_chip_seconds for standing in found.standings):
+        yield f"Of the fees {format_money(found.unused_fee)} covers nothing."

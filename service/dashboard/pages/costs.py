@@ -10,20 +10,20 @@ from functools import partial
 
 from service.application.costs.costs import CostReport
 from service.application.services import Services
-from service.dashboard.kit.amounts import Rounded, chip_hours
+from service.dashboard.kit.amounts import Rounded, format_chip_hours
 from service.dashboard.kit.cost_query import CostsAsked, last_month
-from service.dashboard.kit.figures import Moment, duration, moment, money
-from service.dashboard.kit.links import FilterLink, home_of_node, home_of_reservation
+from service.dashboard.kit.figures import Moment, format_duration, format_money, to_moment
+from service.dashboard.kit.links import FilterLink, node_address, reservation_address
 from service.dashboard.pages.breakdown import (
     STEPS,
     GroupCost,
     Table,
     Value,
-    by_group,
-    by_time,
-    title_of,
+    build_group_table,
+    build_time_table,
+    dimension_title,
 )
-from service.dashboard.pages.spend_chart import share
+from service.dashboard.pages.spend_chart import format_share
 from service.domain.costs.dimensions import only_of
 from service.domain.errors import Rejected
 from service.domain.time_window import Granularity, Window
@@ -84,9 +84,9 @@ class CostsPage:
     found: CostsFound | None
 
 
-def costs_of(services: Services, asked: CostsAsked) -> CostsPage:
+def build_costs_page(services: Services, asked: CostsAsked) -> CostsPage:
     """The page as of now."""
-    now = services.health.fleet().as_of
+    now = services.health.read_fleet().as_of
     found, problem = None, ""
     try:
         report = services.costs.report(asked.to_question())
@@ -98,21 +98,23 @@ def costs_of(services: Services, asked: CostsAsked) -> CostsPage:
         found = _build_answer(services, asked, report)
     return CostsPage(
         asked=asked,
-        as_of=moment(now),
+        as_of=to_moment(now),
         windows=tuple(
-            FilterLink(name, asked.during(window).page, asked.window == window)
+            FilterLink(name, asked.with_window(window).page, asked.window == window)
             for window, name in (*_WINDOWS, last_month(now))
         ),
         groupings=tuple(
-            FilterLink(title_of(group), asked.by(group).page, asked.aggregate == (group,))
+            FilterLink(
+                dimension_title(group), asked.with_grouping(group).page, asked.aggregate == (group,)
+            )
             for group in GROUPS
         ),
         steps=tuple(
-            FilterLink(STEPS[step], asked.in_steps(step).page, asked.step == step)
+            FilterLink(STEPS[step], asked.with_step(step).page, asked.step == step)
             for step in Granularity
         ),
         filters=tuple(
-            Value(_describe_filter(condition), asked.without(condition).page)
+            Value(_describe_filter(condition), asked.without_filter(condition).page)
             for condition in asked.only
         ),
         problem=problem,
@@ -125,7 +127,7 @@ def _describe_filter(condition: str) -> str:
         ((name, (value,)),) = only_of([condition]).items()
     except Rejected:
         return condition
-    return f"{title_of(name)}: {value or '(none)'}"
+    return f"{dimension_title(name)}: {value or '(none)'}"
 
 
 def _build_answer(services: Services, asked: CostsAsked, report: CostReport) -> CostsFound:
@@ -136,39 +138,39 @@ def _build_answer(services: Services, asked: CostsAsked, report: CostReport) -> 
         groups[row.group].add(*figures)
         times[row.bucket].add(*figures)
     saved = report.list_total - report.total
-    by = by_group(asked, groups, partial(_link_subjects, services))
+    by = build_group_table(asked, groups, partial(_link_subjects, services))
     total = by.total
     unpriced = ""
     if report.unpriced_seconds:
         unpriced = (
-            f"{duration(report.unpriced_seconds)} of usage has no known price. Its cost is"
+            f"{format_duration(report.unpriced_seconds)} of usage has no known price. Its cost is"
             " in no figure here; it was not free."
         )
     return CostsFound(
-        start=moment(report.window.start),
-        end=moment(report.window.end),
+        start=to_moment(report.window.start),
+        end=to_moment(report.window.end),
         cost=total.cost,
         listed=total.listed,
         saved=total.saved,
-        of_list=share(saved, report.list_total),
-        chip_hours=chip_hours(report.chip_seconds),
+        of_list=format_share(saved, report.list_total),
+        chip_hours=format_chip_hours(report.chip_seconds),
         unpriced=unpriced,
         committed="" if asked.only else _describe_committed(services, report),
         doubts=tuple(_list_doubts(asked, report)),
         groups=by,
-        times=None if asked.step == Granularity.ALL else by_time(asked, times),
-        as_of=moment(report.as_of),
+        times=None if asked.step == Granularity.ALL else build_time_table(asked, times),
+        as_of=to_moment(report.as_of),
     )
 
 
 def _link_subjects(services: Services, ids: Iterable[str]) -> Mapping[str, Value]:
     """Names and pages of nodes, and of reservations, which are charged for their unused part."""
-    names = services.costs.names(ids)
-    bought = services.reservations.among(names)
+    names = services.costs.find_names(ids)
+    bought = services.reservations.find_reservation_ids(names)
     return {
-        subject_id: Value(f"{name} (unused)", home_of_reservation(subject_id))
+        subject_id: Value(f"{name} (unused)", reservation_address(subject_id))
         if subject_id in bought
-        else Value(name, home_of_node(subject_id))
+        else Value(name, node_address(subject_id))
         for subject_id, name in names.items()
     }
 
@@ -176,16 +178,16 @@ def _link_subjects(services: Services, ids: Iterable[str]) -> Mapping[str, Value
 def _describe_committed(services: Services, report: CostReport) -> str:
     """The cost as charged and after commitments, with the reason for the difference. Empty if no
     commitment is in its term in the window."""
-    found = services.commitments.among(report.window)
+    found = services.commitments.find_usage(report.window)
     if found is None or not (found.standings or found.unpriced):
         return ""
     if not found.standings:
         return "Commitments are in no figure here: no rate is known for them."
     after = report.total - found.saving
-    avoided = found.total.covered.avoided
+    avoided = found.total_figures.covered.avoided
     return (
-        f"{money(report.total)} as charged, {money(after)} after commitments (plus"
-        f" {money(found.fee)} of fees, less {money(avoided)} for the usage that"
+        f"{format_money(report.total)} as charged, {format_money(after)} after commitments (plus"
+        f" {format_money(found.fee)} of fees, less {format_money(avoided)} for the usage that"
         " they cover)."
     )
 
@@ -193,7 +195,7 @@ def _describe_committed(services: Services, report: CostReport) -> str:
 def _list_doubts(asked: CostsAsked, report: CostReport) -> Iterable[str]:
     """Sentences about why the figures may be incomplete."""
     if report.uncertainty:
-        uncertain = money(report.uncertainty)
+        uncertain = format_money(report.uncertainty)
         yield f"{uncertain} of it is uncertain: no poll confirms these seconds."
     if report.estimated:
         yield (

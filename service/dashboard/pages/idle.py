@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.application.cleanup.cleanup import IdleBrief
-from service.dashboard.kit.figures import duration, moment
+from service.dashboard.kit.figures import format_duration, to_moment
 from service.domain.idle.course import State
 from service.domain.idle.policy import Action, Waste
 from service.domain.idle.rails import Rail
@@ -32,7 +32,7 @@ def idle_line(brief: IdleBrief, now: int) -> str:
     if verdict is None or verdict.since is None:
         return ""
     what = "at rest" if verdict.waste is None else _WASTES[verdict.waste]
-    said = f"{what} for {duration(now - verdict.since)}"
+    said = f"{what} for {format_duration(now - verdict.since)}"
     if course.state is State.QUIET:
         return said
     return f"{said}; {after}" if (after := _describe_next_action(brief, now)) else said
@@ -51,12 +51,12 @@ def _describe_next_action(brief: IdleBrief, now: int) -> str:
     for."""
     if brief.keep is not None:
         until = brief.keep.until
-        return "kept" if until is None else f"kept until {moment(until).full}"
+        return "kept" if until is None else f"kept until {to_moment(until).full}"
     ends, due_at = _ENDS.get(brief.applied.action), brief.watched.due_at
     if ends is None or due_at is None:
         return ""
     if due_at > now:
-        return f"{ends} in {duration(due_at - now)}"
+        return f"{ends} in {format_duration(due_at - now)}"
     if brief.waiting is not None:
         return f"waits: {_RAILS[brief.waiting.rail]}"
     return f"{ends} at the next check"

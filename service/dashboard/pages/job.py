@@ -13,12 +13,12 @@ from service.application.jobs.last_lines import LogEnd
 from service.application.services import Services
 from service.dashboard.kit.amounts import ExactAmount, amount_of, places_of
 from service.dashboard.kit.cost_query import CostsAsked
-from service.dashboard.kit.figures import Fact, Moment, duration, moment, money
-from service.dashboard.kit.links import home_of_node
-from service.dashboard.kit.visible_text import argv_of, visible, visible_line
-from service.dashboard.pages.jobs import JobRow, row_of
-from service.dashboard.pages.node import sentence
-from service.domain.clock import DAY, floor_to, rfc3339
+from service.dashboard.kit.figures import Fact, Moment, format_duration, format_money, to_moment
+from service.dashboard.kit.links import node_address
+from service.dashboard.kit.visible_text import escape_invisible, escape_log_line, format_argv
+from service.dashboard.pages.jobs import JobRow, build_job_row
+from service.dashboard.pages.node import to_sentence
+from service.domain.clock import DAY, floor_to, to_rfc3339
 from service.domain.costs.dimensions import condition_of
 from service.domain.jobs.job import Attempt, Job, JobState
 from service.domain.jobs.log import NANOS
@@ -171,55 +171,61 @@ class JobSummary:
     as_of: Moment
 
 
-def job_of(services: Services, job_id: str) -> JobSummary:
+def build_job_page(services: Services, job_id: str) -> JobSummary:
     """The page as of now; raises NotFound."""
-    whole = services.jobs.whole(job_id)
-    end = services.job_logs.last(job_id)
+    whole = services.jobs.get_with_attempts(job_id)
+    end = services.job_logs.read_end(job_id)
     job, cost = whole.shown.job, whole.shown.cost
     places = places_of(
         [cost.cost], (part.cost for attempt in whole.attempts for part in attempt.amounts)
     )
     rows = tuple(_build_attempt_row(attempt, cost.as_of, places) for attempt in whole.attempts)
     return JobSummary(
-        job=row_of(whole.shown),
-        why=visible(why(job)),
-        before="" if job.ended or not job.reason else visible(sentence(job.detail)),
+        job=build_job_row(whole.shown),
+        why=escape_invisible(explain_state(job)),
+        before="" if job.ended or not job.reason else escape_invisible(to_sentence(job.detail)),
         evidence=rows[-1].evidence if rows else (),
-        cancelled=None if job.cancel_requested_at is None else moment(job.cancel_requested_at),
-        warnings=tuple(visible(sentence(warning)) for warning in job.warnings),
-        image=visible(job.spec.image),
-        digest=visible(job.image_digest),
+        cancelled=None if job.cancel_requested_at is None else to_moment(job.cancel_requested_at),
+        warnings=tuple(escape_invisible(to_sentence(warning)) for warning in job.warnings),
+        image=escape_invisible(job.spec.image),
+        digest=escape_invisible(job.image_digest),
         looked_up=job.image_checked_at is not None,
-        command=argv_of(job.spec.command) if job.spec.command else "",
-        args=argv_of(job.spec.args) if job.spec.args else "",
-        env=tuple((visible(name), visible(text)) for name, text in sorted(job.spec.env.items())),
-        facts=tuple(facts_of(whole)),
-        labels=tuple((visible(key), visible(text)) for key, text in sorted(job.labels.items())),
-        money=money_of(whole, places),
+        command=format_argv(job.spec.command) if job.spec.command else "",
+        args=format_argv(job.spec.args) if job.spec.args else "",
+        env=tuple(
+            (escape_invisible(name), escape_invisible(text))
+            for name, text in sorted(job.spec.env.items())
+        ),
+        facts=tuple(list_facts(whole)),
+        labels=tuple(
+            (escape_invisible(key), escape_invisible(text))
+            for key, text in sorted(job.labels.items())
+        ),
+        money=build_money(whole, places),
         attempts=rows,
         workers=_list_workers([found.attempt for found in whole.attempts]),
         log=_build_log(end, several=len(rows) > 1),
-        commands=tuple(commands_for(job)),
-        as_of=moment(cost.as_of),
+        commands=tuple(list_commands(job)),
+        as_of=to_moment(cost.as_of),
     )
 
 
-def why(job: Job) -> str:
+def explain_state(job: Job) -> str:
     """The state of a job in a sentence: what it means, or why the job ended."""
     if job.ended:
-        return sentence(job.detail) or "The job has ended, and no reason is known."
+        return to_sentence(job.detail) or "The job has ended, and no reason is known."
     if job.state == JobState.QUEUED and job.image_checked_at is None:
         return "The image is being looked up in its registry."
     if job.state == JobState.QUEUED and job.detail and not job.reason:
-        return sentence(job.detail)
+        return to_sentence(job.detail)
     return _MEANINGS.get(job.state, "")
 
 
-def facts_of(whole: JobWithAttempts) -> Iterator[Fact]:
+def list_facts(whole: JobWithAttempts) -> Iterator[Fact]:
     """Further facts of a job; empty ones are left out."""
     shown, job, spec = whole.shown, whole.shown.job, whole.shown.job.spec
     if shown.node_name:
-        yield Fact("Node", visible(shown.node_name), href=home_of_node(job.node_id))
+        yield Fact("Node", escape_invisible(shown.node_name), href=node_address(job.node_id))
     label = spec.framework and spec.framework.label
     framework = " ".join(part for part in (label, spec.framework_version) if part)
     plain = (
@@ -231,18 +237,18 @@ def facts_of(whole: JobWithAttempts) -> Iterator[Fact]:
         ("Framework", framework),
         ("Data", ", ".join(spec.data)),
         ("Checkpoints", spec.checkpoint_dir),
-        ("Longest attempt", duration(spec.max_duration_seconds)),
+        ("Longest attempt", format_duration(spec.max_duration_seconds)),
         ("Retries after lost hardware", f"{job.preemptions:,} of {spec.retries.preemption:,}"),
         ("Retries after a failure", f"{job.failures:,} of {spec.retries.failure:,}"),
         ("Id", job.id),
     )
-    yield from (Fact(name, visible(text)) for name, text in plain if text)
+    yield from (Fact(name, escape_invisible(text)) for name, text in plain if text)
     for name, at in (("Submitted", job.created_at), ("Ended", job.ended_at)):
         if at is not None:
-            yield Fact(name, moment(at).full, moment(at))
+            yield Fact(name, to_moment(at).full, to_moment(at))
 
 
-def money_of(whole: JobWithAttempts, places: int) -> Money:
+def build_money(whole: JobWithAttempts, places: int) -> Money:
     """The cost of a job, and the same by phase; the rows add up to the total."""
     job, cost = whole.shown.job, whole.shown.cost
     seconds: dict[Spent, int] = defaultdict(int)
@@ -251,23 +257,23 @@ def money_of(whole: JobWithAttempts, places: int) -> Money:
         seconds[part.spent] += part.seconds
         nanos[part.spent] += part.cost
     spent = (
-        PhaseRow(phase, means, duration(seconds[phase]), amount_of(nanos[phase], places))
+        PhaseRow(phase, means, format_duration(seconds[phase]), amount_of(nanos[phase], places))
         for phase, means in _PHASES.items()
         if phase in seconds
     )
-    queue = PhaseRow(*_QUEUE, duration(cost.waited_seconds), amount_of(0, places))
+    queue = PhaseRow(*_QUEUE, format_duration(cost.waited_seconds), amount_of(0, places))
     # All days since its submission: only this job, by node, whichever team pays.
     first, last = floor_to(job.created_at, DAY), floor_to(cost.as_of, DAY) + DAY
-    window = f"{rfc3339(first)[:10]},{rfc3339(last)[:10]}"
+    window = f"{to_rfc3339(first)[:10]},{to_rfc3339(last)[:10]}"
     asked = CostsAsked(window=window, aggregate=("node",), only=(condition_of("job", job.id),))
     return Money(
         total=amount_of(cost.cost, places),
         rows=(queue, *spent),
         estimated=cost.estimated,
-        unpriced=duration(cost.unpriced_seconds) if cost.unpriced_seconds else "",
-        logs=money(cost.logs) if cost.logs else "",
+        unpriced=format_duration(cost.unpriced_seconds) if cost.unpriced_seconds else "",
+        logs=format_money(cost.logs) if cost.logs else "",
         costs_href=asked.page,
-        as_of=moment(cost.as_of),
+        as_of=to_moment(cost.as_of),
     )
 
 
@@ -277,27 +283,29 @@ def _build_attempt_row(found: AttemptCost, now: int, places: int) -> AttemptRow:
     until = now if attempt.ended_at is None else attempt.ended_at
     return AttemptRow(
         number=attempt.number,
-        node_href=home_of_node(attempt.node_id),
-        node_name=visible(found.node_name),
-        zone=visible(attempt.zone),
+        node_href=node_address(attempt.node_id),
+        node_name=escape_invisible(found.node_name),
+        zone=escape_invisible(attempt.zone),
         phase=attempt.phase.value,
-        started=moment(attempt.claimed_at),
-        ended=None if attempt.ended_at is None else moment(attempt.ended_at),
-        took=duration(until - attempt.claimed_at),
-        exit_codes=codes_in_words(attempt.exit_codes),
+        started=to_moment(attempt.claimed_at),
+        ended=None if attempt.ended_at is None else to_moment(attempt.ended_at),
+        took=format_duration(until - attempt.claimed_at),
+        exit_codes=format_exit_codes(attempt.exit_codes),
         reason=attempt.reason.replace("_", " ").lower(),
-        detail=visible(sentence(attempt.detail)),
+        detail=escape_invisible(to_sentence(attempt.detail)),
         evidence=tuple(
-            visible(sentence(text)) for text in attempt.evidence if text != attempt.detail
+            escape_invisible(to_sentence(text))
+            for text in attempt.evidence
+            if text != attempt.detail
         ),
         cost=amount_of(found.cost, places),
-        lost=duration(found.lost_seconds) if found.lost_seconds else "",
+        lost=format_duration(found.lost_seconds) if found.lost_seconds else "",
         lost_cost=amount_of(lost, places),
         is_lost_known=found.lost_seconds is not None,
     )
 
 
-def codes_in_words(codes: Mapping[str, int | None]) -> str:
+def format_exit_codes(codes: Mapping[str, int | None]) -> str:
     """Exit codes in words: `Exit code 0 on every worker.`, `Exit code 139 on worker 2; 143 on
     workers 0, 3.`; empty if there are no workers."""
     by_code: dict[int | None, list[int]] = defaultdict(list)
@@ -342,9 +350,9 @@ def _list_workers(attempts: Sequence[Attempt]) -> JobWorkers | None:
                 number=int(number),
                 state=report.state.value,
                 exit_code="" if report.exit_code is None else str(report.exit_code),
-                said=visible(": ".join(part for part in parts if part)),
+                said=escape_invisible(": ".join(part for part in parts if part)),
                 checkpoint="" if report.checkpoint is None else f"step {report.checkpoint:,}",
-                seen=moment(report.seen_at),
+                seen=to_moment(report.seen_at),
             )
         )
     return JobWorkers(attempt.number, tuple(rows), len(rows) <= WORKERS_OPEN) if rows else None
@@ -354,21 +362,21 @@ def _build_log(end: LogEnd, *, several: bool) -> Log:
     return Log(
         lines=tuple(
             LogRow(
-                at=moment(line.at_ns // NANOS),
+                at=to_moment(line.at_ns // NANOS),
                 attempt="" if line.attempt < 0 else str(line.attempt),
                 worker="" if line.worker < 0 else str(line.worker),
-                text=visible_line(line.text),
+                text=escape_log_line(line.text),
             )
             for line in end.lines
         ),
-        read=None if end.read_at is None else moment(end.read_at),
-        error=visible(sentence(end.error)),
-        notes=tuple(visible(sentence(note)) for note in end.notes),
+        read=None if end.read_at is None else to_moment(end.read_at),
+        error=escape_invisible(to_sentence(end.error)),
+        notes=tuple(escape_invisible(to_sentence(note)) for note in end.notes),
         several=several,
     )
 
 
-def commands_for(job: Job) -> Iterator[str]:
+def list_commands(job: Job) -> Iterator[str]:
     """The commands that a reader can type about a job."""
     yield f"tpu-steward jobs logs {'' if job.ended else '-f '}{job.id}"
     yield f"tpu-steward jobs attempts {job.id}"

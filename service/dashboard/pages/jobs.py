@@ -10,11 +10,11 @@ from urllib.parse import urlencode
 from service.application.jobs.cost import JobCost
 from service.application.jobs.jobs import JobFilter, JobStatus
 from service.application.services import Services
-from service.dashboard.kit.banners import doubts_of
-from service.dashboard.kit.figures import Moment, duration, moment, money
+from service.dashboard.kit.banners import list_doubts
+from service.dashboard.kit.figures import Moment, format_duration, format_money, to_moment
 from service.dashboard.kit.links import FilterLink
 from service.dashboard.kit.node_rows import NOT_KNOWN
-from service.dashboard.kit.visible_text import visible
+from service.dashboard.kit.visible_text import escape_invisible
 from service.domain.errors import Rejected
 from service.domain.jobs.job import ENDED_STATES, JobState
 
@@ -52,7 +52,7 @@ class JobsAsked:
     after: str = ""
 
     @staticmethod
-    def asked(state: str, after: str, **others: str) -> JobsAsked:
+    def from_query(state: str, after: str, **others: str) -> JobsAsked:
         """The jobs of an address. Raises Rejected for an unknown state. An `after` that is no page
         token asks for the first page."""
         state = state.strip().upper()
@@ -126,23 +126,25 @@ class JobsPage:
     as_of: Moment
 
 
-def jobs_of(services: Services, wanted: JobsAsked) -> JobsPage:
+def build_jobs_page(services: Services, wanted: JobsAsked) -> JobsPage:
     """The page as of now."""
-    fleet = services.health.fleet()
-    found, token = services.jobs.page(wanted.to_filter(), JOBS, wanted.after)
-    rows = tuple(map(row_of, found))
+    fleet = services.health.read_fleet()
+    found, token = services.jobs.list_page(wanted.to_filter(), JOBS, wanted.after)
+    rows = tuple(map(build_job_row, found))
     first = replace(wanted, after="")
     return JobsPage(
         wanted=wanted,
-        notices=tuple(doubts_of(fleet)),
+        notices=tuple(list_doubts(fleet)),
         states=tuple(
             FilterLink(
-                in_words(state) or "all", replace(first, state=state).href, state == wanted.state
+                format_state(state) or "all",
+                replace(first, state=state).href,
+                state == wanted.state,
             )
             for state in ("", *JobState)
         ),
         filters=tuple(
-            FilterLink(f"{title}: {visible(text)}", replace(first, **{name: ""}).href)
+            FilterLink(f"{title}: {escape_invisible(text)}", replace(first, **{name: ""}).href)
             for name, title in _FILTERS.items()
             if (text := getattr(wanted, name))
         ),
@@ -150,11 +152,11 @@ def jobs_of(services: Services, wanted: JobsAsked) -> JobsPage:
         newest=first.href if wanted.after else "",
         more=replace(wanted, after=token).href if token else "",
         first_use=not (rows or wanted.after or wanted.is_narrowed),
-        as_of=moment(fleet.as_of),
+        as_of=to_moment(fleet.as_of),
     )
 
 
-def in_words(state: str) -> str:
+def format_state(state: str) -> str:
     """A state in words: `waiting for node`."""
     return state.lower().replace("_", " ")
 
@@ -164,44 +166,44 @@ def tone_of_job(state: str) -> str:
     return _TONES.get(state, "unknown")
 
 
-def row_of(shown: JobStatus) -> JobRow:
+def build_job_row(shown: JobStatus) -> JobRow:
     """The row of a job, with its age as of when its cost was counted."""
     job, spec, cost = shown.job, shown.job.spec, shown.cost
     until = cost.as_of if job.ended_at is None else job.ended_at
     if job.state in {JobState.SUCCEEDED, JobState.CANCELLED}:
         note = ""
     elif job.state in ENDED_STATES or job.state == JobState.PREEMPTED:
-        note = visible(job.detail)
+        note = escape_invisible(job.detail)
     else:
         note = "cancellation requested" if job.cancel_requested_at is not None else ""
     return JobRow(
         id=job.id,
-        name=visible(spec.run_name) or job.id,
-        owner=visible(job.owner),
-        team=visible(job.team),
-        image=visible(end_of_image(spec.image)),
-        image_name=visible(spec.image),
+        name=escape_invisible(spec.run_name) or job.id,
+        owner=escape_invisible(job.owner),
+        team=escape_invisible(job.team),
+        image=escape_invisible(shorten_image(spec.image)),
+        image_name=escape_invisible(spec.image),
         node_id=job.node_id,
-        node_name=visible(shown.node_name) or job.node_id,
+        node_name=escape_invisible(shown.node_name) or job.node_id,
         state=job.state,
         tone=tone_of_job(job.state),
-        since=moment(job.state_since),
+        since=to_moment(job.state_since),
         note=note,
         attempts=job.attempt,
-        created=moment(job.created_at),
-        age=duration(until - job.created_at),
-        ended=None if job.ended_at is None else moment(job.ended_at),
-        cost=cost_in_words(cost),
+        created=to_moment(job.created_at),
+        age=format_duration(until - job.created_at),
+        ended=None if job.ended_at is None else to_moment(job.ended_at),
+        cost=format_cost(cost),
         estimated=cost.estimated,
     )
 
 
-def cost_in_words(cost: JobCost) -> str:
+def format_cost(cost: JobCost) -> str:
     """The cost of a job so far; `not known` if the price of all its usage is unknown."""
-    return NOT_KNOWN if cost.unpriced_seconds and not cost.cost else money(cost.cost)
+    return NOT_KNOWN if cost.unpriced_seconds and not cost.cost else format_money(cost.cost)
 
 
-def end_of_image(image: str) -> str:
+def shorten_image(image: str) -> str:
     """The last part of an image's name with its tag, and the first digits of a digest."""
     name, at, digest = image.rpartition("/")[2].partition("@")
     return f"{name}{at}{digest[:15]}"

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from service.application.services import Services
 from service.dashboard.kit.amounts import ExactAmount, amount_of, places_of
 from service.dashboard.kit.cost_query import CostsAsked
-from service.dashboard.kit.figures import Moment, moment
-from service.dashboard.kit.links import home_of_node, home_of_reservation
-from service.dashboard.kit.worked_sum import LedgerLineRow, is_named, row_of_line, what_of
+from service.dashboard.kit.figures import Moment, to_moment
+from service.dashboard.kit.links import node_address, reservation_address
+from service.dashboard.kit.worked_sum import LedgerLineRow, build_line_row, is_named, subject_of
 from service.domain.catalog.zones import region_of
 from service.domain.costs.dimensions import ACTIVITY, condition_of, label_key
 from service.domain.metering.attribution import Attribution
@@ -70,29 +70,29 @@ class LedgerPage:
     as_of: Moment
 
 
-def ledger_of(services: Services, node_id: str, asked: CostsAsked | None) -> LedgerPage:
+def build_ledger_page(services: Services, node_id: str, asked: CostsAsked | None) -> LedgerPage:
     """The lines of a node, or those that a question is about. Raises NotFound for an unknown node,
     Rejected for an invalid question."""
     node = services.nodes.get(node_id)
-    home = home_of_node(node_id)
-    lines = lines_of(services, node_id)
+    home = node_address(node_id)
+    lines = read_lines(services, node_id)
     subject = _Subject(node_id, node.name, node.spec.chips, home, lines, unused=False)
 
     def read_total() -> tuple[int, int]:
-        cost = services.nodes.cost(node_id)
+        cost = services.nodes.get_cost(node_id)
         return cost.cost, cost.as_of
 
     return _build_ledger(services, subject, asked, read_total)
 
 
-def unused_ledger_of(
+def build_unused_ledger_page(
     services: Services, reservation_id: str, asked: CostsAsked | None
 ) -> LedgerPage:
     """The lines of the unused part of a reservation, or those that a question is about. Raises as
-    `ledger_of`."""
+    `build_ledger_page`."""
     shown = services.reservations.get(reservation_id)
-    home = home_of_reservation(reservation_id)
-    lines = unused_lines_of(services, reservation_id)
+    home = reservation_address(reservation_id)
+    lines = read_unused_lines(services, reservation_id)
     # The number of unused chips differs between lines, so quantities are in chip-seconds.
     subject = _Subject(reservation_id, shown.reservation.name, 0, home, lines, unused=True)
     return _build_ledger(services, subject, asked, lambda: (shown.unused, shown.as_of))
@@ -118,7 +118,7 @@ def _build_ledger(
 ) -> LedgerPage:
     """The page of a subject. `read_total` reads its whole cost and the time of that figure; it is
     called only without a question."""
-    whose = {payer.since: payer for payer in services.explanations.whose(subject.id)}
+    whose = {payer.since: payer for payer in services.explanations.list_attributions(subject.id)}
     lines = subject.lines
     start = end = None
     if asked is None:
@@ -131,7 +131,7 @@ def _build_ledger(
         question = mine.to_question()
         report = services.costs.report(question)
         total, as_of = report.total, report.as_of
-        start, end = moment(report.window.start), moment(report.window.end)
+        start, end = to_moment(report.window.start), to_moment(report.window.end)
         lines = [
             line
             for line in lines
@@ -161,7 +161,7 @@ def _build_page(
     posted = sum(line.amount_nanos for line in lines)
     places = places_of((line.amount_nanos for line in lines), (frame.total,))
     hidden, shown = lines[:-LINES_SHOWN], lines[-LINES_SHOWN:]
-    rest, named = frame.total - posted, is_named({what_of(line) for line in lines})
+    rest, named = frame.total - posted, is_named({subject_of(line) for line in lines})
     asked = frame.asked or CostsAsked()
     return LedgerPage(
         home=subject.home,
@@ -176,29 +176,31 @@ def _build_page(
         rest=amount_of(rest, places) if rest else None,
         lines=tuple(
             LedgerRow(
-                row_of_line(line, subject.chips, places, named=named),
+                build_line_row(line, subject.chips, places, named=named),
                 amount_of(line.amount_nanos, places),
-                payer_of(whose[line.since].team, whose[line.since].owner),
+                format_payer(whose[line.since].team, whose[line.since].owner),
             )
             for line in reversed(shown)
         ),
         earlier=len(hidden),
         earlier_amount=amount_of(sum(line.amount_nanos for line in hidden), places),
-        costs="" if frame.asked is None else asked.by("node").page,
+        costs="" if frame.asked is None else asked.with_grouping("node").page,
         json=f"/v1{subject.home}/ledger",
-        as_of=moment(frame.as_of),
+        as_of=to_moment(frame.as_of),
     )
 
 
-def lines_of(services: Services, node_id: str) -> list[PostedLine]:
+def read_lines(services: Services, node_id: str) -> list[PostedLine]:
     """Every line of a node in the order in which they were posted. Raises NotFound."""
-    return _read_all(lambda after: services.nodes.ledger(node_id, after, _BATCH))
+    return _read_all(lambda after: services.nodes.list_ledger_lines(node_id, after, _BATCH))
 
 
-def unused_lines_of(services: Services, reservation_id: str) -> list[PostedLine]:
+def read_unused_lines(services: Services, reservation_id: str) -> list[PostedLine]:
     """Every line of the unused part of a reservation, in the order in which they were posted.
     Raises NotFound."""
-    return _read_all(lambda after: services.reservations.ledger(reservation_id, after, _BATCH))
+    return _read_all(
+        lambda after: services.reservations.list_ledger_lines(reservation_id, after, _BATCH)
+    )
 
 
 def _read_all(read: Callable[[int], Sequence[PostedLine]]) -> list[PostedLine]:
@@ -208,7 +210,7 @@ def _read_all(read: Callable[[int], Sequence[PostedLine]]) -> list[PostedLine]:
     return found
 
 
-def payer_of(team: str, owner: str) -> str:
+def format_payer(team: str, owner: str) -> str:
     """The team and the owner that are charged, in words."""
     return ", ".join(name for name in (team, owner) if name) or "no team or owner"
 

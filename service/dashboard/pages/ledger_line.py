@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from service.application.costs.explanations import Explanation
 from service.application.services import Services
 from service.dashboard.kit.amounts import ExactAmount, amount_of
-from service.dashboard.kit.figures import Moment, count, exact, moment
-from service.dashboard.kit.links import home_of_node, home_of_reservation
-from service.dashboard.kit.worked_sum import what_of
-from service.dashboard.pages.ledger import lines_of, unused_lines_of
-from service.dashboard.pages.node import sentence
-from service.dashboard.pages.prices import address_of
+from service.dashboard.kit.figures import Moment, format_count, format_exact, to_moment
+from service.dashboard.kit.links import node_address, reservation_address
+from service.dashboard.kit.worked_sum import subject_of
+from service.dashboard.pages.ledger import read_lines, read_unused_lines
+from service.dashboard.pages.node import to_sentence
+from service.dashboard.pages.prices import address_of_price
 from service.domain.billing_period import period_of
 from service.domain.metering.attribution import ALWAYS
 from service.store.ledger import PostedLine
@@ -70,38 +70,40 @@ class LinePage:
     json: str
 
 
-def line_of(services: Services, node_id: str, number: int) -> LinePage:
+def build_line_page(services: Services, node_id: str, number: int) -> LinePage:
     """The page of a line of a node, or of the unused part of a reservation. Raises NotFound."""
-    found = services.explanations.line(node_id, number)
+    found = services.explanations.explain_line(node_id, number)
     home, name, lines = _find_subject(services, found)
     line, price, usage = found.line, found.price, found.usage
     billed = period_of(line.charge_start if line.period is None else line.period)
     bought = ""
     if found.reservation is not None and not usage.is_purchase:
-        bought = home_of_reservation(found.reservation.id)
+        bought = reservation_address(found.reservation.id)
     hardware = usage.accelerator_type
     if usage.is_purchase:
-        hardware = f"{count(usage.chips, 'chip')} of {usage.sku.generation} that were reserved"
+        hardware = (
+            f"{format_count(usage.chips, 'chip')} of {usage.sku.generation} that were reserved"
+        )
     return LinePage(
         home=home,
         name=name,
         number=number,
-        kind=f"{line.kind} of {what_of(line)}" if line.is_vm else line.kind,
+        kind=f"{line.kind} of {subject_of(line)}" if line.is_vm else line.kind,
         amount=amount_of(line.amount_nanos),
-        sum=sentence(found.sum),
-        notes=tuple(map(sentence, found.notes)),
+        sum=to_sentence(found.sum),
+        notes=tuple(map(to_sentence, found.notes)),
         bought=bought,
-        start=moment(line.charge_start),
-        end=moment(line.charge_end),
-        posted=moment(line.posted_at),
-        price=exact(line.price_nanos),
-        price_source=sentence(found.source),
-        price_address="" if price is None else address_of(price, line.charge_start),
+        start=to_moment(line.charge_start),
+        end=to_moment(line.charge_end),
+        posted=to_moment(line.posted_at),
+        price=format_exact(line.price_nanos),
+        price_source=to_sentence(found.source),
+        price_address="" if price is None else address_of_price(price, line.charge_start),
         listed=_describe_list_price(found),
-        evidence=tuple(map(sentence, found.evidence)),
+        evidence=tuple(map(to_sentence, found.evidence)),
         beliefs=tuple(map(_build_belief_row, found.beliefs)),
-        charged=sentence(found.charged),
-        charged_since=None if found.whose.since == ALWAYS else moment(found.whose.since),
+        charged=to_sentence(found.charged),
+        charged_since=None if found.whose.since == ALWAYS else to_moment(found.whose.since),
         labels=tuple(sorted(found.whose.labels.items())),
         job=found.whose.job,
         hardware=hardware,
@@ -119,9 +121,9 @@ def _find_subject(services: Services, found: Explanation) -> tuple[str, str, Seq
     its_id = found.line.node_id
     bought = found.reservation
     if bought is not None and found.usage.is_purchase:
-        return home_of_reservation(bought.id), bought.name, unused_lines_of(services, its_id)
+        return reservation_address(bought.id), bought.name, read_unused_lines(services, its_id)
     name = services.nodes.get(its_id).name
-    return home_of_node(its_id), name, lines_of(services, its_id)
+    return node_address(its_id), name, read_lines(services, its_id)
 
 
 def _describe_list_price(found: Explanation) -> str:
@@ -130,8 +132,8 @@ def _describe_list_price(found: Explanation) -> str:
     if line.list_nanos is None or line.list_price_nanos in (None, line.price_nanos):
         return ""
     return (
-        f"On demand at list price the same seconds are {exact(line.list_nanos)}, at"
-        f" {exact(line.list_price_nanos or 0)} {'an hour' if line.is_vm else 'a chip-hour'}."
+        f"On demand at list price the same seconds are {format_exact(line.list_nanos)}, at"
+        f" {format_exact(line.list_price_nanos or 0)} {'an hour' if line.is_vm else 'a chip-hour'}."
     )
 
 
@@ -139,12 +141,12 @@ def _build_belief_row(version: UsageVersion) -> BeliefRow:
     open_start = version.start_at < version.start_hi
     end, earliest = version.end_at, version.end_lo
     return BeliefRow(
-        recorded=moment(version.recorded_at),
-        begins=moment(version.start_at),
-        begins_latest=moment(version.start_hi) if open_start else None,
+        recorded=to_moment(version.recorded_at),
+        begins=to_moment(version.start_at),
+        begins_latest=to_moment(version.start_hi) if open_start else None,
         begins_by=version.start_evidence,
-        ends=None if end is None else moment(end),
-        ends_earliest=None if earliest is None or earliest == end else moment(earliest),
+        ends=None if end is None else to_moment(end),
+        ends_earliest=None if earliest is None or earliest == end else to_moment(earliest),
         ends_by=version.end_evidence or "",
         free=version.free,
     )

@@ -79,7 +79,7 @@ class ManualPage:
     hits: tuple[SearchHit, ...] = ()
 
 
-def manual_page(name: str = _INDEX) -> ManualPage:
+def get_manual_page(name: str = _INDEX) -> ManualPage:
     """A page of the manual. Raises NotFound for an unknown name."""
     pages = _load_pages()
     if name not in pages:
@@ -87,7 +87,7 @@ def manual_page(name: str = _INDEX) -> ManualPage:
     return ManualPage(pages[name], tuple(pages.values()))
 
 
-def problem_address(slug: str) -> str:
+def get_problem_address(slug: str) -> str:
     """The address of the manual's section about a problem. Raises NotFound for an unknown
     problem."""
     page = _load_pages()[_PROBLEMS]
@@ -100,7 +100,7 @@ def search_manual(query: str) -> ManualPage:
     """The sections in which every word of the query occurs; those with a match in their heading
     come first."""
     asked, pages = query[:LONGEST_QUERY].strip(), _load_pages()
-    found = hits_in(pages.values(), asked)
+    found = find_hits(pages.values(), asked)
     return ManualPage(pages[_INDEX], tuple(pages.values()), asked, found)
 
 
@@ -120,7 +120,7 @@ class Searched(Protocol):
         """The parts of the page, each with an anchor."""
 
 
-def hits_in(pages: Iterable[Searched], query: str) -> tuple[SearchHit, ...]:
+def find_hits(pages: Iterable[Searched], query: str) -> tuple[SearchHit, ...]:
     """The sections in which every word of the query occurs; those with a match in their heading
     come first. None of them for an empty query."""
     words = query.casefold().split()
@@ -155,7 +155,7 @@ def _load_pages() -> dict[str, RenderedPage]:
     files = {_INDEX: _MANUAL / f"{_INDEX}.md"}
     for link in re.findall(r"\]\(([^)#]+\.md)\)", index):
         files[_name_of(link)] = (_MANUAL / link).resolve()
-    return {name: render(name, path.read_text()) for name, path in files.items()}
+    return {name: render_page(name, path.read_text()) for name, path in files.items()}
 
 
 def _address_of(name: str) -> str:
@@ -166,7 +166,7 @@ def _name_of(link: str) -> str:
     return _ELSEWHERE.get(link, PurePosixPath(link).stem)
 
 
-def render(name: str, text: str) -> RenderedPage:
+def render_page(name: str, text: str) -> RenderedPage:
     """The page of a Markdown file. Raw HTML is shown as text, so that no page needs a looser policy
     than the others. HTML comments, which only tests read, are left out. Links to other Markdown
     files lead to the pages of the manual."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.application.cleanup.links import LinkOffer, UnknownLink
-from service.dashboard.kit.figures import moment, money
+from service.dashboard.kit.figures import format_money, to_moment
 from service.domain.errors import BudgetExceeded, Conflict, Rejected, StoreUnavailable
 from service.domain.idle.links import Verb
 
@@ -32,7 +32,7 @@ class LinkPage:
         return HEADERS | later
 
 
-def link_page(found: LinkOffer | UnknownLink) -> LinkPage:
+def build_link_page(found: LinkOffer | UnknownLink) -> LinkPage:
     """The page of a link that was shown or used."""
     match found:
         case UnknownLink(retry_after=0):
@@ -50,7 +50,7 @@ def link_page(found: LinkOffer | UnknownLink) -> LinkPage:
             return _build_offer_page(found)
 
 
-def failed_page(error: BudgetExceeded | Conflict | Rejected | StoreUnavailable) -> LinkPage:
+def build_failure_page(error: BudgetExceeded | Conflict | Rejected | StoreUnavailable) -> LinkPage:
     """The page that says why nothing was changed."""
     status = {BudgetExceeded: 403, Conflict: 409, Rejected: 422}.get(type(error), 503)
     return LinkPage(status, "Nothing was changed", f"{error}.", is_alarm=True)
@@ -68,7 +68,7 @@ def _build_offer_page(offer: LinkOffer) -> LinkPage:
         return LinkPage(
             200,
             f"Keep node {name} for 4 hours?",
-            f"The node is kept until {moment(offer.kept_until).full}, and costs money until"
+            f"The node is kept until {to_moment(offer.kept_until).full}, and costs money until"
             " then. This link works once.",
             rows,
             "Keep the node",
@@ -86,7 +86,7 @@ def _build_offer_page(offer: LinkOffer) -> LinkPage:
 def _list_facts(offer: LinkOffer) -> tuple[tuple[str, str], ...]:
     node, cost = offer.node, offer.cost
     hourly = offer.hourly
-    spent = money(cost.cost)
+    spent = format_money(cost.cost)
     if cost.unpriced_seconds:
         spent += f", and {cost.unpriced_seconds} s at {UNKNOWN_PRICE}"
     rows = [
@@ -97,15 +97,15 @@ def _list_facts(offer: LinkOffer) -> tuple[tuple[str, str], ...]:
         ("Owner", node.owner or "nobody"),
         ("Team", node.team or "none"),
         ("Cost so far", spent),
-        ("Message sent", moment(offer.notified_at).full),
+        ("Message sent", to_moment(offer.notified_at).full),
     ]
     if not offer.done and offer.refusal is None:
-        rows.append(("Link expires", moment(offer.expires_at).full))
-    if not node.ended:
-        now = UNKNOWN_PRICE if hourly is None else money(hourly)
+        rows.append(("Link expires", to_moment(offer.expires_at).full))
+    if not node.has_ended:
+        now = UNKNOWN_PRICE if hourly is None else format_money(hourly)
         rows.insert(6, ("Cost per hour", now))
     if node.kept_until is not None:
-        rows.append(("Kept until", f"{moment(node.kept_until).full}: {node.kept_because}"))
+        rows.append(("Kept until", f"{to_moment(node.kept_until).full}: {node.kept_because}"))
     if offer.job_id:
         end = ", and ends with it" if offer.verb is Verb.DELETE else ""
         rows.append(("Job", f"{offer.job_id} runs on the node{end}"))

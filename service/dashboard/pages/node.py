@@ -10,14 +10,22 @@ from typing import Any
 from service.application.jobs.jobs import OnNode
 from service.application.nodes.cost import CostLine, NodeCost
 from service.application.services import Services
-from service.dashboard.kit.figures import Fact, Moment, count, duration, exact, moment, money
-from service.dashboard.kit.links import home_of_job, home_of_reservation
-from service.dashboard.kit.node_rows import NOT_KNOWN, TIMES, NodeRow, hardware_of, row_of
-from service.dashboard.kit.visible_text import visible
-from service.dashboard.kit.worked_sum import WorkedSum, sum_of
+from service.dashboard.kit.figures import (
+    Fact,
+    Moment,
+    format_count,
+    format_duration,
+    format_exact,
+    format_money,
+    to_moment,
+)
+from service.dashboard.kit.links import job_address, reservation_address
+from service.dashboard.kit.node_rows import NOT_KNOWN, TIMES, NodeRow, build_node_row, hardware_of
+from service.dashboard.kit.visible_text import escape_invisible
+from service.dashboard.kit.worked_sum import WorkedSum, build_sum
 from service.dashboard.pages.idle import idle_sentence
 from service.dashboard.pages.jobs import tone_of_job
-from service.dashboard.pages.ledger import lines_of
+from service.dashboard.pages.ledger import read_lines
 from service.dashboard.pages.queue import Slices, Ticket, slices_of, ticket_of
 from service.domain.clock import parse_rfc3339
 from service.domain.event import Event
@@ -100,18 +108,18 @@ class NodeSummary:
     as_of: Moment
 
 
-def story_of(services: Services, node_id: str) -> NodeSummary:
+def build_node_page(services: Services, node_id: str) -> NodeSummary:
     """The page as of now. Raises NotFound."""
-    document = services.nodes.shown(node_id)
-    lines = lines_of(services, node_id)
-    cost = services.nodes.cost(node_id)
+    document = services.nodes.get_document(node_id)
+    lines = read_lines(services, node_id)
+    cost = services.nodes.get_cost(node_id)
     events: list[tuple[int, Event]] = []
-    while batch := services.nodes.events(node_id, events[-1][0] if events else 0, _BATCH):
+    while batch := services.nodes.list_events(node_id, events[-1][0] if events else 0, _BATCH):
         events += batch
     said: Mapping[str, Any] = json.loads(document)
-    whys = whys_of(event for _, event in events)
+    whys = placement_reasons(event for _, event in events)
     alarms = [event for _, event in events if event.kind == "alarm"]
-    brief = services.cleanup.briefs([node_id]).get(node_id)
+    brief = services.cleanup.find_briefs([node_id]).get(node_id)
     idle = "" if brief is None else idle_sentence(brief, cost.as_of)
     excluded = "Not in its cost" if said["vm"] is None else "What its VM costs"
     return NodeSummary(
@@ -119,35 +127,35 @@ def story_of(services: Services, node_id: str) -> NodeSummary:
         alarm=_build_event_row(alarms[-1]) if alarms and said["ended_at"] is None else None,
         ticket=ticket_of(said),
         slices=slices_of(said),
-        node=row_of(said, cost.as_of, idle),
+        node=build_node_row(said, cost.as_of, idle),
         facts=(
-            *facts_of(said),
+            *list_facts(said),
             *(
                 Fact(
                     "Ran in",
-                    f"{reservation.name}, from {moment(reservation.start).date}",
-                    href=home_of_reservation(reservation.id),
+                    f"{reservation.name}, from {to_moment(reservation.start).date}",
+                    href=reservation_address(reservation.id),
                 )
-                for reservation in map(services.reservations.written, cost.reservations)
+                for reservation in map(services.reservations.get_record, cost.reservations)
             ),
             *(Fact(excluded, text) for text in cost.not_included),
         ),
         labels=tuple(sorted(said["labels"].items())),
         cost=_cost_figures(cost),
-        sum=sum_of(lines, cost, int(said["chips"])),
+        sum=build_sum(lines, cost, int(said["chips"])),
         placements=tuple(
             _build_placement_row(attempt, whys, cost.as_of) for attempt in said["placements"]
         ),
-        jobs=tuple(map(job_on_node, services.jobs.on_node(node_id, JOBS_SHOWN))),
+        jobs=tuple(map(describe_job, services.jobs.list_on_node(node_id, JOBS_SHOWN))),
         events=tuple(_build_event_row(event) for _, event in reversed(events[-EVENTS_SHOWN:])),
         events_left_out=max(0, len(events) - EVENTS_SHOWN),
-        as_of=moment(cost.as_of),
+        as_of=to_moment(cost.as_of),
     )
 
 
-def facts_of(said: Mapping[str, Any]) -> Iterator[Fact]:
+def list_facts(said: Mapping[str, Any]) -> Iterator[Fact]:
     """The facts of a node; empty ones are left out."""
-    hardware = f"{count(said['chips'], 'chip')} on {count(said['hosts'], 'host')}"
+    hardware = f"{format_count(said['chips'], 'chip')} on {format_count(said['hosts'], 'host')}"
     if said["topology"]:
         hardware += f", {said['topology']}{' each' if said['slices'] > 1 else ''}"
     other_types = [kind for kind in said["accelerator_types"] if kind != said["accelerator_type"]]
@@ -190,7 +198,7 @@ def facts_of(said: Mapping[str, Any]) -> Iterator[Fact]:
         ("Ended", "ended_at"),
     ):
         if said[key] is not None:
-            at = moment(parse_rfc3339(said[key]))
+            at = to_moment(parse_rfc3339(said[key]))
             yield Fact(name, at.full, at)
 
 
@@ -199,15 +207,15 @@ def _cost_figures(cost: NodeCost) -> CostFigures:
     prices = [rate.price for rate in cost.rates]
     known = [rate.units * rate.price for rate in cost.rates if rate.price is not None]
     factors = (
-        f"{exact(rate.price)} for the VM"
+        f"{format_exact(rate.price)} for the VM"
         if rate.is_vm
-        else f"{rate.units:,} {TIMES} {exact(rate.price)} per chip-hour"
+        else f"{rate.units:,} {TIMES} {format_exact(rate.price)} per chip-hour"
         for rate in cost.rates
         if rate.price is not None
     )
     without_price = [rate.what for rate in cost.rates if rate.price is None]
     unpriced = (
-        f"{duration(part.unpriced_seconds)} of"
+        f"{format_duration(part.unpriced_seconds)} of"
         f" {f'its VM ({part.what})' if part.is_vm else 'its use'}"
         for part in cost.lines
         if part.unpriced_seconds
@@ -215,46 +223,46 @@ def _cost_figures(cost: NodeCost) -> CostFigures:
     return CostFigures(
         cost=_format_cost(cost),
         vm=", ".join(_format_cost(part) for part in cost.lines if part.is_vm),
-        hourly="" if None in prices or not prices else money(sum(known)),
+        hourly="" if None in prices or not prices else format_money(sum(known)),
         rate=f"none is known for {' and '.join(without_price)}"
         if without_price
         else " + ".join(factors),
-        listed="" if cost.list_cost in (None, cost.cost) else money(cost.list_cost or 0),
-        saved=money(saved) if saved > 0 else "",
-        uncertainty=money(cost.uncertainty) if cost.uncertainty else "",
+        listed="" if cost.list_cost in (None, cost.cost) else format_money(cost.list_cost or 0),
+        saved=format_money(saved) if saved > 0 else "",
+        uncertainty=format_money(cost.uncertainty) if cost.uncertainty else "",
         unpriced=" and ".join(unpriced),
-        as_of=moment(cost.as_of),
+        as_of=to_moment(cost.as_of),
     )
 
 
 def _format_cost(part: NodeCost | CostLine) -> str:
-    return NOT_KNOWN if part.unpriced_seconds and not part.cost else money(part.cost)
+    return NOT_KNOWN if part.unpriced_seconds and not part.cost else format_money(part.cost)
 
 
-def job_on_node(found: OnNode) -> JobOnNode:
+def describe_job(found: OnNode) -> JobOnNode:
     """A job in words, with its relation to the node."""
     job = found.job
     said = "waits for this node"
     if found.attempts:
         first, last = found.attempts[0], found.attempts[-1]
-        began = moment(first.claimed_at).full
+        began = to_moment(first.claimed_at).full
         which = f"attempt {last.number}"
         if first is not last:
             which = f"attempts {first.number} to {last.number}"
         if last.released_at is None:
             said = f"has this node now: {which}, since {began}"
         else:
-            said = f"{which}, {began} to {moment(last.released_at).full}"
+            said = f"{which}, {began} to {to_moment(last.released_at).full}"
     return JobOnNode(
-        href=home_of_job(job.id),
-        name=visible(job.spec.run_name) or job.id,
+        href=job_address(job.id),
+        name=escape_invisible(job.spec.run_name) or job.id,
         state=job.state,
         tone=tone_of_job(job.state),
         said=said,
     )
 
 
-def whys_of(events: Iterable[Event]) -> Mapping[int, str]:
+def placement_reasons(events: Iterable[Event]) -> Mapping[int, str]:
     """The reason for the zone and type of each attempt; attempts without a recorded reason are left
     out."""
     facts = [event.facts for event in events if event.kind == "placement"]
@@ -274,19 +282,19 @@ def _build_placement_row(
         model=said["provisioning_model"],
         cloud_id=said["cloud_id"],
         why=whys.get(said["attempt"], ""),
-        started=moment(started),
-        ended=None if ended is None else moment(ended),
-        took=duration((now if ended is None else ended) - started),
+        started=to_moment(started),
+        ended=None if ended is None else to_moment(ended),
+        took=format_duration((now if ended is None else ended) - started),
         outcome=said["outcome"].replace("_", " "),
         reason=said["reason"],
     )
 
 
 def _build_event_row(event: Event) -> NodeEvent:
-    return NodeEvent(moment(event.at), event.kind, sentence(event.message), event.actor)
+    return NodeEvent(to_moment(event.at), event.kind, to_sentence(event.message), event.actor)
 
 
-def sentence(message: str) -> str:
+def to_sentence(message: str) -> str:
     """A message with a capital letter and a full stop, otherwise unchanged."""
     text = message.strip()
     if not text:

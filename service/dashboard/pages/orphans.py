@@ -6,13 +6,19 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from service.application.orphans import OrphanKind, OrphanSum, SeenOrphan, summed
+from service.application.orphans import OrphanKind, OrphanSum, SeenOrphan, sum_orphans
 from service.application.services import Services
-from service.dashboard.kit.banners import doubts_of
-from service.dashboard.kit.figures import Moment, count, duration, moment, money
+from service.dashboard.kit.banners import list_doubts
+from service.dashboard.kit.figures import (
+    Moment,
+    format_count,
+    format_duration,
+    format_money,
+    to_moment,
+)
 from service.dashboard.kit.node_rows import tone_of
-from service.dashboard.pages.node import sentence
-from service.dashboard.pages.queue import queue_tone
+from service.dashboard.pages.node import to_sentence
+from service.dashboard.pages.queue import tone_of_queue
 from service.domain.nodes.node import NodeState
 from service.domain.orphans.orphan import STEWARD, Orphan, OrphanVerdict, orphan_id, owner_hints
 
@@ -79,24 +85,24 @@ class OrphansPage:
     as_of: Moment
 
 
-def orphans_of(services: Services) -> OrphansPage:
+def build_orphans_page(services: Services) -> OrphansPage:
     """The page as of now."""
-    fleet = services.health.fleet()
-    some = services.orphans.all()
+    fleet = services.health.read_fleet()
+    some = services.orphans.list_all()
     return OrphansPage(
-        notices=tuple(doubts_of(fleet)),
-        found=found_in(summed(some)),
+        notices=tuple(list_doubts(fleet)),
+        found=describe_totals(sum_orphans(some)),
         rows=tuple(_build_row(seen, fleet.as_of) for seen in some[:SHOWN]),
         left_out=max(0, len(some) - SHOWN),
-        as_of=moment(fleet.as_of),
+        as_of=to_moment(fleet.as_of),
     )
 
 
-def found_in(total: OrphanSum) -> OrphanTotals:
+def describe_totals(total: OrphanSum) -> OrphanTotals:
     """The totals of orphans, in words."""
-    unpriced = count(total.unpriced, "more") if total.unpriced else ""
+    unpriced = format_count(total.unpriced, "more") if total.unpriced else ""
     return OrphanTotals(
-        total.number, money(total.hourly), bool(total.hourly or total.unpriced), unpriced
+        total.number, format_money(total.hourly), bool(total.hourly or total.unpriced), unpriced
     )
 
 
@@ -104,9 +110,9 @@ def _build_row(seen: SeenOrphan, now: int) -> OrphanRow:
     orphan, shown = seen.orphan, seen.orphan.shown
     queue = "queued resource" if shown.queued else ""
     if seen.hourly is not None:
-        hourly = f"{money(seen.hourly)}/h"
+        hourly = f"{format_money(seen.hourly)}/h"
     elif seen.to_come is not None:
-        hourly = f"{money(seen.to_come)}/h once READY"
+        hourly = f"{format_money(seen.to_come)}/h once READY"
     else:
         hourly = "no price" if seen.billed else ""
     fate = _FATES[orphan.verdict]
@@ -123,26 +129,26 @@ def _build_row(seen: SeenOrphan, now: int) -> OrphanRow:
         zone=shown.place.zone,
         project=shown.place.project,
         state=shown.state,
-        tone=queue_tone(shown.state) if shown.queued else tone_of(shown.state),
+        tone=tone_of_queue(shown.state) if shown.queued else tone_of(shown.state),
         hourly=hourly,
         fate=fate,
-        reason=sentence(orphan.reason),
-        error=sentence(orphan.last_error),
+        reason=to_sentence(orphan.reason),
+        error=to_sentence(orphan.last_error),
         hints=", ".join(f"{key}={value}" for key, value in owner_hints(shown.labels).items()),
-        first_seen=moment(orphan.first_seen),
-        seen_for=duration(now - orphan.first_seen),
-        last_seen=moment(seen.last_seen),
-        commands=tuple(commands_for(orphan)),
+        first_seen=to_moment(orphan.first_seen),
+        seen_for=format_duration(now - orphan.first_seen),
+        last_seen=to_moment(seen.last_seen),
+        commands=tuple(list_commands(orphan)),
     )
 
 
-def commands_for(orphan: Orphan) -> list[str]:
+def list_commands(orphan: Orphan) -> list[str]:
     """The commands that a reader can type about an orphan. Its name comes from the cloud, so it is
     quoted for the shell."""
     shown = orphan.shown
     if orphan.to_be_deleted and orphan.asked_by != STEWARD:
         return []
-    adoptable = shown.adoptable and shown.state == NodeState.READY and not orphan.to_be_deleted
+    adoptable = shown.is_adoptable and shown.state == NodeState.READY and not orphan.to_be_deleted
     adopt = [f"tpu-steward orphans adopt {orphan.id}"] if adoptable else []
     named = [shown.path, *([shown.ticket] if shown.ticket else [])]  # a node's ticket outlives it
     needs_confirmation = orphan.kind is OrphanKind.STRANGER

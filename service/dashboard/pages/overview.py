@@ -9,13 +9,19 @@ from service.application.health import FleetHealth
 from service.application.nodes.nodes import NodeFilter
 from service.application.orphans import OrphanSum
 from service.application.services import Services
-from service.dashboard.kit.banners import Alarms, alarms_of, notices_of
-from service.dashboard.kit.figures import Moment, count, less, moment, money
-from service.dashboard.kit.node_rows import NodeRow, row_of
+from service.dashboard.kit.banners import Alarms, list_alarms, list_notices
+from service.dashboard.kit.figures import (
+    Moment,
+    format_count,
+    format_difference,
+    format_money,
+    to_moment,
+)
+from service.dashboard.kit.node_rows import NodeRow, build_node_row
 from service.dashboard.kit.series import GROUPINGS
 from service.dashboard.pages.idle import idle_line
-from service.dashboard.pages.orphans import OrphanTotals, found_in
-from service.dashboard.pages.spend_chart import WINDOWS, Spending, share, spending_of
+from service.dashboard.pages.orphans import OrphanTotals, describe_totals
+from service.dashboard.pages.spend_chart import WINDOWS, Spending, build_spending, format_share
 from service.domain.budgets.budget import Period
 from service.domain.costs.forecast import Method
 from service.domain.errors import Rejected
@@ -39,7 +45,7 @@ class OverviewQuery:
     after: str = ""
 
     @classmethod
-    def asked(cls, window: str, group: str, after: str) -> OverviewQuery:
+    def from_query(cls, window: str, group: str, after: str) -> OverviewQuery:
         """The view of an address. Defaults stand in for parameters that are invalid."""
         return cls(
             window if window in WINDOWS else DEFAULT_WINDOW,
@@ -90,38 +96,40 @@ class Overview:
     first_use: bool
 
 
-def overview_of(services: Services, view: OverviewQuery) -> Overview:
+def build_overview_page(services: Services, view: OverviewQuery) -> Overview:
     """The page as of now. Requests within the same second share one page until data on the page
     changes."""
-    stamp = services.health.stamp()
-    return services.pages.of(("overview", view, stamp), lambda: _build_overview(services, view))
+    stamp = services.health.read_stamp()
+    return services.pages.get_or_make(
+        ("overview", view, stamp), lambda: _build_overview(services, view)
+    )
 
 
 def _build_overview(services: Services, view: OverviewQuery) -> Overview:
     """The page as of now, from the same services as the answers of the API."""
     grouping = GROUPINGS[view.group]
-    fleet = services.health.fleet()
-    report, month = services.costs.reports(
+    fleet = services.health.read_fleet()
+    report, month = services.costs.report_all(
         CostQuestion(window=view.window, aggregate=(view.group,)), CostQuestion(window="mtd")
     )
-    spending = spending_of(report, grouping, view.window)
+    spending = build_spending(report, grouping, view.window)
     rows, more = _list_live_nodes(services, view.after, fleet.as_of)
     ended = _list_ended_nodes(services, fleet.as_of)
     return Overview(
         view=view,
-        as_of=moment(fleet.as_of),
-        alarms=alarms_of(services.health, fleet.as_of),
-        notices=tuple(notices_of(fleet)),
-        orphans=found_in(sum(services.orphans.totals().values(), OrphanSum())),
+        as_of=to_moment(fleet.as_of),
+        alarms=list_alarms(services.health, fleet.as_of),
+        notices=tuple(list_notices(fleet)),
+        orphans=describe_totals(sum(services.orphans.sum_by_kind().values(), OrphanSum())),
         figures=OverviewFigures(
-            burn=money(fleet.burn),
+            burn=format_money(fleet.burn),
             running=_describe_running(fleet),
-            month=money(month.total),
-            month_since=moment(month.window.start).date,
-            month_as_of=moment(month.as_of),
-            today=spending.rows[-1].total if spending.rows else money(0),
-            saved=less(month.list_total, month.total),
-            saved_share=share(month.list_total - month.total, month.list_total),
+            month=format_money(month.total),
+            month_since=to_moment(month.window.start).date,
+            month_as_of=to_moment(month.as_of),
+            today=spending.rows[-1].total if spending.rows else format_money(0),
+            saved=format_difference(month.list_total, month.total),
+            saved_share=format_share(month.list_total - month.total, month.list_total),
             forecast=_describe_forecast(services),
         ),
         spending=spending,
@@ -134,42 +142,48 @@ def _build_overview(services: Services, view: OverviewQuery) -> Overview:
 
 
 def _describe_forecast(services: Services) -> ForecastFigure:
-    outlook = services.forecasts.outlook({}, Period.MONTH, "UTC")
+    outlook = services.forecasts.read_outlook({}, Period.MONTH, "UTC")
     found = outlook.forecast
     band = found.total
-    note = f"{money(band.low)} to {money(band.high)}" if band.low < band.high else "no band yet"
+    note = (
+        f"{format_money(band.low)} to {format_money(band.high)}"
+        if band.low < band.high
+        else "no band yet"
+    )
     if found.method is Method.RUN_RATE:
-        note = f"a run-rate, from {count(found.basis.history.days, 'full day')} of history"
-    note += f", as of {moment(found.basis.now).clock}"
+        note = f"a run-rate, from {format_count(found.basis.history.days, 'full day')} of history"
+    note += f", as of {to_moment(found.basis.now).clock}"
     last = outlook.last
     if last is None or last.permille is None:
-        return ForecastFigure(money(band.mid), note, found.said)
+        return ForecastFigure(format_money(band.mid), note, found.method_sentence)
     percent = f"{abs(last.permille) // 10}.{abs(last.permille) % 10} %"
     wrong = f"{percent} too {'low' if last.permille < 0 else 'high'}" if last.permille else "right"
-    said = f"{found.said} Last month's, at half time, was {wrong}."
-    return ForecastFigure(money(band.mid), note, said)
+    said = f"{found.method_sentence} Last month's, at half time, was {wrong}."
+    return ForecastFigure(format_money(band.mid), note, said)
 
 
 def _describe_running(fleet: FleetHealth) -> str:
-    reserved = f", {count(fleet.reserved, 'reservation')}" if fleet.reserved else ""
+    reserved = f", {format_count(fleet.reserved, 'reservation')}" if fleet.reserved else ""
     if fleet.unused:
-        reserved += f", {money(fleet.unused)}/h of it unused"
+        reserved += f", {format_money(fleet.unused)}/h of it unused"
     if not fleet.ready:
         return f"nothing is READY{reserved}"
-    return f"{count(fleet.ready, 'node')} READY, {count(fleet.chips, 'chip')}{reserved}"
+    return (
+        f"{format_count(fleet.ready, 'node')} READY, {format_count(fleet.chips, 'chip')}{reserved}"
+    )
 
 
 def _list_live_nodes(services: Services, after: str, now: int) -> tuple[tuple[NodeRow, ...], str]:
     """Live nodes, newest first, and the token of the next page. An invalid `after` asks for the
     first page."""
     try:
-        page = services.nodes.page(NodeFilter(live=True), NODES, after)
+        page = services.nodes.list_page(NodeFilter(live=True), NODES, after)
     except Rejected:
-        page = services.nodes.page(NodeFilter(live=True), NODES, "")
-    shown = page.read()
-    briefs = services.cleanup.briefs(node["id"] for node in shown)
+        page = services.nodes.list_page(NodeFilter(live=True), NODES, "")
+    shown = page.to_dicts()
+    briefs = services.cleanup.find_briefs(node["id"] for node in shown)
     idle = {node_id: idle_line(brief, now) for node_id, brief in briefs.items()}
-    rows = tuple(row_of(node, now, idle.get(node["id"], "")) for node in shown)
+    rows = tuple(build_node_row(node, now, idle.get(node["id"], "")) for node in shown)
     return rows, page.next_page_token
 
 
@@ -177,7 +191,7 @@ def _list_ended_nodes(services: Services, now: int) -> tuple[NodeRow, ...]:
     """Of the newest ended nodes, those that ended last, so that failed nodes stay visible for a
     while."""
     states = tuple(sorted(map(str, ENDED)))
-    page = services.nodes.page(NodeFilter(state=states), _ENDED_LOOKED_AT, "")
-    rows = [row_of(node, now) for node in page.read()]
+    page = services.nodes.list_page(NodeFilter(state=states), _ENDED_LOOKED_AT, "")
+    rows = [build_node_row(node, now) for node in page.to_dicts()]
     rows.sort(key=lambda row: row.ended.iso if row.ended else "", reverse=True)
     return tuple(rows[:ENDED_SHOWN])

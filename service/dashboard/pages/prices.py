@@ -8,10 +8,10 @@ from urllib.parse import quote, urlencode
 
 from service.application.pricing.prices import PriceQuery
 from service.application.services import Services
-from service.dashboard.kit.figures import Moment, exact, moment
+from service.dashboard.kit.figures import Moment, format_exact, to_moment
 from service.dashboard.kit.links import FilterLink
 from service.domain.catalog import catalog
-from service.domain.clock import instant, rfc3339
+from service.domain.clock import parse_instant_or_date, to_rfc3339
 from service.domain.errors import Rejected
 from service.domain.pricing.discounts import Discount
 from service.domain.pricing.price_book import (
@@ -67,22 +67,22 @@ class PricesPage:
     discounts_json: str
 
 
-def prices_of(services: Services, asked: Mapping[str, str]) -> PricesPage:
+def build_prices_page(services: Services, asked: Mapping[str, str]) -> PricesPage:
     """The prices in force at an instant. `asked` has the parameters of the address, which are those
     of the API. Raises Rejected for an invalid instant or an unknown generation."""
     if asked["at"]:
         try:
-            at = instant(asked["at"])
+            at = parse_instant_or_date(asked["at"])
         except ValueError as error:
             raise Rejected(f"{asked['at'][:80]!r} is no date: {error}", field="at") from None
     else:
-        at = services.health.fleet().as_of
+        at = services.health.read_fleet().as_of
     generation = asked["generation"]
     query = PriceQuery(at, generation, asked["provisioning_model"], asked["region"])
-    exactly = {**asked, "at": rfc3339(at)}
-    choices = dict.fromkeys(("", *catalog.load().generations, generation))
+    exactly = {**asked, "at": to_rfc3339(at)}
+    choices = dict.fromkeys(("", *catalog.load_catalog().generations, generation))
     return PricesPage(
-        at=moment(at),
+        at=to_moment(at),
         now=not asked["at"],
         asked=asked,
         generations=tuple(
@@ -93,20 +93,20 @@ def prices_of(services: Services, asked: Mapping[str, str]) -> PricesPage:
             )
             for choice in choices
         ),
-        rows=tuple(_build_price_row(price) for price in services.prices.in_force(query)),
+        rows=tuple(_build_price_row(price) for price in services.prices.list_in_force(query)),
         discounts=tuple(
-            _build_discount_row(discount) for discount in services.prices.discounts.all(at)
+            _build_discount_row(discount) for discount in services.prices.discounts.list_all(at)
         ),
         json=_address_with("/v1/prices", exactly),
         discounts_json=_address_with("/v1/prices/discounts", {"at": exactly["at"]}),
     )
 
 
-def address_of(price: Price, at: int) -> str:
+def address_of_price(price: Price, at: int) -> str:
     """The address of a price's row among the prices that were in force at that second."""
     listed = row_of(price)
     asked = {
-        "at": rfc3339(at),
+        "at": to_rfc3339(at),
         "generation": listed.generation,
         "provisioning_model": listed.model,
         "region": listed.region,
@@ -131,11 +131,11 @@ def _build_price_row(price: Price) -> PriceRow:
         model=listed.model,
         region=listed.region,
         unit=_UNITS[listed.unit],
-        listed=exact(listed.nanos),
-        paid=exact(price.nanos) if taken else "",
+        listed=format_exact(listed.nanos),
+        paid=format_exact(price.nanos) if taken else "",
         discount=f"{taken.percent} %" if taken else "",
         discount_source=taken.source if taken else "",
-        since=moment(listed.effective_from),
+        since=to_moment(listed.effective_from),
         source=listed.source,
         confidence=listed.confidence,
     )
@@ -149,7 +149,7 @@ def _build_discount_row(discount: Discount) -> DiscountRow:
     return DiscountRow(
         percent=f"{discount.percent} %",
         what=discount.what,
-        since=moment(discount.effective_from),
-        until=None if until is None else moment(until),
+        since=to_moment(discount.effective_from),
+        until=None if until is None else to_moment(until),
         source=discount.source,
     )

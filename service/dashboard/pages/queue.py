@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from service.dashboard.kit.figures import Moment, moment
+from service.dashboard.kit.figures import Moment, to_moment
 from service.dashboard.kit.node_rows import tone_of
 from service.domain.catalog.provisioning_modes import gives_up_at
 from service.domain.clock import parse_rfc3339
 from service.domain.nodes.node import NodeState
-from service.domain.nodes.queued_resource import IN_LINE, QueueState, meaning
+from service.domain.nodes.queued_resource import IN_LINE, QueueState, describe_state
 
 SLICES_OPEN = 16
 """The most slices that are shown at once; more are shown on demand."""
@@ -58,7 +58,7 @@ _TONES: Mapping[str, str] = {
 }
 
 
-def queue_tone(state: str) -> str:
+def tone_of_queue(state: str) -> str:
     """The sign for a state of a queued resource."""
     return "coming" if state in IN_LINE else _TONES.get(state, "unknown")
 
@@ -77,8 +77,8 @@ def ticket_of(said: Mapping[str, Any]) -> Ticket | None:
             said["max_wait_seconds"],
             None if until is None else parse_rfc3339(until),
         )
-    gives_up = None if end is None else moment(end)
-    return Ticket(state, meaning(state), not state or state in IN_LINE, gives_up)
+    gives_up = None if end is None else to_moment(end)
+    return Ticket(state, describe_state(state), not state or state in IN_LINE, gives_up)
 
 
 def slices_of(said: Mapping[str, Any]) -> Slices | None:

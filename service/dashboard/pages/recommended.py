@@ -8,9 +8,16 @@ from dataclasses import dataclass
 
 from service.application.pricing.recommendations import CommitmentAdvice
 from service.application.services import Services
-from service.dashboard.kit.charts import Chart, count_labels, draw
-from service.dashboard.kit.figures import Moment, count, exact, moment, money, utc_date
-from service.dashboard.pages.node import sentence
+from service.dashboard.kit.charts import Chart, count_labels, draw_chart
+from service.dashboard.kit.figures import (
+    Moment,
+    format_count,
+    format_exact,
+    format_money,
+    to_moment,
+    utc_date,
+)
+from service.dashboard.pages.node import to_sentence
 from service.domain.clock import DAY
 from service.domain.commitments.recommendation import (
     CAUTION,
@@ -99,15 +106,15 @@ class RecommendedPage:
     places: tuple[PlaceRow, ...]
 
 
-def recommended_of(services: Services) -> RecommendedPage:
+def build_recommended_page(services: Services) -> RecommendedPage:
     """The page, from the days that there are."""
-    found = services.recommendations.recommended()
+    found = services.recommendations.list_advices()
     return RecommendedPage(
-        as_of=moment(found.as_of),
-        start=moment(found.start),
-        end=moment(found.end),
-        days=count(found.days, "full day"),
-        too_few=sentence(too_few(found.days)) if found.days < FEWEST_DAYS else "",
+        as_of=to_moment(found.as_of),
+        start=to_moment(found.start),
+        end=to_moment(found.end),
+        days=format_count(found.days, "full day"),
+        too_few=to_sentence(too_few(found.days)) if found.days < FEWEST_DAYS else "",
         caution=CAUTION,
         places=tuple(map(_build_place_row, found.places)),
     )
@@ -116,12 +123,14 @@ def recommended_of(services: Services) -> RecommendedPage:
 def _build_place_row(advice: CommitmentAdvice) -> PlaceRow:
     extremes, name = advice.course.extremes, f"{advice.generation} in {advice.region}"
     picture = (
-        draw([(low, high - low) for low, high in extremes], count_labels) if extremes else None
+        draw_chart([(low, high - low) for low, high in extremes], count_labels)
+        if extremes
+        else None
     )
     starts = range(advice.course.start, advice.course.start + len(extremes) * DAY, DAY)
     days = []
     for start, (fewest, most) in zip(starts, extremes, strict=True):
-        day, date = utc_date(start), moment(start).date
+        day, date = utc_date(start), to_moment(start).date
         hint = f"{day:%A} {date} (UTC): {fewest:,} chips all day, {most:,} at most"
         days.append(DayRow(f"{day:%a} {date}", day.isoformat(), f"{fewest:,}", f"{most:,}", hint))
     return PlaceRow(
@@ -137,22 +146,22 @@ def _build_place_row(advice: CommitmentAdvice) -> PlaceRow:
 
 def _build_term_row(term: Recommendation) -> TermRow:
     rates, break_even = term.rates, term.rates.break_even
-    low, high = money(term.saving_low), money(term.saving_high)
+    low, high = format_money(term.saving_low), format_money(term.saving_high)
     used = NOTHING
     if term.utilisation is not None:  # in parts per million
         used = f"{term.utilisation // 10_000}.{term.utilisation // 1_000 % 10} %"
     return TermRow(
-        name=count(rates.years, "year"),
-        chips=count(term.chips, "chip") if term.chips else "nothing",
-        price=NOTHING if rates.committed is None else exact(rates.committed),
+        name=format_count(rates.years, "year"),
+        chips=format_count(term.chips, "chip") if term.chips else "nothing",
+        price=NOTHING if rates.committed is None else format_exact(rates.committed),
         pays_from=NOTHING if break_even is None else f"{hours_a_day(break_even)} of a day",
         used=used,
-        saving=money(term.saving) if term.chips else NOTHING,
+        saving=format_money(term.saving) if term.chips else NOTHING,
         interval=f"{low} to {high}" if term.chips else "",
         # the number of chips that would have been cheapest, and its range in the draws
         best=f"{term.best:,} ({term.low:,} to {term.high:,})" if term.best else NOTHING,
-        unused=money(term.cost_if_unused) if term.chips else NOTHING,
-        reason=sentence(term.reason) if term.reason else "",
+        unused=format_money(term.cost_if_unused) if term.chips else NOTHING,
+        reason=to_sentence(term.reason) if term.reason else "",
     )
 
 
@@ -164,8 +173,8 @@ def _list_levels(terms: Sequence[Recommendation], picture: Chart) -> tuple[Chart
             years[term.chips].append(term.rates.years)
     return tuple(
         ChartLevel(
-            y=picture.level(chips),
-            label=f"{chips:,} for {' or '.join(count(number, 'year') for number in some)}",
+            y=picture.y_at(chips),
+            label=f"{chips:,} for {' or '.join(format_count(number, 'year') for number in some)}",
             kind="both" if len(some) > 1 else f"for-{some[0]}",
         )
         for chips, some in sorted(years.items())
@@ -192,7 +201,7 @@ def _describe_chart(
 ) -> str:
     most = max(high for _, high in extremes)
     said = "; ".join(
-        f"{term.chips:,} chips are recommended for {count(term.rates.years, 'year')}"
+        f"{term.chips:,} chips are recommended for {format_count(term.rates.years, 'year')}"
         for term in terms
     )
     return (

@@ -8,9 +8,16 @@ from decimal import Decimal
 
 from service.application.reconciliations import Reconciliation
 from service.application.services import Services
-from service.dashboard.kit.amounts import chip_hours
-from service.dashboard.kit.figures import Moment, count, duration, moment, money, spelled
-from service.dashboard.pages.node import sentence
+from service.dashboard.kit.amounts import format_chip_hours
+from service.dashboard.kit.figures import (
+    Moment,
+    format_count,
+    format_duration,
+    format_money,
+    format_units,
+    to_moment,
+)
+from service.dashboard.pages.node import to_sentence
 from service.domain.costs.display_rounding import in_units, places_for, unit_for
 from service.domain.money import parse_usd
 from service.domain.reconciliation.bill import ApartRows, Bill, BillTally, why_no_commitments
@@ -183,26 +190,26 @@ class ReconcilePage:
     found: ReconciledBill | None
 
 
-def reconcile_of(services: Services, bill_id: str = "", verdict: str = "") -> ReconcilePage:
+def build_reconcile_page(services: Services, bill_id: str = "", verdict: str = "") -> ReconcilePage:
     """The page of one bill, the newest by default. Raises NotFound for an unknown bill."""
     service = services.reconciliations
-    outcomes = service.all(BILLS)
-    chosen = service.outcome(bill_id) if bill_id else next(iter(outcomes), None)
+    outcomes = service.list_newest(BILLS)
+    chosen = service.get_outcome(bill_id) if bill_id else next(iter(outcomes), None)
     if chosen and why_no_commitments(chosen.bill):
-        chosen = service.outcome(chosen.bill.id)  # a list does not read the rows of old bills
+        chosen = service.get_outcome(chosen.bill.id)  # a list does not read the rows of old bills
     known = verdict in set(Verdict)
     verdicts = (Verdict(verdict),) if known else DISAGREEING
-    lines = service.largest(chosen.bill.id, verdicts, SHOWN) if chosen else ()
+    lines = service.list_largest(chosen.bill.id, verdicts, SHOWN) if chosen else ()
     ids = {comparison.line.node_id for comparison in lines}
     covered = chosen.bill.commitments or () if chosen else ()
     ids |= {node.node_id for commitment in covered for node in commitment.nodes[:COVERED]}
-    names = services.costs.names(ids - {""})
+    names = services.costs.find_names(ids - {""})
     shown = [_build_comparison(comparison.line, names) for comparison in lines]
     return ReconcilePage(
-        as_of=moment(services.health.fleet().as_of),
+        as_of=to_moment(services.health.read_fleet().as_of),
         choices=tuple(
             BillChoice(
-                outcome.bill.id, outcome.bill.name or "unnamed", moment(outcome.bill.created_at)
+                outcome.bill.id, outcome.bill.name or "unnamed", to_moment(outcome.bill.created_at)
             )
             for outcome in outcomes
         ),
@@ -230,17 +237,17 @@ def _build_bill(
     return ReconciledBill(
         id=bill.id,
         name=bill.name or "unnamed",
-        start=None if counts.start is None else moment(counts.start),
-        end=None if counts.end is None else moment(counts.end),
+        start=None if counts.start is None else to_moment(counts.start),
+        end=None if counts.end is None else to_moment(counts.end),
         rows=_describe_rows(outcome),
         apart="; ".join(_describe_excluded(kind, rows) for kind, rows in bill.apart.items()),
-        machines=money(counts.machine_nanos) if counts.machine_entries else "",
+        machines=format_money(counts.machine_nanos) if counts.machine_entries else "",
         variance=_format_signed(total.variance),
         percent="" if total.percent is None else f"{total.percent} % of what matched",
         more=_format_signed(total.more),
         less=_format_signed(total.less),
-        matched=money(total.matched),
-        net=money(total.net),
+        matched=format_money(total.matched),
+        net=format_money(total.net),
         verdicts=tuple(
             _build_sum(verdict, name, headline.verdicts[verdict], _TONES[verdict])
             for verdict, name in VERDICTS.items()
@@ -255,16 +262,16 @@ def _build_bill(
         shown=shown,
         lines=tuple(lines),
         left_out=max(0, number - len(lines)),
-        credits=sentence(total.explanation) if total.credits else "",
+        credits=to_sentence(total.explanation) if total.credits else "",
         joined=tuple(
-            f"{count(other.rows, 'row')} of {other.name or 'a file without a name'},"
+            f"{format_count(other.rows, 'row')} of {other.name or 'a file without a name'},"
             f" of which {other.again:,} are in both and count once"
             for other in bill.joined
         ),
         joined_into=bill.joined_into,
         invoices=tuple(map(_build_invoice, bill.invoices)),
         commitments=commitments,
-        commitments_reason=sentence(why) if (why := why_no_commitments(bill)) else "",
+        commitments_reason=to_sentence(why) if (why := why_no_commitments(bill)) else "",
         others=_describe_others(bill) if commitments else "",
     )
 
@@ -275,20 +282,20 @@ def _describe_others(bill: Bill) -> str:
     if not rows:
         return ""
     return (
-        f"The bill has {count(rows, 'row')} of other projects. What these used of a"
+        f"The bill has {format_count(rows, 'row')} of other projects. What these used of a"
         " commitment is not known here, and counts as unused."
     )
 
 
 def _build_commitment(billed: BilledCommitment, names: Mapping[str, str]) -> BilledCommitmentRow:
-    term = count(billed.term, "year") if billed.term else "term not known"
+    term = format_count(billed.term, "year") if billed.term else "term not known"
     nodes, left = billed.nodes[:COVERED], sum(node.nodes for node in billed.nodes[COVERED:])
     used, unused, *parts = _split_fee(billed)
     return BilledCommitmentRow(
         name=f"{billed.generation} in {billed.region}, {term}, {billed.month}",
         story=_describe_hours(billed),
-        reasons=tuple(map(sentence, billed.reasons)),
-        fee=UNKNOWN if billed.fee is None else money(billed.fee),
+        reasons=tuple(map(to_sentence, billed.reasons)),
+        fee=UNKNOWN if billed.fee is None else format_money(billed.fee),
         used=used,
         unused=unused,
         utilisation=_format_percent(billed.utilisation),
@@ -300,12 +307,12 @@ def _build_commitment(billed: BilledCommitment, names: Mapping[str, str]) -> Bil
                 or names.get(node.node_id, "")
                 or (f"{node.nodes:,} other nodes" if node.nodes > 1 else "no resource named"),
                 node_id=node.node_id,
-                hours=chip_hours(node.covered),
+                hours=format_chip_hours(node.covered),
                 amortised=part,
             )
             for node, part in zip(nodes, parts, strict=False)
         ),
-        left_out=count(left, "node") if left else "",
+        left_out=format_count(left, "node") if left else "",
     )
 
 
@@ -317,18 +324,18 @@ def _split_fee(billed: BilledCommitment) -> list[str]:
     places = places_for(billed.fee)
     known = [amount or 0 for amount in amounts]
     *nodes, unused = in_units([*known, billed.unused], unit_for(places))
-    return [spelled(units, places) for units in (sum(nodes), unused, *nodes)]
+    return [format_units(units, places) for units in (sum(nodes), unused, *nodes)]
 
 
 def _describe_hours(billed: BilledCommitment) -> str:
     """The hours in one sentence."""
     committed, covered, eligible = (
-        UNKNOWN if chip_seconds is None else chip_hours(chip_seconds)
+        UNKNOWN if chip_seconds is None else format_chip_hours(chip_seconds)
         for chip_seconds in (billed.committed, billed.covered, billed.eligible)
     )
     at_list = ""
     if billed.list_cost:
-        at_list = f" At list price the covered hours cost {money(billed.list_cost)}."
+        at_list = f" At list price the covered hours cost {format_money(billed.list_cost)}."
     return (
         f"Committed chip-hours: {committed}. Covered: {covered}, of {eligible} that could be."
         f"{at_list}"
@@ -343,7 +350,7 @@ def _format_percent(said: str | None) -> str:
 def _describe_excluded(kind: str, rows: ApartRows) -> str:
     """The amount of one kind of excluded rows, in dollars; in their currency if the rows have no
     conversion rate."""
-    amount = money(rows.cost)
+    amount = format_money(rows.cost)
     if rows.local and not rows.cost:
         amount = ", ".join(_format_local(text, currency) for currency, text in rows.local.items())
     reason = f" ({rows.reason})" if rows.reason else ""
@@ -352,7 +359,7 @@ def _describe_excluded(kind: str, rows: ApartRows) -> str:
 
 def _format_local(text: str, currency: str) -> str:
     """An amount in any currency: `EUR 8.83`."""
-    amount = money(parse_usd(text))
+    amount = format_money(parse_usd(text))
     return amount if currency == CURRENCY else f"{currency} {amount.replace('$', '')}"
 
 
@@ -367,7 +374,7 @@ def _build_invoice(invoice: Invoice) -> InvoiceRow:
                 VERDICTS[Verdict(part.name)]
                 if part.name in set(Verdict)
                 else part.name.replace("_", " "),
-                sentence(part.reason) if part.reason else "",
+                to_sentence(part.reason) if part.reason else "",
                 f"{part.rows:,}",
                 _format_local(part.local_total, invoice.currency),
             )
@@ -380,7 +387,7 @@ def _describe_rows(outcome: Reconciliation) -> str:
     bill = outcome.bill
     ignored = bill.counts.other_projects + bill.counts.not_tpu
     return (
-        f"{count(bill.counts.rows, 'row')}, {bill.duplicates:,} duplicates and"
+        f"{format_count(bill.counts.rows, 'row')}, {bill.duplicates:,} duplicates and"
         f" {ignored:,} of other resources"
     )
 
@@ -391,8 +398,8 @@ def _build_sum(key: str, name: str, tally: BillTally, tone: str = "") -> SumRow:
         name=name,
         tone=tone,
         hours=f"{tally.lines:,}",
-        billed=money(tally.billed),
-        charged=money(tally.charged),
+        billed=format_money(tally.billed),
+        charged=format_money(tally.charged),
         variance=_format_signed(tally.variance),
     )
 
@@ -403,10 +410,12 @@ def _build_comparison(line: Comparison, names: Mapping[str, str]) -> ComparisonR
     seconds = line.billed_chip_seconds
     apart = None if seconds is None else seconds - line.charged_chip_seconds
     longer = (
-        f"; {duration(abs(apart))} of chip time {'more' if apart > 0 else 'less'}" if apart else ""
+        f"; {format_duration(abs(apart))} of chip time {'more' if apart > 0 else 'less'}"
+        if apart
+        else ""
     )
     return ComparisonRow(
-        hour=moment(line.hour),
+        hour=to_moment(line.hour),
         verdict=VERDICTS[line.verdict],
         tone=_TONES[line.verdict],
         resource=line.resource.rstrip("/").rpartition("/")[2]
@@ -415,14 +424,14 @@ def _build_comparison(line: Comparison, names: Mapping[str, str]) -> ComparisonR
         node_id=line.node_id,
         what=line.description or words,
         project=line.project,
-        billed=money(line.billed),
-        charged=money(line.charged),
+        billed=format_money(line.billed),
+        charged=format_money(line.charged),
         variance=_format_signed(line.variance),
         seen=_SEEN[line.seen],
-        reason=sentence(line.reason + longer) if line.reason else "",
+        reason=to_sentence(line.reason + longer) if line.reason else "",
     )
 
 
 def _format_signed(nanos: int) -> str:
     """An amount with its sign, for differences."""
-    return f"+{money(nanos)}" if nanos > 0 else money(nanos)
+    return f"+{format_money(nanos)}" if nanos > 0 else format_money(nanos)

@@ -14,8 +14,8 @@ from urllib.parse import quote, urlencode
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from service.dashboard.kit.sample_values import Sampler, Schema, named
-from service.dashboard.pages.manual import LONGEST_QUERY, SearchHit, Section, hits_in
+from service.dashboard.kit.sample_values import Sampler, Schema, referenced_name
+from service.dashboard.pages.manual import LONGEST_QUERY, SearchHit, Section, find_hits
 from service.domain.errors import NotFound
 
 PATH = "/docs"
@@ -160,7 +160,7 @@ class Reference:
         components = document.get("components", {})
         self._schemas: Mapping[str, Schema] = components.get("schemas", {})
         self._sampler = Sampler(self._schemas)
-        self.text = markdown(document.get("info", {}).get("description", ""))
+        self.text = render_markdown(document.get("info", {}).get("description", ""))
         self._problem_of: dict[str, ProblemEntry] = {}
         for key, example in components.get("examples", {}).items():
             problem = example["value"]
@@ -175,18 +175,18 @@ class Reference:
         """Every kind of problem, by status."""
         return _by_status(self._problem_of.values())
 
-    def page(self, name: str) -> ReferencePage:
+    def get_group_page(self, name: str) -> ReferencePage:
         """The page of a group. Raises NotFound for an unknown name."""
         for group in self.groups:
             if group.name == name:
                 return ReferencePage(self, group)
         raise NotFound(f"the API reference has no group {name[:80]!r}")
 
-    def search(self, query: str) -> ReferencePage:
+    def build_search_page(self, query: str) -> ReferencePage:
         """The operations and objects in which every word of the query occurs; all groups for an
         empty query."""
         asked = query[:LONGEST_QUERY].strip()
-        return ReferencePage(self, query=asked, hits=hits_in(self.groups, asked))
+        return ReferencePage(self, query=asked, hits=find_hits(self.groups, asked))
 
     @cached_property
     def common(self) -> tuple[ProblemEntry, ...]:
@@ -210,7 +210,7 @@ class Reference:
         names = sent | self._reachable_names([operation for _, _, operation in found])
         return OperationGroup(
             tag["name"],
-            markdown(tag.get("description", "")),
+            render_markdown(tag.get("description", "")),
             tuple(self._build_operation(*parts) for parts in found),
             tuple(self._build_object(name, is_sent=name in sent) for name in sorted(names)),
         )
@@ -236,7 +236,7 @@ class Reference:
             method=method.upper(),
             path=path,
             title=operation["summary"],
-            text=markdown(operation.get("description", "")),
+            text=render_markdown(operation.get("description", "")),
             parameters=tuple(
                 self._build_field(
                     parameter["name"],
@@ -274,7 +274,7 @@ class Reference:
         fields = schema.get("properties", {}).items()
         return Object(
             name,
-            markdown(schema.get("description", "")),
+            render_markdown(schema.get("description", "")),
             tuple(
                 self._build_field(key, field, is_required=key in required) for key, field in fields
             ),
@@ -290,7 +290,7 @@ class Reference:
             is_required,
             tuple(self._describe_limits(schema)),
             "" if default in (None, "", [], {}) else json.dumps(default),
-            markdown(schema.get("description", "")),
+            render_markdown(schema.get("description", "")),
             where,
         )
 
@@ -302,10 +302,12 @@ class Reference:
                     yield TypePiece(" or ")
                 yield from self._type_pieces(choice)
         elif "$ref" in schema:
-            target = self._schemas[named(schema)]
+            target = self._schemas[referenced_name(schema)]
             is_object = "properties" in target
             yield (
-                TypePiece(named(schema), named(schema)) if is_object else TypePiece(target["type"])
+                TypePiece(referenced_name(schema), referenced_name(schema))
+                if is_object
+                else TypePiece(target["type"])
             )
         elif schema.get("type") == "array":
             yield TypePiece("list of ")
@@ -321,12 +323,14 @@ class Reference:
         for choice in schema.get("anyOf", ()):
             yield from self._describe_limits(choice)
         if "$ref" in schema:
-            yield from self._describe_limits({"enum": self._schemas[named(schema)].get("enum", ())})
+            yield from self._describe_limits(
+                {"enum": self._schemas[referenced_name(schema)].get("enum", ())}
+            )
         if values := schema.get("enum", ()):
             shown = [json.dumps(value) if value == "" else str(value) for value in values]
             more = len(shown) - _MOST_VALUES
             yield ", ".join(shown[:_MOST_VALUES]) + (f" and {more} more" if more > 0 else "")
-        yield from limits_of(schema)
+        yield from describe_limits(schema)
         if schema.get("type") == "array":
             values = schema["items"]
             for limit in self._describe_limits(values):
@@ -340,7 +344,7 @@ class Reference:
                 continue
             contents = answer.get("content", {})
             schema = contents.get(_JSON, {}).get("schema")
-            example = "" if schema is None else _pretty_json(self._sampler.sample(schema))
+            example = "" if schema is None else _pretty_json(self._sampler.make_value(schema))
             yield OperationAnswer(
                 status,
                 answer["description"].removeprefix(_UNSAID),
@@ -362,7 +366,7 @@ class Reference:
         """A command that sends the request. Capitals in the address are to be replaced."""
         address = _LOCAL + re.sub(r"{(\w+)}", lambda found: found[1].upper(), path)
         wanted = [
-            (parameter["name"], self._sampler.sample(parameter["schema"], parameter["name"]))
+            (parameter["name"], self._sampler.make_value(parameter["schema"], parameter["name"]))
             for parameter in operation.get("parameters", ())
             if parameter["in"] == "query" and parameter.get("required")
         ]
@@ -387,7 +391,7 @@ def _pretty_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def limits_of(schema: Schema) -> Iterator[str]:
+def describe_limits(schema: Schema) -> Iterator[str]:
     """The bounds of a number, a text or a list, in words."""
     unit = {"string": " characters", "array": " items"}.get(str(schema.get("type")), "")
     names = ("minLength", "minItems", "minimum"), ("maxLength", "maxItems", "maximum")
@@ -419,7 +423,7 @@ def _referenced_names(part: Any) -> Iterator[str]:
     """The names of the schemas that a part of the document refers to."""
     if isinstance(part, Mapping):
         if "$ref" in part and "/schemas/" in part["$ref"]:
-            yield named(part)
+            yield referenced_name(part)
         for value in part.values():
             yield from _referenced_names(value)
     elif isinstance(part, Sequence) and not isinstance(part, str):
@@ -432,6 +436,6 @@ def _describe_field(field: Field) -> str:
     return f"{field.name}: {said}" if said else f"{field.name}."
 
 
-def markdown(text: str) -> Markup:
+def render_markdown(text: str) -> Markup:
     """A description in the document as HTML. Raw HTML in the description stays text."""
     return Markup(_MARKDOWN.render(text))  # noqa: S704 - raw HTML is escaped

@@ -6,10 +6,17 @@ from dataclasses import dataclass
 
 from service.application.pricing.reservations import ReservationStatus
 from service.application.services import Services
-from service.dashboard.kit.figures import Moment, count, duration, exact, moment, money
-from service.dashboard.kit.links import home_of_reservation
+from service.dashboard.kit.figures import (
+    Moment,
+    format_count,
+    format_duration,
+    format_exact,
+    format_money,
+    to_moment,
+)
+from service.dashboard.kit.links import reservation_address
 from service.dashboard.kit.node_rows import NOT_KNOWN
-from service.dashboard.pages.spend_chart import share
+from service.dashboard.pages.spend_chart import format_share
 from service.domain.metering.reservation import ReservationState
 
 SHOWN = 100
@@ -70,59 +77,59 @@ class ReservationsPage:
     as_of: Moment
 
 
-def reservations_of(services: Services) -> ReservationsPage:
+def build_reservations_page(services: Services) -> ReservationsPage:
     """The page as of now: running reservations first, then planned, past and withdrawn ones."""
     found = sorted(
-        services.reservations.all(),
-        key=lambda shown: _ORDER.index(shown.reservation.state(shown.as_of)),
+        services.reservations.list_all(),
+        key=lambda shown: _ORDER.index(shown.reservation.state_at(shown.as_of)),
     )
     return ReservationsPage(
-        rows=tuple(map(row_of, found[:SHOWN])),
+        rows=tuple(map(build_reservation_row, found[:SHOWN])),
         left_out=max(0, len(found) - SHOWN),
-        as_of=moment(services.health.fleet().as_of),
+        as_of=to_moment(services.health.read_fleet().as_of),
     )
 
 
-def row_of(shown: ReservationStatus) -> ReservationRow:
+def build_reservation_row(shown: ReservationStatus) -> ReservationRow:
     """The row of a reservation."""
     reservation = shown.reservation
     tone, verdict = _describe_state(shown)
-    chips = count(reservation.chips, f"{reservation.generation} chip")
-    used_share = share(shown.chip_seconds - shown.unused_chip_seconds, shown.chip_seconds)
-    bar = bar_of(shown)
+    chips = format_count(reservation.chips, f"{reservation.generation} chip")
+    used_share = format_share(shown.chip_seconds - shown.unused_chip_seconds, shown.chip_seconds)
+    bar = build_bar(shown)
     bar_words = ""
     if bar is not None:
-        bar_words = f"{share(bar.now, WIDTH) or 'nothing'} of the period has passed"
+        bar_words = f"{format_share(bar.now, WIDTH) or 'nothing'} of the period has passed"
         if shown.chip_seconds:
             bar_words += f"; {used_share or 'nothing'} of that was used"
     return ReservationRow(
         id=reservation.id,
-        href=home_of_reservation(reservation.id),
+        href=reservation_address(reservation.id),
         name=reservation.name,
         what=f"{chips} in {reservation.zone}",
         whose=", ".join(name for name in (reservation.team, reservation.owner) if name),
         project=reservation.project,
         tone=tone,
         verdict=verdict,
-        start=moment(reservation.start),
-        end=moment(reservation.end),
-        lasts=duration(reservation.end - reservation.start),
-        price="" if shown.price is None else exact(shown.price.per_chip_hour),
+        start=to_moment(reservation.start),
+        end=to_moment(reservation.end),
+        lasts=format_duration(reservation.end - reservation.start),
+        price="" if shown.price is None else format_exact(shown.price.per_chip_hour),
         cost=_format_known(shown, shown.cost),
         used=_format_known(shown, shown.cost - shown.unused),
         used_share=used_share,
         unused=_format_known(shown, shown.unused),
-        unused_share=share(shown.unused_chip_seconds, shown.chip_seconds),
-        whole=NOT_KNOWN if shown.whole is None else money(shown.whole),
+        unused_share=format_share(shown.unused_chip_seconds, shown.chip_seconds),
+        whole=NOT_KNOWN if shown.whole is None else format_money(shown.whole),
         bar=bar,
         bar_words=bar_words,
         reason=reservation.reason,
-        withdrawn=None if reservation.withdrawn_at is None else moment(reservation.withdrawn_at),
+        withdrawn=None if reservation.withdrawn_at is None else to_moment(reservation.withdrawn_at),
         doubts=tuple(_list_doubts(shown)),
     )
 
 
-def bar_of(shown: ReservationStatus) -> ReservationBar | None:
+def build_bar(shown: ReservationStatus) -> ReservationBar | None:
     """The bar in whole units; its used part never exceeds its paid part. None for a withdrawn
     record."""
     reservation = shown.reservation
@@ -138,21 +145,21 @@ def bar_of(shown: ReservationStatus) -> ReservationBar | None:
 def _format_known(shown: ReservationStatus, nanos: int) -> str:
     """An amount so far; `not known` if no price is known for any of the time."""
     unknown = shown.unpriced_seconds > 0 and shown.chip_seconds == 0
-    return NOT_KNOWN if unknown else money(nanos)
+    return NOT_KNOWN if unknown else format_money(nanos)
 
 
 def _describe_state(shown: ReservationStatus) -> tuple[str, str]:
     """The sign and the words for the state of a reservation."""
     reservation, now = shown.reservation, shown.as_of
-    match reservation.state(now):
+    match reservation.state_at(now):
         case ReservationState.PLANNED:
-            return "coming", f"begins in {duration(reservation.start - now)}"
+            return "coming", f"begins in {format_duration(reservation.start - now)}"
         case ReservationState.RUNNING:
             is_overused = shown.unused_chip_seconds < 0
             tone = "trouble" if shown.price is None or is_overused else "up"
-            return tone, f"running, {duration(reservation.end - now)} left"
+            return tone, f"running, {format_duration(reservation.end - now)} left"
         case ReservationState.OVER:
-            return "still", f"over for {duration(now - reservation.end)}"
+            return "still", f"over for {format_duration(now - reservation.end)}"
         case ReservationState.WITHDRAWN:
             return "still", "withdrawn"
 
@@ -162,7 +169,7 @@ def _list_doubts(shown: ReservationStatus) -> list[str]:
     found = []
     if shown.unpriced_seconds:
         found.append(
-            f"No price is known for {duration(shown.unpriced_seconds)} of it. Its cost is"
+            f"No price is known for {format_duration(shown.unpriced_seconds)} of it. Its cost is"
             " in no figure here."
         )
     elif shown.price is None and shown.reservation.withdrawn_at is None:

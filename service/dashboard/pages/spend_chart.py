@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.application.costs.costs import CostReport
-from service.dashboard.kit.charts import Chart, draw
+from service.dashboard.kit.charts import Chart, draw_chart
 from service.dashboard.kit.cost_query import CostsAsked
-from service.dashboard.kit.figures import moment, money, spelled, utc_date
-from service.dashboard.kit.series import Grouping, Series, series_of
+from service.dashboard.kit.figures import format_money, format_units, to_moment, utc_date
+from service.dashboard.kit.series import Grouping, Series, build_series
 from service.domain.clock import DAY
-from service.domain.costs.display_rounding import places_for, rounded, unit_for
-from service.domain.time_window import Granularity, Window, buckets, zone_of
+from service.domain.costs.display_rounding import places_for, round_table, unit_for
+from service.domain.time_window import Granularity, Window, split_into_buckets, zone_of
 
 WINDOWS = {"7d": "7 days", "30d": "30 days", "90d": "90 days"}
 """The windows of the chart, as the address names them, with their names for people."""
@@ -71,14 +71,16 @@ class Spending:
     estimated: bool
 
 
-def spending_of(report: CostReport, grouping: Grouping, window: str) -> Spending:
+def build_spending(report: CostReport, grouping: Grouping, window: str) -> Spending:
     """The chart of a report of `window`, by day and by the dimension of `grouping`."""
     asked = CostsAsked(window, (grouping.dimension,), Granularity.DAY)
-    days = [part.start for part in buckets(report.window, Granularity.DAY, zone_of("UTC"))]
+    days = [
+        part.start for part in split_into_buckets(report.window, Granularity.DAY, zone_of("UTC"))
+    ]
     totals: dict[str, int] = defaultdict(int)
     for row in report.rows:
         totals[row.group[0]] += row.cost
-    layers = series_of(grouping, totals)
+    layers = build_series(grouping, totals)
     # Nano-dollars by day and series; a day without cost is a row of zeros.
     amounts = [[0] * len(layers) for _ in days]
     row_of = {day: number for number, day in enumerate(days)}
@@ -86,17 +88,17 @@ def spending_of(report: CostReport, grouping: Grouping, window: str) -> Spending
     for row in report.rows:
         amounts[row_of[row.bucket.start]][column_of[row.group[0]]] += row.cost
     places = places_for(report.total)
-    shown = rounded(amounts, unit_for(places), len(days) - 1 if days else None)
+    shown = round_table(amounts, unit_for(places), len(days) - 1 if days else None)
     return Spending(
         title=f"Cost by day and {grouping.title}",
         description=_describe_chart(days, amounts, report.total),
-        picture=draw(amounts),
+        picture=draw_chart(amounts),
         places=tuple(layer.place for layer in layers),
         labels=_label_days(days),
         legend=_build_legend(layers, shown, places, asked),
         rows=_build_rows(days, amounts, shown, layers, asked),
-        total=spelled(sum(map(sum, shown)), places),
-        as_of=moment(report.as_of).full,
+        total=format_units(sum(map(sum, shown)), places),
+        as_of=to_moment(report.as_of).full,
         estimated=report.estimated,
     )
 
@@ -108,20 +110,20 @@ def _build_legend(
     groups of its value one level deeper, or to the values of a layer that has several."""
     columns = [sum(row[n] for row in shown) for n in range(len(layers))]
     total = sum(columns)
-    whole = asked.in_steps(Granularity.ALL)
+    whole = asked.with_step(Granularity.ALL)
     entries = []
     for layer, units in zip(layers, columns, strict=True):
         details = whole
         if len(layer.values) == 1:
-            details = whole.into(whole.aggregate[0], *layer.values)
-        text = spelled(units, places)
+            details = whole.drill_into(whole.aggregate[0], *layer.values)
+        text = format_units(units, places)
         entries.append(
-            LegendEntry(layer.name, layer.place, text, share(units, total), details.page)
+            LegendEntry(layer.name, layer.place, text, format_share(units, total), details.page)
         )
     return tuple(reversed(entries))
 
 
-def share(part: int, total: int) -> str:
+def format_share(part: int, total: int) -> str:
     """A part in whole percent of the total; empty if either is not positive. A small part is shown
     as `< 1 %`, and a part that lacks little as `> 99 %`."""
     if total <= 0 or part <= 0:
@@ -143,24 +145,24 @@ def _build_rows(
     places = places_for(sum(map(sum, amounts)))
     rows = []
     for day, row, units in zip(days, amounts, shown, strict=True):
-        at, total = utc_date(day), spelled(sum(units), places)
-        cells = [spelled(unit, places) for unit in units]
+        at, total = utc_date(day), format_units(sum(units), places)
+        cells = [format_units(unit, places) for unit in units]
         parts = [
             f"{layer.name}: {cell}"
             for layer, cell, amount in zip(layers, cells, row, strict=True)
             if amount
         ]
-        head = f"{at:%A} {moment(day).date} (UTC): {total}"
+        head = f"{at:%A} {to_moment(day).date} (UTC): {total}"
         rows.append(
             SpendDay(
-                day=f"{at:%a} {moment(day).date}",
+                day=f"{at:%a} {to_moment(day).date}",
                 iso=at.isoformat(),
                 amounts=tuple(
                     cell if amount else NOTHING for amount, cell in zip(row, cells, strict=True)
                 ),
                 total=total,
                 hint="\n".join([head, *reversed(parts)]),
-                href=asked.within(Window(day, day + DAY), Granularity.HOUR).page,
+                href=asked.narrow_to(Window(day, day + DAY), Granularity.HOUR).page,
             )
         )
     return tuple(rows)
@@ -192,12 +194,12 @@ def _label_days(days: Sequence[int]) -> tuple[DayLabel, ...]:
 
 
 def _describe_chart(days: Sequence[int], amounts: Sequence[Sequence[int]], total: int) -> str:
-    first, last = moment(days[0]).date, moment(days[-1]).date
-    sum_ = money(total)
+    first, last = to_moment(days[0]).date, to_moment(days[-1]).date
+    sum_ = format_money(total)
     said = f"Stacked columns, one for each UTC day from {first} to {last}: {sum_} in all"
     sums = [sum(row) for row in amounts]
     highest = max(sums)
     if highest <= 0:
         return f"{said}."
-    peak = moment(days[sums.index(highest)]).date
-    return f"{said}, at most {money(highest)}, on {peak}."
+    peak = to_moment(days[sums.index(highest)]).date
+    return f"{said}, at most {format_money(highest)}, on {peak}."

@@ -10,11 +10,11 @@ from functools import cache
 from service.application.costs.statements import MonthToDate
 from service.application.pricing.prices import PriceQuery
 from service.application.services import Services
-from service.dashboard.kit.amounts import ExactAmount, amount_of, chip_hours, places_of
+from service.dashboard.kit.amounts import ExactAmount, amount_of, format_chip_hours, places_of
 from service.dashboard.kit.cost_query import CostsAsked, month_window
-from service.dashboard.kit.figures import Moment, exact, moment
-from service.dashboard.pages.ledger import payer_of
-from service.dashboard.pages.prices import address_of
+from service.dashboard.kit.figures import Moment, format_exact, to_moment
+from service.dashboard.pages.ledger import format_payer
+from service.dashboard.pages.prices import address_of_price
 from service.domain.billing_period import GRACE, BillingMonth, PeriodState, period_named
 from service.domain.catalog.zones import region_of
 from service.domain.costs.dimensions import condition_of
@@ -79,37 +79,37 @@ class StatementPage:
     as_of: Moment
 
 
-def statements_of(services: Services) -> StatementsPage:
+def build_statements_page(services: Services) -> StatementsPage:
     """Every month since the first charge, the latest first."""
-    months = services.statements.months()
+    months = services.statements.list_months()
     places = places_of(month.amount for month in months)
     return StatementsPage(
         tuple(_build_month_row(month, places) for month in months),
-        moment(services.health.fleet().as_of),
+        to_moment(services.health.read_fleet().as_of),
     )
 
 
-def statement_of(services: Services, name: str) -> StatementPage:
+def build_statement_page(services: Services, name: str) -> StatementPage:
     """The page of one month. Raises Rejected if `name` is not a month."""
-    found, now = services.statements.statement(name), services.health.fleet().as_of
+    found, now = services.statements.get_statement(name), services.health.read_fleet().as_of
     period, lines = found.month.period, found.lines
     places = places_of((line.amount for line in lines), (found.month.amount,))
 
     @cache
     def in_force(generation: str, model: str, region: str, at: int) -> Sequence[Price]:
-        return services.prices.in_force(PriceQuery(at, generation, model, region))
+        return services.prices.list_in_force(PriceQuery(at, generation, model, region))
 
     rows = [(line, _build_statement_row(line, period, now, places, in_force)) for line in lines]
     corrected = sum(line.amount for line in lines if line.corrects)
     return StatementPage(
         month=_build_month_row(found.month, places),
-        start=moment(period.start),
-        end=moment(period.end),
+        start=to_moment(period.start),
+        end=to_moment(period.end),
         own=tuple(row for line, row in rows if not line.corrects),
         own_amount=amount_of(found.month.amount - corrected, places),
         corrections=tuple(row for line, row in rows if line.corrects),
         corrected_amount=amount_of(corrected, places),
-        as_of=moment(now),
+        as_of=to_moment(now),
     )
 
 
@@ -120,14 +120,14 @@ def _build_month_row(month: MonthToDate, places: int) -> MonthRow:
         tone=_TONES[month.state],
         means=_describe_state(month),
         amount=amount_of(month.amount, places),
-        chip_hours=chip_hours(month.chip_seconds),
-        vm_hours=chip_hours(month.vm_seconds) if month.vm_seconds else "",
+        chip_hours=format_chip_hours(month.chip_seconds),
+        vm_hours=format_chip_hours(month.vm_seconds) if month.vm_seconds else "",
     )
 
 
 def _describe_state(month: MonthToDate) -> str:
     """A sentence about how the sum of a month may still change."""
-    closes = moment(month.period.end + GRACE).full
+    closes = to_moment(month.period.end + GRACE).full
     match month.state:
         case PeriodState.OPEN:
             return "Open: posted so far; the sum grows every hour."
@@ -158,17 +158,17 @@ def _build_statement_row(
         only=tuple(condition_of(name, value) for name, value in conditions),
     )
     return StatementRow(
-        who=payer_of(line.team, line.owner),
+        who=format_payer(line.team, line.owner),
         what=f"{line.accelerator_type}, {line.model}" + _describe_reservation(line),
         zone=line.zone,
         project=line.project,
         corrects=line.corrects,
-        price=exact(line.price) + (" an hour" if line.is_vm else ""),
+        price=format_exact(line.price) + (" an hour" if line.is_vm else ""),
         price_address=_find_price_address(line, used, now, in_force),
-        listed="" if line.list_price in (None, line.price) else exact(line.list_price or 0),
-        chip_hours=f"{chip_hours(line.vm_seconds)} of the VM"
+        listed="" if line.list_price in (None, line.price) else format_exact(line.list_price or 0),
+        chip_hours=f"{format_chip_hours(line.vm_seconds)} of the VM"
         if line.is_vm
-        else chip_hours(line.chip_seconds),
+        else format_chip_hours(line.chip_seconds),
         amount=amount_of(line.amount, places),
         costs=asked.page,
     )
@@ -197,5 +197,5 @@ def _find_price_address(
         for model in (CALENDAR, line.model) if line.reservation else (line.model,):
             for price in in_force(line.generation, model, region, at):
                 if price.per_chip_hour == line.price:
-                    return address_of(price, at)
+                    return address_of_price(price, at)
     return ""

@@ -9,14 +9,14 @@ from typing import NamedTuple
 from service.domain.budgets.budget import Budget, HeldAmount
 from service.domain.catalog import catalog
 from service.domain.catalog.zones import region_of
-from service.domain.clock import HOUR, rfc3339
+from service.domain.clock import HOUR, to_rfc3339
 from service.domain.errors import BudgetExceeded
 from service.domain.metering.meter import Usage
 from service.domain.metering.usage import pool_for
-from service.domain.money import dollars, usd
+from service.domain.money import format_dollars, format_usd
 from service.domain.nodes.node import Asked, NodeSpec, NodeState
 from service.domain.pricing.driver_vm import sku_of as vm_sku_of
-from service.domain.pricing.estimate import FAR, sku_of, usable
+from service.domain.pricing.estimate import FAR, select_usable, sku_of
 from service.domain.pricing.price_book import PriceBook, PriceStretch, Sku
 from service.domain.pricing.purchases import Purchase
 from service.domain.time_window import Window
@@ -49,11 +49,11 @@ class Hold(NamedTuple):
     unposted_since: int | None = None
 
     @property
-    def stopped(self) -> bool:
+    def is_stopped(self) -> bool:
         """Whether the node is STOPPED as requested, and so costs nothing until its next start."""
         return self.asked is Asked.STOPPED and self.state == NodeState.STOPPED
 
-    def left(self, window: Window, now: int) -> int | None:
+    def remaining_cost(self, window: Window, now: int) -> int | None:
         """Nano-dollars that the node may still add to the ledger in the window, at worst.
 
         The amount is rounded up; None if a price is unknown. It shrinks as usage is posted, and
@@ -66,10 +66,10 @@ class Hold(NamedTuple):
             return 0
         if self.rate is None:
             return None
-        return worst(self.rate, seconds) + (0 if self.unposted_since is None else ROUNDING)
+        return worst_cost(self.rate, seconds) + (0 if self.unposted_since is None else ROUNDING)
 
     def _find_end(self, window: Window, now: int) -> int:
-        if self.stopped:
+        if self.is_stopped:
             return now
         if self.ttl is None:
             return window.end
@@ -90,21 +90,23 @@ class ReservationHold:
     end: int
     unposted_since: int
 
-    def left(self, window: Window) -> int | None:
+    def remaining_cost(self, window: Window) -> int | None:
         """Nano-dollars that it adds to the ledger in the window, rounded up; None if unknown."""
         seconds = min(self.end, window.end) - max(self.unposted_since, window.start)
         if seconds <= 0:
             return 0
-        return None if self.rate is None else worst(self.rate, seconds)
+        return None if self.rate is None else worst_cost(self.rate, seconds)
 
 
-def left_beside(hold: Hold, bought: Sequence[Purchase], window: Window, now: int) -> int | None:
+def remaining_cost_outside(
+    hold: Hold, bought: Sequence[Purchase], window: Window, now: int
+) -> int | None:
     """Nano-dollars that a node may add outside the reservations that it runs in.
 
     These reservations have holds of their own.
     """
     if not bought:  # the usual case; admission calls this for every live node
-        return hold.left(window, now)
+        return hold.remaining_cost(window, now)
     outside, start = [], window.start
     for purchase in sorted(bought, key=lambda purchase: purchase.start):
         if start < min(purchase.start, window.end):
@@ -112,7 +114,7 @@ def left_beside(hold: Hold, bought: Sequence[Purchase], window: Window, now: int
         start = max(start, purchase.end)
     if start < window.end:
         outside.append(Window(start, window.end))
-    parts = [hold.left(part, now) for part in outside]
+    parts = [hold.remaining_cost(part, now) for part in outside]
     return None if None in parts else sum(part or 0 for part in parts)
 
 
@@ -129,12 +131,12 @@ class BudgetRoom:
     held: HeldAmount
     inside: Mapping[str, Sequence[Purchase]] = field(default_factory=dict)
 
-    def within(self, node_id: str) -> Sequence[Purchase]:
+    def reservations_of(self, node_id: str) -> Sequence[Purchase]:
         """The reservations of this budget that a node runs in."""
         return self.inside.get(node_id, ())
 
     @property
-    def left(self) -> int | None:
+    def amount_left(self) -> int | None:
         """Nano-dollars that are neither spent nor reserved; None if a price is unknown."""
         held = self.held.total
         return None if held is None else self.budget.amount - self.spent - held
@@ -151,7 +153,7 @@ class WorstRate:
     unpriced: tuple[str, ...] = ()
 
 
-def worst(rate: int, seconds: int) -> int:
+def worst_cost(rate: int, seconds: int) -> int:
     """Nano-dollars for seconds at an hourly rate, rounded up."""
     return -(-rate * seconds // HOUR)
 
@@ -165,8 +167,8 @@ def rate_of(spec: NodeSpec, book: PriceBook, now: int) -> WorstRate:
     """The highest rate of all types and places of a node, at all known future prices."""
     rates: list[int] = []
     unpriced: dict[str, None] = {}
-    for hardware in spec.possible:
-        accelerator = catalog.load().accelerators.get(hardware.accelerator_type)
+    for hardware in spec.possible_hardware:
+        accelerator = catalog.load_catalog().accelerators.get(hardware.accelerator_type)
         for zone in hardware.zones:
             where = f"{hardware.accelerator_type} in {zone}"
             rate = None
@@ -187,22 +189,22 @@ def rate_of(spec: NodeSpec, book: PriceBook, now: int) -> WorstRate:
 
 def rate_of_purchase(usage: Usage, book: PriceBook, now: int) -> int | None:
     """The highest price of the rest of a reservation, in nano-dollars an hour."""
-    cuts = book.cuts(usage.sku, max(usage.start, min(now, usage.end or now)), usage.end or now)
+    cuts = book.list_cuts(usage.sku, max(usage.start, min(now, usage.end or now)), usage.end or now)
     return _worst_of(cuts, usage.chips) if cuts else 0
 
 
 def _future_worst_of(sku: Sku, units: int, book: PriceBook, now: int) -> int | None:
-    return _worst_of(book.cuts(sku, now, now + FAR), units)
+    return _worst_of(book.list_cuts(sku, now, now + FAR), units)
 
 
 def _worst_of(cuts: Sequence[PriceStretch], units: int) -> int | None:
     """Nano-dollars an hour at the highest price of the period; None if a price is unknown."""
-    used = usable(cuts)
+    used = select_usable(cuts)
     known = [units * cut.price.per_chip_hour for cut in used if cut.price is not None]
     return max(known) if known and len(known) == len(used) else None
 
 
-def refusal(
+def find_refusal(
     asked: Hold, rate: WorstRate, rooms: Sequence[BudgetRoom], now: int
 ) -> BudgetExceeded | None:
     """The refusal of a node by the budget with the least room; None if all budgets have room.
@@ -211,8 +213,8 @@ def refusal(
     """
     tight: tuple[int, BudgetExceeded] | None = None
     for room in rooms:
-        within = room.within(asked.node_id)
-        wanted, left = left_beside(asked, within, room.window, now), room.left
+        within = room.reservations_of(asked.node_id)
+        wanted, left = remaining_cost_outside(asked, within, room.window, now), room.amount_left
         if wanted is None:
             places = list(rate.unpriced)[:20]
             return BudgetExceeded(
@@ -239,18 +241,18 @@ def refusal(
 def _make_exceeded(room: BudgetRoom, asked: Hold, wanted: int, left: int) -> BudgetExceeded:
     budget, rate = room.budget, asked.rate or 1
     longest = max(0, max(0, left) * HOUR // rate - OVERRUN_SECONDS)
-    resets = rfc3339(room.window.end)
+    resets = to_rfc3339(room.window.end)
     fits = (
         f"a ttl_seconds of at most {longest} would fit"
         if longest
         else "nothing fits: request less hardware, or have the amount raised"
     )
     return BudgetExceeded(
-        f"the budget {budget.name!r} has {dollars(max(0, left))} left until {resets}, and this node"
-        f" may cost {dollars(wanted)} by then; {fits}",
+        f"the budget {budget.name!r} has {format_dollars(max(0, left))} left until {resets}, and"
+        f" this node may cost {format_dollars(wanted)} by then; {fits}",
         **_describe_room(room),
-        asked=usd(wanted),
-        left=usd(max(0, left)),
+        asked=format_usd(wanted),
+        left=format_usd(max(0, left)),
         longest_ttl_seconds=longest,
     )
 
@@ -260,9 +262,9 @@ def _describe_room(room: BudgetRoom) -> dict[str, object]:
     return {
         "budget": budget.name,
         "budget_id": budget.id,
-        "amount": usd(budget.amount),
-        "spent": usd(room.spent),
-        "held": None if room.held.total is None else usd(room.held.total),
-        "held_known": usd(room.held.known),
-        "resets_at": rfc3339(room.window.end),
+        "amount": format_usd(budget.amount),
+        "spent": format_usd(room.spent),
+        "held": None if room.held.total is None else format_usd(room.held.total),
+        "held_known": format_usd(room.held.known),
+        "resets_at": to_rfc3339(room.window.end),
     }

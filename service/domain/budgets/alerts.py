@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from service.domain.budgets.budget import Budget, BudgetStanding, Measure, OnExceeded
-from service.domain.clock import HOUR, rfc3339
-from service.domain.money import dollars
+from service.domain.clock import HOUR, to_rfc3339
+from service.domain.money import format_dollars
 
 HYSTERESIS = 5
 """Percentage points by which the spend must fall below a threshold before it can fire again."""
@@ -42,7 +42,7 @@ class _Cause:
     message: str
 
 
-def changes(
+def find_changes(
     budget: Budget, standing: BudgetStanding, paces: tuple[int, int], known: Mapping[str, Alert]
 ) -> list[tuple[Alert, str]]:
     """The changed alerts, each with its message; the message is empty if it is only armed again.
@@ -71,7 +71,7 @@ def deletes_at(budget: Budget, exceeded: Alert | None) -> int | None:
     return None if exceeded.fired_at is None else exceeded.fired_at + budget.grace_seconds
 
 
-def silence(budget: Budget, *, mails: bool) -> str:
+def describe_silence(budget: Budget, *, mails: bool) -> str:
     """A warning if recipients are not notified before a budget deletes nodes; empty if all are.
 
     `mails` says whether e-mail is configured.
@@ -107,7 +107,7 @@ def _list_causes(
             value * 100 >= percent * amount,
             value * 100 < (percent - HYSTERESIS) * amount,
             f"{percent} % of the budget {budget.name!r} is reached:"
-            f" {dollars(value)} of {dollars(amount)} {what}",
+            f" {format_dollars(value)} of {format_dollars(amount)} {what}",
         )
     if budget.burn_rate is not None:
         yield _burn_rate(budget, budget.burn_rate, standing, paces)
@@ -116,7 +116,7 @@ def _list_causes(
         standing.spent > amount,
         standing.spent * 100 < (100 - HYSTERESIS) * amount,
         f"the budget {budget.name!r} is exceeded:"
-        f" {dollars(standing.spent)} of {dollars(amount)} spent"
+        f" {format_dollars(standing.spent)} of {format_dollars(amount)} spent"
         f"{_describe_consequence(budget, standing.as_of)}",
     )
 
@@ -135,7 +135,7 @@ def _burn_rate(
         all(spent > times * 100 * even for spent, even in pairs),
         any(spent < (times * 100 - HYSTERESIS) * even for spent, even in pairs),
         f"the budget {budget.name!r} is being spent more than {times} times as fast as it lasts:"
-        f" {dollars(paces[0])} in the last hour",
+        f" {format_dollars(paces[0])} in the last hour",
     )
 
 
@@ -146,5 +146,5 @@ def _describe_consequence(budget: Budget, now: int) -> str:
         case OnExceeded.REFUSE:
             return "; new nodes are refused, those that run go on"
         case OnExceeded.DELETE:
-            at = rfc3339(now + budget.grace_seconds)
+            at = to_rfc3339(now + budget.grace_seconds)
             return f"; new nodes are refused, and those of {budget.scope.words} are deleted at {at}"

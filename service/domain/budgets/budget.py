@@ -10,10 +10,10 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 from zoneinfo import ZoneInfo
 
-from service.domain.clock import DATE, DAY, END_OF_TIME, parse_instant, rfc3339
+from service.domain.clock import DATE, DAY, END_OF_TIME, parse_instant, to_rfc3339
 from service.domain.errors import Rejected
 from service.domain.money import MAX_NANOS
-from service.domain.time_window import Window, midnight, zone_of
+from service.domain.time_window import Window, midnight_of, zone_of
 
 CURRENCY = "USD"
 MAX_PERCENT = 1_000
@@ -65,7 +65,7 @@ class Scope:
     label: tuple[str, str] | None = None
 
     @property
-    def only(self) -> Mapping[str, tuple[str, ...]]:
+    def cost_filter(self) -> Mapping[str, tuple[str, ...]]:
         """The scope as a filter of costs: the accepted values by dimension."""
         said = {
             "project": self.project,
@@ -81,12 +81,12 @@ class Scope:
     @property
     def words(self) -> str:
         """The scope in words: `team vision, label run=17`."""
-        said = [f"{name} {value}" for name, (value,) in self.only.items() if ":" not in name]
+        said = [f"{name} {value}" for name, (value,) in self.cost_filter.items() if ":" not in name]
         if self.label is not None:
             said.append(f"label {'='.join(self.label)}")
         return ", ".join(said) or "everything"
 
-    def covers(self, who: Payer) -> bool:
+    def applies_to(self, who: Payer) -> bool:
         """Whether the spend of a payer counts."""
         pairs = (
             (self.project, who.project),
@@ -146,11 +146,11 @@ class Budget:
     version: int = 0
 
     @property
-    def caps(self) -> bool:
+    def can_refuse(self) -> bool:
         """Whether the budget can refuse nodes."""
         return self.on_exceeded is not OnExceeded.NOTIFY
 
-    def window(self, now: int) -> Window | None:
+    def window_at(self, now: int) -> Window | None:
         """The period that contains `now`; None while the budget is not active."""
         first = self.created_at if self.start is None else self.start
         if self.period is Period.CUSTOM:
@@ -161,7 +161,7 @@ class Budget:
             self.end is not None and now >= self.end
         ):
             return None
-        whole = calendar(self.period, zone_of(self.tz), now)
+        whole = calendar_period(self.period, zone_of(self.tz), now)
         start = whole.start if self.start is None else max(whole.start, self.start)
         return Window(start, whole.end if self.end is None else min(whole.end, self.end))
 
@@ -203,11 +203,11 @@ class BudgetStanding:
 class BudgetBooks(Protocol):
     """Reads the exact spend, and the state of budgets."""
 
-    def spent(self, scope: Scope, window: Window) -> int:
+    def sum_spent(self, scope: Scope, window: Window) -> int:
         """Nano-dollars that were spent in a window up to now."""
         ...
 
-    def standing(self, budget: Budget) -> BudgetStanding | None:
+    def find_standing(self, budget: Budget) -> BudgetStanding | None:
         """The state of a budget now; None while the budget is not active."""
         ...
 
@@ -217,11 +217,11 @@ Forecast = Callable[[Budget, Window, int], int | None]
 None if no forecast is possible."""
 
 
-def calendar(period: Period, zone: ZoneInfo, now: int) -> Window:
+def calendar_period(period: Period, zone: ZoneInfo, now: int) -> Window:
     """The period of the zone's calendar that contains `now`; a day may have 23 to 25 hours."""
     day = datetime.fromtimestamp(now, zone).date()
     first, following = _period_dates(period, day)
-    return Window(midnight(first, zone), midnight(following, zone))
+    return Window(midnight_of(first, zone), midnight_of(following, zone))
 
 
 def _period_dates(period: Period, day: date) -> tuple[date, date]:
@@ -252,7 +252,7 @@ def instant_of(text: str, tz: str, field: str) -> int:
     """Whole UTC seconds of an instant, or of the start of a date in the zone. Raises Rejected."""
     try:
         if re.fullmatch(DATE, text):
-            found = midnight(date.fromisoformat(text), zone_of(tz))
+            found = midnight_of(date.fromisoformat(text), zone_of(tz))
         else:
             found = parse_instant(text)
     except (ValueError, OverflowError):
@@ -266,7 +266,7 @@ def instant_of(text: str, tz: str, field: str) -> int:
     return found
 
 
-def check(budget: Budget) -> None:
+def check_budget(budget: Budget) -> None:
     """Raise Rejected, with the field, for an invalid budget."""
     zone_of(budget.tz)
     if budget.amount <= 0:
@@ -301,7 +301,7 @@ def _check_span(budget: Budget) -> None:
         first = budget.created_at
     if first is not None and budget.end is not None and budget.end <= first:
         raise Rejected(
-            f"the budget ends ({rfc3339(budget.end)}) before it starts ({rfc3339(first)})",
+            f"the budget ends ({to_rfc3339(budget.end)}) before it starts ({to_rfc3339(first)})",
             field="end",
         )
     if budget.period is not Period.CUSTOM or budget.end is None or first is None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from service.domain.catalog.provisioning import ProvisioningModel
-from service.domain.reference_tables import number, split
+from service.domain.reference_tables import parse_number, split_cell
 
 TAKEN_BACK = frozenset({ProvisioningModel.SPOT, ProvisioningModel.PREEMPTIBLE})
 """Provisioning models whose hardware Google may take back at any time."""
@@ -50,7 +50,7 @@ class Generation:
     source: str
 
     @classmethod
-    def of(cls, row: Mapping[str, str]) -> Generation:
+    def from_row(cls, row: Mapping[str, str]) -> Generation:
         """The generation in a row of `generations.csv`."""
         return cls(
             name=row["generation"],
@@ -60,8 +60,8 @@ class Generation:
             hbm_gib=int(row["hbm_gib"]),
             hbm_gb_per_second=int(row["hbm_gb_per_second"]),
             bf16_tflops=int(row["bf16_tflops"]),
-            int8_tops=number(row["int8_tops"]),
-            fp8_tflops=number(row["fp8_tflops"]),
+            int8_tops=parse_number(row["int8_tops"]),
+            fp8_tflops=parse_number(row["fp8_tflops"]),
             pod_chips=int(row["pod_chips"]),
             largest_type=row["largest_type"],
             interconnect=row["interconnect"],
@@ -110,7 +110,7 @@ class AcceleratorType:
         return int(self.name.rpartition("-")[2])
 
     @classmethod
-    def of(cls, row: Mapping[str, str]) -> AcceleratorType:
+    def from_row(cls, row: Mapping[str, str]) -> AcceleratorType:
         """The type in a row of `accelerators.csv`."""
         return cls(
             name=row["accelerator_type"],
@@ -120,22 +120,22 @@ class AcceleratorType:
             hosts=int(row["hosts"]),
             chips_per_host=int(row["chips_per_host"]),
             topology=row["topology"],
-            topologies=split(row["topologies"]),
+            topologies=split_cell(row["topologies"]),
             machine_type=row["machine_type"],
-            host_vcpus=number(row["host_vcpus"]),
-            host_ram_gb=number(row["host_ram_gb"]),
+            host_vcpus=parse_number(row["host_vcpus"]),
+            host_ram_gb=parse_number(row["host_ram_gb"]),
             served=row["tpu_api"] == "yes",
             note=row["note"],
             source=row["source"],
         )
 
 
-def stoppable(accelerator: AcceleratorType, model: ProvisioningModel) -> bool:
+def is_stoppable(accelerator: AcceleratorType, model: ProvisioningModel) -> bool:
     """Whether the cloud can stop such a node: it has one host, and Google cannot take it back."""
     return accelerator.single_host and model not in TAKEN_BACK
 
 
-def spelled(name: str) -> str:
+def normalize_name(name: str) -> str:
     """Google's spelling of a type: `v5e-16` and `v5litepod16` become v5litepod-16.
 
     Text without a family and a size is returned in lower case.

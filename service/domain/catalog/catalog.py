@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from service.domain.catalog.accelerators import AcceleratorType, Generation, spelled
+from service.domain.catalog.accelerators import AcceleratorType, Generation, normalize_name
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.catalog.zones import ZoneOffer
 from service.domain.errors import NotOffered, Rejected, UnknownAcceleratorType
-from service.domain.reference_tables import rows
+from service.domain.reference_tables import read_rows
 
 SERVED_BY = ("GKE", "Compute Engine")
 """Products that offer the hardware which the Cloud TPU API does not have."""
@@ -23,7 +23,7 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Google's offers; `load` returns the catalogue that ships with the service.
+    """Google's offers; `load_catalog` returns the catalogue that ships with the service.
 
     It includes types that the Cloud TPU API does not serve, to explain their refusal.
     """
@@ -32,7 +32,7 @@ class Catalog:
     accelerators: Mapping[str, AcceleratorType]
     offers: tuple[ZoneOffer, ...]
 
-    def accelerator(self, name: str) -> AcceleratorType:
+    def get_accelerator(self, name: str) -> AcceleratorType:
         """The type of that name.
 
         Raises UnknownAcceleratorType with the `closest` names when the API has no such type.
@@ -41,7 +41,7 @@ class Catalog:
         if found is not None and found.served:
             return found
         shown = name[:_SHOWN]
-        meant = spelled(shown)
+        meant = normalize_name(shown)
         unserved = [each for each in self.accelerators.values() if not each.served]
         kin = next((each for each in unserved if meant.startswith(f"{each.family}-")), None)
         if kin is not None and not self.generations[kin.generation].served:
@@ -53,7 +53,7 @@ class Catalog:
         ask = f"; did you mean {' or '.join(closest)}?" if closest else ""
         raise UnknownAcceleratorType(text + ask, closest=closest)
 
-    def generation(self, name: str) -> Generation:
+    def get_generation(self, name: str) -> Generation:
         """The generation of that name, served or not. Raises Rejected with all `generations`."""
         found = self.generations.get(name)
         if found is None:
@@ -65,7 +65,7 @@ class Catalog:
             )
         return found
 
-    def served(self, generation: str | None = None) -> tuple[AcceleratorType, ...]:
+    def list_served(self, generation: str | None = None) -> tuple[AcceleratorType, ...]:
         """The types that the API serves, of one generation or of all, small before large."""
         return tuple(
             accelerator
@@ -73,7 +73,7 @@ class Catalog:
             if accelerator.served and generation in {None, accelerator.generation}
         )
 
-    def choose(
+    def choose_accelerator(
         self, generation: str, *, chips: int | None = None, topology: str | None = None
     ) -> AcceleratorType:
         """The type of `generation` with so many chips, or with a topology; give exactly one.
@@ -81,11 +81,11 @@ class Catalog:
         Raises UnknownAcceleratorType with the `chips` or `topologies` that exist. A topology other
         than the type's own `topology` must be sent to the cloud.
         """
-        spec = self.generation(generation)
+        spec = self.get_generation(generation)
         if not spec.served:
             raise _not_served(spec)
         if chips is not None and topology is None:
-            types = self.served(generation)
+            types = self.list_served(generation)
             for accelerator in types:
                 if accelerator.chips == chips:
                     return accelerator
@@ -97,7 +97,7 @@ class Catalog:
                 chips=[each.chips for each in types],
             )
         if topology is not None and chips is None:
-            return _find_by_topology(self.served(generation), topology.strip().lower())
+            return _find_by_topology(self.list_served(generation), topology.strip().lower())
         raise Rejected("give exactly one of chips and topology with the generation", field="chips")
 
     def zones_for(
@@ -124,7 +124,7 @@ class Catalog:
         served = sorted({(offer.region, offer.zone) for offer in self.offers if offer.api})
         return tuple(zone for region in regions for own, zone in served if own == region)
 
-    def candidates(
+    def candidate_zones(
         self,
         accelerator: AcceleratorType,
         *,
@@ -172,11 +172,11 @@ class Catalog:
 
     def _find_closest(self, meant: str) -> list[str]:
         """The type itself if only the spelling differs, else the nearest by size or by spelling."""
-        names = [each.name for each in self.served()]
+        names = [each.name for each in self.list_served()]
         if meant in names:
             return [meant]
         family, _, digits = meant.rpartition("-")
-        kin = [each for each in self.served() if each.family == family]
+        kin = [each for each in self.list_served() if each.family == family]
         if kin and digits.isdigit():
             size = int(digits)
             return [each.name for each in sorted(kin, key=lambda each: abs(each.size - size))[:2]]
@@ -184,14 +184,17 @@ class Catalog:
 
 
 @cache
-def load() -> Catalog:
+def load_catalog() -> Catalog:
     """The catalogue that ships with the service, read once."""
     return Catalog(
-        generations={row["generation"]: Generation.of(row) for row in rows("generations")},
-        accelerators={
-            row["accelerator_type"]: AcceleratorType.of(row) for row in rows("accelerators")
+        generations={
+            row["generation"]: Generation.from_row(row) for row in read_rows("generations")
         },
-        offers=tuple(ZoneOffer.of(row) for row in rows("zones")),
+        accelerators={
+            row["accelerator_type"]: AcceleratorType.from_row(row)
+            for row in read_rows("accelerators")
+        },
+        offers=tuple(ZoneOffer.from_row(row) for row in read_rows("zones")),
     )
 
 

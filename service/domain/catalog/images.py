@@ -9,7 +9,7 @@ from functools import cache
 
 from service.domain.catalog.accelerators import AcceleratorType
 from service.domain.catalog.provisioning import Architecture
-from service.domain.reference_tables import rows, split
+from service.domain.reference_tables import read_rows, split_cell
 
 
 class Framework(StrEnum):
@@ -79,19 +79,19 @@ class Image:
     source: str
 
     @classmethod
-    def of(cls, row: Mapping[str, str]) -> Image:
+    def from_row(cls, row: Mapping[str, str]) -> Image:
         """The image in a row of `runtime_versions.csv`."""
         return cls(
             name=row["runtime_version"],
             architecture=Architecture(row["architecture"]),
-            frameworks=tuple(map(Framework, split(row["frameworks"]))),
+            frameworks=tuple(map(Framework, split_cell(row["frameworks"]))),
             framework_version=row["framework_version"],
-            generations=split(row["generations"]),
+            generations=split_cell(row["generations"]),
             hosts=Hosts(row["hosts"]),
             device_api=row["device_api"],
             libtpu=row["libtpu"],
             standing=ImageStanding(row["standing"]),
-            reported_on=split(row["reported_on"]),
+            reported_on=split_cell(row["reported_on"]),
             report=row["report"],
             note=row["note"],
             source=row["source"],
@@ -107,7 +107,7 @@ class Image:
             case Hosts.ANY:
                 return True
 
-    def fits(self, accelerator: AcceleratorType, architecture: Architecture) -> bool:
+    def can_run_on(self, accelerator: AcceleratorType, architecture: Architecture) -> bool:
         """Whether such a node can run the image."""
         return (
             architecture is self.architecture
@@ -115,7 +115,7 @@ class Image:
             and self.made_for(accelerator)
         )
 
-    def has(self, framework: Framework, version: str | None = None) -> bool:
+    def has_framework(self, framework: Framework, version: str | None = None) -> bool:
         """Whether the image is for that framework and version: `2.15` means any 2.15 release.
 
         An image without a pinned version is for every version. PyTorch images are named by the
@@ -132,9 +132,9 @@ class Image:
 
 
 @cache
-def images() -> tuple[Image, ...]:
+def list_images() -> tuple[Image, ...]:
     """All known images, the best first: certain before doubtful, new before old."""
-    return tuple(sorted(map(Image.of, rows("runtime_versions")), key=_preference_key))
+    return tuple(sorted(map(Image.from_row, read_rows("runtime_versions")), key=_preference_key))
 
 
 def _preference_key(image: Image) -> tuple[int, list[int], int, str]:

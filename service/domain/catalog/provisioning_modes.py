@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.errors import Rejected
 
 QUEUED_ONLY = frozenset({ProvisioningModel.RESERVED, ProvisioningModel.FLEX_START})
@@ -79,9 +79,9 @@ def check_times(valid_until: int | None, max_wait_seconds: int | None, now: int)
         raise Rejected("give valid_until or max_wait_seconds, not both", field="valid_until")
     if valid_until <= now:
         raise Rejected(
-            f"valid_until {rfc3339(valid_until)} has passed: it is {rfc3339(now)}",
+            f"valid_until {to_rfc3339(valid_until)} has passed: it is {to_rfc3339(now)}",
             field="valid_until",
-            now=rfc3339(now),
+            now=to_rfc3339(now),
         )
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from functools import cache
 
 from service.domain.errors import Rejected
-from service.domain.reference_tables import rows
+from service.domain.reference_tables import read_rows
 
 
 @cache
 def _names_by_region() -> dict[str, str]:
-    return {row["region"]: row["name"] for row in rows("regions")}
+    return {row["region"]: row["name"] for row in read_rows("regions")}
 
 
 def region_name(region: str) -> str:

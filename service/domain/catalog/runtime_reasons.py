@@ -15,7 +15,7 @@ SHOWN = 80
 """Characters of a caller's text that are repeated in a message."""
 
 
-def why(
+def explain_choice(
     best: Image,
     others: Sequence[Image],
     accelerator: AcceleratorType,
@@ -46,7 +46,9 @@ def why(
     return first, _why_these_hosts(best, accelerator), *note, *_why_this_api(best, others)
 
 
-def chosen(name: str, framework: Framework, why: Sequence[str], *, by_default: bool) -> str:
+def describe_chosen(
+    name: str, framework: Framework, why: Sequence[str], *, by_default: bool
+) -> str:
     """A sentence of a node's events: the chosen runtime version, and the reasons `why`.
 
     `by_default` says that the caller named no framework.
@@ -55,13 +57,13 @@ def chosen(name: str, framework: Framework, why: Sequence[str], *, by_default: b
     return f"chose {name} for {wish}: {' '.join(why).removesuffix('.')}"
 
 
-def named(name: str, accelerator: AcceleratorType) -> str:
+def describe_named(name: str, accelerator: AcceleratorType) -> str:
     """The same sentence if the caller named the runtime version, and it fits."""
     fits = f"it fits {_format_hosts(accelerator)} of {accelerator.generation}"
     return f"took {name}, which was requested by name: {fits}"
 
 
-def warnings(image: Image, accelerator: AcceleratorType) -> list[str]:
+def list_warnings(image: Image, accelerator: AcceleratorType) -> list[str]:
     """The warnings about an image that fits; empty if there are none."""
     doubt = _describe_doubt(image.standing)
     found = [f"{image.name} {doubt}."] if doubt else []

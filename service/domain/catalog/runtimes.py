@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from service.domain.catalog import catalog, runtime_reasons
 from service.domain.catalog.accelerators import AcceleratorType
-from service.domain.catalog.images import Framework, Image, images
+from service.domain.catalog.images import Framework, Image, list_images
 from service.domain.catalog.provisioning import Architecture
 from service.domain.errors import Rejected, RuntimeMismatch
 
@@ -32,7 +32,7 @@ class Resolution:
     vm_software: str
 
 
-def resolve(
+def resolve_runtime(
     accelerator: AcceleratorType,
     framework: Framework,
     version: str | None = None,
@@ -49,23 +49,23 @@ def resolve(
             f"{version[: runtime_reasons.SHOWN]!r} is no version", field="framework.version"
         )
     if zone is not None:
-        catalog.load().candidates(accelerator, zone=zone)
+        catalog.load_catalog().candidate_zones(accelerator, zone=zone)
     fitting = _list_fitting(accelerator, architecture)
-    found = [image for image in fitting if image.has(framework, version)]
+    found = [image for image in fitting if image.has_framework(framework, version)]
     if not found:
         raise _make_mismatch(accelerator, framework, version, architecture)
     best, *others = found
     return Resolution(
         runtime_version=best.name,
         framework_version=best.framework_version,
-        reasons=runtime_reasons.why(best, others, accelerator, framework, version),
+        reasons=runtime_reasons.explain_choice(best, others, accelerator, framework, version),
         alternatives=tuple(image.name for image in others),
-        warnings=tuple(runtime_reasons.warnings(best, accelerator)),
+        warnings=tuple(runtime_reasons.list_warnings(best, accelerator)),
         vm_software=runtime_reasons.vm_software(best),
     )
 
 
-def check(
+def check_runtime(
     runtime_version: str,
     accelerator: AcceleratorType,
     architecture: Architecture = Architecture.VM,
@@ -75,9 +75,9 @@ def check(
     Raises RuntimeMismatch with the `compatible` ones, closest first, when it does not fit. The
     cloud may accept it and create a node on which no accelerator appears (jax-ml/jax#13260).
     """
-    image = next((image for image in images() if image.name == runtime_version), None)
-    if image is not None and image.fits(accelerator, architecture):
-        return runtime_reasons.warnings(image, accelerator)
+    image = next((image for image in list_images() if image.name == runtime_version), None)
+    if image is not None and image.can_run_on(accelerator, architecture):
+        return runtime_reasons.list_warnings(image, accelerator)
     raise RuntimeMismatch(
         runtime_reasons.why_not(runtime_version, image, accelerator, architecture),
         compatible=_list_compatible(runtime_version, image, accelerator, architecture),
@@ -89,7 +89,7 @@ def vm_software(runtime_version: str) -> str:
 
     Empty for the image of a TPU VM, and for an unknown version.
     """
-    image = next((image for image in images() if image.name == runtime_version), None)
+    image = next((image for image in list_images() if image.name == runtime_version), None)
     return "" if image is None else runtime_reasons.vm_software(image)
 
 
@@ -101,7 +101,7 @@ def for_generation(
     """The images of a generation, framework and architecture (None: of all), best first."""
     return tuple(
         image
-        for image in images()
+        for image in list_images()
         if (generation is None or generation in image.generations)
         and (framework is None or framework in image.frameworks)
         and architecture in {None, image.architecture}
@@ -109,7 +109,7 @@ def for_generation(
 
 
 def _list_fitting(accelerator: AcceleratorType, architecture: Architecture) -> list[Image]:
-    return [image for image in images() if image.fits(accelerator, architecture)]
+    return [image for image in list_images() if image.can_run_on(accelerator, architecture)]
 
 
 def _make_mismatch(
@@ -121,11 +121,15 @@ def _make_mismatch(
     """The error with other versions of the framework, for a TPU VM if a TPU Node has none."""
     known = [
         image
-        for image in images()
-        if image.architecture is architecture and image.has(framework, version)
+        for image in list_images()
+        if image.architecture is architecture and image.has_framework(framework, version)
     ]
     here, on_vm = (
-        [image.name for image in _list_fitting(accelerator, where) if image.has(framework)]
+        [
+            image.name
+            for image in _list_fitting(accelerator, where)
+            if image.has_framework(framework)
+        ]
         for where in (architecture, Architecture.VM)
     )
     return RuntimeMismatch(

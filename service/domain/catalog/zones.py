@@ -28,7 +28,7 @@ class ZoneOffer:
         return region_of(self.zone)
 
     @classmethod
-    def of(cls, row: Mapping[str, str]) -> ZoneOffer:
+    def from_row(cls, row: Mapping[str, str]) -> ZoneOffer:
         """The offer in a row of `zones.csv`."""
         return cls(
             generation=row["generation"],

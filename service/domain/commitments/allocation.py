@@ -48,7 +48,7 @@ Served = Mapping[Rank, Sequence[CoveredStretch]]
 """The covered stretches of each usage, by time; the seconds between them are not covered."""
 
 
-def allocate(spans: Iterable[UsageSpan], commitments: Iterable[Commitment]) -> Served:
+def allocate_usage(spans: Iterable[UsageSpan], commitments: Iterable[Commitment]) -> Served:
     """The covered stretches of all usage; all given commitments count.
 
     Takes O(n log n) for n spans while the first commitment covers all usage or there is none: a
@@ -165,17 +165,17 @@ def shares_of(spans: Sequence[UsageSpan], committed: Iterable[Commitment]) -> Ma
     found: list[Shares] = [()] * len(spans)
     for commitment in committed:
         wanted = [
-            chips if commitment.serves(span.project) else 0
+            chips if commitment.may_cover(span.project) else 0
             for span, chips in zip(spans, left, strict=True)
         ]
-        for number, chips in enumerate(proportional(commitment.chips, wanted)):
+        for number, chips in enumerate(divide_proportionally(commitment.chips, wanted)):
             if chips:
                 left[number] -= chips
                 found[number] += ((commitment.id, chips),)
     return {span.rank: shares for span, shares in zip(spans, found, strict=True) if shares}
 
 
-def proportional(chips: int, wanted: Sequence[int]) -> Sequence[int]:
+def divide_proportionally(chips: int, wanted: Sequence[int]) -> Sequence[int]:
     """`chips` divided in proportion to `wanted`, in whole chips.
 
     The result sums to `chips`, or to all that is wanted if that is less. The largest remainders are

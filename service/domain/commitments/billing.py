@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from service.domain.clock import HOUR, floor_to
-from service.domain.commitments.commitment import Commitment, Term, fee, listed_rate
+from service.domain.commitments.commitment import Commitment, Term, fee_in, listed_rate
 from service.domain.commitments.coverage import (
     NOTHING,
     CoverageLine,
@@ -70,7 +70,7 @@ class CommittedBill:
         self._used: defaultdict[tuple[str, int], CoveredUsage] = defaultdict(CoveredUsage)
         self._slots_of = lru_cache(_KEPT)(self._cover_slots)
 
-    def over(self, charges: Iterable[Charge]) -> Iterator[Charge]:
+    def bill_charges(self, charges: Iterable[Charge]) -> Iterator[Charge]:
         """All charges in their order, then the fee of each hour and its unused part."""
         for charge in charges:
             yield from self._split_charge(charge)
@@ -133,7 +133,7 @@ class CommittedBill:
         line = self._lines[usage_id]
         found: defaultdict[LedgerSlot, dict[str, CoveredUsage]] = defaultdict(dict)
         for slot, cut in parts_of(line.meter, hour, hour + HOUR):
-            for its_id, part in line.covered(cut.start, cut.end).items():
+            for its_id, part in line.covered_in(cut.start, cut.end).items():
                 found[slot][its_id] = found[slot].get(its_id, NOTHING).plus(part)
         return found
 
@@ -142,7 +142,7 @@ class CommittedBill:
         start, end = max(hour, its.start), min(hour + HOUR, its.end)
         if start >= end:
             return
-        whole = fee(its, priced.rate, start, end)
+        whole = fee_in(its, priced.rate, start, end)
         used = self._used.get((its.id, hour), NOTHING)
         paid = self._make_fee_charge(priced, start, end)
         yield paid._replace(quantity=its.chips * (end - start), amount=whole, effective=0)

@@ -14,10 +14,10 @@ from enum import StrEnum
 
 from service.domain.catalog import catalog
 from service.domain.catalog.regions import check_region
-from service.domain.clock import END_OF_TIME, HOUR, rfc3339
+from service.domain.clock import END_OF_TIME, HOUR, to_rfc3339
 from service.domain.errors import Conflict, Rejected
 from service.domain.ids import check_labels
-from service.domain.money import MAX_NANOS, dollars, half_even
+from service.domain.money import MAX_NANOS, format_dollars, half_even
 from service.domain.pricing.price_book import MAX_NANOS_PER_UNIT, Price, PriceBook, Sku
 
 MAX_CHIPS = 100_000
@@ -88,7 +88,7 @@ class Commitment:
         """The first second after its term."""
         return end_of(self.start, self.term)
 
-    def state(self, now: int) -> CommitmentState:
+    def state_at(self, now: int) -> CommitmentState:
         """The state at `now`; a withdrawn record is WITHDRAWN at every instant."""
         if self.withdrawn_at is not None:
             return CommitmentState.WITHDRAWN
@@ -96,7 +96,7 @@ class Commitment:
             return CommitmentState.PLANNED
         return CommitmentState.RUNNING if now < self.end else CommitmentState.OVER
 
-    def serves(self, project: str) -> bool:
+    def may_cover(self, project: str) -> bool:
         """Whether it may cover usage of a project."""
         return self.project in ("", project)
 
@@ -118,7 +118,7 @@ def listed_rate(commitment: Commitment, book: PriceBook) -> Price | None:
     Negotiated discounts are not subtracted: enter the contract's rate instead.
     """
     sku = Sku(commitment.generation, commitment.term.model, commitment.region)
-    return book.listed(sku, commitment.start)
+    return book.find_listed(sku, commitment.start)
 
 
 def rate_of(commitment: Commitment, book: PriceBook) -> int | None:
@@ -132,7 +132,7 @@ def rate_of(commitment: Commitment, book: PriceBook) -> int | None:
     return None if listed is None else listed.per_chip_hour
 
 
-def fee(commitment: Commitment, rate: int, start: int, end: int) -> int:
+def fee_in(commitment: Commitment, rate: int, start: int, end: int) -> int:
     """Nano-dollars that are paid for [start, end), used or not.
 
     The amount is R(F(end)) - R(F(start)), so that adjacent windows sum to the whole.
@@ -145,7 +145,7 @@ def _paid_until(commitment: Commitment, rate: int, instant: int) -> int:
     return half_even(commitment.chips * seconds * rate, HOUR)
 
 
-def check(wanted: Commitment, others: Iterable[Commitment], book: PriceBook) -> None:
+def check_commitment(wanted: Commitment, others: Iterable[Commitment], book: PriceBook) -> None:
     """Raise Rejected, with the field, for a commitment that cannot have been bought.
 
     Raises Conflict if the name is taken in the same project and region at that time. `others` are
@@ -154,8 +154,8 @@ def check(wanted: Commitment, others: Iterable[Commitment], book: PriceBook) -> 
     if not re.fullmatch(NAME, wanted.name):
         raise Rejected(f"{wanted.name[:80]!r} is not the name of a commitment", field="name")
     check_labels(wanted.labels)
-    catalog.load().generation(wanted.generation)
-    check_region(wanted.region, (offer.region for offer in catalog.load().offers))
+    catalog.load_catalog().get_generation(wanted.generation)
+    check_region(wanted.region, (offer.region for offer in catalog.load_catalog().offers))
     if not 0 < wanted.chips <= MAX_CHIPS:
         raise Rejected(f"a commitment has 1 to {MAX_CHIPS:,} chips", field="chips")
     if wanted.end > END_OF_TIME:
@@ -166,8 +166,8 @@ def check(wanted: Commitment, others: Iterable[Commitment], book: PriceBook) -> 
         is_same = same == (wanted.project, wanted.region, wanted.name)
         if is_same and other.start < wanted.end and wanted.start < other.end:
             raise Conflict(
-                f"{other.name!r} is recorded for {wanted.region} from {rfc3339(other.start)} to"
-                f" {rfc3339(other.end)} already; if that record is wrong, withdraw it first",
+                f"{other.name!r} is recorded for {wanted.region} from {to_rfc3339(other.start)} to"
+                f" {to_rfc3339(other.end)} already; if that record is wrong, withdraw it first",
                 commitment_id=other.id,
             )
 
@@ -175,15 +175,15 @@ def check(wanted: Commitment, others: Iterable[Commitment], book: PriceBook) -> 
 def _check_rate(wanted: Commitment, book: PriceBook) -> None:
     if wanted.contract is not None and not 0 < wanted.contract <= MAX_NANOS_PER_UNIT:
         raise Rejected(
-            f"a rate must be more than zero and at most {dollars(MAX_NANOS_PER_UNIT)} a"
+            f"a rate must be more than zero and at most {format_dollars(MAX_NANOS_PER_UNIT)} a"
             " chip-hour; leave it out if it is unknown",
             field="usd_per_chip_hour",
         )
     rate = rate_of(wanted, book)
-    whole = 0 if rate is None else fee(wanted, rate, wanted.start, wanted.end)
+    whole = 0 if rate is None else fee_in(wanted, rate, wanted.start, wanted.end)
     if whole > MAX_WHOLE:
         raise Rejected(
-            f"{wanted.chips:,} chips cost {dollars(whole)} over the term, more than"
-            f" {dollars(MAX_WHOLE)}; check the chips and the rate",
+            f"{wanted.chips:,} chips cost {format_dollars(whole)} over the term, more than"
+            f" {format_dollars(MAX_WHOLE)}; check the chips and the rate",
             field="chips",
         )

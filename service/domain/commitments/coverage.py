@@ -16,7 +16,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from service.domain.clock import DAY, HOUR, floor_to
-from service.domain.commitments.allocation import CoveredStretch, Rank, Shares, UsageSpan, allocate
+from service.domain.commitments.allocation import (
+    CoveredStretch,
+    Rank,
+    Shares,
+    UsageSpan,
+    allocate_usage,
+)
 from service.domain.commitments.commitment import Commitment, rate_of
 from service.domain.metering.line_items import lines_of
 from service.domain.metering.meter import Meter, Usage
@@ -59,7 +65,7 @@ def total_of(parts: Iterable[CoveredUsage]) -> CoveredUsage:
     return found
 
 
-def priced(
+def price_commitments(
     commitments: Iterable[Commitment], book: PriceBook
 ) -> tuple[tuple[PricedCommitment, ...], tuple[Commitment, ...]]:
     """The valid commitments with a known rate, and those without.
@@ -78,7 +84,7 @@ def priced(
     return tuple(known), tuple(unknown)
 
 
-def since_of(start: int) -> int:
+def required_since(start: int) -> int:
     """The instant since which usage must be known for figures from `start` on."""
     return floor_to(start, DAY)
 
@@ -99,18 +105,18 @@ class CoverageLine:
             _merge_windows(
                 Window(commitment.start, commitment.end)
                 for commitment in commitments
-                if commitment.serves(meter.usage.project)
+                if commitment.may_cover(meter.usage.project)
             )
         )
 
-    def eligible(self, start: int, end: int) -> int:
+    def eligible_in(self, start: int, end: int) -> int:
         """Chip-seconds of [start, end) during the term of a commitment that may cover them."""
         return sum(
-            self.meter.chip_seconds(max(start, window.start), min(end, window.end))
+            self.meter.chip_seconds_in(max(start, window.start), min(end, window.end))
             for window in self._served
         )
 
-    def covered(self, start: int, end: int) -> Mapping[str, CoveredUsage]:
+    def covered_in(self, start: int, end: int) -> Mapping[str, CoveredUsage]:
         """The covered usage in [start, end), by commitment id."""
         found: defaultdict[str, CoveredUsage] = defaultdict(CoveredUsage)
         for number in range(bisect_right(self._ends, start), len(self._stretches)):
@@ -126,7 +132,7 @@ class CoverageLine:
         self, shares: Shares, anchor: int, start: int, end: int
     ) -> Iterator[tuple[str, CoveredUsage]]:
         """The covered usage in [start, end), by commitment id; amounts count from `anchor` on."""
-        charged = [self.meter.charge(anchor, instant) for instant in (start, end)]
+        charged = [self.meter.charge_in(anchor, instant) for instant in (start, end)]
         chips, before = self.meter.usage.chips, [0, 0]
         together = 0
         for key, covering in shares:
@@ -173,7 +179,7 @@ def rank_of(usage: Usage) -> Rank:
     return usage.node_id, usage.slice, usage.id
 
 
-def cover(
+def cover_usage(
     meters: Iterable[Meter], some: Sequence[PricedCommitment], since: int
 ) -> tuple[CoverageLine, ...]:
     """The lines of the usage that commitments may cover.
@@ -192,7 +198,7 @@ def cover(
         and (meter.usage.sku.region, meter.usage.sku.generation) in of_pool
     ]
     spans = (span for meter in found for span in _list_spans(meter, since))
-    served = allocate(spans, (each.commitment for each in some))
+    served = allocate_usage(spans, (each.commitment for each in some))
     return tuple(
         CoverageLine(
             meter,

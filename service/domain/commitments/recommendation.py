@@ -69,7 +69,7 @@ class DailyUse:
         return [(day[0][0], day[-1][0]) for day in self.days]
 
 
-def course_of(spans: Iterable[ChipSpan], start: int, days: int, committed: int = 0) -> DailyUse:
+def daily_use(spans: Iterable[ChipSpan], start: int, days: int, committed: int = 0) -> DailyUse:
     """The use of some full days, less the use that `committed` chips cover."""
     end = start + days * DAY
     changes: dict[int, int] = defaultdict(int)
@@ -141,7 +141,9 @@ class Recommendation:
         return self.chips * (self.rates.committed or 0) * MONTH_HOURS
 
 
-def recommend(course: DailyUse, rates: CommitmentRates, asked: str = "") -> Recommendation:
+def recommend_commitment(
+    course: DailyUse, rates: CommitmentRates, asked: str = ""
+) -> Recommendation:
     """The recommendation for a term.
 
     `asked` names the hardware, such as `v6e us-east5`. The draws depend only on it and on the

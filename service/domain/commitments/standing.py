@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from service.domain.commitments.commitment import Commitment, fee
+from service.domain.commitments.commitment import Commitment, fee_in
 from service.domain.commitments.coverage import (
     NOTHING,
     CoverageLine,
@@ -29,7 +29,7 @@ class CoverageFigures:
     covered: CoveredUsage = NOTHING
 
     @property
-    def amortised(self) -> int:
+    def amortised_cost(self) -> int:
         """The cost after commitments: the covered part at their rates, the rest as charged."""
         return self.charged - self.covered.avoided + self.covered.cost
 
@@ -57,27 +57,27 @@ class CommitmentStanding:
     users: Mapping[tuple[str, str], CoveredUsage]
 
     @property
-    def covered(self) -> CoveredUsage:
+    def total_covered(self) -> CoveredUsage:
         """All usage that it covers."""
         return total_of(self.users.values())
 
     @property
-    def unused(self) -> int:
+    def unused_fee(self) -> int:
         """The part of the fee that covers no usage.
 
         Rounding may leave a few nano-dollars although every chip-second is used.
         """
-        return self.fee - self.covered.cost
+        return self.fee - self.total_covered.cost
 
     @property
     def unused_chip_seconds(self) -> int:
         """Chip-seconds that are committed and not used."""
-        return self.committed - self.covered.chip_seconds
+        return self.committed - self.total_covered.chip_seconds
 
     @property
     def saving(self) -> int:
         """The avoided charges less the fee; negative if the commitment loses money."""
-        return self.covered.avoided - self.fee
+        return self.total_covered.avoided - self.fee
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class CommitmentUsage:
     unpriced: tuple[Commitment, ...] = ()
 
     @property
-    def total(self) -> CoverageFigures:
+    def total_figures(self) -> CoverageFigures:
         """The figures of all usage that commitments may cover."""
         found = CoverageFigures()
         for figures in self.users.values():
@@ -106,9 +106,9 @@ class CommitmentUsage:
         return sum(standing.fee for standing in self.standings)
 
     @property
-    def unused(self) -> int:
+    def unused_fee(self) -> int:
         """The part of all fees that covers no usage."""
-        return sum(standing.unused for standing in self.standings)
+        return sum(standing.unused_fee for standing in self.standings)
 
     @property
     def saving(self) -> int:
@@ -144,15 +144,15 @@ def usage_in(
         for priced in some:
             eligible = _count_eligible(line, priced.commitment, window)
             chips[priced.commitment.id] += eligible
-        for start, end, whose in line.meter.pieces(window.start, window.end):
+        for start, end, whose in line.meter.attributed_parts(window.start, window.end):
             key = line.meter.usage.node_id, whose.team
-            by_commitment = line.covered(start, end)
+            by_commitment = line.covered_in(start, end)
             for its_id, part in by_commitment.items():
                 covers[its_id][key] = covers[its_id].get(key, NOTHING).plus(part)
             together = total_of(by_commitment.values())
-            charged = line.meter.charge(start, end)
+            charged = line.meter.charge_in(start, end)
             users[key] = users[key].plus(
-                CoverageFigures(charged, line.eligible(start, end), together)
+                CoverageFigures(charged, line.eligible_in(start, end), together)
             )
     standings = tuple(
         _make_standing(priced, window, chips[priced.commitment.id], covers[priced.commitment.id])
@@ -174,7 +174,7 @@ def _make_standing(
 ) -> CommitmentStanding:
     its = priced.commitment
     seconds = max(0, min(window.end, its.end) - max(window.start, its.start))
-    whole = fee(its, priced.rate, window.start, window.end)
+    whole = fee_in(its, priced.rate, window.start, window.end)
     return CommitmentStanding(priced, whole, its.chips * seconds, eligible, users)
 
 
@@ -183,7 +183,7 @@ def _count_eligible(line: CoverageLine, commitment: Commitment, window: Window) 
     usage = line.meter.usage
     if (usage.sku.region, usage.sku.generation) != (commitment.region, commitment.generation):
         return 0
-    if not commitment.serves(usage.project):
+    if not commitment.may_cover(usage.project):
         return 0
     start, end = max(window.start, commitment.start), min(window.end, commitment.end)
-    return line.meter.chip_seconds(start, end)
+    return line.meter.chip_seconds_in(start, end)

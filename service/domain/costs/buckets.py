@@ -11,7 +11,7 @@ from service.domain.clock import DAY, HOUR, floor_to
 from service.domain.time_window import Window
 
 
-def touched(parts: Sequence[Window], start: int, end: int) -> Iterator[tuple[int, int, int]]:
+def split_by_parts(parts: Sequence[Window], start: int, end: int) -> Iterator[tuple[int, int, int]]:
     """(position, start, end) of each piece of [start, end) that lies in one of the parts.
 
     The parts are in order and do not overlap. Other parts are not visited: there may be thousands.

@@ -7,7 +7,7 @@ from service.domain.money import decimal_of
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def cell(value: object) -> str:
+def format_cell(value: object) -> str:
     """The value as text, empty for None, with formulas quoted.
 
     A spreadsheet would run a formula (OWASP, CSV injection). Users choose the names of teams and

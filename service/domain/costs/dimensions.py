@@ -94,10 +94,10 @@ def only_of(texts: Iterable[str]) -> dict[str, list[str]]:
 
 def condition_of(name: str, value: str) -> str:
     """The filter that accepts one value of a dimension only; `only_of` reads it."""
-    return f"{name}:{escaped(value)}"
+    return f"{name}:{escape_word(value)}"
 
 
-def escaped(word: str) -> str:
+def escape_word(word: str) -> str:
     """The word with commas and backslashes escaped, as `words_of` reads it."""
     return re.sub(r"([\\,])", r"\\\1", word)
 

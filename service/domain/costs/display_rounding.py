@@ -38,7 +38,9 @@ def in_units(parts: Sequence[int], unit: int, total: int | None = None) -> list[
     return found
 
 
-def rounded(cells: Sequence[Sequence[int]], unit: int, row: int | None = None) -> list[list[int]]:
+def round_table(
+    cells: Sequence[Sequence[int]], unit: int, row: int | None = None
+) -> list[list[int]]:
     """The cells in whole units of `unit`; each cell, row sum and column sum is rounded down or up.
 
     The sum of all cells is the total rounded half-even. The sum of `row`, and after it the sums of

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from service.domain.clock import HOUR, rfc3339
+from service.domain.clock import HOUR, to_rfc3339
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.ledger import LedgerSlot, parts_of
 from service.domain.metering.line_items import lines_of
 from service.domain.metering.meter import Evidence, Meter, Usage
 from service.domain.metering.reservation import Reservation
-from service.domain.money import dollars, half_even
+from service.domain.money import format_dollars, half_even
 from service.domain.pricing.price_book import VM_HOUR, Price, PriceBook
 from service.domain.time_window import Window
 
@@ -36,7 +36,7 @@ class LineCharge:
     def product(self) -> str:
         """The price and the amount, as the end of a sum."""
         per = "an hour" if self.is_vm else "a chip-hour"
-        return f"{dollars(self.price)} {per} / 3,600 = {dollars(self.amount)}"
+        return f"{format_dollars(self.price)} {per} / 3,600 = {format_dollars(self.amount)}"
 
 
 def sum_of(charge: LineCharge, chips: int) -> str:
@@ -86,7 +86,7 @@ def _explain_rounding(charge: LineCharge, whole: str) -> str:
     alone = half_even(charge.seconds * charge.price, HOUR)
     if alone == charge.amount or charge.is_adjustment:
         return ""
-    return f"; by itself it would round to {dollars(alone)}, but {whole}"
+    return f"; by itself it would round to {format_dollars(alone)}, but {whole}"
 
 
 def stretches_of(
@@ -116,7 +116,7 @@ def stretches_of(
 def note_of(stretches: Sequence[Window]) -> str:
     """The stretches of a line that charges several of them within its hour."""
     each = [
-        f"from {rfc3339(stretch.start)} to {rfc3339(stretch.end)}"
+        f"from {to_rfc3339(stretch.start)} to {to_rfc3339(stretch.end)}"
         f" ({stretch.end - stretch.start:,} s)"
         for stretch in stretches
     ]
@@ -132,8 +132,8 @@ def source_of(price: Price | None, price_id: str) -> str:
         return f"the price {price_id} is no longer in the price book"
     unit = "hour" if price.unit == VM_HOUR else price.unit.replace("_", "-")
     return (
-        f"{dollars(price.nanos)} per {unit} for {price.generation} {price.model} in {price.region},"
-        f" in force from {rfc3339(price.effective_from)}: {price.source}"
+        f"{format_dollars(price.nanos)} per {unit} for {price.generation} {price.model} in"
+        f" {price.region}, in force from {to_rfc3339(price.effective_from)}: {price.source}"
     )
 
 
@@ -164,7 +164,7 @@ def evidence_of(usage: Usage) -> tuple[str, ...]:
         return beginning_of(usage), end_of(usage)
     assert usage.end is not None
     bought = (
-        f"it was bought from {rfc3339(usage.start)} to {rfc3339(usage.end)}, and is paid for"
+        f"it was bought from {to_rfc3339(usage.start)} to {to_rfc3339(usage.end)}, and is paid for"
         " whether anything runs on it or not"
     )
     return (bought, f"its record was {usage.free}") if usage.free else (bought,)
@@ -174,10 +174,10 @@ def beginning_of(usage: Usage) -> str:
     """The evidence for the start of the interval."""
     match usage.start_evidence:
         case Evidence.OPERATION:
-            return f"it began at {rfc3339(usage.start)}, by the cloud's record of the operation"
+            return f"it began at {to_rfc3339(usage.start)}, by the cloud's record of the operation"
         case Evidence.UNSEEN:
             return (
-                f"no poll saw it READY: it may have been READY from {rfc3339(usage.start)}"
+                f"no poll saw it READY: it may have been READY from {to_rfc3339(usage.start)}"
                 " on, and no record excludes it"
             )
         case _:
@@ -189,9 +189,9 @@ def end_of(usage: Usage) -> str:
     if usage.end is None:
         return "it has not ended"
     if usage.end_evidence is Evidence.OPERATION:
-        return f"it ended at {rfc3339(usage.end)}, by the cloud's record of the operation"
+        return f"it ended at {to_rfc3339(usage.end)}, by the cloud's record of the operation"
     if usage.end_evidence is Evidence.AUDIT:
-        return f"it ended at {rfc3339(usage.end)}, by the cloud's audit log"
+        return f"it ended at {to_rfc3339(usage.end)}, by the cloud's audit log"
     lowest = usage.end if usage.end_lo is None else usage.end_lo
     return _describe_bounds("it ended", lowest, usage.end, usage.end_evidence or Evidence.OBSERVED)
 
@@ -205,8 +205,8 @@ def charged_to(whose: Attribution) -> str:
 
 def _describe_bounds(what: str, first: int, last: int, evidence: Evidence) -> str:
     if first >= last:
-        return f"{what} at {rfc3339(last)} ({evidence})"
+        return f"{what} at {to_rfc3339(last)} ({evidence})"
     return (
-        f"{what} between {rfc3339(first)} and {rfc3339(last)}, two polls {last - first:,} s"
+        f"{what} between {to_rfc3339(first)} and {to_rfc3339(last)}, two polls {last - first:,} s"
         " apart; all of it is charged, and marked as uncertain"
     )

@@ -16,10 +16,10 @@ from itertools import groupby
 from service.domain.billing_period import GRACE, period_of
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.catalog.regions import region_name
-from service.domain.clock import DAY, rfc3339
+from service.domain.clock import DAY, to_rfc3339
 from service.domain.costs import focus_sku
 from service.domain.costs.charge import Charge, ChargeKind, Resource, Status
-from service.domain.money import half_even, usd
+from service.domain.money import format_usd, half_even
 from service.domain.pricing.price_book import Price
 
 Row = tuple[str, ...]
@@ -55,7 +55,7 @@ class Account:
     name: str = ""
 
     @classmethod
-    def of(cls, billing_account: str, install: str, name: str = "") -> Account:
+    def from_settings(cls, billing_account: str, install: str, name: str = "") -> Account:
         """The configured Cloud Billing account, else this installation by its name.
 
         FOCUS requires an account in every row.
@@ -143,7 +143,7 @@ _COMMITMENT = ("Usage", "Calendar Mode Reservation")
 first second to its last, used or not, which is how FOCUS defines a commitment discount."""
 
 
-def columns(version: Version) -> Row:
+def column_names(version: Version) -> Row:
     """The names of all columns.
 
     These are all columns of 1.2, because its rules also refer to columns that are empty. Version
@@ -153,13 +153,13 @@ def columns(version: Version) -> Row:
     return (*ours, *_ORIGIN[version], *_ALWAYS)
 
 
-def header(version: Version) -> str:
+def format_header(version: Version) -> str:
     """The header line, with its line break."""
-    return f"{_format_cells(*columns(version))}\r\n"
+    return f"{_format_cells(*column_names(version))}\r\n"
 
 
-def lines(account: Account, charges: Iterable[Charge], now: int) -> Iterator[str]:
-    """Charges as lines of RFC 4180, cells in the order of `columns`.
+def format_lines(account: Account, charges: Iterable[Charge], now: int) -> Iterator[str]:
+    """Charges as lines of RFC 4180, cells in the order of `column_names`.
 
     The versions differ in the header only. `x_Estimated` is false if nothing can change any more:
     the month of the charge is closed at `now` (`period.py`), and the interval of usage is certain.
@@ -231,8 +231,8 @@ _CONSTANTS = {
 _CONSTANTS_OF_FEE = _constant_cells(_OF_FEE)
 
 
-_instant = lru_cache(_KEPT)(rfc3339)
-_price = lru_cache(_KEPT)(usd)
+_instant = lru_cache(_KEPT)(to_rfc3339)
+_price = lru_cache(_KEPT)(format_usd)
 
 
 @lru_cache(_KEPT)
@@ -244,14 +244,14 @@ def _shared_cell(text: str) -> str:
 @lru_cache(_KEPT)
 def _format_month(day: int) -> str:
     month = period_of(day * DAY)
-    return _format_cells(rfc3339(month.start), rfc3339(month.end))
+    return _format_cells(to_rfc3339(month.start), to_rfc3339(month.end))
 
 
 def _money_cells(charge: Charge) -> Row:
     """The cells of `_MONEY`; no number needs a quote."""
     quantity = half_even(charge.quantity * 10**QUANTITY_PLACES, 3_600)
-    billed, paid = usd(charge.amount), _price(charge.unit_price)
-    effective = billed if charge.effective is None else usd(charge.effective)
+    billed, paid = format_usd(charge.amount), _price(charge.unit_price)
+    effective = billed if charge.effective is None else format_usd(charge.effective)
     is_consumed = charge.resource.kind not in (ChargeKind.RESERVATION, ChargeKind.COMMITMENT)
     is_committed = charge.resource.commitment or charge.resource.committed
     contracted = _format_cost(charge.unit_price, quantity, charge.amount)
@@ -285,7 +285,7 @@ def _format_cost(price: int, quantity: int, amount: int) -> str:
     """
     product, exact = price * quantity, amount * 10**QUANTITY_PLACES
     if abs(product - exact) * _BILLIONTH <= abs(exact):
-        return usd(amount)
+        return format_usd(amount)
     whole, _, places = _format_decimal(product, 9 + QUANTITY_PLACES).partition(".")
     return f"{whole}.{places.rstrip('0') or '0'}"
 
@@ -300,12 +300,12 @@ def _format_decimal(value: int, places: int) -> str:
 
 @lru_cache(_KEPT)
 def _sku_cells(price: Price, kind: ChargeKind) -> str:
-    return _format_cells(*focus_sku.of(price, kind))
+    return _format_cells(*focus_sku.format_cells(price, kind))
 
 
 @lru_cache(_KEPT)
 def _unknown_sku_cells(resource: Resource, price_id: str) -> str:
-    return _format_cells(*focus_sku.of_unknown(resource, price_id))
+    return _format_cells(*focus_sku.format_unknown_cells(resource, price_id))
 
 
 @lru_cache(_KEPT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.costs.charge import ChargeKind, Resource, flat_json
 from service.domain.pricing.price_book import DEVICE_HOUR, Price, series_of
 from service.domain.pricing.sellable import row_of, without_reservation
@@ -30,7 +30,7 @@ def sku_of(price: Price) -> str:
     return f"{ours}/device" if price.unit == DEVICE_HOUR else ours
 
 
-def of(price: Price, kind: ChargeKind) -> Cells:
+def format_cells(price: Price, kind: ChargeKind) -> Cells:
     """The cells of a price that was paid for a resource of a kind.
 
     A reservation is paid at the list price. Other columns name the reservation, so withdrawing its
@@ -38,7 +38,7 @@ def of(price: Price, kind: ChargeKind) -> Cells:
     """
     price = without_reservation(price)
     details = {
-        "x_EffectiveFrom": rfc3339(price.effective_from),
+        "x_EffectiveFrom": to_rfc3339(price.effective_from),
         _generation_key(kind): price.generation,
         "x_PriceRegion": price.region,
         "x_PriceSource": price.source,
@@ -47,7 +47,7 @@ def of(price: Price, kind: ChargeKind) -> Cells:
     return sku_of(price), _meter_name(price.generation, kind), price.id, flat_json(details)
 
 
-def of_unknown(resource: Resource, price_id: str) -> Cells:
+def format_unknown_cells(resource: Resource, price_id: str) -> Cells:
     """The cells of a price that is no longer in the price book, by the SKU that was charged."""
     model = series_of(resource.model)
     sku = f"{resource.generation}/{model}/{resource.region}"

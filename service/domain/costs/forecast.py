@@ -20,7 +20,7 @@ from service.domain.costs.habits import (
     NodeLives,
     doubt_of_days,
     mean_and_doubt,
-    usual,
+    usual_day,
 )
 from service.domain.money import half_even
 from service.domain.time_window import Window
@@ -60,7 +60,7 @@ class Band:
     mid: int
     high: int
 
-    def over(self, nanos: int) -> Band:
+    def raised_by(self, nanos: int) -> Band:
         """The band, raised by so many nano-dollars."""
         return Band(self.low + nanos, self.mid + nanos, self.high + nanos)
 
@@ -99,7 +99,7 @@ class CostHistory:
         return tuple(map(sum, zip(*self.levels.values(), strict=True))) or (0,) * len(self.weekdays)
 
     @cached_property
-    def first(self) -> int:
+    def first_day(self) -> int:
         """The number of the first day with a cost; the number of today if no day has one."""
         costs = self.costs
         return next((day for day, nanos in enumerate(costs) if nanos), len(costs))
@@ -107,7 +107,7 @@ class CostHistory:
     @property
     def days(self) -> int:
         """Full days since the first cost, `DAYS` at most."""
-        return len(self.weekdays) - self.first
+        return len(self.weekdays) - self.first_day
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +143,12 @@ class ForecastBasis:
     names: frozenset[str] = field(default_factory=frozenset)
 
     @property
-    def endless(self) -> int:
+    def endless_cost(self) -> int:
         """The part of `committed` for nodes without a TTL."""
         return sum(node.costs[-1] for node in self.running if node.costs and not node.has_ttl)
 
     @property
-    def certain(self) -> int:
+    def certain_cost(self) -> int:
         """The part of `committed` that no node can save by ending early."""
         return self.committed - sum(node.costs[-1] for node in self.running if node.costs)
 
@@ -168,7 +168,7 @@ class Forecast:
     total: Band
 
     @property
-    def said(self) -> str:
+    def method_sentence(self) -> str:
         """The method, in a sentence."""
         if self.method is Method.WEEKDAYS:
             return (
@@ -215,22 +215,22 @@ class Snapshot:
         return half_even(1_000 * (self.band.mid - self.actual), self.actual)
 
 
-def forecast(basis: ForecastBasis) -> Forecast:
+def forecast_cost(basis: ForecastBasis) -> Forecast:
     """The forecast of a period. The same basis always gives the same forecast."""
     history = basis.history
     if history.days >= ENOUGH:
         return _forecast_by_habits(basis)
     # A node without a TTL is in the run-rate only. To charge each of them until the end of the
     # period would give ten times the real cost of a young fleet.
-    sure = basis.committed - basis.endless
+    sure = basis.committed - basis.endless_cost
     # Nano-dollars until the period's end, at the pace since the first day with a cost.
     run_rate = 0
-    elapsed = basis.now - history.starts[history.first]
+    elapsed = basis.now - history.starts[history.first_day]
     if elapsed > 0:
         lately = history.today + sum(history.costs)
         run_rate = half_even(lately * max(0, basis.window.end - basis.now), elapsed)
     # Reservations are paid separately, and are not in the run-rate.
-    more = max(0, run_rate - (sure - basis.certain))
+    more = max(0, run_rate - (sure - basis.certain_cost))
     bands = (Band(nanos, nanos, nanos) for nanos in (more, sure, 0, basis.spent + sure + more))
     return Forecast(basis, Method.RUN_RATE, *bands)
 
@@ -271,9 +271,9 @@ def _forecast_by_habits(basis: ForecastBasis) -> Forecast:
         basis,
         Method.WEEKDAYS,
         new.to_band(),
-        running.to_band().over(basis.certain),
+        running.to_band().raised_by(basis.certain_cost),
         endless.to_band(),
-        total.over(basis.spent + basis.certain),
+        total.raised_by(basis.spent + basis.certain_cost),
     )
 
 
@@ -287,8 +287,8 @@ def _expect_running(basis: ForecastBasis, lives: NodeLives, has_ttl: bool) -> _P
     today = len(basis.history.weekdays)
     for running in basis.running:
         if running.costs and running.has_ttl == has_ttl:
-            born = lives.born(running.node)
-            chances = lives.lasts(running.kind, today - born, len(running.costs))
+            born = lives.birth_day(running.node)
+            chances = lives.survival_chances(running.kind, today - born, len(running.costs))
             nanos, doubt = mean_and_doubt(running.costs, chances)
             mean += nanos
             together[running.kind, born] += isqrt(doubt)
@@ -313,21 +313,21 @@ class _Days(NamedTuple):
 
 def _expect_days(basis: ForecastBasis, lives: NodeLives) -> _Days:
     history, new, whole, week = basis.history, 0, 0, 0
-    weekdays = history.weekdays[history.first :]
+    weekdays = history.weekdays[history.first_day :]
     for kind, costs in history.levels.items():
-        usually = usual(costs[history.first :], weekdays)
+        usually = usual_day(costs[history.first_day :], weekdays)
         week += usually.week
-        shares = lives.new_by(kind, len(basis.ahead))
+        shares = lives.launched_shares(kind, len(basis.ahead))
         for day, share in zip(basis.ahead, shares, strict=True):
-            nanos = half_even(usually.on(day.weekday) * day.left, day.whole)
+            nanos = half_even(usually.cost_on(day.weekday) * day.left, day.whole)
             whole += nanos
             new += half_even(nanos * share, PPM)
     left = sum(day.left for day in basis.ahead)
-    doubt = doubt_of_days(history.costs[history.first :], weekdays, left, DAY)
+    doubt = doubt_of_days(history.costs[history.first_day :], weekdays, left, DAY)
     return _Days(_Part(new, doubt), whole, week)
 
 
-def nearest(snapshots: Sequence[Snapshot], instant: int) -> Snapshot | None:
+def find_nearest(snapshots: Sequence[Snapshot], instant: int) -> Snapshot | None:
     """The snapshot that was made closest to an instant, the earlier of two; None without any."""
     return min(
         snapshots,
@@ -336,6 +336,6 @@ def nearest(snapshots: Sequence[Snapshot], instant: int) -> Snapshot | None:
     )
 
 
-def middle(window: Window) -> int:
+def middle_of(window: Window) -> int:
     """The instant at which half of a period is over; the forecast of then is scored."""
     return (window.start + window.end) // 2

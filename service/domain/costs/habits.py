@@ -84,11 +84,11 @@ class NodeLives:
                 self._gone[day.kind][bucket] += 1
                 self._gone[""][bucket] += 1
 
-    def born(self, node: str) -> int:
+    def birth_day(self, node: str) -> int:
         """The number of the day on which a node began; today for an unknown node."""
         return self._born.get(node, self._today)
 
-    def lasts(self, kind: str, age: int, days: int) -> tuple[int, ...]:
+    def survival_chances(self, kind: str, age: int, days: int) -> tuple[int, ...]:
         """The chances of a node that is `age` days old to be there when each day begins.
 
         `days` is the number of days; the first is today, with certainty.
@@ -106,7 +106,7 @@ class NodeLives:
             self._known[asked] = tuple(chances)
         return self._known[asked]
 
-    def new_by(self, kind: str, days: int) -> list[int]:
+    def launched_shares(self, kind: str, days: int) -> list[int]:
         """The share of nodes launched from now on in the cost of a kind, for each of `days` days.
 
         The first day is today.
@@ -139,7 +139,7 @@ class UsualDay(NamedTuple):
     workday: int
     weekend: int
 
-    def on(self, weekday: int) -> int:
+    def cost_on(self, weekday: int) -> int:
         """The usual cost of a weekday; Monday is 0."""
         return self.weekend if weekday >= _SATURDAY else self.workday
 
@@ -152,7 +152,7 @@ class UsualDay(NamedTuple):
 _SATURDAY = 5
 
 
-def usual(costs: Sequence[int], weekdays: Sequence[int]) -> UsualDay:
+def usual_day(costs: Sequence[int], weekdays: Sequence[int]) -> UsualDay:
     """The usual cost of a day, by past days, the oldest first.
 
     The result is the mean of all days. It moves towards the mean of the last days as far as these
@@ -207,14 +207,14 @@ def doubt_of_days(costs: Sequence[int], weekdays: Sequence[int], seconds: int, d
     number = len(costs)
     if not number:
         return 0
-    together = _correlated_variance(_deviations(costs, weekdays, usual(costs, weekdays)))
+    together = _correlated_variance(_deviations(costs, weekdays, usual_day(costs, weekdays)))
     return half_even(
         together * (seconds * day * number + seconds * seconds), number * number * day * day
     )
 
 
 def _deviations(costs: Sequence[int], weekdays: Sequence[int], usually: UsualDay) -> list[int]:
-    return [nanos - usually.on(day) for nanos, day in zip(costs, weekdays, strict=True)]
+    return [nanos - usually.cost_on(day) for nanos, day in zip(costs, weekdays, strict=True)]
 
 
 def _correlated_variance(off: Sequence[int]) -> int:

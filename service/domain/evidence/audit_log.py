@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from service.domain.clock import DAY, HOUR, MINUTE, rfc3339
+from service.domain.clock import DAY, HOUR, MINUTE, to_rfc3339
 from service.domain.lease import Lease
 from service.domain.metering.meter import (
     CLOCK_TOLERANCE,
     Evidence,
     FirstMinuteWaiver,
     Usage,
-    forgiven,
-    waived,
     waiver_of,
+    with_first_minute_rule,
+    with_waiver,
 )
-from service.domain.money import dollars
+from service.domain.money import format_dollars
 from service.domain.pricing.billing_rules import free_if_preempted_within
 from service.domain.time_window import Window
 
@@ -167,7 +167,7 @@ def correct_end(usage: Usage, entry: Termination, began: int, created_at: int | 
         return exact
     if created_at is None and needs_creation_time(usage, began, entry):
         return replace(exact, start_hi=at)  # it may be free
-    return forgiven(exact, created_at)
+    return with_first_minute_rule(exact, created_at)
 
 
 def correct_earlier(
@@ -189,7 +189,7 @@ def correct_earlier(
         if usage.end is None or usage.free:
             continue
         believed = replace(usage, start_hi=min(max(began, usage.start), usage.end))
-        changed = waived(believed, waiver)
+        changed = with_waiver(believed, waiver)
         if changed != usage:
             yield changed
 
@@ -205,8 +205,8 @@ def describe_correction(before: Usage, after: Usage, entry: Termination, taken_b
     assert before.end is not None
     assert after.end is not None
     by = f" ({entry.reason[:_LONGEST_REASON]})" if entry.reason else ""
-    ended = f"ended at {rfc3339(after.end)} by Google's audit log{by}"
-    money = f": {dollars(taken_back)}" if taken_back else ""
+    ended = f"ended at {to_rfc3339(after.end)} by Google's audit log{by}"
+    money = f": {format_dollars(taken_back)}" if taken_back else ""
     if after.free and not before.free:
         return f"{ended}, {after.free}, which is free; the charge is credited{money}"
     seconds = before.end - after.end

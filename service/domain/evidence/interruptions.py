@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.event import Event
 from service.domain.ids import new_id
-from service.domain.metering.meter import Evidence, Usage, closed
+from service.domain.metering.meter import Evidence, Usage, with_end
 from service.domain.nodes.node import Node
 from service.domain.nodes.operation import COMES_UP, GOES_DOWN, Operation
 
@@ -23,7 +23,7 @@ def find_interruptions(operations: Sequence[Operation], since: int) -> list[tupl
 
     Successful operations alone count. Whole UTC seconds, in order.
     """
-    known = [op for op in operations if op.succeeded and op.ended_at is not None]
+    known = [op for op in operations if op.has_succeeded and op.ended_at is not None]
     ups = [op.ended_at for op in known if op.verb in _UP and op.ended_at is not None]
     found: list[tuple[int, int]] = []
     for down in sorted(op.created_at for op in known if op.verb in _DOWN):
@@ -49,7 +49,7 @@ def split_at_interruptions(usage: Usage, operations: Sequence[Operation]) -> lis
         if down <= current.start_hi:
             current = replace(current, start_hi=up, dirty=True)
             continue
-        found.append(closed(current, down, down, Evidence.OPERATION))
+        found.append(with_end(current, down, down, Evidence.OPERATION))
         current = replace(
             usage,
             id=new_id(),
@@ -73,7 +73,7 @@ def shorten_to_record(usage: Usage, operations: Sequence[Operation]) -> Usage | 
     if usage.end is None or usage.end_lo is None:
         return None
     over = usage.end_lo
-    known = [op for op in operations if op.succeeded and op.ended_at is not None]
+    known = [op for op in operations if op.has_succeeded and op.ended_at is not None]
     ups = [op.ended_at for op in known if op.verb in COMES_UP and op.ended_at is not None]
     after = max((up for up in ups if usage.start_hi < up <= usage.end), default=usage.start_hi)
     downs = [
@@ -81,10 +81,10 @@ def shorten_to_record(usage: Usage, operations: Sequence[Operation]) -> Usage | 
         for op in operations
         if op.verb in GOES_DOWN
         and op.ended_at is not None
-        and (op.succeeded or op.ended_at >= over)
+        and (op.has_succeeded or op.ended_at >= over)
     ]
     down = min((at for at in downs if after < at < over), default=None)
-    return None if down is None else closed(usage, down, down, Evidence.OPERATION)
+    return None if down is None else with_end(usage, down, down, Evidence.OPERATION)
 
 
 def describe_shortened(node: Node, before: Usage, after: Usage, now: int) -> Event:
@@ -94,7 +94,7 @@ def describe_shortened(node: Node, before: Usage, after: Usage, now: int) -> Eve
         node.id,
         now,
         "evidence",
-        f"it had been down since {rfc3339(after.end or now)} already, {seconds} s longer than"
+        f"it had been down since {to_rfc3339(after.end or now)} already, {seconds} s longer than"
         " recorded; source: the cloud's operations",
         facts={"usage": after.id, "was": before.end, "end": after.end},
     )
@@ -107,8 +107,8 @@ def describe_interruptions(node: Node, intervals: Sequence[Usage], now: int) -> 
             node.id,
             now,
             "evidence",
-            f"it was down from {rfc3339(before.end or now)} to {rfc3339(after.start)}, which no"
-            " poll saw; source: the cloud's operations",
+            f"it was down from {to_rfc3339(before.end or now)} to {to_rfc3339(after.start)}, which"
+            " no poll saw; source: the cloud's operations",
             facts={"down": before.end, "up": after.start},
         )
         for before, after in pairwise(intervals)

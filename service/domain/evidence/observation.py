@@ -12,12 +12,12 @@ from service.domain.metering.meter import (
     CLOCK_TOLERANCE,
     Evidence,
     Usage,
-    begin,
-    closed,
-    finish,
-    forgiven,
+    find_end_bounds,
+    find_start_bounds,
+    with_end,
+    with_first_minute_rule,
 )
-from service.domain.metering.usage import opened
+from service.domain.metering.usage import start_usage
 from service.domain.nodes.node import LOST, Asked, CloudNode, Node, NodeState
 from service.domain.nodes.queued_resource import IN_LINE, QueuedResource, QueueState
 from service.domain.pricing.billing_rules import is_billable
@@ -36,14 +36,14 @@ class PolledNode:
     happened_at: int | None = None
 
 
-def observe(node: Node, sight: CloudNode, running: Usage | None, poll: Poll) -> PolledNode:
+def observe_node(node: Node, sight: CloudNode, running: Usage | None, poll: Poll) -> PolledNode:
     """The record after the cloud has shown `sight`; `running` is the open usage."""
     is_same = node.cloud_uid == sight.uid
     if is_same and sight.state == NodeState.CREATING and node.up_since is not None:
         return PolledNode(node, running)  # stale: a node that was READY is never CREATING again
     usage = _usage_after(node, sight, running, poll)
     after = replace(
-        node.moved(sight.state, poll.now),
+        node.with_state(sight.state, poll.now),
         seen_at=poll.now if poll.asked_at is None else poll.asked_at,
         # If only one create was sent, the seen node is its result.
         unanswered_at=None if node.unanswered_at == node.sent_at else node.unanswered_at,
@@ -93,7 +93,7 @@ def observe_queue(
         coming = queue.state in _GRANTED
         shown = NodeState.QUEUED if waiting else NodeState.CREATING if coming else node.state
         # Only while the request waits in line is it certain that no node of it was READY.
-        after = replace(after.moved(shown, now), seen_at=asked if waiting else node.seen_at)
+        after = replace(after.with_state(shown, now), seen_at=asked if waiting else node.seen_at)
     message = f"queued resource in {node.zone}: {queue.state}"
     if node.queue_state:
         message += f", was {node.queue_state}"
@@ -163,7 +163,7 @@ def _usage_after(node: Node, sight: CloudNode, running: Usage | None, poll: Poll
     elif was_ready:
         usage = _find_recorded_usage(node, poll)
     if usage is not None and sight.state in LOST:
-        return forgiven(usage, sight.created_at)
+        return with_first_minute_rule(usage, sight.created_at)
     return usage
 
 
@@ -182,7 +182,7 @@ def _open_usage(node: Node, poll: Poll) -> Usage:
     came_up = poll.last_up
     if node.up_since is not None and came_up is not None and came_up < poll.previous:
         came_up = None  # this start belongs to an earlier interval
-    start, start_hi, evidence = begin(poll.previous, poll.now, came_up)
+    start, start_hi, evidence = find_start_bounds(poll.previous, poll.now, came_up)
     # Two polls may both see the node on its way up, although it was READY between them and
     # restarted: since when may it have been READY unseen?
     is_rising = node.state in _MAY_TURN_READY
@@ -195,21 +195,21 @@ def _open_usage(node: Node, poll: Poll) -> Usage:
     if evidence is Evidence.OBSERVED and node.state in _GOING:
         back = poll.recovered_at(node.state_since)
         start = start if back is None else min(start, back)
-    return opened(node, start, start_hi, evidence)
+    return start_usage(node, start, start_hi, evidence)
 
 
 def _close_usage(usage: Usage, poll: Poll) -> Usage:
     went_down = poll.last_down
     if went_down is not None and went_down < usage.start:
         went_down = None
-    end_lo, end, evidence = finish(poll.previous, poll.now, went_down)
+    end_lo, end, evidence = find_end_bounds(poll.previous, poll.now, went_down)
     if usage.sku.model in TAKEN_BACK and end_lo - poll.previous > CLOCK_TOLERANCE:
         # The node may have been preempted long before the deletion was accepted.
         end_lo, evidence = poll.previous, Evidence.OBSERVED
     shaken = poll.first_failed_stop_before(end)
     if shaken is not None and shaken < end_lo:
         end_lo, evidence = shaken, Evidence.OBSERVED
-    return closed(usage, end_lo, end, evidence)
+    return with_end(usage, end_lo, end, evidence)
 
 
 def find_return(node: Node, last_end: int | None, poll: Poll) -> Usage | None:
@@ -226,7 +226,7 @@ def find_return(node: Node, last_end: int | None, poll: Poll) -> Usage | None:
         end, evidence = down, Evidence.OPERATION
     if end - back <= CLOCK_TOLERANCE:
         return None
-    return closed(opened(node, back, end, Evidence.UNSEEN), end, end, evidence)
+    return with_end(start_usage(node, back, end, Evidence.UNSEEN), end, end, evidence)
 
 
 def _find_recorded_usage(node: Node, poll: Poll) -> Usage | None:

@@ -27,7 +27,7 @@ class Poll:
     refused: bool = False
     """Whether an operation says that the node's queued resource was never accepted."""
 
-    def since(self, seen_at: int) -> Poll:
+    def with_previous(self, seen_at: int) -> Poll:
         """The same poll where a list has shown the previous state again at `seen_at`."""
         return replace(self, previous=max(self.previous, min(seen_at, self.now)))
 
@@ -43,7 +43,7 @@ class Poll:
 
     def last_end_of(self, *verbs: str) -> int | None:
         """End time of the last successful operation of these verbs; None if there is none."""
-        ends = (op.ended_at for op in self.operations if op.verb in verbs and op.succeeded)
+        ends = (op.ended_at for op in self.operations if op.verb in verbs and op.has_succeeded)
         return max((end for end in ends if end is not None), default=None)
 
     def first_up_before(self, last: int, since: int) -> int | None:
@@ -55,7 +55,7 @@ class Poll:
         ends = (
             op.ended_at
             for op in self.operations
-            if op.verb in COMES_UP and op.succeeded and op.ended_at is not None
+            if op.verb in COMES_UP and op.has_succeeded and op.ended_at is not None
         )
         return min((end for end in ends if since <= end < last), default=None)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from service.domain.catalog.accelerators import TAKEN_BACK
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.event import Event
-from service.domain.metering.meter import Evidence, Usage, closed
-from service.domain.metering.usage import opened
+from service.domain.metering.meter import Evidence, Usage, with_end
+from service.domain.metering.usage import start_usage
 from service.domain.nodes.node import Node
 from service.domain.nodes.operation import COMES_UP, GOES_DOWN, Operation
 
@@ -31,11 +31,11 @@ def find_unseen_usage(
     if since is None or node.spec.provisioning_model in TAKEN_BACK:
         return
     downs = sorted(op.created_at for op in operations if op.verb in GOES_DOWN)
-    taken_down = [op.created_at for op in operations if op.verb in GOES_DOWN and op.succeeded]
+    taken_down = [op.created_at for op in operations if op.verb in GOES_DOWN and op.has_succeeded]
     ups = (
         op.ended_at
         for op in operations
-        if op.verb in COMES_UP and op.succeeded and not _falls_within(taken_down, op)
+        if op.verb in COMES_UP and op.has_succeeded and not _falls_within(taken_down, op)
     )
     for up in sorted(at for at in ups if at is not None and at >= since):
         down = next((at for at in downs if at >= up), up)
@@ -44,8 +44,8 @@ def find_unseen_usage(
         )
         if down == up or is_recorded:
             continue
-        usage = opened(node, up, up, Evidence.OPERATION)
-        yield closed(usage, down, down, Evidence.OPERATION)
+        usage = start_usage(node, up, up, Evidence.OPERATION)
+        yield with_end(usage, down, down, Evidence.OPERATION)
 
 
 def _falls_within(instants: Sequence[int], operation: Operation) -> bool:
@@ -56,7 +56,7 @@ def _falls_within(instants: Sequence[int], operation: Operation) -> bool:
 
 def describe_unseen_usage(node: Node, usage: Usage, now: int) -> Event:
     """The event of usage that no poll saw."""
-    start, end = rfc3339(usage.start), rfc3339(usage.end or now)
+    start, end = to_rfc3339(usage.start), to_rfc3339(usage.end or now)
     return Event(
         node.id,
         now,

@@ -1,7 +1,7 @@
 """The cost of a node by activity: seconds that were busy, idle, starting or unknown. Pure.
 
 The cuts come from signals, and late points may move them. They divide the ledger's charge, and
-never change its sum: `Meter.charge` gives the same total however time is cut.
+never change its sum: `Meter.charge_in` gives the same total however time is cut.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ class ActivityCost:
     chip_seconds: int = 0
     cost: int = 0
 
-    def plus(self, meter: Meter, start: int, end: int) -> ActivityCost:
+    def with_charge(self, meter: Meter, start: int, end: int) -> ActivityCost:
         """Return the sum with a meter's charge for [start, end)."""
         return ActivityCost(
             self.seconds + end - start,
-            self.chip_seconds + meter.chip_seconds(start, end),
-            self.cost + meter.charge(start, end),
+            self.chip_seconds + meter.chip_seconds_in(start, end),
+            self.cost + meter.charge_in(start, end),
         )
 
 
-def marks(
+def list_marks(
     slots: Sequence[ActivitySlot], ready_at: int | None, warm_at: int
 ) -> Sequence[tuple[int, Activity]]:
     """Return the activities of a node, each with its start, in order. The first starts at 0. Slots
@@ -82,7 +82,7 @@ def marks(
     return tuple(merged)
 
 
-def amounts(
+def cost_by_activity(
     meters: Sequence[Meter], found: Sequence[tuple[int, Activity]]
 ) -> Mapping[Activity, ActivityCost]:
     """Return the charges of a node's meters by activity. The sum of the four is the ledger's
@@ -93,5 +93,5 @@ def amounts(
         for (at, activity), (until, _) in pairwise([*found, (FOREVER, Activity.UNKNOWN)]):
             start, end = max(at, first), min(until, last)
             if start < end:
-                totals[activity] = totals[activity].plus(meter, start, end)
+                totals[activity] = totals[activity].with_charge(meter, start, end)
     return totals

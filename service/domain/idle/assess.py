@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from service.domain.idle.cleanup import WatchedNode
-from service.domain.idle.course import CourseChange, IdleCourse, State, advance, due_at
+from service.domain.idle.course import CourseChange, IdleCourse, State, advance_course, due_at
 from service.domain.idle.policy import Action, AppliedRule, with_waste
 from service.domain.idle.proof import (
     REPORT_AGE,
@@ -15,7 +15,7 @@ from service.domain.idle.proof import (
     JobActivity,
     MetricFamily,
     Signals,
-    judge,
+    judge_evidence,
     shown_at_work,
 )
 from service.domain.idle.signal import Kind, Level, SignalTrack
@@ -45,13 +45,13 @@ class IdleTimes:
     period: int = 60
 
     @property
-    def least(self) -> int:
+    def least_idle(self) -> int:
         """The shortest idle time that signals can prove: the ignored newest seconds, and one
         period."""
         return self.telemetry + self.period
 
     @property
-    def fresh(self) -> int:
+    def max_read_age(self) -> int:
         """The largest age of the newest read of Monitoring before an end that only Monitoring
         proves. Two periods, as the result of a read is used in the next period."""
         return 2 * max(self.period, SOON_SECONDS)
@@ -59,7 +59,7 @@ class IdleTimes:
 
 SHIPPED_TIMES = IdleTimes()
 
-LEAST_IDLE = SHIPPED_TIMES.least
+LEAST_IDLE = SHIPPED_TIMES.least_idle
 """The shortest idle time that signals can prove with the default settings."""
 
 
@@ -81,7 +81,7 @@ class IdleSubject:
     can_tell: bool = True
     is_untried: bool = False
 
-    def measured(self, tracks: Mapping[tuple[int, Kind], SignalTrack]) -> IdleSubject:
+    def with_tracks(self, tracks: Mapping[tuple[int, Kind], SignalTrack]) -> IdleSubject:
         """Return the node with newer tracks."""
         known = self.signals
         signals = Signals(
@@ -182,7 +182,7 @@ def evidence_of(
     )
 
 
-def assess(
+def assess_node(
     subject: IdleSubject, families: Mapping[Kind, MetricFamily], now: int, times: IdleTimes
 ) -> AssessedNode:
     """Return the node after its assessment at `now`."""
@@ -192,7 +192,7 @@ def assess(
         subject = replace(subject, applied=with_waste(subject.applied, verdict.waste))
     is_told = subject.applied.is_own or subject.can_tell
     course = _find_course(subject, now)
-    moved = advance(
+    moved = advance_course(
         course,
         verdict,
         subject.applied,
@@ -210,7 +210,7 @@ def assess(
         judged_at=now,
         due_at=due_at(moved.course, subject.applied),
     )
-    held_by = tuple(holders(subject, verdict, now))
+    held_by = tuple(list_holders(subject, verdict, now))
     is_fresh = has_fresh_reports(subject, now, times.period)
     return AssessedNode(subject, watched, verdict, moved, held_by, is_told, is_fresh)
 
@@ -224,7 +224,7 @@ def verdict_on(
         if at_work is not None:
             return at_work
     evidence = evidence_of(subject, families, times)
-    return judge(evidence, subject.applied.rule.idle_after_seconds, now, times.telemetry)
+    return judge_evidence(evidence, subject.applied.rule.idle_after_seconds, now, times.telemetry)
 
 
 def report_age(times: IdleTimes) -> int:
@@ -255,7 +255,7 @@ def _find_course(subject: IdleSubject, now: int) -> IdleCourse:
 
 def is_kept(subject: IdleSubject, now: int) -> bool:
     """Whether a keep holds the node now."""
-    return subject.keep is not None and subject.keep.holds(now)
+    return subject.keep is not None and subject.keep.is_active(now)
 
 
 def _was_kept_unseen(subject: IdleSubject, course: IdleCourse, now: int) -> bool:
@@ -267,7 +267,7 @@ def _was_kept_unseen(subject: IdleSubject, course: IdleCourse, now: int) -> bool
     return course.notified_at < until <= now
 
 
-def holders(subject: IdleSubject, verdict: IdleVerdict, now: int) -> list[Holder]:
+def list_holders(subject: IdleSubject, verdict: IdleVerdict, now: int) -> list[Holder]:
     """Return what keeps an idle node from its end; see `service.domain.lifecycle.precedence`."""
     is_wasteful = verdict.waste is not None and verdict.waste in subject.applied.rule.also
     is_untold = not subject.can_tell and subject.applied.action.rank >= Action.STOP.rank
@@ -283,7 +283,7 @@ def holders(subject: IdleSubject, verdict: IdleVerdict, now: int) -> list[Holder
     return found
 
 
-def limits(subject: IdleSubject) -> tuple[str, ...]:
+def list_limits(subject: IdleSubject) -> tuple[str, ...]:
     """Return the reasons why the action on the idle node is weaker than its policy's."""
     applied = subject.applied
     is_untold = not applied.is_own and not subject.can_tell
@@ -292,7 +292,7 @@ def limits(subject: IdleSubject) -> tuple[str, ...]:
     return applied.limits
 
 
-def begun(assessed: AssessedNode, now: int, *, is_deletion: bool) -> WatchedNode:
+def with_begun_end(assessed: AssessedNode, now: int, *, is_deletion: bool) -> WatchedNode:
     """Return the node after its end was requested. A stopped node begins a new course, for its next
     start."""
     course = assessed.watched.course

@@ -54,7 +54,7 @@ class Cleanup:
         """Whether a person has paused the cleanup."""
         return self.paused_at is not None
 
-    def paused(self, now: int, actor: str, reason: str) -> Cleanup:
+    def with_pause(self, now: int, actor: str, reason: str) -> Cleanup:
         """Return the row with a pause. Raises Rejected without a reason."""
         if not reason.strip():
             raise Rejected("give a reason: why is the cleanup paused?", field="reason")
@@ -66,7 +66,7 @@ class Cleanup:
             pauses=self.pauses + 1,
         )
 
-    def resumed(self) -> Cleanup:
+    def without_pause(self) -> Cleanup:
         """Return the row without the pause. Raises Conflict without a pause."""
         if not self.is_paused:
             raise Conflict(f"the cleanup of project {self.project} is not paused")

@@ -67,7 +67,7 @@ class CourseChange:
     is_due: bool = False
 
 
-def advance(  # noqa: PLR0913 - one look: the course, and all that was found
+def advance_course(  # noqa: PLR0913 - one look: the course, and all that was found
     before: IdleCourse,
     verdict: IdleVerdict,
     applied: AppliedRule,

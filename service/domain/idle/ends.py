@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from service.domain.idle.assess import IdleSubject, holders
+from service.domain.idle.assess import IdleSubject, list_holders
 from service.domain.idle.cleanup import Cleanup, WatchedNode
 from service.domain.idle.course import State
 from service.domain.idle.policy import Action
@@ -46,7 +46,7 @@ class EndOutlook:
 def ends_of(outlook: EndOutlook, now: int) -> tuple[End, ...]:
     """Return all ends of a node, the strongest first; none for a node that is being deleted."""
     node = outlook.node
-    if node.ended or node.asked is Asked.ABSENT:
+    if node.has_ended or node.asked is Asked.ABSENT:
         return ()
     keep = keep_of_node(node)
     google: End | None = None
@@ -98,7 +98,7 @@ def _find_idle_end(outlook: EndOutlook, now: int) -> End | None:
     applied = subject.applied
     if applied.rule.action.rank < Action.STOP.rank:
         return None
-    held_by = holders(subject, watched.verdict, now)
+    held_by = list_holders(subject, watched.verdict, now)
     is_paused = outlook.cleanup.is_paused
     held_by += [Holder.RAILS] if outlook.cleanup.holds and not is_paused else []
     held_by += [Holder.PAUSE] if is_paused else []
@@ -108,14 +108,14 @@ def _find_idle_end(outlook: EndOutlook, now: int) -> End | None:
     reason = f"{whose} {verb} idle nodes"
     at, keep = watched.due_at, subject.keep
     is_candidate = watched.course.state is State.CANDIDATE
-    if keep is not None and keep.holds(now) and is_candidate:  # the grace begins after the keep
+    if keep is not None and keep.is_active(now) and is_candidate:  # the grace begins after the keep
         at = None if keep.until is None else keep.until + applied.rule.grace_seconds
     return End(EndCause.IDLE, reason, at, tuple(held_by))
 
 
 def _held_by(ender: EndCause, keep: Keep | None, at: int, *, is_paused: bool) -> tuple[Holder, ...]:
     holding = {
-        Holder.KEEP: keep is not None and keep.holds(at),
+        Holder.KEEP: keep is not None and keep.is_active(at),
         Holder.PAUSE: is_paused,
     }
     return tuple(holder for holder, holds in holding.items() if holds and holder in HELD_BY[ender])

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.idle.assess import IdleSubject, IdleTimes, evidence_of
 from service.domain.idle.proof import (
     UNREAD,
@@ -81,11 +81,11 @@ def explain_signals(
     states, job = [*_list_measured(evidence, span)], evidence.job
     if job is not None:
         at, said = job_activity(job, now)
-        quiet = f"job {job.job_id} has made no progress since {rfc3339(job.progress_at)}"
+        quiet = f"job {job.job_id} has made no progress since {to_rfc3339(job.progress_at)}"
         states.append(_build_claim(Claim.JOB, at, said, quiet, span))
     if evidence.heartbeat_until:
         at, said = heartbeat_activity(evidence.heartbeat_until, now)
-        quiet = f"the newest heartbeat expired at {rfc3339(evidence.heartbeat_until)}"
+        quiet = f"the newest heartbeat expired at {to_rfc3339(evidence.heartbeat_until)}"
         states.append(_build_claim(Claim.HEARTBEAT, at, said, quiet, span))
     return tuple(states)
 
@@ -107,7 +107,7 @@ def _list_measured(evidence: ActivityEvidence, span: _Span) -> Iterator[SignalSt
             continue
         shown = "at work" if track.level is Level.ACTIVE else "at rest"
         if track.level is not Level.ACTIVE and track.at_rest:
-            shown = f"at rest since {rfc3339(track.at_rest[0][0])}"
+            shown = f"at rest since {to_rfc3339(track.at_rest[0][0])}"
         yield SignalState(
             worker,
             kind,

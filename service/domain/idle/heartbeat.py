@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from service.domain.clock import DAY, HOUR, rfc3339
+from service.domain.clock import DAY, HOUR, to_rfc3339
 from service.domain.errors import Rejected
 
 DEFAULT_SECONDS = 900
@@ -58,7 +58,7 @@ class Beat:
     note: str = ""
 
 
-def heard(
+def accept_beat(
     before: Heartbeat | None, beat: Beat, node_id: str, incarnation: int, now: int
 ) -> Heartbeat:
     """Return the newest heartbeat of a node after a new beat; the one before without news.
@@ -70,7 +70,7 @@ def heard(
     seconds = beat.seconds
     if sent_at > now + AHEAD_SECONDS:
         raise Rejected(
-            f"the heartbeat was sent at {rfc3339(sent_at)}, and now is {rfc3339(now)};"
+            f"the heartbeat was sent at {to_rfc3339(sent_at)}, and now is {to_rfc3339(now)};"
             " set the clock of the machine that sends it",
             field="at",
         )

@@ -80,7 +80,7 @@ def hash_of(token: str) -> str:
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()
 
 
-def refusal(
+def find_refusal(
     link: Link,
     *,
     incarnation: int,

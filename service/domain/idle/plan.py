@@ -81,7 +81,7 @@ def check_fresh(plan_id: str, before: CleanupPlan | None, now: CleanupPlan) -> N
     is the plan with this id; None where it is unknown."""
     if plan_id == now.id:
         return
-    changed = ["there is no such plan"] if before is None else list(differences(before, now))
+    changed = ["there is no such plan"] if before is None else list(list_differences(before, now))
     raise Conflict(
         f"the plan is stale: {'; '.join(changed[:5])}; make a new plan and read it",
         plan_id=now.id,
@@ -89,7 +89,7 @@ def check_fresh(plan_id: str, before: CleanupPlan | None, now: CleanupPlan) -> N
     )
 
 
-def differences(before: CleanupPlan, after: CleanupPlan) -> Iterator[str]:
+def list_differences(before: CleanupPlan, after: CleanupPlan) -> Iterator[str]:
     """Yield a text for each difference between two plans."""
     was, is_now = _by_node(before.entries), _by_node(after.entries)
     for node_id in sorted(was.keys() - is_now.keys()):

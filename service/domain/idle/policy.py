@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from service.domain.errors import Rejected
 from service.domain.nodes.node import IdlePolicy, NodeSpec
-from service.domain.nodes.stop_rules import obstacles
+from service.domain.nodes.stop_rules import stop_obstacles
 
 MAX_SECONDS = 30 * 86_400
 """The longest idle time of a policy: signals are kept for this long."""
@@ -159,7 +159,7 @@ def scopes_of(spec: NodeSpec, team: str) -> Sequence[str]:
     return [*([f"team:{team}"] if team else []), f"project:{spec.project}", DEFAULT]
 
 
-def applied(
+def apply_policies(
     spec: NodeSpec, team: str, policies: Mapping[str, Policy], ceiling: Action
 ) -> AppliedRule:
     """Return the rule that holds for a node: its own, else its team's, its project's, the default.
@@ -201,7 +201,7 @@ def _limit_action(
     """The effective action, and the reasons why it is weaker. A stop that the cloud cannot do never
     becomes a deletion."""
     action, limits = wanted, []
-    if action is Action.STOP and not is_own and (why := obstacles(spec)):
+    if action is Action.STOP and not is_own and (why := stop_obstacles(spec)):
         action = Action.NOTIFY
         limits.append(f"the cloud cannot stop this node: {'; '.join(why)}")
     if ceiling.rank < action.rank:
@@ -212,7 +212,7 @@ def _limit_action(
 def check_own(own: IdlePolicy, spec: NodeSpec, least: int) -> None:
     """Raise Rejected for a policy that a node may not have of its own."""
     check_rule(rule_of(own), least, "idle.")
-    if own.action == Action.STOP and (why := obstacles(spec)):
+    if own.action == Action.STOP and (why := stop_obstacles(spec)):
         raise Rejected(
             f"the cloud cannot stop this node: {'; '.join(why)};"
             " set the action to notify or delete",

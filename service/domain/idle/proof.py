@@ -161,7 +161,9 @@ class _Proof:
     has_stopped: bool = False
 
 
-def judge(evidence: ActivityEvidence, idle_after: int, now: int, delay: int) -> IdleVerdict:
+def judge_evidence(
+    evidence: ActivityEvidence, idle_after: int, now: int, delay: int
+) -> IdleVerdict:
     """Return the verdict on one node.
 
     Activity counts at once. Rest counts until `now - delay` only, as the newest seconds of
@@ -337,7 +339,7 @@ def coverage_of(track: SignalTrack | None, start: int, until: int) -> int:
         return 0
     if until <= start:
         return 100
-    return 100 * track.covered(start, until) // (until - start)
+    return 100 * track.seconds_at_rest(start, until) // (until - start)
 
 
 def _coverage_of_missing(
@@ -351,7 +353,11 @@ def _coverage_of_missing(
         return 100 if until <= start else 0
     host = [
         max(
-            (track.covered(seen_from, until) for kind in kinds if (track := tracks.get(kind))),
+            (
+                track.seconds_at_rest(seen_from, until)
+                for kind in kinds
+                if (track := tracks.get(kind))
+            ),
             default=0,
         )
         for kinds in ((Kind.CPU,), NETWORK_KINDS)

@@ -90,7 +90,7 @@ def share_of(node_id: str, owner: str, team: str) -> str:
     return f"team:{team}" if team else f"node:{node_id}"
 
 
-def paced(
+def pace_ends(
     due: Sequence[DueNode], live: int, begun: Sequence[BegunEnd], now: int, period: int
 ) -> RailDecision:
     """Return the nodes that end in this tick, the most expensive first. `begun` are the ends that
@@ -171,7 +171,7 @@ class Breaker:
         return None if self.fresh_since is None else self.fresh_since + CLOSING_SECONDS
 
 
-def looked(
+def update_breaker(
     breaker: Breaker, before: Mapping[str, NodeSight], after: Mapping[str, NodeSight], now: int
 ) -> Breaker:
     """Return the breaker after an assessment of all nodes of a project.

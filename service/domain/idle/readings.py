@@ -9,7 +9,7 @@ from typing import Protocol
 
 from service.domain.clock import DAY
 from service.domain.idle.proof import MetricFamily
-from service.domain.idle.signal import COUNTED, MONITORED, Kind, Reading, SignalTrack, read
+from service.domain.idle.signal import COUNTED, MONITORED, Kind, Reading, SignalTrack, with_reading
 
 ABSENT_SECONDS = DAY
 """A metric without a series for this long counts as absent from the project."""
@@ -96,12 +96,12 @@ def with_samples(
             reading = Reading(worker, kind, sample.start, end, sample.value)
             if kind is Kind.TENSORCORE_IDLE:
                 reading = _cut_at_boot(reading, workers.up_since.get(node_id, 0))
-            if before is not None and end < before.end and before.holds(reading):
+            if before is not None and end < before.end and before.includes_reading(reading):
                 continue
             if mine is None:
                 mine = changed[node_id] = {**known}
                 readings[node_id] = []
-            mine[key] = read(before, reading, oldest)
+            mine[key] = with_reading(before, reading, oldest)
             readings[node_id].append(reading)
     return Measurements(changed, readings, strange)
 
@@ -154,6 +154,6 @@ def patience_of(telemetry: int, period: int) -> int:
     return telemetry + 3 * period
 
 
-def newest(samples: Iterable[MeasuredValue]) -> int | None:
+def newest_end(samples: Iterable[MeasuredValue]) -> int | None:
     """Return the end of the newest sample; None without a sample."""
     return max(map(_END, samples), default=None)

@@ -76,10 +76,10 @@ def parse_worker(values: Mapping[str, str], now: int, since: int = 0) -> WorkerR
     does not count, nor time before `since`, when the node came up."""
     report = _parse_document(values.get(REPORT, ""), MAX_REPORT_BYTES)
     activity = _parse_document(values.get(ACTIVITY, ""), MAX_ACTIVITY_BYTES)
-    boot, instance = claims.text(report, "boot", 80), claims.text(report, "instance", 40)
+    boot, instance = claims.read_text(report, "boot", 80), claims.read_text(report, "instance", 40)
     is_of_boot = bool(boot) and activity.get("v") == 1 and activity.get("boot") == boot
-    since = max(since, claims.instant(report, "boot_at", now) or 0)
-    is_ahead = is_of_boot and (claims.whole(activity, "at") or 0) > now + AHEAD_SECONDS
+    since = max(since, claims.read_instant(report, "boot_at", now) or 0)
+    is_ahead = is_of_boot and (claims.read_whole_number(activity, "at") or 0) > now + AHEAD_SECONDS
     return WorkerReport(
         instance if _INSTANCE.fullmatch(instance) else "",
         parse_activity(activity, now, since) if is_of_boot and not is_ahead else None,
@@ -105,16 +105,16 @@ def parse_activity(
 
     No instant is later than `now`, and time before `boot_at` does not count.
     """
-    first, at = claims.instant(document, "from", now), claims.instant(document, "at", now)
+    first, at = claims.read_instant(document, "from", now), claims.read_instant(document, "at", now)
     if first is None or at is None:
         return None
     first = max(first, boot_at or 0)
     if first > at:
         return None
-    holder = claims.text(document, "holder", _LONGEST_HOLDER)
+    holder = claims.read_text(document, "holder", _LONGEST_HOLDER)
 
     def read_since(name: str) -> int | None:
-        value = claims.instant(document, name, at)
+        value = claims.read_instant(document, name, at)
         return None if value is None else max(value, first)
 
     return WorkerActivity(
@@ -124,10 +124,10 @@ def parse_activity(
         device_free_since=None if holder else read_since("device_free_since"),
         cpu_quiet_since=read_since("cpu_quiet_since"),
         network_quiet_since=read_since("network_quiet_since"),
-        sessions=claims.whole(document, "sessions") or 0,
-        containers=claims.whole(document, "containers") or 0,
-        restarts=claims.whole(document, "restarts") or 0,
-        boot=claims.text(document, "boot", 80),
+        sessions=claims.read_whole_number(document, "sessions") or 0,
+        containers=claims.read_whole_number(document, "containers") or 0,
+        restarts=claims.read_whole_number(document, "restarts") or 0,
+        boot=claims.read_text(document, "boot", 80),
     )
 
 

@@ -16,7 +16,7 @@ from service.domain.idle.assess import REPORT_PAUSE, SOON_SECONDS, IdleSubject, 
 from service.domain.idle.course import State
 from service.domain.idle.proof import REPORT_AGE, STALE_SECONDS, Signals
 from service.domain.idle.report import WorkerReport, readings_of
-from service.domain.idle.signal import Kind, Level, Reading, SignalTrack, read
+from service.domain.idle.signal import Kind, Level, Reading, SignalTrack, with_reading
 from service.domain.idle.workers import is_covered
 from service.domain.nodes.node import Node
 
@@ -121,7 +121,7 @@ def _ends_by(subject: IdleSubject, now: int, limit: int) -> bool:
     if watched is None or watched.due_at is None or watched.due_at > limit:
         return False
     is_quiet = watched.verdict is not None and watched.verdict.level is Level.QUIET
-    is_kept = keep is not None and keep.holds(now)
+    is_kept = keep is not None and keep.is_active(now)
     return is_quiet and not is_kept and watched.course.incarnation == subject.node.attempt
 
 
@@ -177,7 +177,7 @@ def _apply_answer(
         hosts[worker] = activity.host
         for reading in readings_of(worker, activity):
             key = worker, reading.kind
-            tracks[key] = read(tracks.get(key), reading, oldest)
+            tracks[key] = with_reading(tracks.get(key), reading, oldest)
             readings.append(reading)
     asked_at = answer.asked_at if answer.is_complete else before.asked_at
     failing_since = before.unread_since if before.unread_since is not None else answer.asked_at

@@ -76,7 +76,7 @@ class UnwrittenUse:
         self.busy.update(range(start - start % SLOT_SECONDS, end, SLOT_SECONDS))
 
     @property
-    def first(self) -> int | None:
+    def first_slot(self) -> int | None:
         """The start of the earliest slot; None without a slot."""
         return min((*self.busy, *self.values), default=None)
 
@@ -126,7 +126,7 @@ def with_rest(
         if levels[slot] == UNKNOWN and end <= until:
             rest = all(
                 any(
-                    100 * track.covered(start, end) >= COVERAGE_PERCENT * SLOT_SECONDS
+                    100 * track.seconds_at_rest(start, end) >= COVERAGE_PERCENT * SLOT_SECONDS
                     for track in signals
                 )
                 for signals in resting

@@ -20,9 +20,9 @@ from service.domain.idle.rails import (
     Rail,
     Waiting,
     is_mass,
-    looked,
-    paced,
+    pace_ends,
     share_of,
+    update_breaker,
 )
 from service.domain.idle.signal import DEVICE_KINDS, Level
 from service.domain.lifecycle.absence import FleetCensus
@@ -59,7 +59,7 @@ class IdleRound:
     goes: tuple[AssessedNode, ...]
 
 
-def decide(
+def decide_round(
     before: Cleanup,
     nodes: Sequence[AssessedNode],
     earlier: Mapping[str, WatchedNode],
@@ -74,7 +74,7 @@ def decide(
         booted = counts_from(assessed.subject.node, times) - times.warmup + BOOT_SECONDS
         sight = sight_of(assessed.verdict, assessed.watched, booted)
         sights[assessed.watched.course.node_id] = sight
-    breaker = looked(before.breaker, _list_earlier_sights(nodes, earlier), sights, now)
+    breaker = update_breaker(before.breaker, _list_earlier_sights(nodes, earlier), sights, now)
     mass_since = _find_mass_since(before, nodes, earlier, facts)
     cleanup = replace(before, breaker=breaker, mass_since=mass_since)
     holds = tuple(_list_holds(cleanup, facts, times))
@@ -88,7 +88,7 @@ def decide(
         hosts, reported = assessed.subject.node.spec.hosts, assessed.subject.signals.hosts
         if assessed.is_fresh and (len(reported) >= hosts or facts.is_read):
             line.append(_to_due_node(assessed))
-    allowed = paced(line, facts.live, facts.begun, now, times.period)
+    allowed = pace_ends(line, facts.live, facts.begun, now, times.period)
     by_node = {assessed.subject.node.id: assessed for assessed in due}
     goes = tuple(by_node[node_id] for node_id in allowed.goes)
     return IdleRound(replace(cleanup, waiting=allowed.waits), goes)
@@ -181,7 +181,7 @@ def _list_holds(cleanup: Cleanup, facts: RoundFacts, times: IdleTimes) -> Sequen
         add_hold(Rail.START, "a daemon has just begun, and has not read every metric yet")
     _hold_for_clock(known.get(Rail.CLOCK), facts, times, found)
     missing = facts.census.missing
-    if facts.census.too_many and missing >= MISSING_NODES:
+    if facts.census.is_mass_absence and missing >= MISSING_NODES:
         reason = (
             f"{missing} of {facts.census.wanted} nodes are missing, and no record shows a deletion"
         )

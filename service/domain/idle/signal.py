@@ -103,14 +103,14 @@ class SignalTrack(NamedTuple):
     broken_at: int | None = None
     between_until: int | None = None
 
-    def holds(self, reading: Reading) -> bool:
+    def includes_reading(self, reading: Reading) -> bool:
         """Whether the track already includes a reading: the reading is at rest, and within a span
         at rest before the newest reading."""
         if reading.end >= self.end or reading.value > _AT_REST.get(reading.kind, -1.0):
             return False
         return any(first <= reading.start and reading.end <= last for first, last in self.at_rest)
 
-    def covered(self, start: int, end: int) -> int:
+    def seconds_at_rest(self, start: int, end: int) -> int:
         """Return the seconds of [start, end) at rest."""
         seconds = 0
         for first, last in self.at_rest:
@@ -119,7 +119,7 @@ class SignalTrack(NamedTuple):
         return seconds
 
 
-def read(before: SignalTrack | None, reading: Reading, oldest: int) -> SignalTrack:
+def with_reading(before: SignalTrack | None, reading: Reading, oldest: int) -> SignalTrack:
     """Return the track after one more reading. Rest before `oldest` is dropped.
 
     The level of a late reading depends on the track before the reading. Late work may change the

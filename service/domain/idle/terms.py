@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from service.domain.catalog.provisioning import ProvisioningModel
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.errors import Conflict, Rejected
 from service.domain.idle.policy import check_own
-from service.domain.lifecycle.lifecycle import deadline
-from service.domain.nodes.keep import TTL_HELD, TTL_TOLD, cloud_ends_at, is_on_notice, unkept
+from service.domain.lifecycle.lifecycle import next_deadline
+from service.domain.nodes.keep import TTL_HELD, TTL_TOLD, cloud_ends_at, is_on_notice, without_keep
 from service.domain.nodes.node import Asked, IdlePolicy, Node, NodeSpec
 
 
@@ -36,7 +36,7 @@ def check_idle(spec: NodeSpec, least: int) -> None:
     """Raise Rejected for an idle policy that is not allowed for one of the node's possible types.
     `least` is the shortest idle time in seconds that signals can prove."""
     if spec.idle is not None:
-        for hardware in spec.possible:
+        for hardware in spec.possible_hardware:
             check_own(spec.idle, spec.made_of(hardware), least)
 
 
@@ -54,7 +54,7 @@ def with_terms(node: Node, change: TermsChange, now: int, least: int) -> Node:
         spec = replace(spec, ttl_seconds=change.ttl_seconds)
     if spec == node.spec:
         return node
-    if node.ended or node.asked is Asked.ABSENT:
+    if node.has_ended or node.asked is Asked.ABSENT:
         raise Conflict(
             f"node {node.name} is {node.state}: it was deleted, and a deletion cannot be undone"
         )
@@ -67,24 +67,24 @@ def with_terms(node: Node, change: TermsChange, now: int, least: int) -> Node:
 def _with_ttl(after: Node, before: Node, now: int) -> Node:
     if after.spec.provisioning_model is ProvisioningModel.FLEX_START:
         at = cloud_ends_at(before)
-        when = f"{before.spec.ttl_seconds} s after its start" if at is None else rfc3339(at)
+        when = f"{before.spec.ttl_seconds} s after its start" if at is None else to_rfc3339(at)
         raise Rejected(
             f"Google knows the time to live of this flex-start node, and deletes it {when}; it"
             " cannot be changed",
             field="ttl_seconds",
-            ends_at=None if at is None else rfc3339(at),
+            ends_at=None if at is None else to_rfc3339(at),
         )
     if after.deletes_at is not None and after.deletes_at <= now:
         raise Rejected(
-            f"that time to live was over at {rfc3339(after.deletes_at)}: it counts from the first"
-            " READY; give a longer one, or delete the node",
+            f"that time to live was over at {to_rfc3339(after.deletes_at)}: it counts from the"
+            " first READY; give a longer one, or delete the node",
             field="ttl_seconds",
         )
     if is_on_notice(after):
-        after = unkept(after)
+        after = without_keep(after)
     if after.ends_after_keep in (TTL_HELD, TTL_TOLD):
         after = replace(after, ends_after_keep="")
-    times = (after.next_try_at, deadline(after, now))
+    times = (after.next_try_at, next_deadline(after, now))
     return replace(after, next_try_at=min((at for at in times if at is not None), default=None))
 
 

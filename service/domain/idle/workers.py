@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from service.domain.idle.assess import IdleSubject
 from service.domain.idle.readings import WorkerNames
 from service.domain.idle.signal import CPU_KINDS, DEVICE_KINDS, MONITORED, NETWORK_KINDS
-from service.domain.nodes.slices import numbers, part
+from service.domain.nodes.slices import slice_as_node, slice_numbers
 
 
 def workers_of(subjects: Iterable[IdleSubject]) -> WorkerNames:
@@ -19,8 +19,8 @@ def workers_of(subjects: Iterable[IdleSubject]) -> WorkerNames:
         node = subject.node
         up_since[node.id] = max(node.state_since, node.up_since or 0)
         hosts = node.spec.hosts // node.spec.slices
-        for index, number in enumerate(numbers(node)):
-            uid = part(node, number).cloud_uid
+        for index, number in enumerate(slice_numbers(node)):
+            uid = slice_as_node(node, number).cloud_uid
             if uid:
                 parts[uid] = (node.id, index * hosts)
         for worker, instance in subject.signals.instances.items():

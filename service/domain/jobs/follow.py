@@ -30,21 +30,23 @@ class Follow:
     detail: str
 
 
-def follow(job: Job, attempt: Attempt, node: Node) -> Follow:
+def decide_follow_up(job: Job, attempt: Attempt, node: Node) -> Follow:
     """Return the follow-up, by the reason of the attempt and the remaining retries."""
     end = _ENDS.get(attempt.reason, JobState.FAILED)
     if job.cancel_requested_at is not None and end is not JobState.SUCCEEDED:
         return Follow(JobState.CANCELLED, again=False, same_node=False, detail=attempt.detail)
-    is_alive = not node.ended and node.asked is Asked.PRESENT and node.state not in LOST
+    is_alive = not node.has_ended and node.asked is Asked.PRESENT and node.state not in LOST
     is_fit = attempt.reason not in _REPLACED_AFTER and _has_time_left(
         job, node, attempt.ended_at or 0
     )
     same_node = is_alive and (is_fit or not job.own_node)
-    can_go_on = job.own_node or is_alive or (node.spec.recreate_on_preemption and not node.ended)
+    can_go_on = (
+        job.own_node or is_alive or (node.spec.recreate_on_preemption and not node.has_ended)
+    )
     refusal = _find_retry_refusal(job, attempt)
     if refusal is None or not can_go_on:
         detail = attempt.detail
-        if refusal == "" and node.ended:
+        if refusal == "" and node.has_ended:
             detail = f"{detail}; its node no longer exists, so it cannot be tried again"
         return Follow(end, again=False, same_node=False, detail=detail)
     if refusal:

@@ -65,7 +65,7 @@ class ImageReference:
         host = self.registry
         return host == "gcr.io" or host.endswith((".gcr.io", ".pkg.dev"))
 
-    def pinned(self, digest: str) -> str:
+    def pinned_name(self, digest: str) -> str:
         """Return the name of the image with this digest."""
         return f"{self.name}@{digest}"
 

@@ -198,7 +198,7 @@ class Job:
             self, state=state, state_since=self.state_since if state == self.state else now
         )
 
-    def closed(self, state: JobState, reason: Reason, detail: str, now: int) -> Job:
+    def with_end(self, state: JobState, reason: Reason, detail: str, now: int) -> Job:
         """Return the same job at its end."""
         return replace(
             self.in_state(state, now), reason=reason, detail=detail, ended_at=now, next_try_at=None
@@ -288,7 +288,7 @@ class Attempt:
             self, phase=phase, phase_since=self.phase_since if phase is self.phase else now
         )
 
-    def told(self, action: TaskAction) -> Attempt:
+    def with_action(self, action: TaskAction) -> Attempt:
         """Return the same attempt with a new task to write; unchanged if `action` is the current
         action."""
         if action is self.action:

@@ -75,7 +75,7 @@ class LogPage:
     more: bool
 
 
-def fresh(cursor: LogCursor, found: Sequence[LogLine]) -> list[LogLine]:
+def list_new_lines(cursor: LogCursor, found: Sequence[LogLine]) -> list[LogLine]:
     """Return the lines that the cursor has not delivered, each once, by time and id."""
     known = set(cursor.seen)
     lines = []
@@ -86,14 +86,14 @@ def fresh(cursor: LogCursor, found: Sequence[LogLine]) -> list[LogLine]:
     return lines
 
 
-def deliver(cursor: LogCursor, found: Sequence[LogLine], limit: int, *, more: bool) -> LogPage:
+def build_page(cursor: LogCursor, found: Sequence[LogLine], limit: int, *, more: bool) -> LogPage:
     """Return the next page of at most `limit` lines.
 
     `found` has the oldest entries of the log from `cursor.from_ns` on; `more` is whether the log
     has later entries. A line is lost if it arrives more than OVERLAP_SECONDS after a newer line was
     delivered.
     """
-    lines = fresh(cursor, found)
+    lines = list_new_lines(cursor, found)
     shown, left = lines[:limit], lines[limit:]
     seen = cursor.seen | {line.identity for line in shown}
     newest = max([cursor.newest_ns, *(line.at_ns for line in shown)])

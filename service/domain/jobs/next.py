@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from service.domain.jobs.job import Attempt, Job, JobState, Phase, Reason, TaskAction
-from service.domain.jobs.outcome import AttemptVerdict, NodeFacts, ended_well, succeeded, verdict
+from service.domain.jobs.outcome import (
+    AttemptVerdict,
+    NodeFacts,
+    ended_well,
+    find_success,
+    find_verdict,
+)
 from service.domain.jobs.report import SupervisorReport, WorkerState
 from service.domain.jobs.task import needs_barrier, workers_of
 from service.domain.nodes.node import LOST, Asked, Node, NodeState
@@ -68,7 +74,7 @@ def reports_of(job: Job, attempt: Attempt, node: Node) -> dict[int, SupervisorRe
     return found
 
 
-def decide(  # noqa: PLR0911 - a table of the cases
+def decide_step(  # noqa: PLR0911 - a table of the cases
     job: Job, attempt: Attempt, node: Node, facts: NodeFacts, now: int
 ) -> AttemptDecision:
     """Return the next step of an attempt that has not ended.
@@ -80,11 +86,11 @@ def decide(  # noqa: PLR0911 - a table of the cases
     reports = reports_of(job, attempt, node)
     if (obstacle := _find_obstacle(attempt, reports, now)) is not None:
         return _end_with(obstacle)
-    complete = succeeded(list(reports.values()))
+    complete = find_success(list(reports.values()))
     if complete is not None:
         return _end_with(complete)
     if attempt.phase is Phase.CLASSIFYING:
-        found = verdict(attempt, node, facts, reports, now)
+        found = find_verdict(attempt, node, facts, reports, now)
         return WAIT if found is None else _end_with(found)
     if attempt.phase is Phase.STOPPING:
         return _decide_while_stopping(job, attempt, node, reports, now)
@@ -100,11 +106,11 @@ def _decide_before_ready(
 ) -> AttemptDecision:
     if attempt.phase is Phase.STOPPING:
         stopped = AttemptVerdict(attempt.stop_reason, attempt.detail)
-        return _end_with(stopped) if node.ended else WAIT
+        return _end_with(stopped) if node.has_ended else WAIT
     if job.cancel_requested_at is not None:
         found = AttemptVerdict(Reason.CANCELLED, "cancelled before the node was READY")
         return _give_up(found, job, node)
-    if node.ended or node.asked is Asked.STOPPED:
+    if node.has_ended or node.asked is Asked.STOPPED:
         return _give_up(_explain_missing_node(node, facts), job, node)
     if node.asked is Asked.ABSENT:
         return WAIT if node.gave_up else _give_up(_explain_missing_node(node, facts), job, node)
@@ -119,7 +125,7 @@ def _give_up(found: AttemptVerdict, job: Job, node: Node) -> AttemptDecision:
     The create of a node of the job's own carries the task. While that create may be under way, the
     node can still come up and run the container, so the attempt ends with the node.
     """
-    may_still_run = job.own_node and node.attempt > 0 and not node.ended
+    may_still_run = job.own_node and node.attempt > 0 and not node.has_ended
     if may_still_run:
         return AttemptDecision(AttemptStep.STOP, Phase.STOPPING, found)
     return _end_with(found)
@@ -175,7 +181,7 @@ def _find_obstacle(
 
 def _is_lost(attempt: Attempt, node: Node) -> bool:
     return (
-        node.ended
+        node.has_ended
         or node.attempt != attempt.placement
         or node.state in LOST
         or node.asked is not Asked.PRESENT
@@ -214,7 +220,7 @@ def is_over(job: Job, attempt: Attempt, node: Node) -> bool:
     """Whether nothing of an attempt can still run: its node no longer exists, or every worker
     reported the end of its container."""
     reports = reports_of(job, attempt, node).values()
-    return node.ended or all(report is not None and report.is_final for report in reports)
+    return node.has_ended or all(report is not None and report.is_final for report in reports)
 
 
 def _decide_while_stopping(

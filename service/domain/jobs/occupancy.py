@@ -31,7 +31,9 @@ class Occupancy:
     cost: int
 
 
-def occupancy(meters: Sequence[Meter], whose: Sequence[Attribution]) -> tuple[Occupancy, ...]:
+def list_occupancies(
+    meters: Sequence[Meter], whose: Sequence[Attribution]
+) -> tuple[Occupancy, ...]:
     """Return every billed second of a node once, from first to last; empty where no job ever ran.
     The sum of the costs is the ledger's charge, to the nano-dollar."""
     with_jobs = [number for number, row in enumerate(whose) if row.job]
@@ -42,15 +44,15 @@ def occupancy(meters: Sequence[Meter], whose: Sequence[Attribution]) -> tuple[Oc
     pieces = [
         (start, end, row, meter)
         for meter in meters
-        for start, end, row in meter.pieces(meter.usage.start, meter.end)
+        for start, end, row in meter.attributed_parts(meter.usage.start, meter.end)
     ]
     for start, end, row, meter in sorted(pieces, key=lambda piece: piece[:2]):
         key = by_row[row.since], row.job
         seconds, chips, cost = totals.get(key, (0, 0, 0))
         totals[key] = (
             seconds + end - start,
-            chips + meter.chip_seconds(start, end),
-            cost + meter.charge(start, end),
+            chips + meter.chip_seconds_in(start, end),
+            cost + meter.charge_in(start, end),
         )
     return tuple(Occupancy(*key, *sums) for key, sums in totals.items())
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.jobs.job import Attempt, Reason
 from service.domain.jobs.report import SupervisorReport, WorkerState
 from service.domain.nodes.node import LOST, Asked, Node, NodeState
@@ -68,7 +68,7 @@ class AttemptVerdict:
     evidence: tuple[str, ...] = ()
 
 
-def succeeded(reports: Sequence[SupervisorReport | None]) -> AttemptVerdict | None:
+def find_success(reports: Sequence[SupervisorReport | None]) -> AttemptVerdict | None:
     """Return COMPLETED if every program ended by itself with 0, or after it had printed
     STEWARD_DONE. None otherwise.
 
@@ -90,7 +90,7 @@ def succeeded(reports: Sequence[SupervisorReport | None]) -> AttemptVerdict | No
         if not ended_well(report)
     ):
         return None
-    said = f"the program said at {rfc3339(done_at)} that it was done"
+    said = f"the program said at {to_rfc3339(done_at)} that it was done"
     failed = sum(report.exit_code != 0 for report in ended)
     if not failed:
         return AttemptVerdict(Reason.COMPLETED, f"{said}, and every worker ended with exit code 0")
@@ -108,7 +108,7 @@ def ended_well(report: SupervisorReport) -> bool:
 _ENDED_OR_STOPPED = frozenset({"COMPLETED", "STOPPED", "PREEMPTION_NOTICE", "TIMED_OUT"})
 
 
-def verdict(  # noqa: C901, PLR0911 - a table of the cases
+def find_verdict(  # noqa: C901, PLR0911 - a table of the cases
     attempt: Attempt,
     node: Node,
     facts: NodeFacts,
@@ -129,7 +129,7 @@ def verdict(  # noqa: C901, PLR0911 - a table of the cases
         return AttemptVerdict(Reason.NODE_DELETED, f"the node was {what} through this service{why}")
     if (named := _find_supervisor_reason(reports)) is not None:
         return named
-    if (complete := succeeded(list(reports.values()))) is not None:
+    if (complete := find_success(list(reports.values()))) is not None:
         return complete
     if (
         attempt.stop_reason is Reason.METADATA_REFUSED
@@ -160,7 +160,7 @@ def _find_lost_hardware(
     lost = tuple(_list_host_loss_signs(node, facts, known))
     if lost:
         return AttemptVerdict(Reason.HOST_LOST, lost[0], lost)
-    is_gone = node.ended or (attempt.placement and node.attempt != attempt.placement)
+    is_gone = node.has_ended or (attempt.placement and node.attempt != attempt.placement)
     if facts.placement is Outcome.VANISHED or (is_gone and node.asked is Asked.PRESENT):
         sign = "the node was deleted outside this service"
         return AttemptVerdict(Reason.NODE_GONE, sign, (sign,))
@@ -180,7 +180,8 @@ def _list_preemption_signs(
         yield f"the queued resource of the node is {node.queue_state}"
     noticed = [report.preempted_at for report in known if report.preempted_at is not None]
     if noticed:
-        yield f"{len(noticed)} workers had the notice of a preemption from {rfc3339(min(noticed))}"
+        first = to_rfc3339(min(noticed))
+        yield f"{len(noticed)} workers had the notice of a preemption from {first}"
 
 
 def _list_host_loss_signs(

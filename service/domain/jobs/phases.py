@@ -1,7 +1,7 @@
 """The cost of an attempt by phase: its seconds, priced by the ledger's own meter.
 
 The cuts are instants that the workers reported. They divide the ledger's charge for the claim, and
-never change the sum, because `Meter.charge` gives the same total however time is cut.
+never change the sum, because `Meter.charge_in` gives the same total however time is cut.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class AttemptSeconds:
     end: int
 
 
-def claims(attempts: Sequence[Attempt], node_id: str, *, own_node: bool) -> list[AttemptSeconds]:
+def list_claims(
+    attempts: Sequence[Attempt], node_id: str, *, own_node: bool
+) -> list[AttemptSeconds]:
     """Return the claims of a job on one node, without gap or overlap.
 
     A node of the job's own belongs to the job from its first second to its last: each attempt has
@@ -87,7 +89,7 @@ def claims(attempts: Sequence[Attempt], node_id: str, *, own_node: bool) -> list
     return found
 
 
-def periods(claim: AttemptSeconds, *, saves: bool = False) -> tuple[PhasePeriod, ...]:
+def list_periods(claim: AttemptSeconds, *, saves: bool = False) -> tuple[PhasePeriod, ...]:
     """Return the whole claim by phase. `saves` is whether the job has a directory for its
     checkpoints."""
     attempt = claim.attempt
@@ -171,7 +173,7 @@ def steps_before(attempts: Sequence[Attempt]) -> int | None:
 _COMPLETE = frozenset({Reason.COMPLETED, Reason.COMPLETED_THEN_ABORTED})
 
 
-def amounts(
+def price_phases(
     claim: AttemptSeconds,
     meters: Sequence[Meter],
     job_id: str,
@@ -182,13 +184,13 @@ def amounts(
     charge to the job for the claim, to the nano-dollar. `saves` is whether the job has a directory
     for its checkpoints."""
     found = []
-    for period in periods(claim, saves=saves):
+    for period in list_periods(claim, saves=saves):
         seconds = chip_seconds = cost = 0
         for meter in meters:
             for start, end in _list_charged(meter, period, job_id):
                 seconds += end - start
-                chip_seconds += meter.chip_seconds(start, end)
-                cost += meter.charge(start, end)
+                chip_seconds += meter.chip_seconds_in(start, end)
+                cost += meter.charge_in(start, end)
         if seconds:
             found.append(PhaseCost(period.spent, seconds, chip_seconds, cost))
     return tuple(found)
@@ -196,7 +198,7 @@ def amounts(
 
 def _list_charged(meter: Meter, period: PhasePeriod, job_id: str) -> Iterator[tuple[int, int]]:
     """The billed seconds of a period that are charged to the job."""
-    for start, end, whose in meter.pieces(period.start, period.end):
+    for start, end, whose in meter.attributed_parts(period.start, period.end):
         if whose.job == job_id:
             yield start, end
 
@@ -219,8 +221,8 @@ def unpriced_seconds(meter: Meter, job_id: str) -> int:
     """Return the seconds of a meter that are the job's and have no known price. No cost includes
     them."""
     return sum(
-        meter.seconds(start, end, priced=False)
-        for start, end, whose in meter.pieces(meter.usage.start, meter.end)
+        meter.seconds_in(start, end, priced=False)
+        for start, end, whose in meter.attributed_parts(meter.usage.start, meter.end)
         if whose.job == job_id
     )
 
@@ -228,7 +230,7 @@ def unpriced_seconds(meter: Meter, job_id: str) -> int:
 def charged_to(meter: Meter, job_id: str) -> int:
     """Return the nano-dollars of a meter that are charged to a job."""
     return sum(
-        meter.charge(start, end)
-        for start, end, whose in meter.pieces(meter.usage.start, meter.end)
+        meter.charge_in(start, end)
+        for start, end, whose in meter.attributed_parts(meter.usage.start, meter.end)
         if whose.job == job_id
     )

@@ -95,7 +95,7 @@ _OWN_HOST = (
 _FALLBACK = "check that the program runs on the TPU, and that its workers have joined"
 
 
-def environment(job: Job, attempt: Attempt, node: Node, number: int) -> dict[str, str]:
+def build_environment(job: Job, attempt: Attempt, node: Node, number: int) -> dict[str, str]:
     """Return the whole environment of the container on one slice. The caller's own variables
     override ours."""
     spec = job.spec

@@ -93,7 +93,7 @@ class SupervisorReport:
         return self.state in FINAL
 
 
-def parse(text: str, now: int) -> SupervisorReport | None:
+def parse_report(text: str, now: int) -> SupervisorReport | None:
     """Parse a report; None for text that is not a supervisor's. Never raises: any process on the
     worker can write this text."""
     if len(text) > MAX_BYTES:
@@ -104,7 +104,7 @@ def parse(text: str, now: int) -> SupervisorReport | None:
         return None
     if not isinstance(document, dict) or document.get("v") != 1:
         return None
-    state, seq = document.get("state"), claims.whole(document, "seq")
+    state, seq = document.get("state"), claims.read_whole_number(document, "seq")
     if seq is None or not isinstance(state, str) or state not in WorkerState.__members__:
         return None
     return _build_report(document, WorkerState(state), seq, now)
@@ -113,41 +113,44 @@ def parse(text: str, now: int) -> SupervisorReport | None:
 def _build_report(
     document: Mapping[str, Any], state: WorkerState, seq: int, now: int
 ) -> SupervisorReport:
-    logs, script = claims.mapping(document, "logs"), claims.mapping(document, "startup_script")
+    logs, script = (
+        claims.read_mapping(document, "logs"),
+        claims.read_mapping(document, "startup_script"),
+    )
     return SupervisorReport(
         seq=seq,
-        boot=claims.text(document, "boot", 80),
-        generation=claims.whole(document, "generation") or 0,
-        attempt=claims.text(document, "attempt", 80),
+        boot=claims.read_text(document, "boot", 80),
+        generation=claims.read_whole_number(document, "generation") or 0,
+        attempt=claims.read_text(document, "attempt", 80),
         state=state,
-        reason=claims.text(document, "reason", 80),
-        detail=claims.text(document, "detail"),
+        reason=claims.read_text(document, "reason", 80),
+        detail=claims.read_text(document, "detail"),
         exit_code=_read_exit_code(document, "exit_code"),
-        boot_at=claims.instant(document, "boot_at", now),
-        pull_started_at=claims.instant(document, "pull_started_at", now),
-        pulled_at=claims.instant(document, "pulled_at", now),
-        started_at=claims.instant(document, "started_at", now),
-        ended_at=claims.instant(document, "ended_at", now),
-        image_digest=claims.text(document, "image_digest", 100),
-        access=claims.text(document, "access", 20),
-        done_at=claims.instant(document, "done_at", now),
-        checkpoint=claims.whole(document, "checkpoint"),
-        checkpoint_at=claims.instant(document, "checkpoint_at", now),
-        step=claims.whole(document, "step"),
-        step_at=claims.instant(document, "step_at", now),
-        devices=claims.whole(document, "devices"),
-        preempted_at=claims.instant(document, "preempted_at", now),
-        maintenance=claims.text(document, "maintenance", 80),
-        log_error=claims.text(logs, "error"),
-        shipped_bytes=claims.whole(logs, "shipped") or 0,
-        shipped_lines=claims.whole(logs, "lines"),
-        dropped_bytes=claims.whole(logs, "dropped") or 0,
-        tail=claims.text(document, "tail", _LONGEST_TAIL, lines=True),
-        startup_script=claims.text(script, "state", 20),
+        boot_at=claims.read_instant(document, "boot_at", now),
+        pull_started_at=claims.read_instant(document, "pull_started_at", now),
+        pulled_at=claims.read_instant(document, "pulled_at", now),
+        started_at=claims.read_instant(document, "started_at", now),
+        ended_at=claims.read_instant(document, "ended_at", now),
+        image_digest=claims.read_text(document, "image_digest", 100),
+        access=claims.read_text(document, "access", 20),
+        done_at=claims.read_instant(document, "done_at", now),
+        checkpoint=claims.read_whole_number(document, "checkpoint"),
+        checkpoint_at=claims.read_instant(document, "checkpoint_at", now),
+        step=claims.read_whole_number(document, "step"),
+        step_at=claims.read_instant(document, "step_at", now),
+        devices=claims.read_whole_number(document, "devices"),
+        preempted_at=claims.read_instant(document, "preempted_at", now),
+        maintenance=claims.read_text(document, "maintenance", 80),
+        log_error=claims.read_text(logs, "error"),
+        shipped_bytes=claims.read_whole_number(logs, "shipped") or 0,
+        shipped_lines=claims.read_whole_number(logs, "lines"),
+        dropped_bytes=claims.read_whole_number(logs, "dropped") or 0,
+        tail=claims.read_text(document, "tail", _LONGEST_TAIL, lines=True),
+        startup_script=claims.read_text(script, "state", 20),
         startup_exit_code=_read_exit_code(script, "exit_code"),
-        warnings=claims.texts(document, "warnings"),
-        task_error=claims.text(document, "task_error"),
-        sent_at=claims.instant(document, "at", now) or 0,
+        warnings=claims.read_texts(document, "warnings"),
+        task_error=claims.read_text(document, "task_error"),
+        sent_at=claims.read_instant(document, "at", now) or 0,
         seen_at=now,
     )
 
@@ -166,5 +169,5 @@ def is_current(report: SupervisorReport, before: SupervisorReport | None) -> boo
 
 
 def _read_exit_code(document: Mapping[str, Any], name: str) -> int | None:
-    value = claims.whole(document, name)
+    value = claims.read_whole_number(document, name)
     return value if value is not None and value <= 255 else None

@@ -38,7 +38,7 @@ _REFERENCE = re.compile(r"(?:[a-z][a-z0-9+.-]*://|projects/|/|\./|~/|\$)\S*")
 _PLAIN = re.compile(r"(?:\d+|true|false|yes|no|none|null)?", re.IGNORECASE)
 
 
-def resemblance(name: str, value: str) -> str:
+def describe_secret(name: str, value: str) -> str:
     """Return the kind of secret that a value looks like, such as "a GitHub token"; empty for other
     values."""
     for what, shape in _SHAPES:
@@ -53,10 +53,10 @@ def resemblance(name: str, value: str) -> str:
     return ""
 
 
-def check(values: Mapping[str, str], field: str) -> None:
+def check_values(values: Mapping[str, str], field: str) -> None:
     """Refuse values that look like secrets. Raises Rejected, without the value in its text."""
     for name, value in values.items():
-        if what := resemblance(name, value):
+        if what := describe_secret(name, value):
             raise Rejected(
                 f"{field} {name[:80]!r} looks like {what}, and every viewer of the project can"
                 " read the metadata of the node. Keep it in Secret Manager, grant the node's"

@@ -25,19 +25,19 @@ Cloud TPU API is not documented, so ours is well below."""
 
 
 @cache
-def supervisor() -> str:
+def pack_supervisor() -> str:
     """Return the supervisor as base64 of gzip. The same source gives the same text."""
     return _pack_file("supervisor.py")
 
 
 @cache
-def meter() -> str:
+def pack_meter() -> str:
     """Return the source of the meter as base64 of gzip."""
     return _pack_file("meter.py")
 
 
 @cache
-def script() -> str:
+def build_script() -> str:
     """Return the startup script: constant text with the digests of the sources."""
     text = _read_file("startup.sh").decode()
     text = text.replace("@SHA256@", hashlib.sha256(_read_file("supervisor.py")).hexdigest())
@@ -47,7 +47,7 @@ def script() -> str:
 @cache
 def script_digest() -> str:
     """Return the SHA-256 of the startup script. An emulator runs only a script with this digest."""
-    return hashlib.sha256(script().encode()).hexdigest()
+    return hashlib.sha256(build_script().encode()).hexdigest()
 
 
 def metadata_of(spec: NodeSpec, task: str = "") -> dict[str, str]:
@@ -59,9 +59,9 @@ def metadata_of(spec: NodeSpec, task: str = "") -> dict[str, str]:
     if not spec.supervisor:
         return {**spec.metadata, **({SCRIPT: callers} if callers else {})}
     ours = {
-        SCRIPT: script(),
-        SUPERVISOR: supervisor(),
-        METER: meter(),
+        SCRIPT: build_script(),
+        SUPERVISOR: pack_supervisor(),
+        METER: pack_meter(),
         CALLERS_SCRIPT: callers,
         KEY: task,
     }

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from service.domain.catalog.images import Framework, images
+from service.domain.catalog.images import Framework, list_images
 from service.domain.catalog.provisioning import Architecture
 from service.domain.catalog.runtimes import for_generation
 from service.domain.errors import Conflict, Rejected, RuntimeMismatch
@@ -55,7 +55,7 @@ class Submission:
     node_request: RequestedNode | None = None
 
 
-def checked(submission: Submission) -> Submission:
+def check_submission(submission: Submission) -> Submission:
     """Return the submission with its node request completed. All checks that need no node are done.
 
     Raises Rejected with the field and the remedy.
@@ -100,7 +100,7 @@ def _check_texts(spec: JobSpec) -> None:
     if spec.command and not spec.command[0]:
         raise Rejected("the first word of command is the program; it is empty", field="command")
     for text in (*spec.command, *spec.args):
-        secrets.check({"an argument": text}, "args")
+        secrets.check_values({"an argument": text}, "args")
 
 
 def _check_environment(env: Mapping[str, str]) -> None:
@@ -117,7 +117,7 @@ def _check_environment(env: Mapping[str, str]) -> None:
                 " are reserved",
                 field="env",
             )
-    secrets.check(env, "env")
+    secrets.check_values(env, "env")
 
 
 def _check_sizes(spec: JobSpec) -> None:
@@ -244,7 +244,7 @@ def check_node(node: Node, spec: JobSpec) -> None:
             f" type_on_your_vm. GET /v1/nodes/{node.id}/connection says what each framework needs",
             type_on_your_vm=[_format_docker_run(node, spec)],
         )
-    if node.ended or node.asked is Asked.ABSENT:
+    if node.has_ended or node.asked is Asked.ABSENT:
         raise Conflict(f"node {node.name} is {node.state}; name a live node, or a node_spec")
     if not node.spec.supervisor:
         raise Conflict(
@@ -257,12 +257,12 @@ def check_node(node: Node, spec: JobSpec) -> None:
 def check_software(runtime_version: str, generation: str, spec: JobSpec) -> None:
     """Refuse a framework that the runtime version is not made for. Raises RuntimeMismatch with the
     compatible runtime versions."""
-    image = next((image for image in images() if image.name == runtime_version), None)
+    image = next((image for image in list_images() if image.name == runtime_version), None)
     framework, version = spec.framework, spec.framework_version or None
-    if image is None or framework is None or image.has(framework, version):
+    if image is None or framework is None or image.has_framework(framework, version):
         return
     made_for = for_generation(generation, framework, Architecture.VM)
-    fitting = [image.name for image in made_for if image.has(framework, version)]
+    fitting = [image.name for image in made_for if image.has_framework(framework, version)]
     wanted = f"{framework.label} {version}" if version else framework.label
     advice = f"{fitting[0]} is" if fitting else "no runtime version of this generation is"
     raise RuntimeMismatch(
@@ -270,7 +270,7 @@ def check_software(runtime_version: str, generation: str, spec: JobSpec) -> None
     )
 
 
-def submitted(submission: Submission, job_id: str, project: str, now: int) -> Job:
+def build_job(submission: Submission, job_id: str, project: str, now: int) -> Job:
     """Return the record of a new job."""
     request = submission.node_request
     spec = submission.spec

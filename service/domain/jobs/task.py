@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from service.domain.catalog.zones import region_of
 from service.domain.jobs.image import ImageReference
 from service.domain.jobs.job import Attempt, DeviceAccess, Job, JobSpec, Mount, Workers
-from service.domain.jobs.presets import environment
+from service.domain.jobs.presets import build_environment
 from service.domain.nodes.node import Node
 
 KEY = "steward-task"
@@ -80,7 +80,7 @@ def task_of(job: Job, attempt: Attempt, node: Node, number: int) -> str:
     first = number * hosts
     image = spec.image
     if job.image_digest:  # so that all workers and all attempts run the same image
-        image = ImageReference.parse(image).pinned(job.image_digest)
+        image = ImageReference.parse(image).pinned_name(job.image_digest)
     document = {
         "v": 1,
         "generation": attempt.generation,
@@ -97,7 +97,7 @@ def task_of(job: Job, attempt: Attempt, node: Node, number: int) -> str:
             "image": image,
             "command": list(spec.command[:1]),
             "args": [*spec.command[1:], *spec.args],
-            "env": environment(job, attempt, node, number),
+            "env": build_environment(job, attempt, node, number),
             "forms": _FORMS[spec.device_access],
             "options": docker_options(attempt.id, spec.shm_size, spec.mounts),
             "login": google_registry(spec.image),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from service.domain.jobs.follow import Follow, follow, is_infrastructure
+from service.domain.jobs.follow import Follow, decide_follow_up, is_infrastructure
 from service.domain.jobs.job import (
     Attempt,
     Job,
@@ -75,7 +75,7 @@ def travels_in_create(job: Job, attempt: Attempt, node: Node) -> bool:
     return job.own_node and node.spec.slices == 1 and attempt.generation == 1
 
 
-def accepted(
+def with_reports(
     attempt: Attempt, found: Mapping[int, SupervisorReport], reached: int | None = None
 ) -> Attempt:
     """Return the attempt with the reports that are newer than its own; unchanged without any.
@@ -106,7 +106,7 @@ def has_echoed(job: Job, attempt: Attempt, node: Node) -> bool:
     )
 
 
-def applied(
+def apply_decision(
     job: Job, attempt: Attempt, node: Node, decision: AttemptDecision, now: int
 ) -> JobTransition:
     """Return the job and its attempt after the step."""
@@ -128,16 +128,16 @@ def applied(
                 written_at=written,
             )
         case AttemptStep.START:
-            attempt = attempt.told(TaskAction.RUN)
+            attempt = attempt.with_action(TaskAction.RUN)
         case AttemptStep.STOP:
             assert decision.verdict is not None
             attempt = replace(
-                attempt.told(TaskAction.STOP),
+                attempt.with_action(TaskAction.STOP),
                 stop_reason=decision.verdict.reason,
                 detail=decision.verdict.detail,
             )
         case AttemptStep.CLASSIFY:
-            attempt = attempt.told(TaskAction.STOP)
+            attempt = attempt.with_action(TaskAction.STOP)
         case AttemptStep.PROGRESS:
             pass
     return JobTransition(job.in_state(SHOWN[decision.phase], now), attempt)
@@ -179,7 +179,7 @@ _NOT_WRITTEN = "the task could not be written to the metadata of the node: "
 _BEFORE_THE_RUN = frozenset({Phase.PULLING, Phase.STARTING})
 
 
-def delivered(changed: JobTransition, delivery: TaskDelivery, now: int) -> JobTransition:
+def apply_delivery(changed: JobTransition, delivery: TaskDelivery, now: int) -> JobTransition:
     """Return the job and its attempt after the newest task was sent to the cloud.
 
     An error is kept as their `detail` until the task is written. A second refusal with the same
@@ -197,7 +197,7 @@ def delivered(changed: JobTransition, delivery: TaskDelivery, now: int) -> JobTr
         if detail or job.detail.startswith(_NOT_WRITTEN):
             job = replace(job, detail=detail)
         if repeated:
-            attempt = attempt.in_phase(Phase.CLASSIFYING, now).told(TaskAction.STOP)
+            attempt = attempt.in_phase(Phase.CLASSIFYING, now).with_action(TaskAction.STOP)
             attempt = replace(attempt, stop_reason=Reason.METADATA_REFUSED)
             job = job.in_state(SHOWN[attempt.phase], now)
     return replace(changed, job=job, attempt=attempt)
@@ -209,17 +209,17 @@ def _end_attempt(
     reports = reports_of(job, attempt, node)
     codes = exit_codes_of(reports) if attempt.placement else {}
     attempt = replace(
-        attempt.in_phase(Phase.ENDED, now).told(TaskAction.RELEASE),
+        attempt.in_phase(Phase.ENDED, now).with_action(TaskAction.RELEASE),
         reason=verdict.reason,
         detail=verdict.detail,
         evidence=verdict.evidence,
         exit_codes=codes,
         ended_at=now,
     )
-    followed = follow(job, attempt, node)
+    followed = decide_follow_up(job, attempt, node)
     job = replace(job, exit_codes=codes)
     if not followed.again:
-        job = job.closed(followed.state, attempt.reason, followed.detail, now)
+        job = job.with_end(followed.state, attempt.reason, followed.detail, now)
         return JobTransition(job, attempt, followed)
     lost = is_infrastructure(job, attempt.reason)
     job = replace(
@@ -233,12 +233,12 @@ def _end_attempt(
     return JobTransition(job, attempt, followed)
 
 
-def refused(job: Job, reason: Reason, detail: str, now: int) -> Job:
+def with_refusal(job: Job, reason: Reason, detail: str, now: int) -> Job:
     """Return the job as failed, because its image or a budget rules out that it ever runs."""
-    return job.closed(JobState.FAILED, reason, detail, now)
+    return job.with_end(JobState.FAILED, reason, detail, now)
 
 
-def waiting(job: Job, node: Node, first: str, before: int, holder: str) -> Job:
+def with_wait_detail(job: Job, node: Node, first: str, before: int, holder: str) -> Job:
     """Return the job that waits for a caller's node, with the reason of the wait as its detail.
 
     `first` is the oldest of the `before` jobs that come earlier on that node, `holder` the job

@@ -47,12 +47,12 @@ class FleetCensus:
     missing: int
 
     @property
-    def too_many(self) -> bool:
+    def is_mass_absence(self) -> bool:
         """Whether more than two nodes, and more than a tenth of all, are missing at once."""
         return self.missing > max(_FEW, self.wanted // _SHARE)
 
 
-def judge(node: Node, census: FleetCensus, now: int) -> Absence:
+def judge_absence(node: Node, census: FleetCensus, now: int) -> Absence:
     """How certain the absence is after a GET without the node, if no record of the cloud says why.
 
     For a node that is to be deleted anyway, the number of other missing nodes does not matter.
@@ -60,14 +60,16 @@ def judge(node: Node, census: FleetCensus, now: int) -> Absence:
     missed_at = node.missed_at
     if missed_at is None or node.misses < LOOKS or now - missed_at < CONFIRM_SECONDS:
         return Absence.UNPROVED
-    doubtful = census.too_many and node.asked is not Asked.ABSENT
+    doubtful = census.is_mass_absence and node.asked is not Asked.ABSENT
     return Absence.TOO_MANY if doubtful else Absence.CERTAIN
 
 
 def was_deleted(operations: Iterable[Operation], node: Node) -> bool:
     """Whether the cloud's operations say that the present attempt was deleted, by any caller."""
     sent = node.sent_at or 0
-    return any(op.verb == "delete" and op.succeeded and op.created_at >= sent for op in operations)
+    return any(
+        op.verb == "delete" and op.has_succeeded and op.created_at >= sent for op in operations
+    )
 
 
 def never_came(operation: Operation | None) -> bool:
@@ -75,7 +77,7 @@ def never_came(operation: Operation | None) -> bool:
     return operation is not None and operation.verb == "create" and operation.error is not None
 
 
-def told(census: FleetCensus, project: str) -> str:
+def describe_mass_absence(census: FleetCensus, project: str) -> str:
     """The message to a human about many nodes that are missing at once."""
     return (
         f"the cloud shows {census.missing} of the {census.wanted} nodes of project {project}"

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from service.domain.clock import rfc3339
-from service.domain.lifecycle.lifecycle import deadline
-from service.domain.lifecycle.precedence import EndCause, Holder, decide
+from service.domain.clock import to_rfc3339
+from service.domain.lifecycle.lifecycle import next_deadline
+from service.domain.lifecycle.precedence import EndCause, Holder, decide_end
 from service.domain.nodes.keep import TTL_HELD, TTL_TOLD, is_on_notice, keep_of_node
 from service.domain.nodes.node import Asked, Node
 
@@ -69,9 +69,9 @@ def expiry_of(node: Node, over: str, now: int, *, is_paused: bool) -> Expiry | N
     if not reasons:
         return None
     keep = keep_of_node(node)
-    is_kept = keep is not None and keep.holds(now)
+    is_kept = keep is not None and keep.is_active(now)
     holding = [*([Holder.KEEP] if is_kept else []), *([Holder.PAUSE] if is_paused else [])]
-    decision = decide(reasons, holding)
+    decision = decide_end(reasons, holding)
     if decision.ender is None:
         held_by = sorted({holder for holders in decision.held.values() for holder in holders})
         return Expiry(ExpiryStep.HOLD, *_order_reasons(reasons, min(reasons)), tuple(held_by))
@@ -104,17 +104,17 @@ def _was_kept(node: Node) -> bool:
     return node.ends_after_keep == TTL_HELD or outlived
 
 
-def held(node: Node, expiry: Expiry, now: int) -> Node:
+def with_end_held(node: Node, expiry: Expiry, now: int) -> Node:
     """The node whose end is held back.
 
     A keep that outlives the time to live is recorded, because it may be gone at the next poll.
     """
     is_outlived = Holder.KEEP in expiry.held_by and not node.ends_after_keep
     marked = replace(node, ends_after_keep=TTL_HELD) if is_outlived else node
-    return replace(marked, next_try_at=deadline(marked, now))
+    return replace(marked, next_try_at=next_deadline(marked, now))
 
 
-def on_notice(node: Node, now: int, grace: int) -> Node:
+def with_notice(node: Node, now: int, grace: int) -> Node:
     """The node after its owner was notified that the time to live is over.
 
     It stays for `grace` seconds more, and the owner is not notified again.
@@ -128,16 +128,16 @@ def on_notice(node: Node, now: int, grace: int) -> Node:
     )
 
 
-def after_job(node: Node, reason: str, now: int) -> Node | None:
+def with_ended_job(node: Node, reason: str, now: int) -> Node | None:
     """The node of an ended job, if a keep holds the node; None if the node ends now.
 
     A node that was never sent to the cloud is not kept.
     """
     keep = keep_of_node(node)
-    if keep is None or not keep.holds(now) or is_on_notice(node) or node.sent_at is None:
+    if keep is None or not keep.is_active(now) or is_on_notice(node) or node.sent_at is None:
         return None
     marked = replace(node, ends_after_keep=reason)
-    return replace(marked, next_try_at=deadline(marked, now))
+    return replace(marked, next_try_at=next_deadline(marked, now))
 
 
 def keep_sentence(node: Node) -> str:
@@ -145,5 +145,5 @@ def keep_sentence(node: Node) -> str:
     keep = keep_of_node(node)
     if keep is None:
         return ""
-    until = "an invalid date" if keep.until is None else rfc3339(keep.until)
+    until = "an invalid date" if keep.until is None else to_rfc3339(keep.until)
     return f"it is kept until {until} ({keep.reason})"

@@ -66,7 +66,7 @@ def _when_absent(node: Node, operation: Operation | None, now: int) -> NodeStep:
         return NodeStep.WAIT
     if not wanted:
         return NodeStep.CLOSE
-    is_created = operation is not None and operation.verb == "create" and operation.succeeded
+    is_created = operation is not None and operation.verb == "create" and operation.has_succeeded
     came_up = node.up_since is not None or is_created
     return NodeStep.VANISH if came_up and not node.replacing else NodeStep.NEXT
 
@@ -141,7 +141,7 @@ def needs_a_human(node: Node, now: int) -> bool:
     return node.state == NodeState.UNKNOWN and now - node.state_since >= OVERDUE_SECONDS
 
 
-def alarm(node: Node, now: int, rate: str) -> str:
+def describe_alarm(node: Node, now: int, rate: str) -> str:
     """The message to a human; `rate` is the running cost in words."""
     where, since = f"{node.cloud_id} in {node.zone}", wanted_since(node)
     if since is None and node.state != NodeState.UNKNOWN:
@@ -168,7 +168,7 @@ def alarm(node: Node, now: int, rate: str) -> str:
     )
 
 
-def deadline(node: Node, now: int) -> int | None:
+def next_deadline(node: Node, now: int) -> int | None:
     """The next instant after `now` at which a time limit may end the node; None if there is none.
 
     An end that a keep or a pause holds back is checked again when that may be over.
@@ -183,7 +183,7 @@ def deadline(node: Node, now: int) -> int | None:
     if at is None:
         return None
     keep = keep_of_node(node)
-    if keep is not None and keep.holds(max(at, now)):
+    if keep is not None and keep.is_active(max(at, now)):
         at = now if keep.until is None else max(at, keep.until)
     return at if at > now else now + HELD_SECONDS
 
@@ -198,7 +198,7 @@ def retry_delay(tries: int) -> int:
     return int(min(300, 5 * 2 ** min(tries, 6)))
 
 
-def put_off(node: Node, reason: str, now: int, wait: int | None = None) -> Node:
+def with_retry(node: Node, reason: str, now: int, wait: int | None = None) -> Node:
     """The same node after a failed step, with a retry after `wait` seconds or else with backoff."""
     later = now + (retry_delay(node.tries) if wait is None else wait)
     return replace(node, last_error=reason, tries=node.tries + 1, next_try_at=later)

@@ -14,17 +14,17 @@ _TOLD = 5
 _SUSPENDED = frozenset({QueueState.SUSPENDING, QueueState.SUSPENDED})
 
 
-def by_hand(look: NodeLook) -> bool:
+def is_by_hand(look: NodeLook) -> bool:
     """Whether a user, and not Google, took the nodes of a queued resource.
 
     Then no replacement is wanted.
     """
     queue = look.queue
     suspended = queue is not None and queue.state in _SUSPENDED and queue.initiator == "USER"
-    return suspended and all(sight.state not in LOST for sight in look.present)
+    return suspended and all(sight.state not in LOST for sight in look.present_members)
 
 
-def befell(look: NodeLook, zone: str) -> str:
+def describe_loss(look: NodeLook, zone: str) -> str:
     """Why the node of the look can no longer be used.
 
     The reason is the event, not the present state: a queued resource may be ACTIVE although one of
@@ -34,7 +34,7 @@ def befell(look: NodeLook, zone: str) -> str:
     if queue is not None and queue.state in _SUSPENDED:
         why = (
             "it was deleted or reset outside this service"
-            if by_hand(look)
+            if is_by_hand(look)
             else "Google reclaimed its nodes"
         )
         return f"its queued resource in {zone} was suspended: {why}"

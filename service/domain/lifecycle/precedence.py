@@ -58,7 +58,7 @@ class EndDecision:
     held: Mapping[EndCause, frozenset[Holder]]
 
 
-def decide(enders: Iterable[EndCause], holders: Iterable[Holder]) -> EndDecision:
+def decide_end(enders: Iterable[EndCause], holders: Iterable[Holder]) -> EndDecision:
     """The strongest cause that nothing holds back, with the others and their holders."""
     holding = frozenset(holders)
     held = {cause: HELD_BY[cause] & holding for cause in sorted(set(enders))}

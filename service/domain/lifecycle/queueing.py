@@ -48,7 +48,7 @@ def needs_nodes(node: Node, queue: QueuedResource | None) -> bool:
 
 
 def _when_active(node: Node, look: NodeLook, now: int) -> NodeStep:
-    found = look.present
+    found = look.present_members
     if any(sight.state in LOST for sight in found):
         return NodeStep.REPLACE
     if len(found) < len(look.members):
@@ -109,4 +109,4 @@ def _when_nothing_is_left(node: Node, look: NodeLook, now: int) -> NodeStep:
 
 
 def _find_ours(node: Node, look: NodeLook) -> tuple[CloudNode, ...]:
-    return tuple(sight for sight in look.present if is_ours(node, sight))
+    return tuple(sight for sight in look.present_members if is_ours(node, sight))

@@ -33,7 +33,7 @@ class Software:
     framework_version: str | None = None
 
 
-def wanted(node: Node, software: Software, now: int) -> Node:
+def with_reimage_request(node: Node, software: Software, now: int) -> Node:
     """The node with a request for that software; unchanged if it has or is getting the software.
 
     Raises Rejected for a TPU VM and for software that does not fit, Conflict if the node's present
@@ -44,7 +44,7 @@ def wanted(node: Node, software: Software, now: int) -> Node:
             "a TPU VM cannot be reimaged: delete it, and create a new node with that software",
             field="runtime_version",
         )
-    if node.ended or node.asked is Asked.ABSENT:
+    if node.has_ended or node.asked is Asked.ABSENT:
         raise Conflict(f"node {node.id} is {node.state} or is being deleted: create a new node")
     if node.asked is Asked.STOPPED:
         raise Conflict(f"node {node.id} is to be stopped: start it first, then reimage it")
@@ -62,13 +62,18 @@ def _resolve_version(spec: NodeSpec, software: Software) -> str:
     """The name of the requested runtime version. Raises Rejected if it does not fit."""
     if (software.runtime_version is None) is (software.framework is None):
         raise Rejected("give exactly one of runtime_version and framework", field="runtime_version")
-    accelerator, architecture = catalog.load().accelerator(spec.accelerator_type), spec.architecture
+    accelerator, architecture = (
+        catalog.load_catalog().get_accelerator(spec.accelerator_type),
+        spec.architecture,
+    )
     if software.framework is None:
         name = software.runtime_version or ""
-        runtimes.check(name, accelerator, architecture)
+        runtimes.check_runtime(name, accelerator, architecture)
         return name
     version = software.framework_version
-    return runtimes.resolve(accelerator, software.framework, version, architecture).runtime_version
+    return runtimes.resolve_runtime(
+        accelerator, software.framework, version, architecture
+    ).runtime_version
 
 
 def _with_version(spec: NodeSpec, runtime_version: str) -> NodeSpec:
@@ -93,7 +98,7 @@ def is_under_way(operation: Operation | None) -> bool:
     return operation is not None and operation.verb == VERB and not operation.done
 
 
-def failure(operation: Operation | None) -> CloudError | None:
+def find_failure(operation: Operation | None) -> CloudError | None:
     """Why the last reimage failed; None if it did not fail."""
     return operation.error if operation is not None and operation.verb == VERB else None
 
@@ -103,12 +108,12 @@ def is_over(failures: int) -> bool:
     return failures >= MOST_TRIES
 
 
-def settled(node: Node) -> Node:
+def with_reimage_done(node: Node) -> Node:
     """The node after a successful reimage."""
     return replace(node, spec=replace(node.spec, reimage_from=""))
 
 
-def undone(node: Node, reason: str) -> Node:
+def with_reimage_given_up(node: Node, reason: str) -> Node:
     """The node after the reimage was given up: its spec has the earlier version again."""
     spec = replace(_with_version(node.spec, node.spec.reimage_from), reimage_from="")
     return replace(

@@ -83,6 +83,6 @@ class NodeLook:
         return self.slices or (self.sight,)
 
     @property
-    def present(self) -> tuple[CloudNode, ...]:
+    def present_members(self) -> tuple[CloudNode, ...]:
         """The members that exist."""
         return tuple(member for member in self.members if member is not None)

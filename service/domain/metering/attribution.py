@@ -29,12 +29,12 @@ class Attribution:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-def first_of(node: Node) -> Attribution:
+def first_attribution(node: Node) -> Attribution:
     """The attribution of a node from its beginning."""
     return Attribution(node.id, ALWAYS, node.owner, node.team, "", node.labels)
 
 
-def pieces(
+def split_by_attribution(
     attributions: Sequence[Attribution], start: int, end: int
 ) -> Iterator[tuple[int, int, Attribution]]:
     """The parts of [start, end), each with its attribution.
@@ -60,7 +60,7 @@ class Reattribution:
     labels: Mapping[str, str | None] = field(default_factory=dict)
 
 
-def reattributed(
+def apply_reattribution(
     node: Node, change: Reattribution, latest: Attribution, now: int
 ) -> tuple[Node, Attribution] | None:
     """The changed node and its new attribution; None if nothing changes.
@@ -78,7 +78,7 @@ def reattributed(
     )
     if after == node:
         return None
-    if node.ended:
+    if node.has_ended:
         raise Conflict(f"node {node.id} is {node.state}: its cost is already charged")
     since = max(now, latest.since + 1)  # of two changes within a second, the first lasts a second
     if since > now + MAX_AHEAD:
@@ -91,7 +91,7 @@ def reattributed(
     )
 
 
-def difference(before: Node, after: Node) -> str:
+def describe_change(before: Node, after: Node) -> str:
     """The changes of the attribution, as a sentence of the node's events."""
     words = []
     for name in ("owner", "team", "labels"):

@@ -82,8 +82,8 @@ def desired_entries(meter: Meter, start: int, end: int) -> dict[LedgerSlot, Ledg
             charge_end=part.end,
             chip_seconds=meter.usage.chips * (part.end - part.start),
             price=part.price.per_chip_hour,
-            amount=meter.charge(part.start, part.end),
-            list_amount=None if part.listed is None else meter.list_charge(part.start, part.end),
+            amount=meter.charge_in(part.start, part.end),
+            list_amount=None if part.listed is None else meter.list_charge_in(part.start, part.end),
             vm_seconds=part.end - part.start if meter.usage.sku.is_vm else 0,
         )
         before = wanted.get(slot)
@@ -105,7 +105,7 @@ def desired_entries(meter: Meter, start: int, end: int) -> dict[LedgerSlot, Ledg
     return wanted
 
 
-def unused(
+def subtract_used(
     wanted: Mapping[LedgerSlot, LedgerEntry], used: Mapping[tuple[int, str], tuple[int, int]]
 ) -> dict[LedgerSlot, LedgerEntry]:
     """The entries of a reservation, less the charges of the nodes that ran in it.
@@ -128,7 +128,7 @@ def unused(
 
 def parts_of(meter: Meter, start: int, end: int) -> Iterator[tuple[LedgerSlot, PriceStretch]]:
     """The priced parts of [start, end), each with one UTC hour, one price and one attribution."""
-    for left, right, whose in meter.pieces(start, end):
+    for left, right, whose in meter.attributed_parts(start, end):
         for cut in meter.cuts:
             a, b = max(left, cut.start), min(right, cut.end)
             if cut.price is None or a >= b:

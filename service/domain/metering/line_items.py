@@ -30,7 +30,7 @@ def lines_of(usage: Usage) -> tuple[Usage, ...]:
     )
 
 
-def meters(
+def make_meters(
     usages: Iterable[Usage],
     book: PriceBook,
     until: int,
@@ -79,27 +79,29 @@ class UnusedReservation(Meter):
             if isinstance(cut.price, ReservedPrice) and cut.price.reservation_id == usage.node_id
         ]
 
-    def charge(self, start: int, end: int) -> int:
+    def charge_in(self, start: int, end: int) -> int:
         """Nano-dollars for the unused part of the reservation in [start, end)."""
-        return super().charge(start, end) - sum(nanos for _, nanos, _ in self.used(start, end))
-
-    def list_charge(self, start: int, end: int) -> int:
-        """The same amount: unused capacity saves nothing."""
-        return self.charge(start, end)
-
-    def chip_seconds(self, start: int, end: int) -> int:
-        """Chip-seconds of [start, end) that were reserved and not used."""
-        return super().chip_seconds(start, end) - sum(
-            chips for _, _, chips in self.used(start, end)
+        return super().charge_in(start, end) - sum(
+            nanos for _, nanos, _ in self.used_parts(start, end)
         )
 
-    def used(self, start: int, end: int) -> Iterator[tuple[Meter, int, int]]:
+    def list_charge_in(self, start: int, end: int) -> int:
+        """The same amount: unused capacity saves nothing."""
+        return self.charge_in(start, end)
+
+    def chip_seconds_in(self, start: int, end: int) -> int:
+        """Chip-seconds of [start, end) that were reserved and not used."""
+        return super().chip_seconds_in(start, end) - sum(
+            chips for _, _, chips in self.used_parts(start, end)
+        )
+
+    def used_parts(self, start: int, end: int) -> Iterator[tuple[Meter, int, int]]:
         """The usage in the reservation in [start, end): (meter, nano-dollars, chip-seconds)."""
         for meter, first, last in self._used:
             left, right = max(start, first), min(end, last)
             if left < right:
-                yield meter, meter.charge(left, right), meter.usage.chips * (right - left)
+                yield meter, meter.charge_in(left, right), meter.usage.chips * (right - left)
 
-    def total(self) -> int:
+    def total_charge(self) -> int:
         """Nano-dollars for the whole interval."""
-        return self.charge(self.usage.start, self.end)
+        return self.charge_in(self.usage.start, self.end)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple, TypeGuard
 
 from service.domain.clock import HOUR
-from service.domain.metering.attribution import Attribution, pieces
+from service.domain.metering.attribution import Attribution, split_by_attribution
 from service.domain.money import half_even
 from service.domain.nodes.slices import WHOLE
 from service.domain.pricing.billing_rules import free_if_preempted_within
@@ -94,12 +94,12 @@ class Usage:
         """Whether it continues after `now`: until an unknown end, or until a purchased end."""
         return self.end is None or self.end > now
 
-    def until(self, now: int) -> int:
+    def end_as_of(self, now: int) -> int:
         """The end as of `now`; never before the start."""
         return max(self.start, now if self.end is None else min(self.end, max(now, self.start)))
 
 
-def begin(
+def find_start_bounds(
     seen_before: int, first_ready: int, operation_ended: int | None
 ) -> tuple[int, int, Evidence]:
     """(start, start_hi, evidence) of usage whose READY was first seen at `first_ready`.
@@ -113,7 +113,7 @@ def begin(
     return min(seen_before, first_ready), first_ready, Evidence.OBSERVED
 
 
-def finish(
+def find_end_bounds(
     last_ready: int, first_gone: int, operation_created: int | None
 ) -> tuple[int, int, Evidence]:
     """(end_lo, end, evidence) of usage last seen READY at `last_ready`, not so at `first_gone`.
@@ -129,7 +129,7 @@ def _lies_in(instant: int | None, earliest: int, latest: int) -> TypeGuard[int]:
     return instant is not None and earliest - CLOCK_TOLERANCE <= instant <= latest + CLOCK_TOLERANCE
 
 
-def closed(usage: Usage, end_lo: int, end: int, evidence: Evidence) -> Usage:
+def with_end(usage: Usage, end_lo: int, end: int, evidence: Evidence) -> Usage:
     """The usage with its end; an end before the start becomes the start."""
     end = max(end, usage.start)
     end_lo = min(max(end_lo, usage.start), end)
@@ -165,7 +165,7 @@ def waiver_of(lost_lo: int, lost_hi: int, created_at: int | None) -> FirstMinute
     )
 
 
-def waived(usage: Usage, waiver: FirstMinuteWaiver) -> Usage:
+def with_waiver(usage: Usage, waiver: FirstMinuteWaiver) -> Usage:
     """An ended interval with a waiver applied. Its end bounds stay, for better evidence later."""
     assert usage.end is not None
     match waiver:
@@ -177,14 +177,14 @@ def waived(usage: Usage, waiver: FirstMinuteWaiver) -> Usage:
             return usage
 
 
-def forgiven(usage: Usage, created_at: int | None) -> Usage:
+def with_first_minute_rule(usage: Usage, created_at: int | None) -> Usage:
     """The usage that a preemption ended, with the rule of the first minute applied."""
     if usage.end is None or usage.end_lo is None:
         return usage
-    return waived(usage, waiver_of(usage.end_lo, usage.end, created_at))
+    return with_waiver(usage, waiver_of(usage.end_lo, usage.end, created_at))
 
 
-def waived_with(
+def waive_siblings(
     last: Usage | None, waiver: FirstMinuteWaiver, intervals: Iterable[Usage]
 ) -> Iterator[Usage]:
     """The other intervals of a placement than its `last`, if the waiver changes them.
@@ -193,7 +193,7 @@ def waived_with(
     """
     for usage in intervals:
         if (last is None or usage.id != last.id) and usage.end is not None and not usage.free:
-            after = waived(usage, waiver)
+            after = with_waiver(usage, waiver)
             if after != usage:
                 yield after
 
@@ -222,44 +222,44 @@ class Meter:
     ) -> None:
         self.usage = usage
         self.until = until
-        self.end = usage.until(until)
+        self.end = usage.end_as_of(until)
         self._attributions = attributions or (Attribution(usage.node_id),)
         cuts: tuple[PriceStretch, ...] = ()
         if not usage.free:
-            cuts = book.cuts(usage.sku, usage.start, self.end)
+            cuts = book.list_cuts(usage.sku, usage.start, self.end)
         if usage.is_purchase:  # unused capacity saves nothing
             cuts = tuple(replace(cut, listed=cut.price) for cut in cuts)
         self.cuts = cuts
         self._figures: dict[tuple[int, int], Figures] = {}
 
-    def charge(self, start: int, end: int) -> int:
+    def charge_in(self, start: int, end: int) -> int:
         """Nano-dollars for the part of the usage in [start, end)."""
         return self._charge_until(end, _paid_rate) - self._charge_until(start, _paid_rate)
 
-    def list_charge(self, start: int, end: int) -> int:
+    def list_charge_in(self, start: int, end: int) -> int:
         """Nano-dollars for the same part on demand at list price.
 
         If no list price is known, the paid price counts, so that no uncertain saving is shown.
         """
         return self._charge_until(end, _list_rate) - self._charge_until(start, _list_rate)
 
-    def figures(self, start: int, end: int) -> Figures:
+    def figures_in(self, start: int, end: int) -> Figures:
         """All figures of [start, end), computed once."""
         found = self._figures.get((start, end))
         if found is None:
             found = self._figures[start, end] = Figures(
-                self.charge(start, end),
-                self.list_charge(start, end),
-                self.chip_seconds(start, end),
-                self.seconds(start, end, priced=False),
+                self.charge_in(start, end),
+                self.list_charge_in(start, end),
+                self.chip_seconds_in(start, end),
+                self.seconds_in(start, end, priced=False),
             )
         return found
 
-    def total(self) -> int:
+    def total_charge(self) -> int:
         """Nano-dollars for the whole interval."""
         return self._charge_until(self.end, _paid_rate)
 
-    def seconds(self, start: int, end: int, *, priced: bool) -> int:
+    def seconds_in(self, start: int, end: int, *, priced: bool) -> int:
         """Seconds of [start, end) with a known price, or without one."""
         return sum(
             max(0, min(end, cut.end) - max(start, cut.start))
@@ -267,15 +267,15 @@ class Meter:
             if (cut.price is not None) is priced
         )
 
-    def chip_seconds(self, start: int, end: int) -> int:
+    def chip_seconds_in(self, start: int, end: int) -> int:
         """Chip-seconds of [start, end) with a known price."""
-        return self.usage.chips * self.seconds(start, end, priced=True)
+        return self.usage.chips * self.seconds_in(start, end, priced=True)
 
     def unpriced_seconds(self) -> int:
         """Seconds without a known price. Their cost is unknown, not zero."""
-        return self.seconds(self.usage.start, self.end, priced=False)
+        return self.seconds_in(self.usage.start, self.end, priced=False)
 
-    def uncertainty(self) -> int:
+    def total_uncertainty(self) -> int:
         """Nano-dollars for charged seconds that may not have been used."""
         return self.uncertainty_in(self.usage.start, self.end)
 
@@ -287,11 +287,15 @@ class Meter:
             return 0
         sure_from = min(max(usage.start_hi, start), end)
         sure_until = min(max(self.end if usage.end_lo is None else usage.end_lo, start), end)
-        return self.charge(start, end) - max(0, self.charge(sure_from, max(sure_from, sure_until)))
+        return self.charge_in(start, end) - max(
+            0, self.charge_in(sure_from, max(sure_from, sure_until))
+        )
 
-    def pieces(self, start: int, end: int) -> Iterator[tuple[int, int, Attribution]]:
+    def attributed_parts(self, start: int, end: int) -> Iterator[tuple[int, int, Attribution]]:
         """The parts of [start, end) within the usage, each with its attribution."""
-        return pieces(self._attributions, max(start, self.usage.start), min(end, self.end))
+        return split_by_attribution(
+            self._attributions, max(start, self.usage.start), min(end, self.end)
+        )
 
     def _charge_until(self, until: int, rate: Callable[[PriceStretch], int]) -> int:
         total = 0

@@ -13,11 +13,11 @@ from enum import StrEnum
 from service.domain.catalog import catalog
 from service.domain.catalog.regions import is_region
 from service.domain.catalog.zones import region_of
-from service.domain.clock import DAY, rfc3339
+from service.domain.clock import DAY, to_rfc3339
 from service.domain.errors import Conflict, Rejected
 from service.domain.ids import check_labels
 from service.domain.metering.meter import Evidence, Meter, Usage
-from service.domain.money import MAX_NANOS, dollars
+from service.domain.money import MAX_NANOS, format_dollars
 from service.domain.pricing.billing_rules import calendar_days
 from service.domain.pricing.price_book import RESERVED, PriceBook, Sku
 from service.domain.pricing.purchases import Purchase, pool_of
@@ -73,7 +73,7 @@ class Reservation:
             self.id, self.name, self.project, self.zone, self.generation, self.start, self.end
         )
 
-    def state(self, now: int) -> ReservationState:
+    def state_at(self, now: int) -> ReservationState:
         """The state at `now`; a withdrawn record is WITHDRAWN at every instant."""
         if self.withdrawn_at is not None:
             return ReservationState.WITHDRAWN
@@ -82,7 +82,7 @@ class Reservation:
         return ReservationState.RUNNING if now < self.end else ReservationState.OVER
 
 
-def check(wanted: Reservation, others: Iterable[Reservation]) -> None:
+def check_reservation(wanted: Reservation, others: Iterable[Reservation]) -> None:
     """Raise Rejected, with the field, for a reservation that cannot have been bought.
 
     Raises Conflict if the name is taken at that time. `others` are the valid records.
@@ -97,15 +97,15 @@ def check(wanted: Reservation, others: Iterable[Reservation]) -> None:
     if not shortest <= wanted.end - wanted.start <= longest:
         raise Rejected(
             f"a calendar-mode reservation lasts {shortest // DAY} to {longest // DAY} days, not"
-            f" from {rfc3339(wanted.start)} to {rfc3339(wanted.end)}",
+            f" from {to_rfc3339(wanted.start)} to {to_rfc3339(wanted.end)}",
             field="ends_at",
         )
     for other in others:
         same = (other.project, other.zone, other.name) == (wanted.project, wanted.zone, wanted.name)
         if same and other.start < wanted.end and wanted.start < other.end:
             raise Conflict(
-                f"{other.name!r} is recorded for {wanted.zone} from {rfc3339(other.start)} to"
-                f" {rfc3339(other.end)} already; if that record is wrong, withdraw it first",
+                f"{other.name!r} is recorded for {wanted.zone} from {to_rfc3339(other.start)} to"
+                f" {to_rfc3339(other.end)} already; if that record is wrong, withdraw it first",
                 reservation_id=other.id,
             )
 
@@ -116,17 +116,17 @@ def check_countable(wanted: Reservation, book: PriceBook) -> None:
     Its amounts would overflow the ledger with the first hour.
     """
     with_it = PriceBook(book.prices, book.discounts, (*book.purchases, wanted.purchase))
-    whole = Meter(usage_of(wanted, ""), with_it, wanted.end).total()
+    whole = Meter(usage_of(wanted, ""), with_it, wanted.end).total_charge()
     if whole > MAX_WHOLE:
         raise Rejected(
-            f"{wanted.chips:,} chips cost {dollars(whole)} until then, more than"
-            f" {dollars(MAX_WHOLE)}; check the chips and their price",
+            f"{wanted.chips:,} chips cost {format_dollars(whole)} until then, more than"
+            f" {format_dollars(MAX_WHOLE)}; check the chips and their price",
             field="chips",
         )
 
 
 def _check_place(wanted: Reservation) -> None:
-    offers = catalog.load().offers
+    offers = catalog.load_catalog().offers
     there = sorted({offer.generation for offer in offers if offer.zone == wanted.zone})
     sold = sorted({offer.generation for offer in offers if offer.calendar})
     if not there:

@@ -13,7 +13,7 @@ from service.domain.pricing.price_book import Sku
 from service.domain.pricing.purchases import pool_of
 
 
-def opened(node: Node, start: int, start_hi: int, evidence: Evidence) -> Usage:
+def start_usage(node: Node, start: int, start_hi: int, evidence: Evidence) -> Usage:
     """Usage of a node in its present form that began at `start`, or at `start_hi` at the latest."""
     spec, vm = node.spec, node.spec.vm
     return Usage(
@@ -46,7 +46,7 @@ def pool_for(spec: NodeSpec, zone: str) -> str:
     return pool_of(spec.project, zone, spec.reservation)
 
 
-def begun_after(usage: Usage, last_end: int | None) -> Usage:
+def with_start_after(usage: Usage, last_end: int | None) -> Usage:
     """The usage without the time that the interval before it charges.
 
     Both are charged by their outer bounds, which may overlap. A slow poll saw the state at one

@@ -13,9 +13,9 @@ from service.domain.nodes.node import NodeSpec
 from service.domain.nodes.request import (
     RequestedNode,
     ResolvedRequest,
-    candidates,
-    hardware,
-    understood,
+    candidate_zones,
+    resolve_hardware,
+    resolve_spec,
 )
 
 Rate = Callable[[AcceleratorType, str], int | None]
@@ -31,7 +31,7 @@ class _Place:
     rate: int | None
 
 
-def settled(wish: RequestedNode, catalog: Catalog, rate: Rate) -> ResolvedRequest:
+def resolve_request(wish: RequestedNode, catalog: Catalog, rate: Rate) -> ResolvedRequest:
     """The spec of a request for one type or for several.
 
     The zones of one type are tried in the caller's order if the caller named zones, else the
@@ -40,12 +40,12 @@ def settled(wish: RequestedNode, catalog: Catalog, rate: Rate) -> ResolvedReques
     """
     if wish.accelerator_types:
         return _resolve_any_of(wish, catalog, rate)
-    accelerator = hardware(wish, catalog)
-    zones = candidates(wish, accelerator, catalog)
+    accelerator = resolve_hardware(wish, catalog)
+    zones = candidate_zones(wish, accelerator, catalog)
     places = [_Place(accelerator, zone, rate(accelerator, zone)) for zone in zones]
     if not wish.zones:
         places.sort(key=_price_order)
-    meant = understood(wish, accelerator, tuple(place.zone for place in places))
+    meant = resolve_spec(wish, accelerator, tuple(place.zone for place in places))
     spec = replace(meant.spec, cheapest_first=not wish.zones)
     warnings = (*meant.warnings, *_warn_unpriced(wish, places[0]))
     return replace(meant, spec=spec, warnings=warnings)
@@ -95,7 +95,7 @@ def _check_types(wish: RequestedNode, catalog: Catalog) -> list[AcceleratorType]
             "give either accelerator_types, or generation with chips or topology",
             field="accelerator_types",
         )
-    types = [catalog.accelerator(name) for name in dict.fromkeys(wish.accelerator_types)]
+    types = [catalog.get_accelerator(name) for name in dict.fromkeys(wish.accelerator_types)]
     model = wish.provisioning_model
     offered = dict.fromkeys(
         zone for accelerator in types for zone in catalog.zones_for(accelerator, model)
@@ -119,7 +119,7 @@ def _resolve_type(
     narrowed = replace(
         wish, accelerator_type=accelerator.name, accelerator_types=(), zones=tuple(named)
     )
-    return understood(narrowed, accelerator, candidates(narrowed, accelerator, catalog))
+    return resolve_spec(narrowed, accelerator, candidate_zones(narrowed, accelerator, catalog))
 
 
 def _combine_specs(possible: Mapping[str, ResolvedRequest], places: Sequence[_Place]) -> NodeSpec:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from service.domain.catalog.images import Image, images
+from service.domain.catalog.images import Image, list_images
 from service.domain.catalog.provisioning import Architecture
 from service.domain.catalog.runtime_reasons import vm_software
 from service.domain.errors import Conflict
@@ -25,7 +25,7 @@ from service.domain.nodes.recipes import (
     devices_expected,
     on_vm,
 )
-from service.domain.nodes.slices import numbers, part
+from service.domain.nodes.slices import slice_as_node, slice_numbers
 
 LEGACY_PORT = 8470
 """The port of a legacy TPU Node if the cloud does not state it."""
@@ -71,12 +71,14 @@ def connection_to(node: Node) -> Connection:
         )
     workers = tuple(
         Worker(piece.cloud_id, number, at.ip, at.port or LEGACY_PORT, at.external_ip)
-        for piece in (part(node, number) for number in numbers(node))
+        for piece in (slice_as_node(node, number) for number in slice_numbers(node))
         for number, at in enumerate(piece.endpoints)
     )
     if not workers:
         raise Conflict(f"the cloud shows no address of node {node.id} yet; retry in a moment")
-    image = next((image for image in images() if image.name == node.spec.runtime_version), None)
+    image = next(
+        (image for image in list_images() if image.name == node.spec.runtime_version), None
+    )
     if node.spec.architecture is Architecture.NODE:
         return _connect_from_own_vm(node, workers, image)
     return _connect_to_vm(node, workers, image)

@@ -8,7 +8,7 @@ from service.domain.nodes.node import Node, NodeSpec
 from service.domain.nodes.request import RequestedNode, ResolvedRequest
 
 
-def requested(wanted: RequestedNode, spec: NodeSpec, now: int) -> Node:
+def make_node(wanted: RequestedNode, spec: NodeSpec, now: int) -> Node:
     """The record of a requested node of which nothing was sent to the cloud yet."""
     node_id = new_id()
     name = wanted.name or f"{spec.generation}-{node_id[-8:]}"
@@ -31,7 +31,7 @@ def requested(wanted: RequestedNode, spec: NodeSpec, now: int) -> Node:
 def first_events(node: Node, meant: ResolvedRequest, actor: str) -> tuple[Event, ...]:
     """The first events of a node: the request, and the reason for each possible runtime version."""
     spec, now = meant.spec, node.created_at
-    images = dict.fromkeys(hardware.runtime_version for hardware in spec.possible)
+    images = dict.fromkeys(hardware.runtime_version for hardware in spec.possible_hardware)
     what = f"{' or '.join(spec.accelerator_types)}, {spec.provisioning_model}"
     message = f"requested: {what}, {' or '.join(images)}, in {' or '.join(spec.zones[:3])}"
     facts = {"zones": list(spec.zones), "warnings": list(meant.warnings)}

@@ -26,7 +26,7 @@ def overdue_since(node: Node) -> int | None:
     return node.alarmed_at if late else None
 
 
-def making_room(node: Node, now: int) -> Node:
+def with_replacing(node: Node, now: int) -> Node:
     """The same node whose cloud resources are deleted to make room for a new attempt.
 
     An earlier alarm was about something else, so it is cleared.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from service.domain.catalog.provisioning import ProvisioningModel
-from service.domain.clock import DAY, parse_rfc3339, rfc3339
+from service.domain.clock import DAY, parse_rfc3339, to_rfc3339
 from service.domain.errors import Conflict, Rejected
 from service.domain.nodes.node import Asked, Node
 
@@ -38,7 +38,7 @@ class Keep:
         """Whether the date of the keep cannot be read."""
         return self.until is None
 
-    def holds(self, now: int) -> bool:
+    def is_active(self, now: int) -> bool:
         """Whether the keep protects the node now."""
         return self.until is None or now < self.until
 
@@ -64,15 +64,15 @@ def keep_of(
     if not reason.strip():
         raise Rejected("give a reason: why is the node kept?", field="reason")
     if at <= now:
-        raise Rejected(f"{rfc3339(at)} is in the past; give a later time", field=field)
+        raise Rejected(f"{to_rfc3339(at)} is in the past; give a later time", field=field)
     if at > now + LONGEST_SECONDS:
-        latest = rfc3339(now + LONGEST_SECONDS)
+        latest = to_rfc3339(now + LONGEST_SECONDS)
         raise Rejected(f"a node is kept for 30 days at most, until {latest}", field=field)
     if ends_at is not None and at > ends_at:
         raise Rejected(
-            f"Google ends this node at {rfc3339(ends_at)}; keep it until then at most",
+            f"Google ends this node at {to_rfc3339(ends_at)}; keep it until then at most",
             field=field,
-            ends_at=rfc3339(ends_at),
+            ends_at=to_rfc3339(ends_at),
         )
     return Keep(at, reason.strip()[:MAX_REASON])
 
@@ -126,12 +126,12 @@ def cloud_ends_at(node: Node) -> int | None:
     return node.deletes_at if is_flex else None
 
 
-def kept(node: Node, keep: Keep, now: int) -> Node:
+def with_keep(node: Node, keep: Keep, now: int) -> Node:
     """The node with a keep; unchanged if it is kept for as long already.
 
     A new keep does not shorten an earlier one. Raises Conflict for a node that is being deleted.
     """
-    if node.ended or node.asked is Asked.ABSENT:
+    if node.has_ended or node.asked is Asked.ABSENT:
         raise Conflict(
             f"node {node.name} is {node.state}: it was deleted, and a deletion cannot be undone"
         )
@@ -143,7 +143,7 @@ def kept(node: Node, keep: Keep, now: int) -> Node:
     return replace(node, kept_until=keep.until, kept_because=keep.reason, ends_after_keep=over)
 
 
-def unkept(node: Node) -> Node:
+def without_keep(node: Node) -> Node:
     """The node without its keep. `ends_after_keep` still says what the keep held back."""
     return replace(node, kept_until=None, kept_because="")
 

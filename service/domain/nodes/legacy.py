@@ -44,7 +44,9 @@ _MODELS = {
 """Provisioning models that legacy TPU Nodes do not have, and what to do about each."""
 
 
-def check(said: Collection[str], accelerator: AcceleratorType, model: ProvisioningModel) -> None:
+def check_request(
+    said: Collection[str], accelerator: AcceleratorType, model: ProvisioningModel
+) -> None:
     """Raise Rejected, with the field and what to do instead, if no legacy TPU Node can be so.
 
     `said` names the fields that the request fills.

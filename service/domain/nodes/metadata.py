@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-def merged(there: Mapping[str, str], ours: Mapping[str, str | None]) -> dict[str, str]:
+def merge_metadata(there: Mapping[str, str], ours: Mapping[str, str | None]) -> dict[str, str]:
     """The map `there` with the values of `ours`; a key with the value None is removed.
 
     The cloud replaces the map as a whole, so a change of one key sends all others again.

@@ -81,7 +81,7 @@ class Place:
         return f"projects/{self.project}/locations/{self.zone}/queuedResources/{self.cloud_id}"
 
     @classmethod
-    def of(cls, path: str) -> Place:
+    def from_path(cls, path: str) -> Place:
         """The place in a full name. Raises ValueError if it is not a node's full name."""
         parts = path.split("/")
         if len(parts) != 6 or parts[::2] != ["projects", "locations", "nodes"]:
@@ -183,14 +183,16 @@ class NodeSpec:
         )
 
     @property
-    def possible(self) -> tuple[Hardware, ...]:
+    def possible_hardware(self) -> tuple[Hardware, ...]:
         """All hardware that the request allows, in the order in which it is tried."""
         return self.alternatives or (self.hardware,)
 
     @property
     def accelerator_types(self) -> tuple[str, ...]:
         """Every type that the request allows, in the order in which they are tried."""
-        return tuple(dict.fromkeys(hardware.accelerator_type for hardware in self.possible))
+        return tuple(
+            dict.fromkeys(hardware.accelerator_type for hardware in self.possible_hardware)
+        )
 
     def made_of(self, hardware: Hardware) -> NodeSpec:
         """The same request with other hardware. `zones` stay: they are the zones of all types."""
@@ -314,7 +316,7 @@ class Node:
         return bool(self.cloud_uid) or any(piece.cloud_uid for piece in self.slices_seen)
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the node is in a final state."""
         return self.state in ENDED
 
@@ -325,11 +327,11 @@ class Node:
             return None
         return self.ready_at + self.spec.ttl_seconds
 
-    def shown(self) -> Node:
+    def with_nothing_missed(self) -> Node:
         """The same node with its missed counter reset, because the lists show all of it again."""
         return replace(self, missed_at=None, misses=0)
 
-    def moved(self, state: str, now: int) -> Node:
+    def with_state(self, state: str, now: int) -> Node:
         """The same node, seen in `state` at `now`; `state_since` changes only if the state does."""
         since = self.state_since if state == self.state else now
         return replace(self, state=state, state_since=since, seen_at=now)

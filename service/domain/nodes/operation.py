@@ -30,6 +30,6 @@ class Operation:
     error: CloudError | None = None
 
     @property
-    def succeeded(self) -> bool:
+    def has_succeeded(self) -> bool:
         """Whether the operation is done without an error."""
         return self.done and self.error is None

@@ -43,7 +43,7 @@ _MEANINGS: Mapping[str, str] = {
 }
 
 
-def meaning(state: str) -> str:
+def describe_state(state: str) -> str:
     """The meaning of a state for the waiting user, as the end of a sentence; empty if unknown."""
     return _MEANINGS.get(state, "")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from service.domain.catalog import provisioning_modes, runtime_reasons, runtimes
-from service.domain.catalog.accelerators import AcceleratorType, stoppable
+from service.domain.catalog.accelerators import AcceleratorType, is_stoppable
 from service.domain.catalog.catalog import Catalog
 from service.domain.catalog.images import Framework
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
@@ -87,7 +87,7 @@ class _Runtime:
     why: str
 
 
-def hardware(wish: RequestedNode, catalog: Catalog) -> AcceleratorType:
+def resolve_hardware(wish: RequestedNode, catalog: Catalog) -> AcceleratorType:
     """The accelerator type of a request, by its name or by generation and size."""
     by_size = wish.generation is not None or wish.chips is not None or wish.topology is not None
     if wish.accelerator_type is not None:
@@ -96,21 +96,21 @@ def hardware(wish: RequestedNode, catalog: Catalog) -> AcceleratorType:
                 "give either accelerator_type, or generation with chips or topology",
                 field="accelerator_type",
             )
-        return catalog.accelerator(wish.accelerator_type)
+        return catalog.get_accelerator(wish.accelerator_type)
     if wish.generation is None:
         raise Rejected(
             "give the hardware: accelerator_type, accelerator_types (any of them will do), or"
             " generation with chips or topology",
             field="accelerator_type",
         )
-    return catalog.choose(wish.generation, chips=wish.chips, topology=wish.topology)
+    return catalog.choose_accelerator(wish.generation, chips=wish.chips, topology=wish.topology)
 
 
-def candidates(
+def candidate_zones(
     wish: RequestedNode, accelerator: AcceleratorType, catalog: Catalog
 ) -> tuple[str, ...]:
     """The zones in which the node may be created."""
-    return catalog.candidates(
+    return catalog.candidate_zones(
         accelerator,
         zone=wish.zone,
         zones=wish.zones,
@@ -119,7 +119,7 @@ def candidates(
     )
 
 
-def understood(
+def resolve_spec(
     wish: RequestedNode, accelerator: AcceleratorType, zones: tuple[str, ...]
 ) -> ResolvedRequest:
     """The spec of a request, with its zones in order. Raises Rejected if it cannot be met."""
@@ -127,9 +127,9 @@ def understood(
         plain = RequestedNode()
         values = {item.name: getattr(wish, item.name) for item in fields(wish)}
         filled = {name for name, value in values.items() if value and value != getattr(plain, name)}
-        legacy.check(filled, accelerator, wish.provisioning_model)
+        legacy.check_request(filled, accelerator, wish.provisioning_model)
     if wish.vm is not None:
-        driver_vm.check(wish.vm, wish.architecture)
+        driver_vm.check_vm(wish.vm, wish.architecture)
     terms = provisioning_modes.ProvisioningTerms(
         model=wish.provisioning_model,
         queued=wish.queued,
@@ -165,7 +165,7 @@ def understood(
         max_wait_seconds=wish.max_wait_seconds,
         idle=wish.idle,
         recreate_on_preemption=wish.recreate_on_preemption,
-        stoppable=stoppable(accelerator, wish.provisioning_model) and not queued,
+        stoppable=is_stoppable(accelerator, wish.provisioning_model) and not queued,
         architecture=wish.architecture,
         queued=queued,
         slices=wish.slices,
@@ -209,12 +209,14 @@ def _choose_runtime(wish: RequestedNode, accelerator: AcceleratorType) -> _Runti
     if named is not None:
         if wish.framework is not None:
             raise Rejected("give runtime_version or framework, not both", field="runtime_version")
-        warnings = runtimes.check(named, accelerator, wish.architecture)
-        return _Runtime(named, tuple(warnings), runtime_reasons.named(named, accelerator))
+        warnings = runtimes.check_runtime(named, accelerator, wish.architecture)
+        return _Runtime(named, tuple(warnings), runtime_reasons.describe_named(named, accelerator))
     framework = wish.framework or _DEFAULT_FRAMEWORK[wish.architecture]
-    found = runtimes.resolve(accelerator, framework, wish.framework_version, wish.architecture)
+    found = runtimes.resolve_runtime(
+        accelerator, framework, wish.framework_version, wish.architecture
+    )
     version, by_default = found.runtime_version, wish.framework is None
-    why = runtime_reasons.chosen(version, framework, found.reasons, by_default=by_default)
+    why = runtime_reasons.describe_chosen(version, framework, found.reasons, by_default=by_default)
     return _Runtime(version, found.warnings, why)
 
 

@@ -27,7 +27,7 @@ _GOES_BEFORE = (
 """States by priority. The node is in the first of these states in which any slice is."""
 
 
-def numbers(node: Node) -> range | tuple[int]:
+def slice_numbers(node: Node) -> range | tuple[int]:
     """The numbers of a node's slices; WHOLE alone for a node of one slice."""
     return range(node.spec.slices) if node.spec.slices > 1 else (WHOLE,)
 
@@ -39,7 +39,7 @@ def place_of(node: Node, number: int) -> Place:
     return Place(node.spec.project, node.zone, f"{node.cloud_id}-{number}")
 
 
-def part(node: Node, number: int) -> Node:
+def slice_as_node(node: Node, number: int) -> Node:
     """One slice as a node of its own; for WHOLE, the node itself.
 
     So all decisions about a node can be taken for a slice.
@@ -61,7 +61,7 @@ def part(node: Node, number: int) -> Node:
     )
 
 
-def folded(node: Node, parts: Sequence[Node], now: int) -> Node:
+def merge_slices(node: Node, parts: Sequence[Node], now: int) -> Node:
     """The node after its slices were polled: READY once all of them are.
 
     `now` is the instant at which its state changed, if it did.
@@ -81,7 +81,7 @@ def folded(node: Node, parts: Sequence[Node], now: int) -> Node:
     complete = None if None in ups else max(up for up in ups if up is not None)
     up_since = node.up_since if complete is None else complete
     return replace(
-        node.moved(state, now),
+        node.with_state(state, now),
         seen_at=min(piece.seen_at for piece in slices),
         unanswered_at=parts[0].unanswered_at,
         health=next((piece.health for piece in slices if piece.health != "HEALTHY"), "HEALTHY"),

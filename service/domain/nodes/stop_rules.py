@@ -7,7 +7,7 @@ from service.domain.catalog.provisioning_modes import QUEUED_ONLY
 from service.domain.nodes.node import NodeSpec
 
 
-def obstacles(spec: NodeSpec) -> tuple[str, ...]:
+def stop_obstacles(spec: NodeSpec) -> tuple[str, ...]:
     """All reasons against a stop; empty if the cloud can stop such a node.
 
     Google stops only "single TPU nodes". A preemptible node is deleted and created again instead

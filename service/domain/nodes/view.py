@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.nodes.deletion import overdue_since
 from service.domain.nodes.keep import goes_at, is_on_notice, keep_of_node
 from service.domain.nodes.node import Node
 from service.domain.nodes.placement import Placement
-from service.domain.nodes.slices import part
+from service.domain.nodes.slices import slice_as_node
 
 FORMAT = 7
 """Raised whenever the shape changes, so that stored views are rebuilt."""
@@ -22,7 +22,7 @@ def view_of(node: Node, placements: Sequence[Placement]) -> dict[str, Any]:
     idle = spec.idle
     # The newest keep, active or over; None for a notice, or if the node was never kept.
     keep = None if is_on_notice(node) else keep_of_node(node)
-    slices = [part(node, number) for number in range(len(node.slices_seen))]
+    slices = [slice_as_node(node, number) for number in range(len(node.slices_seen))]
     return {
         "id": node.id,
         "name": node.name,
@@ -55,13 +55,13 @@ def view_of(node: Node, placements: Sequence[Placement]) -> dict[str, Any]:
         },
         "asked": node.asked,
         "state": node.state,
-        "state_since": rfc3339(node.state_since),
+        "state_since": to_rfc3339(node.state_since),
         "health": node.health,
         "endpoints": [
             {"worker": number, "ip": at.ip, "port": at.port, "external_ip": at.external_ip}
             for number, at in enumerate(node.endpoints)
         ],
-        "created_at": rfc3339(node.created_at),
+        "created_at": to_rfc3339(node.created_at),
         "ready_at": _format_time(node.ready_at),
         "ended_at": _format_time(node.ended_at),
         "deletes_at": _format_time(goes_at(node)),
@@ -95,7 +95,7 @@ def view_of(node: Node, placements: Sequence[Placement]) -> dict[str, Any]:
 
 
 def _format_time(seconds: int | None) -> str | None:
-    return None if seconds is None else rfc3339(seconds)
+    return None if seconds is None else to_rfc3339(seconds)
 
 
 def _view_placement(placement: Placement) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def _view_placement(placement: Placement) -> dict[str, Any]:
         "accelerator_type": placement.accelerator_type,
         "provisioning_model": placement.model,
         "cloud_id": placement.cloud_id,
-        "started_at": rfc3339(placement.started_at),
+        "started_at": to_rfc3339(placement.started_at),
         "ended_at": _format_time(placement.ended_at),
         "outcome": placement.outcome,
         "reason": placement.reason,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.domain.idle.values import describe_value
-from service.domain.money import dollars, parse_usd
+from service.domain.money import format_dollars, parse_usd
 from service.domain.notifications.notification import body_of
 
 UNKNOWN_PRICE = "an unknown price"
@@ -37,7 +37,7 @@ class Letter:
     closing: str = ""
 
 
-def plain(text: object) -> str:
+def to_one_line(text: object) -> str:
     """A foreign text on one line of 500 characters at most, without invisible characters."""
     printable = "".join(char if char.isprintable() else " " for char in str(text))
     line = " ".join(printable.split())
@@ -47,7 +47,7 @@ def plain(text: object) -> str:
 def text_of(body: str) -> str:
     """The message as plain text."""
     facts = json.loads(body)
-    letter = _letter_of(facts, plain)
+    letter = _letter_of(facts, to_one_line)
     width = max(9, *(len(label) + 1 for label, _ in letter.rows))
     lines = [letter.headline, ""]
     lines += [f"{f'{label}:':{width}} {value}" for label, value in letter.rows]
@@ -66,7 +66,7 @@ def slack_of(body: str) -> str:
     if letter.closing:
         lines.append(letter.closing)
     addresses = [
-        (label, _escape_markup(plain(url)).replace("|", "%7C")) for label, url in letter.links
+        (label, _escape_markup(to_one_line(url)).replace("|", "%7C")) for label, url in letter.links
     ]
     lines += [f"<{address}|{label}>" for label, address in addresses]
     lines += [f"{label}: {_quote_code(target)}" for label, target in letter.commands]
@@ -80,7 +80,7 @@ def _escape_markup(text: str) -> str:
 
 def _quote_code(text: object) -> str:
     """A foreign text as code, in which Slack makes no links."""
-    return f"`{_escape_markup(plain(text)).replace('`', chr(39)) or ' '}`"
+    return f"`{_escape_markup(to_one_line(text)).replace('`', chr(39)) or ' '}`"
 
 
 def _letter_of(facts: Facts, quote: Quote) -> Letter:
@@ -225,4 +225,4 @@ def _write_held_cleanup(facts: Facts, quote: Quote) -> Letter:
 
 
 def _format_dollars(usd: str) -> str:
-    return dollars(parse_usd(usd))
+    return format_dollars(parse_usd(usd))

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 
-from service.domain.clock import HOUR, rfc3339
+from service.domain.clock import HOUR, to_rfc3339
 from service.domain.errors import Rejected
 from service.domain.idle.cleanup import RailHold
 from service.domain.idle.links import Verb
 from service.domain.idle.policy import Action, AppliedRule, Recipient
 from service.domain.idle.proof import IdleVerdict, Signals
 from service.domain.idle.rails import Rail
-from service.domain.money import half_even, usd
+from service.domain.money import format_usd, half_even
 from service.domain.nodes.keep import LABEL
 from service.domain.nodes.node import Node
-from service.domain.notifications.letters import plain
+from service.domain.notifications.letters import to_one_line
 from service.domain.notifications.notification import (
     About,
     Channel,
@@ -86,14 +86,14 @@ def idle_message(
         acts_at = None
     subject = f"{look.node.name} is idle"
     if acts_at is not None:
-        subject += f", to be {done} at {rfc3339(acts_at)}"
+        subject += f", to be {done} at {to_rfc3339(acts_at)}"
     waste = look.verdict.waste
     what = "has been idle" if waste is None else f"does no work ({waste.replace('_', ' ')})"
     hourly = look.hourly
     idle_cost = None if hourly is None else half_even(hourly * (now - idle_since), HOUR)
     facts = {
-        "message": f"node {plain(look.node.name)} {what} since {rfc3339(idle_since)}",
-        "idle_since": rfc3339(idle_since),
+        "message": f"node {to_one_line(look.node.name)} {what} since {to_rfc3339(idle_since)}",
+        "idle_since": to_rfc3339(idle_since),
         "waste": waste or "",
         "action": action,
         "acts_at": _format_time(acts_at),
@@ -108,9 +108,9 @@ def idle_message(
 def unknown_message(look: IdleLook, now: int, unknown_since: int) -> Message:
     """The message that no signal proves a node idle or busy, with the missing signals."""
     facts: dict[str, object] = {
-        "message": f"since {rfc3339(unknown_since)} no signal proves that node"
-        f" {plain(look.node.name)} is idle or busy",
-        "unknown_since": rfc3339(unknown_since),
+        "message": f"since {to_rfc3339(unknown_since)} no signal proves that node"
+        f" {to_one_line(look.node.name)} is idle or busy",
+        "unknown_since": to_rfc3339(unknown_since),
         "links": {},
         **_describe_look(look),
     }
@@ -123,23 +123,24 @@ def ttl_message(node: Node, now: int, over_at: int, acts_at: int, hourly: int | 
 
     Its time to live was over at `over_at`.
     """
+    name = to_one_line(node.name)
     facts: dict[str, object] = {
-        "message": f"the time to live of node {plain(node.name)} was over at {rfc3339(over_at)}",
-        "over_at": rfc3339(over_at),
+        "message": f"the time to live of node {name} was over at {to_rfc3339(over_at)}",
+        "over_at": to_rfc3339(over_at),
         "action": Action.DELETE,
-        "acts_at": rfc3339(acts_at),
+        "acts_at": to_rfc3339(acts_at),
         "hourly_cost": _format_usd(hourly),
         "links": {},
     }
-    subject = f"{node.name} will be deleted at {rfc3339(acts_at)}"
+    subject = f"{node.name} will be deleted at {to_rfc3339(acts_at)}"
     return _make_node_message(MessageKind.TTL, node, now, subject, facts)
 
 
 def keep_message(node: Node, now: int, reason: str, hourly: int | None) -> Message:
     """The message that the date of a node's keep cannot be read, so that the node stays."""
     facts: dict[str, object] = {
-        "message": f"the date until which node {plain(node.name)} is kept cannot be read",
-        "reason": plain(reason),
+        "message": f"the date until which node {to_one_line(node.name)} is kept cannot be read",
+        "reason": to_one_line(reason),
         "correct_as": f"{LABEL}=2026-12-01",
         "hourly_cost": _format_usd(hourly),
         "links": {},
@@ -157,16 +158,17 @@ def held_message(project: str, held: RailHold, waiting: Sequence[int | None], no
     commands = {"plan": "tpu-steward cleanup plan"}
     if held.rail is Rail.MASS:
         commands["apply"] = "tpu-steward cleanup apply PLAN"
+    shown, reason = to_one_line(project), to_one_line(held.reason)
     facts = {
-        "message": f"the cleanup of project {plain(project)} is on hold: {plain(held.reason)}",
-        "project": plain(project),
+        "message": f"the cleanup of project {shown} is on hold: {reason}",
+        "project": shown,
         "rail": held.rail,
-        "reason": plain(held.reason),
-        "since": rfc3339(held.since),
+        "reason": reason,
+        "since": to_rfc3339(held.since),
         "until": _format_time(held.until),
         "nodes": len(waiting),
         "unpriced_nodes": len(waiting) - len(known),
-        "hourly_cost": usd(sum(known)) if known or not waiting else None,
+        "hourly_cost": format_usd(sum(known)) if known or not waiting else None,
         "commands": commands,
         "links": {},
     }
@@ -177,20 +179,20 @@ def held_message(project: str, held: RailHold, waiting: Sequence[int | None], no
 def _make_node_message(
     kind: MessageKind, node: Node, now: int, subject: str, facts: Mapping[str, object]
 ) -> Message:
-    name = shlex.quote(plain(node.name))
+    name = shlex.quote(to_one_line(node.name))
     commands = {
         Verb.KEEP: f"tpu-steward nodes keep {name} --for 4h --reason 'still needed'",
         Verb.DELETE: f"tpu-steward nodes delete {name}",
     }
     fields = {
         "id": node.id,
-        "name": plain(node.name),
-        "project": plain(node.spec.project),
-        "zone": plain(node.zone),
-        "accelerator_type": plain(node.spec.accelerator_type),
+        "name": to_one_line(node.name),
+        "project": to_one_line(node.spec.project),
+        "zone": to_one_line(node.zone),
+        "accelerator_type": to_one_line(node.spec.accelerator_type),
         "provisioning_model": node.spec.provisioning_model,
-        "owner": plain(node.owner),
-        "team": plain(node.team),
+        "owner": to_one_line(node.owner),
+        "team": to_one_line(node.team),
         "incarnation": node.attempt,
     }
     more = {"node": fields, "commands": commands}
@@ -199,7 +201,7 @@ def _make_node_message(
 
 def _make_subject(text: str) -> str:
     """The subject of a mail, on one line."""
-    return f"[TPU Steward] {plain(text)[:MAX_SUBJECT]}"
+    return f"[TPU Steward] {to_one_line(text)[:MAX_SUBJECT]}"
 
 
 def _describe_look(look: IdleLook) -> Mapping[str, object]:
@@ -207,34 +209,34 @@ def _describe_look(look: IdleLook) -> Mapping[str, object]:
     tracks = sorted(look.signals.tracks.items())[:MAX_SIGNALS]
     return {
         "hourly_cost": _format_usd(look.hourly),
-        "reason": plain(look.verdict.reason),
-        "lacking": [plain(text) for text in look.verdict.lacking[:MAX_SIGNALS]],
+        "reason": to_one_line(look.verdict.reason),
+        "lacking": [to_one_line(text) for text in look.verdict.lacking[:MAX_SIGNALS]],
         "signals": [
             {
                 "worker": worker,
                 "kind": kind,
                 "level": track.level,
                 "value": track.value,
-                "at": rfc3339(track.end),
+                "at": to_rfc3339(track.end),
             }
             for (worker, kind), track in tracks
         ],
         "policy": {
-            "source": plain(applied.source),
+            "source": to_one_line(applied.source),
             "action": rule.action,
             "idle_after_seconds": rule.idle_after_seconds,
             "grace_seconds": rule.grace_seconds,
         },
-        "limits": [plain(limit) for limit in applied.limits],
+        "limits": [to_one_line(limit) for limit in applied.limits],
     }
 
 
 def _format_usd(nanos: int | None) -> str | None:
-    return None if nanos is None else usd(nanos)
+    return None if nanos is None else format_usd(nanos)
 
 
 def _format_time(at: int | None) -> str | None:
-    return None if at is None else rfc3339(at)
+    return None if at is None else to_rfc3339(at)
 
 
 @dataclass(slots=True)
@@ -291,7 +293,7 @@ def notifications_of(
         channels = ((Channel.WEBHOOK, recipient.webhook), (Channel.MAIL, recipient.emails))
         for channel in (channel for channel, target in channels if target):
             message_id = new_id()
-            head = {"id": message_id, "kind": message.kind, "at": rfc3339(message.at)}
+            head = {"id": message_id, "kind": message.kind, "at": to_rfc3339(message.at)}
             found.append(
                 Notification(
                     message_id,

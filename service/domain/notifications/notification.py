@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import Rejected
 from service.domain.idle.policy import Format, Recipient
-from service.domain.network import is_public, spelled
+from service.domain.network import is_public, parse_address
 
 GIVE_UP_SECONDS = DAY
 """Seconds after which a notification is given up."""
@@ -63,7 +63,7 @@ class Notification:
     about_kind: About = About.BUDGET
     recipient: Recipient | None = None
 
-    def settled(self) -> Notification:
+    def without_links(self) -> Notification:
         """The notification after its last try, without its links.
 
         A reader of the database must not be able to use the links.
@@ -79,13 +79,13 @@ def body_of(facts: Mapping[str, object]) -> str:
     return json.dumps(facts, separators=(",", ":"), sort_keys=True)
 
 
-def sign(secret: str, timestamp: int, body: bytes) -> str:
+def sign_body(secret: str, timestamp: int, body: bytes) -> str:
     """The signature: `sha256=` and the HMAC of `timestamp.body`. The receiver computes the same."""
     message = f"{timestamp}.".encode() + body
     return f"sha256={hmac.new(secret.encode(), message, hashlib.sha256).hexdigest()}"
 
 
-def retry_at(one: Notification, now: int) -> int | None:
+def next_retry_at(one: Notification, now: int) -> int | None:
     """When a failed notification is retried, with backoff; None when it is given up."""
     delay = min(HOUR, FIRST_RETRY_SECONDS * 2 ** min(one.tries, 10))
     return now + delay if now + delay < one.created_at + GIVE_UP_SECONDS else None
@@ -139,7 +139,7 @@ def _check_address(url: str, *, allow_private: bool) -> None:
             " without user or password",
             field="webhook",
         )
-    address = None if allow_private else spelled(host)
+    address = None if allow_private else parse_address(host)
     if address is not None and not is_public(address):
         raise Rejected(
             f"the webhook resolves to {address}, which is not public; set"

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from service.domain.catalog import catalog
-from service.domain.catalog.accelerators import AcceleratorType, stoppable
-from service.domain.catalog.images import images
+from service.domain.catalog.accelerators import AcceleratorType, is_stoppable
+from service.domain.catalog.images import list_images
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.errors import Conflict, Rejected
 from service.domain.ids import LABEL_KEY_RULE, RESERVED_LABEL_PREFIX, check_name, new_id
 from service.domain.metering.meter import Evidence, Usage
-from service.domain.metering.usage import opened
+from service.domain.metering.usage import start_usage
 from service.domain.nodes.node import Node, NodeSpec, NodeState
 from service.domain.orphans.orphan import Orphan, ShownResource, orphan_id
 
@@ -31,7 +31,7 @@ class Adopter:
     team: str = ""
 
 
-def adopted(orphan: Orphan, adopter: Adopter, now: int) -> tuple[Node, Usage]:
+def adopt_orphan(orphan: Orphan, adopter: Adopter, now: int) -> tuple[Node, Usage]:
     """The record of an existing node, and its usage, which begins now.
 
     Raises Rejected (such as UnknownAcceleratorType) for a resource that can never be managed,
@@ -39,7 +39,7 @@ def adopted(orphan: Orphan, adopter: Adopter, now: int) -> tuple[Node, Usage]:
     """
     shown = orphan.shown
     _check_adoptable(orphan)
-    accelerator = catalog.load().accelerator(shown.accelerator_type)
+    accelerator = catalog.load_catalog().get_accelerator(shown.accelerator_type)
     name = adopter.name or shown.place.cloud_id[:_LONGEST_NAME].rstrip("-")
     check_name(name)
     node = Node(
@@ -64,7 +64,7 @@ def adopted(orphan: Orphan, adopter: Adopter, now: int) -> tuple[Node, Usage]:
     )
     # The start is defined by the adoption, not measured. The usage is dirty so that the next tick
     # posts it to the ledger.
-    return node, replace(opened(node, now, now, Evidence.OBSERVED), dirty=True)
+    return node, replace(start_usage(node, now, now, Evidence.OBSERVED), dirty=True)
 
 
 def _check_adoptable(orphan: Orphan) -> None:
@@ -113,7 +113,7 @@ def _make_queue_refusal(shown: ShownResource) -> Rejected:
 
 def _make_spec(shown: ShownResource, accelerator: AcceleratorType) -> NodeSpec:
     model = ProvisioningModel(shown.provisioning_model)
-    image = next((image for image in images() if image.name == shown.runtime_version), None)
+    image = next((image for image in list_images() if image.name == shown.runtime_version), None)
     return NodeSpec(
         project=shown.place.project,
         accelerator_type=accelerator.name,
@@ -124,7 +124,7 @@ def _make_spec(shown: ShownResource, accelerator: AcceleratorType) -> NodeSpec:
         runtime_version=shown.runtime_version,
         provisioning_model=model,
         topology=accelerator.topology,
-        stoppable=stoppable(accelerator, model),
+        stoppable=is_stoppable(accelerator, model),
         architecture=Architecture.VM if image is None else image.architecture,
     )
 

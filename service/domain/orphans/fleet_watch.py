@@ -41,14 +41,14 @@ class FleetWatch:
     blind: Blind = frozenset()
 
     @property
-    def most(self) -> int:
+    def most_nodes(self) -> int:
         """The largest number of nodes within the window."""
         return self.sizes[0][0] if self.sizes else 0
 
     @property
     def is_shrunk(self) -> bool:
         """Whether at least half of these nodes are missing from the last complete poll."""
-        return bool(self.most) and 2 * self.sizes[-1][0] <= self.most
+        return bool(self.most_nodes) and 2 * self.sizes[-1][0] <= self.most_nodes
 
 
 def is_hidden(shown: ShownResource, blind: Blind) -> bool:
@@ -56,7 +56,7 @@ def is_hidden(shown: ShownResource, blind: Blind) -> bool:
     return not blind.isdisjoint(((shown.queued, shown.place.zone), (shown.queued, EVERYWHERE)))
 
 
-def watched(
+def next_watch(
     before: FleetWatch | None, asked: int, size: int, blind: Blind, period: int
 ) -> FleetWatch:
     """The watch after one more poll with `size` nodes.
@@ -66,7 +66,7 @@ def watched(
     """
     longest = max(WINDOW_SECONDS // 3, 4 * period)
     if before is None or not 0 <= asked - before.asked <= longest:
-        known = () if before is None or not before.sizes else ((before.most, asked),)
+        known = () if before is None or not before.sizes else ((before.most_nodes, asked),)
         before = FleetWatch(asked, asked, known)
     after = replace(before, asked=asked, blind=blind)
     if any(not queued for queued, _ in blind):

@@ -14,7 +14,7 @@ from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.nodes.node import LOST, CloudNode, Place
 from service.domain.nodes.queued_resource import IN_LINE, QueuedResource
 from service.domain.pricing.billing_rules import is_billable
-from service.domain.pricing.estimate import hourly, sku_of
+from service.domain.pricing.estimate import hourly_price, sku_of
 from service.domain.pricing.price_book import PriceBook
 
 STEWARD = "steward"
@@ -103,7 +103,7 @@ class ShownResource:
         return replace(self.place, cloud_id=cloud_id).queue_path if cloud_id else ""
 
     @property
-    def adoptable(self) -> bool:
+    def is_adoptable(self) -> bool:
         """Whether it can be adopted once it is READY; see `service.domain.orphans.adoption`."""
         known = bool(self.uid) and self.accelerator is not None
         return known and not (self.queued or self.ticket or self.state in LOST)
@@ -116,7 +116,7 @@ class ShownResource:
     @property
     def accelerator(self) -> AcceleratorType | None:
         """The accelerator type; None if the catalogue does not know it."""
-        return catalog.load().accelerators.get(self.accelerator_type)
+        return catalog.load_catalog().accelerators.get(self.accelerator_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class Orphan:
         return self.wanted == ADOPTED
 
     @property
-    def by_itself(self) -> bool:
+    def is_automatic(self) -> bool:
         """Whether its deletion is automatic, so that every limit may still stop it."""
         return self.to_be_deleted and self.asked_by == STEWARD
 
@@ -240,8 +240,8 @@ def hourly_cost(shown: ShownResource, book: PriceBook, now: int) -> int | None:
     accelerator = shown.accelerator
     if accelerator is None or not is_billed(shown):
         return None
-    price = book.at(sku_of(accelerator, shown.provisioning_model, shown.place.zone), now)
-    return hourly(accelerator.chips, price)
+    price = book.find_price(sku_of(accelerator, shown.provisioning_model, shown.place.zone), now)
+    return hourly_price(accelerator.chips, price)
 
 
 def hourly_cost_to_come(shown: ShownResource, book: PriceBook, now: int) -> int | None:
@@ -252,8 +252,8 @@ def hourly_cost_to_come(shown: ShownResource, book: PriceBook, now: int) -> int 
     accelerator = shown.accelerator
     if accelerator is None or not shown.queued or shown.state not in IN_LINE:
         return None
-    price = book.at(sku_of(accelerator, shown.provisioning_model, shown.place.zone), now)
-    return hourly(accelerator.chips * max(1, len(shown.nodes)), price)
+    price = book.find_price(sku_of(accelerator, shown.provisioning_model, shown.place.zone), now)
+    return hourly_price(accelerator.chips * max(1, len(shown.nodes)), price)
 
 
 def owner_hints(labels: Mapping[str, str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.nodes.node import LOST, NodeState, Place
 from service.domain.nodes.ownership import LABEL_ID, LABEL_INSTALL
 from service.domain.nodes.queued_resource import QueueState
@@ -42,7 +42,7 @@ class KnownAttempt:
     uids: tuple[str, ...] = ()
     called_gone_at: int | None = None
 
-    def made(self, shown: ShownResource) -> bool:
+    def matches_name(self, shown: ShownResource) -> bool:
         """Whether the resource has a name of this attempt."""
         place = shown.place
         if place.zone != self.zone:
@@ -52,7 +52,7 @@ class KnownAttempt:
         base, number = _split_number(place.cloud_id)
         return base == self.cloud_id and number < self.slices
 
-    def knows(self, shown: ShownResource) -> bool:
+    def matches_uid(self, shown: ShownResource) -> bool:
         """Whether a resource with a name of this attempt may be from it, by its uid.
 
         Google gives a queued resource no uid.
@@ -73,14 +73,14 @@ class OrphanFinding:
     doubt: str = ""
 
     @property
-    def certain(self) -> bool:
+    def is_certain(self) -> bool:
         """Whether it may be deleted automatically."""
         return not self.doubt
 
-    def says(self, orphan: Orphan) -> bool:
+    def agrees_with(self, orphan: Orphan) -> bool:
         """Whether the orphan already has this classification."""
-        same = (self.kind, self.certain) == (orphan.kind, orphan.certain)
-        return same and (self.certain or self.doubt == orphan.reason)
+        same = (self.kind, self.is_certain) == (orphan.kind, orphan.certain)
+        return same and (self.is_certain or self.doubt == orphan.reason)
 
 
 def names_of(place: Place) -> tuple[str, ...]:
@@ -97,14 +97,14 @@ def _split_number(cloud_id: str) -> tuple[str, int]:
     return (base, int(digits)) if str(int(digits)) == digits else ("", 0)
 
 
-def classify(
+def classify_resource(
     shown: ShownResource, attempts: Iterable[KnownAttempt], install: str, *, manned: bool
 ) -> OrphanFinding | None:
     """The classification of a resource; None if it has a live record.
 
     `manned` says that a node of the queued resource exists, or may exist.
     """
-    made = [attempt for attempt in attempts if attempt.made(shown)]
+    made = [attempt for attempt in attempts if attempt.matches_name(shown)]
     if any(attempt.present for attempt in made):
         return None
     if shown.labels.get(LABEL_INSTALL) != install:
@@ -112,7 +112,7 @@ def classify(
             OrphanKind.STRANGER, _STRANGER + _describe_remedy(shown, stranger=True)
         )
     ours = [attempt for attempt in made if attempt.node_id == shown.labels.get(LABEL_ID)]
-    if not any(attempt.knows(shown) for attempt in ours):
+    if not any(attempt.matches_uid(shown) for attempt in ours):
         return OrphanFinding(
             OrphanKind.OURS, (_ANOTHER if ours else _QUARANTINED) + _describe_remedy(shown)
         )
@@ -134,14 +134,14 @@ def _doubt_return(ours: Iterable[KnownAttempt], shown: ShownResource) -> str:
     if when is None:
         return ""
     return (
-        f"it was recorded as gone at {rfc3339(when)} and is listed again, so it may be in"
+        f"it was recorded as gone at {to_rfc3339(when)} and is listed again, so it may be in"
         f" use: it is not deleted automatically; {_describe_remedy(shown)}"
     )
 
 
 def _describe_remedy(shown: ShownResource, *, stranger: bool = False) -> str:
     """The possible actions of a human: adoption, if it is possible, and deletion."""
-    if shown.adoptable:
+    if shown.is_adoptable:
         adopt = "adopt it" if shown.state == NodeState.READY else "adopt it once it is READY"
         return f"{adopt}, or delete it" + (" by repeating its name" if stranger else "")
     what, they, whose = "it", "it", "its name"
@@ -152,7 +152,7 @@ def _describe_remedy(shown: ShownResource, *, stranger: bool = False) -> str:
     )
 
 
-def seen(
+def record_sighting(
     before: Orphan | None, shown: ShownResource, finding: OrphanFinding, asked: int, period: int
 ) -> Orphan:
     """The record of an orphan after a poll that was sent at `asked` has shown it.
@@ -160,15 +160,15 @@ def seen(
     `before` itself is returned if nothing needs to be stored.
     """
     new = _with_first_verdict(
-        Orphan(finding.kind, finding.certain, shown, asked, asked, asked), finding.doubt
+        Orphan(finding.kind, finding.is_certain, shown, asked, asked, asked), finding.doubt
     )
     if before is None:
         return new
     over = before.gone_at is not None or before.is_adopted
     if over or before.shown.incarnation != shown.incarnation:
         return replace(new, version=before.version)
-    if not finding.says(before):
-        kind, certain = finding.kind, finding.certain
+    if not finding.agrees_with(before):
+        kind, certain = finding.kind, finding.is_certain
         changed = replace(before, kind=kind, certain=certain, shown=shown, last_seen=asked)
         return _with_first_verdict(replace(changed, since=asked, looks=1), finding.doubt)
     counts = is_young(before) and asked - before.last_seen >= period
@@ -210,7 +210,7 @@ _DELETING = "it is being deleted"
 _OVER = "the node that it was created for has ended, or is on another attempt"
 
 
-def verdict(orphan: Orphan, watch: FleetWatch | None, now: int) -> tuple[OrphanVerdict, str]:
+def judge_orphan(orphan: Orphan, watch: FleetWatch | None, now: int) -> tuple[OrphanVerdict, str]:
     """The automatic action on an orphan now, and the reason, without a figure that only grows."""
     if orphan.kind is OrphanKind.STRANGER or not orphan.certain:
         return OrphanVerdict.LEAVE, orphan.reason
@@ -241,7 +241,7 @@ def _find_hold(orphan: Orphan, watch: FleetWatch | None, now: int) -> str:
     return ""
 
 
-def allowance(live: int) -> int:
+def deletion_limit(live: int) -> int:
     """The number of automatic deletions allowed in one tick, by the number of live nodes (B1)."""
     return max(1, live // 10)
 
@@ -305,6 +305,6 @@ def _delete_or_release(
     orphan: Orphan, finding: OrphanFinding, allowed: OrphanVerdict
 ) -> OrphanMove:
     """DELETE for a requested deletion; an automatic one needs an unchanged classification."""
-    judged = (finding.kind, finding.certain) == (orphan.kind, orphan.certain)
+    judged = (finding.kind, finding.is_certain) == (orphan.kind, orphan.certain)
     as_judged = judged and allowed is OrphanVerdict.COLLECT
-    return OrphanMove.DELETE if as_judged or not orphan.by_itself else OrphanMove.RELEASE
+    return OrphanMove.DELETE if as_judged or not orphan.is_automatic else OrphanMove.RELEASE

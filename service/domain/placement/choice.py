@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from service.domain.clock import MINUTE, rfc3339
+from service.domain.clock import MINUTE, to_rfc3339
 from service.domain.errors import CloudError
 from service.domain.nodes.node import Node, NodeSpec
 from service.domain.nodes.placement import HardwareKey, Outcome, Placement
@@ -34,7 +34,7 @@ class PlacementChoice:
     passed: tuple[tuple[HardwareKey, Cooldown], ...] = ()
 
 
-def candidates(spec: NodeSpec, tried: Iterable[Placement] = ()) -> tuple[HardwareKey, ...]:
+def list_candidates(spec: NodeSpec, tried: Iterable[Placement] = ()) -> tuple[HardwareKey, ...]:
     """The types and zones in which a node may be created, in the order in which they are tried.
 
     Candidates that Google has refused this node are left out: the answer would be the same.
@@ -43,7 +43,7 @@ def candidates(spec: NodeSpec, tried: Iterable[Placement] = ()) -> tuple[Hardwar
     model = str(spec.provisioning_model)
     keys = (
         HardwareKey(zone, hardware.accelerator_type, hardware.generation, model)
-        for hardware in spec.possible
+        for hardware in spec.possible_hardware
         for zone in hardware.zones
     )
     return tuple(key for key in keys if key not in refused)
@@ -66,7 +66,7 @@ def relevant_attempts(node: Node, history: Iterable[Placement]) -> list[Placemen
     ]
 
 
-def choose(
+def choose_candidate(
     keys: Sequence[HardwareKey],
     history: Iterable[Placement],
     now: int,
@@ -151,7 +151,7 @@ def describe_passed(
     said = []
     for key, rest in passed[:SHOWN]:
         clause = f"{describe_candidate(key, spec)} {describe_cooldown(rest, key, now)}"
-        end = "" if rest.probing else f"; cooldown until {rfc3339(rest.until)}"
+        end = "" if rest.probing else f"; cooldown until {to_rfc3339(rest.until)}"
         said.append(clause + end)
     more = len(passed) - SHOWN
     return [*said, f"{more} more are in cooldown"] if more > 0 else said
@@ -180,7 +180,7 @@ _WORDS = {
 
 def describe_next_try(choice: PlacementChoice, spec: NodeSpec) -> str:
     """`next: v6e-8 in us-east5-a at 2026-...`."""
-    return f"next: {describe_candidate(choice.key, spec)} at {rfc3339(choice.at)}"
+    return f"next: {describe_candidate(choice.key, spec)} at {to_rfc3339(choice.at)}"
 
 
 def describe_refusals(tried: Iterable[Placement], spec: NodeSpec) -> str:

@@ -85,12 +85,12 @@ class HardwareAmount:
         return HardwareAmount(self.chips + other.chips, self.cores + other.cores)
 
     @property
-    def least(self) -> int:
+    def smaller_count(self) -> int:
         """The smaller count of both units."""
         return min(self.chips, self.cores)
 
     @property
-    def most(self) -> int:
+    def larger_count(self) -> int:
         """The larger count of both units."""
         return max(self.chips, self.cores)
 
@@ -138,7 +138,7 @@ class Limit:
         """When the limit becomes old."""
         return self.observed_at + FRESH_SECONDS
 
-    def covers(self, claim: QuotaClaim) -> bool:
+    def applies_to(self, claim: QuotaClaim) -> bool:
         """Whether a claim counts against the limit."""
         return (
             self.place in (claim.zone, region_of(claim.zone))
@@ -215,13 +215,13 @@ def claim_of(zone: str, accelerator: AcceleratorType, model: str, chips: int) ->
     return QuotaClaim(zone, accelerator.generation, tier_of(model), size, amount)
 
 
-def learned(spec: NodeSpec, zone: str, error: CloudError, now: int) -> Limit | None:
+def learn_limit(spec: NodeSpec, zone: str, error: CloudError, now: int) -> Limit | None:
     """The limit that a refusal names; None if it names no number, or only an unrelated place.
 
     If no place is named, the limit is taken for the zone's, which is the narrowest meaning.
     """
     allowed = error.facts.get("allowed")
-    accelerator = catalog.load().accelerators.get(spec.accelerator_type)
+    accelerator = catalog.load_catalog().accelerators.get(spec.accelerator_type)
     if not isinstance(error, QuotaExceeded) or not isinstance(allowed, int) or accelerator is None:
         return None
     place = scope_of(error, zone)
@@ -241,14 +241,14 @@ def learned(spec: NodeSpec, zone: str, error: CloudError, now: int) -> Limit | N
     )
 
 
-def fits(need: HardwareAmount, allowed: int, taken: HardwareAmount) -> QuotaFit:
+def judge_fit(need: HardwareAmount, allowed: int, taken: HardwareAmount) -> QuotaFit:
     """Whether `need` fits in addition to `taken`. NEVER and YES are certain in both units."""
-    if need.least > allowed:
+    if need.smaller_count > allowed:
         return QuotaFit.NEVER
-    return QuotaFit.NOT_NOW if (need + taken).most > allowed else QuotaFit.YES
+    return QuotaFit.NOT_NOW if (need + taken).larger_count > allowed else QuotaFit.YES
 
 
-def tally(
+def tally_limit(
     limit: Limit, holdings: Sequence[QuotaHolding], granted: Iterable[QuotaHolding], now: int
 ) -> QuotaTally:
     """The limit with the hardware that counts against it.
@@ -256,18 +256,18 @@ def tally(
     `holdings` are the project's hardware, `granted` is all that came up after the refusal, even if
     it is gone by now.
     """
-    counted = [holding for holding in holdings if limit.covers(holding.claim)]
+    counted = [holding for holding in holdings if limit.applies_to(holding.claim)]
     used, held, dead = _sum_amounts(counted)
     # A limit is contradicted by a later grant of more than it allows, at once or in sum. All that
     # runs now was granted by the time of the last grant. Hardware from before the refusal is no
     # contradiction: a quota can be lowered below it.
-    is_sum_later = used.least > limit.allowed and any(
+    is_sum_later = used.smaller_count > limit.allowed and any(
         _is_later(holding, limit) for holding in counted if holding.used
     )
     is_one_later = any(
-        holding.claim.amount.least > limit.allowed
+        holding.claim.amount.smaller_count > limit.allowed
         for holding in granted
-        if limit.covers(holding.claim) and _is_later(holding, limit)
+        if limit.applies_to(holding.claim) and _is_later(holding, limit)
     )
     if is_one_later or is_sum_later:
         return QuotaTally(limit, LimitStanding.CONTRADICTED, used, held, dead)
@@ -275,7 +275,7 @@ def tally(
     return QuotaTally(limit, standing, used, held, dead)
 
 
-def stocks(
+def list_stocks(
     project: str, holdings: Iterable[QuotaHolding], limits: Sequence[Limit]
 ) -> Sequence[QuotaStock]:
     """The project's hardware by region, generation and tier, without those under a known limit.
@@ -293,7 +293,7 @@ def stocks(
         )
         for (region, generation, tier), some in sorted(found.items(), key=lambda pair: pair[0])
         if not all(
-            any(limit.place == region and limit.covers(holding.claim) for limit in limits)
+            any(limit.place == region and limit.applies_to(holding.claim) for limit in limits)
             for holding in some
         )
     ]

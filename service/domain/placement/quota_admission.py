@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from service.domain.catalog import catalog
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.errors import QuotaTooSmall
 from service.domain.nodes.node import NodeSpec
 from service.domain.nodes.placement import HardwareKey, Outcome
-from service.domain.placement.choice import candidates, describe_candidate
+from service.domain.placement.choice import describe_candidate, list_candidates
 from service.domain.placement.cooldown import Cooldown
 from service.domain.placement.quota import (
     HardwareAmount,
@@ -24,7 +24,7 @@ from service.domain.placement.quota import (
     QuotaFit,
     QuotaTally,
     claim_of,
-    fits,
+    judge_fit,
 )
 
 SHOWN = 3
@@ -34,20 +34,20 @@ TOLD = 20
 """Limits that a refusal lists."""
 
 
-def claims(spec: NodeSpec) -> Mapping[HardwareKey, QuotaClaim]:
+def claims_by_key(spec: NodeSpec) -> Mapping[HardwareKey, QuotaClaim]:
     """The claim of a node in each place where it may be created."""
-    chips = {hardware.accelerator_type: hardware.chips for hardware in spec.possible}
-    known = catalog.load().accelerators
+    chips = {hardware.accelerator_type: hardware.chips for hardware in spec.possible_hardware}
+    known = catalog.load_catalog().accelerators
     return {
         key: claim_of(key.zone, known[key.accelerator_type], key.model, chips[key.accelerator_type])
-        for key in candidates(spec)
+        for key in list_candidates(spec)
         if key.accelerator_type in known
     }
 
 
 def claims_of(keys: Iterable[HardwareKey]) -> Mapping[HardwareKey, QuotaClaim]:
     """The claim of one node of each key; types that the catalogue does not know are left out."""
-    known = catalog.load().accelerators
+    known = catalog.load_catalog().accelerators
     return {
         key: claim_of(key.zone, found, key.model, found.chips)
         for key in keys
@@ -55,13 +55,13 @@ def claims_of(keys: Iterable[HardwareKey]) -> Mapping[HardwareKey, QuotaClaim]:
     }
 
 
-def concerned(limits: Iterable[Limit], wanted: Iterable[QuotaClaim]) -> list[Limit]:
+def filter_limits(limits: Iterable[Limit], wanted: Iterable[QuotaClaim]) -> list[Limit]:
     """The limits that apply to any of these claims."""
     wanted = list(wanted)
-    return [limit for limit in limits if any(map(limit.covers, wanted))]
+    return [limit for limit in limits if any(map(limit.applies_to, wanted))]
 
 
-def barred(
+def find_barred(
     wanted: Mapping[HardwareKey, QuotaClaim], tallies: Iterable[QuotaTally]
 ) -> dict[HardwareKey, Cooldown]:
     """A cooldown for each place where the node can never fit under a believed limit."""
@@ -77,7 +77,7 @@ def barred(
     return found
 
 
-def admitted(
+def check_admission(
     spec: NodeSpec, tallies: Sequence[QuotaTally], known: Iterable[Limit]
 ) -> tuple[str, ...]:
     """The warnings about quota before a node is created.
@@ -85,13 +85,13 @@ def admitted(
     Raises QuotaTooSmall if no place is left, with the zones for which none of the `known` limits is
     too small.
     """
-    wanted = claims(spec)
-    never = barred(wanted, tallies)
+    wanted = claims_by_key(spec)
+    never = find_barred(wanted, tallies)
     groups = _group_by_limit(wanted, tallies)
-    if never and never.keys() >= set(candidates(spec)):
-        raise _make_refusal(spec, groups, elsewhere(spec, known))
+    if never and never.keys() >= set(list_candidates(spec)):
+        raise _make_refusal(spec, groups, zones_elsewhere(spec, known))
     left_out = [
-        f"not tried in {_describe_places(keys, spec)} until {rfc3339(limit.believed_until)}:"
+        f"not tried in {_describe_places(keys, spec)} until {to_rfc3339(limit.believed_until)}:"
         f" it takes {amount}, and {_describe_limit(limit)}"
         for limit, amount, keys in groups
     ]
@@ -104,15 +104,15 @@ def admitted(
     return (*left_out, *doubtful)
 
 
-def elsewhere(spec: NodeSpec, limits: Iterable[Limit]) -> list[str]:
+def zones_elsewhere(spec: NodeSpec, limits: Iterable[Limit]) -> list[str]:
     """Zones that offer such hardware, without a known limit that is too small."""
-    known, limits = catalog.load(), list(limits)
+    known, limits = catalog.load_catalog(), list(limits)
     found: dict[str, None] = {}
-    for hardware in spec.possible:
-        accelerator = known.accelerator(hardware.accelerator_type)
+    for hardware in spec.possible_hardware:
+        accelerator = known.get_accelerator(hardware.accelerator_type)
         for zone in known.zones_for(accelerator, spec.provisioning_model):
             claim = claim_of(zone, accelerator, spec.provisioning_model, hardware.chips)
-            if not any(limit.covers(claim) and _never_fits(claim, limit) for limit in limits):
+            if not any(limit.applies_to(claim) and _never_fits(claim, limit) for limit in limits):
                 found[zone] = None
     return list(found)
 
@@ -129,21 +129,24 @@ def _group_by_limit(
     for tally in tallies:
         limit, is_fresh = tally.limit, tally.standing is LimitStanding.FRESH
         for key, claim in wanted.items():
-            if is_fresh and limit.covers(claim) and _never_fits(claim, limit):
+            if is_fresh and limit.applies_to(claim) and _never_fits(claim, limit):
                 found[limit, claim.amount].append(key)
     return [(limit, amount, keys) for (limit, amount), keys in found.items()]
 
 
 def _never_fits(claim: QuotaClaim, limit: Limit) -> bool:
-    return fits(claim.amount, limit.allowed, HardwareAmount()) is QuotaFit.NEVER
+    return judge_fit(claim.amount, limit.allowed, HardwareAmount()) is QuotaFit.NEVER
 
 
 def _is_doubted(tally: QuotaTally, claim: QuotaClaim) -> bool:
     """Whether a claim may have to wait, or exceeds a limit that is no longer believed."""
-    if not tally.limit.covers(claim):
+    if not tally.limit.applies_to(claim):
         return False
     if tally.standing is LimitStanding.FRESH:
-        return fits(claim.amount, tally.limit.allowed, tally.used + tally.held) is QuotaFit.NOT_NOW
+        return (
+            judge_fit(claim.amount, tally.limit.allowed, tally.used + tally.held)
+            is QuotaFit.NOT_NOW
+        )
     return _never_fits(claim, tally.limit)
 
 
@@ -152,10 +155,10 @@ def _describe_doubt(
 ) -> str:
     limit = tally.limit
     keys = [key for key, claim in wanted.items() if _is_doubted(tally, claim)]
-    need = max((wanted[key].amount for key in keys), key=lambda amount: amount.most)
-    said = f"{_describe_limit(limit)}, as it said at {rfc3339(limit.observed_at)}"
+    need = max((wanted[key].amount for key in keys), key=lambda amount: amount.larger_count)
+    said = f"{_describe_limit(limit)}, as it said at {to_rfc3339(limit.observed_at)}"
     match tally.standing:
-        case LimitStanding.FRESH if need.most > limit.allowed:
+        case LimitStanding.FRESH if need.larger_count > limit.allowed:
             return f"{_describe_places(keys, spec)} may be too small for {need}: {said}"
         case LimitStanding.FRESH:
             taken = f"used there: {tally.used}; held: {tally.held}"
@@ -172,7 +175,7 @@ def _describe_doubt(
 def _make_refusal(spec: NodeSpec, groups: Sequence[_Group], others: list[str]) -> QuotaTooSmall:
     said = [
         f"{_describe_places(keys, spec)} cannot hold {amount}: {_describe_limit(limit)}, as it said"
-        f" at {rfc3339(limit.observed_at)}"
+        f" at {to_rfc3339(limit.observed_at)}"
         for limit, amount, keys in groups[:SHOWN]
     ]
     if len(groups) > SHOWN:
@@ -192,8 +195,8 @@ def _make_refusal(spec: NodeSpec, groups: Sequence[_Group], others: list[str]) -
                 "needed_cores": amount.cores,
                 "where": limit.place,
                 "zones": list(dict.fromkeys(key.zone for key in keys)),
-                "observed_at": rfc3339(limit.observed_at),
-                "believed_until": rfc3339(limit.believed_until),
+                "observed_at": to_rfc3339(limit.observed_at),
+                "believed_until": to_rfc3339(limit.believed_until),
                 "said": limit.said,
             }
             for limit, amount, keys in groups[:TOLD]

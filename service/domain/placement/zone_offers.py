@@ -40,7 +40,7 @@ class OfferedTypes:
         return now - self.as_of < limit
 
 
-def refusal(spec: NodeSpec, zone: str, offered: OfferedTypes) -> InvalidRequest | None:
+def find_refusal(spec: NodeSpec, zone: str, offered: OfferedTypes) -> InvalidRequest | None:
     """Why the zone cannot create such a node, with the nearest names it lists; None if it can."""
     wanted = (
         ("accelerator type", spec.accelerator_type, offered.accelerator_types),

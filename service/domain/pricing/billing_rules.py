@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 
-from service.domain.reference_tables import rows, split
+from service.domain.reference_tables import read_rows, split_cell
 
 
 def is_billable(state: str) -> bool:
@@ -36,7 +36,7 @@ def billing_rules() -> tuple[BillingRule, ...]:
     """Return every rule that ships with the service, oldest first
     (`service/data/billing_rules.csv`)."""
     found = []
-    for row in rows("billing_rules"):
+    for row in read_rows("billing_rules"):
         since = datetime.fromisoformat(row["effective_from"]).replace(tzinfo=UTC)
         found.append(BillingRule(row["rule"], row["value"], int(since.timestamp()), row["source"]))
     return tuple(sorted(found, key=lambda rule: rule.effective_from))
@@ -53,7 +53,7 @@ def in_force(rule: str, instant: int) -> str:
 def billable_states() -> frozenset[str]:
     """Return the states whose seconds are billed."""
     values = [rule for rule in billing_rules() if rule.rule == BILLABLE_STATES]
-    return frozenset(split(values[-1].value))
+    return frozenset(split_cell(values[-1].value))
 
 
 def free_if_preempted_within(instant: int) -> int:
@@ -65,7 +65,7 @@ def free_if_preempted_within(instant: int) -> int:
 def calendar_days(instant: int) -> tuple[int, int]:
     """Return the least and the most days of a calendar-mode reservation that begins at `instant`.
     The reservation is charged for all of its days, from the first second to the last."""
-    least, most = split(in_force(CALENDAR_DAYS, instant))
+    least, most = split_cell(in_force(CALENDAR_DAYS, instant))
     return int(least), int(most)
 
 

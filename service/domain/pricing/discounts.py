@@ -56,7 +56,7 @@ class Discount:
         """Whether the discount was ended before it began, so that it never applies."""
         return self.effective_until is not None and self.effective_until <= self.effective_from
 
-    def covers(self, generation: str, model: str) -> bool:
+    def covers_series(self, generation: str, model: str) -> bool:
         """Whether the discount is for this generation and this series of prices."""
         return self.generation in ("", generation) and self.model in ("", model)
 
@@ -66,7 +66,7 @@ class Discount:
             self.effective_until is None or instant < self.effective_until
         )
 
-    def off(self, nanos: int) -> int:
+    def take_off(self, nanos: int) -> int:
         """Return the nano-dollars less the discount, half-even; at least 1."""
         return max(1, half_even(nanos * (MILLION - self.ppm), MILLION))
 
@@ -95,12 +95,12 @@ def parse_percent(text: str) -> int:
     return int(whole)
 
 
-def standing(rows: Iterable[Discount]) -> tuple[Discount, ...]:
+def keep_latest(rows: Iterable[Discount]) -> tuple[Discount, ...]:
     """Return the valid discounts of rows in the order of their writing: of each id the last row."""
     return tuple({row.id: row for row in rows}.values())
 
 
-def clash(new: Discount, others: Iterable[Discount]) -> Discount | None:
+def find_clash(new: Discount, others: Iterable[Discount]) -> Discount | None:
     """Return the first of the others that would apply to the same price at the same second; None
     without one.
 

@@ -30,7 +30,7 @@ MODELS = (ProvisioningModel.ON_DEMAND, ProvisioningModel.SPOT)
 """The provisioning models of machines that are supported."""
 
 
-def check(vm: UserVm, architecture: Architecture) -> None:
+def check_vm(vm: UserVm, architecture: Architecture) -> None:
     """Raise Rejected for a VM that Compute Engine does not sell, or that drives no TPU Node."""
     if architecture is not Architecture.NODE:
         raise Rejected(
@@ -44,7 +44,7 @@ def check(vm: UserVm, architecture: Architecture) -> None:
 def check_machine_type(name: str, field: str) -> None:
     """Raise Rejected, naming the field, for a name that is not in the form of a machine type, and
     for an accelerator type, which has the same form."""
-    if name in catalog.load().accelerators:
+    if name in catalog.load_catalog().accelerators:
         raise Rejected(
             f"{name} is an accelerator type, of TPUs; a machine type of Compute Engine is written"
             " as n1-standard-8",
@@ -72,11 +72,13 @@ def sku_of(vm: UserVm, region: str) -> Sku:
     return Sku(vm.machine_type, vm.provisioning_model, region, is_vm=True)
 
 
-def unpriced(vm: UserVm, zones: Iterable[str], book: PriceBook, now: int) -> tuple[str, ...]:
+def describe_unpriced(
+    vm: UserVm, zones: Iterable[str], book: PriceBook, now: int
+) -> tuple[str, ...]:
     """Return a message with the remedy if the VM's price is unknown in a region of the zones; empty
     otherwise."""
     regions = dict.fromkeys(region_of(zone) for zone in zones)
-    unknown = [region for region in regions if book.at(sku_of(vm, region), now) is None]
+    unknown = [region for region in regions if book.find_price(sku_of(vm, region), now) is None]
     message = (
         f"no {vm.provisioning_model} price is known for {vm.machine_type} in"
         f" {', '.join(unknown)}. The cost of the VM is in no figure until you add the price:"

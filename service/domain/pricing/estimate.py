@@ -49,7 +49,7 @@ class PriceOffer:
         part = [replace(cut, end=min(cut.end, end)) for cut in self.used if cut.start < end]
         return cost_of(self.chips, part)
 
-    def lasts(self, spend: int) -> int | None:
+    def seconds_for(self, spend: int) -> int | None:
         """Return the seconds that `spend` nano-dollars pay for, as far as prices are known; None
         where this second's price is unknown."""
         if self.price is None:
@@ -70,12 +70,12 @@ def sku_of(accelerator: AcceleratorType, model: str, zone: str, pool: str = "") 
     return Sku(accelerator.generation, model, region_of(zone), accelerator.hosts == 1, pool)
 
 
-def hourly(chips: int, price: Price | None) -> int | None:
+def hourly_price(chips: int, price: Price | None) -> int | None:
     """Return the nano-dollars an hour for `chips` chips."""
     return None if price is None else chips * price.per_chip_hour
 
 
-def usable(cuts: Sequence[PriceStretch]) -> Sequence[PriceStretch]:
+def select_usable(cuts: Sequence[PriceStretch]) -> Sequence[PriceStretch]:
     """Return the stretches in which a node can run. A reserved node runs within its reservation
     only, so prices outside of the reservation are dropped."""
     return [cut for cut in cuts if isinstance(cut.price, ReservedPrice)] or cuts
@@ -92,7 +92,7 @@ def cost_of(chips: int, cuts: Sequence[PriceStretch]) -> int | None:
     return half_even(chips * sum(nanos * seconds for nanos, seconds in rates), HOUR)
 
 
-def offers(
+def list_offers(
     accelerator: AcceleratorType,
     places: Iterable[tuple[str, str]],
     book: PriceBook,
@@ -106,12 +106,12 @@ def offers(
     for zone, model in places:
         pool = pool_of(project, zone) if model == RESERVED else ""
         sku = sku_of(accelerator, model, zone, pool)
-        ahead = book.cuts(sku, now, now + max(seconds, FAR))
+        ahead = book.list_cuts(sku, now, now + max(seconds, FAR))
         price, end = ahead[0].price, ahead[0].start + seconds
         within = [replace(cut, end=min(cut.end, end)) for cut in ahead if cut.start < end]
-        used = tuple(usable(within))
+        used = tuple(select_usable(within))
         lasting = sum(cut.end - cut.start for cut in used)
-        rate, cost = hourly(chips, price), cost_of(chips, used)
+        rate, cost = hourly_price(chips, price), cost_of(chips, used)
         found.append(PriceOffer(zone, model, price, rate, cost, lasting, chips, ahead, used))
     return sorted(
         found,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from service.domain.billing_period import PeriodState, period_of
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.errors import Rejected
 from service.domain.pricing.price_book import Price, PriceBook
 from service.domain.pricing.skus import SkuQuote
@@ -24,13 +24,13 @@ def open_since(now: int) -> int:
     """Return the first second of the first month that is not closed. Nothing changes before it."""
     month = period_of(now)
     before = period_of(month.start - 1)
-    return month.start if before.state(now) is PeriodState.CLOSED else before.start
+    return month.start if before.state_at(now) is PeriodState.CLOSED else before.start
 
 
 def check_open(instant: int, now: int, field: str) -> None:
     """Raise Rejected for an instant in a closed month."""
     month = period_of(instant)
-    if month.state(now) is PeriodState.CLOSED:
+    if month.state_at(now) is PeriodState.CLOSED:
         raise Rejected(
             f"{month.name} is closed and cannot change; the first open month is"
             f" {period_of(open_since(now)).name}",
@@ -44,13 +44,13 @@ def check_not_past(instant: int, now: int, what: str, field: str) -> None:
     check_open(instant, now, field)
     if instant < now:
         raise Rejected(
-            f"{what} cannot change the past, and {rfc3339(instant)} is over; set it to"
-            f" {rfc3339(now)} or later",
+            f"{what} cannot change the past, and {to_rfc3339(instant)} is over; set it to"
+            f" {to_rfc3339(now)} or later",
             field=field,
         )
 
 
-def changes(book: PriceBook, quotes: Iterable[SkuQuote], now: int) -> list[Change]:
+def find_changes(book: PriceBook, quotes: Iterable[SkuQuote], now: int) -> list[Change]:
     """Return the prices to add to the book so that it agrees with the feed; empty the second time.
 
     A price starts at the feed's instant, also in the past: Google charges it from then on, so usage
@@ -61,7 +61,7 @@ def changes(book: PriceBook, quotes: Iterable[SkuQuote], now: int) -> list[Chang
     found = []
     for quote in quotes:
         start = _find_start(book, quote, now)
-        before = book.listed(quote.sku, start)
+        before = book.find_listed(quote.sku, start)
         if before is not None:
             # A price entered by hand stays until the feed has a price that began after it.
             is_kept = before.is_manual and quote.effective_at <= before.effective_from
@@ -78,14 +78,14 @@ def _find_start(book: PriceBook, quote: SkuQuote, now: int) -> int:
     since = max(quote.effective_at, open_since(now))
     if since >= now:
         return since
-    before = book.listed(quote.sku, since)
-    cuts = book.cuts(quote.sku, since, now + 1)
-    later = (book.listed(quote.sku, cut.start) for cut in cuts)
+    before = book.find_listed(quote.sku, since)
+    cuts = book.list_cuts(quote.sku, since, now + 1)
+    later = (book.find_listed(quote.sku, cut.start) for cut in cuts)
     return since if all(price == before for price in later) else now
 
 
 def _build_price(quote: SkuQuote, start: int, now: int, again: str = "") -> Price:
-    sku, listed_at = quote.sku, rfc3339(quote.effective_at)
+    sku, listed_at = quote.sku, to_rfc3339(quote.effective_at)
     return Price(
         id=f"catalog/{quote.sku_id}/{sku.region}/{listed_at}/{quote.nanos}{again}",
         generation=sku.generation,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from service.domain.money import NANOS
 from service.domain.pricing.discounts import Discount
-from service.domain.pricing.purchases import Purchase, bought
+from service.domain.pricing.purchases import Purchase, find_purchase
 
 CHIP_HOUR = "chip_hour"
 DEVICE_HOUR = "device_hour"
@@ -131,7 +131,7 @@ def manual_id(key: str) -> str:
     return f"{_MANUAL}{key}"
 
 
-def discounted(price: Price, discount: Discount) -> DiscountedPrice:
+def with_discount(price: Price, discount: Discount) -> DiscountedPrice:
     """Return the price less the discount, half-even to the nano-dollar for each chip and hour.
 
     The id and the source name the price and the discount, so that a charge can be traced to both.
@@ -144,7 +144,7 @@ def discounted(price: Price, discount: Discount) -> DiscountedPrice:
         model=price.model,
         unit=price.unit,
         region=price.region,
-        nanos=chips * discount.off(price.per_chip_hour),
+        nanos=chips * discount.take_off(price.per_chip_hour),
         effective_from=max(price.effective_from, discount.effective_from),
         source=f"{price.source}; less {discount.percent} % ({discount.source})",
         confidence=price.confidence,
@@ -154,7 +154,7 @@ def discounted(price: Price, discount: Discount) -> DiscountedPrice:
     )
 
 
-def reserved(price: Price, purchase: Purchase) -> ReservedPrice:
+def with_reservation(price: Price, purchase: Purchase) -> ReservedPrice:
     """Return the price for a reservation. The id names the reservation, so that a charge can be
     traced to the purchase."""
     return ReservedPrice(
@@ -225,30 +225,38 @@ class PriceBook:
             key: [price.effective_from for price in found] for key, found in series.items()
         }
 
-    def at(self, sku: Sku, instant: int) -> Price | None:
+    def find_price(self, sku: Sku, instant: int) -> Price | None:
         """Return the price that is paid: the price in force less its discount. None where it is
         unknown.
 
         A calendar-mode reservation has its own price, or else the price that was entered for
         reserved capacity.
         """
-        purchase = bought(self.purchases, sku.pool, sku.generation, instant) if sku.pool else None
+        purchase = (
+            find_purchase(self.purchases, sku.pool, sku.generation, instant) if sku.pool else None
+        )
         if purchase is not None:
-            listed = self.listed(replace(sku, model=CALENDAR), instant) or self.listed(sku, instant)
-            return None if listed is None else reserved(self.paid(listed, instant), purchase)
-        listed = self.listed(sku, instant)
-        return None if listed is None else self.paid(listed, instant)
+            listed = self.find_listed(replace(sku, model=CALENDAR), instant) or self.find_listed(
+                sku, instant
+            )
+            return (
+                None
+                if listed is None
+                else with_reservation(self.paid_price(listed, instant), purchase)
+            )
+        listed = self.find_listed(sku, instant)
+        return None if listed is None else self.paid_price(listed, instant)
 
-    def paid(self, listed: Price, instant: int) -> Price:
+    def paid_price(self, listed: Price, instant: int) -> Price:
         """Return the price that is paid at that second in place of a list price."""
         series = series_of(listed.model)
         for discount in self.discounts:
             product = listed.generation, series, listed.unit
             if discount.is_in_force(instant) and _covers_product(discount, *product):
-                return discounted(listed, discount)
+                return with_discount(listed, discount)
         return listed
 
-    def listed(self, sku: Sku, instant: int) -> Price | None:
+    def find_listed(self, sku: Sku, instant: int) -> Price | None:
         """Return the list price in force: the region's own, or else its group's. None where it is
         unknown."""
         for region in (sku.region, group_of(sku.region)):
@@ -258,7 +266,7 @@ class PriceBook:
                 return self._series[key][index - 1]
         return None
 
-    def cuts(self, sku: Sku, start: int, end: int) -> tuple[PriceStretch, ...]:
+    def list_cuts(self, sku: Sku, start: int, end: int) -> tuple[PriceStretch, ...]:
         """Return [start, end) in stretches of one price each; none where `end` is not after
         `start`."""
         changes, steady = self._find_steady(sku)
@@ -282,7 +290,10 @@ class PriceBook:
             on_demand = replace(sku, model=ON_DEMAND)
             changes = sorted({*self._list_changes(sku), *self._list_changes(on_demand)})
             firsts = [changes[0] - 1 if changes else 0, *changes]
-            known = changes, [(self.at(sku, at), self.listed(on_demand, at)) for at in firsts]
+            known = (
+                changes,
+                [(self.find_price(sku, at), self.find_listed(on_demand, at)) for at in firsts],
+            )
             if len(self._steady) >= _MOST_STEADY:
                 self._steady.clear()  # safe with other threads: each reads the cache only once
             self._steady[sku] = known
@@ -296,7 +307,7 @@ class PriceBook:
         """Return [start, end) in stretches of one price each, for the product of `price`."""
         single, is_vm = price.unit == DEVICE_HOUR, price.unit == VM_HOUR
         sku = Sku(price.generation, price.model, price.region, single, is_vm=is_vm)
-        return self.cuts(sku, start, end)
+        return self.list_cuts(sku, start, end)
 
     def in_force(self, instant: int) -> Iterator[Price]:
         """Yield the list price in force at `instant` for each generation, model, unit and
@@ -315,21 +326,21 @@ class PriceBook:
             purchase = next(
                 (purchase for purchase in self.purchases if purchase.id == reservation_id), None
             )
-            return plain if plain is None or purchase is None else reserved(plain, purchase)
+            return plain if plain is None or purchase is None else with_reservation(plain, purchase)
         listed_id, _, discount_id = price_id.partition(_LESS)
         listed = next((price for price in self.prices if price.id == listed_id), None)
         if listed is None or not discount_id:
             return listed
         for discount in self.discounts:
             if discount.id == discount_id:
-                return discounted(listed, discount)
+                return with_discount(listed, discount)
         return None
 
     def _list_changes(self, sku: Sku) -> set[int]:
         instants: set[int] = set()
         if sku.pool:
             for purchase in self.purchases:
-                if purchase.serves(sku.pool, sku.generation):
+                if purchase.serves_pool(sku.pool, sku.generation):
                     instants.update((purchase.start, purchase.end))
             instants |= self._list_changes(replace(sku, model=CALENDAR, pool=""))
         for region in (sku.region, group_of(sku.region)):
@@ -353,7 +364,7 @@ def _covers_product(discount: Discount, generation: str, series: str, unit: str)
     machine type has to be named."""
     if unit == VM_HOUR and not discount.generation:
         return False
-    return discount.covers(generation, series)
+    return discount.covers_series(generation, series)
 
 
 def _series_key(generation: str, model: str, unit: str, region: str) -> tuple[str, str, str, str]:

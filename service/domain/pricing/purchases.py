@@ -30,14 +30,14 @@ class Purchase:
         """Google's full name of the reservation, as a queued resource names it."""
         return f"projects/{self.project}/locations/{self.zone}/reservations/{self.name}"
 
-    def serves(self, pool: str, generation: str) -> bool:
+    def serves_pool(self, pool: str, generation: str) -> bool:
         """Whether capacity of this pool and generation may come from this purchase."""
         named = pool_of(self.project, self.zone, self.name)
         anyone = pool_of(self.project, self.zone)
         return generation == self.generation and pool in (named, anyone)
 
 
-def bought(
+def find_purchase(
     purchases: Iterable[Purchase], pool: str, generation: str, instant: int
 ) -> Purchase | None:
     """Return the purchase that serves a pool at an instant: of several the first that began. None
@@ -45,7 +45,7 @@ def bought(
     found = (
         purchase
         for purchase in purchases
-        if purchase.start <= instant < purchase.end and purchase.serves(pool, generation)
+        if purchase.start <= instant < purchase.end and purchase.serves_pool(pool, generation)
     )
     return min(
         found, key=lambda purchase: (purchase.start, purchase.name, purchase.id), default=None

@@ -20,7 +20,7 @@ from service.domain.pricing.price_book import (
 def check_named(name: str) -> None:
     """Raise Rejected for a name that is neither a TPU generation nor in the form of a machine
     type."""
-    known = catalog.load()
+    known = catalog.load_catalog()
     if name in known.accelerators:
         raise Rejected(
             f"{name} is an accelerator type; prices are those of its generation,"
@@ -28,12 +28,12 @@ def check_named(name: str) -> None:
             field="generation",
         )
     if not is_machine_type(name):
-        known.generation(name)
+        known.get_generation(name)
 
 
 def check_sold(price: Price) -> None:
     """Raise Rejected, naming the field, for a price of a product that is not sold."""
-    is_tpu = price.generation in catalog.load().generations
+    is_tpu = price.generation in catalog.load_catalog().generations
     if price.unit == VM_HOUR:
         if is_tpu:
             raise Rejected(

@@ -7,15 +7,17 @@ from functools import cache
 
 from service.domain.money import parse_usd
 from service.domain.pricing.price_book import VM_HOUR, Price, check_price
-from service.domain.reference_tables import rows
+from service.domain.reference_tables import read_rows
 
 
 @cache
 def embedded_prices() -> tuple[Price, ...]:
     """Return the prices that ship with the service, each with its source:
     `service/data/prices.csv`, and `machine_prices.csv` for machines that drive legacy TPU Nodes."""
-    machines = ({**row, "generation": row["machine_type"]} for row in rows("machine_prices"))
-    return tuple(_parse_price({"unit": VM_HOUR, **row}) for row in (*rows("prices"), *machines))
+    machines = ({**row, "generation": row["machine_type"]} for row in read_rows("machine_prices"))
+    return tuple(
+        _parse_price({"unit": VM_HOUR, **row}) for row in (*read_rows("prices"), *machines)
+    )
 
 
 def _parse_price(row: dict[str, str]) -> Price:

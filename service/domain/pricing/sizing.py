@@ -9,7 +9,7 @@ from itertools import groupby
 from service.domain.catalog.accelerators import AcceleratorType, Generation
 from service.domain.clock import HOUR
 from service.domain.errors import Rejected
-from service.domain.money import usd
+from service.domain.money import format_usd
 from service.domain.pricing.estimate import PriceOffer
 
 TERA = 10**12
@@ -82,7 +82,7 @@ class Option:
         return self.fit.in_time is not False and self.within is not False
 
 
-def check(need: Need) -> None:
+def check_need(need: Need) -> None:
     """Raise Rejected for a need without requirements, or with contradictory requirements."""
     sized = need.chips or need.hbm_gib or need.flops_per_second
     if not sized and not (need.flops and need.available is not None):
@@ -101,7 +101,7 @@ def check(need: Need) -> None:
         raise Rejected("global_batch and per_chip_batch go together", field="global_batch")
 
 
-def plan(
+def list_options(
     need: Need,
     types: Iterable[AcceleratorType],
     generations: Mapping[str, Generation],
@@ -113,15 +113,15 @@ def plan(
     Options that meet all requirements come first, by cost; options without a known price are last.
     Raises Rejected, with the closest type, where no option meets the need.
     """
-    check(need)
-    measured = [measure(need, type_, generations[type_.generation]) for type_ in types]
+    check_need(need)
+    measured = [measure_type(need, type_, generations[type_.generation]) for type_ in types]
     fitting = [fit for fit in measured if is_large_enough(need, fit)]
     if not fitting:
         raise _refuse_too_large(need, measured)
     timely = [fit for fit in fitting if fit.in_time is not False]
     found = [
-        option(need, fit, offer)
-        for fit in (chosen(fitting) if timely else fastest(fitting))
+        build_option(need, fit, offer)
+        for fit in (choose_types(fitting) if timely else find_fastest(fitting))
         for offer in cheapest(fit.accelerator, fit.seconds or HOUR)
     ]
     if not any(option.is_all_right for option in found):
@@ -129,12 +129,12 @@ def plan(
     return sorted(found, key=_rank_key)
 
 
-def measure(need: Need, accelerator: AcceleratorType, generation: Generation) -> SizedType:
+def measure_type(need: Need, accelerator: AcceleratorType, generation: Generation) -> SizedType:
     """Return the memory and the speed of a type, and its duration for the need."""
     peak = accelerator.chips * generation.bf16_tflops * TERA
     seconds = need.seconds
     if need.flops:
-        seconds = ceil(need.flops * PERCENT, peak * need.utilisation)
+        seconds = divide_up(need.flops * PERCENT, peak * need.utilisation)
     elif seconds is None:
         seconds = need.available
     in_time = None if need.available is None else (seconds or 0) <= need.available
@@ -142,7 +142,7 @@ def measure(need: Need, accelerator: AcceleratorType, generation: Generation) ->
     batch = None
     if need.global_batch is not None and need.per_chip_batch is not None:
         at_once = accelerator.chips * need.per_chip_batch
-        batch = Batch(ceil(need.global_batch, at_once), need.global_batch % at_once == 0)
+        batch = Batch(divide_up(need.global_batch, at_once), need.global_batch % at_once == 0)
     return SizedType(accelerator, memory, peak, seconds, in_time, batch)
 
 
@@ -155,7 +155,7 @@ def is_large_enough(need: Need, fit: SizedType) -> bool:
     )
 
 
-def chosen(fitting: Iterable[SizedType]) -> Iterator[SizedType]:
+def choose_types(fitting: Iterable[SizedType]) -> Iterator[SizedType]:
     """Yield of each generation the smallest type, the next larger, and the smallest in time."""
     for _, group in groupby(sorted(fitting, key=_size_key), lambda fit: fit.accelerator.generation):
         fits = list(group)
@@ -164,24 +164,24 @@ def chosen(fitting: Iterable[SizedType]) -> Iterator[SizedType]:
         yield from fits[first : first + 1] if first > 1 else ()
 
 
-def fastest(fitting: Iterable[SizedType]) -> list[SizedType]:
+def find_fastest(fitting: Iterable[SizedType]) -> list[SizedType]:
     """Return all types with the shortest duration."""
     fits = sorted(fitting, key=_size_key)
     least = min(fit.seconds or 0 for fit in fits)
     return [fit for fit in fits if fit.seconds == least]
 
 
-def option(need: Need, fit: SizedType, offer: PriceOffer) -> Option:
+def build_option(need: Need, fit: SizedType, offer: PriceOffer) -> Option:
     """Return the option of a fit by an offer: its cost, and whether this is within the spend."""
     cost = None if fit.seconds is None else offer.cost
-    lasts = None if need.spend is None else offer.lasts(need.spend)
+    lasts = None if need.spend is None else offer.seconds_for(need.spend)
     within = None if need.spend is None or cost is None else cost <= need.spend
     if need.spend is not None and fit.seconds is None and lasts is not None:
         within = lasts > 0
     return Option(fit, offer, cost, lasts, within)
 
 
-def ceil(numerator: int, denominator: int) -> int:
+def divide_up(numerator: int, denominator: int) -> int:
     """Return `numerator / denominator`, rounded up."""
     return -(-numerator // denominator)
 
@@ -245,15 +245,15 @@ def _refuse_all_options(need: Need, found: Sequence[Option]) -> Rejected:
     name, cost = closest.fit.accelerator.name, closest.cost
     limits = [
         "" if need.available is None else f"in {need.available} seconds",
-        f"for {usd(need.spend)} dollars" if need.spend is not None and in_time else "",
+        f"for {format_usd(need.spend)} dollars" if need.spend is not None and in_time else "",
     ]
     takes = "" if closest.fit.seconds is None else f", in {closest.fit.seconds} seconds"
-    price = "" if cost is None else f", for {usd(cost)} dollars"
+    price = "" if cost is None else f", for {format_usd(cost)} dollars"
     return Rejected(
         f"no hardware does it {' '.join(filter(None, limits))}; {name} as {closest.offer.model}"
         f" is closest{takes}{price}",
         closest=name,
         provisioning_model=closest.offer.model,
         duration_seconds=closest.fit.seconds,
-        cost=None if cost is None else usd(cost),
+        cost=None if cost is None else format_usd(cost),
     )

@@ -151,7 +151,7 @@ def is_about_tpus(group: str, description: str) -> bool:
     return group == "TPU" or _TPU.search(description) is not None
 
 
-def read(found: Iterable[SkuFacts]) -> SkusRead:
+def read_skus(found: Iterable[SkuFacts]) -> SkusRead:
     """Return the prices of the SKUs, one for each region. Nothing is guessed."""
     quotes: list[SkuQuote] = []
     look_alikes: list[UnreadSku] = []

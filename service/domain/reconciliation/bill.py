@@ -7,10 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from service.domain.clock import HOUR, floor_to, rfc3339
-from service.domain.money import MAX_NANOS, dollars, half_even, usd
+from service.domain.clock import HOUR, floor_to, to_rfc3339
+from service.domain.money import MAX_NANOS, format_dollars, format_usd, half_even
 from service.domain.reconciliation.bill_file import BillFileRow, Shape
-from service.domain.reconciliation.bill_row import REGULAR, BillRow, RowSpan, SkipReason, refused
+from service.domain.reconciliation.bill_row import (
+    REGULAR,
+    BillRow,
+    RowSpan,
+    SkipReason,
+    row_refusal,
+)
 from service.domain.reconciliation.bill_sku import COMMITMENT
 from service.domain.reconciliation.commitments import DISCOUNTS, BilledCommitment
 from service.domain.reconciliation.invoice import Invoice, InvoiceKey, RowSum, reason_of
@@ -165,11 +171,13 @@ class BillTally:
         if not self.lines:
             return ""
         gap = self.net - self.charged
-        named = ", ".join(f"{kind} {dollars(nanos)}" for kind, nanos in self.credit_kinds.items())
+        named = ", ".join(
+            f"{kind} {format_dollars(nanos)}" for kind, nanos in self.credit_kinds.items()
+        )
         if self.explained == self.lines:
             if not self.credits:
                 return "the ledger agrees with the cost; there are no credits"
-            return f"credits explain all of {dollars(gap)}: {named}"
+            return f"credits explain all of {format_dollars(gap)}: {named}"
         open_lines = self.lines - self.explained
         told = f"{open_lines:,} of {self.lines:,} hours differ, and credits do not explain it"
         return f"{told}: {named}" if named else told
@@ -226,7 +234,7 @@ class RowCounter:
         """The invoice months of the rows so far."""
         return tuple(sorted(self._periods))
 
-    def passing(self, reads: Iterable[BillFileRow]) -> Iterator[BillFileRow]:
+    def count_passing(self, reads: Iterable[BillFileRow]) -> Iterator[BillFileRow]:
         """Count the rows and yield them again. Raises Rejected once a sum of the rows is more than
         can be stored."""
         for read in reads:
@@ -239,7 +247,7 @@ class RowCounter:
             self._nanos += max(abs(amounts.cost) + abs(credit), abs(at_list))
             self._seconds += abs(seconds)
             if max(self._nanos, self._seconds) > MAX_NANOS:
-                raise refused(
+                raise row_refusal(
                     read.number, "with the rows before it, the sum is more than can be stored"
                 )
             self._periods.add(period_of(read))
@@ -276,10 +284,10 @@ def hour_of(read: BillFileRow) -> int | None:
 def period_of(read: BillFileRow) -> str:
     """Return the invoice month of a row, `2026-11`. For a row without one, `~2026-11` is the UTC
     month of its usage."""
-    return read.amounts.invoice or f"~{rfc3339(read.span.start)[:7]}"
+    return read.amounts.invoice or f"~{to_rfc3339(read.span.start)[:7]}"
 
 
-def neighbours(periods: Iterable[str]) -> tuple[str, ...]:
+def list_adjacent_months(periods: Iterable[str]) -> tuple[str, ...]:
     """Return the months before and after each of these, without these. Usage at the end of a month
     may be on the invoice of the next month, and its hours are compared with both."""
     own = set(periods)
@@ -320,7 +328,7 @@ class ComparisonTotals:
             for (*invoice, verdict), sums in self._shares.items()
         }
 
-    def passing(self, lines: Iterable[Comparison]) -> Iterator[Comparison]:
+    def add_passing(self, lines: Iterable[Comparison]) -> Iterator[Comparison]:
         """Add up the comparisons and yield them again."""
         for line in lines:
             key = line.verdict, line.project, line.sku_id, line.generation, line.model
@@ -358,7 +366,7 @@ def set_apart(sums: Mapping[tuple[InvoiceKey, str], RowSum]) -> Mapping[str, Apa
     for kind, by_currency in sorted(by_kind.items()):
         whole = sum(by_currency.values(), RowSum())
         local = {
-            currency: usd(rows.local_cost + rows.local_credits)
+            currency: format_usd(rows.local_cost + rows.local_credits)
             for currency, rows in sorted(by_currency.items())
         }
         apart[kind] = ApartRows(whole.rows, whole.cost + whole.credits, reason_of(kind), local)
@@ -379,7 +387,7 @@ def in_chunks(hours: Iterable[tuple[int, int]], limit: int) -> Iterator[tuple[in
         yield start, end
 
 
-def headline(groups: Sequence[ComparisonGroup]) -> Headline:
+def build_headline(groups: Sequence[ComparisonGroup]) -> Headline:
     """Return the sums of all groups, and the sums by verdict, project and SKU."""
     settled = [group for group in groups if group.verdict is not Verdict.PENDING]
     return Headline(

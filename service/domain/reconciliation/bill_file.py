@@ -24,11 +24,11 @@ from service.domain.reconciliation.bill_row import (
     Cells,
     RowSpan,
     SkipReason,
+    cell_text,
     read_amounts,
     read_row,
     read_span,
-    refused,
-    text,
+    row_refusal,
 )
 from service.domain.reconciliation.bill_sku import CLOUD_TPU, COMPUTE, BillSku
 
@@ -261,11 +261,13 @@ def _read_csv(
             if not values:
                 continue
             if len(values) != len(names):
-                raise refused(number, f"it has {len(values)} fields, the header has {len(names)}")
+                raise row_refusal(
+                    number, f"it has {len(values)} fields, the header has {len(names)}"
+                )
             cells: Cells = dict(zip(names, values))  # noqa: B905 - counted above
             yield _read_cells(_from_focus(cells) if is_focus else cells, number, projects)
     except csv.Error as error:
-        raise refused(number + 1, f"it cannot be read: {error}") from None
+        raise row_refusal(number + 1, f"it cannot be read: {error}") from None
 
 
 def _read_json(
@@ -278,10 +280,10 @@ def _read_json(
         document = _parse_document(line, number)
         cells = _from_focus(document) if is_focus else _flatten_document(document)
         if any(not value or str(value).isspace() for value in map(cells.get, _IN_EVERY_ROW)):
-            _check_present([name for name in _IN_EVERY_ROW if not text(cells, name)], number)
+            _check_present([name for name in _IN_EVERY_ROW if not cell_text(cells, name)], number)
         if unseen:
             unseen -= {name for name in _REQUIRED if cells.get(name) is not None}
-            unseen -= {_RESOURCE[0]} if any(text(cells, name) for name in _RESOURCE) else set()
+            unseen -= {_RESOURCE[0]} if any(cell_text(cells, name) for name in _RESOURCE) else set()
         read = _read_cells(cells, number, projects)
         row = read.row
         # The row of a reservation may have no resource.
@@ -306,9 +308,9 @@ def _parse_document(line: str, number: int) -> Mapping[str, object]:
     try:
         document = _DECODER.decode(line)
     except (ValueError, RecursionError) as error:
-        raise refused(number, f"it is not JSON: {str(error)[:80]}") from None
+        raise row_refusal(number, f"it is not JSON: {str(error)[:80]}") from None
     if not isinstance(document, dict):
-        raise refused(number, "it is not a JSON object")
+        raise row_refusal(number, "it is not a JSON object")
     return document
 
 
@@ -351,16 +353,16 @@ def _from_focus(focus: Mapping[str, object]) -> Cells:
     """A row of FOCUS in the names of the detailed export. FOCUS's BilledCost is net of credits, its
     ContractedCost the cost before credits."""
     cells = {name: focus.get(column) for name, column in _FOCUS.items()}
-    if not text(cells, "service_id"):
-        name = text(focus, "ServiceName")
+    if not cell_text(cells, "service_id"):
+        name = cell_text(focus, "ServiceName")
         cells["service_id"] = _SERVICES.get(name, name)
-    category = text(focus, "ChargeCategory").lower()
+    category = cell_text(focus, "ChargeCategory").lower()
     cells["cost_type"] = "regular" if category == "usage" else category
-    if text(focus, "x_ProvisioningModel"):
+    if cell_text(focus, "x_ProvisioningModel"):
         cells["sold"] = _parse_sku(
-            text(focus, "SkuPriceDetails"), text(focus, "x_ProvisioningModel")
+            cell_text(focus, "SkuPriceDetails"), cell_text(focus, "x_ProvisioningModel")
         )
-    if text(focus, "ContractedCost"):
+    if cell_text(focus, "ContractedCost"):
         cells["cost"] = focus["ContractedCost"]
         cells["net_cost"] = focus.get("BilledCost")
     return cells
@@ -386,7 +388,7 @@ def _read_cells(cells: Cells, number: int, projects: Collection[str]) -> BillFil
         batch_hour = span.exported_at, floor_to(span.start, HOUR)
         digest, is_provable = _digest_of_sum(row.value, *invoice, *batch_hour), False
     else:
-        named = any(text(cells, name) for name in _RESOURCE)
+        named = any(cell_text(cells, name) for name in _RESOURCE)
         digest, is_provable = _digest_of_row(cells), named and span.exported_at is not None
     return BillFileRow(number, span, row, amounts, digest, is_provable)
 

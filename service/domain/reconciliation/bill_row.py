@@ -154,10 +154,12 @@ def _checked_span(cells: Cells, number: int) -> RowSpan:
     start = _read_instant(cells, "usage_start_time", number)
     end = _read_instant(cells, "usage_end_time", number)
     if end < start:
-        raise refused(
-            number, f"its usage ends at {text(cells, 'usage_end_time')}, before it starts"
+        raise row_refusal(
+            number, f"its usage ends at {cell_text(cells, 'usage_end_time')}, before it starts"
         )
-    exported = _read_instant(cells, "export_time", number) if text(cells, "export_time") else None
+    exported = (
+        _read_instant(cells, "export_time", number) if cell_text(cells, "export_time") else None
+    )
     return RowSpan(start, end, exported)
 
 
@@ -192,27 +194,35 @@ def _cached_amounts(*values: object) -> Amounts | None:
 def _checked_amounts(cells: Cells, number: int) -> Amounts:
     currency = str(cells.get("currency") or "").strip().upper()
     if currency != CURRENCY and not _CURRENCY.fullmatch(currency):
-        raise refused(number, f"its currency is {currency[:20]!r}, and not three letters as in EUR")
+        raise row_refusal(
+            number, f"its currency is {currency[:20]!r}, and not three letters as in EUR"
+        )
     rate = _ONE if currency == CURRENCY else _find_rate(cells)
     local_cost, local_credits = _read_nanos(cells, "cost", number), 0
     kinds: dict[str, int] = {}
     if credit_texts := _read_credits(cells, number):
-        local_credits = sum(nanos(amount) for _, amount in credit_texts)
+        local_credits = sum(parse_nanos(amount) for _, amount in credit_texts)
         for kind, amount in credit_texts if rate is not None else []:
             kinds[kind] = kinds.get(kind, 0) + _convert_amount(amount, rate, number)
         if max(abs(local_credits), abs(local_cost + local_credits)) > MAX_NANOS:
-            raise refused(number, "its credits cannot be read: they are more than can be stored")
+            raise row_refusal(
+                number, "its credits cannot be read: they are more than can be stored"
+            )
     account = _read_text(cells, "billing_account_id", number)
     # The month is `202611`, or in FOCUS the beginning of the billing period.
-    month_text = text(cells, "invoice_month")
+    month_text = cell_text(cells, "invoice_month")
     month = _parse_month(month_text) if month_text else ""
     if month is None:
-        raise refused(number, f"invoice_month {month_text[:40]!r} is not a month such as 202611")
+        raise row_refusal(
+            number, f"invoice_month {month_text[:40]!r} is not a month such as 202611"
+        )
     return Amounts(
         account=account,
         invoice=month,
         currency=currency,
-        cost=local_cost if rate is _ONE else _convert_amount(text(cells, "cost"), rate, number),
+        cost=local_cost
+        if rate is _ONE
+        else _convert_amount(cell_text(cells, "cost"), rate, number),
         credits=dict(sorted(kinds.items())) if kinds else _NOTHING,
         local_cost=local_cost,
         local_credits=local_credits,
@@ -223,17 +233,17 @@ def _checked_amounts(cells: Cells, number: int) -> Amounts:
 def _find_rate(cells: Cells) -> Decimal | None:
     """Local units for a dollar; None where the row has no rate that can be divided by."""
     try:
-        rate = decimal_of(text(cells, "currency_conversion_rate"))
+        rate = decimal_of(cell_text(cells, "currency_conversion_rate"))
     except ValueError:
         return None
     usable = rate.is_finite() and rate > 0 and abs(rate.adjusted()) <= _LARGEST_EXPONENT
     return rate if usable else None
 
 
-def converted(said: str, rate: Decimal) -> int:
+def convert_nanos(said: str, rate: Decimal) -> int:
     """Return the nano-dollars of a decimal in another currency. The amount is divided by the rate
     in whole numbers and rounded once, half to even. Raises ValueError for any other text."""
-    nanos(said)  # raises ValueError
+    parse_nanos(said)  # raises ValueError
     amount = decimal_of(said)
     if not amount or amount.adjusted() < _SMALLEST_EXPONENT:
         return 0
@@ -247,9 +257,9 @@ def converted(said: str, rate: Decimal) -> int:
 def _convert_amount(said: str, rate: Decimal | None, number: int) -> int:
     """Nano-dollars; 0 without a rate."""
     try:
-        return 0 if rate is None else converted(said, rate)
+        return 0 if rate is None else convert_nanos(said, rate)
     except ValueError as error:
-        raise refused(number, f"cost: {error}") from None
+        raise row_refusal(number, f"cost: {error}") from None
 
 
 @lru_cache(1_024)
@@ -277,7 +287,7 @@ def read_row(
         elif not project:
             return SkipReason.OTHER_PROJECT
         if span.end > floor_to(span.start, HOUR) + HOUR:
-            raise refused(
+            raise row_refusal(
                 number,
                 "its usage lies in more than one UTC hour; the detailed export has hourly rows,"
                 " send those",
@@ -312,9 +322,13 @@ def _cached_sale(*values: object) -> tuple[str, bool, BillSku | None]:
 
 def _read_sale(cells: Cells) -> tuple[str, bool, BillSku | None]:
     """The project, whether the row is regular usage, and the TPU; None for other products."""
-    project = text(cells, "project_id").rpartition("/")[2]
-    is_regular = text(cells, "cost_type").lower() in ("", REGULAR)
-    return project, is_regular, tpu_sku(text(cells, "service_id"), text(cells, "sku_description"))
+    project = cell_text(cells, "project_id").rpartition("/")[2]
+    is_regular = cell_text(cells, "cost_type").lower() in ("", REGULAR)
+    return (
+        project,
+        is_regular,
+        tpu_sku(cell_text(cells, "service_id"), cell_text(cells, "sku_description")),
+    )
 
 
 def _read_consumption_model(cells: Cells, number: int) -> str:
@@ -325,7 +339,7 @@ def _read_consumption_model(cells: Cells, number: int) -> str:
     return "" if model_id == _DEFAULT_MODEL or said.lower() == "default" else said
 
 
-def text(cells: Cells, name: str) -> str:
+def cell_text(cells: Cells, name: str) -> str:
     """Return a cell as text; empty without the cell."""
     value = cells.get(name)
     if type(value) is str:
@@ -335,24 +349,24 @@ def text(cells: Cells, name: str) -> str:
 
 def _read_text(cells: Cells, name: str, number: int) -> str:
     """The text of a cell that is stored. Raises Rejected for text that databases refuse."""
-    said = text(cells, name)
+    said = cell_text(cells, name)
     # JSON may spell half of a surrogate pair.
     is_unicode = said.isascii() or not any("\ud800" <= char <= "\udfff" for char in said)
     if len(said) > LONGEST_TEXT or "\0" in said or not is_unicode:
-        raise refused(
+        raise row_refusal(
             number,
             f"{name} {said[:40]!r} is not text of {LONGEST_TEXT:,} characters at most",
         )
     return said
 
 
-def refused(number: int, why: str) -> Rejected:
+def row_refusal(number: int, why: str) -> Rejected:
     """Return the refusal of a whole file for one of its rows."""
     return Rejected(f"row {number}: {why}; nothing was stored", row=number, field="body")
 
 
 @lru_cache(8_192)
-def instant(said: str) -> int:
+def parse_instant(said: str) -> int:
     """Return the whole UTC seconds of an instant as exports write it. Parts of a second are cut
     off.
 
@@ -369,7 +383,7 @@ def instant(said: str) -> int:
 
 
 @lru_cache(8_192)
-def nanos(said: str) -> int:
+def parse_nanos(said: str) -> int:
     """Return the nano-dollars of a decimal such as `1.3500000000000001` or `1.2E-05`.
 
     Raises ValueError for other text. Places beyond the ninth, which come from binary numbers, are
@@ -394,31 +408,31 @@ def _multiply_exactly(said: str, times: int) -> int:
 
 
 def _read_instant(cells: Cells, name: str, number: int) -> int:
-    said = text(cells, name)
+    said = cell_text(cells, name)
     try:
-        return instant(said)
+        return parse_instant(said)
     except (ValueError, OverflowError):
-        raise refused(
+        raise row_refusal(
             number, f"{name} {said[:40]!r} is not a timestamp such as 2026-11-01T00:00:00Z"
         ) from None
 
 
 def _read_nanos(cells: Cells, name: str, number: int) -> int:
     try:
-        return nanos(text(cells, name))
+        return parse_nanos(cell_text(cells, name))
     except ValueError as error:
-        raise refused(number, f"{name}: {error}") from None
+        raise row_refusal(number, f"{name}: {error}") from None
 
 
 def _read_at_list(cells: Cells, amounts: Amounts, number: int) -> int | None:
     """The cost at list in nano-dollars; None where the row has no such cost, or no rate."""
-    if not text(cells, "cost_at_list"):
+    if not cell_text(cells, "cost_at_list"):
         return None
     at_list = _read_nanos(cells, "cost_at_list", number)
     if amounts.currency == CURRENCY:
         return at_list
     rate = _find_rate(cells)
-    return None if rate is None else _convert_amount(text(cells, "cost_at_list"), rate, number)
+    return None if rate is None else _convert_amount(cell_text(cells, "cost_at_list"), rate, number)
 
 
 def _read_credits(cells: Cells, number: int) -> list[tuple[str, str]]:
@@ -436,20 +450,20 @@ def _read_credits(cells: Cells, number: int) -> list[tuple[str, str]]:
         else:
             pairs = [(UNSPECIFIED, amount) for amount in _read_plain_credit(cells)]
         for _, amount in pairs:
-            nanos(amount)
+            parse_nanos(amount)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise refused(number, f"its credits cannot be read: {error}") from None
+        raise row_refusal(number, f"its credits cannot be read: {error}") from None
     return pairs
 
 
 def _read_plain_credit(cells: Cells) -> list[str]:
     """The only credit of a row, or nothing."""
     for name in ("credits", "credits_amount", "credits_total"):
-        if said := text(cells, name):
+        if said := cell_text(cells, name):
             return [said]
-    if said := text(cells, "net_cost"):
-        cost = text(cells, "cost")
-        nanos(said)
+    if said := cell_text(cells, "net_cost"):
+        cost = cell_text(cells, "cost")
+        parse_nanos(said)
         return [str(_EXACT.subtract(decimal_of(said), decimal_of(cost)))]
     return []
 
@@ -494,14 +508,14 @@ def _read_chip_seconds(cells: Cells, chips: int, number: int) -> int | None:
         ("usage_amount", "usage_unit"),
         ("usage_amount_in_pricing_units", "usage_pricing_unit"),
     ):
-        unit = text(cells, unit_column).lower()
+        unit = cell_text(cells, unit_column).lower()
         seconds = 1 if unit == "s" or "second" in unit else 0
         if unit == "h" or "hour" in unit:
             seconds = HOUR
-        if seconds and text(cells, amount):
+        if seconds and cell_text(cells, amount):
             try:
                 times = seconds if "chip" in unit else seconds * chips
-                return _multiply_exactly(text(cells, amount), times)
+                return _multiply_exactly(cell_text(cells, amount), times)
             except ValueError as error:
-                raise refused(number, f"{amount}: {error}") from None
+                raise row_refusal(number, f"{amount}: {error}") from None
     return None

@@ -156,7 +156,7 @@ def _format_percent(part: int | None, whole: int | None) -> str | None:
     return f"{tenths // 10_000}.{tenths % 10_000:04d}"
 
 
-def shares(amount: int, weights: Sequence[int]) -> list[int]:
+def divide_by_weights(amount: int, weights: Sequence[int]) -> list[int]:
     """Return the parts of the amount by weights of zero or more. The parts add up to the amount:
     each part is the difference of two rounded sums, half to even, so the remainders fall in the
     order of the weights."""
@@ -228,7 +228,7 @@ class CommitmentCounter:
                 terms = self._covered.setdefault(place, {})
                 _add_covered(terms.setdefault(term_of(usage.model), _Covered()), usage)
 
-    def report(self, whose: Mapping[Who, str]) -> tuple[BilledCommitment, ...]:
+    def list_commitments(self, whose: Mapping[Who, str]) -> tuple[BilledCommitment, ...]:
         """Return each commitment, by month, account, generation, region and term. `whose` has the
         ids of our nodes by resource."""
         places = sorted(
@@ -325,11 +325,13 @@ def _divide_covered(covered: _Covered, weights: Sequence[int]) -> list[_Covered]
     parts = [
         replace(covered, seconds=0, at_list=at_list, paid=paid, of=defaultdict(int))
         for at_list, paid in zip(
-            shares(covered.at_list, weights), shares(covered.paid, weights), strict=True
+            divide_by_weights(covered.at_list, weights),
+            divide_by_weights(covered.paid, weights),
+            strict=True,
         )
     ]
     for who, seconds in sorted(covered.of.items()):
-        for part, share in zip(parts, shares(seconds, weights), strict=True):
+        for part, share in zip(parts, divide_by_weights(seconds, weights), strict=True):
             part.of[who] = share
             part.seconds += share
     return parts
@@ -347,7 +349,7 @@ def _build_commitment(
     parts: list[int] | None = None
     if amount is not None and committed is not None and covered is not None and not is_over:
         used = [seconds for _, seconds in nodes]
-        parts = shares(amount, [*used, max(0, committed - sum(used))])
+        parts = divide_by_weights(amount, [*used, max(0, committed - sum(used))])
     list_cost = None if sums.unknown or sums.unlisted else sums.at_list
     saving = None
     if fee is not None and amount is not None and list_cost is not None and not is_over:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from service.domain.money import usd
+from service.domain.money import format_usd
 from service.domain.reconciliation.bill_row import SkipReason
 from service.domain.reconciliation.bill_sku import COMMITMENT
 from service.domain.reconciliation.variance import Verdict
@@ -87,7 +87,7 @@ class Invoice:
     parts: tuple[InvoicePart, ...]
 
 
-def invoices(
+def build_invoices(
     compared: Mapping[tuple[InvoiceKey, str], RowSum],
     apart: Mapping[tuple[InvoiceKey, str], RowSum],
     totals: Mapping[InvoiceKey, RowSum],
@@ -135,7 +135,7 @@ def _build_part(name: str, reason: str, rows: RowSum) -> InvoicePart:
         rows.rows,
         rows.cost,
         rows.credits,
-        usd(rows.local_cost),
-        usd(rows.local_credits),
-        usd(rows.local_cost + rows.local_credits),
+        format_usd(rows.local_cost),
+        format_usd(rows.local_credits),
+        format_usd(rows.local_cost + rows.local_credits),
     )

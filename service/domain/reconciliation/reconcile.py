@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from service.domain.clock import HOUR, rfc3339
+from service.domain.clock import HOUR, to_rfc3339
 from service.domain.metering.reservation import Reservation
-from service.domain.money import dollars, half_even, usd
+from service.domain.money import format_dollars, format_usd, half_even
 from service.domain.pricing.price_book import RESERVED
 from service.domain.reconciliation.bill_row import UNSPECIFIED
-from service.domain.reconciliation.reservations import BilledHour, together
+from service.domain.reconciliation.reservations import BilledHour, pair_hour
 from service.domain.reconciliation.variance import (
     PENDING_SECONDS,
     Billed,
@@ -48,7 +48,7 @@ _OF_SKU = frozenset({Difference.UNKNOWN_SKU, Difference.SKU, Difference.NO_RATE}
 """Differences with which the bill may mean something else than what we charge."""
 
 
-def reconcile(
+def compare_hours(
     billed: Iterable[Billed],
     charged: Iterable[Charged],
     rules: Rules,
@@ -85,7 +85,7 @@ def reconcile(
             ),
         ),
     )
-    pairs = (pair for hour in hours for pair in together(hour, reservations))
+    pairs = (pair for hour in hours for pair in pair_hour(hour, reservations))
     return [_compare_pair(pair, rules, sights) for pair in pairs]
 
 
@@ -181,7 +181,7 @@ def _find_sight(pair: ComparedPair, of_inventory: InventorySight | None) -> Inve
         return of_inventory or InventorySight(Seen.NEVER, "")
     records = []
     for bought in pair.bought:
-        span = f"from {rfc3339(bought.start)} to {rfc3339(bought.end)}"
+        span = f"from {to_rfc3339(bought.start)} to {to_rfc3339(bought.end)}"
         taken_back = (
             "" if bought.withdrawn_at is None else f", which was withdrawn: {bought.reason}"
         )
@@ -307,13 +307,15 @@ def _explain_credits(pair: ComparedPair, difference: Difference) -> str:
     if not pair.credits:
         return ""
     kinds = pair.credit_kinds or {UNSPECIFIED: pair.credits}
-    named = ", ".join(f"{kind} {dollars(amount)}" for kind, amount in kinds.items() if amount)
+    named = ", ".join(
+        f"{kind} {format_dollars(amount)}" for kind, amount in kinds.items() if amount
+    )
     net = pair.cost + pair.credits
     if not _is_explained(pair, difference):
-        left = dollars(net - pair.amount)
-        return f"credits do not explain it: {named} leave {dollars(net)} to pay, {left} off"
+        left = format_dollars(net - pair.amount)
+        return f"credits do not explain it: {named} leave {format_dollars(net)} to pay, {left} off"
     if pair.is_exact(pair.cost - pair.amount):
-        return f"the ledger has the cost before credits; {named} leave {dollars(net)} to pay"
+        return f"the ledger has the cost before credits; {named} leave {format_dollars(net)} to pay"
     return f"credits explain it: after {named} the bill is what the ledger charges"
 
 
@@ -336,8 +338,8 @@ def _explain_disagreement(pair: ComparedPair, difference: Difference) -> str:
         and pair.is_exact(at_list - pair.amount)
     ):  # perhaps a contract that has no record
         words += (
-            f"; at list price the amounts agree, so {usd(at_list - pair.cost)} is a discount that"
-            " is not recorded"
+            f"; at list price the amounts agree, so {format_usd(at_list - pair.cost)} is a discount"
+            " that is not recorded"
         )
     return words
 

@@ -41,7 +41,7 @@ def reservation_named(resource: str) -> str:
     return found[1] if found else ""
 
 
-def together(hour: BilledHour, reservations: Sequence[Reservation]) -> Iterator[ComparedPair]:
+def pair_hour(hour: BilledHour, reservations: Sequence[Reservation]) -> Iterator[ComparedPair]:
     """Yield the pairs of an hour: each row of the bill and of the ledger is in exactly one pair.
 
     A node stays by itself if its own rows agree with the ledger. So do nodes and reservations

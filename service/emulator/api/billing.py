@@ -10,13 +10,13 @@ from typing import TypeVar
 
 from service.emulator.api.dispatch import Call
 from service.emulator.api.pages import read_token, size_of, write_token
-from service.emulator.clock import stamp
+from service.emulator.clock import to_timestamp
 from service.emulator.errors import ApiError, Code, not_found
-from service.emulator.names import malformed
+from service.emulator.names import malformed_name
 from service.emulator.telemetry import skus
 from service.emulator.telemetry.chip_prices import PriceStep
 from service.emulator.telemetry.messages import Billing
-from service.emulator.telemetry.requests import moment
+from service.emulator.telemetry.requests import parse_moment
 from service.emulator.telemetry.skus import Sku
 from service.emulator.wire import NodeMessage
 
@@ -55,14 +55,14 @@ def list_skus(call: Call) -> NodeMessage:
     request = call.request
     collection, _, service = request.parent.partition("/")
     if collection != "services" or not service or "/" in service:
-        raise malformed("parent", request.parent, "services/*")
+        raise malformed_name("parent", request.parent, "services/*")
     if service not in {*skus.SERVICES, *map(_made_id, skus.OTHER_SERVICES)}:
         raise not_found(request.parent)
     currency = request.currency_code or "USD"
     if currency not in CURRENCIES:
         raise ApiError(Code.INVALID_ARGUMENT, f"Invalid currency code: {currency}.")
     start, end = _read_span(request, call.now)
-    found = skus.listed(service, call.world.config.prices)
+    found = skus.list_skus(service, call.world.config.prices)
     of = f"skus of {request.parent}\n{currency}\n{request.start_time}\n{request.end_time}"
     shown, token = _cut_page(call, found, lambda sku: sku.id, of)
     messages = [_describe_sku(sku, (*in_force(sku.steps, start, end),), currency) for sku in shown]
@@ -83,8 +83,8 @@ def _read_span(request: NodeMessage, now: float) -> tuple[float, float]:
         return now, now
     if not (request.HasField("start_time") and request.HasField("end_time")):
         raise ApiError(Code.INVALID_ARGUMENT, "Start time and end time must be given together.")
-    start = moment("startTime", request.start_time)
-    end = moment("endTime", request.end_time)
+    start = parse_moment("startTime", request.start_time)
+    end = parse_moment("endTime", request.end_time)
     if not start <= end:
         raise ApiError(Code.INVALID_ARGUMENT, "The start time is later than the end time.")
     # Future prices are not shown.
@@ -133,7 +133,7 @@ def _describe_price(sku: Sku, step: PriceStep, currency: str) -> NodeMessage:
     sign = -1 if nanos < 0 else 1
     price = {"currency_code": currency, "units": sign * units, "nanos": sign * rest}
     return Billing.PricingInfo(
-        effective_time=stamp(step.at),
+        effective_time=to_timestamp(step.at),
         currency_conversion_rate=float(CURRENCIES[currency]),
         pricing_expression={
             "usage_unit": sku.unit,

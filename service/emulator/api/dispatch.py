@@ -10,11 +10,11 @@ from typing import Protocol
 
 from google.protobuf.message import DecodeError, Message
 
-from service.emulator.api.field_masks import Chosen, chosen_of, masked, resolved
+from service.emulator.api.field_masks import Chosen, chosen_of, mask_message, resolve_selection
 from service.emulator.api.match_facts import facts_of, resource_of
 from service.emulator.errors import ApiError, Code
 from service.emulator.faults.faults import Effects
-from service.emulator.permissions import denial
+from service.emulator.permissions import find_denial
 from service.emulator.wire import NodeMessage
 from service.emulator.world.world import World
 
@@ -39,7 +39,7 @@ class Call:
 class CallStream(Protocol):
     """An open stream of messages. The next message is None if there is none yet."""
 
-    def take(self) -> Message | None: ...
+    def take_new(self) -> Message | None: ...
 
     def close(self) -> None: ...
 
@@ -80,7 +80,7 @@ class Answer:
     delay_seconds: float = 0.0
 
 
-def answer(
+def answer_message(
     world: World, method: Method, request: Message, mask: str = "", token: str = ""
 ) -> Answer:
     """Apply a request and return its response or error. Never raises.
@@ -91,19 +91,21 @@ def answer(
     effects = NO_EFFECTS
     try:
         with _convert_exceptions(method.name):
-            chosen = resolved(method.response.DESCRIPTOR, chosen_of(mask), mask)
-            now = world.settle()
+            chosen = resolve_selection(method.response.DESCRIPTOR, chosen_of(mask), mask)
+            now = world.run_due_events()
             callers = world.config.permissions
-            denied = denial(callers, token, method.name, resource_of(request)) if callers else None
+            denied = (
+                find_denial(callers, token, method.name, resource_of(request)) if callers else None
+            )
             if denied is not None:
                 raise denied
-            if not world.faults.quiet:
-                effects = world.faults.take(method.name, facts_of(world, request), now)
+            if not world.faults.is_empty:
+                effects = world.faults.apply_to(method.name, facts_of(world, request), now)
             if effects.refusal is not None:
                 raise effects.refusal
             response = _find_response(method, Call(world, request, now, effects, chosen))
             if effects.operation_lost:
-                world.operations.forget(response.name)
+                world.operations.delete(response.name)
             if effects.loss is not None:
                 raise effects.loss
     except ApiError as error:
@@ -115,7 +117,7 @@ def _find_response(method: Method, call: Call) -> NodeMessage:
     """Apply the call, or answer a steady one from the cache."""
     world = call.world
     if method.verb != "GET":
-        world.touch()
+        world.clear_cache()
     if not method.steady or call.effects != NO_EFFECTS:
         response: NodeMessage = method.answer(call)
         if call.effects.emptied or call.effects.shortened:
@@ -131,13 +133,13 @@ def _find_response(method: Method, call: Call) -> NodeMessage:
     if key not in world.response_cache:
         response = _apply_mask(method.answer(call), call.chosen)
         if len(world.response_cache) >= MAX_CACHED:
-            world.touch()
+            world.clear_cache()
         world.response_cache[key] = response
     return world.response_cache[key]
 
 
 def _apply_mask(response: NodeMessage, chosen: Chosen) -> NodeMessage:
-    return masked(response, chosen) if chosen else response
+    return mask_message(response, chosen) if chosen else response
 
 
 def answer_bytes(
@@ -151,7 +153,7 @@ def answer_bytes(
         return Answer(error=ApiError(Code.INVALID_ARGUMENT, text))
     # A gRPC client cannot set the fields that only REST has, and only REST checks them.
     request.DiscardUnknownFields()
-    return answer(world, method, request, mask, token)
+    return answer_message(world, method, request, mask, token)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2
 
-from service.emulator.errors import ApiError, Code, told
+from service.emulator.errors import ApiError, Code, truncate_text
 
 HEADER = "x-goog-fieldmask"
 TOKEN = re.compile(r"[A-Za-z_@*][\w@-]*|\S")
@@ -46,7 +46,7 @@ def chosen_of(mask: str) -> Chosen:
     return chosen
 
 
-def resolved(kind: Any, chosen: Chosen, mask: str) -> Chosen:
+def resolve_selection(kind: Any, chosen: Chosen, mask: str) -> Chosen:
     """Return a selection with the JSON names of a message's fields and without wildcards.
 
     Raises ApiError for the first path without a field; `mask` is the text of the selection.
@@ -57,7 +57,7 @@ def resolved(kind: Any, chosen: Chosen, mask: str) -> Chosen:
         raise unknown_path(str(stray), mask) from None
 
 
-def masked(message: Message, chosen: Chosen) -> Message:
+def mask_message(message: Message, chosen: Chosen) -> Message:
     """Return a new message with only the chosen fields; `chosen` is resolved."""
     shown = type(message)()
     _copy_fields(message, shown, chosen)
@@ -68,7 +68,7 @@ def unknown_path(path: str, mask: str) -> ApiError:
     """Make the error that Google's APIs were seen to send; only the details name the path."""
     text = f"Error expanding 'fields' parameter. Cannot find matching fields for path '{path}'."
     violation = error_details_pb2.BadRequest.FieldViolation(
-        field=told(mask), description=told(text)
+        field=truncate_text(mask), description=truncate_text(text)
     )
     details = error_details_pb2.BadRequest(field_violations=[violation])
     return ApiError(Code.INVALID_ARGUMENT, "Request contains an invalid argument.", [details])

@@ -18,7 +18,9 @@ MAX_LENGTH = 2000
 Test = Callable[[dict[str, Any]], bool]
 
 
-def apply(kind: Any, items: list[NodeMessage], expression: str, order_by: str) -> list[NodeMessage]:
+def filter_and_sort(
+    kind: Any, items: list[NodeMessage], expression: str, order_by: str
+) -> list[NodeMessage]:
     """Return the items that match the filter, in the requested order; raises ApiError.
 
     `kind` is the class of the items, which has the fields that may be named.

@@ -11,11 +11,11 @@ from google.cloud.audit import audit_log_pb2  # noqa: F401 - lets entries hold a
 from google.protobuf import json_format
 
 from service.emulator.api.dispatch import Call
-from service.emulator.api.pages import page, read_token, write_token
+from service.emulator.api.pages import cut_page, read_token, write_token
 from service.emulator.errors import ApiError, Code
-from service.emulator.names import malformed
+from service.emulator.names import malformed_name
 from service.emulator.telemetry import log_query
-from service.emulator.telemetry.log_write import OWNER, Draft, draft, store
+from service.emulator.telemetry.log_write import OWNER, Draft, build_draft, store_draft
 from service.emulator.telemetry.messages import Logging
 from service.emulator.wire import NodeMessage
 from service.emulator.world.log_buffer import BufferedLog
@@ -59,17 +59,17 @@ def write_log_entries(call: Call) -> NodeMessage:
     errors: dict[int, ApiError] = {}
     for index, entry in enumerate(request.entries):
         try:
-            drafts.append(draft(entry, request, call.now))
+            drafts.append(build_draft(entry, request, call.now))
         except ApiError as error:
             errors[index] = error
     if not request.dry_run and (request.partial_success or not errors):
         for found in drafts:
-            store(call.world, found, call.now)
+            store_draft(call.world, found, call.now)
     if errors:
         first = errors[min(errors)]
         details = Logging.WriteLogEntriesPartialErrors()
         for index, failed in islice(errors.items(), MAX_ERRORS):
-            details.log_entry_errors[index].CopyFrom(failed.status())
+            details.log_entry_errors[index].CopyFrom(failed.to_status())
         raise ApiError(first.code, first.message, [details])
     return Logging.WriteLogEntriesResponse()
 
@@ -79,7 +79,7 @@ def list_logs(call: Call) -> NodeMessage:
     owners = _parse_owners(request.resource_names or [request.parent])
     names = sorted({entry.log for entry in call.world.logs if _owner_of(entry) in owners})
     of = f"logs of {sorted(owners)}"
-    shown, token = page(names, str, of, request.page_size, request.page_token)
+    shown, token = cut_page(names, str, of, request.page_size, request.page_token)
     return Logging.ListLogsResponse(log_names=shown, next_page_token=token)
 
 
@@ -98,10 +98,10 @@ class Tail:
         # A deque is thread-safe: entries may come from another thread.
         # A caller that does not read loses the oldest entries.
         self._waiting: deque[BufferedLog] = deque(maxlen=MAX_WAITING)
-        self._stop = world.logs.listen(self._waiting.append)
+        self._stop = world.logs.add_listener(self._waiting.append)
 
-    def take(self) -> NodeMessage | None:
-        self._world.settle()
+    def take_new(self) -> NodeMessage | None:
+        self._world.run_due_events()
         found = [self._waiting.popleft() for _ in range(len(self._waiting))]
         messages = [message_of(entry) for entry in found if self._is_wanted(entry)]
         return Logging.TailLogEntriesResponse(entries=messages) if messages else None
@@ -119,7 +119,7 @@ def message_of(entry: BufferedLog) -> NodeMessage:
 
 def _build_match(resource_names: Iterable[str], text: str) -> Callable[[BufferedLog], bool]:
     """Return a function that says whether an entry matches owners and filter; raises ApiError."""
-    owners, holds = _parse_owners(resource_names), log_query.read(text)
+    owners, holds = _parse_owners(resource_names), log_query.compile_filter(text)
     return lambda entry: _owner_of(entry) in owners and holds(entry)
 
 
@@ -130,7 +130,7 @@ def _parse_owners(resource_names: Iterable[str]) -> set[str]:
     matches = {name: RESOURCE.fullmatch(name) for name in names}
     for name, match in matches.items():
         if match is None:
-            raise malformed("resourceNames", name, "projects/*")
+            raise malformed_name("resourceNames", name, "projects/*")
     return {match[1] for match in matches.values() if match is not None}
 
 
@@ -140,5 +140,5 @@ def _owner_of(entry: BufferedLog) -> str:
 
 def _sort_key(entry: BufferedLog, backwards: bool) -> str:
     """Return an entry's position as a text, which a page token can hold."""
-    at, insert_id = entry.place
+    at, insert_id = entry.sort_key
     return f"{END_OF_TIME - at if backwards else at:021d}/{insert_id}/{entry.log}"

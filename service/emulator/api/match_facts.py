@@ -82,8 +82,8 @@ def record_facts(record: NodeRecord) -> dict[str, str]:
 def node_facts(node: NodeMessage) -> dict[str, str]:
     """Return the facts of an existing or requested node, of any version of the API."""
     config = getattr(node, "accelerator_config", None)
-    accelerator = catalog.find(
-        catalog.accelerators().values(),
+    accelerator = catalog.find_accelerator(
+        catalog.accelerators_by_name().values(),
         node.accelerator_type,
         config.type_ if config else 0,
         config.topology if config else "",

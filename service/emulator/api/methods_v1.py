@@ -10,11 +10,11 @@ from service.emulator.api.paths import (
     NODE,
     PARENT,
     TENSORFLOW_VERSION,
-    described,
+    describe_method,
 )
 from service.emulator.wire import Operation, TpuV1
 
-_tpu = partial(described, TpuV1)
+_tpu = partial(describe_method, TpuV1)
 
 TPU_V1 = (
     _tpu("ListNodes", v1.list_nodes, f"GET {PARENT}/nodes"),

@@ -13,11 +13,11 @@ from service.emulator.api.paths import (
     PLACE,
     QUEUED_RESOURCE,
     RUNTIME_VERSION,
-    described,
+    describe_method,
 )
 from service.emulator.wire import Operation, Tpu
 
-_tpu = partial(described, Tpu)
+_tpu = partial(describe_method, Tpu)
 
 TPU_V2 = (
     replace(_tpu("ListNodes", v2.list_nodes, f"GET {PARENT}/nodes"), steady=True),

@@ -8,18 +8,18 @@ from functools import partial
 from service.emulator.api import queued_v2alpha1, v2alpha1
 from service.emulator.api.dispatch import Method
 from service.emulator.api.methods_v2 import TPU_V2
-from service.emulator.api.paths import NODE, PARENT, QUEUED_RESOURCE, described
+from service.emulator.api.paths import NODE, PARENT, QUEUED_RESOURCE, describe_method
 from service.emulator.extra_fields import V2ALPHA1
 from service.emulator.schema import extended_class
 from service.emulator.wire import Operation, TpuV2Alpha1
 
-_tpu = partial(described, TpuV2Alpha1)
+_tpu = partial(describe_method, TpuV2Alpha1)
 
 # The calls that v2alpha1 answers differently; the others are those of v2.
 DIFFERENT = {
-    "CreateNode": v2alpha1.spoken(v2alpha1.create_node),
-    "DeleteNode": v2alpha1.spoken(v2alpha1.delete_node),
-    "CreateQueuedResource": v2alpha1.spoken(queued_v2alpha1.create_queued_resource),
+    "CreateNode": v2alpha1.with_operations(v2alpha1.create_node),
+    "DeleteNode": v2alpha1.with_operations(v2alpha1.delete_node),
+    "CreateQueuedResource": v2alpha1.with_operations(queued_v2alpha1.create_queued_resource),
 }
 
 
@@ -38,21 +38,21 @@ TPU_V2ALPHA1 = (
     ),
     _tpu(
         "SimulateMaintenanceEvent",
-        v2alpha1.spoken(v2alpha1.simulate_maintenance_event),
+        v2alpha1.with_operations(v2alpha1.simulate_maintenance_event),
         f"POST {NODE}:simulateMaintenanceEvent",
         "*",
         Operation,
     ),
     _tpu(
         "PerformMaintenance",
-        v2alpha1.spoken(v2alpha1.perform_maintenance),
+        v2alpha1.with_operations(v2alpha1.perform_maintenance),
         f"POST {NODE}:performMaintenance",
         "*",
         Operation,
     ),
     _tpu(
         "PerformMaintenanceQueuedResource",
-        v2alpha1.spoken(queued_v2alpha1.perform_maintenance_queued_resource),
+        v2alpha1.with_operations(queued_v2alpha1.perform_maintenance_queued_resource),
         f"POST {QUEUED_RESOURCE}:performMaintenanceQueuedResource",
         "*",
         Operation,

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from service.emulator.api.dispatch import Call
-from service.emulator.api.pages import page, read_token, size_of, write_token
+from service.emulator.api.pages import cut_page, read_token, size_of, write_token
 from service.emulator.errors import ApiError, Code
-from service.emulator.names import malformed, project_of
+from service.emulator.names import malformed_name, project_of
 from service.emulator.telemetry import alignment, series
 from service.emulator.telemetry.alignment import Aggregation, Line
 from service.emulator.telemetry.messages import Monitoring
 from service.emulator.telemetry.metrics import Metric, by_type
-from service.emulator.telemetry.rendering import descriptor, time_series
-from service.emulator.telemetry.requests import aggregations, window
+from service.emulator.telemetry.rendering import build_descriptor, build_time_series
+from service.emulator.telemetry.requests import parse_aggregations, parse_window
 from service.emulator.telemetry.selection import Selection, facts_of
 from service.emulator.telemetry.series import Series, SeriesWindow
-from service.emulator.wire import NodeMessage, copied
+from service.emulator.wire import NodeMessage, copy_message
 
 MAX_RESULTS = 100_000
 HEADERS = 1
@@ -39,22 +39,22 @@ def list_time_series(call: Call) -> NodeMessage:
     if request.order_by:
         raise ApiError(Code.INVALID_ARGUMENT, "Field orderBy must be left blank.")
     selection = Selection(request.filter)
-    metric = selection.metric()
+    metric = selection.get_metric()
     limit = size_of(request.page_size, MAX_RESULTS, MAX_RESULTS)
     # A token is valid for an equal request, whatever its page.
-    bare = copied(request)
+    bare = copy_message(request)
     bare.ClearField("page_size")
     bare.ClearField("page_token")
     of = str(bare.SerializeToString(deterministic=True).hex())
     begun = _parse_progress(request.page_token, of) if request.page_token else None
-    asked = window(request.interval, begun[0] if begun else call.now)
-    steps = aggregations(request, metric)
+    asked = parse_window(request.interval, begun[0] if begun else call.now)
+    steps = parse_aggregations(request, metric)
     found = _select_series(call, project, metric, selection, asked)
     headers = request.view == HEADERS
     computed = _compute_lines(found, metric, steps, asked)
     lines, after = _cut_page(computed, limit, begun, headers=headers)
     return Monitoring.ListTimeSeriesResponse(
-        time_series=[time_series(line, metric, headers=headers) for line in lines],
+        time_series=[build_time_series(line, metric, headers=headers) for line in lines],
         next_page_token=write_token(json.dumps([asked.now, *after]), of) if after else "",
         unit=metric.unit if lines else "",
     )
@@ -63,13 +63,13 @@ def list_time_series(call: Call) -> NodeMessage:
 def list_metric_descriptors(call: Call) -> NodeMessage:
     request = call.request
     project = project_of(request.name)
-    found = Selection(request.filter).descriptors()
+    found = Selection(request.filter).list_metrics()
     of = f"metric descriptors of {request.name}\n{request.filter}"
-    shown, token = page(
+    shown, token = cut_page(
         found, lambda metric: metric.type, of, max(0, request.page_size), request.page_token
     )
     return Monitoring.ListMetricDescriptorsResponse(
-        metric_descriptors=[descriptor(metric, project) for metric in shown],
+        metric_descriptors=[build_descriptor(metric, project) for metric in shown],
         next_page_token=token,
     )
 
@@ -77,11 +77,11 @@ def list_metric_descriptors(call: Call) -> NodeMessage:
 def get_metric_descriptor(call: Call) -> NodeMessage:
     parent, _, type_ = call.request.name.partition("/metricDescriptors/")
     if not type_:
-        raise malformed("name", call.request.name, "projects/*/metricDescriptors/**")
+        raise malformed_name("name", call.request.name, "projects/*/metricDescriptors/**")
     project = project_of(parent)
     if type_ not in by_type():
         raise ApiError(Code.NOT_FOUND, f"Could not find descriptor for metric '{type_}'.")
-    return descriptor(by_type()[type_], project)
+    return build_descriptor(by_type()[type_], project)
 
 
 def _select_series(
@@ -89,8 +89,10 @@ def _select_series(
 ) -> Iterator[Series]:
     if call.effects.emptied:
         return
-    for one_series in series.of_metric(call.world, project, metric, asked):
-        if selection.holds(facts_of(metric, project, one_series.metric, one_series.resource)):
+    for one_series in series.list_series(call.world, project, metric, asked):
+        if selection.matches_facts(
+            facts_of(metric, project, one_series.metric, one_series.resource)
+        ):
             yield one_series
 
 
@@ -104,9 +106,11 @@ def _compute_lines(
         return
     first, *others = steps
     lines = [_align_series(one_series, metric, (first,), asked) for one_series in found]
-    lines = alignment.reduced([line for line in lines if line.points], first)
+    lines = alignment.reduce_lines([line for line in lines if line.points], first)
     for step in others:
-        lines = alignment.reduced([alignment.aligned(line, step, asked) for line in lines], step)
+        lines = alignment.reduce_lines(
+            [alignment.align_line(line, step, asked) for line in lines], step
+        )
     for line in lines:
         yield json.dumps([line.resource, line.metric]), partial(_return_line, line)
 
@@ -117,7 +121,7 @@ def _align_series(
     points = one_series.points(asked)
     line = Line(one_series.metric, one_series.resource, points, metric.kind, metric.value)
     for step in steps:
-        line = alignment.aligned(line, step, asked)
+        line = alignment.align_line(line, step, asked)
     return line
 
 

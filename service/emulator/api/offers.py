@@ -8,33 +8,35 @@ from typing import Any
 from service.emulator import catalog
 from service.emulator.api import filters
 from service.emulator.api.dispatch import Call
-from service.emulator.api.pages import page
+from service.emulator.api.pages import cut_page
 from service.emulator.errors import location_denied, not_found
-from service.emulator.names import Place, child_of, malformed, place_of
+from service.emulator.names import Place, child_of, malformed_name, place_of
 from service.emulator.wire import NodeMessage
 
 Offers = Callable[[Place], list[NodeMessage]]
 
 
-def listed(call: Call, kind: Any, collection: str, offers: Offers) -> tuple[list[NodeMessage], str]:
+def list_offers(
+    call: Call, kind: Any, collection: str, offers: Offers
+) -> tuple[list[NodeMessage], str]:
     """Return one page of the offers, filtered and sorted, and the token of the next page.
 
     `kind` is the class of an offer. Raises ApiError.
     """
     request = call.request
     place = known_place(request.parent)
-    if place.everywhere:
-        raise malformed("parent", request.parent, f"projects/*/locations/ZONE/{collection}")
-    found = filters.apply(kind, offers(place), request.filter, request.order_by)
+    if place.is_wildcard:
+        raise malformed_name("parent", request.parent, f"projects/*/locations/ZONE/{collection}")
+    found = filters.filter_and_sort(kind, offers(place), request.filter, request.order_by)
     of = f"{collection} of {request.parent}\n{request.filter}\n{request.order_by}"
     ranks = {offer.name: f"{rank:06d}" for rank, offer in enumerate(found)}
-    shown, token = page(
+    shown, token = cut_page(
         found, lambda offer: ranks[offer.name], of, request.page_size, request.page_token
     )
     return list(shown), token
 
 
-def found(call: Call, collection: str, offers: Offers) -> NodeMessage:
+def get_offer(call: Call, collection: str, offers: Offers) -> NodeMessage:
     """Return an offer by its full name; raises ApiError."""
     place, _ = child_of(call.request.name, collection)
     require_zone(place)
@@ -47,11 +49,11 @@ def found(call: Call, collection: str, offers: Offers) -> NodeMessage:
 def known_place(parent: str) -> Place:
     """Parse a parent, whose zone has TPUs or is `-` for all zones; raises ApiError."""
     place = place_of(parent)
-    if not place.everywhere:
+    if not place.is_wildcard:
         require_zone(place)
     return place
 
 
 def require_zone(place: Place) -> None:
-    if place.zone not in catalog.zones():
+    if place.zone not in catalog.list_zones():
         raise location_denied(place.zone)

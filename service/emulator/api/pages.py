@@ -16,7 +16,7 @@ MAX_SIZE = 1000
 T = TypeVar("T")
 
 
-def page(
+def cut_page(
     items: Sequence[T], key: Callable[[T], str], of: str, size: int, token: str
 ) -> tuple[Sequence[T], str]:
     """Return one page of items sorted by key, and the token of the next; raises ApiError.

@@ -16,7 +16,7 @@ RUNTIME_VERSION = f"/{{name={PLACE}/runtimeVersions/*}}"
 TENSORFLOW_VERSION = f"/{{name={PLACE}/tensorflowVersions/*}}"
 
 
-def described(
+def describe_method(
     messages: Any, name: str, answer: Any, http: str, body: str = "", response: Any = None
 ) -> Method:
     """Return a call of the Tpu service; the names of its messages begin with its name."""

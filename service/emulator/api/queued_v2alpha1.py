@@ -13,9 +13,9 @@ from service.emulator.errors import invalid_argument
 from service.emulator.extra_fields import V2ALPHA1
 from service.emulator.queued import maintenance, members
 from service.emulator.queued.timing import seconds_of
-from service.emulator.schema import extended_class, kept
-from service.emulator.wire import NodeMessage, copied
-from service.emulator.world.maintenance import upcoming
+from service.emulator.schema import extended_class, to_kept
+from service.emulator.wire import NodeMessage, copy_message
+from service.emulator.world.maintenance import describe_upcoming
 from service.emulator.world.queue import Terms
 
 # By the number of `QueuedResource.ProvisioningModel`. With STANDARD the tier counts, as gcloud
@@ -30,23 +30,25 @@ def create_queued_resource(call: Call) -> NodeMessage:
     if any(spec.node_id and spec.HasField("multi_node_params") for spec in specs):
         raise invalid_argument('The fields "NodeId" and "MultiNodeParams" exclude each other.')
     asked = to_v2(call.request)
-    terms = _read_terms(kept(asked.queued_resource))
+    terms = _read_terms(to_kept(asked.queued_resource))
     return queued.create_on_terms(replace(call, request=asked), terms)
 
 
 def perform_maintenance_queued_resource(call: Call) -> NodeMessage:
     record = queued.record_of(call)
     names = list(call.request.node_names)
-    return copied(maintenance.perform(call.world, record, names, call.now, call.effects))
+    return copy_message(
+        maintenance.perform_maintenance(call.world, record, names, call.now, call.effects)
+    )
 
 
 def get_maintenance_info(call: Call) -> NodeMessage:
     """Return the upcoming maintenance of each node of a queued resource."""
     record = queued.record_of(call)
     answer = extended_class(f"{V2ALPHA1}.GetMaintenanceInfoResponse")()
-    for node in members.listed(call.world, record):
+    for node in members.list_nodes(call.world, record):
         info = answer.node_upcoming_maintenances.add(node_name=node.name, node_uid=node.message.id)
-        forecast = upcoming(node, call.now)
+        forecast = describe_upcoming(node, call.now)
         if forecast is not None:
             info.upcoming_maintenance.SetInParent()
             copy_fields(forecast, info.upcoming_maintenance)

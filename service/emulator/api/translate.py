@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
 from service.emulator.extra_fields import V2, V2ALPHA1
-from service.emulator.schema import drop_outputs, extended, extended_class, kept, kept_class
+from service.emulator.schema import drop_outputs, extended_class, kept_class, to_extended, to_kept
 from service.emulator.wire import NodeMessage, Tpu, TpuV2Alpha1
 
 Step = Callable[[Any, NodeMessage], None]
@@ -41,7 +41,7 @@ def to_v2(request: NodeMessage) -> Any:
     """Convert a v2alpha1 request to the v2 message of the same name, without output fields."""
     name = _local_name(request, V2ALPHA1)
     stored = kept_class(name)()
-    copy_fields(extended(request), stored)
+    copy_fields(to_extended(request), stored)
     drop_outputs(stored)
     return getattr(Tpu, name).FromString(stored.SerializeToString())
 
@@ -53,7 +53,7 @@ def to_v2alpha1(message: NodeMessage) -> Any:
         return message
     raw = getattr(TpuV2Alpha1, name)
     shown = extended_class(raw.DESCRIPTOR.full_name)()
-    copy_fields(kept(message), shown)
+    copy_fields(to_kept(message), shown)
     return raw.FromString(shown.SerializeToString())
 
 

@@ -21,8 +21,8 @@ from service.emulator.config.config import Config
 from service.emulator.errors import accelerator_not_in_zone, invalid_argument, precondition_failed
 from service.emulator.names import Place, place_of
 from service.emulator.nodes import nodes
-from service.emulator.schema import kept, kept_class
-from service.emulator.wire import Node, NodeMessage, Tpu, TpuV1, copied
+from service.emulator.schema import kept_class, to_kept
+from service.emulator.wire import Node, NodeMessage, Tpu, TpuV1, copy_message
 from service.emulator.world import lifecycle
 from service.emulator.world.operations import Voice
 
@@ -38,9 +38,9 @@ def create_node(call: Call) -> NodeMessage:
     stored.service_account.email = f"service-{number}@cloud-tpu.iam.gserviceaccount.com"
     node = Node.FromString(stored.SerializeToString())
     asked = Tpu.CreateNodeRequest(parent=request.parent, node_id=request.node_id, node=node)
-    with world.operations.speaking(VOICE):
+    with world.operations.using_voice(VOICE):
         operation = v2.create_checked(replace(call, request=asked), _check_legacy_node)
-    record = world.nodes[place.child("nodes", request.node_id)]
+    record = world.nodes[place.child_name("nodes", request.node_id)]
     record.message.api_version = Node.ApiVersion.V1
     return operation
 
@@ -64,17 +64,17 @@ def delete_node(call: Call) -> NodeMessage:
     Google was seen to do so, and its typed clients fail on it:
     https://github.com/googleapis/google-cloud-go/issues/10951
     """
-    with call.world.operations.speaking(_make_voice(lambda response: response)):
+    with call.world.operations.using_voice(_make_voice(lambda response: response)):
         return v2.delete_node(call)
 
 
 def stop_node(call: Call) -> NodeMessage:
-    with call.world.operations.speaking(VOICE):
+    with call.world.operations.using_voice(VOICE):
         return v2.stop_node(call)
 
 
 def start_node(call: Call) -> NodeMessage:
-    with call.world.operations.speaking(VOICE):
+    with call.world.operations.using_voice(VOICE):
         return v2.start_node(call)
 
 
@@ -84,31 +84,31 @@ def reimage_node(call: Call) -> NodeMessage:
         raise precondition_failed("reimage is not supported for TPU VMs; recreate the node instead")
     version = call.request.tensorflow_version
     _check_version(version)
-    with call.world.operations.speaking(VOICE):
-        operation = lifecycle.reimage(call.world, record, call.now, call.effects, version)
-    return copied(operation)
+    with call.world.operations.using_voice(VOICE):
+        operation = lifecycle.reimage_node(call.world, record, call.now, call.effects, version)
+    return copy_message(operation)
 
 
 def list_tensorflow_versions(call: Call) -> NodeMessage:
-    shown, token = offers.listed(
+    shown, token = offers.list_offers(
         call, TpuV1.TensorFlowVersion, "tensorflowVersions", _tensorflow_versions
     )
     return TpuV1.ListTensorFlowVersionsResponse(tensorflow_versions=shown, next_page_token=token)
 
 
 def get_tensorflow_version(call: Call) -> NodeMessage:
-    return offers.found(call, "tensorflowVersions", _tensorflow_versions)
+    return offers.get_offer(call, "tensorflowVersions", _tensorflow_versions)
 
 
 def list_accelerator_types(call: Call) -> NodeMessage:
-    shown, token = offers.listed(
+    shown, token = offers.list_offers(
         call, TpuV1.AcceleratorType, "acceleratorTypes", _accelerator_types
     )
     return TpuV1.ListAcceleratorTypesResponse(accelerator_types=shown, next_page_token=token)
 
 
 def get_accelerator_type(call: Call) -> NodeMessage:
-    return offers.found(call, "acceleratorTypes", _accelerator_types)
+    return offers.get_offer(call, "acceleratorTypes", _accelerator_types)
 
 
 def to_v1(node: NodeMessage) -> NodeMessage:
@@ -118,7 +118,7 @@ def to_v1(node: NodeMessage) -> NodeMessage:
         network=node.network_config.network,
         service_account=node.service_account.email,
     )
-    copy_fields(kept(node), shown)
+    copy_fields(to_kept(node), shown)
     if node.network_endpoints:
         first = node.network_endpoints[0]
         shown.ip_address, shown.port = first.ip_address, str(first.port)
@@ -135,11 +135,11 @@ VOICE = _make_voice(to_v1)
 def _check_legacy_node(place: Place, node: NodeMessage, _: Config) -> Accelerator:
     if not node.accelerator_type:
         raise invalid_argument('The field "AcceleratorType" cannot be "".')
-    found = catalog.find(catalog.legacy(place.zone), node.accelerator_type, 0, "")
+    found = catalog.find_accelerator(catalog.list_legacy(place.zone), node.accelerator_type, 0, "")
     if found is None:
         raise accelerator_not_in_zone(node.accelerator_type.rpartition("/")[2], place.zone)
     _check_version(node.runtime_version)
-    if node.cidr_block and kept(node).use_service_networking:
+    if node.cidr_block and to_kept(node).use_service_networking:
         raise invalid_argument(
             'The fields "CidrBlock" and "UseServiceNetworking" exclude each other.'
         )
@@ -154,13 +154,15 @@ def _check_version(version: str) -> None:
 
 def _tensorflow_versions(place: Place) -> list[NodeMessage]:
     return [
-        TpuV1.TensorFlowVersion(name=place.child("tensorflowVersions", version), version=version)
+        TpuV1.TensorFlowVersion(
+            name=place.child_name("tensorflowVersions", version), version=version
+        )
         for version in catalog.tensorflow_versions()
     ]
 
 
 def _accelerator_types(place: Place) -> list[NodeMessage]:
     return [
-        TpuV1.AcceleratorType(name=place.child("acceleratorTypes", kind.name), type_=kind.name)
-        for kind in catalog.legacy(place.zone)
+        TpuV1.AcceleratorType(name=place.child_name("acceleratorTypes", kind.name), type_=kind.name)
+        for kind in catalog.list_legacy(place.zone)
     ]

@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from service.emulator.validation import flag, known_only, mapping, number, refusal, texts
+from service.emulator.validation import (
+    invalid_value,
+    parse_flag,
+    parse_mapping,
+    parse_number,
+    parse_texts,
+    require_known_keys,
+)
 
 INDEX = "application/vnd.oci.image.index.v1+json"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -72,7 +79,7 @@ class Shelf:
     def __init__(self) -> None:
         self._tags: dict[tuple[str, str], str] = {}
 
-    def manifest(self, registry: Registry, name: str, reference: str) -> Manifest:
+    def serve_manifest(self, registry: Registry, name: str, reference: str) -> Manifest:
         """Return the response to a manifest request; `name` begins with the registry's host.
 
         An image has the same digest each time. A digest is unknown until a tag was served with it.
@@ -97,22 +104,22 @@ class Shelf:
 
 def patched_registry(registry: Registry, patch: object) -> Registry:
     """Return the registry with a JSON merge of known keys. Raises ApiError."""
-    changes = mapping(patch, "registry")
-    known_only(changes, [field.name for field in fields(Registry)], "registry")
+    changes = parse_mapping(patch, "registry")
+    require_known_keys(changes, [field.name for field in fields(Registry)], "registry")
     if "down" in changes:
-        registry = replace(registry, down=flag(changes["down"], "down"))
+        registry = replace(registry, down=parse_flag(changes["down"], "down"))
     if "images" in changes:
         images: dict[str, RegistryImage] = {}
-        for name, raw in mapping(changes["images"], "images").items():
-            order = mapping(raw, "an image")
-            known_only(order, [field.name for field in fields(RegistryImage)], "image")
+        for name, raw in parse_mapping(changes["images"], "images").items():
+            order = parse_mapping(raw, "an image")
+            require_known_keys(order, [field.name for field in fields(RegistryImage)], "image")
             status = order.get("status", "ok")
             if status not in STATUSES:
-                raise refusal(f"status must be one of {', '.join(STATUSES)}")
-            platforms = texts(order.get("platforms", list(BOTH)), "platforms")
+                raise invalid_value(f"status must be one of {', '.join(STATUSES)}")
+            platforms = parse_texts(order.get("platforms", list(BOTH)), "platforms")
             if not platforms or not all(map(PLATFORM.fullmatch, platforms)):
-                raise refusal("platforms must be a list such as ['linux/arm64']")
-            seconds = number(order.get("seconds", 0), "seconds", 0, MAX_SECONDS)
+                raise invalid_value("platforms must be a list such as ['linux/arm64']")
+            seconds = parse_number(order.get("seconds", 0), "seconds", 0, MAX_SECONDS)
             images[name] = RegistryImage(str(status), seconds, platforms)
         registry = replace(registry, images=images)
     return registry

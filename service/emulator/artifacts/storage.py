@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
-from service.emulator.validation import flag, known_only, mapping, refusal
+from service.emulator.validation import invalid_value, parse_flag, parse_mapping, require_known_keys
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 MULTI_REGIONS = {"US", "EU", "ASIA"}
@@ -142,18 +142,20 @@ class Storage:
 def buckets_of(raw: object, what: str) -> dict[str, BucketSettings]:
     """Return the checked settings of each bucket by name. Raises ApiError."""
     found: dict[str, BucketSettings] = {}
-    for name, settings in mapping(raw, what).items():
+    for name, settings in parse_mapping(raw, what).items():
         if NAME.fullmatch(name) is None:
-            raise refusal(f"{name!r} is no name of a bucket")
-        given: Mapping[str, object] = mapping(settings, f"the bucket {name}")
-        known_only(given, [field.name for field in fields(BucketSettings)], "key of a bucket")
+            raise invalid_value(f"{name!r} is no name of a bucket")
+        given: Mapping[str, object] = parse_mapping(settings, f"the bucket {name}")
+        require_known_keys(
+            given, [field.name for field in fields(BucketSettings)], "key of a bucket"
+        )
         location = given.get("location", "")
         if not isinstance(location, str) or len(location) > 64:
-            raise refusal("location must be a region, or US, EU or ASIA")
+            raise invalid_value("location must be a region, or US, EU or ASIA")
         found[name] = BucketSettings(
-            missing=flag(given.get("missing", False), "missing"),
-            readable=flag(given.get("readable", True), "readable"),
-            writable=flag(given.get("writable", True), "writable"),
+            missing=parse_flag(given.get("missing", False), "missing"),
+            readable=parse_flag(given.get("readable", True), "readable"),
+            writable=parse_flag(given.get("writable", True), "writable"),
             location=location.upper(),
         )
     return found

@@ -14,7 +14,14 @@ from service.emulator.config.limit_keys import limits_of, queues_of
 from service.emulator.config.reservations import Reserved, reservations_of
 from service.emulator.config.telemetry_settings import Prices, Telemetry, patched_settings
 from service.emulator.permissions import Callers, callers_of
-from service.emulator.validation import flag, known_only, mapping, number, refusal, whole
+from service.emulator.validation import (
+    invalid_value,
+    parse_flag,
+    parse_integer,
+    parse_mapping,
+    parse_number,
+    require_known_keys,
+)
 
 MAX_REAL_WORKERS = 512
 PLAYED = ("none", "overflow", "all")
@@ -89,7 +96,7 @@ class Config:
     meter_speed: float = 1.0
     """The factor by which our meter runs faster, on real workers that boot from now on."""
 
-    def seconds(self, what: str) -> float:
+    def seconds_for(self, what: str) -> float:
         """Return the duration of a change at the present speed, in seconds."""
         nominal: float = getattr(self.durations, what)
         return min(nominal / self.speed, MAX_SECONDS)
@@ -98,10 +105,10 @@ class Config:
         return asdict(self)
 
 
-def patched(config: Config, patch: object) -> Config:
+def patched_config(config: Config, patch: object) -> Config:
     """Return the configuration with a JSON merge patch of known keys applied; raises ApiError."""
-    changes = mapping(patch, "the configuration")
-    known_only(changes, [key.name for key in fields(Config)], "configuration key")
+    changes = parse_mapping(patch, "the configuration")
+    require_known_keys(changes, [key.name for key in fields(Config)], "configuration key")
     values = {
         key: MERGERS[key](getattr(config, key), raw) if key in MERGERS else READERS[key](raw, key)
         for key, raw in changes.items()
@@ -110,10 +117,11 @@ def patched(config: Config, patch: object) -> Config:
 
 
 def _patched_durations(durations: Durations, raw: object) -> Durations:
-    changes = mapping(raw, "durations")
-    known_only(changes, [key.name for key in fields(Durations)], "duration")
+    changes = parse_mapping(raw, "durations")
+    require_known_keys(changes, [key.name for key in fields(Durations)], "duration")
     return replace(
-        durations, **{key: number(value, key, 0, MAX_SECONDS) for key, value in changes.items()}
+        durations,
+        **{key: parse_number(value, key, 0, MAX_SECONDS) for key, value in changes.items()},
     )
 
 
@@ -121,7 +129,7 @@ def _parse_choice(known: tuple[object, ...], raw: object, what: str) -> Any:
     """Return the value if it is a known one, of the same type; raises ApiError."""
     is_same_type = isinstance(raw, type(known[0])) and not isinstance(raw, bool)
     if not is_same_type or raw not in known:
-        raise refusal(f"{what} must be one of {', '.join(map(str, known))}")
+        raise invalid_value(f"{what} must be one of {', '.join(map(str, known))}")
     return raw
 
 
@@ -135,20 +143,20 @@ MERGERS: Mapping[str, Callable[[Any, object], Any]] = {
 }
 # The functions that parse a key whose value is replaced as a whole.
 READERS: Mapping[str, Callable[[object, str], Any]] = {
-    "speed": lambda raw, key: number(raw, key, 0.001, 1_000_000),
-    "strict_runtimes": flag,
-    "strict_queued_scheduling": flag,
-    "capacity": lambda raw, key: limits_of(mapping(raw, key), key, by_region=False),
-    "quotas": lambda raw, key: limits_of(mapping(raw, key), key, by_region=True),
+    "speed": lambda raw, key: parse_number(raw, key, 0.001, 1_000_000),
+    "strict_runtimes": parse_flag,
+    "strict_queued_scheduling": parse_flag,
+    "capacity": lambda raw, key: limits_of(parse_mapping(raw, key), key, by_region=False),
+    "quotas": lambda raw, key: limits_of(parse_mapping(raw, key), key, by_region=True),
     "stockout_code": lambda raw, key: _parse_choice((8, 13), raw, key),
-    "create_rate_per_minute": whole,
+    "create_rate_per_minute": parse_integer,
     "closed_queues": queues_of,
     "no_flex_start": queues_of,
     "reservations": reservations_of,
     "images": images_of,
     "permissions": callers_of,
     "buckets": buckets_of,
-    "real_workers": lambda raw, key: whole(raw, key, highest=MAX_REAL_WORKERS),
+    "real_workers": lambda raw, key: parse_integer(raw, key, highest=MAX_REAL_WORKERS),
     "played_workers": lambda raw, key: _parse_choice(PLAYED, raw, key),
-    "meter_speed": lambda raw, key: number(raw, key, 1, FASTEST_METER),
+    "meter_speed": lambda raw, key: parse_number(raw, key, 1, FASTEST_METER),
 }

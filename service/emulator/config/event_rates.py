@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from service.emulator.nodes.nodes import NodeRecord
-from service.emulator.validation import known_only, mapping, number
+from service.emulator.validation import parse_mapping, parse_number, require_known_keys
 
 MAX = 1e6
 
@@ -47,13 +47,13 @@ SHARES = {"lost_repairs", "spot_rhythm"}
 
 def patched_odds(odds: Odds, patch: object) -> Odds:
     """Return the odds with a JSON merge patch of known keys applied; raises ApiError."""
-    changes = mapping(patch, "odds")
-    known_only(changes, [key.name for key in fields(Odds)], "odds")
+    changes = parse_mapping(patch, "odds")
+    require_known_keys(changes, [key.name for key in fields(Odds)], "odds")
     values: dict[str, Any] = {}
     for key, raw in changes.items():
         if key == "preemptions_per_hour":
-            rates = mapping(raw, key).items()
-            values[key] = {name: number(rate, name, 0, MAX) for name, rate in rates}
+            rates = parse_mapping(raw, key).items()
+            values[key] = {name: parse_number(rate, name, 0, MAX) for name, rate in rates}
         else:
-            values[key] = number(raw, key, 0, 1 if key in SHARES else MAX)
+            values[key] = parse_number(raw, key, 0, 1 if key in SHARES else MAX)
     return replace(odds, **values)

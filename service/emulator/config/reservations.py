@@ -6,7 +6,13 @@ import re
 from dataclasses import dataclass, fields
 
 from service.emulator import catalog
-from service.emulator.validation import known_only, mapping, moment, refusal, whole
+from service.emulator.validation import (
+    invalid_value,
+    parse_integer,
+    parse_mapping,
+    parse_moment,
+    require_known_keys,
+)
 
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -22,7 +28,7 @@ class Reserved:
     start: float | None = None
     end: float | None = None
 
-    def state(self, now: float) -> str:
+    def state_at(self, now: float) -> str:
         """Return the state of the reservation, with the API's name."""
         if self.start is not None and now < self.start:
             return "APPROVED"
@@ -32,27 +38,27 @@ class Reserved:
 def reservations_of(raw: object, what: str) -> tuple[Reserved, ...]:
     """Parse a list of reservations; raises ApiError. The default name is `reservation-<index>`."""
     if not isinstance(raw, list | tuple):
-        raise refusal(f"{what} must be a list")
+        raise invalid_value(f"{what} must be a list")
     found = tuple(
         _parse_reservation(order, f"reservation-{index}") for index, order in enumerate(raw)
     )
     places = [(reserved.zone, reserved.name) for reserved in found]
     if len(set(places)) < len(places):
-        raise refusal(f"{what} must have different names within a zone")
+        raise invalid_value(f"{what} must have different names within a zone")
     return found
 
 
 def _parse_reservation(raw: object, default_name: str) -> Reserved:
-    order = mapping(raw, "a reservation")
-    known_only(order, [key.name for key in fields(Reserved)], "reservation key")
+    order = parse_mapping(raw, "a reservation")
+    require_known_keys(order, [key.name for key in fields(Reserved)], "reservation key")
     name = order.get("name", default_name)
     if not isinstance(name, str) or NAME.fullmatch(name) is None:
-        raise refusal(f"the name of a reservation must match {NAME.pattern}: {name!r}")
+        raise invalid_value(f"the name of a reservation must match {NAME.pattern}: {name!r}")
     return Reserved(
         name=name,
-        zone=_parse_name(catalog.zones(), order.get("zone"), "zone"),
+        zone=_parse_name(catalog.list_zones(), order.get("zone"), "zone"),
         generation=_parse_name(tuple(catalog.GENERATIONS), order.get("generation"), "generation"),
-        chips=whole(order.get("chips"), "chips of a reservation", 1, 2**31 - 1),
+        chips=parse_integer(order.get("chips"), "chips of a reservation", 1, 2**31 - 1),
         start=_parse_bound(order.get("start"), "start"),
         end=_parse_bound(order.get("end"), "end"),
     )
@@ -60,11 +66,11 @@ def _parse_reservation(raw: object, default_name: str) -> Reserved:
 
 def _parse_name(known: tuple[str, ...], raw: object, what: str) -> str:
     if raw not in known:
-        raise refusal(f"unknown {what} {raw!r} of a reservation; known: {', '.join(known)}")
+        raise invalid_value(f"unknown {what} {raw!r} of a reservation; known: {', '.join(known)}")
     return str(raw)
 
 
 def _parse_bound(raw: object, what: str) -> float | None:
     if raw is None:
         return None
-    return moment(raw, f"{what} of a reservation")
+    return parse_moment(raw, f"{what} of a reservation")

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
-from service.emulator.validation import known_only, mapping, moment, number, refusal, texts, whole
+from service.emulator.validation import (
+    invalid_value,
+    parse_integer,
+    parse_mapping,
+    parse_moment,
+    parse_number,
+    parse_texts,
+    require_known_keys,
+)
 
 MAX_SECONDS = 30 * 86_400.0
 MAX_USD = Decimal(10) ** 15
@@ -65,17 +73,17 @@ Settings = TypeVar("Settings", Telemetry, Prices)
 
 def patched_settings(settings: Settings, patch: object) -> Settings:
     """Return the settings with a JSON merge patch of known keys applied; raises ApiError."""
-    changes = mapping(patch, "settings")
-    known_only(changes, [key.name for key in fields(settings)], "settings")
+    changes = parse_mapping(patch, "settings")
+    require_known_keys(changes, [key.name for key in fields(settings)], "settings")
     return replace(settings, **{key: READERS[key](key, raw) for key, raw in changes.items()})
 
 
 def _number_parser(highest: float) -> Callable[[str, object], float]:
-    return lambda key, raw: number(raw, key, 0, highest)
+    return lambda key, raw: parse_number(raw, key, 0, highest)
 
 
 def _count_parser(lowest: int, highest: int) -> Callable[[str, object], int]:
-    return lambda key, raw: whole(raw, key, lowest, highest)
+    return lambda key, raw: parse_integer(raw, key, lowest, highest)
 
 
 def _parse_usd(key: str, raw: object) -> str:
@@ -86,23 +94,23 @@ def _parse_usd(key: str, raw: object) -> str:
     except InvalidOperation:
         price = Decimal("nan")
     if isinstance(raw, bool) or not price.is_finite() or abs(price) > MAX_USD:
-        raise refusal(f"{key} must be a price in USD such as 1.25")
+        raise invalid_value(f"{key} must be a price in USD such as 1.25")
     return format(price, "f")
 
 
 def _parse_spot_changes(key: str, raw: object) -> tuple[SpotChange, ...]:
     """Return the price changes, sorted by time; raises ApiError."""
     if not isinstance(raw, list):
-        raise refusal(f"{key} must be a list")
+        raise invalid_value(f"{key} must be a list")
     changes = []
     for change in raw:
-        order = mapping(change, "a spot price change")
-        known_only(order, [key.name for key in fields(SpotChange)], "spot price change")
+        order = parse_mapping(change, "a spot price change")
+        require_known_keys(order, [key.name for key in fields(SpotChange)], "spot price change")
         generation, region = order.get("generation"), order.get("region")
         if not isinstance(generation, str) or not isinstance(region, str):
-            raise refusal("a spot price change needs a generation and a region, both texts")
+            raise invalid_value("a spot price change needs a generation and a region, both texts")
         usd = _parse_usd("usd", order.get("usd"))
-        changes.append(SpotChange(generation, region, usd, moment(order.get("at"), "at")))
+        changes.append(SpotChange(generation, region, usd, parse_moment(order.get("at"), "at")))
     return tuple(sorted(changes, key=lambda change: change.at))
 
 
@@ -110,7 +118,7 @@ READERS: Mapping[str, Callable[[str, object], Any]] = {
     "delay_seconds": _number_parser(MAX_SECONDS),
     "gap_share": _number_parser(1),
     "late_share": _number_parser(1),
-    "missing": lambda key, raw: texts(raw, key),
+    "missing": lambda key, raw: parse_texts(raw, key),
     "cores": _count_parser(1, 256),
     "log_entries": _count_parser(0, 10_000_000),
     "log_delay_seconds": _number_parser(MAX_SECONDS),
@@ -118,6 +126,6 @@ READERS: Mapping[str, Callable[[str, object], Any]] = {
     "log_twice_share": _number_parser(1),
     "spot_price_changes": _parse_spot_changes,
     "listed": lambda key, raw: {
-        name: _parse_usd(name, price) for name, price in mapping(raw, key).items()
+        name: _parse_usd(name, price) for name, price in parse_mapping(raw, key).items()
     },
 }

@@ -9,7 +9,7 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2
 
-from service.emulator.validation import mapping, refusal
+from service.emulator.validation import invalid_value, parse_mapping
 
 KINDS: Mapping[str, Any] = error_details_pb2.DESCRIPTOR.message_types_by_name
 PACKAGE = "google.rpc"
@@ -21,10 +21,10 @@ Details = tuple[dict[str, Any], ...]
 def details_of(raw: object) -> Details:
     """Return the checked details as JSON. Raises ApiError, which lists the known types."""
     if not isinstance(raw, list | tuple):
-        raise refusal("details must be a list of objects with an @type")
+        raise invalid_value("details must be a list of objects with an @type")
     found = [_parse_detail(detail, f"details[{index}]") for index, detail in enumerate(raw)]
     if sum(detail.ByteSize() for detail in found) > MAX_BYTES:
-        raise refusal(f"details must have {MAX_BYTES} bytes at most")
+        raise invalid_value(f"details must have {MAX_BYTES} bytes at most")
     return tuple(
         {
             "@type": f"type.googleapis.com/{detail.DESCRIPTOR.full_name}",
@@ -39,15 +39,17 @@ def messages_of(details: Details) -> Sequence[Message]:
 
 
 def _parse_detail(raw: object, where: str) -> Message:
-    fields = dict(mapping(raw, where))
+    fields = dict(parse_mapping(raw, where))
     name = str(fields.pop("@type", "")).rpartition("/")[2]
     package, _, kind = name.rpartition(".")
     if package != PACKAGE or kind not in KINDS:
         known = ", ".join(f"{PACKAGE}.{kind}" for kind in sorted(KINDS))
-        raise refusal(f"unknown @type {name!r} of {where}; known: {known}")
+        raise invalid_value(f"unknown @type {name!r} of {where}; known: {known}")
     message: Message = getattr(error_details_pb2, kind)()
     try:
         return json_format.ParseDict(fields, message)
     except (json_format.ParseError, AttributeError, RecursionError, TypeError, ValueError):
         names = ", ".join(field.json_name for field in message.DESCRIPTOR.fields)
-        raise refusal(f"{where} cannot be read as {name}, whose fields are: {names}") from None
+        raise invalid_value(
+            f"{where} cannot be read as {name}, whose fields are: {names}"
+        ) from None

@@ -105,7 +105,7 @@ class Fault:
     since: float
     hits: int = 0
 
-    def fits(self, rpc: str, facts: Facts, now: float) -> bool:
+    def fits_call(self, rpc: str, facts: Facts, now: float) -> bool:
         # A list over all zones (`-`) can miss any zone that the fault names.
         lists_all_zones = self.action is Action.PARTIAL_LIST and facts.get("zone", "") == "-"
         return (

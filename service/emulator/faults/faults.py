@@ -8,7 +8,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from service.emulator.catalog import region_of, zones
+from service.emulator.catalog import list_zones, region_of
 from service.emulator.errors import ApiError, Code
 from service.emulator.faults.error_details import messages_of
 from service.emulator.faults.fault import Action, Facts, Fault
@@ -57,11 +57,11 @@ class Faults:
         return fault
 
     @property
-    def quiet(self) -> bool:
-        """Whether no fault is in force; callers then skip `take`."""
+    def is_empty(self) -> bool:
+        """Whether no fault is in force; callers then skip `apply_to`."""
         return not self._list
 
-    def all(self) -> list[dict[str, Any]]:
+    def list_all(self) -> list[dict[str, Any]]:
         return [fault.as_dict() for fault in self._list]
 
     def clear(self) -> None:
@@ -73,9 +73,9 @@ class Faults:
         self._list = left
         return found
 
-    def take(self, rpc: str, facts: Facts, now: float) -> Effects:
+    def apply_to(self, rpc: str, facts: Facts, now: float) -> Effects:
         """Return the effects on a call, and count one use of each fault that hits it."""
-        fitting = [fault for fault in self._list if fault.fits(rpc, facts, now)]
+        fitting = [fault for fault in self._list if fault.fits_call(rpc, facts, now)]
         # A certain fault draws no random number, so the draws of other faults stay the same.
         hitting = [
             fault
@@ -95,7 +95,7 @@ def _combine_effects(faults: list[Fault], facts: Facts) -> Effects:
 
     actions = {fault.action for fault in faults}
     partial = [fault for fault in faults if fault.action is Action.PARTIAL_LIST]
-    missed = {zone for fault in partial for zone in fault.match.get("zone", zones())} - {"-"}
+    missed = {zone for fault in partial for zone in fault.match.get("zone", list_zones())} - {"-"}
     return Effects(
         refusal=_find_error(faults, facts, Action.ERROR, Action.QUOTA),
         loss=_find_error(faults, facts, Action.LOSE_RESPONSE),

@@ -36,10 +36,10 @@ class RandomEvents:
     _rolls: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.world.observers.append(self.observe)
-        self.world.on_config.append(self.redraw)
+        self.world.observers.append(self.follow_transition)
+        self.world.on_config.append(self.redraw_events)
 
-    def observe(self, transition: Transition) -> None:
+    def follow_transition(self, transition: Transition) -> None:
         """Draw the events of a new node, and cancel the events of a lost or deleted node."""
         if not transition.before:
             self._draw_events(self.world.nodes[transition.name], transition.at)
@@ -49,7 +49,7 @@ class RandomEvents:
         elif transition.after in lifecycle.LOST:
             self._cancel_events(transition.uid)
 
-    def redraw(self, at: float) -> None:
+    def redraw_events(self, at: float) -> None:
         """Draw all events again with the present rates, except announced maintenance."""
         announced = {
             uid: events.pop("maintenance")
@@ -99,7 +99,7 @@ class RandomEvents:
         self._schedule_event(record, due, what, strike_and_repeat)
 
     def _schedule_event(self, record: NodeRecord, due: float, what: str, strike: Strike) -> None:
-        event = self.world.timeline.schedule(
+        event = self.world.timeline.schedule_event(
             due, record.name, what, lambda at: strike(record, at), fate=True
         )
         self._events.setdefault(record.message.id, {})[what] = event
@@ -112,12 +112,12 @@ class RandomEvents:
 
     def _preempt_node(self, record: NodeRecord, at: float) -> None:
         depth = self.world.config.odds.spot_rhythm
-        spared = self._next_random(record).random() < depth * (1 - spot_cycle.busy(at))
+        spared = self._next_random(record).random() < depth * (1 - spot_cycle.demand_at(at))
         if record.state not in lifecycle.PREEMPTIBLE or spared:
             return
         seconds = self.world.config.odds.sibling_death_seconds
         if not seconds or not record.is_played:
-            lifecycle.preempt(self.world, record, at, forced=False)
+            lifecycle.preempt_node(self.world, record, at, forced=False)
             return
         # Seen in the field: one worker at most gets a notice, the programs of its siblings die,
         # and only then the node becomes PREEMPTED.
@@ -128,7 +128,7 @@ class RandomEvents:
 
     def _terminate_node(self, record: NodeRecord, at: float) -> None:
         if record.state in lifecycle.TERMINABLE:
-            lifecycle.terminate(self.world, record, at)
+            lifecycle.terminate_node(self.world, record, at)
         elif record.state not in lifecycle.LOST:
             # The node may be under deletion, which may fail.
             self._schedule_event(record, at + RETRY_SECONDS, "end of life", self._terminate_node)
@@ -138,7 +138,7 @@ class RandomEvents:
         if record.state != "READY" or record.maintenance is not None:
             return
         start = at + self.world.config.odds.maintenance_notice_seconds
-        record.maintenance = (start, start + self.world.config.seconds("repair"))
+        record.maintenance = (start, start + self.world.config.seconds_for("repair"))
         self._schedule_event(record, start, "maintenance", self._begin_maintenance)
 
     def _begin_maintenance(self, record: NodeRecord, at: float) -> None:
@@ -146,7 +146,7 @@ class RandomEvents:
             # The owner had the maintenance done earlier.
             return
         if record.state == "READY":
-            lifecycle.maintain(self.world, record, at)
+            lifecycle.maintain_node(self.world, record, at)
         else:
             record.maintenance = None
 

@@ -17,13 +17,18 @@ from random import Random
 from typing import Any
 
 from service.emulator.api.match_facts import record_facts
-from service.emulator.config.config import MAX_SECONDS, patched
+from service.emulator.config.config import MAX_SECONDS, patched_config
 from service.emulator.errors import ApiError
 from service.emulator.faults.fault import FACTS
 from service.emulator.faults.fault_parser import fault_of
 from service.emulator.nodes.nodes import NodeRecord
 from service.emulator.surfaces import control
-from service.emulator.validation import known_only, number, refusal, whole
+from service.emulator.validation import (
+    invalid_value,
+    parse_integer,
+    parse_number,
+    require_known_keys,
+)
 from service.emulator.world.bill import Transition
 from service.emulator.world.world import World
 
@@ -36,8 +41,8 @@ WORLD_ACTIONS: dict[str, Do] = {
     "clear_faults": lambda world, _: control.drop_faults(world, ""),
 }
 NODE_ACTIONS: dict[str, Do] = {
-    "preempt": control.preempt,
-    "maintenance": control.maintain,
+    "preempt": control.preempt_node,
+    "maintenance": control.maintain_node,
     "host_error": control.break_host,
     "health": control.set_health,
     "activity": control.set_activity,
@@ -71,37 +76,37 @@ class Scenario:
     steps: tuple[ScenarioStep, ...]
 
 
-def read(path: Path) -> Scenario:
+def read_file(path: Path) -> Scenario:
     """Return the scenario in a file. Raises OSError, or ApiError that names the wrong step."""
     try:
         script = tomllib.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise refusal(f"{path}: {error}") from None
+        raise invalid_value(f"{path}: {error}") from None
     return scenario_of(script)
 
 
 def scenario_of(script: Mapping[str, Any]) -> Scenario:
-    known_only(script, ("config", "step"), "table")
+    require_known_keys(script, ("config", "step"), "table")
     steps = script.get("step", [])
     if not isinstance(steps, list):
-        raise refusal("steps are written as [[step]]")
+        raise invalid_value("steps are written as [[step]]")
     numbered = enumerate(steps, start=1)
     return Scenario(
         script.get("config", {}), tuple(_parse_step(raw, number) for number, raw in numbered)
     )
 
 
-def play(world: World, scenario: Scenario) -> None:
+def start_scenario(world: World, scenario: Scenario) -> None:
     """Start a scenario now. Raises ApiError for an invalid configuration or fault."""
     control.change_config(world, scenario.config)
     for step in scenario.steps:
         if step.action == "fault":
             fault_of(step.order, world.rpcs, 0, 0.0)
         if step.action == "config":
-            patched(world.config, step.order)
+            patched_config(world.config, step.order)
     random = Random(f"{world.seed}/scenario")  # noqa: S311 - repeatable on purpose
     for step in scenario.steps:
-        _Playing(world, step, random).begin()
+        _Playing(world, step, random).start()
 
 
 @dataclass
@@ -111,12 +116,12 @@ class _Playing:
     random: Random
     played: int = 0
 
-    def begin(self) -> None:
+    def start(self) -> None:
         self.timeline = self.world.timeline
         if self.step.after_ready is not None:
             self.world.observers.append(self._follow_transition)
         else:
-            self._schedule_action(self.world.settle() + self.step.at, self._play_step)
+            self._schedule_action(self.world.run_due_events() + self.step.at, self._play_step)
 
     def _play_step(self, at: float) -> None:
         if self.step.action in NODE_ACTIONS:
@@ -160,7 +165,7 @@ class _Playing:
 
     def _schedule_action(self, due: float, act: Callable[[float], None]) -> None:
         what = f"scenario: {self.step.action}"
-        self.world.timeline.schedule(due, "scenario", what, act, fate=True)
+        self.world.timeline.schedule_event(due, "scenario", what, act, fate=True)
 
     def _is_over(self) -> bool:
         return 0 < self.step.times <= self.played
@@ -177,33 +182,33 @@ def _is_match(record: NodeRecord, match: Mapping[str, object]) -> bool:
 def _parse_step(raw: object, number: int) -> ScenarioStep:
     where = f"step {number}"
     if not isinstance(raw, Mapping):
-        raise refusal(f"{where} must be a table")
+        raise invalid_value(f"{where} must be a table")
     actions = sorted(set(raw) - set(WHEN))
     if len(actions) != 1 or actions[0] not in ACTIONS:
-        raise refusal(f"{where} must say one thing to do, of: {', '.join(ACTIONS)}")
+        raise invalid_value(f"{where} must say one thing to do, of: {', '.join(ACTIONS)}")
     action = actions[0]
     order = raw[action] if isinstance(raw[action], Mapping) else {}
     match = order.get("match", {})
     if action == "fault":
         return ScenarioStep(action, order, {}, 0, **_parse_times(raw, where))
     if not isinstance(match, Mapping) or set(match) - set(FACTS):
-        raise refusal(f"{where}: match must be a table of {', '.join(FACTS)}")
+        raise invalid_value(f"{where}: match must be a table of {', '.join(FACTS)}")
     return ScenarioStep(
         action,
         {key: value for key, value in order.items() if key not in SELECTION},
         match,
-        whole(order.get("count", 1), f"{where}: count"),
+        parse_integer(order.get("count", 1), f"{where}: count"),
         **_parse_times(raw, where),
     )
 
 
 def _parse_times(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
     def parse_seconds(key: str, lowest: float = 0) -> float:
-        return number(raw[key], f"{where}: {key}", lowest, MAX_SECONDS) if key in raw else 0.0
+        return parse_number(raw[key], f"{where}: {key}", lowest, MAX_SECONDS) if key in raw else 0.0
 
     return {
         "at": parse_seconds("at"),
         "every": parse_seconds("every", LEAST_EVERY),
         "after_ready": parse_seconds("after_ready") if "after_ready" in raw else None,
-        "times": whole(raw.get("times", 0), f"{where}: times"),
+        "times": parse_integer(raw.get("times", 0), f"{where}: times"),
     }

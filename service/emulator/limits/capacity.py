@@ -35,7 +35,7 @@ class Hardware:
     def __init__(self) -> None:
         self._used: Counter[Kind] = Counter()
 
-    def note(self, record: NodeRecord, state: str) -> bool:
+    def count_change(self, record: NodeRecord, state: str) -> bool:
         """Count a node's change of state. Returns whether hardware became free."""
         if state == "CREATING":
             # A queued resource gets its hardware first, and creates its nodes then.
@@ -81,7 +81,7 @@ class Hardware:
         return limits
 
 
-def shortage(zone: str, model: str, code: int) -> ApiError:
+def shortage_error(zone: str, model: str, code: int) -> ApiError:
     """Make the error of a stockout; with code 13, the text that was seen for spot v5e."""
     if model == "reserved":
         text = (

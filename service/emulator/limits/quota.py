@@ -11,7 +11,7 @@ from itertools import product
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2
 
-from service.emulator.catalog import region_of, zones
+from service.emulator.catalog import list_zones, region_of
 from service.emulator.config.limit_keys import MODELS
 from service.emulator.errors import ApiError, Code, quota_exceeded
 from service.emulator.limits.capacity import Kind
@@ -28,7 +28,7 @@ class Holdings:
     def __init__(self) -> None:
         self._held: Counter[tuple[str, Kind]] = Counter()
 
-    def take(self, project: str, wanted: Mapping[Kind, int]) -> None:
+    def take_chips(self, project: str, wanted: Mapping[Kind, int]) -> None:
         for kind, chips in wanted.items():
             self._held[project, kind] += chips
 
@@ -36,7 +36,7 @@ class Holdings:
         for kind, chips in wanted.items():
             self._held[project, kind] -= chips
 
-    def refusal(
+    def find_refusal(
         self, quotas: Mapping[str, int], project: str, wanted: Mapping[Kind, int]
     ) -> ApiError | None:
         """Return the error of the first limit that the wanted chips exceed; None if they fit.
@@ -72,7 +72,7 @@ class Rates:
     def __init__(self) -> None:
         self._asked: defaultdict[str, deque[float]] = defaultdict(deque)
 
-    def admit(self, rpc: str, project: str, limit: int, now: float) -> None:
+    def admit_request(self, rpc: str, project: str, limit: int, now: float) -> None:
         """Count a request; raises ApiError, without counting, beyond the limit of a minute.
 
         A request that fails later counts too. A limit of 0 is no limit.
@@ -94,14 +94,14 @@ def out_of_quota(generation: str, model: str, limit: int, where: str, project: s
     """Make the error of an exceeded quota with Google's name; `where` is a zone or region."""
     family = FAMILIES.get(generation, generation.upper())
     preemptible = "Preemptible" if model in PREEMPTIBLE else ""
-    scope = "zone" if where in zones() else "region"
+    scope = "zone" if where in list_zones() else "region"
     name = f"TPU{family}{preemptible}PerProjectPer{scope.title()}ForTPUAPI"
     return quota_exceeded(name, limit, f"{scope} {where}", project)
 
 
 @cache
 def _zones_of(where: str) -> tuple[str, ...]:
-    return tuple(zone for zone in zones() if where in {zone, region_of(zone)})
+    return tuple(zone for zone in list_zones() if where in {zone, region_of(zone)})
 
 
 def _too_often(rpc: str, project: str, limit: int, seconds: float) -> ApiError:

@@ -13,7 +13,7 @@ WEEKEND_SHARE = 0.3
 THURSDAY = 3
 
 
-def busy(at: float) -> float:
+def demand_at(at: float) -> float:
     """Return the demand for spot capacity, from 0 (none) to 1 (the weekly peak)."""
     hour = at % DAY / HOUR
     day = (math.floor(at / DAY) + THURSDAY) % 7
@@ -23,4 +23,4 @@ def busy(at: float) -> float:
 
 def left_for_spot(chips: int, depth: float, at: float) -> int:
     """Return the chips of a capacity that others leave; at the peak they use the share `depth`."""
-    return math.floor(chips * (1 - depth * busy(at)))
+    return math.floor(chips * (1 - depth * demand_at(at)))

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any, Protocol
 
 from service.emulator.catalog import Accelerator
-from service.emulator.validation import number, refusal
+from service.emulator.validation import invalid_value, parse_number
 
 # The quantities that can be recorded, each with its highest value.
 HIGHEST: Mapping[str, float] = {
@@ -84,12 +84,12 @@ class Course:
 
     steps: tuple[ActivityStep, ...]
 
-    def at(self, moment: float) -> float | None:
+    def value_at(self, moment: float) -> float | None:
         """Return the value at a moment; None if it is unknown."""
         index = bisect_right(self.steps, moment, key=_at)
         return self.steps[index - 1].value if index else None
 
-    def mean(self, start: float, end: float, otherwise: float = 0.0) -> float | None:
+    def mean_over(self, start: float, end: float, otherwise: float = 0.0) -> float | None:
         """Return the mean over a span; an unknown value counts as `otherwise`.
 
         None if the whole span is unknown.
@@ -104,7 +104,7 @@ class Course:
         edges = [(start, before), *((step.at, step.value) for step in self.steps[low:high])]
         spans = pairwise([*edges, (end, 0.0)])
         total = sum(value * (later - at) for (at, value), (later, _) in spans)
-        return total / (end - start) if end > start else self.at(end)
+        return total / (end - start) if end > start else self.value_at(end)
 
     def last_above(self, threshold: float, moment: float) -> float | None:
         """Return the last time, up to `moment`, at which the quantity was above a threshold.
@@ -135,7 +135,7 @@ class Activity:
     _order: count[int] = field(default_factory=count)
     _courses: dict[tuple[str, Scope, float], Course] = field(default_factory=dict)
 
-    def tell(self, at: float, changes: Mapping[str, float], scope: Scope) -> None:
+    def record_changes(self, at: float, changes: Mapping[str, float], scope: Scope) -> None:
         """Record new values from `at` on, and notify observers."""
         self._courses.clear()
         for key, value in changes.items():
@@ -147,7 +147,9 @@ class Activity:
         for observer in self.observers:
             observer(at)
 
-    def course(self, run: ActivityRun, key: str, worker: int, chip: int | None = None) -> Course:
+    def get_course(
+        self, run: ActivityRun, key: str, worker: int, chip: int | None = None
+    ) -> Course:
         """Return a quantity of a worker, or of one of its chips, during a run.
 
         Values of the node, of the worker and of the chip are merged: the latest one counts.
@@ -161,7 +163,7 @@ class Activity:
             self._courses[place] = Course(tuple(step for step in steps if step.at > run.floor))
         return self._courses[place]
 
-    def moved(self, before: str, after: str, at: float) -> None:
+    def follow_state(self, before: str, after: str, at: float) -> None:
         """Follow a node's change of state: its machines are up only while READY."""
         if before == "READY" and self.runs and self.runs[-1].end is None:
             last = self.runs[-1]
@@ -170,7 +172,7 @@ class Activity:
             floor = self.runs[-1].end if self.runs else None
             self.runs.append(ActivityRun(at, None, -1.0 if floor is None else floor))
 
-    def shown(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Return the latest values: of the whole node by key, of its parts under `parts`."""
         last = {
             scope: {
@@ -202,7 +204,7 @@ class Subject(Protocol):
     def activity(self) -> Activity: ...
 
 
-def note(
+def record_activity(
     node: Subject,
     at: float,
     changes: Mapping[str, float],
@@ -215,23 +217,25 @@ def note(
     without a worker, within the slice. Raises ApiError.
     """
     for key, value in changes.items():
-        check(key, value)
+        check_value(key, value)
     chips = chips_per_worker(node)
     if worker is None and chip is not None:
         worker, chip = divmod(chip, chips)
     if worker is not None and not 0 <= worker < node.accelerator.hosts:
-        raise refusal(f"{node.name} has workers 0 to {node.accelerator.hosts - 1}, not {worker}")
+        raise invalid_value(
+            f"{node.name} has workers 0 to {node.accelerator.hosts - 1}, not {worker}"
+        )
     if chip is not None and not 0 <= chip < chips:
-        raise refusal(f"a worker of {node.name} has chips 0 to {chips - 1}, not {chip}")
-    node.activity.tell(at, changes, (worker, chip))
+        raise invalid_value(f"a worker of {node.name} has chips 0 to {chips - 1}, not {chip}")
+    node.activity.record_changes(at, changes, (worker, chip))
 
 
 def chips_per_worker(node: Subject) -> int:
     return node.accelerator.chips // node.accelerator.hosts
 
 
-def check(key: str, value: object) -> float:
+def check_value(key: str, value: object) -> float:
     """Return a value that may be recorded under a key; raises ApiError."""
     if key not in HIGHEST:
-        raise refusal(f"unknown activity {key}; known: {', '.join(HIGHEST)}")
-    return number(value, key, 0, HIGHEST[key])
+        raise invalid_value(f"unknown activity {key}; known: {', '.join(HIGHEST)}")
+    return parse_number(value, key, 0, HIGHEST[key])

@@ -16,7 +16,7 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 MAX_VALUE = 256 * 1024
 
 
-def enabled(record: NodeRecord) -> bool:
+def is_enabled(record: NodeRecord) -> bool:
     """Whether workers may publish: yes, unless the node's metadata says no.
 
     On Compute Engine, guest attributes are off by default. TPU VMs publish their host keys by
@@ -25,7 +25,7 @@ def enabled(record: NodeRecord) -> bool:
     return str(record.message.metadata.get(SWITCH, "TRUE")).upper() != "FALSE"
 
 
-def publish(record: NodeRecord, worker: int, namespace: str, key: str, value: str) -> None:
+def publish_value(record: NodeRecord, worker: int, namespace: str, key: str, value: str) -> None:
     """Set a value, as the worker itself would; raises ApiError for an invalid name or value."""
     check_worker(record, str(worker))
     for name in (namespace, key):
@@ -38,7 +38,7 @@ def publish(record: NodeRecord, worker: int, namespace: str, key: str, value: st
     record.guest_attributes.setdefault(worker, {})[namespace, key] = value
 
 
-def withdraw(record: NodeRecord, worker: int, namespace: str, key: str) -> bool:
+def delete_value(record: NodeRecord, worker: int, namespace: str, key: str) -> bool:
     """Drop a value. Returns False if there was none."""
     return record.guest_attributes.get(worker, {}).pop((namespace, key), None) is not None
 
@@ -56,7 +56,7 @@ def count_query(
     Returns False if the query exceeds the rate limit.
     """
     allowance = record.guest_queries.setdefault(worker, Allowance(at=now))
-    return allowance.take(now, speed, is_read=is_read)
+    return allowance.take_query(now, speed, is_read=is_read)
 
 
 def query_times(record: NodeRecord, worker: int) -> list[float]:
@@ -80,7 +80,7 @@ def workers_of(record: NodeRecord, worker_ids: list[str]) -> list[int]:
     return [int(worker) for worker in named] or list(range(record.accelerator.hosts))
 
 
-def read(record: NodeRecord, query_path: str, workers: list[int]) -> list[NodeMessage]:
+def read_values(record: NodeRecord, query_path: str, workers: list[int]) -> list[NodeMessage]:
     """Return the values under `namespace/` or `namespace/key`, one message for each worker.
 
     Raises ApiError if there are none.

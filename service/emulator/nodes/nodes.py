@@ -13,7 +13,7 @@ from typing import Any
 
 from service.emulator import catalog
 from service.emulator.catalog import Accelerator
-from service.emulator.clock import stamp
+from service.emulator.clock import to_timestamp
 from service.emulator.errors import (
     ApiError,
     Code,
@@ -24,7 +24,7 @@ from service.emulator.names import Place, check_labels
 from service.emulator.nodes.activity import Activity
 from service.emulator.nodes.query_allowance import Allowance
 from service.emulator.timeline import Event
-from service.emulator.wire import Node, NodeMessage, copied
+from service.emulator.wire import Node, NodeMessage, copy_message
 
 # Fields that only the cloud may set; the values of a request are dropped.
 OUTPUT_ONLY = (
@@ -100,7 +100,7 @@ class NodeRecord:
         return self.model or provisioning_model(self.message)
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         return self.operation is not None and not self.operation.done
 
 
@@ -136,8 +136,8 @@ def accelerator_of(node: NodeMessage, zone: str) -> Accelerator:
             "Exactly one of accelerator_type and accelerator_config must be specified.",
         )
     config = node.accelerator_config
-    found = catalog.find(
-        catalog.offered(zone), node.accelerator_type, config.type_, config.topology
+    found = catalog.find_accelerator(
+        catalog.list_offered(zone), node.accelerator_type, config.type_, config.topology
     )
     if found is None:
         asked = node.accelerator_type.rpartition("/")[2]
@@ -150,7 +150,7 @@ def accelerator_of(node: NodeMessage, zone: str) -> Accelerator:
     return found
 
 
-def check(node: NodeMessage, accelerator: Accelerator, *, strict_runtimes: bool) -> None:
+def check_node(node: NodeMessage, accelerator: Accelerator, *, strict_runtimes: bool) -> None:
     """Raise ApiError for a request that the cloud refuses immediately."""
     check_runtime(node.runtime_version, accelerator, strict=strict_runtimes)
     check_settings(node, accelerator)
@@ -187,7 +187,7 @@ def check_runtime(version: str, accelerator: Accelerator, *, strict: bool) -> No
 
     Cloud TPU accepts the runtime of another generation.
     """
-    fits = catalog.runtimes().get(version)
+    fits = catalog.runtime_versions().get(version)
     if fits is None or (strict and accelerator.generation not in fits):
         raise invalid_argument(f'The field "RuntimeVersion" cannot be "{version}".')
 
@@ -217,17 +217,17 @@ def check_disks(node: NodeMessage) -> None:
         raise invalid_argument('The field "DataDisks.SourceDisk" cannot be "".')
 
 
-def born(asked: NodeMessage, name: str, uid: int, accelerator: Accelerator, at: float) -> Any:
+def make_node(asked: NodeMessage, name: str, uid: int, accelerator: Accelerator, at: float) -> Any:
     """Make the requested node, as the cloud first shows it."""
     project = name.split("/")[1]
-    node = copied(asked)
+    node = copy_message(asked)
     for output in OUTPUT_ONLY:
         node.ClearField(output)
     node.name = name
     node.id = uid
     node.state = Node.State.CREATING
     node.api_version = Node.ApiVersion.V2
-    node.create_time.CopyFrom(stamp(at))
+    node.create_time.CopyFrom(to_timestamp(at))
     node.accelerator_type = accelerator.name
     node.accelerator_config.type_ = accelerator.config_type
     node.accelerator_config.topology = accelerator.topology
@@ -249,7 +249,7 @@ def block_size(node: NodeMessage, accelerator: Accelerator) -> int:
     return max(8, 1 << math.ceil(math.log2(endpoints + 4)))
 
 
-def connect(node: NodeMessage, accelerator: Accelerator) -> None:
+def add_endpoints(node: NodeMessage, accelerator: Accelerator) -> None:
     """Add an endpoint for each worker and network, worker by worker."""
     block = ip_network(node.cidr_block)
     first = int(block.network_address) + 2

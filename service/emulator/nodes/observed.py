@@ -37,17 +37,19 @@ class Observer:
         self._record = record
         self._worker = worker
 
-    def at(self, moment: float) -> Observed:
+    def observe_at(self, moment: float) -> Observed:
         """Return the state of the worker at a moment."""
         run = self._present_run()
         if run is None:
             return Observed()
-        told = {key: self._get_course(run, key).at(moment) for key in COUNTS}
-        rates = [course.at(moment) for course in self._network_courses(run)]
+        told = {key: self._get_course(run, key).value_at(moment) for key in COUNTS}
+        rates = [course.value_at(moment) for course in self._network_courses(run)]
         network = _sum_known(rates, IDLE_BYTES)
         cpu = told["cpu"]
         return Observed(
-            is_held=holds([course.at(moment) for course in self._device_courses(run)]),
+            is_held=are_chips_held(
+                [course.value_at(moment) for course in self._device_courses(run)]
+            ),
             cpu=IDLE_CPU if cpu is None else cpu,
             network=network,
             **{key: int(told[key] or 0) for key in ("sessions", "containers", "restarts")},
@@ -56,7 +58,7 @@ class Observer:
     def held_until(self, moment: float) -> float | None:
         """Return the last time, up to `moment`, at which a chip was held; None for never."""
         run = self._present_run()
-        return None if run is None else last_time(self._device_courses(run), holds, moment)
+        return None if run is None else last_time(self._device_courses(run), are_chips_held, moment)
 
     def busy_until(self, moment: float, percent: float) -> float | None:
         """Return the last time at which the CPU was above `percent`; None for never."""
@@ -84,7 +86,7 @@ class Observer:
         return runs[-1] if runs else None
 
     def _get_course(self, run: ActivityRun, key: str, chip: int | None = None) -> Course:
-        return self._record.activity.course(run, key, self._worker, chip)
+        return self._record.activity.get_course(run, key, self._worker, chip)
 
     def _device_courses(self, run: ActivityRun) -> list[Course]:
         """Return the recorded holder of the chips, followed by the work of each chip."""
@@ -100,7 +102,7 @@ COUNTS = ("cpu", "sessions", "containers", "restarts")
 WORK = ("duty_cycle", "tensorcore")
 
 
-def holds(values: Values) -> bool:
+def are_chips_held(values: Values) -> bool:
     """Whether a process holds the chips: as recorded or, without a record, if a chip works.
 
     The first value is the record, the others are the work of the chips.
@@ -116,7 +118,7 @@ def last_time(
     until = moment
     steps = {step.at for course in courses for step in course.steps if step.at <= moment}
     for at in sorted(steps, reverse=True):
-        if is_so([course.at(at) for course in courses]):
+        if is_so([course.value_at(at) for course in courses]):
             return until
         until = at
     return None

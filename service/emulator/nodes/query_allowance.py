@@ -25,7 +25,7 @@ class Allowance:
     """The times of the readers' queries."""
     _taken: deque[float] = field(default_factory=lambda: deque(maxlen=BURST))
 
-    def take(self, now: float, speed: float, *, is_read: bool = False) -> bool:
+    def take_query(self, now: float, speed: float, *, is_read: bool = False) -> bool:
         """Count a query by a reader or by the machine itself. Returns False beyond the limit."""
         self.times.append(now)
         if is_read:

@@ -8,7 +8,7 @@ from service.emulator.errors import ApiError, Code, invalid_argument
 from service.emulator.names import check_labels
 from service.emulator.nodes import nodes
 from service.emulator.nodes.nodes import NodeRecord
-from service.emulator.wire import NodeMessage, copied
+from service.emulator.wire import NodeMessage, copy_message
 
 EXTERNAL_IPS = "network_config.enable_external_ips"
 FIELDS = ("description", "tags", "labels", "metadata", "data_disks")
@@ -34,7 +34,7 @@ def change_of(record: NodeRecord, wanted: NodeMessage, mask: NodeMessage) -> Cal
         nodes.check_metadata(wanted)
     if "data_disks" in paths:
         nodes.check_disks(wanted)
-    kept = copied(wanted)
+    kept = copy_message(wanted)
     return lambda: _apply_change(record.message, kept, paths)
 
 

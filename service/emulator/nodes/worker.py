@@ -88,7 +88,7 @@ class Worker:
         return self.record.accelerator.chips // self.record.accelerator.hosts
 
     @property
-    def up(self) -> bool:
+    def is_up(self) -> bool:
         return self.record.state in UP and bool(self.node.network_endpoints)
 
     @property
@@ -102,7 +102,7 @@ class Worker:
         return str(self.endpoints[0].ip_address)
 
 
-def numbered(record: NodeRecord, number: int) -> Worker:
+def get_worker(record: NodeRecord, number: int) -> Worker:
     """Return a worker of a node by its number; raises ApiError."""
     if record.message.api_version in LEGACY:
         raise ApiError(
@@ -117,10 +117,10 @@ def numbered(record: NodeRecord, number: int) -> Worker:
     return Worker(record, number)
 
 
-def worker_of(record: NodeRecord, number: int) -> Worker:
+def get_running_worker(record: NodeRecord, number: int) -> Worker:
     """Return a worker whose machine is up; raises ApiError."""
-    worker = numbered(record, number)
-    if not worker.up:
+    worker = get_worker(record, number)
+    if not worker.is_up:
         raise ApiError(
             Code.UNAVAILABLE,
             f"worker {number} of {record.name} is not running: the node is {record.state}",

@@ -45,37 +45,37 @@ class PlayedMeter:
         self._container: JobContainer | None = None
         self._worked_until: float | None = None
         """End of this boot's last job container that kept a core busy."""
-        node.activity.observers.append(self.changed)
+        node.activity.observers.append(self.look_soon)
 
-    def boot(self, at: float, boot: str) -> None:
+    def start_boot(self, at: float, boot: str) -> None:
         """Start the meter, if the node's metadata has one."""
-        self.off()
+        self.turn_off()
         self._put_at, self._sent = None, None
         self._container, self._worked_until = None, None
         if METER in self._node.message.metadata:
             self._boot, self._started_at = boot, at
             self._schedule_look(at + COUNT_SECONDS / self._world_speed)
 
-    def off(self) -> None:
+    def turn_off(self) -> None:
         """Stop the meter; its last report stays."""
         if self._due is not None:
             self._due.cancelled = True
             self._due = None
 
-    def hold(self, at: float, attempt: str, *, hangs: bool) -> None:
+    def hold_chips(self, at: float, attempt: str, *, hangs: bool) -> None:
         """Note that a job's container runs from now on."""
         self._container = JobContainer(attempt, hangs)
-        self.changed(at)
+        self.look_soon(at)
 
-    def free(self, at: float) -> None:
+    def free_chips(self, at: float) -> None:
         """Note the end of the container."""
         if self._container is not None and self._container.end is None:
             self._container.end = at
             if not self._container.hangs:
                 self._worked_until = at
-            self.changed(at)
+            self.look_soon(at)
 
-    def changed(self, at: float) -> None:
+    def look_soon(self, at: float) -> None:
         """Check for changes soon, with at most one PUT a minute."""
         if self._due is not None and self._put_at is not None:
             soon = max(
@@ -83,7 +83,7 @@ class PlayedMeter:
                 self._put_at + PUT_SECONDS / self._world_speed,
             )
             if soon < self._due.due:
-                self.off()
+                self.turn_off()
                 self._schedule_look(soon)
 
     @property
@@ -92,10 +92,12 @@ class PlayedMeter:
 
     def _schedule_look(self, due: float) -> None:
         look: Callable[[float], None] = self._put_report
-        self._due = self._world.timeline.schedule(due, self._node.name, "activity", look, fate=True)
+        self._due = self._world.timeline.schedule_event(
+            due, self._node.name, "activity", look, fate=True
+        )
 
     def _put_report(self, at: float) -> None:
-        document = self.document(at)
+        document = self.build_document(at)
         news = bool(document["holder"]), bool(document["sessions"])
         if news == self._sent and at < self._regular_at:
             self._schedule_look(self._regular_at)
@@ -103,9 +105,9 @@ class PlayedMeter:
         self._put_at, self._sent = at, news
         pause, least = REPORT_SECONDS / self._world_speed, PUT_SECONDS / self._world_speed
         self._regular_at = max(self._counted_at(at) + pause, at + least)
-        if guest_attributes.enabled(self._node):
+        if guest_attributes.is_enabled(self._node):
             text = json.dumps(document, separators=(",", ":"))
-            guest_attributes.publish(self._node, self._worker, NAMESPACE, ACTIVITY, text)
+            guest_attributes.publish_value(self._node, self._worker, NAMESPACE, ACTIVITY, text)
         self._schedule_look(self._regular_at)
 
     def _counted_at(self, at: float) -> float:
@@ -113,10 +115,10 @@ class PlayedMeter:
         interval = COUNT_SECONDS / self._world_speed
         return self._started_at + (at - self._started_at) // interval * interval
 
-    def document(self, at: float) -> dict[str, Any]:
+    def build_document(self, at: float) -> dict[str, Any]:
         """Return the report: counters up to their last read, all other fields as of now."""
         start, counted_at = self._started_at, self._counted_at(at)
-        seen, holder = self._observer.at(at), self._describe_holder(at)
+        seen, holder = self._observer.observe_at(at), self._describe_holder(at)
         free = [self._observer.held_until(at), self._container.end if self._container else None]
         busy = [self._observer.busy_until(counted_at, CPU_PERCENT), self._worked_until]
         works = self._container is not None and self._container.end is None
@@ -141,7 +143,7 @@ class PlayedMeter:
         container = self._container
         if container is not None and container.end is None:
             return f"process 4711 (the container of {container.attempt}) holds /dev/vfio/0"
-        if self._observer.at(at).is_held:
+        if self._observer.observe_at(at).is_held:
             return "process 4242 (python3 train.py) holds /dev/vfio/0"
         return ""
 

@@ -52,10 +52,10 @@ class Record:
     lines: int = 0
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self.state == "EXITED"
 
-    def shown(self) -> dict[str, Any]:
+    def to_report(self) -> dict[str, Any]:
         """Return the report's fields of the attempt; defaults after its release."""
         record = Record("") if self.released else self
         hidden = {"attempt", "boot", "seen_in", "released", "shipped", "lines"}

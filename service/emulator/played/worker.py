@@ -83,7 +83,7 @@ class PlayedWorker:
 
     # the machine
 
-    def boot(self, at: float) -> None:
+    def start_boot(self, at: float) -> None:
         """Start a boot. Without a supervisor in the metadata, the worker stays idle."""
         self.boots += 1
         self.preempted_at = None
@@ -92,8 +92,8 @@ class PlayedWorker:
         if self.on:
             self.boot_at = int(at)
             self._supervisor = digest_of(source)
-            self._meter.boot(at, self.boot_id)
-            self.look(at)
+            self._meter.start_boot(at, self.boot_id)
+            self.act_on_task(at)
             self._schedule_report(at, Weight.STATE)
 
     def power_off(self, at: float) -> None:
@@ -102,20 +102,20 @@ class PlayedWorker:
             self.container.run.close(at, None, "power", Cause.POWER)
         self.on, self.container = False, None
         self._cancel_report()
-        self._meter.off()
+        self._meter.turn_off()
 
-    def notice(self, at: float) -> None:
+    def notice_preemption(self, at: float) -> None:
         """Handle a preemption notice: `instance/preempted` is TRUE from now on."""
         if self.on and self.preempted_at is None:
             self.preempted_at = int(at)
             record = self._current_record
             if self.container is not None:
                 self._stop_container("PREEMPTION_NOTICE", at)
-            elif record is not None and not record.ended and self._takes_part:
+            elif record is not None and not record.has_ended and self._takes_part:
                 self._finish_attempt(record, at, "PREEMPTION_NOTICE")
             self._schedule_report(at, Weight.END)
 
-    def die(self, at: float, code: int) -> None:
+    def fail_program(self, at: float, code: int) -> None:
         """End the program with an error, because its peers are gone."""
         if self.container is not None:
             self._print_line(self.container, at, "Socket closed" if code == 1 else "Fatal error")
@@ -123,7 +123,7 @@ class PlayedWorker:
 
     # the task of the service
 
-    def look(self, at: float) -> None:
+    def act_on_task(self, at: float) -> None:
         """Read the task from the metadata, and act on it."""
         if not self.on:
             return
@@ -168,7 +168,7 @@ class PlayedWorker:
         """Take the one next step of an attempt."""
         if task.action == "release":
             self._release_attempt(record, at)
-        elif record.ended or record.released:
+        elif record.has_ended or record.released:
             pass
         elif record.boot not in {"", self.boot_id}:
             self._finish_attempt(record, at, "REBOOTED")
@@ -187,7 +187,7 @@ class PlayedWorker:
         if self.container is not None:
             self.container.run.close(at, SIGKILL_CODE, "released", Cause.TASK)
             self.container = None
-            self._meter.free(at)
+            self._meter.free_chips(at)
         if not record.released:
             record.released = True
             self._schedule_report(at, Weight.STATE)
@@ -240,11 +240,11 @@ class PlayedWorker:
             boot=self.boots,
             start=at,
         )
-        self.world.runs.begin(run)
+        self.world.runs.add_run(run)
         container = self.container = PlayedContainer(task, record, plan, run)
         record.state, record.started_at, record.boot = "RUNNING", int(at), self.boot_id
         record.access = "privileged" if task.device_access == "privileged" else "device"
-        self._meter.hold(at, task.attempt, hangs=plan.hangs)
+        self._meter.hold_chips(at, task.attempt, hangs=plan.hangs)
         self._schedule_report(at, Weight.STATE)
         self._print_line(container, at, f"worker {self._job_number(task)} of {task.attempt} starts")
         if not plan.hangs:
@@ -330,7 +330,7 @@ class PlayedWorker:
         container.run.close(at, code, "ended", cause)
         self._print_line(container, at, f"worker {container.run.worker} ends with {code}")
         self.container = None
-        self._meter.free(at)
+        self._meter.free_chips(at)
         reason = container.stop_reason or ("PREEMPTION_NOTICE" if self.preempted_at else "")
         if not reason:
             oom = container.plan.out_of_memory and code == SIGKILL_CODE
@@ -363,13 +363,13 @@ class PlayedWorker:
         self._due = None
         self._puts.times.append(at)
         self.seq = max(self.seq + 1, int(at))
-        if guest_attributes.enabled(self.node):
-            text = json.dumps(self.report(at), separators=(",", ":"))
-            guest_attributes.publish(self.node, self.number, NAMESPACE, REPORT, text)
+        if guest_attributes.is_enabled(self.node):
+            text = json.dumps(self.build_report(at), separators=(",", ":"))
+            guest_attributes.publish_value(self.node, self.number, NAMESPACE, REPORT, text)
         # A supervisor reports once a minute even without changes.
         self._due = self._schedule_event(at, MINUTE, "report again", self._put_report)
 
-    def report(self, at: float) -> dict[str, Any]:
+    def build_report(self, at: float) -> dict[str, Any]:
         """Return the present report."""
         task, window = self.task, self.node.maintenance
         speed = self.world.config.speed
@@ -390,7 +390,7 @@ class PlayedWorker:
             "maintenance": "TERMINATE_ON_HOST_MAINTENANCE" if soon else "",
             "startup_script": {"state": startup, "exit_code": None},
             "task_error": self.task_error,
-            **(self._current_record or Record("")).shown(),
+            **(self._current_record or Record("")).to_report(),
         }
 
     def _print_line(self, container: PlayedContainer, at: float, text: str) -> None:
@@ -408,7 +408,7 @@ class PlayedWorker:
             "insertId": f"{instance_id(self.node, self.number)}-{self.boots:04}-{run.lines:08}",
             "textPayload": text,
         }
-        logs.put(self.world, self.node, sender, payload, at, "INFO")
+        logs.write_entry(self.world, self.node, sender, payload, at, "INFO")
 
     # records and events
 
@@ -474,7 +474,7 @@ class PlayedWorker:
                 act(at)
 
         due = at + seconds / self.world.config.speed
-        return self.world.timeline.schedule(due, self.node.name, what, act_if_on, fate=True)
+        return self.world.timeline.schedule_event(due, self.node.name, what, act_if_on, fate=True)
 
     def _cancel_report(self) -> None:
         if self._due is not None:

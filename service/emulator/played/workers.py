@@ -47,7 +47,7 @@ class Played:
         world.on_reset.append(self._forget_all)
         world.on_preemption_notice.append(self._notice_preemption)
 
-    def workers(self, record: NodeRecord) -> list[PlayedWorker]:
+    def workers_of(self, record: NodeRecord) -> list[PlayedWorker]:
         return self._workers.get(int(record.message.id), [])
 
     def _forget_all(self) -> None:
@@ -62,10 +62,10 @@ class Played:
         All programs of the node's attempts fail within `seconds`: on its workers without a notice,
         and on the other slices.
         """
-        for worker in self.workers(record):
+        for worker in self.workers_of(record):
             if worker.number in workers:
-                worker.notice(at)
-        containers = [worker.container for worker in self.workers(record)]
+                worker.notice_preemption(at)
+        containers = [worker.container for worker in self.workers_of(record)]
         attempts = {container.task.attempt for container in containers if container is not None}
         if not attempts:
             return
@@ -82,9 +82,11 @@ class Played:
 
         def die_if_running(at: float) -> None:
             if container is not None and worker.container is container:
-                worker.die(at, code)
+                worker.fail_program(at, code)
 
-        self._world.timeline.schedule(due, worker.node.name, "death", die_if_running, fate=True)
+        self._world.timeline.schedule_event(
+            due, worker.node.name, "death", die_if_running, fate=True
+        )
 
     def _follow_transition(self, transition: Transition) -> None:
         record = self._world.nodes.get(transition.name)
@@ -128,16 +130,18 @@ class Played:
 
         def boot_if_ready(at: float) -> None:
             if worker.boots == boots and worker.node.state == "READY":
-                worker.boot(at)
+                worker.start_boot(at)
 
         due = at + BOOT_SECONDS / self._world.config.speed
-        self._world.timeline.schedule(due, worker.node.name, "boot", boot_if_ready, fate=True)
+        self._world.timeline.schedule_event(due, worker.node.name, "boot", boot_if_ready, fate=True)
 
     def _look_soon(self, record: NodeRecord, at: float) -> None:
         due = at + REACTION_SECONDS / self._world.config.speed
-        for worker in self.workers(record):
+        for worker in self.workers_of(record):
             if worker.on:
-                self._world.timeline.schedule(due, record.name, "task", worker.look, fate=True)
+                self._world.timeline.schedule_event(
+                    due, record.name, "task", worker.act_on_task, fate=True
+                )
 
     def _follow_config(self, at: float) -> None:
         """Boot the nodes that the configuration plays from now on; played nodes stay played."""

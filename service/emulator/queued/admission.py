@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from service.emulator import catalog
-from service.emulator.clock import stamp
+from service.emulator.clock import to_timestamp
 from service.emulator.config.config import Config
 from service.emulator.errors import (
     ApiError,
@@ -18,8 +18,8 @@ from service.emulator.errors import (
 )
 from service.emulator.names import Place, check_node_id
 from service.emulator.nodes import nodes
-from service.emulator.queued.timing import fix, seconds_of, window_of
-from service.emulator.wire import NodeMessage, copied
+from service.emulator.queued.timing import resolve_durations, seconds_of, window_of
+from service.emulator.wire import NodeMessage, copy_message
 from service.emulator.world.queue import QueuedRecord, Slice, Terms, model_of, names_model
 
 QUEUED_RESOURCE_ID = re.compile(r"[A-Za-z0-9_.~+%-]+")
@@ -36,14 +36,14 @@ def record_of(
 
     An error that the cloud finds only later becomes the `doom` of the record.
     """
-    if place.zone not in catalog.zones():
+    if place.zone not in catalog.list_zones():
         raise zone_unsupported(place.zone)
     resource_id, resource = request.queued_resource_id, request.queued_resource
     _check_id("QueuedResourceId", resource_id)
     model, named = _read_model(resource, terms, place), names_model(resource, terms)
     slices = _build_slices(place, resource_id, resource, config, model if named else "")
     record = QueuedRecord(
-        message=_show_request(resource, place.child("queuedResources", resource_id), now),
+        message=_show_request(resource, place.child_name("queuedResources", resource_id), now),
         place=place,
         provisioning_model=model,
         slices=slices,
@@ -108,15 +108,15 @@ def _build_spec_slices(
             f' It must be the parent of the queued resource, "{place.parent}".'
         )
     accelerator = nodes.accelerator_of(spec.node, place.zone)
-    nodes.check(spec.node, accelerator, strict_runtimes=config.strict_runtimes)
+    nodes.check_node(spec.node, accelerator, strict_runtimes=config.strict_runtimes)
     multislice = spec.HasField("multislice_params")
-    asked = copied(spec.node)
+    asked = copy_message(spec.node)
     if model:
         asked.ClearField("scheduling_config")
     model = model or nodes.provisioning_model(asked)
     for node_id in _node_ids(resource_id, spec):
         check_node_id(node_id)
-        yield Slice(place.child("nodes", node_id), asked, accelerator, multislice, model)
+        yield Slice(place.child_name("nodes", node_id), asked, accelerator, multislice, model)
 
 
 def _node_ids(resource_id: str, spec: NodeMessage) -> list[str]:
@@ -186,11 +186,11 @@ def _find_doom(record: QueuedRecord, config: Config, *, may_name_models: bool) -
 
 def _show_request(resource: NodeMessage, name: str, now: float) -> NodeMessage:
     """Return the requested resource as the API shows it; its nodes refer to it by name."""
-    shown = copied(resource)
+    shown = copy_message(resource)
     shown.ClearField("state")
     shown.name = name
-    shown.create_time.CopyFrom(stamp(now))
-    fix(shown.queueing_policy, now)
+    shown.create_time.CopyFrom(to_timestamp(now))
+    resolve_durations(shown.queueing_policy, now)
     for spec in shown.tpu.node_spec:
         for output in nodes.OUTPUT_ONLY:
             spec.node.ClearField(output)

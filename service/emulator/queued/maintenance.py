@@ -8,7 +8,7 @@ from service.emulator.errors import invalid_argument, wrong_state
 from service.emulator.faults.faults import Effects
 from service.emulator.nodes.nodes import NodeRecord
 from service.emulator.queued import members
-from service.emulator.wire import NodeMessage, copied
+from service.emulator.wire import NodeMessage, copy_message
 from service.emulator.world import lifecycle
 from service.emulator.world.maintenance import require_startable
 from service.emulator.world.queue import QueuedRecord
@@ -17,7 +17,7 @@ from service.emulator.world.world import World
 VERB = "performMaintenanceQueuedResource"
 
 
-def perform(
+def perform_maintenance(
     world: World, record: QueuedRecord, names: Sequence[str], at: float, effects: Effects
 ) -> NodeMessage:
     """Start the announced maintenance of the named nodes, or of all; raises ApiError.
@@ -30,29 +30,31 @@ def perform(
     chosen = _choose_nodes(world, record, names)
     for node in chosen:
         require_startable(node)
-        if node.state != "READY" or node.busy:
+        if node.state != "READY" or node.is_busy:
             raise wrong_state(VERB, node.state)
     operation = world.operations.start(VERB, record.name, record.place, at)
     for node in chosen:
-        lifecycle.maintain(world, node, at)
+        lifecycle.maintain_node(world, node, at)
 
     def end_maintenance(at: float) -> None:
         if effects.operation_error is not None:
-            world.operations.fail(operation, at, effects.operation_error)
+            world.operations.mark_failed(operation, at, effects.operation_error)
         else:
-            lifecycle.conclude(world, operation, at, effects, copied(record.message))
+            lifecycle.conclude_operation(
+                world, operation, at, effects, copy_message(record.message)
+            )
 
-    due = at + world.config.seconds("repair")
-    world.timeline.schedule(due, operation.name, "maintained", end_maintenance)
+    due = at + world.config.seconds_for("repair")
+    world.timeline.schedule_event(due, operation.name, "maintained", end_maintenance)
     return operation
 
 
 def _choose_nodes(world: World, record: QueuedRecord, names: Sequence[str]) -> list[NodeRecord]:
     """Return the nodes with these names, full or short; all if there are none. Raises ApiError."""
-    nodes = {node.name: node for node in members.listed(world, record)}
+    nodes = {node.name: node for node in members.list_nodes(world, record)}
     if not names:
         return list(nodes.values())
-    prefix = record.place.child("nodes", "")
+    prefix = record.place.child_name("nodes", "")
     full = [name if "/" in name else f"{prefix}{name}" for name in dict.fromkeys(names)]
     for name in full:
         if name not in nodes:

@@ -11,7 +11,7 @@ from service.emulator.world.queue import QueuedRecord, QueuedTransition
 from service.emulator.world.world import World
 
 
-def enter(
+def enter_state(
     world: World,
     record: QueuedRecord,
     state: str,
@@ -28,30 +28,32 @@ def enter(
     world.queue.waiting.pop(record.name, None)
     before = "" if state == "CREATING" else record.state
     if before:
-        world.queue.stale_reads.note(at, record.name)
-    record.show(state, initiator, error)
-    world.queue.tell(QueuedTransition(at, record.name, before, state, initiator))
+        world.queue.stale_reads.note_change(at, record.name)
+    record.show_state(state, initiator, error)
+    world.queue.notify_observers(QueuedTransition(at, record.name, before, state, initiator))
 
 
-def later(world: World, record: QueuedRecord, what: str, at: float, end: Act) -> None:
+def schedule_after(world: World, record: QueuedRecord, what: str, at: float, end: Act) -> None:
     """Call `end` after the configured duration of `what`."""
-    _schedule_end(world, record, what, at + world.config.seconds(what), end)
+    _schedule_end(world, record, what, at + world.config.seconds_for(what), end)
 
 
-def when(world: World, record: QueuedRecord, what: str, due: float, end: Act) -> None:
+def schedule_at(world: World, record: QueuedRecord, what: str, due: float, end: Act) -> None:
     """Call `end` at `due`, and not before, even when all pending events run at once."""
     _schedule_end(world, record, what, due, end, fate=True)
 
 
-def wind_up(world: World, record: QueuedRecord, what: str, at: float, then: Act) -> None:
+def schedule_after_deletions(
+    world: World, record: QueuedRecord, what: str, at: float, then: Act
+) -> None:
     """Call `then` after the configured duration of `what` and after the last deletion of a node."""
     record.then = then
-    later(world, record, what, at, partial(end_if_wound_up, world, record))
+    schedule_after(world, record, what, at, partial(end_after_deletions, world, record))
 
 
-def end_if_wound_up(world: World, record: QueuedRecord, at: float) -> None:
+def end_after_deletions(world: World, record: QueuedRecord, at: float) -> None:
     then = record.then
-    if then is None or record.pending is not None or members.leaving(world, record):
+    if then is None or record.pending is not None or members.has_deleting_node(world, record):
         return
     record.then = None
     then(at)
@@ -68,4 +70,4 @@ def _schedule_end(
 
     if record.pending is not None:
         record.pending.cancelled = True
-    record.pending = world.timeline.schedule(due, record.name, what, end_state, fate=fate)
+    record.pending = world.timeline.schedule_event(due, record.name, what, end_state, fate=fate)

@@ -7,8 +7,8 @@ import math
 from service.emulator.errors import ApiError, precondition_failed, wrong_state
 from service.emulator.faults.faults import Effects
 from service.emulator.queued import members, queueing
-from service.emulator.queued.states import enter, wind_up
-from service.emulator.wire import Empty, NodeMessage, copied
+from service.emulator.queued.states import enter_state, schedule_after_deletions
+from service.emulator.wire import Empty, NodeMessage, copy_message
 from service.emulator.world import lifecycle
 from service.emulator.world.queue import QueuedRecord, QueuedTransition
 from service.emulator.world.world import World
@@ -19,7 +19,7 @@ TOO_BUSY_TO_DELETE = {"CREATING", "PROVISIONING", "SUSPENDING"}
 CAN_BE_RESET = {"ACTIVE", "FAILED", "SUSPENDED"}
 
 
-def delete(
+def delete_resource(
     world: World, record: QueuedRecord, at: float, effects: Effects, *, force: bool
 ) -> NodeMessage:
     """Delete a queued resource, with `force` its nodes first; raises ApiError.
@@ -43,20 +43,20 @@ def delete(
     def end_deletion(at: float) -> None:
         if record.expiry is not None:
             record.expiry.cancelled = True
-        world.queue.remove(record, at)
+        world.queue.remove_record(record, at)
         world.holdings.give_back(record.place.project, record.demand)
-        members.orphan(world, record)
-        world.queue.tell(QueuedTransition(at, record.name, record.state, "", "SERVICE"))
-        lifecycle.conclude(world, operation, at, effects, Empty())
+        members.orphan_nodes(world, record)
+        world.queue.notify_observers(QueuedTransition(at, record.name, record.state, "", "SERVICE"))
+        lifecycle.conclude_operation(world, operation, at, effects, Empty())
 
-    enter(world, record, "DELETING", at, initiator="USER")
-    wind_up(world, record, "remove", at, end_deletion)
+    enter_state(world, record, "DELETING", at, initiator="USER")
+    schedule_after_deletions(world, record, "remove", at, end_deletion)
     if force:
-        members.clear_away(world, record, at, lost_too=True)
+        members.delete_nodes(world, record, at, lost_too=True)
     return operation
 
 
-def reset(world: World, record: QueuedRecord, at: float, effects: Effects) -> NodeMessage:
+def reset_resource(world: World, record: QueuedRecord, at: float, effects: Effects) -> NodeMessage:
     """Delete the nodes and queue the request again; the operation ends once it is queued.
 
     Google does not document a reset. Here it fails after the end of the requested window, and for
@@ -76,20 +76,20 @@ def reset(world: World, record: QueuedRecord, at: float, effects: Effects) -> No
     def end_reset(at: float) -> None:
         record.flaw = None
         record.stocked_out_until = -math.inf
-        queueing.queue(world, record, at)
-        response = copied(record.message)
-        lifecycle.conclude(world, operation, at, effects, response)
+        queueing.wait_for_hardware(world, record, at)
+        response = copy_message(record.message)
+        lifecycle.conclude_operation(world, operation, at, effects, response)
 
-    enter(world, record, "SUSPENDING", at, initiator="USER")
-    wind_up(world, record, "suspend", at, end_reset)
-    members.clear_away(world, record, at, lost_too=True)
+    enter_state(world, record, "SUSPENDING", at, initiator="USER")
+    schedule_after_deletions(world, record, "suspend", at, end_reset)
+    members.delete_nodes(world, record, at, lost_too=True)
     return operation
 
 
 def _refuse_later(world: World, operation: NodeMessage, at: float, error: ApiError) -> None:
-    world.timeline.schedule(
-        at + world.config.seconds("refuse"),
+    world.timeline.schedule_event(
+        at + world.config.seconds_for("refuse"),
         operation.name,
         "refuse",
-        lambda at: world.operations.fail(operation, at, error),
+        lambda at: world.operations.mark_failed(operation, at, error),
     )

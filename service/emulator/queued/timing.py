@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from service.emulator.clock import LAST_MOMENT, is_moment, stamp
+from service.emulator.clock import LAST_MOMENT, is_moment, to_timestamp
 from service.emulator.errors import ApiError, invalid_argument
 from service.emulator.wire import NodeMessage
 from service.emulator.world.queue import ValidWindow
@@ -31,7 +31,7 @@ def seconds_of(duration: NodeMessage, field: str) -> float:
     return seconds
 
 
-def fix(policy: NodeMessage, now: float) -> None:
+def resolve_durations(policy: NodeMessage, now: float) -> None:
     """Add the moment of a relative time to a policy, as Google shows it.
 
     This was seen for the end of the window; for its start it is assumed.
@@ -41,7 +41,7 @@ def fix(policy: NodeMessage, now: float) -> None:
         if policy.HasField(relative):
             field = f"QueueingPolicy.{_to_camel_case(relative)}"
             seconds = seconds_of(getattr(policy, relative), field)
-            getattr(policy, moment).CopyFrom(stamp(min(now + seconds, LAST_MOMENT)))
+            getattr(policy, moment).CopyFrom(to_timestamp(min(now + seconds, LAST_MOMENT)))
 
 
 def _read_window(policy: NodeMessage, now: float) -> ValidWindow:

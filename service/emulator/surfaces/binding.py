@@ -65,7 +65,7 @@ def bindings_of(services: Iterable[Service]) -> list[Binding]:
     return sorted(bindings, key=lambda binding: ":" not in binding.method.path)
 
 
-def find(bindings: list[Binding], verb: str, path: str) -> tuple[Binding, str]:
+def get_binding(bindings: list[Binding], verb: str, path: str) -> tuple[Binding, str]:
     """Return the binding of a path, and the value of its variable; raises ApiError."""
     for binding in bindings:
         match = binding.pattern.fullmatch(path)

@@ -188,7 +188,7 @@ class _Failed(grpc.RpcError, _Finished):
 
     def __init__(self, error: ApiError) -> None:
         super().__init__(error.message)
-        self._status = rpc_status.to_status(error.status())
+        self._status = rpc_status.to_status(error.to_status())
 
     def result(self, _timeout: float | None = None) -> NoReturn:
         raise self

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from service.emulator.nodes import activity
-from service.emulator.validation import known_only, mapping, refusal
+from service.emulator.validation import invalid_value, parse_mapping, require_known_keys
 
 MAX_NOTICE_SECONDS = 3600.0
 
@@ -68,10 +68,10 @@ BODIES: Mapping[str, tuple[Key, ...]] = {
 def read_order(route: str, body: object) -> dict[str, object]:
     """Return the keys of a body, with the defaults of absent keys; raises ApiError."""
     keys = BODIES[route]
-    said = mapping(body, "the body")
-    known_only(said, [key.name for key in keys], "key")
+    said = parse_mapping(body, "the body")
+    require_known_keys(said, [key.name for key in keys], "key")
     for key in keys:
         if key.default is Absent.REQUIRED and key.name not in said:
-            raise refusal(f"{key.name} must be given: {key.type}")
+            raise invalid_value(f"{key.name} must be given: {key.type}")
     defaults = {key.name: key.default for key in keys if not isinstance(key.default, Absent)}
     return {**defaults, **said}

@@ -66,7 +66,7 @@ COMMON: dict[str, Json] = {
 
 
 @cache
-def describe(version: str) -> Json:
+def describe_version(version: str) -> Json:
     """Return the document of a version, without addresses. Callers must not change it."""
     services = [
         service for service in SERVICES if version in service.versions and service not in PRODUCTS

@@ -9,16 +9,16 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2
 
-from service.emulator.errors import ApiError, Code, told
-from service.emulator.schema import REST_POOL, extended
-from service.emulator.surfaces.json_errors import PAYLOAD, Misfit, find_misfit, unknown
+from service.emulator.errors import ApiError, Code, truncate_text
+from service.emulator.schema import REST_POOL, to_extended
+from service.emulator.surfaces.json_errors import PAYLOAD, Misfit, find_misfit, unknown_field
 
 Shown = dict[str, Any]
 
 
 def to_json(message: Message, *, enum_numbers: bool) -> Shown:
     """Convert a message to JSON, with the fields that clients expect even when they are empty."""
-    whole = extended(message)
+    whole = to_extended(message)
     # The messages packed in an operation are in the pool of the operation's class.
     pool = None if whole is message else REST_POOL
     shown = json_format.MessageToDict(
@@ -29,7 +29,7 @@ def to_json(message: Message, *, enum_numbers: bool) -> Shown:
 
 def error_json(error: ApiError) -> Shown:
     """Convert an error to JSON, in the envelope of AIP-193."""
-    status = json_format.MessageToDict(error.status())
+    status = json_format.MessageToDict(error.to_status())
     shown: Shown = {
         "code": error.http_status,
         "message": error.message,
@@ -43,7 +43,7 @@ def error_json(error: ApiError) -> Shown:
 def read_into(message: Message, body: object, at: str = "") -> None:
     """Fill a message from JSON with camelCase or snake_case keys; raises ApiError."""
     if not isinstance(body, dict):
-        raise _misfit_error(unknown("", at, "Root element must be a message."))
+        raise _misfit_error(unknown_field("", at, "Root element must be a message."))
     said = _in_lists(body, message.DESCRIPTOR)
     try:
         json_format.ParseDict(said, message)
@@ -53,7 +53,7 @@ def read_into(message: Message, body: object, at: str = "") -> None:
 
 
 def unknown_name(name: str, where: str = "") -> ApiError:
-    return _misfit_error(unknown(name, where))
+    return _misfit_error(unknown_field(name, where))
 
 
 def _in_lists(body: object, kind: Any) -> Any:
@@ -83,9 +83,9 @@ def _in_lists(body: object, kind: Any) -> Any:
 
 
 def _misfit_error(found: Misfit) -> ApiError:
-    description = told(found.text)
+    description = truncate_text(found.text)
     violation = error_details_pb2.BadRequest.FieldViolation(
-        field=told(found.path), description=description
+        field=truncate_text(found.path), description=description
     )
     return ApiError(
         Code.INVALID_ARGUMENT,

@@ -32,7 +32,7 @@ def find_misfit(kind: Any, body: dict[str, Any], at: str = "") -> Misfit | None:
     for key, value in body.items():
         field = fields.get(key)
         if field is None:
-            return unknown(key, at)
+            return unknown_field(key, at)
         found = _find_in_field(field, value, f"{at}.{_field_name(field)}".lstrip("."))
         oneof = field.containing_oneof
         if found is None and oneof is not None and value is not None:
@@ -46,7 +46,7 @@ def find_misfit(kind: Any, body: dict[str, Any], at: str = "") -> Misfit | None:
     return None
 
 
-def unknown(name: str, at: str = "", why: str = "Cannot find field.") -> Misfit:
+def unknown_field(name: str, at: str = "", why: str = "Cannot find field.") -> Misfit:
     place = f" at '{at}'" if at else ""
     return Misfit(at, f'{PAYLOAD} Unknown name "{name}"{place}: {why}')
 
@@ -75,7 +75,7 @@ def _find_in_value(field: Any, value: object, path: str) -> Misfit | None:
     is_plain = kind is not None and not kind.full_name.startswith(WHOLE)
     if isinstance(value, list) and not is_plain:
         above, _, name = path.rpartition(".")
-        return unknown(name, above, "Proto field is not repeating, cannot start list.")
+        return unknown_field(name, above, "Proto field is not repeating, cannot start list.")
     if is_plain and isinstance(value, dict) and path.count(".") < MAX_DEPTH:
         return find_misfit(kind, value, path)
     if isinstance(value, dict) and kind is None:

@@ -39,8 +39,8 @@ class Row:
 
 def status_page(world: World, grpc_address: str, rest_url: str) -> str:
     """Return the page as HTML; each list shows its first `MOST_ROWS` rows and its total."""
-    now = world.settle()
-    nodes = [world.nodes[name] for name in world.sight().names[:MOST_ROWS]]
+    now = world.run_due_events()
+    nodes = [world.nodes[name] for name in world.get_sight().names[:MOST_ROWS]]
     queue = world.queue.records.values()
     return PAGES.get_template("status.html").render(
         grpc=grpc_address,
@@ -54,10 +54,10 @@ def status_page(world: World, grpc_address: str, rest_url: str) -> str:
         queue=[_queue_row(record, now) for record in list(queue)[:MOST_ROWS]],
         queue_states=_count_states(record.state for record in queue),
         pending=[
-            (event.what, event.target.rpartition("/")[2], in_words(event.due - now))
-            for event in world.timeline.pending()[:MOST_ROWS]
+            (event.what, event.target.rpartition("/")[2], format_duration(event.due - now))
+            for event in world.timeline.list_pending()[:MOST_ROWS]
         ],
-        faults=world.faults.all(),
+        faults=world.faults.list_all(),
     )
 
 
@@ -68,7 +68,7 @@ def _node_row(record: NodeRecord, now: float) -> Row:
         state=record.state,
         kind=record.accelerator.name,
         model=record.provisioning_model,
-        age=in_words(now - record.created),
+        age=format_duration(now - record.created),
         note=record.queued_resource.rpartition("/")[2] or record.message.health_description,
     )
 
@@ -81,7 +81,7 @@ def _queue_row(record: QueuedRecord, now: float) -> Row:
         state=record.state,
         kind=", ".join(f"{count} x {kind}" if count > 1 else kind for kind, count in kinds.items()),
         model=record.provisioning_model,
-        age=in_words(now - record.created),
+        age=format_duration(now - record.created),
         note=record.message.state.failed_data.error.message,
     )
 
@@ -91,7 +91,7 @@ def _count_states(states: Iterable[str]) -> str:
     return ", ".join(f"{count:,} {state}" for state, count in found) or "none"
 
 
-def in_words(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration in its two largest units, such as `2 h 5 min`; a negative one as `0 s`."""
     left = max(0, round(seconds))
     for unit, size, smaller, step in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60)):

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from service.emulator.api.dispatch import answer
-from service.emulator.api.field_masks import HEADER, Chosen, chosen_of, resolved
+from service.emulator.api.dispatch import answer_message
+from service.emulator.api.field_masks import HEADER, Chosen, chosen_of, resolve_selection
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError, Code
 from service.emulator.permissions import token_of
@@ -19,12 +19,12 @@ from service.emulator.surfaces.binding import (
     Binding,
     Query,
     bindings_of,
-    find,
+    get_binding,
     message_of,
     verbs_of,
 )
 from service.emulator.surfaces.json_codec import Shown, error_json, to_json
-from service.emulator.surfaces.partial_response import select
+from service.emulator.surfaces.partial_response import select_keys
 from service.emulator.surfaces.request_body import is_form, parse_body, parse_form, read_body
 from service.emulator.world.world import World
 
@@ -66,11 +66,11 @@ async def _answer_call(world: World, bindings: list[Binding], request: Request) 
     # A POST may stand for another verb, and HEAD is GET without the body of the response.
     override = request.headers.get(OVERRIDE, "") if request.method == "POST" else ""
     verb = {"HEAD": "GET"}.get(request.method, override.upper() or request.method)
-    binding, name = find(bindings, verb, request.scope["path"])
+    binding, name = get_binding(bindings, verb, request.scope["path"])
     chosen = _read_selection(binding, request, query)
     message = message_of(binding, name, query, parse_body(body) if binding.method.body else {})
     token = token_of(request.headers.get("authorization", ""))
-    told = answer(world, binding.method, message, token=token)
+    told = answer_message(world, binding.method, message, token=token)
     if told.delay_seconds:
         await asyncio.sleep(told.delay_seconds)
     if told.error is not None:
@@ -79,7 +79,7 @@ async def _answer_call(world: World, bindings: list[Binding], request: Request) 
     formats = [*query.get("$alt", []), *query.get("alt", [])]
     enum_numbers = any("enum-encoding=int" in format_ for format_ in formats)
     shown: Shown = to_json(told.response, enum_numbers=enum_numbers)
-    return json_response(select(shown, chosen))
+    return json_response(select_keys(shown, chosen))
 
 
 def _read_selection(binding: Binding, request: Request, query: Query) -> Chosen:
@@ -91,7 +91,7 @@ def _read_selection(binding: Binding, request: Request, query: Query) -> Chosen:
     wanted = wanted or request.headers.get(HEADER, "")
     response = binding.method.response.DESCRIPTOR
     shown = extended_class(response.full_name)
-    return resolved(shown.DESCRIPTOR if shown else response, chosen_of(wanted), wanted)
+    return resolve_selection(shown.DESCRIPTOR if shown else response, chosen_of(wanted), wanted)
 
 
 def error_response(error: ApiError) -> Response:

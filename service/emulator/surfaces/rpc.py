@@ -85,7 +85,7 @@ def _build_stream(world: World, method: Method, stream: OpenStream) -> Streaming
             # Google's client waits for a response before it returns the stream to its caller.
             yield first
             while True:
-                fresh = opened.take()
+                fresh = opened.take_new()
                 if fresh is not None:
                     yield fresh
                 await asyncio.sleep(STREAM_SECONDS)
@@ -101,7 +101,7 @@ async def _answer_call(world: World, method: Method, raw: bytes, context: Contex
     if answer.delay_seconds:
         await asyncio.sleep(answer.delay_seconds)
     if answer.error is not None:
-        status = rpc_status.to_status(answer.error.status())
+        status = rpc_status.to_status(answer.error.to_status())
         await context.abort(status.code, status.details or "", status.trailing_metadata or ())
     assert answer.response is not None
     return answer.response

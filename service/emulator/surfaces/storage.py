@@ -26,8 +26,8 @@ from service.emulator.artifacts.storage import (
     location_type,
 )
 from service.emulator.errors import ApiError, Code
-from service.emulator.permissions import may, token_of
-from service.emulator.surfaces.partial_response import select
+from service.emulator.permissions import is_permitted, token_of
+from service.emulator.surfaces.partial_response import select_keys
 from service.emulator.surfaces.request_body import parse_body, read_body
 from service.emulator.surfaces.rest import CLIENT_GONE, json_response
 from service.emulator.surfaces.storage_fields import UnknownField, chosen_fields
@@ -70,31 +70,31 @@ class Ask:
     def settings(self) -> BucketSettings:
         return self.world.config.buckets.get(self.bucket, BucketSettings())
 
-    def param(self, key: str) -> str:
+    def get_param(self, key: str) -> str:
         return str(self.request.query_params.get(key, ""))
 
-    def chosen(self, kind: str) -> Chosen:
+    def selected_fields(self, kind: str) -> Chosen:
         """Return the requested fields of a response; raises StorageRefusal for an unknown one."""
         try:
-            return chosen_fields(kind, self.param("fields"))
+            return chosen_fields(kind, self.get_param("fields"))
         except UnknownField as unknown:
             text = f"Invalid field selection {str(unknown)[:200]}"
             raise StorageRefusal(400, "invalidParameter", text) from None
 
-    def told(self, shown: dict[str, Any]) -> Response:
-        return json_response(select(shown, self.chosen(shown["kind"])))
+    def make_response(self, shown: dict[str, Any]) -> Response:
+        return json_response(select_keys(shown, self.selected_fields(shown["kind"])))
 
-    def may(self, permission: str) -> bool:
+    def has_permission(self, permission: str) -> bool:
         """Whether the caller has a permission, by its token and by the settings of the bucket."""
         token = token_of(self.request.headers.get("authorization", ""))
-        granted = may(self.world.config.permissions, token, permission)
+        granted = is_permitted(self.world.config.permissions, token, permission)
         return granted and permission in self.settings.permissions
 
-    def require(self, permission: str) -> None:
+    def require_permission(self, permission: str) -> None:
         """Raise StorageRefusal unless the bucket exists and the caller has a permission."""
         if self.settings.missing:
             raise StorageRefusal(404, "notFound", "The specified bucket does not exist.")
-        if not self.may(permission):
+        if not self.has_permission(permission):
             raise StorageRefusal(
                 403,
                 "forbidden",
@@ -141,7 +141,7 @@ def _route_request(world: World, request: Request, body: bytes, region: str) -> 
         unquote(found["name"] or ""),
         region,
         str(request.base_url).rstrip("/"),
-        world.settle(),
+        world.run_due_events(),
     )
     if NAME.fullmatch(ask.bucket) is None:
         raise StorageRefusal(400, "invalid", f"Invalid bucket name: '{ask.bucket}'")
@@ -166,9 +166,9 @@ def _route_request(world: World, request: Request, body: bytes, region: str) -> 
 
 
 def _get_bucket(ask: Ask) -> Response:
-    ask.require("storage.buckets.get")
+    ask.require_permission("storage.buckets.get")
     location = ask.settings.location or ask.region.upper()
-    return ask.told(
+    return ask.make_response(
         {
             "kind": "storage#bucket",
             "id": ask.bucket,
@@ -190,21 +190,21 @@ def _test_permissions(ask: Ask) -> Response:
         raise StorageRefusal(404, "notFound", "The specified bucket does not exist.")
     asked = ask.request.query_params.getlist("permissions")
     told: dict[str, Any] = {"kind": "storage#testIamPermissionsResponse"}
-    held = [permission for permission in asked if ask.may(permission)]
-    return ask.told({**told, "permissions": held} if held else told)
+    held = [permission for permission in asked if ask.has_permission(permission)]
+    return ask.make_response({**told, "permissions": held} if held else told)
 
 
 def _list_objects(ask: Ask) -> Response:
-    ask.require("storage.objects.list")
-    asked = ask.param("maxResults")
+    ask.require_permission("storage.objects.list")
+    asked = ask.get_param("maxResults")
     limit = min(int(asked), MAX_PAGE) if asked.isdecimal() and int(asked) else MAX_PAGE
-    page_token = ask.param("pageToken")
+    page_token = ask.get_param("pageToken")
     try:
         after = base64.urlsafe_b64decode(page_token).decode()
     except ValueError:
         raise StorageRefusal(400, "invalid", f"Invalid page token: {page_token}") from None
     page = ask.world.storage.list_page(
-        ask.bucket, ask.param("prefix"), ask.param("delimiter"), after, limit
+        ask.bucket, ask.get_param("prefix"), ask.get_param("delimiter"), after, limit
     )
     told: dict[str, Any] = {"kind": "storage#objects"}
     if page.items:
@@ -214,33 +214,33 @@ def _list_objects(ask: Ask) -> Response:
     if page.next_token:
         token = base64.urlsafe_b64encode(page.next_token.encode())
         told["nextPageToken"] = token.decode()
-    return ask.told(told)
+    return ask.make_response(told)
 
 
 def _get_object(ask: Ask) -> Response:
     found = _get_existing(ask)
-    if ask.param("alt") == "media":
+    if ask.get_param("alt") == "media":
         return _media_response(found)
-    return ask.told(_describe_object(ask, found))
+    return ask.make_response(_describe_object(ask, found))
 
 
 def _delete_object(ask: Ask) -> Response:
-    ask.require("storage.objects.delete")
+    ask.require_permission("storage.objects.delete")
     if not ask.world.storage.delete(ask.bucket, ask.name):
         raise _no_object(ask)
     return Response(status_code=204)
 
 
 def _upload_object(ask: Ask, body: bytes) -> Response:
-    ask.require("storage.objects.create")
-    ask.chosen("storage#object")
+    ask.require_permission("storage.objects.create")
+    ask.selected_fields("storage#object")
     name, content, content_type = _read_upload(ask, body)
     if not 0 < len(name.encode()) <= MAX_OBJECT_NAME:
         raise StorageRefusal(400, "required", "Required parameter: name")
-    expected = ask.param("ifGenerationMatch")
+    expected = ask.get_param("ifGenerationMatch")
     if ask.world.storage.get(ask.bucket, name) is not None and expected != "0":
         # An overwrite needs the permission to delete.
-        ask.require("storage.objects.delete")
+        ask.require_permission("storage.objects.delete")
     try:
         made = ask.world.storage.put(
             ask.bucket,
@@ -255,19 +255,19 @@ def _upload_object(ask: Ask, body: bytes) -> Response:
         raise StorageRefusal(412, "conditionNotMet", text) from None
     except Full:
         raise StorageRefusal(429, "rateLimitExceeded", "The emulator's storage is full.") from None
-    return ask.told(_describe_object(ask, made))
+    return ask.make_response(_describe_object(ask, made))
 
 
 def _read_upload(ask: Ask, body: bytes) -> tuple[str, bytes, str]:
     """Return the name, the content and its type; raises StorageRefusal."""
     content_type = ask.request.headers.get("content-type", "application/octet-stream")
-    match ask.param("uploadType"):
+    match ask.get_param("uploadType"):
         case "media":
-            return ask.param("name"), body, content_type
+            return ask.get_param("name"), body, content_type
         case "multipart":
             about, content, content_type = _split_multipart(body, content_type)
             name = about.get("name", "") if isinstance(about, dict) else ""
-            return ask.param("name") or str(name), content, content_type
+            return ask.get_param("name") or str(name), content, content_type
         case other:
             text = f"The emulator knows uploadType media and multipart, not {other!r}."
             raise StorageRefusal(400, "invalid", text)
@@ -290,7 +290,7 @@ def _split_multipart(body: bytes, content_type: str) -> tuple[object, bytes, str
 
 
 def _get_existing(ask: Ask) -> StoredObject:
-    ask.require("storage.objects.get")
+    ask.require_permission("storage.objects.get")
     found = ask.world.storage.get(ask.bucket, ask.name)
     if found is None:
         raise _no_object(ask)
@@ -343,7 +343,7 @@ def _error_response(refusal: StorageRefusal) -> Response:
     return json_response({"error": error}, refusal.status)
 
 
-def unauthenticated() -> Response:
+def unauthenticated_response() -> Response:
     """Return the response to a caller without a token, as Google's APIs send it."""
     error = ApiError(
         Code.UNAUTHENTICATED,

@@ -68,7 +68,7 @@ def build_app(
 
 def _list_control_routes(world: World) -> list[Route]:
     looks: list[tuple[str, str, Look]] = [
-        ("GET", "state", lambda _: control.state(world)),
+        ("GET", "state", lambda _: control.describe_state(world)),
         ("GET", "config", lambda _: control.read_config(world)),
         ("GET", "faults", lambda _: control.list_faults(world)),
         (
@@ -76,16 +76,16 @@ def _list_control_routes(world: World) -> list[Route]:
             "faults",
             lambda ask: control.drop_faults(world, *_read_query("DELETE faults", ask)),
         ),
-        ("GET", "runs", lambda _: control.runs(world)),
-        ("POST", "settle", lambda _: control.settle(world)),
-        ("POST", "reset", lambda _: control.reset(world)),
-        ("GET", "bill", lambda ask: control.bill(world, *_read_query("GET bill", ask))),
+        ("GET", "runs", lambda _: control.list_runs(world)),
+        ("POST", "settle", lambda _: control.settle_world(world)),
+        ("POST", "reset", lambda _: control.reset_world(world)),
+        ("GET", "bill", lambda ask: control.list_bill(world, *_read_query("GET bill", ask))),
     ]
     acts: list[tuple[str, str, Act]] = [
         ("PATCH", "config", control.change_config),
         ("POST", "faults", control.add_fault),
-        ("POST", "nodes/preempt", control.preempt),
-        ("POST", "nodes/maintenance", control.maintain),
+        ("POST", "nodes/preempt", control.preempt_node),
+        ("POST", "nodes/maintenance", control.maintain_node),
         ("POST", "nodes/host-error", control.break_host),
         ("POST", "nodes/health", control.set_health),
         ("POST", "nodes/activity", control.set_activity),
@@ -108,7 +108,7 @@ def _build_registry(world: World) -> Callable[[Request], Any]:
 
     async def answer_manifest(request: Request) -> Response:
         name, reference = request.path_params["name"], request.path_params["reference"]
-        found = world.shelf.manifest(world.config.registry, name, reference)
+        found = world.shelf.serve_manifest(world.config.registry, name, reference)
         if found.delay_seconds:
             await asyncio.sleep(found.delay_seconds)
         headers = {"Docker-Content-Digest": found.digest} if found.digest else {}
@@ -144,7 +144,7 @@ def _read_query(route: str, request: Request) -> list[str]:
 
 def _get_discovery(request: Request) -> dict[str, Any]:
     version = request.path_params.get("version") or str(request.query_params.get("version", ""))
-    return discovery.document(version, str(request.base_url))
+    return discovery.get_document(version, str(request.base_url))
 
 
 async def _answer_unrouted(request: Request, error: Exception) -> Response:

@@ -75,7 +75,7 @@ KEEPS_VALUE = {"MAX", "MIN", "SUM", "NEXT_OLDER", "DELTA"}
 DELTA_ONLY = {"ALIGN_RATE", "ALIGN_DELTA"}
 
 
-def check(asked: Aggregation, kind: str, value: str) -> None:
+def check_aggregation(asked: Aggregation, kind: str, value: str) -> None:
     """Raise ApiError for an aggregation that a metric of this kind and type does not support."""
     if asked.aligner not in ALIGNERS:
         raise _aggregation_error("perSeriesAligner", asked.aligner, "it is not emulated.")
@@ -98,7 +98,7 @@ def check(asked: Aggregation, kind: str, value: str) -> None:
         )
 
 
-def aligned(line: Line, asked: Aggregation, window: SeriesWindow) -> Line:
+def align_line(line: Line, asked: Aggregation, window: SeriesWindow) -> Line:
     """Return one point per period, counted back from the window's end. Empty periods have none."""
     if asked.is_raw:
         return line
@@ -116,7 +116,7 @@ def aligned(line: Line, asked: Aggregation, window: SeriesWindow) -> Line:
     return Line(line.metric, line.resource, points, kind, _value_type(name, line.value))
 
 
-def reduced(lines: list[Line], asked: Aggregation) -> list[Line]:
+def reduce_lines(lines: list[Line], asked: Aggregation) -> list[Line]:
     """Merge series with equal `group_by` labels; other labels are dropped."""
     if asked.reducer == "REDUCE_NONE" or not lines:
         return lines

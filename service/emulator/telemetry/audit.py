@@ -64,7 +64,7 @@ EVENTS = {
 TERMINATE_REASONS = {"PREEMPTED": "PREEMPTED", "TERMINATED": "MAX_LIFETIME_REACHED"}
 
 
-def observe(world: World, transition: Transition) -> None:
+def log_transition(world: World, transition: Transition) -> None:
     """Write the log entries that a change of a node's state causes."""
     record = world.nodes.get(transition.name) or world.past[-1]
     before, after, at = transition.before, transition.after, transition.at
@@ -85,7 +85,7 @@ def observe(world: World, transition: Transition) -> None:
                 "labels": logs.worker_labels(record, worker),
             }
             sender = Sender(logs.WORKER_LOG, logs.worker_resource(record, worker))
-            logs.put(world, record, sender, payload, at, "INFO")
+            logs.write_entry(world, record, sender, payload, at, "INFO")
 
 
 def _log_interruption(world: World, record: NodeRecord, before: str, after: str, at: float) -> None:
@@ -102,7 +102,7 @@ def _log_interruption(world: World, record: NodeRecord, before: str, after: str,
         }
         labels = {"project_id": record.place.project, "service": TPU_SERVICE, "method": method}
         sender = Sender(SYSTEM_LOG, {"type": "audited_resource", "labels": labels})
-        logs.put(world, record, sender, {"protoPayload": audit}, at, "INFO")
+        logs.write_entry(world, record, sender, {"protoPayload": audit}, at, "INFO")
     if before != "READY":
         return
     event = EVENTS[after]
@@ -136,7 +136,7 @@ def _log_call(
     labels = {"project_id": project, "service": TPU_SERVICE, "method": name}
     resource = {"type": "audited_resource", "labels": labels}
     severity = "ERROR" if failed else "NOTICE"
-    logs.put(world, record, Sender(ACTIVITY_LOG, resource), payload, at, severity)
+    logs.write_entry(world, record, Sender(ACTIVITY_LOG, resource), payload, at, severity)
 
 
 def _log_instance_event(
@@ -161,4 +161,4 @@ def _log_instance_event(
     }
     payload = {"protoPayload": audit, "operation": operation}
     sender = Sender(SYSTEM_LOG, logs.instance_resource(record, worker))
-    logs.put(world, record, sender, payload, at, "INFO")
+    logs.write_entry(world, record, sender, payload, at, "INFO")

@@ -125,14 +125,14 @@ Tpu-v4 Pod Preemptible Accelerator USA|us-central2|2024-12-23 3.686
 FLEX_START = {"v5e": "0.6", "v5p": "2.1", "v6e": "1.35", "v7": "6"}
 
 
-def rates() -> Iterator[Rate]:
+def parse_rates() -> Iterator[Rate]:
     for line in TABLE.strip().splitlines():
         generation, regions, *prices = line.split()
         on_demand, *spot = _parse_steps(prices)
         yield Rate(generation, tuple(regions.split(",")), on_demand, tuple(spot))
 
 
-def legacy_rates() -> Iterator[tuple[str, tuple[str, ...], tuple[PriceStep, ...]]]:
+def parse_legacy_rates() -> Iterator[tuple[str, tuple[str, ...], tuple[PriceStep, ...]]]:
     """Yield the description, regions and prices of each device."""
     for line in LEGACY.strip().splitlines():
         description, regions, prices = line.split("|")

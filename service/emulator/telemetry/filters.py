@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from service.emulator.telemetry.tokens import (
     FilterError,
     Token,
-    path,
-    split,
+    parse_path,
+    remove_quotes,
+    split_tokens,
     syntax_error,
-    unquoted,
 )
 
 WORDS = {"AND", "OR", "NOT"}
@@ -61,46 +61,46 @@ Tree = Term | Not | All | Either
 Test = Callable[[Term], bool | None]
 
 
-def weigh(tree: Tree, test: Test) -> bool | None:
+def evaluate_tree(tree: Tree, test: Test) -> bool | None:
     """Whether the filter holds; None if the test knows too few fields to decide."""
     match tree:
         case Term():
             return test(tree)
         case Not(inner):
-            held = weigh(inner, test)
+            held = evaluate_tree(inner, test)
             return None if held is None else not held
         case All(parts):
-            results = [weigh(part, test) for part in parts]
+            results = [evaluate_tree(part, test) for part in parts]
             return False if False in results else None if None in results else True
         case Either(parts):
-            results = [weigh(part, test) for part in parts]
+            results = [evaluate_tree(part, test) for part in parts]
             return True if True in results else None if None in results else False
 
 
-def terms(tree: Tree) -> list[Term]:
+def list_terms(tree: Tree) -> list[Term]:
     """Return every comparison of a filter."""
     match tree:
         case Term():
             return [tree]
         case Not(inner):
-            return terms(inner)
+            return list_terms(inner)
         case All(parts) | Either(parts):
-            return [term for part in parts for term in terms(part)]
+            return [term for part in parts for term in list_terms(part)]
 
 
-def parse(text: str) -> Tree:
+def parse_filter(text: str) -> Tree:
     """Return the tree of a filter; an empty filter always holds. Raises FilterError."""
-    return _Reader(text).whole()
+    return _Reader(text).read_filter()
 
 
 class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = split(text)
+        self._tokens = split_tokens(text)
         self._index = 0
         self._depth = 0
 
-    def whole(self) -> Tree:
+    def read_filter(self) -> Tree:
         if not self._tokens:
             return All(())
         tree = self._read_conjunction()
@@ -163,9 +163,9 @@ class _Reader:
             return Term((), "function", value)
         token = self._peek_token()
         if token is None or token.kind != "operator":
-            return Term((), ":", Value((unquoted(left.text),)))
+            return Term((), ":", Value((remove_quotes(left.text),)))
         self._index += 1
-        field, operator = path(left), token.text
+        field, operator = parse_path(left), token.text
         if self._take_text("(") is not None:
             # `field=(a OR b)` compares the field with each value.
             return self._read_bracketed(
@@ -176,7 +176,7 @@ class _Reader:
     def _read_value(self) -> Value:
         token = self._next_token({"word", "quoted"})
         if token.kind == "quoted":
-            return Value((unquoted(token.text),))
+            return Value((remove_quotes(token.text),))
         if self._take_text("(") is not None:
             return Value(self._read_arguments(), token.text)
         return Value((token.text,))
@@ -186,7 +186,7 @@ class _Reader:
         while self._take_text(")") is None:
             if found and self._take_text(",") is None:
                 raise self._make_error()
-            found.append(unquoted(self._next_token({"word", "quoted"}).text))
+            found.append(remove_quotes(self._next_token({"word", "quoted"}).text))
         return tuple(found)
 
     def _peek_token(self) -> Token | None:

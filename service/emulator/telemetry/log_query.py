@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from service.emulator.errors import ApiError, Code
-from service.emulator.telemetry.filters import Term, parse, terms, weigh
-from service.emulator.telemetry.patterns import search
+from service.emulator.telemetry.filters import Term, evaluate_tree, list_terms, parse_filter
+from service.emulator.telemetry.patterns import compile_search
 from service.emulator.telemetry.tokens import FilterError
-from service.emulator.world.log_buffer import BufferedLog, nanoseconds
+from service.emulator.world.log_buffer import BufferedLog, to_nanoseconds
 
 SEVERITIES = {
     "DEFAULT": 0,
@@ -42,14 +42,14 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
 Holds = Callable[[BufferedLog], bool]
 
 
-def read(text: str) -> Holds:
+def compile_filter(text: str) -> Holds:
     """Return the test of log entries that a filter describes. Raises ApiError."""
     try:
-        tree = parse(text)
+        tree = parse_filter(text)
     except FilterError as error:
         raise _filter_error(str(error)) from None
-    tests = {id(term): _compile_term(term) for term in terms(tree)}
-    return lambda entry: bool(weigh(tree, lambda term: tests[id(term)](entry)))
+    tests = {id(term): _compile_term(term) for term in list_terms(tree)}
+    return lambda entry: bool(evaluate_tree(tree, lambda term: tests[id(term)](entry)))
 
 
 def _compile_term(term: Term) -> Holds:
@@ -103,7 +103,7 @@ def _value_comparison(term: Term) -> Callable[[Any], bool]:
     wanted = term.value.text
     if term.operator in {"=~", "!~"}:
         try:
-            has_match = search(wanted)
+            has_match = compile_search(wanted)
         except ValueError as error:
             raise _filter_error(f"invalid regular expression: {error}") from None
         is_positive = term.operator == "=~"
@@ -164,7 +164,7 @@ def _parse_moment(text: str) -> int:
         raise _filter_error(f'invalid timestamp "{text}"') from None
     when = when.replace(tzinfo=UTC) if when.tzinfo is None else when
     nanos = int(fraction[1].ljust(9, "0")[:9]) if fraction else 0
-    return nanoseconds(when.timestamp()) + nanos
+    return to_nanoseconds(when.timestamp()) + nanos
 
 
 def _get_comparison(term: Term) -> Callable[[Any, Any], bool]:

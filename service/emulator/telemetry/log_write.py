@@ -11,8 +11,8 @@ from google.protobuf.message import DecodeError
 
 from service.emulator.errors import ApiError, Code
 from service.emulator.telemetry.log_query import SEVERITIES
-from service.emulator.wire import NodeMessage, copied
-from service.emulator.world.log_buffer import NANOS, moment_text, nanoseconds
+from service.emulator.wire import NodeMessage, copy_message
+from service.emulator.world.log_buffer import NANOS, moment_text, to_nanoseconds
 from service.emulator.world.world import World
 
 OWNER = r"(?:projects|organizations|folders|billingAccounts)/[^/]+"
@@ -32,16 +32,16 @@ class Draft:
     message: NodeMessage
 
 
-def draft(entry: NodeMessage, request: NodeMessage, now: float) -> Draft:
+def build_draft(entry: NodeMessage, request: NodeMessage, now: float) -> Draft:
     """Return an entry with the defaults of its request. Raises ApiError."""
-    message = copied(entry)
+    message = copy_message(entry)
     message.log_name = message.log_name or request.log_name
     if not message.HasField("resource"):
         message.resource.CopyFrom(request.resource)
     for key, value in request.labels.items():
         if key not in message.labels:
             message.labels[key] = value
-    received = nanoseconds(now)
+    received = to_nanoseconds(now)
     _set_moment(message.receive_timestamp, received)
     if not message.HasField("timestamp"):
         _set_moment(message.timestamp, received)
@@ -55,9 +55,9 @@ def draft(entry: NodeMessage, request: NodeMessage, now: float) -> Draft:
     return Draft(int(timestamp.seconds * NANOS + timestamp.nanos), plain, message)
 
 
-def store(world: World, found: Draft, now: float) -> None:
+def store_draft(world: World, found: Draft, now: float) -> None:
     """Store an entry. An entry with a time out of bounds is dropped without an error."""
-    age = nanoseconds(now) - found.at
+    age = to_nanoseconds(now) - found.at
     if not -FUTURE_NANOS <= age <= PAST_NANOS:
         return
     found.plain["timestamp"] = moment_text(found.at)

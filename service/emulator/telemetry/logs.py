@@ -9,7 +9,7 @@ from typing import Any
 
 from service.emulator.nodes.nodes import NodeRecord, instance_id
 from service.emulator.nodes.worker import Worker
-from service.emulator.world.log_buffer import moment_text, nanoseconds
+from service.emulator.world.log_buffer import moment_text, to_nanoseconds
 from service.emulator.world.world import World
 
 
@@ -24,7 +24,7 @@ class Sender:
 WORKER_LOG = "tpu.googleapis.com%2Fruntime_monitor"
 
 
-def write(
+def write_lines(
     world: World,
     record: NodeRecord,
     worker: int,
@@ -44,10 +44,10 @@ def write(
         )
         payload["labels"] = {**worker_labels(record, worker), **(labels or {})}
         sender = Sender(WORKER_LOG, worker_resource(record, worker))
-        put(world, record, sender, payload, at, severity)
+        write_entry(world, record, sender, payload, at, severity)
 
 
-def put(
+def write_entry(
     world: World,
     record: NodeRecord,
     sender: Sender,
@@ -59,7 +59,7 @@ def put(
     settings = world.config.telemetry
     if not settings.log_entries or _is_hit(settings.log_lost_share, "lost", record, at):
         return
-    nanos = nanoseconds(at)
+    nanos = to_nanoseconds(at)
     plain = {
         "logName": f"projects/{record.place.project}/logs/{sender.log}",
         "resource": sender.resource,
@@ -71,13 +71,13 @@ def put(
 
     def add_copies(received: float) -> None:
         # A late entry keeps its own time; only `receiveTimestamp` is late.
-        arrived = {**plain, "receiveTimestamp": moment_text(nanoseconds(received))}
+        arrived = {**plain, "receiveTimestamp": moment_text(to_nanoseconds(received))}
         for _ in range(copies):
             world.logs.add(dict(arrived), nanos, world.config.telemetry.log_entries)
 
     if settings.log_delay_seconds:
         due = at + settings.log_delay_seconds
-        world.timeline.schedule(due, record.name, "log entry", add_copies, fate=True)
+        world.timeline.schedule_event(due, record.name, "log entry", add_copies, fate=True)
     else:
         add_copies(at)
 

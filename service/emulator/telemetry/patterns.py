@@ -12,14 +12,14 @@ OPTIONS.log_errors = False
 
 
 @lru_cache(maxsize=256)
-def search(pattern: str) -> Callable[[str], bool]:
+def compile_search(pattern: str) -> Callable[[str], bool]:
     """Return a test whether a text contains a match. Raises ValueError with the reason."""
     compiled = _compile_pattern(pattern)
     return lambda text: compiled.search(text) is not None
 
 
 @lru_cache(maxsize=256)
-def full_match(pattern: str) -> Callable[[str], bool]:
+def compile_full_match(pattern: str) -> Callable[[str], bool]:
     """Return a test whether a whole text matches. Raises ValueError with the reason."""
     compiled = _compile_pattern(pattern)
     return lambda text: compiled.fullmatch(text) is not None

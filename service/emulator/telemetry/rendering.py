@@ -17,7 +17,7 @@ ValueType = metric_pb2.MetricDescriptor.ValueType
 DELAY_SECONDS = 180
 
 
-def time_series(line: Line, metric: Metric, *, headers: bool) -> NodeMessage:
+def build_time_series(line: Line, metric: Metric, *, headers: bool) -> NodeMessage:
     """Return a line as a time series; with `headers` without its points."""
     shown = Monitoring.TimeSeries(
         metric_kind=Kind.Value(line.kind), value_type=ValueType.Value(line.value)
@@ -46,7 +46,7 @@ def _set_moment(moment: NodeMessage, at: float) -> None:
     moment.nanos = int((at % 1) * 1_000_000) * 1000
 
 
-def descriptor(metric: Metric, project: str) -> NodeMessage:
+def build_descriptor(metric: Metric, project: str) -> NodeMessage:
     found = metric_pb2.MetricDescriptor(
         name=f"projects/{project}/metricDescriptors/{metric.type}",
         type=metric.type,

@@ -19,27 +19,27 @@ WHOLE_GROUPS = {"project", "resource.type", "metric.type"}
 SHORT_GROUP = re.compile(r"(metric|resource)\.(?!type$|labels$)(\w+)")
 
 
-def window(interval: NodeMessage, now: float) -> SeriesWindow:
+def parse_window(interval: NodeMessage, now: float) -> SeriesWindow:
     """Return the window of an interval; the start defaults to the end. Raises ApiError."""
     if not interval.HasField("end_time"):
         raise _field_error("interval.endTime", "", "the end time is required.")
-    end = moment("interval.endTime", interval.end_time)
+    end = parse_moment("interval.endTime", interval.end_time)
     start = end
     if interval.HasField("start_time"):
-        start = moment("interval.startTime", interval.start_time)
+        start = parse_moment("interval.startTime", interval.start_time)
     if start > end:
         raise _field_error("interval.startTime", f"{start:.0f}", "it is later than the end time.")
     return SeriesWindow(start, end, now)
 
 
-def aggregations(request: NodeMessage, metric: Metric) -> tuple[Aggregation, ...]:
+def parse_aggregations(request: NodeMessage, metric: Metric) -> tuple[Aggregation, ...]:
     """Return the aggregation and, if given, the secondary aggregation. Raises ApiError."""
     first = _parse_aggregation(request.aggregation)
-    alignment.check(first, metric.kind, metric.value)
+    alignment.check_aggregation(first, metric.kind, metric.value)
     if not request.HasField("secondary_aggregation"):
         return (first,)
     second = _parse_aggregation(request.secondary_aggregation)
-    alignment.check(second, "GAUGE", metric.value)
+    alignment.check_aggregation(second, "GAUGE", metric.value)
     return first, second
 
 
@@ -72,7 +72,7 @@ def _parse_group(text: str) -> str:
     return field
 
 
-def moment(field: str, given: NodeMessage) -> float:
+def parse_moment(field: str, given: NodeMessage) -> float:
     """Return a timestamp as unix seconds. Raises ApiError for a value out of range."""
     if not is_moment(given):
         raise _field_error(field, str(given.seconds), "it is not a moment.")

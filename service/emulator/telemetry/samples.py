@@ -29,11 +29,11 @@ class Spot:
     part: int | None = None
     parts: int = 1
 
-    def course(self, key: str) -> Course:
+    def get_course(self, key: str) -> Course:
         chip = self.part if key in CHIP_KEYS else None
-        return self.record.activity.course(self.run, key, self.worker, chip)
+        return self.record.activity.get_course(self.run, key, self.worker, chip)
 
-    def noise(self, what: str, at: float) -> float:
+    def noise_at(self, what: str, at: float) -> float:
         """Return a number from 0 to 1 that depends only on the place and the second."""
         where = f"{self.record.message.id}/{self.worker}/{self.part}/{what}/{int(at)}"
         return zlib.crc32(where.encode()) / 2**32
@@ -43,29 +43,29 @@ CHIP_KEYS = {"duty_cycle", "tensorcore", "memory_bandwidth", "hbm"}
 Sample = Callable[[float], float | None]
 
 
-def sampler(path: str, spot: Spot) -> Sample:
+def make_sampler(path: str, spot: Spot) -> Sample:
     """Return a function of the end of a period: the metric's value, None for no point."""
     return SAMPLERS[path](spot)
 
 
 def _sample_duty_cycle(spot: Spot) -> Sample:
     """The duty cycle; None (not 0) for an accelerator that never started."""
-    course = spot.course("duty_cycle")
-    return lambda at: course.mean(at - PERIOD, at)
+    course = spot.get_course("duty_cycle")
+    return lambda at: course.mean_over(at - PERIOD, at)
 
 
 def _sample_share_of_duty(key: str, share: float) -> Callable[[Spot], Sample]:
     """The configured course, else a share of the duty cycle, else the noise of an idle chip."""
 
     def make_sample(spot: Spot) -> Sample:
-        course, duty = spot.course(key), spot.course("duty_cycle")
+        course, duty = spot.get_course(key), spot.get_course("duty_cycle")
 
         def sample_at(at: float) -> float:
-            value = course.mean(at - PERIOD, at)
+            value = course.mean_over(at - PERIOD, at)
             if value is None:
-                busy = duty.mean(at - PERIOD, at)
+                busy = duty.mean_over(at - PERIOD, at)
                 value = None if busy is None else busy * share
-            return 0.4 * spot.noise(key, at) if value is None else value
+            return 0.4 * spot.noise_at(key, at) if value is None else value
 
         return sample_at
 
@@ -73,11 +73,11 @@ def _sample_share_of_duty(key: str, share: float) -> Callable[[Spot], Sample]:
 
 
 def _sample_hbm_used(spot: Spot) -> Sample:
-    course, duty = spot.course("hbm"), spot.course("duty_cycle")
+    course, duty = spot.get_course("hbm"), spot.get_course("duty_cycle")
     total = _hbm_total(spot.record)
 
     def sample_at(at: float) -> float | None:
-        value, busy = course.at(at), duty.at(at)
+        value, busy = course.value_at(at), duty.value_at(at)
         if value is None and busy is not None:
             return total * HBM_SHARE if busy else 0.0
         return value
@@ -96,14 +96,14 @@ def _hbm_total(record: NodeRecord) -> float:
 
 def _sample_cpu(spot: Spot) -> Sample:
     """One core of the host. Cores fill one after the other, so that their sum is the course."""
-    course = spot.course("cpu")
+    course = spot.get_course("cpu")
     core, cores = spot.part or 0, spot.parts
     host = Spot(spot.record, spot.run, spot.worker)
 
     def sample_at(at: float) -> float:
-        total = course.mean(at - PERIOD, at)
+        total = course.mean_over(at - PERIOD, at)
         if total is None:
-            total = 1.0 + 2.0 * host.noise("cpu", at)
+            total = 1.0 + 2.0 * host.noise_at("cpu", at)
         if total > 100.0 * cores:
             return total / cores
         return min(100.0, max(0.0, total - 100.0 * core))
@@ -112,23 +112,23 @@ def _sample_cpu(spot: Spot) -> Sample:
 
 
 def _sample_memory(spot: Spot) -> Sample:
-    course = spot.course("memory")
+    course = spot.get_course("memory")
 
     def sample_at(at: float) -> float:
-        used = course.at(at)
-        return (2.0 + spot.noise("memory", at)) * GIB if used is None else used
+        used = course.value_at(at)
+        return (2.0 + spot.noise_at("memory", at)) * GIB if used is None else used
 
     return sample_at
 
 
 def _sample_bytes(key: str) -> Callable[[Spot], Sample]:
     def make_sample(spot: Spot) -> Sample:
-        course = spot.course(key)
+        course = spot.get_course(key)
 
         def sample_at(at: float) -> float:
-            rate = course.mean(at - PERIOD, at)
+            rate = course.mean_over(at - PERIOD, at)
             if rate is None:
-                rate = 500.0 + 2500.0 * spot.noise(key, at)
+                rate = 500.0 + 2500.0 * spot.noise_at(key, at)
             return rate * PERIOD
 
         return sample_at
@@ -142,7 +142,7 @@ def _sample_uptime(spot: Spot) -> Sample:
 
 def _sample_idle_seconds(spot: Spot) -> Sample:
     """Seconds since a TensorCore was last busy, or since the boot of the machine."""
-    courses = spot.course("tensorcore"), spot.course("duty_cycle")
+    courses = spot.get_course("tensorcore"), spot.get_course("duty_cycle")
 
     def sample_at(at: float) -> float:
         last = [course.last_above(0.0, at) for course in courses]
@@ -161,8 +161,8 @@ def _sample_busy_chips(key: str) -> Callable[[Spot], Sample]:
 
     def make_sample(spot: Spot) -> Sample:
         chips = range(chips_per_worker(spot.record))
-        courses = [replace(spot, part=chip).course(key) for chip in chips]
-        return lambda at: sum((course.mean(at - PERIOD, at) or 0) > 0 for course in courses)
+        courses = [replace(spot, part=chip).get_course(key) for chip in chips]
+        return lambda at: sum((course.mean_over(at - PERIOD, at) or 0) > 0 for course in courses)
 
     return make_sample
 

@@ -6,9 +6,9 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 
 from service.emulator.errors import ApiError, Code
-from service.emulator.telemetry.filters import Term, parse, terms, weigh
+from service.emulator.telemetry.filters import Term, evaluate_tree, list_terms, parse_filter
 from service.emulator.telemetry.metrics import METRICS, Metric, by_type
-from service.emulator.telemetry.patterns import full_match
+from service.emulator.telemetry.patterns import compile_full_match
 from service.emulator.telemetry.tokens import FilterError
 
 Facts = Mapping[str, str]
@@ -27,7 +27,7 @@ FUNCTIONS: Mapping[str, Callable[[str, tuple[str, ...]], bool]] = {
     "ends_with": lambda text, wanted: text.endswith(wanted[0]),
     "has_substring": lambda text, wanted: wanted[0] in text,
     "one_of": lambda text, wanted: text in wanted,
-    "monitoring.regex.full_match": lambda text, wanted: full_match(wanted[0])(text),
+    "monitoring.regex.full_match": lambda text, wanted: compile_full_match(wanted[0])(text),
 }
 
 ORDERINGS: Mapping[str, Callable[[str, str], bool]] = {
@@ -45,15 +45,15 @@ class Selection:
     def __init__(self, text: str) -> None:
         self._text = text
         try:
-            self._tree = parse(text)
+            self._tree = parse_filter(text)
         except FilterError as error:
             raise self._filter_error(f"{error}.") from None
-        for term in terms(self._tree):
+        for term in list_terms(self._tree):
             self._check_term(term)
 
-    def metric(self) -> Metric:
+    def get_metric(self) -> Metric:
         """Return the only metric that the filter selects. Raises ApiError."""
-        asked = [term for term in terms(self._tree) if field_of(term) == "metric.type"]
+        asked = [term for term in list_terms(self._tree) if field_of(term) == "metric.type"]
         if not asked:
             raise self._filter_error(NO_TYPE)
         found = [metric for metric in METRICS if self._may_hold({"metric.type": metric.type})]
@@ -64,20 +64,22 @@ class Selection:
         metric = found[0]
         labels = {
             field.replace(".labels.", ".")
-            for field in map(field_of, terms(self._tree))
+            for field in map(field_of, list_terms(self._tree))
             if field.startswith(("metric.labels.", "resource.labels."))
         }
         if not labels <= metric.known_labels or not self._may_hold(_type_facts(metric)):
             raise ApiError(Code.INVALID_ARGUMENT, COMBINATION)
         return metric
 
-    def descriptors(self) -> list[Metric]:
+    def list_metrics(self) -> list[Metric]:
         return [metric for metric in METRICS if self._may_hold(_type_facts(metric))]
 
-    def holds(self, facts: Facts) -> bool:
+    def matches_facts(self, facts: Facts) -> bool:
         """Whether a series is selected; a field without a fact is empty."""
         return bool(
-            weigh(self._tree, lambda term: _compare_text(term, facts.get(field_of(term), "")))
+            evaluate_tree(
+                self._tree, lambda term: _compare_text(term, facts.get(field_of(term), ""))
+            )
         )
 
     def _may_hold(self, facts: Facts) -> bool:
@@ -87,7 +89,7 @@ class Selection:
             value = facts.get(field_of(term))
             return None if value is None else _compare_text(term, value)
 
-        return weigh(self._tree, test_term) is not False
+        return evaluate_tree(self._tree, test_term) is not False
 
     def _check_term(self, term: Term) -> None:
         field = field_of(term)
@@ -102,7 +104,7 @@ class Selection:
             raise self._filter_error(f'the function "{term.value.function}" is not known here.')
         if "regex" in term.value.function:
             try:
-                full_match(term.value.text)
+                compile_full_match(term.value.text)
             except ValueError as error:
                 raise self._filter_error(f"the regular expression is invalid: {error}.") from None
 

@@ -21,7 +21,7 @@ from service.emulator.telemetry.metrics import (
     Metric,
     is_silent,
 )
-from service.emulator.telemetry.samples import PERIOD, Spot, sampler
+from service.emulator.telemetry.samples import PERIOD, Spot, make_sampler
 from service.emulator.wire import Node
 from service.emulator.world.world import World
 
@@ -48,7 +48,7 @@ class SeriesWindow:
     end: float
     now: float
 
-    def holds(self, at: float) -> bool:
+    def covers_moment(self, at: float) -> bool:
         return self.start < at <= self.end or at == self.start == self.end
 
 
@@ -65,7 +65,9 @@ class Series:
         return json.dumps([self.resource, self.metric])
 
 
-def of_metric(world: World, project: str, metric: Metric, window: SeriesWindow) -> Iterator[Series]:
+def list_series(
+    world: World, project: str, metric: Metric, window: SeriesWindow
+) -> Iterator[Series]:
     """Yield every series that a metric may have in a window, always in the same order."""
     records = sorted((*world.past, *world.nodes.values()), key=lambda record: record.message.id)
     for record in records:
@@ -104,7 +106,9 @@ def _node_series(
             continue
         for labels, part, parts in _list_parts(world, record, worker, metric):
             spots = [Spot(record, run, worker, part, parts) for run in runs]
-            yield Series(labels, resource, _Sampled(world, metric, spots, resource, labels).points)
+            yield Series(
+                labels, resource, _Sampled(world, metric, spots, resource, labels).list_points
+            )
 
 
 def _resource_labels(record: NodeRecord, worker: int, metric: Metric) -> Labels:
@@ -139,13 +143,13 @@ def _list_parts(
     elif metric.labels == ("accelerator_id",):
         instance = instance_id(record, worker)
         for chip in range(chips):
-            number = coordinate(record, worker, chip) if "duty_cycle" in metric.path else chip
+            number = chip_coordinate(record, worker, chip) if "duty_cycle" in metric.path else chip
             yield {"accelerator_id": f"{instance}-{number}"}, chip, chips
     else:
         yield {}, 0, 1
 
 
-def coordinate(record: NodeRecord, worker: int, chip: int) -> int:
+def chip_coordinate(record: NodeRecord, worker: int, chip: int) -> int:
     """Return a chip's number by its place in the slice, where hosts are blocks of 2x2 chips.
 
     Seen in the field: duty cycles use this number, other metrics the number within the host.
@@ -172,14 +176,14 @@ class _Sampled:
             world, f"{metric.path}{sorted(resource.items())}{sorted(labels.items())}"
         )
 
-    def points(self, window: SeriesWindow) -> list[Point]:
+    def list_points(self, window: SeriesWindow) -> list[Point]:
         found: list[Point] = []
         for spot in reversed(self._spots):
             sample = None
             for at in self._list_moments(spot, window):
-                if not self._dice.shows(at, window.now):
+                if not self._dice.is_visible(at, window.now):
                     continue
-                sample = sample or sampler(self._metric.path, spot)
+                sample = sample or make_sampler(self._metric.path, spot)
                 value = sample(at)
                 if value is not None:
                     start = at - PERIOD if self._metric.kind == "DELTA" else at
@@ -195,7 +199,7 @@ class _Sampled:
         at = float((last - phase) // PERIOD * PERIOD + phase)
         while at >= first:
             old = window.now - at > FULL_SECONDS and (at // PERIOD) % 10
-            if window.holds(at) and at > run.start and not old:
+            if window.covers_moment(at) and at > run.start and not old:
                 yield at
             at -= PERIOD
 
@@ -209,7 +213,7 @@ class _Dice:
         self._series = zlib.crc32(f"{world.seed}/{series}/".encode())
         self._delay = self._scaled_delay(self._draw_share("delay"))
 
-    def shows(self, at: float, now: float) -> bool:
+    def is_visible(self, at: float, now: float) -> bool:
         # Most points are read long after they became visible.
         settings = self._settings
         if settings.gap_share and self._draw_share(f"gap/{at}") < settings.gap_share:
@@ -239,7 +243,7 @@ def _interruption_series(
         labels = dict(zip(INTERRUPTION, (name, type_, reason), strict=True))
         moments = [math.ceil(interruption.at / PERIOD) * PERIOD for interruption in group]
         dice = _Dice(world, f"interruption/{resource}/{labels}")
-        yield Series(labels, resource, _Counted(moments, dice).points)
+        yield Series(labels, resource, _Counted(moments, dice).list_points)
 
 
 @dataclass(frozen=True)
@@ -247,10 +251,10 @@ class _Counted:
     moments: list[int]
     dice: _Dice
 
-    def points(self, window: SeriesWindow) -> list[Point]:
-        ends = sorted({float(at) for at in self.moments if window.holds(at)}, reverse=True)
+    def list_points(self, window: SeriesWindow) -> list[Point]:
+        ends = sorted({float(at) for at in self.moments if window.covers_moment(at)}, reverse=True)
         return [
             Point(at, at, self.moments.count(int(at)))
             for at in ends
-            if self.dice.shows(at, window.now)
+            if self.dice.is_visible(at, window.now)
         ]

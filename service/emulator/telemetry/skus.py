@@ -15,8 +15,8 @@ from service.emulator.telemetry.chip_prices import (
     FLEX_START,
     PriceStep,
     Rate,
-    legacy_rates,
-    rates,
+    parse_legacy_rates,
+    parse_rates,
 )
 
 COMPUTE, CLOUD_TPU = "6F81-5844-456A", "E000-3F24-B8AA"
@@ -91,7 +91,7 @@ class Sku:
         return self.usage_type == "Preemptible"
 
 
-def listed(service: str, prices: Prices) -> list[Sku]:
+def list_skus(service: str, prices: Prices) -> list[Sku]:
     """Return a service's SKUs sorted by id, with the price changes of the configuration."""
     return [
         _with_configured_prices(sku, prices) for sku in _list_all_skus() if sku.service == service
@@ -104,7 +104,7 @@ def _list_all_skus() -> tuple[Sku, ...]:
     # tells them apart.
     legacy = [
         Sku(CLOUD_TPU, description, "OnDemand", "TPU", "h", regions, steps)
-        for description, regions, steps in legacy_rates()
+        for description, regions, steps in parse_legacy_rates()
     ]
     return tuple(sorted([*_list_tpu_skus(), *legacy, *_list_other_skus()], key=lambda sku: sku.id))
 
@@ -124,7 +124,7 @@ def _with_configured_prices(sku: Sku, prices: Prices) -> Sku:
 
 
 def _list_tpu_skus() -> Iterator[Sku]:
-    for rate in rates():
+    for rate in parse_rates():
         family = "TPU7x" if rate.generation == "v7" else f"Tpu{_upper_first(rate.generation)}"
         plain = _make_tpu_sku(
             rate, f"{family} running in {rate.place}", "OnDemand", (rate.on_demand,)

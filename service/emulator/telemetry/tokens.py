@@ -29,7 +29,7 @@ class Token:
     at: int
 
 
-def split(text: str) -> list[Token]:
+def split_tokens(text: str) -> list[Token]:
     """Return the tokens of a filter without the space between them. Raises FilterError."""
     if len(text) > MAX_LENGTH:
         raise FilterError(f"the filter is longer than {MAX_LENGTH} characters")
@@ -49,12 +49,12 @@ def split(text: str) -> list[Token]:
     return tokens
 
 
-def path(token: Token) -> tuple[str, ...]:
+def parse_path(token: Token) -> tuple[str, ...]:
     """Return the parts of a field such as `labels."a.b/c".d`."""
-    return tuple(unquoted(part) for part in re.findall(r'"(?:[^"\\]|\\.)*"|[^.]+', token.text))
+    return tuple(remove_quotes(part) for part in re.findall(r'"(?:[^"\\]|\\.)*"|[^.]+', token.text))
 
 
-def unquoted(text: str) -> str:
+def remove_quotes(text: str) -> str:
     if len(text) >= 2 and text[0] in "\"'" and text[-1] == text[0]:
         return ESCAPE.sub(_unescape_char, text[1:-1])
     return text

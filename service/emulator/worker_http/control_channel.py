@@ -29,7 +29,7 @@ class ControlChannel:
     _pulls: Counter[tuple[int, int, str]] = field(default_factory=Counter)
     """By the uid of a node, the number of a worker and the name of an image."""
 
-    async def answer(self, request: Request, worker: Worker, path: str) -> Response:
+    async def answer_request(self, request: Request, worker: Worker, path: str) -> Response:
         """Answer a request. Raises ApiError. The header keeps web pages out, as for metadata."""
         if request.headers.get("metadata-flavor") != "Google":
             raise ApiError(Code.PERMISSION_DENIED, "Missing required header: Metadata-Flavor")
@@ -43,10 +43,10 @@ class ControlChannel:
             changes = parse_body(await request.body())
             if not isinstance(changes, Mapping):
                 raise ApiError(Code.INVALID_ARGUMENT, "the body must be a JSON object")
-            checked = {key: activity.check(key, value) for key, value in changes.items()}
-            now = self.world.settle()
+            checked = {key: activity.check_value(key, value) for key, value in changes.items()}
+            now = self.world.run_due_events()
             if worker.record.state == "READY":
-                activity.note(worker.record, now, checked, worker.number)
+                activity.record_activity(worker.record, now, checked, worker.number)
             return json_response({})
         raise ApiError(Code.NOT_FOUND, f"{request.method} {path} is not known here")
 
@@ -59,4 +59,8 @@ class ControlChannel:
             self._pulls.clear()
         key = worker.uid, worker.number, name
         self._pulls[key] += 1
-        return settings.told() if not settings.times or self._pulls[key] <= settings.times else {}
+        return (
+            settings.describe_pull()
+            if not settings.times or self._pulls[key] <= settings.times
+            else {}
+        )

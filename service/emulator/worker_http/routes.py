@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from service.emulator.errors import ApiError, Code
 from service.emulator.names import Place
-from service.emulator.nodes.worker import worker_of
+from service.emulator.nodes.worker import get_running_worker
 from service.emulator.surfaces import control
 from service.emulator.surfaces.rest import error_response, json_response, parse_body
 from service.emulator.worker_http.workers import Workers
@@ -25,21 +25,21 @@ def worker_routes(world: World, workers: Workers) -> list[Route]:
 
     async def answer_metadata(request: Request) -> Response:
         try:
-            world.settle()
+            world.run_due_events()
             part = request.path_params
             place = Place(part["project"], part["zone"])
-            record = world.find(place.child("nodes", part["node"]))
-            worker = worker_of(record, _parse_number(part["worker"]))
+            record = world.get_node(place.child_name("nodes", part["node"]))
+            worker = get_running_worker(record, _parse_number(part["worker"]))
         except ApiError as error:
             return error_response(error)
         path = f"/{request.path_params['path']}"
         prefix = str(request.scope["path"]).removesuffix(path)
-        return await workers.metadata.answer(request, worker, path, prefix)
+        return await workers.metadata.answer_request(request, worker, path, prefix)
 
     async def open_port(request: Request) -> Response:
         try:
-            worker = control.worker(world, parse_body(await request.body()))
-            return json_response({"address": await workers.address(worker)})
+            worker = control.resolve_running_worker(world, parse_body(await request.body()))
+            return json_response({"address": await workers.get_address(worker)})
         except ApiError as error:
             return error_response(error)
 
@@ -48,7 +48,7 @@ def worker_routes(world: World, workers: Workers) -> list[Route]:
             query: dict[str, object] = dict(request.query_params)
             if "worker" in query:
                 query["worker"] = _parse_number(str(query["worker"]))
-            return json_response(workers.serial(control.any_worker(world, query)))
+            return json_response(workers.describe_console(control.resolve_worker(world, query)))
         except ApiError as error:
             return error_response(error)
 

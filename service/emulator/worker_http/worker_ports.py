@@ -18,7 +18,7 @@ from service.emulator.errors import ApiError, Code
 from service.emulator.nodes.worker import Worker
 from service.emulator.surfaces.guard import Guard, Hosts
 from service.emulator.surfaces.rest import build_endpoint, error_response
-from service.emulator.surfaces.storage import PREFIXES, answer_storage, unauthenticated
+from service.emulator.surfaces.storage import PREFIXES, answer_storage, unauthenticated_response
 from service.emulator.worker_http.control_channel import ControlChannel
 from service.emulator.workers.server import MetadataServer
 from service.emulator.world.world import World
@@ -58,7 +58,7 @@ class WorkerPorts:
     def __bool__(self) -> bool:
         return bool(self._open)
 
-    async def open(self, worker: Worker) -> str:
+    async def open_port(self, worker: Worker) -> str:
         """Return the address of a worker's port, which is opened if needed. Raises ApiError."""
         key = worker.uid, worker.number
         if key not in self._open:
@@ -70,7 +70,7 @@ class WorkerPorts:
             port = self._open[key] = _Port(worker, listener)
             if not self._config.loaded:
                 self._config.load()
-            await port.serve(self._config)
+            await port.start_serving(self._config)
         return self._open[key].address
 
     def close_unless(self, wanted: Callable[[Worker], bool]) -> None:
@@ -78,7 +78,7 @@ class WorkerPorts:
         for key, port in list(self._open.items()):
             if not wanted(port.worker):
                 del self._open[key]
-                port.shut()
+                port.close()
 
     async def close(self) -> None:
         """Close every port, and cancel the requests under way."""
@@ -89,7 +89,7 @@ class WorkerPorts:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for port in ports:
-            port.shut()
+            port.close()
         # Transports close in the next iteration of the loop.
         await asyncio.sleep(0)
 
@@ -114,15 +114,15 @@ class WorkerPorts:
             return PlainTextResponse(ELSEWHERE, 403)
         path = _strip_origin(request.scope["path"])
         if path.startswith("/_emulator/"):
-            return await self._channel.answer(request, worker, path)
+            return await self._channel.answer_request(request, worker, path)
         if path.startswith(PREFIXES) or (request.method, path) == WRITE_LOGS:
             return await self._answer_google(request, worker, path)
-        return await self._server.answer(request, worker, path)
+        return await self._server.answer_request(request, worker, path)
 
     async def _answer_google(self, request: Request, worker: Worker, path: str) -> Response:
         """Answer for Google's services, which require a token but accept any."""
         if not request.headers.get("authorization", "").startswith("Bearer "):
-            return unauthenticated()
+            return unauthenticated_response()
         if path.startswith(PREFIXES):
             region = region_of(worker.record.place.zone)
             return await answer_storage(self._world, request, region)
@@ -142,7 +142,7 @@ class _Port:
         host, port = self.name
         return f"{host}:{port}"
 
-    async def serve(self, config: uvicorn.Config) -> None:
+    async def start_serving(self, config: uvicorn.Config) -> None:
         """Serve like a uvicorn server, without the loop of its own."""
         make = partial(
             config.http_protocol_class, config=config, server_state=self.state, app_state={}
@@ -150,7 +150,7 @@ class _Port:
         loop = asyncio.get_running_loop()
         self._serving = await loop.create_server(make, sock=self._listener)
 
-    def shut(self) -> None:
+    def close(self) -> None:
         if self._serving is None:
             self._listener.close()
         else:

@@ -39,18 +39,18 @@ class Workers:
         self._world = world
         self._ports = WorkerPorts(world, self.metadata, ControlChannel(world))
         self._power = Power(
-            world, self._ports.open, self._write_lines, run_scripts, self._report_overflow
+            world, self._ports.open_port, self._write_lines, run_scripts, self._report_overflow
         )
         self._consoles: dict[tuple[int, int], Console] = {}
 
     @asynccontextmanager
-    async def living(self) -> AsyncIterator[None]:
+    async def follow_world(self) -> AsyncIterator[None]:
         """Follow the world, in this event loop."""
         self._loop = asyncio.get_running_loop()
         self._world.observers.append(self._follow_transition)
         if self.run_scripts:
             for record in list(self._world.nodes.values()):
-                self._power.follow(int(record.message.id), record, record.state)
+                self._power.follow_node(int(record.message.id), record, record.state)
         ticking = asyncio.create_task(self._tick_forever())
         try:
             yield
@@ -62,11 +62,11 @@ class Workers:
             await self._power.stop()
             await self._ports.close()
 
-    async def address(self, worker: Worker) -> str:
+    async def get_address(self, worker: Worker) -> str:
         """Return the loopback address of a worker's port, for its clients. Raises ApiError."""
-        return await self._ports.open(worker)
+        return await self._ports.open_port(worker)
 
-    def serial(self, worker: Worker) -> dict[str, object]:
+    def describe_console(self, worker: Worker) -> dict[str, object]:
         """Return the console of a worker, and the exit codes of its scripts."""
         console = self._consoles.get((worker.uid, worker.number), Console(worker))
         return {
@@ -75,17 +75,17 @@ class Workers:
             "run_startup_scripts": self.run_scripts,
             "guest_attribute_queries": guest_attributes.query_times(worker.record, worker.number),
             "guest_attribute_reads": guest_attributes.read_times(worker.record, worker.number),
-            **self._power.shown(worker),
-            **console.shown(),
+            **self._power.describe_worker(worker),
+            **console.describe_lines(),
         }
 
     def _follow_transition(self, transition: Transition) -> None:
         """Follow a change of a node. The call may come from another thread than the loop's."""
-        self.waiting.check(transition.uid)
+        self.waiting.check_node(transition.uid)
         if self.run_scripts:
             record = self._world.nodes.get(transition.name)
             self._loop.call_soon_threadsafe(
-                self._power.follow, transition.uid, record, transition.after
+                self._power.follow_node, transition.uid, record, transition.after
             )
 
     async def _tick_forever(self) -> None:
@@ -94,7 +94,7 @@ class Workers:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             if self.run_scripts or self.waiting or self._ports:
-                now = self._world.settle()
+                now = self._world.run_due_events()
                 if abs(now - shown_at) >= SHOW_SECONDS:
                     self._power.show_activity(now)
                     shown_at = now
@@ -117,5 +117,5 @@ class Workers:
 
     def _write_lines(self, worker: Worker, lines: list[str]) -> None:
         key = worker.uid, worker.number
-        self._consoles.setdefault(key, Console(worker)).write(lines)
-        logs.write(self._world, worker.record, worker.number, lines, severity="INFO")
+        self._consoles.setdefault(key, Console(worker)).add_lines(lines)
+        logs.write_lines(self._world, worker.record, worker.number, lines, severity="INFO")

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from service.emulator.workers import init
-from service.emulator.workers.path_shims import python
+from service.emulator.workers.path_shims import python_command
 
 STARTUP = "startup-script"
 SHUTDOWN = "shutdown-script"
@@ -40,7 +40,7 @@ class Machine:
         """Start the first process. Raises OSError if this computer cannot start another process."""
         (self._directory / "tmp").mkdir(mode=0o700, parents=True, exist_ok=True)
         self._process = await asyncio.create_subprocess_exec(
-            *python("init"),
+            *python_command("init"),
             cwd=self._directory,
             env=self._environment,
             stdin=asyncio.subprocess.PIPE,
@@ -50,7 +50,7 @@ class Machine:
         )
         self._listening = asyncio.create_task(self._read_output())
 
-    def run(self, name: str, text: str) -> None:
+    def run_script(self, name: str, text: str) -> None:
         """Start a script; `write` is called with each of its lines."""
         path = self._directory / name
         path.write_text(text, errors="replace")
@@ -63,7 +63,7 @@ class Machine:
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         if script:
-            self.run(SHUTDOWN, script)
+            self.run_script(SHUTDOWN, script)
             await _wait_within(seconds, self._ended[SHUTDOWN].wait())
         self._empty.clear()
         self._send_order(init.TERMINATE)
@@ -72,7 +72,7 @@ class Machine:
 
     async def halt(self) -> None:
         """Cut the power, and wait until no process is left."""
-        self.cut()
+        self.cut_power()
         await _wait_within(HALT_SECONDS, self._process.wait())
         self._kill_group()
         await self._process.wait()
@@ -82,7 +82,7 @@ class Machine:
         with suppress(ConnectionError):
             await self._process.stdin.wait_closed()
 
-    def cut(self) -> None:
+    def cut_power(self) -> None:
         """Order the kill of all processes. All waits for this machine end."""
         self._halted = True
         self._send_order(init.HALT)

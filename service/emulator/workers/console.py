@@ -16,11 +16,11 @@ class Console:
         self._lines: deque[str] = deque(maxlen=MAX_LINES)
         self._dropped = 0
 
-    def write(self, lines: Iterable[str]) -> None:
+    def add_lines(self, lines: Iterable[str]) -> None:
         for line in lines:
             self._dropped += len(self._lines) == MAX_LINES
             self._lines.append(line)
 
-    def shown(self) -> dict[str, object]:
+    def describe_lines(self) -> dict[str, object]:
         """Return the kept lines, and the number of dropped lines before them."""
         return {"lines": list(self._lines), "dropped": self._dropped}

@@ -57,7 +57,7 @@ class Files:
         """The programs of this worker alone, first on the path."""
         return self.directory / "bin"
 
-    def prepare(self, worker: Worker, address: str, boot: int) -> None:
+    def prepare_boot(self, worker: Worker, address: str, boot: int) -> None:
         """Create the files as they are after a boot."""
         for folder in (self.directory, self.home, self.units, self.programs, self.docker):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def device_names(worker: Worker) -> list[str]:
     return [f"vfio/{number}" for number in range(worker.chips)] + ["vfio/vfio"]
 
 
-def environment(
+def build_environment(
     worker: Worker, directory: Path, address: str, scripts: str = RUN, speed: float = 1.0
 ) -> dict[str, str]:
     """Return the environment of a TPU VM's script, with the emulator's addresses.

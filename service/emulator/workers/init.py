@@ -44,7 +44,7 @@ class Script:
     pipe: int
     begun: bytes = b""
 
-    def lines(self, data: bytes) -> list[str]:
+    def split_lines(self, data: bytes) -> list[str]:
         """Return the whole lines in new output; a line that is too long is cut in pieces."""
         *whole, self.begun = (self.begun + data).split(b"\n")
         if len(self.begun) > MAX_LINE or (not data and self.begun):
@@ -66,9 +66,9 @@ class Init:
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
     told_empty: bool = True
 
-    def live(self) -> None:
+    def run_until_halt(self) -> None:
         """Carry out orders until the input ends, or until the halt."""
-        self._wake = woken_by_children()
+        self._wake = open_wake_pipe()
         self.selector.register(0, selectors.EVENT_READ)
         self.selector.register(self._wake, selectors.EVENT_READ)
         while True:
@@ -87,7 +87,7 @@ class Init:
         if not data:
             # The emulator is dead, so nothing else cleans up.
             kill_all()
-            remove(self.directory)
+            remove_directory(self.directory)
             return False
         *orders, self.orders = (self.orders + data).split(b"\n")
         for order in orders:
@@ -131,26 +131,26 @@ class Init:
             data = os.read(script.pipe, CHUNK)
         except BlockingIOError:
             return False
-        for line in script.lines(data):
-            tell(f"{OUTPUT}{script.name}: {line}")
+        for line in script.split_lines(data):
+            write_report(f"{OUTPUT}{script.name}: {line}")
         if not data:
             self.selector.unregister(script.pipe)
             os.close(script.pipe)
         return bool(data)
 
     def _reap_scripts(self) -> None:
-        for pid, status in exited():
+        for pid, status in reap_children():
             script = self.scripts.pop(pid, None)
             if script is not None:
                 # Its output is reported before its exit, unless its children go on writing.
                 any(not self._pass_on(script) for _ in range(PIPE_CHUNKS))
-                tell(f"{EXIT}{script.name} {os.waitstatus_to_exitcode(status)}")
-        if not self.told_empty and not any_children():
+                write_report(f"{EXIT}{script.name} {os.waitstatus_to_exitcode(status)}")
+        if not self.told_empty and not has_children():
             self.told_empty = True
-            tell(EMPTY)
+            write_report(EMPTY)
 
 
-def tell(line: str) -> None:
+def write_report(line: str) -> None:
     data = line.encode() + b"\n"
     while data:
         data = data[os.write(1, data) :]
@@ -165,7 +165,7 @@ def adopt_orphans() -> None:
 def signal_all(number: int) -> None:
     """Send a signal to every descendant; on other systems than Linux to the process group."""
     if sys.platform == "linux":
-        for pid in descendants():
+        for pid in find_descendants():
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
     else:
@@ -179,17 +179,17 @@ def kill_all() -> None:
         signal_all(signal.SIGTERM)
         return
     end = time.monotonic() + KILL_SECONDS
-    while any_children() and time.monotonic() < end:
+    while has_children() and time.monotonic() < end:
         signal_all(signal.SIGKILL)
         # Another scan costs more than a wait for the killed processes.
         for _ in range(KILL_LOOKS):
             time.sleep(LOOK_SECONDS)
-            exited()
-            if not any_children():
+            reap_children()
+            if not has_children():
                 return
 
 
-def descendants() -> list[int]:
+def find_descendants() -> list[int]:
     """Return all processes below this one, from `/proc`."""
     children: dict[int, list[int]] = {}
     for entry in os.scandir("/proc"):
@@ -201,7 +201,7 @@ def descendants() -> list[int]:
     return found
 
 
-def remove(directory: Path) -> None:
+def remove_directory(directory: Path) -> None:
     """Remove the machine's directory and, with the last machine, their shared directory."""
     import shutil  # noqa: PLC0415 - slow, and mostly not needed
 
@@ -221,7 +221,7 @@ def _read_parent(process: str) -> int:
     return int(status.rpartition(b")")[2].split()[1])
 
 
-def exited() -> list[tuple[int, int]]:
+def reap_children() -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     while True:
         try:
@@ -233,7 +233,7 @@ def exited() -> list[tuple[int, int]]:
         found.append((pid, status))
 
 
-def any_children() -> bool:
+def has_children() -> bool:
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -241,7 +241,7 @@ def any_children() -> bool:
     return True
 
 
-def woken_by_children() -> int:
+def open_wake_pipe() -> int:
     """Return a pipe that becomes readable when a child exits."""
     reading, writing = os.pipe()
     for end in (reading, writing):
@@ -257,10 +257,10 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     adopt_orphans()
     try:
-        Init(Path.cwd()).live()
+        Init(Path.cwd()).run_until_halt()
     except BrokenPipeError:
         # The emulator died during a report.
         kill_all()
-        remove(Path.cwd())
+        remove_directory(Path.cwd())
     if sys.platform != "linux":
         os.killpg(0, signal.SIGKILL)

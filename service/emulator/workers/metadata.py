@@ -10,25 +10,33 @@ from service.emulator.nodes.worker import Worker
 from service.emulator.wire import NodeMessage
 from service.emulator.workers import tokens, tpu_env
 from service.emulator.workers.notices import maintenance_event, upcoming_maintenance
-from service.emulator.workers.tree import Directory, Entry, Keys, Leaf, Lines, TreeRefusal, constant
+from service.emulator.workers.tree import (
+    Directory,
+    Entry,
+    Keys,
+    Leaf,
+    Lines,
+    TreeRefusal,
+    constant_leaf,
+)
 
 RUNTIME_PROJECT = "cloud-tpu-v2-images"
 GUESTS_DISABLED = TreeRefusal(403, "Guest attributes endpoint access is disabled.\n")
 
 
-def tree(worker: Worker, now: float, speed: float) -> Directory:
+def build_tree(worker: Worker, now: float, speed: float) -> Directory:
     """Return the tree under `/computeMetadata/v1/`; values are computed when they are read."""
     return Directory(
         {
             "project": Directory(
                 {
                     "attributes": Directory({}, Keys.VERBATIM),
-                    "numeric-project-id": constant(worker.project_number),
-                    "project-id": constant(worker.record.place.project),
+                    "numeric-project-id": constant_leaf(worker.project_number),
+                    "project-id": constant_leaf(worker.record.place.project),
                 }
             ),
             "instance": _instance_tree(worker, now, speed),
-            "universe": Directory({"universe-domain": constant("googleapis.com")}),
+            "universe": Directory({"universe-domain": constant_leaf("googleapis.com")}),
         }
     )
 
@@ -38,9 +46,9 @@ def _instance_tree(worker: Worker, now: float, speed: float) -> Directory:
     image = f"projects/{RUNTIME_PROJECT}/global/images/{worker.node.runtime_version}"
     evictable = worker.record.provisioning_model in {"spot", "preemptible"}
     scheduling = {
-        "automatic-restart": constant("FALSE"),
-        "on-host-maintenance": constant("TERMINATE"),
-        "preemptible": constant(_format_flag(evictable)),
+        "automatic-restart": constant_leaf("FALSE"),
+        "on-host-maintenance": constant_leaf("TERMINATE"),
+        "preemptible": constant_leaf(_format_flag(evictable)),
     }
     return Directory(
         {
@@ -51,7 +59,7 @@ def _instance_tree(worker: Worker, now: float, speed: float) -> Directory:
             "guest-attributes": _guest_attribute_tree(worker),
             "hostname": Leaf(lambda _: worker.hostname),
             "id": Leaf(lambda _: worker.instance_id),
-            "image": constant(image),
+            "image": constant_leaf(image),
             "machine-type": Leaf(lambda _: f"{project}/machineTypes/{worker.machine_type}"),
             "maintenance-event": Leaf(lambda _: maintenance_event(worker.record, now, speed)),
             "name": Leaf(lambda _: worker.name),
@@ -65,30 +73,32 @@ def _instance_tree(worker: Worker, now: float, speed: float) -> Directory:
             "service-accounts": _service_accounts(worker, now),
             "tags": Leaf(lambda _: list(worker.node.tags)),
             "upcoming-maintenance": Leaf(lambda _: upcoming_maintenance(worker.record, now)),
-            "zone": constant(f"{project}/zones/{worker.record.place.zone}"),
+            "zone": constant_leaf(f"{project}/zones/{worker.record.place.zone}"),
         }
     )
 
 
 def _attribute_tree(worker: Worker) -> Directory:
     """The metadata that users set, and Cloud TPU's own keys, which win."""
-    given: dict[str, Entry] = {key: constant(value) for key, value in worker.node.metadata.items()}
+    given: dict[str, Entry] = {
+        key: constant_leaf(value) for key, value in worker.node.metadata.items()
+    }
     added = {
-        "accelerator-type": constant(worker.record.accelerator.name),
-        "agent-worker-number": constant(str(worker.number)),
+        "accelerator-type": constant_leaf(worker.record.accelerator.name),
+        "agent-worker-number": constant_leaf(str(worker.number)),
         "instance-id": Leaf(lambda _: str(worker.instance_id)),
-        "tpu-env": Leaf(lambda _: tpu_env.text(worker)),
-        "worker-network-endpoints": Leaf(lambda _: tpu_env.endpoints(worker)),
+        "tpu-env": Leaf(lambda _: tpu_env.format_lines(worker)),
+        "worker-network-endpoints": Leaf(lambda _: tpu_env.format_endpoints(worker)),
     }
     return Directory({**given, **added}, Keys.VERBATIM)
 
 
 def _guest_attribute_tree(worker: Worker) -> Entry:
-    if not guest_attributes.enabled(worker.record):
+    if not guest_attributes.is_enabled(worker.record):
         return Leaf(lambda _: GUESTS_DISABLED)
     spaces: dict[str, dict[str, Entry]] = {}
     for (space, key), value in guest_attributes.of_worker(worker.record, worker.number).items():
-        spaces.setdefault(space, {})[key] = constant(value)
+        spaces.setdefault(space, {})[key] = constant_leaf(value)
     return Directory(
         {space: Directory(values, Keys.VERBATIM) for space, values in spaces.items()},
         Keys.VERBATIM,
@@ -102,17 +112,17 @@ def _network_interfaces(worker: Worker, project: str) -> Directory:
         network = networks[index].network.rpartition("/")[2]
         address = IPv4Address(endpoint.ip_address)
         outer = {
-            "external-ip": constant(str(endpoint.access_config.external_ip)),
-            "type": constant("ONE_TO_ONE_NAT"),
+            "external-ip": constant_leaf(str(endpoint.access_config.external_ip)),
+            "type": constant_leaf("ONE_TO_ONE_NAT"),
         }
         interfaces[str(index)] = Directory(
             {
                 "access-configs": Directory({"0": Directory(outer)}, Keys.NUMBERED),
                 # As on Compute Engine: 42:01 and the address.
-                "mac": constant("42:01:" + address.packed.hex(":")),
-                "ip": constant(str(address)),
-                "mtu": constant(1460),
-                "network": constant(f"{project}/networks/{network}"),
+                "mac": constant_leaf("42:01:" + address.packed.hex(":")),
+                "ip": constant_leaf(str(address)),
+                "mtu": constant_leaf(1460),
+                "network": constant_leaf(f"{project}/networks/{network}"),
             }
         )
     return Directory(interfaces, Keys.NUMBERED)
@@ -121,11 +131,11 @@ def _network_interfaces(worker: Worker, project: str) -> Directory:
 def _service_accounts(worker: Worker, now: float) -> Directory:
     account: NodeMessage = worker.node.service_account
     entries: Mapping[str, Entry] = {
-        "aliases": constant(Lines(("default",))),
-        "email": constant(str(account.email)),
-        "identity": Leaf(lambda query: tokens.identity(worker, query, now), recursive=False),
-        "scopes": constant(Lines(tuple(account.scope))),
-        "token": Leaf(lambda query: tokens.access(worker, query, now), recursive=False),
+        "aliases": constant_leaf(Lines(("default",))),
+        "email": constant_leaf(str(account.email)),
+        "identity": Leaf(lambda query: tokens.identity_token(worker, query, now), recursive=False),
+        "scopes": constant_leaf(Lines(tuple(account.scope))),
+        "token": Leaf(lambda query: tokens.access_token(worker, query, now), recursive=False),
     }
     both = Directory(entries)
     return Directory({"default": both, str(account.email): both}, Keys.VERBATIM)

@@ -27,13 +27,15 @@ class Known:
     """Whether the first word that is no option ends the options, as the image of `run` does."""
 
 
-def known(flags: str = "", valued: str = "", letters: str = "", *, leading: bool = False) -> Known:
+def declare_options(
+    flags: str = "", valued: str = "", letters: str = "", *, leading: bool = False
+) -> Known:
     """Return the options in texts of words; letters are spelled `d=detach`."""
     pairs = dict(pair.split("=", 1) for pair in letters.split())
     return Known(frozenset(flags.split()), frozenset(valued.split()), pairs, leading)
 
 
-def parse(args: list[str], what: Known) -> tuple[Options, list[str]]:
+def parse_options(args: list[str], what: Known) -> tuple[Options, list[str]]:
     """Return the options of a command line with all their values, and the rest. Raises Misuse."""
     options: Options = {}
     rest: list[str] = []
@@ -53,7 +55,7 @@ def parse(args: list[str], what: Known) -> tuple[Options, list[str]]:
     return options, rest
 
 
-def required(rest: list[str], command: str) -> str:
+def require_argument(rest: list[str], command: str) -> str:
     """Return the first argument of a command. Raises Usage if there is none."""
     if not rest:
         raise Usage(f'"docker {command}" requires at least 1 argument.')
@@ -64,7 +66,7 @@ def is_set(options: Options, name: str) -> bool:
     return options.get(name, ["false"])[-1].lower() in {"true", "1", "t"}
 
 
-def last(options: Options, name: str, default: str = "") -> str:
+def last_value(options: Options, name: str, default: str = "") -> str:
     return options.get(name, [default])[-1]
 
 

@@ -78,7 +78,7 @@ exec @python@ "$@"
 ROOT = Path(__file__).parents[3]
 
 
-def install(directory: Path) -> None:
+def install_shims(directory: Path) -> None:
     """Write the shims into a new directory, which becomes the first of a path."""
     directory.mkdir(mode=0o700)
     texts = {
@@ -88,7 +88,7 @@ def install(directory: Path) -> None:
         # The exit codes for an unreachable host.
         "curl": FETCH.replace("@exit@", "7"),
         "wget": FETCH.replace("@exit@", "4"),
-        "systemd-run": f'#!/bin/bash\nexec {shlex.join(python("systemd_run"))} "$@"\n',
+        "systemd-run": f'#!/bin/bash\nexec {shlex.join(python_command("systemd_run"))} "$@"\n',
         "python3": PYTHON.replace("@python@", shlex.quote(sys.executable)),
     }
     for name, text in texts.items():
@@ -114,7 +114,7 @@ def install_docker(path: Path, settings: Mapping[str, str]) -> None:
     path.chmod(0o700)
 
 
-def python(module: str) -> list[str]:
+def python_command(module: str) -> list[str]:
     """Return the command that runs `main` of a module of this package, without site packages."""
     package = f"{__package__}.{module}"
     run = f"import sys; sys.path.append({str(ROOT)!r}); from {package} import main; main()"

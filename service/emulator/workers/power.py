@@ -21,8 +21,8 @@ from service.emulator.workers.environment import (
     RECORD,
     RUN,
     Files,
+    build_environment,
     device_names,
-    environment,
 )
 from service.emulator.workers.proc import ProcFiles
 from service.emulator.world.world import World
@@ -59,14 +59,14 @@ class _Life:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
 
-    def want(self, *, on: bool, gone: bool = False) -> None:
+    def request_state(self, *, on: bool, gone: bool = False) -> None:
         if on:
             self.asked += 1
         self.wanted = self.asked if on else 0
         self.gone = self.gone or gone
         self.changed.set()
 
-    def script(self, name: str) -> str:
+    def get_script(self, name: str) -> str:
         return str(self.worker.node.metadata.get(name, ""))
 
 
@@ -92,12 +92,12 @@ class Power:
         self._starts = asyncio.Semaphore(STARTS_AT_ONCE)
         self._shared: Path | None = None
 
-    def follow(self, uid: int, record: NodeRecord | None, state: str) -> None:
+    def follow_node(self, uid: int, record: NodeRecord | None, state: str) -> None:
         """Follow a node into a state, empty for its end. Call this in the event loop."""
         if state == "READY" and record is not None:
             self._create_lives(record)
         for life in self._lives.get(uid, ()):
-            life.want(on=state == "READY", gone=not state)
+            life.request_state(on=state == "READY", gone=not state)
         if not state:
             self._crowded_out.pop(uid, None)
 
@@ -105,7 +105,7 @@ class Power:
         """End the machines of nodes that a reset dropped without a deletion."""
         for life in self._list_lives():
             if not life.gone and not known(life.worker.record):
-                life.want(on=False, gone=True)
+                life.request_state(on=False, gone=True)
         for uid, record in list(self._crowded_out.items()):
             if not known(record):
                 del self._crowded_out[uid]
@@ -115,9 +115,9 @@ class Power:
         for life in self._list_lives():
             if life.proc is not None and life.machine is not None:
                 worker = life.worker
-                life.proc.show(now, Observer(worker.record, worker.number).at(now))
+                life.proc.update_files(now, Observer(worker.record, worker.number).observe_at(now))
 
-    def shown(self, worker: Worker) -> dict[str, object]:
+    def describe_worker(self, worker: Worker) -> dict[str, object]:
         """Return a worker's number of boots, whether it is on, and its scripts' exit codes."""
         for life in self._lives.get(worker.uid, ()):
             if life.worker.number == worker.number:
@@ -130,9 +130,9 @@ class Power:
         lives = list(self._list_lives())
         for life in lives:
             life.abrupt = True
-            life.want(on=False, gone=True)
+            life.request_state(on=False, gone=True)
             if life.machine is not None:
-                life.machine.cut()
+                life.machine.cut_power()
         await asyncio.gather(*(life.task for life in lives if life.task is not None))
         if self._shared is not None:
             await asyncio.to_thread(shutil.rmtree, self._shared, ignore_errors=True)
@@ -161,7 +161,7 @@ class Power:
         else:
             if self._shared is None:
                 self._shared = Path(tempfile.mkdtemp(prefix="tpu-emulator-"))
-                path_shims.install(self._shared / "bin")
+                path_shims.install_shims(self._shared / "bin")
             lives = []
             for worker in workers:
                 # The path has only the emulator's numbers, no name that a user chose.
@@ -205,7 +205,7 @@ class Power:
     async def _turn_on(self, life: _Life) -> None:
         life.on = life.wanted
         # The metadata may have changed since the last boot, and may change during this one.
-        script = life.script(STARTUP)
+        script = life.get_script(STARTUP)
         refusal = self._find_refusal(script)
         if refusal:
             self._write_refusal([life.worker], refusal)
@@ -213,10 +213,10 @@ class Power:
         try:
             address = await self._address(life.worker)
             files = Files(life.directory)
-            files.prepare(life.worker, address, life.on)
+            files.prepare_boot(life.worker, address, life.on)
             allowed = RUN if self._scripts is True else RECORD
             speed = self._world.config.meter_speed
-            variables = environment(life.worker, life.directory, address, allowed, speed)
+            variables = build_environment(life.worker, life.directory, address, allowed, speed)
             device = files.devices.resolve() / device_names(life.worker)[0]
             life.proc = ProcFiles(files.proc, device, files.docker / "told", speed)
             machine = Machine(life.directory, variables, partial(self._write, life.worker))
@@ -225,7 +225,7 @@ class Power:
             life.machine = machine
             life.boots += 1
             if script:
-                machine.run(STARTUP, script)
+                machine.run_script(STARTUP, script)
         except (ApiError, OSError) as error:
             self._write(life.worker, [f"emulator: not booted: {error}"])
 
@@ -238,7 +238,7 @@ class Power:
         else:
             seconds = max(ACPI_SECONDS / self._world.config.speed, LEAST_SECONDS)
             # The list of allowed digests covers startup scripts only.
-            script = life.script(SHUTDOWN) if self._scripts is True else ""
+            script = life.get_script(SHUTDOWN) if self._scripts is True else ""
             await life.machine.shut_down(script, seconds)
         life.exits = life.machine.exits
         life.machine = None

@@ -34,9 +34,9 @@ class ProcFiles:
         self._containers: object = None
         shutil.rmtree(directory, ignore_errors=True)
         (directory / "net").mkdir(parents=True)
-        self.show(0.0, Observed())
+        self.update_files(0.0, Observed())
 
-    def show(self, now: float, observed: Observed) -> None:
+    def update_files(self, now: float, observed: Observed) -> None:
         """Write the state at `now`, in seconds of any clock."""
         seconds = 0.0 if self._at is None else max(0.0, now - self._at) * self._speed
         self._at = now

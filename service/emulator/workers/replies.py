@@ -16,7 +16,7 @@ from service.emulator.workers.tree import (
     TreeRefusal,
     as_json,
     as_lines,
-    written,
+    dump_json,
 )
 
 TEXT = "application/text"
@@ -36,16 +36,16 @@ class Reply:
     location: str = ""
 
 
-def above(path: str) -> Reply | None:
+def reply_above(path: str) -> Reply | None:
     """Return the reply for the two directories above the tree; None for every other path."""
     if path in ABOVE:
         return Reply(200, ABOVE[path])
     return _reply_redirect(path, {}) if path in {"/computeMetadata", ROOT.rstrip("/")} else None
 
 
-def reply(tree: Directory, path: str, query: Query) -> Reply:
+def build_reply(tree: Directory, path: str, query: Query) -> Reply:
     """Return the reply to a GET for a path below `ROOT`."""
-    entry = find(tree, path)
+    entry = find_entry(tree, path)
     if entry is None:
         return not_found(path)
     if isinstance(entry, Leaf):
@@ -53,7 +53,7 @@ def reply(tree: Directory, path: str, query: Query) -> Reply:
     return _reply_directory(entry, query) if path.endswith("/") else _reply_redirect(path, query)
 
 
-def find(tree: Directory, path: str) -> Entry | None:
+def find_entry(tree: Directory, path: str) -> Entry | None:
     """Return the entry at a path, or the refused value above the path; None if there is none."""
     entry: Entry = tree
     names = [name for name in path.removeprefix(ROOT).split("/") if name]
@@ -72,7 +72,7 @@ def _reply_value(leaf: Leaf, query: Query) -> Reply:
     value = leaf.value(query)
     if isinstance(value, TreeRefusal):
         return Reply(value.status, value.text, value.content_type)
-    content = written(as_json(leaf, query))
+    content = dump_json(as_json(leaf, query))
     if isinstance(value, dict) or _wants_json(query, default=query.get("recursive") == "true"):
         return Reply(200, content, JSON, _make_etag(content))
     if isinstance(value, Lines):
@@ -82,10 +82,10 @@ def _reply_value(leaf: Leaf, query: Query) -> Reply:
 
 def not_found(path: str) -> Reply:
     url = html.escape(path)
-    return page(404, "Not Found", f"The requested URL <code>{url}</code> was not found.")
+    return error_page(404, "Not Found", f"The requested URL <code>{url}</code> was not found.")
 
 
-def page(status: int, title: str, text: str) -> Reply:
+def error_page(status: int, title: str, text: str) -> Reply:
     """Return an error as an HTML page, as Google's servers do."""
     body = (
         f"<!DOCTYPE html>\n<html lang=en>\n<title>Error {status} ({title})!!1</title>\n"
@@ -95,15 +95,15 @@ def page(status: int, title: str, text: str) -> Reply:
 
 
 def _reply_directory(directory: Directory, query: Query) -> Reply:
-    everything = written(as_json(directory, query))
+    everything = dump_json(as_json(directory, query))
     etag = _make_etag(everything)
     if query.get("recursive") == "true":
         if _wants_json(query, default=True):
             return Reply(200, everything, JSON, etag)
         return Reply(200, "".join(as_lines(directory, query)), TEXT, etag)
-    names = directory.names()
+    names = directory.list_names()
     if _wants_json(query, default=False):
-        return Reply(200, written(names), JSON, etag)
+        return Reply(200, dump_json(names), JSON, etag)
     return Reply(200, "".join(f"{name}\n" for name in names), TEXT, etag)
 
 

@@ -15,8 +15,15 @@ from starlette.responses import Response
 from service.emulator.errors import ApiError
 from service.emulator.nodes import guest_attributes
 from service.emulator.nodes.worker import Worker
-from service.emulator.workers.metadata import GUESTS_DISABLED, tree
-from service.emulator.workers.replies import ROOT, Reply, above, not_found, page, reply
+from service.emulator.workers.metadata import GUESTS_DISABLED, build_tree
+from service.emulator.workers.replies import (
+    ROOT,
+    Reply,
+    build_reply,
+    error_page,
+    not_found,
+    reply_above,
+)
 from service.emulator.workers.tree import Query
 from service.emulator.workers.waiting import Waiting
 from service.emulator.world.world import World
@@ -42,7 +49,7 @@ class MetadataServer:
     waiting: Waiting
     remark: Remark
 
-    async def answer(
+    async def answer_request(
         self, request: Request, worker: Worker, path: str, prefix: str = ""
     ) -> Response:
         """Answer a request for a path of the tree; `prefix` is the path before it on this port."""
@@ -67,21 +74,21 @@ class MetadataServer:
         # A client that binds its tokens to a certificate asks for them by POST.
         if request.method in {"GET", "HEAD"} or path.endswith("/token"):
             return await self._read_metadata(request, worker, path)
-        return page(405, "Method Not Allowed", f"{request.method} is not supported here.")
+        return error_page(405, "Method Not Allowed", f"{request.method} is not supported here.")
 
     async def _change_attribute(self, request: Request, worker: Worker, path: str) -> Reply | None:
         """Count a query of guest attributes, and write or delete one; None for a read."""
-        if not guest_attributes.enabled(worker.record):
+        if not guest_attributes.is_enabled(worker.record):
             return Reply(GUESTS_DISABLED.status, GUESTS_DISABLED.text)
-        now = self.world.settle()
+        now = self.world.run_due_events()
         allowed = guest_attributes.count_query(
             worker.record, worker.number, now, self.world.config.speed
         )
         if request.method == "DELETE":
             space, _, key = path.removeprefix(GUESTS).partition("/")
-            if not guest_attributes.withdraw(worker.record, worker.number, space, key):
+            if not guest_attributes.delete_value(worker.record, worker.number, space, key):
                 return not_found(path)
-            self.waiting.check(worker.uid)
+            self.waiting.check_node(worker.uid)
             return Reply(200, "")
         if request.method == "PUT":
             return self._publish_attribute(worker, path, await _read_body(request), allowed=allowed)
@@ -90,16 +97,16 @@ class MetadataServer:
     async def _read_metadata(self, request: Request, worker: Worker, path: str) -> Reply:
         """Return a value, or wait for its change; GONE if the client disconnects first."""
         query = dict(request.query_params)
-        self.world.settle()
+        self.world.run_due_events()
         look = partial(self._look_up, worker, path, query)
         if query.get("wait_for_change") != "true":
             return look()
         try:
             seconds = _parse_seconds(query)
         except ValueError:
-            return page(400, "Bad Request", "timeout_sec must be a number of seconds.")
+            return error_page(400, "Bad Request", "timeout_sec must be a number of seconds.")
         last_etag = query.get("last_etag", "")
-        change = self.waiting.change(worker.record, look, last_etag, seconds)
+        change = self.waiting.wait_for_change(worker.record, look, last_etag, seconds)
         changing = asyncio.create_task(change)
         leaving = asyncio.create_task(_wait_for_disconnect(request))
         try:
@@ -112,9 +119,11 @@ class MetadataServer:
 
     def _look_up(self, worker: Worker, path: str, query: Query) -> Reply:
         """Return a value without settling the world: an event may be under way."""
-        if not worker.up or self.world.nodes.get(worker.record.name) is not worker.record:
+        if not worker.is_up or self.world.nodes.get(worker.record.name) is not worker.record:
             return GONE
-        return reply(tree(worker, self.world.clock(), self.world.config.speed), path, query)
+        return build_reply(
+            build_tree(worker, self.world.clock(), self.world.config.speed), path, query
+        )
 
     def _publish_attribute(
         self, worker: Worker, path: str, body: bytes | None, *, allowed: bool
@@ -126,27 +135,27 @@ class MetadataServer:
             return Reply(200, "")
         try:
             if body is None:
-                return page(
+                return error_page(
                     413, "Payload Too Large", f"At most {guest_attributes.MAX_VALUE} bytes."
                 )
-            guest_attributes.publish(worker.record, worker.number, space, key, body.decode())
+            guest_attributes.publish_value(worker.record, worker.number, space, key, body.decode())
         except ApiError as error:
-            return page(400, "Bad Request", html.escape(error.message))
+            return error_page(400, "Bad Request", html.escape(error.message))
         except UnicodeDecodeError:
-            return page(400, "Bad Request", "The value must be UTF-8.")
-        self.waiting.check(worker.uid)
+            return error_page(400, "Bad Request", "The value must be UTF-8.")
+        self.waiting.check_node(worker.uid)
         return Reply(200, "")
 
 
 def _find_refusal(request: Request, path: str) -> Reply | None:
     """Return the refusal of a forwarded request or one without Google's header; None if valid."""
     if "x-forwarded-for" in request.headers:
-        return page(403, "Forbidden", "Requests that were forwarded are refused.")
-    found = above(path)
+        return error_page(403, "Forbidden", "Requests that were forwarded are refused.")
+    found = reply_above(path)
     if found is not None or not path.startswith(ROOT):
         return found or not_found(path)
     if request.headers.get("metadata-flavor") != "Google":
-        return page(403, "Forbidden", "Missing required header: Metadata-Flavor: Google")
+        return error_page(403, "Forbidden", "Missing required header: Metadata-Flavor: Google")
     return None
 
 

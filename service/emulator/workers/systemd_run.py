@@ -18,9 +18,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from service.emulator.workers.options import Misuse, Options, known, last, parse
+from service.emulator.workers.options import (
+    Misuse,
+    Options,
+    declare_options,
+    last_value,
+    parse_options,
+)
 
-OPTIONS = known(
+OPTIONS = declare_options(
     "collect no-block quiet remain-after-exit same-dir scope service-type slice-inherit user system"
     " no-ask-password expand-environment",
     "unit property description slice setenv uid gid nice working-directory service-type machine",
@@ -59,7 +65,7 @@ class Unit:
     stopping: bool = False
     starts: deque[float] = field(default_factory=deque)
 
-    def live(self) -> None:
+    def run_until_stopped(self) -> None:
         """Run the command, with restarts by the unit's `Restart`, until SIGTERM."""
 
         def note_stop(_: int, __: FrameType | None) -> None:
@@ -72,7 +78,7 @@ class Unit:
             is_wanted = restart == "always" or (restart.startswith("on-") and code != 0)
             if self.stopping or not is_wanted:
                 return
-            time.sleep(seconds(self.properties["RestartSec"]))
+            time.sleep(parse_seconds(self.properties["RestartSec"]))
 
     def _run_once(self) -> int:
         """Run the command in its own session, kill the session's rest, and return the exit code."""
@@ -93,12 +99,12 @@ class Unit:
         """Count a start; False if the unit's start limit is reached, or if it is stopping."""
         if self.stopping:
             return False
-        interval = seconds(self.properties["StartLimitIntervalSec"])
+        interval = parse_seconds(self.properties["StartLimitIntervalSec"])
         now = time.monotonic()
         while self.starts and self.starts[0] <= now - interval:
             self.starts.popleft()
         if interval and len(self.starts) >= int(self.properties["StartLimitBurst"]):
-            say(f"{self.name}: Start request repeated too quickly.")
+            write_error(f"{self.name}: Start request repeated too quickly.")
             return False
         self.starts.append(now)
         return True
@@ -108,7 +114,7 @@ def unit_of(options: Options, command: list[str]) -> Unit:
     """Return the unit that a command line describes. Raises Failed, ValueError."""
     if not command:
         raise Failed("Command line to execute required.")
-    name = last(options, "unit", f"run-r{os.urandom(16).hex()}")
+    name = last_value(options, "unit", f"run-r{os.urandom(16).hex()}")
     name = name if name.endswith(".service") else f"{name}.service"
     if UNIT.fullmatch(name) is None:
         raise Failed(f"Failed to mangle unit name: Invalid argument: {name}")
@@ -119,14 +125,14 @@ def unit_of(options: Options, command: list[str]) -> Unit:
             raise Failed(f"Not an assignment: {text}")
         properties[key] = value
     for key in ("RestartSec", "StartLimitIntervalSec"):
-        seconds(properties[key])
+        parse_seconds(properties[key])
     int(properties["StartLimitBurst"])
     return Unit(
         name, [_find_program(command[0]), *command[1:]], _build_environment(options), properties
     )
 
 
-def seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     """Return a systemd time span in seconds. Raises ValueError."""
     span = SPAN.fullmatch(text)
     if span is None:
@@ -134,7 +140,7 @@ def seconds(text: str) -> float:
     return float(span[1]) * UNITS[span[2]]
 
 
-def claim(directory: Path, name: str) -> int:
+def claim_name(directory: Path, name: str) -> int:
     """Return a file descriptor that reserves a unit's name while it is open. Raises Failed."""
     directory.mkdir(exist_ok=True)
     held = os.open(directory / name, os.O_CREAT | os.O_RDWR, 0o600)
@@ -149,18 +155,18 @@ def claim(directory: Path, name: str) -> int:
     return held
 
 
-def start(args: list[str]) -> int:
+def start_unit(args: list[str]) -> int:
     """Carry out a command line, and return the exit code of systemd-run itself."""
     home = Path(os.environ["EMULATOR_UNITS"])
     try:
-        options, command = parse(args, OPTIONS)
+        options, command = parse_options(args, OPTIONS)
         unit = unit_of(options, command)
-        held = claim(home, unit.name)
+        held = claim_name(home, unit.name)
     except (Failed, Misuse, ValueError) as error:
-        say(str(error))
+        write_error(str(error))
         return 1
     if "quiet" not in options:
-        say(f"Running as unit: {unit.name}; invocation ID: {os.urandom(16).hex()}")
+        write_error(f"Running as unit: {unit.name}; invocation ID: {os.urandom(16).hex()}")
     if os.fork() == 0:
         # The service leaves its caller's session, directory, input and output.
         os.setsid()
@@ -169,13 +175,13 @@ def start(args: list[str]) -> int:
         os.dup2(null, 0)
         # The serial console gets the service's output through the caller's standard error.
         os.dup2(2, 1)
-        unit.live()
+        unit.run_until_stopped()
         os._exit(0)
     os.close(held)
     return 0
 
 
-def say(line: str) -> None:
+def write_error(line: str) -> None:
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
@@ -214,4 +220,4 @@ def _list_session(session: int) -> list[int]:
 
 
 def main() -> None:
-    sys.exit(start(sys.argv[1:]))
+    sys.exit(start_unit(sys.argv[1:]))

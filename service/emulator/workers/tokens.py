@@ -14,7 +14,7 @@ LIFE_SECONDS = 3600
 ROUND_SECONDS = LIFE_SECONDS - 300
 
 
-def access(worker: Worker, query: Query, now: float) -> dict[str, Json]:
+def access_token(worker: Worker, query: Query, now: float) -> dict[str, Json]:
     """Return an OAuth token, the same for most of its life, as from a cache."""
     born = int(now // ROUND_SECONDS) * ROUND_SECONDS
     seed = f"{worker.instance_id}/{query.get('scopes', '')}/{born}"
@@ -25,7 +25,7 @@ def access(worker: Worker, query: Query, now: float) -> dict[str, Json]:
     }
 
 
-def identity(worker: Worker, query: Query, now: float) -> str | TreeRefusal:
+def identity_token(worker: Worker, query: Query, now: float) -> str | TreeRefusal:
     """Return an OpenID token for an audience, without a valid signature."""
     audience = query.get("audience", "")
     if not audience:

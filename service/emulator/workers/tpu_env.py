@@ -13,7 +13,7 @@ HOST_SHAPES = {1: (1, 1, 1), 4: (2, 2, 1), 8: (2, 4, 1)}
 SOLID = {"v4", "v5p"}
 
 
-def endpoints(worker: Worker) -> str:
+def format_endpoints(worker: Worker) -> str:
     """Return the primary address of every worker: `unknown:unknown:<ip>`, joined by commas."""
     endpoints_of_all = worker.node.network_endpoints
     step = len(endpoints_of_all) // worker.record.accelerator.hosts
@@ -21,7 +21,7 @@ def endpoints(worker: Worker) -> str:
     return ",".join(f"unknown:unknown:{endpoint.ip_address}" for endpoint in primary)
 
 
-def text(worker: Worker) -> str:
+def format_lines(worker: Worker) -> str:
     """Return the attribute `tpu-env`: lines of `KEY: 'value'`, as on a real TPU VM."""
     record, accelerator = worker.record, worker.record.accelerator
     host = HOST_SHAPES[worker.chips]

@@ -55,7 +55,7 @@ class Directory:
     entries: Mapping[str, Directory | Leaf]
     keys: Keys = Keys.CAMEL
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         """Return the names of the entries, directories with a slash."""
         return [
             f"{name}/" if isinstance(entry, Directory) else name
@@ -66,7 +66,7 @@ class Directory:
 Entry = Directory | Leaf
 
 
-def constant(value: Value) -> Leaf:
+def constant_leaf(value: Value) -> Leaf:
     return Leaf(lambda _: value)
 
 
@@ -89,13 +89,13 @@ def as_lines(entry: Entry, query: Query, path: str = "") -> Iterator[str]:
     """Yield a directory as `path value` lines, the format of `recursive=true&alt=text`."""
     if isinstance(entry, Leaf):
         value = as_json(entry, query)
-        yield f"{path} {value if isinstance(value, str) else written(value)}\n"
+        yield f"{path} {value if isinstance(value, str) else dump_json(value)}\n"
         return
     for name, child in _list_visible(entry, query):
         yield from as_lines(child, query, f"{path}/{name}" if path else name)
 
 
-def written(content: Json) -> str:
+def dump_json(content: Json) -> str:
     return json.dumps(content, separators=(",", ":"))
 
 

@@ -20,13 +20,13 @@ class _Wait:
     loop: asyncio.AbstractEventLoop
     found: asyncio.Future[Reply]
 
-    def check(self) -> None:
+    def check_value(self) -> None:
         """Read the value again, and answer if it changed, even if it changes back later."""
         reply = self.look()
         if reply.etag != self.etag:
-            self.tell(reply)
+            self.set_reply(reply)
 
-    def tell(self, reply: Reply) -> None:
+    def set_reply(self, reply: Reply) -> None:
         # The world may run in another thread than the waiting request.
         self.loop.call_soon_threadsafe(self._set_result, reply)
 
@@ -44,7 +44,7 @@ class Waiting:
     def __bool__(self) -> bool:
         return bool(self._waits)
 
-    async def change(
+    async def wait_for_change(
         self, record: NodeRecord, look: Look, last_etag: str, seconds: float | None
     ) -> Reply:
         """Return the value once its etag differs from `last_etag`, or the value at the time limit.
@@ -69,23 +69,23 @@ class Waiting:
             if not waits:
                 del self._waits[uid]
 
-    def check(self, uid: int) -> None:
+    def check_node(self, uid: int) -> None:
         """Check the waiting requests of a node. Call this after each change of the node."""
         for wait in list(self._waits.get(uid, ())):
-            wait.check()
+            wait.check_value()
 
     def check_all(self) -> None:
         for uid in list(self._waits):
-            self.check(uid)
+            self.check_node(uid)
 
-    def records(self) -> list[NodeRecord]:
+    def list_records(self) -> list[NodeRecord]:
         return [next(iter(waits)).record for waits in self._waits.values()]
 
-    def dismiss(self, uid: int, reply: Reply) -> None:
+    def dismiss_node(self, uid: int, reply: Reply) -> None:
         """Answer all waiting requests of a node that is gone."""
         for wait in list(self._waits.get(uid, ())):
-            wait.tell(reply)
+            wait.set_reply(reply)
 
     def dismiss_all(self, reply: Reply) -> None:
         for uid in list(self._waits):
-            self.dismiss(uid, reply)
+            self.dismiss_node(uid, reply)

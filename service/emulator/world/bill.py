@@ -44,10 +44,10 @@ class BillEntry:
     chips: int
     rule: str = READY_RULE
 
-    def closed(self, now: int) -> BillEntry:
+    def with_end(self, now: int) -> BillEntry:
         return replace(self, end=max(now, self.start)) if self.end is None else self
 
-    def clipped(self, start: float, end: float) -> BillEntry | None:
+    def clipped_to(self, start: float, end: float) -> BillEntry | None:
         """Return the part inside a window, in whole seconds; None if there is none."""
         assert self.end is not None
         low, high = max(self.start, math.ceil(start)), min(self.end, math.ceil(end))
@@ -67,10 +67,10 @@ class Bill:
         self._entries: list[BillEntry] = []
         self._open: dict[int, int] = {}
 
-    def observe(self, transition: Transition) -> None:
+    def record_transition(self, transition: Transition) -> None:
         if transition.before == "READY":
             index = self._open.pop(transition.uid)
-            self._entries[index] = self._entries[index].closed(math.floor(transition.at))
+            self._entries[index] = self._entries[index].with_end(math.floor(transition.at))
         if transition.after == "READY":
             self._open[transition.uid] = len(self._entries)
             self._entries.append(
@@ -89,15 +89,15 @@ class Bill:
         if transition.after == "PREEMPTED" and math.floor(transition.at) - created < FREE_SECONDS:
             self._waive_entries(transition.uid, created)
 
-    def entries(
+    def list_entries(
         self, now: float, start: float = -math.inf, end: float = math.inf
     ) -> list[dict[str, Any]]:
         """List the entries of a window of time; open entries end now."""
-        closed = (entry.closed(math.floor(now)) for entry in self._entries)
+        closed = (entry.with_end(math.floor(now)) for entry in self._entries)
         if math.isinf(start) and math.isinf(end):
             return [entry.as_dict() for entry in closed]
         low, high = max(start, 0.0), min(end, now + 1)
-        clipped = (entry.clipped(low, high) for entry in closed)
+        clipped = (entry.clipped_to(low, high) for entry in closed)
         return [entry.as_dict() for entry in clipped if entry is not None]
 
     def clear(self) -> None:

@@ -69,7 +69,7 @@ class Runs:
         self.observers: list[Callable[[ContainerRun], None]] = []
         self.pulled: dict[str, dict[int, float]] = defaultdict(dict)
 
-    def begin(self, run: ContainerRun) -> None:
+    def add_run(self, run: ContainerRun) -> None:
         self._runs.append(run)
         for observer in self.observers:
             observer(run)
@@ -80,7 +80,7 @@ class Runs:
     def __len__(self) -> int:
         return len(self._runs)
 
-    def shown(self) -> list[dict[str, Any]]:
+    def as_dicts(self) -> list[dict[str, Any]]:
         return [asdict(run) for run in self._runs]
 
     def clear(self) -> None:

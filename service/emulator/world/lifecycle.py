@@ -12,10 +12,10 @@ from service.emulator.errors import (
     wrong_state,
 )
 from service.emulator.faults.faults import Effects
-from service.emulator.limits.capacity import kind_of, shortage
+from service.emulator.limits.capacity import kind_of, shortage_error
 from service.emulator.nodes import nodes
 from service.emulator.nodes.nodes import NodeRecord
-from service.emulator.wire import Empty, Node, NodeMessage, copied
+from service.emulator.wire import Empty, Node, NodeMessage, copy_message
 from service.emulator.world.world import World
 
 Ending = Callable[[float], None]
@@ -28,56 +28,56 @@ LOST = {"PREEMPTED", "TERMINATED", "UNKNOWN"}
 """States that only a deletion ends."""
 
 
-def create(world: World, record: NodeRecord, effects: Effects) -> NodeMessage:
+def create_node(world: World, record: NodeRecord, effects: Effects) -> NodeMessage:
     """Move the node to CREATING; it becomes READY, or the operation fails with a stockout."""
     at = record.created
-    world.move(record, "CREATING", at)
+    world.set_state(record, "CREATING", at)
     operation = _begin_operation(world, record, "create", at)
 
     def end_create(at: float) -> None:
         problem = _find_problem(world, record, at, effects)
         if problem is not None:
-            world.operations.fail(operation, at, problem)
-            world.move(record, "", at)
+            world.operations.mark_failed(operation, at, problem)
+            world.set_state(record, "", at)
         else:
-            nodes.connect(record.message, record.accelerator)
+            nodes.add_endpoints(record.message, record.accelerator)
             _become_ready(world, record, at)
             _succeed_with_node(world, record, operation, at, effects)
             # A message that was built field by field takes 50 % more memory than its copy.
-            record.message = copied(record.message)
+            record.message = copy_message(record.message)
 
     _schedule_end(world, record, "create", at, end_create)
     return operation
 
 
-def delete(world: World, record: NodeRecord, at: float, effects: Effects) -> NodeMessage:
+def delete_node(world: World, record: NodeRecord, at: float, effects: Effects) -> NodeMessage:
     """Move the node to DELETING; raises ApiError if it already is."""
     if record.state == "DELETING":
         raise wrong_state("delete", "DELETING")
     before, interrupted = record.state, record.pending
     _interrupt_change(world, record, at, ApiError(Code.CANCELLED, "The node is being deleted."))
-    world.move(record, "DELETING", at)
+    world.set_state(record, "DELETING", at)
     operation = _begin_operation(world, record, "delete", at)
 
     def end_delete(at: float) -> None:
         if effects.operation_error is not None:
-            world.operations.fail(operation, at, effects.operation_error)
-            world.move(record, before, at)
+            world.operations.mark_failed(operation, at, effects.operation_error)
+            world.set_state(record, before, at)
             if interrupted is not None and record.state in UNDER_WAY:
                 # The deletion cancelled the event that would have ended this state.
                 due = max(at, interrupted.due)
-                record.pending = world.timeline.schedule(
+                record.pending = world.timeline.schedule_event(
                     due, record.name, interrupted.what, interrupted.act
                 )
         else:
-            world.move(record, "", at)
-            conclude(world, operation, at, effects, Empty())
+            world.set_state(record, "", at)
+            conclude_operation(world, operation, at, effects, Empty())
 
     _schedule_end(world, record, "delete", at, end_delete)
     return operation
 
 
-def stop(world: World, record: NodeRecord, at: float, effects: Effects) -> NodeMessage:
+def stop_node(world: World, record: NodeRecord, at: float, effects: Effects) -> NodeMessage:
     """Stop a READY node that has one host and is neither spot nor queued; raises ApiError."""
     _refuse_queued(record, "stop")
     _require_state(record, "stop", "READY")
@@ -89,34 +89,34 @@ def stop(world: World, record: NodeRecord, at: float, effects: Effects) -> NodeM
         raise precondition_failed(
             f"stop is not supported for {record.provisioning_model} nodes; delete the node instead"
         )
-    world.move(record, "STOPPING", at)
+    world.set_state(record, "STOPPING", at)
     operation = _begin_operation(world, record, "stop", at)
 
     def end_stop(at: float) -> None:
         if effects.operation_error is not None:
-            world.operations.fail(operation, at, effects.operation_error)
-            world.move(record, "READY", at)
+            world.operations.mark_failed(operation, at, effects.operation_error)
+            world.set_state(record, "READY", at)
         else:
             record.message.health = Node.Health.HEALTH_UNSPECIFIED
-            world.move(record, "STOPPED", at)
+            world.set_state(record, "STOPPED", at)
             _succeed_with_node(world, record, operation, at, effects)
 
     _schedule_end(world, record, "stop", at, end_stop)
     return operation
 
 
-def start(world: World, record: NodeRecord, at: float, effects: Effects) -> NodeMessage:
+def start_node(world: World, record: NodeRecord, at: float, effects: Effects) -> NodeMessage:
     """Start a stopped node. A stopped node holds no capacity, so a stockout is possible."""
     _refuse_queued(record, "start")
     _require_state(record, "start", "STOPPED")
-    world.move(record, "STARTING", at)
+    world.set_state(record, "STARTING", at)
     operation = _begin_operation(world, record, "start", at)
 
     def end_start(at: float) -> None:
         problem = _find_problem(world, record, at, effects)
         if problem is not None:
-            world.move(record, "STOPPED", at)
-            world.operations.fail(operation, at, problem)
+            world.set_state(record, "STOPPED", at)
+            world.operations.mark_failed(operation, at, problem)
         else:
             _become_ready(world, record, at)
             _succeed_with_node(world, record, operation, at, effects)
@@ -125,7 +125,7 @@ def start(world: World, record: NodeRecord, at: float, effects: Effects) -> Node
     return operation
 
 
-def update(
+def update_node(
     world: World, record: NodeRecord, at: float, effects: Effects, change: Callable[[], None]
 ) -> NodeMessage:
     """Apply a change to a READY or STOPPED node, whose state does not change."""
@@ -136,23 +136,23 @@ def update(
 
     def end_update(at: float) -> None:
         if effects.operation_error is not None:
-            world.operations.fail(operation, at, effects.operation_error)
+            world.operations.mark_failed(operation, at, effects.operation_error)
         else:
             change()
-            world.updated(record, at)
+            world.notify_updated(record, at)
             _succeed_with_node(world, record, operation, at, effects)
 
     _schedule_end(world, record, "update", at, end_update)
     return operation
 
 
-def preempt(world: World, record: NodeRecord, at: float, *, forced: bool) -> None:
+def preempt_node(world: World, record: NodeRecord, at: float, *, forced: bool) -> None:
     """Preempt the node: it loses its hardware, and stays listed under its name until deleted."""
     _require_preemptible(record, forced=forced)
     _interrupt_change(world, record, at, update_in_state("PREEMPTED"))
     record.maintenance = None
     record.message.health = Node.Health.HEALTH_UNSPECIFIED
-    world.move(record, "PREEMPTED", at)
+    world.set_state(record, "PREEMPTED", at)
 
 
 def announce_preemption(
@@ -171,9 +171,9 @@ def announce_preemption(
 
     def preempt_if_possible(at: float) -> None:
         if world.nodes.get(record.name) is record and record.state in PREEMPTIBLE:
-            preempt(world, record, at, forced=True)
+            preempt_node(world, record, at, forced=True)
 
-    world.timeline.schedule(
+    world.timeline.schedule_event(
         at + seconds, record.name, "announced preemption", preempt_if_possible, fate=True
     )
 
@@ -185,7 +185,7 @@ def _require_preemptible(record: NodeRecord, *, forced: bool) -> None:
         raise precondition_failed("only spot and preemptible nodes are preempted, unless forced")
 
 
-def terminate(world: World, record: NodeRecord, at: float) -> None:
+def terminate_node(world: World, record: NodeRecord, at: float) -> None:
     """Terminate a node at the end of its maximum lifetime; it stays listed until deleted."""
     if record.state not in TERMINABLE:
         raise wrong_state("terminate", record.state)
@@ -193,16 +193,16 @@ def terminate(world: World, record: NodeRecord, at: float) -> None:
     record.maintenance = None
     record.message.health = Node.Health.HEALTH_UNSPECIFIED
     record.message.health_description = "The node reached the end of its life cycle."
-    world.move(record, "TERMINATED", at)
+    world.set_state(record, "TERMINATED", at)
 
 
-def reimage(
+def reimage_node(
     world: World, record: NodeRecord, at: float, effects: Effects, version: str
 ) -> NodeMessage:
     """Install another software version on a READY node."""
     _require_state(record, "reimage", "READY")
     record.message.health = Node.Health.HEALTH_UNSPECIFIED
-    world.move(record, "REIMAGING", at)
+    world.set_state(record, "REIMAGING", at)
     operation = _begin_operation(world, record, "reimage", at)
 
     def end_reimage(at: float) -> None:
@@ -215,7 +215,7 @@ def reimage(
     return operation
 
 
-def maintain(world: World, record: NodeRecord, at: float) -> None:
+def maintain_node(world: World, record: NodeRecord, at: float) -> None:
     """Start a maintenance event of a READY node; the node is READY again after its repair."""
     _repair_node(world, record, at, lambda _: None)
 
@@ -238,10 +238,10 @@ def _repair_node(world: World, record: NodeRecord, at: float, then: Ending) -> N
     if record.state != "READY":
         raise wrong_state("maintenance", record.state)
     _interrupt_change(world, record, at, update_in_state("REPAIRING"))
-    record.maintenance = (at, at + world.config.seconds("repair"))
+    record.maintenance = (at, at + world.config.seconds_for("repair"))
     record.message.health = Node.Health.UNHEALTHY_MAINTENANCE
     record.message.health_description = "The TPU is undergoing a maintenance event."
-    world.move(record, "REPAIRING", at)
+    world.set_state(record, "REPAIRING", at)
 
     def end_repair(at: float) -> None:
         record.maintenance = None
@@ -258,14 +258,14 @@ def break_host(world: World, record: NodeRecord, at: float, *, recovers: bool) -
     _interrupt_change(world, record, at, update_in_state("RESTARTING"))
     record.message.health = Node.Health.TIMEOUT
     record.message.health_description = "The TPU is unresponsive after a host error."
-    world.move(record, "RESTARTING", at)
+    world.set_state(record, "RESTARTING", at)
 
     def end_restart(at: float) -> None:
         if recovers:
             _become_ready(world, record, at)
         else:
             record.maintenance = None
-            world.move(record, "UNKNOWN", at)
+            world.set_state(record, "UNKNOWN", at)
 
     _schedule_end(world, record, "restart", at, end_restart)
 
@@ -275,14 +275,14 @@ def _find_problem(world: World, record: NodeRecord, at: float, effects: Effects)
     wanted = {} if record.holds_hardware else {kind_of(record): record.accelerator.chips}
     if effects.stocked_out or not world.hardware.has_room(world.config, wanted, at):
         code = world.config.stockout_code
-        return shortage(record.place.zone, record.provisioning_model, code)
+        return shortage_error(record.place.zone, record.provisioning_model, code)
     return effects.operation_error
 
 
 def _become_ready(world: World, record: NodeRecord, at: float) -> None:
     record.message.health = Node.Health.HEALTHY
     record.message.health_description = ""
-    world.move(record, "READY", at)
+    world.set_state(record, "READY", at)
 
 
 def _begin_operation(world: World, record: NodeRecord, verb: str, at: float) -> NodeMessage:
@@ -292,13 +292,13 @@ def _begin_operation(world: World, record: NodeRecord, verb: str, at: float) -> 
 
 def _schedule_end(world: World, record: NodeRecord, what: str, at: float, end: Ending) -> None:
     """Schedule the end of a change after its configured duration."""
-    due = at + world.config.seconds(what)
+    due = at + world.config.seconds_for(what)
 
     def end_change(at: float) -> None:
         record.pending = None
         end(at)
 
-    record.pending = world.timeline.schedule(due, record.name, what, end_change)
+    record.pending = world.timeline.schedule_event(due, record.name, what, end_change)
 
 
 def _finish_operation(
@@ -306,7 +306,7 @@ def _finish_operation(
 ) -> None:
     """End the operation with the error of a fault, or with the node as it is now."""
     if effects.operation_error is not None:
-        world.operations.fail(operation, at, effects.operation_error)
+        world.operations.mark_failed(operation, at, effects.operation_error)
     else:
         _succeed_with_node(world, record, operation, at, effects)
 
@@ -316,23 +316,23 @@ def _succeed_with_node(
 ) -> None:
     """End the operation with the node as it is now; a fault may delay the end."""
     record.operation = None
-    conclude(world, operation, at, effects, copied(record.message))
+    conclude_operation(world, operation, at, effects, copy_message(record.message))
 
 
-def conclude(
+def conclude_operation(
     world: World, operation: NodeMessage, at: float, effects: Effects, response: NodeMessage
 ) -> None:
     """End the operation of a successful change; a fault may delay the end or misreport it."""
 
     def end_operation(at: float) -> None:
         if effects.misreport is not None:
-            world.operations.fail(operation, at, effects.misreport)
+            world.operations.mark_failed(operation, at, effects.misreport)
         else:
-            world.operations.succeed(operation, at, response)
+            world.operations.mark_succeeded(operation, at, response)
 
     if effects.operation_seconds:
         due = at + effects.operation_seconds
-        world.timeline.schedule(due, operation.name, "operation", end_operation)
+        world.timeline.schedule_event(due, operation.name, "operation", end_operation)
     else:
         end_operation(at)
 
@@ -342,8 +342,8 @@ def _interrupt_change(world: World, record: NodeRecord, at: float, error: ApiErr
     if record.pending is not None:
         record.pending.cancelled = True
         record.pending = None
-    if record.busy:
-        world.operations.fail(record.operation, at, error)
+    if record.is_busy:
+        world.operations.mark_failed(record.operation, at, error)
     record.operation = None
 
 
@@ -359,7 +359,7 @@ def _require_state(record: NodeRecord, verb: str, state: str) -> None:
 
 
 def _require_idle(record: NodeRecord) -> None:
-    if record.busy:
+    if record.is_busy:
         raise ApiError(
             Code.ABORTED,
             f"Resource '{record.name}' has an operation in progress: {record.operation.name}",

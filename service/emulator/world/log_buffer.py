@@ -31,7 +31,7 @@ class BufferedLog:
         return str(self.plain["logName"])
 
     @property
-    def place(self) -> tuple[int, str]:
+    def sort_key(self) -> tuple[int, str]:
         """The entry's position in a list: by time, then by id."""
         return self.at, str(self.plain["insertId"])
 
@@ -53,7 +53,7 @@ class LogBuffer:
         """
         plain.setdefault("insertId", f"{next(self._numbers):013x}")
         entry = BufferedLog(at, plain, message)
-        key = (entry.log, *entry.place)
+        key = (entry.log, *entry.sort_key)
         if key in self._entries:
             return None
         self._entries[key] = entry
@@ -69,7 +69,7 @@ class LogBuffer:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def listen(self, listener: Callable[[BufferedLog], None]) -> Callable[[], None]:
+    def add_listener(self, listener: Callable[[BufferedLog], None]) -> Callable[[], None]:
         """Call a listener with every new entry. Calling the returned function ends this."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
@@ -78,7 +78,7 @@ class LogBuffer:
         self._entries.clear()
 
 
-def nanoseconds(at: float) -> int:
+def to_nanoseconds(at: float) -> int:
     """Convert unix seconds to nanoseconds, truncated to whole microseconds."""
     whole = math.floor(at)
     return whole * NANOS + int((at - whole) * 1_000_000) * 1000

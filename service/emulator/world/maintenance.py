@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from service.emulator.catalog import Accelerator
-from service.emulator.clock import LAST_MOMENT, stamp
+from service.emulator.clock import LAST_MOMENT, to_timestamp
 from service.emulator.errors import precondition_failed
 from service.emulator.nodes.nodes import NodeRecord
 from service.emulator.schema import kept_class
-from service.emulator.wire import NodeMessage, copied
+from service.emulator.wire import NodeMessage, copy_message
 from service.emulator.world.world import World
 
 SOLID = {"v4", "v5p"}
@@ -39,7 +39,7 @@ def require_startable(record: NodeRecord) -> None:
         raise precondition_failed(f"There is no upcoming maintenance for {record.name}.")
 
 
-def upcoming(record: NodeRecord, now: float) -> NodeMessage:
+def describe_upcoming(record: NodeRecord, now: float) -> NodeMessage:
     """Describe the maintenance that is announced or in progress; None if there is none."""
     if record.maintenance is None:
         return None
@@ -48,9 +48,9 @@ def upcoming(record: NodeRecord, now: float) -> NodeMessage:
     return kept_class("UpcomingMaintenance")(
         type_="SCHEDULED",
         can_reschedule=pending and starts_by_hand(record.accelerator),
-        window_start_time=stamp(start).ToJsonString(),
-        window_end_time=stamp(end).ToJsonString(),
-        latest_window_start_time=stamp(start).ToJsonString(),
+        window_start_time=to_timestamp(start).ToJsonString(),
+        window_end_time=to_timestamp(end).ToJsonString(),
+        latest_window_start_time=to_timestamp(start).ToJsonString(),
         maintenance_status="PENDING" if pending else "ONGOING",
     )
 
@@ -63,12 +63,12 @@ def with_forecast(world: World, name: str, shown: NodeMessage, now: float) -> No
     record = world.nodes.get(name)
     if record is None or (record.maintenance is None and not record.queued_resource):
         return shown
-    forecast = kept_class("Node")(upcoming_maintenance=upcoming(record, now))
+    forecast = kept_class("Node")(upcoming_maintenance=describe_upcoming(record, now))
     queued = world.queue.records.get(record.queued_resource)
     run_ends = math.inf if queued is None or queued.curfew is None else queued.run_ends
     if run_ends <= LAST_MOMENT:
-        at = stamp(run_ends)
+        at = to_timestamp(run_ends)
         forecast.scheduling_config.termination_timestamp.FromJsonString(at.ToJsonString())
-    added = copied(shown)
+    added = copy_message(shown)
     added.MergeFromString(forecast.SerializeToString())
     return added

@@ -10,7 +10,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from service.emulator.clock import stamp
+from service.emulator.clock import to_timestamp
 from service.emulator.errors import ApiError, not_found
 from service.emulator.names import Place
 from service.emulator.wire import NodeMessage, Operation, Tpu, TpuV1, TpuV2Alpha1
@@ -47,7 +47,7 @@ class Operations:
         """The voices of open operations that were not started in v2."""
 
     @contextmanager
-    def speaking(self, voice: Voice) -> Iterator[None]:
+    def using_voice(self, voice: Voice) -> Iterator[None]:
         """Show the operations that start inside the block in another version of the API."""
         before, self._voice = self._voice, voice
         try:
@@ -59,27 +59,27 @@ class Operations:
         """Return a new operation that is not done."""
         voice = self._voice
         metadata = voice.metadata(
-            create_time=stamp(at), target=target, verb=verb, api_version=voice.api_version
+            create_time=to_timestamp(at), target=target, verb=verb, api_version=voice.api_version
         )
         widths = (13, 8, 8)
         parts = (f"{self._random.getrandbits(4 * width):0{width}x}" for width in widths)
         operation_id = f"operation-{int(at * 1000):013d}-{'-'.join(parts)}"
-        operation = Operation(name=place.child("operations", operation_id), done=False)
+        operation = Operation(name=place.child_name("operations", operation_id), done=False)
         operation.metadata.Pack(metadata)
         self._open[operation.name] = operation
         if voice is not V2_VOICE:
             self._voices[operation.name] = voice
         return operation
 
-    def succeed(self, operation: NodeMessage, at: float, response: Message) -> None:
+    def mark_succeeded(self, operation: NodeMessage, at: float, response: Message) -> None:
         if not operation.done:
             voice = self._voices.get(operation.name, V2_VOICE)
             operation.response.Pack(voice.word(response))
             self._mark_done(operation, at)
 
-    def fail(self, operation: NodeMessage, at: float, error: ApiError) -> None:
+    def mark_failed(self, operation: NodeMessage, at: float, error: ApiError) -> None:
         if not operation.done:
-            operation.error.CopyFrom(error.status())
+            operation.error.CopyFrom(error.to_status())
             self._mark_done(operation, at)
 
     def get(self, name: str) -> NodeMessage:
@@ -90,14 +90,14 @@ class Operations:
             return Operation.FromString(self._done[name])
         raise not_found(name)
 
-    def under(self, place: Place) -> list[NodeMessage]:
+    def list_under(self, place: Place) -> list[NodeMessage]:
         """List a zone's operations, oldest first; `-` lists every zone of the project."""
         prefix = f"projects/{place.project}/locations/"
-        if not place.everywhere:
+        if not place.is_wildcard:
             prefix = f"{place.parent}/"
         return [self.get(name) for name in sorted(self._all_names()) if name.startswith(prefix)]
 
-    def everything(self) -> list[NodeMessage]:
+    def list_all(self) -> list[NodeMessage]:
         """List the operations of every project, oldest first."""
         names = sorted(self._all_names(), key=lambda name: name.rpartition("/")[2])
         return [self.get(name) for name in names]
@@ -105,7 +105,7 @@ class Operations:
     def _all_names(self) -> list[str]:
         return [*self._open, *self._done]
 
-    def cancel(self, name: str) -> None:
+    def request_cancel(self, name: str) -> None:
         """Record the request to cancel, without effect: Google's API gives no guarantee either."""
         operation = self.get(name)
         if not operation.done:
@@ -113,7 +113,7 @@ class Operations:
             metadata.cancel_requested = True
             operation.metadata.Pack(metadata)
 
-    def forget(self, name: str) -> None:
+    def delete(self, name: str) -> None:
         """Drop an operation; the change that it reports continues. Raises ApiError."""
         self.get(name)
         self._open.pop(name, None)
@@ -127,7 +127,7 @@ class Operations:
 
     def _mark_done(self, operation: NodeMessage, at: float) -> None:
         metadata = metadata_of(operation)
-        metadata.end_time.CopyFrom(stamp(at))
+        metadata.end_time.CopyFrom(to_timestamp(at))
         operation.metadata.Pack(metadata)
         operation.done = True
         self._voices.pop(operation.name, None)

@@ -125,11 +125,11 @@ class QueuedRecord:
         return wanted
 
     @cached_property
-    def wish(self) -> frozenset[tuple[Kind, int]]:
+    def demand_key(self) -> frozenset[tuple[Kind, int]]:
         """The demand as a hashable value: no hardware for one record means none for its equals."""
         return frozenset(self.demand.items())
 
-    def show(self, state: str, initiator: str, error: ApiError | None) -> None:
+    def show_state(self, state: str, initiator: str, error: ApiError | None) -> None:
         shown = self.message.state
         shown.Clear()
         shown.state = State.Value(state)
@@ -137,7 +137,7 @@ class QueuedRecord:
         if state in DATA:
             getattr(shown, DATA[state]).SetInParent()
         if error is not None:
-            shown.failed_data.error.CopyFrom(error.status())
+            shown.failed_data.error.CopyFrom(error.to_status())
 
 
 def model_of(resource: NodeMessage) -> str:
@@ -171,38 +171,38 @@ class Queue:
         )
         self.observers: list[Callable[[QueuedTransition], None]] = []
 
-    def find(self, name: str) -> QueuedRecord:
+    def get_record(self, name: str) -> QueuedRecord:
         """Return a queued resource by its full name; raises ApiError."""
         if name not in self.records:
             raise not_found(name)
         return self.records[name]
 
-    def add(self, record: QueuedRecord, at: float) -> None:
-        self.stale_reads.note(at, record.name)
+    def add_record(self, record: QueuedRecord, at: float) -> None:
+        self.stale_reads.note_change(at, record.name)
         self.records[record.name] = record
-        self.stale_reads.add(record.name)
+        self.stale_reads.add_name(record.name)
         for slice_ in record.slices:
             self.claims[slice_.name] = record.name
 
-    def remove(self, record: QueuedRecord, at: float) -> None:
-        self.stale_reads.note(at, record.name)
+    def remove_record(self, record: QueuedRecord, at: float) -> None:
+        self.stale_reads.note_change(at, record.name)
         del self.records[record.name]
-        self.stale_reads.remove(record.name)
+        self.stale_reads.remove_name(record.name)
         for slice_ in record.slices:
             del self.claims[slice_.name]
 
-    def look(self, at: float) -> None:
+    def check_waiting(self, at: float) -> None:
         """Check for each waiting queued resource whether there is hardware, the oldest first."""
         unavailable: set[frozenset[tuple[Kind, int]]] = set()
         for record in list(self.waiting.values()):
-            wanted = record.wish
+            wanted = record.demand_key
             if record.examine is None or wanted in unavailable:
                 continue
             record.examine(at)
             if record.name in self.waiting and at >= record.stocked_out_until:
                 unavailable.add(wanted)
 
-    def tell(self, transition: QueuedTransition) -> None:
+    def notify_observers(self, transition: QueuedTransition) -> None:
         for observer in self.observers:
             observer(transition)
 

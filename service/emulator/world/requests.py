@@ -25,7 +25,7 @@ class Requests:
     def __init__(self) -> None:
         self._done: dict[tuple[str, str], _Done] = {}
 
-    def repeated(
+    def find_repeated(
         self, project: str, request: NodeMessage, now: float, terms: object = None
     ) -> NodeMessage | None:
         """Return the operation of an earlier request with this id; None if there is none.
@@ -47,7 +47,7 @@ class Requests:
             raise _invalid_id(request, "was used for another request")
         return done.operation if done else None
 
-    def remember(
+    def remember_operation(
         self,
         project: str,
         request: NodeMessage,

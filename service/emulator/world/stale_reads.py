@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from service.emulator.wire import NodeMessage, copied
+from service.emulator.wire import NodeMessage, copy_message
 
 KEPT = 5_000
 Look = Callable[[str], NodeMessage | None]
@@ -20,7 +20,7 @@ class Sight:
     names: Sequence[str]
     look: Look
 
-    def under(self, prefix: str) -> Sequence[str]:
+    def list_under(self, prefix: str) -> Sequence[str]:
         """Return the names with a prefix, by binary search."""
         first = bisect_left(self.names, prefix)
         return self.names[first : bisect_left(self.names, f"{prefix}\U0010ffff", first)]
@@ -43,18 +43,18 @@ class StaleReads:
         self._names: list[str] = []
         self._glimpses: deque[Glimpse] = deque(maxlen=KEPT)
 
-    def note(self, at: float, name: str) -> None:
+    def note_change(self, at: float, name: str) -> None:
         """Record a resource as it is now; to be called before it changes."""
         seen = self._look(name)
-        self._glimpses.append(Glimpse(at, name, None if seen is None else copied(seen)))
+        self._glimpses.append(Glimpse(at, name, None if seen is None else copy_message(seen)))
 
-    def add(self, name: str) -> None:
+    def add_name(self, name: str) -> None:
         insort(self._names, name)
 
-    def remove(self, name: str) -> None:
+    def remove_name(self, name: str) -> None:
         del self._names[bisect_left(self._names, name)]
 
-    def sight(self, moment: float | None = None) -> Sight:
+    def sight_at(self, moment: float | None = None) -> Sight:
         """Return all resources as they are now or, with a moment, as they were at that time."""
         if moment is None:
             return Sight(self._names, self._look)

@@ -89,7 +89,7 @@ class World:
         # A separate stream: random faults must not change the ids.
         self.faults = Faults(self.rpcs, Random(f"{self.seed}/faults"))  # noqa: S311
 
-    def settle(self, now: float | None = None) -> float:
+    def run_due_events(self, now: float | None = None) -> float:
         """Run every event due by now, each at its own time. Returns now, which never decreases.
 
         During an event, no other event runs, and the time of that event is returned.
@@ -98,28 +98,28 @@ class World:
             return self.timeline.moment
         self._now = max(self._now, self.clock() if now is None else now)
         if self.timeline.run_due(self._now):
-            self.touch()
+            self.clear_cache()
         return self._now
 
-    def hurry(self) -> int:
+    def run_pending_events(self) -> int:
         """Run every pending event but fates now, at the present time. Returns their number."""
-        done = self.timeline.hurry(self.settle())
-        self.touch()
+        done = self.timeline.run_pending(self.run_due_events())
+        self.clear_cache()
         return done
 
-    def touch(self) -> None:
+    def clear_cache(self) -> None:
         """Clear the responses that were valid until a change."""
         self.response_cache.clear()
 
-    def configure(self, config: Config) -> None:
+    def set_config(self, config: Config) -> None:
         """Apply a configuration from now on; changes that have begun keep their time."""
-        now = self.settle()
-        self.touch()
+        now = self.run_due_events()
+        self.clear_cache()
         self.config = config
         for on_config in self.on_config:
             on_config(now)
 
-    def reset(self) -> None:
+    def reset_all(self) -> None:
         """Clear everything but the state of the random numbers: no id is given twice."""
         self.nodes.clear()
         self.stale_reads.clear()
@@ -143,17 +143,17 @@ class World:
         self.storage.clear()
         for on_reset in self.on_reset:
             on_reset()
-        self.configure(self._first_config)
+        self.set_config(self._first_config)
 
-    def find(self, name: str) -> NodeRecord:
+    def get_node(self, name: str) -> NodeRecord:
         """Return a node by its full name; raises ApiError."""
         if name not in self.nodes:
             raise not_found(name)
         return self.nodes[name]
 
-    def sight(self, age: float = 0.0) -> Sight:
+    def get_sight(self, age: float = 0.0) -> Sight:
         """Return the nodes as they are now, or as they were `age` seconds ago."""
-        return self.stale_reads.sight(self._now - age if age else None)
+        return self.stale_reads.sight_at(self._now - age if age else None)
 
     def new_uid(self) -> int:
         return int(2**60 + self._random.getrandbits(62))
@@ -167,25 +167,25 @@ class World:
         base = IPv4Address("10.0.0.0") + start
         return f"{base}/{32 - (size.bit_length() - 1)}"
 
-    def move(self, record: NodeRecord, state: str, at: float) -> None:
+    def set_state(self, record: NodeRecord, state: str, at: float) -> None:
         """Move a node to a state and notify observers; an empty state removes the node."""
-        self.touch()
+        self.clear_cache()
         known = record.name in self.nodes
         before = record.state if known else ""
-        self.stale_reads.note(at, record.name)
+        self.stale_reads.note_change(at, record.name)
         if state:
             if not known:
-                self.stale_reads.add(record.name)
+                self.stale_reads.add_name(record.name)
             self.nodes[record.name] = record
             record.message.state = Node.State.Value(state)
         else:
             del self.nodes[record.name]
-            self.stale_reads.remove(record.name)
+            self.stale_reads.remove_name(record.name)
             self.past.append(record)
-        record.activity.moved(before, state, at)
+        record.activity.follow_state(before, state, at)
         freed = self._count_usage(record, before, state)
         transition = _build_transition(record, before, state, at)
-        self.bill.observe(transition)
+        self.bill.record_transition(transition)
         for observer in self.observers:
             observer(transition)
         if record.watch is not None:
@@ -200,7 +200,7 @@ class World:
         for on_notice in self.on_preemption_notice:
             on_notice(record, at, seconds, workers)
 
-    def updated(self, record: NodeRecord, at: float) -> None:
+    def notify_updated(self, record: NodeRecord, at: float) -> None:
         """Notify observers that a node was updated."""
         for on_metadata in self.on_metadata:
             on_metadata(record, at)
@@ -211,21 +211,21 @@ class World:
         if not record.queued_resource:
             chips = {kind_of(record): record.accelerator.chips}
             if not before:
-                self.holdings.take(record.place.project, chips)
+                self.holdings.take_chips(record.place.project, chips)
             if not after:
                 self.holdings.give_back(record.place.project, chips)
-        return self.hardware.note(record, after)
+        return self.hardware.count_change(record, after)
 
     def _look_for_room(self, at: float) -> None:
         """Check for waiting queued resources whether there is hardware, after the present event."""
 
         def look_again(at: float) -> None:
             self._looking = False
-            self.queue.look(at)
+            self.queue.check_waiting(at)
 
         if self.queue.waiting and not self._looking:
             self._looking = True
-            self.timeline.schedule(at, "queuedResources", "room", look_again)
+            self.timeline.schedule_event(at, "queuedResources", "room", look_again)
 
 
 def _build_transition(record: NodeRecord, before: str, after: str, at: float) -> Transition:

@@ -160,7 +160,7 @@ def test_a_body_that_stalls_is_given_up_and_the_connection_closed(app, services,
         assert caller.told[0]["status"] == 408
         assert (b"connection", b"close") in caller.told[0]["headers"]
         assert b"send the request again" in caller.told[1]["body"]
-    with services.reconciliations.receiving():
+    with services.reconciliations.take_place():
         pass
 
 

@@ -182,7 +182,7 @@ def test_the_example_for_a_missing_token_has_the_shape_of_the_answer(services):
 def test_the_example_for_too_many_requests_has_the_shape_of_the_answer(client, services):
     with ExitStack() as busy:
         for _ in range(AT_ONCE):
-            busy.enter_context(services.reconciliations.receiving())
+            busy.enter_context(services.reconciliations.take_place())
         answer = client.post("/v1/reconciliations", content=b"")
     assert answer.status_code == 429
     assert shape_of(example_of("rate-limited")) == shape_of(answer.json())

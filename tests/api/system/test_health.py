@@ -92,7 +92,7 @@ class Slow:
         self.trouble = ""
         self.looks = 0
 
-    def check(self):
+    def check_ready(self):
         self.looks += 1
         self.begun.set()
         self.go_on.wait()
@@ -107,13 +107,13 @@ def test_probes_at_the_same_time_share_one_check_which_is_kept_for_a_second():
     readiness = Readiness(slow, clock)
 
     async def ask():
-        asked = [asyncio.create_task(readiness.warnings()) for _ in range(5)]
+        asked = [asyncio.create_task(readiness.read_warnings()) for _ in range(5)]
         await asyncio.to_thread(slow.begun.wait)
         slow.go_on.set()
         assert await asyncio.gather(*asked) == [["look 1"]] * 5
-        assert await readiness.warnings() == ["look 1"]
+        assert await readiness.read_warnings() == ["look 1"]
         clock.pass_(2)
-        assert await readiness.warnings() == ["look 2"]
+        assert await readiness.read_warnings() == ["look 2"]
 
     asyncio.run(ask())
 
@@ -124,7 +124,7 @@ def test_a_check_that_takes_too_long_goes_on_and_the_next_probe_gets_its_result(
 
     async def ask():
         with pytest.raises(StoreUnavailable, match="has not answered"):
-            await readiness.warnings()
+            await readiness.read_warnings()
         slow.trouble = "the disk is full"
         slow.go_on.set()
         while "full" not in await said():
@@ -132,7 +132,7 @@ def test_a_check_that_takes_too_long_goes_on_and_the_next_probe_gets_its_result(
 
     async def said():
         with pytest.raises(StoreUnavailable) as refused:
-            await readiness.warnings()
+            await readiness.read_warnings()
         return str(refused.value)
 
     asyncio.run(ask())
@@ -194,7 +194,7 @@ def test_what_cannot_be_posted_is_counted_until_it_is(client, units):
         unit.usage.set_aside(usage, NOON + 900)
     assert gauges(client)["steward_usage_set_aside",] == 1
     with units() as unit:
-        unit.usage.posted(unit.usage.get(usage.id), NOON, 0)
+        unit.usage.save_posted(unit.usage.get(usage.id), NOON, 0)
     assert gauges(client)["steward_usage_set_aside",] == 0
 
 

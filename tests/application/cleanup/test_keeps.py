@@ -7,7 +7,7 @@ import pytest
 from service.application.cleanup.keeps import KeepOrder, KeepService
 from service.application.nodes.nodes import NodeService
 from service.domain.catalog.provisioning import ProvisioningModel
-from service.domain.clock import DAY, HOUR, rfc3339
+from service.domain.clock import DAY, HOUR, to_rfc3339
 from service.domain.errors import BudgetExceeded, Conflict, NotFound, Rejected, StaleVersion
 from service.domain.lifecycle.expiry import NOTICE
 from service.domain.nodes.keep import LABEL, TTL_HELD, TTL_TOLD
@@ -52,12 +52,12 @@ def node_of(units, node):
 
 def story_of(units, node):
     with units.reading() as unit:
-        return [(one.actor, one.message) for _, one in unit.events.of(node.id, 0, 50)]
+        return [(one.actor, one.message) for _, one in unit.events.list_by_node(node.id, 0, 50)]
 
 
 def test_a_keep_is_written_with_its_reason_and_told_in_the_story(keeps, add, units):
     node = add()
-    found = keeps.keep(node.id, FOUR_HOURS, actor="ada")
+    found = keeps.keep_node(node.id, FOUR_HOURS, actor="ada")
     assert (found.node.kept_until, found.node.kept_because) == (NOON + 4 * HOUR, "a demo")
     assert found.warnings == ()
     assert node_of(units, node) == found.node
@@ -66,7 +66,10 @@ def test_a_keep_is_written_with_its_reason_and_told_in_the_story(keeps, add, uni
 
 def test_a_keep_until_a_date_is_the_same_as_for_so_long(keeps, add):
     node = add()
-    assert keeps.keep(node.id, KeepOrder("a demo", until=NOON + DAY)).node.kept_until == NOON + DAY
+    assert (
+        keeps.keep_node(node.id, KeepOrder("a demo", until=NOON + DAY)).node.kept_until
+        == NOON + DAY
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,7 +87,7 @@ def test_a_keep_until_a_date_is_the_same_as_for_so_long(keeps, add):
 def test_a_keep_without_a_reason_or_beyond_30_days_is_refused(keeps, add, units, order, field):
     node = add()
     with pytest.raises(Rejected) as caught:
-        keeps.keep(node.id, order)
+        keeps.keep_node(node.id, order)
     assert caught.value.facts["field"] == field
     assert node_of(units, node) == node
 
@@ -93,45 +96,48 @@ def test_a_keep_beyond_the_end_that_google_makes_is_refused_with_its_time(keeps,
     flex = {"provisioning_model": ProvisioningModel.FLEX_START, "ttl_seconds": 2 * HOUR}
     node = add(**flex)
     with pytest.raises(Rejected, match="Google ends this node at 2026-11-05T13:00:00Z") as caught:
-        keeps.keep(node.id, FOUR_HOURS)
-    assert caught.value.facts["ends_at"] == rfc3339(NOON + HOUR)
-    assert keeps.keep(node.id, KeepOrder("a demo", for_seconds=HOUR)).node.kept_until == NOON + HOUR
+        keeps.keep_node(node.id, FOUR_HOURS)
+    assert caught.value.facts["ends_at"] == to_rfc3339(NOON + HOUR)
+    assert (
+        keeps.keep_node(node.id, KeepOrder("a demo", for_seconds=HOUR)).node.kept_until
+        == NOON + HOUR
+    )
 
 
 def test_a_shorter_keep_does_not_cut_a_longer_one_short(keeps, add):
     node = add(kept_until=NOON + DAY, kept_because="a long run")
-    found = keeps.keep(node.id, FOUR_HOURS)
+    found = keeps.keep_node(node.id, FOUR_HOURS)
     assert (found.node.kept_until, found.node.kept_because) == (NOON + DAY, "a long run")
     assert "kept until 2026-11-06T12:00:00Z (a long run) already" in found.warnings[0]
-    longer = keeps.keep(node.id, KeepOrder("longer still", for_seconds=2 * DAY)).node
+    longer = keeps.keep_node(node.id, KeepOrder("longer still", for_seconds=2 * DAY)).node
     assert (longer.kept_until, longer.kept_because) == (NOON + 2 * DAY, "longer still")
 
 
 @pytest.mark.parametrize("changes", [{"asked": Asked.ABSENT}, {"state": NodeState.DELETED}])
 def test_what_is_being_deleted_cannot_be_kept(keeps, add, changes):
     with pytest.raises(Conflict, match="cannot be undone"):
-        keeps.keep(add(**changes).id, FOUR_HOURS)
+        keeps.keep_node(add(**changes).id, FOUR_HOURS)
 
 
 def test_nobody_can_be_kept_and_nothing_is_written_over_unseen(keeps, add):
     with pytest.raises(NotFound):
-        keeps.keep("nobody", FOUR_HOURS)
+        keeps.keep_node("nobody", FOUR_HOURS)
     node = add()
     with pytest.raises(StaleVersion):
-        keeps.keep(node.id, FOUR_HOURS, version=node.version + 1)
+        keeps.keep_node(node.id, FOUR_HOURS, version=node.version + 1)
     with pytest.raises(StaleVersion):
-        keeps.unkeep(node.id, version=node.version + 1)
+        keeps.end_keep(node.id, version=node.version + 1)
 
 
 def test_a_keep_is_ended_and_the_node_is_looked_at_at_once(keeps, add, units):
     node = add(kept_until=NOON + DAY, kept_because="a demo")
-    found = keeps.unkeep(node.id, actor="ada")
+    found = keeps.end_keep(node.id, actor="ada")
     assert (found.node.kept_until, found.node.kept_because) == (None, "")
     assert found.node.next_try_at == NOON
     assert found.warnings == ()
     assert story_of(units, node) == [("ada", "the keep until 2026-11-06T12:00:00Z ends")]
     with pytest.raises(Conflict, match="is not kept"):
-        keeps.unkeep(node.id)
+        keeps.end_keep(node.id)
 
 
 @pytest.mark.parametrize(
@@ -147,20 +153,20 @@ def test_a_keep_is_ended_and_the_node_is_looked_at_at_once(keeps, add, units):
 )
 def test_what_nobody_asked_to_keep_cannot_be_let_go(keeps, add, changes, said):
     with pytest.raises(Conflict, match=said):
-        keeps.unkeep(add(**changes).id)
+        keeps.end_keep(add(**changes).id)
 
 
 def test_whoever_ends_a_keep_is_told_what_it_held_back(keeps, add):
     keep = {"kept_until": NOON + DAY, "kept_because": "a demo"}
-    held = keeps.unkeep(add(**keep, ends_after_keep="job 7 is SUCCEEDED").id)
+    held = keeps.end_keep(add(**keep, ends_after_keep="job 7 is SUCCEEDED").id)
     assert "job 7 is SUCCEEDED" in held.warnings[0]
-    over = keeps.unkeep(add(**keep, ttl_seconds=60, name="other").id)
+    over = keeps.end_keep(add(**keep, ttl_seconds=60, name="other").id)
     assert "its time to live has expired" in over.warnings[0]
 
 
 def test_a_keep_during_the_notice_takes_the_notice_back(keeps, add):
     told = {"kept_until": NOON + 60, "kept_because": NOTICE, "ends_after_keep": TTL_TOLD}
-    node = keeps.keep(add(ttl_seconds=60, **told).id, FOUR_HOURS).node
+    node = keeps.keep_node(add(ttl_seconds=60, **told).id, FOUR_HOURS).node
     assert (node.kept_until, node.ends_after_keep) == (NOON + 4 * HOUR, TTL_HELD)
 
 
@@ -205,14 +211,14 @@ def test_a_keep_beyond_the_time_to_live_is_refused_where_a_budget_has_no_room(un
     node = purse.up(purse.ask(ttl_seconds=HOUR))
     keeps = KeepService(units, purse.prices, clock)
     with pytest.raises(BudgetExceeded):
-        keeps.keep(node.id, KeepOrder("a demo", for_seconds=3 * HOUR))
+        keeps.keep_node(node.id, KeepOrder("a demo", for_seconds=3 * HOUR))
     assert node_of(units, node).kept_until is None
     before = purse.held(budget)
-    kept = keeps.keep(node.id, KeepOrder("a demo", for_seconds=2 * HOUR)).node
+    kept = keeps.keep_node(node.id, KeepOrder("a demo", for_seconds=2 * HOUR)).node
     assert kept.kept_until == NOON + 2 * HOUR
     notice = 900
     assert purse.held(budget) - before == HOURLY + HOURLY * notice // HOUR
-    keeps.unkeep(node.id)
+    keeps.end_keep(node.id)
     assert purse.room(budget).held.total == before
 
 
@@ -221,7 +227,7 @@ def test_a_keep_within_the_time_to_live_sets_nothing_more_aside(units, clock):
     budget = purse.budget(amount=2 * HOURLY)
     node = purse.up(purse.ask(ttl_seconds=lasting(2 * HOUR)))
     before = purse.room(budget).held.total
-    KeepService(units, purse.prices, clock).keep(node.id, KeepOrder("a demo", for_seconds=60))
+    KeepService(units, purse.prices, clock).keep_node(node.id, KeepOrder("a demo", for_seconds=60))
     assert purse.room(budget).held.total == before
 
 
@@ -232,6 +238,6 @@ def test_a_kept_node_that_is_started_again_has_as_much_set_aside_as_before(units
     keeps = KeepService(units, purse.prices, clock)
     purse.nodes.stop(node.id)
     purse.down(node, NodeState.STOPPED)
-    keeps.keep(node.id, KeepOrder("a demo", for_seconds=lasting(3 * HOUR)))
+    keeps.keep_node(node.id, KeepOrder("a demo", for_seconds=lasting(3 * HOUR)))
     purse.nodes.start(node.id)
     assert purse.room(budget).held.total == 3 * HOURLY

@@ -48,7 +48,7 @@ def node_of(units, node):
 
 def story_of(units, node):
     with units.reading() as unit:
-        return [(one.actor, one.message) for _, one in unit.events.of(node.id, 0, 50)]
+        return [(one.actor, one.message) for _, one in unit.events.list_by_node(node.id, 0, 50)]
 
 
 @pytest.mark.parametrize("verb", list(Verb))
@@ -57,7 +57,7 @@ def test_to_look_at_a_link_changes_nothing(units, links, verb):
     token = tokens_of(units, node)[verb]
     before = node_of(units, node)
     for _ in range(3):
-        offer = links.show(token)
+        offer = links.read_offer(token)
         assert (offer.verb, offer.refusal, offer.done) == (verb, None, "")
         assert (offer.hourly, offer.cost.cost) == (9_600_000_000, 9_600_000_000)
     assert node_of(units, node) == before
@@ -67,7 +67,7 @@ def test_to_look_at_a_link_changes_nothing(units, links, verb):
 def test_a_keep_link_keeps_for_four_hours_and_works_once(units, links, clock):
     node = told_of(units)
     token = tokens_of(units, node)[Verb.KEEP]
-    offer = links.use(token)
+    offer = links.use_link(token)
     after = node_of(units, node)
     assert offer.node == after
     assert offer.done == "kept until 2026-11-05T16:00:00Z"
@@ -77,7 +77,7 @@ def test_a_keep_link_keeps_for_four_hours_and_works_once(units, links, clock):
         ("a link in a message", f"kept until 2026-11-05T16:00:00Z: {BECAUSE}")
     ]
     clock.pass_(60)
-    for asked in (links.use, links.show):
+    for asked in (links.use_link, links.read_offer):
         again = asked(token)
         assert (again.refusal, again.done) == (LinkRefusal.USED, "")
     assert node_of(units, node) == after
@@ -85,7 +85,7 @@ def test_a_keep_link_keeps_for_four_hours_and_works_once(units, links, clock):
 
 def test_a_keep_link_never_shortens_a_keep(units, links):
     node = told_of(units, kept_until=NOON + DAY, kept_because="a long run")
-    offer = links.use(tokens_of(units, node)[Verb.KEEP])
+    offer = links.use_link(tokens_of(units, node)[Verb.KEEP])
     after = node_of(units, node)
     assert offer.done == "kept until 2026-11-06T12:00:00Z already"
     assert (after.kept_until, after.kept_because) == (NOON + DAY, "a long run")
@@ -93,35 +93,35 @@ def test_a_keep_link_never_shortens_a_keep(units, links):
 
 def test_a_keep_link_extends_a_keep_that_is_shorter(units, links):
     node = told_of(units, kept_until=NOON + HOUR, kept_because="lunch")
-    links.use(tokens_of(units, node)[Verb.KEEP])
+    links.use_link(tokens_of(units, node)[Verb.KEEP])
     assert node_of(units, node).kept_until == NOON + 4 * HOUR
 
 
 def test_a_delete_link_asks_for_the_end_and_says_why(units, links):
     node = told_of(units)
     tokens = tokens_of(units, node)
-    offer = links.use(tokens[Verb.DELETE])
+    offer = links.use_link(tokens[Verb.DELETE])
     after = node_of(units, node)
     assert offer.done == "deletion requested"
     assert after.asked is Asked.ABSENT
     assert (after.delete_requested_at, after.delete_reason) == (NOON, BECAUSE)
     assert after.next_try_at == NOON
     assert story_of(units, node) == [("a link in a message", f"deletion requested: {BECAUSE}")]
-    assert links.use(tokens[Verb.DELETE]).refusal is LinkRefusal.USED
-    assert links.use(tokens[Verb.KEEP]).refusal is LinkRefusal.ENDING
+    assert links.use_link(tokens[Verb.DELETE]).refusal is LinkRefusal.USED
+    assert links.use_link(tokens[Verb.KEEP]).refusal is LinkRefusal.ENDING
     assert node_of(units, node) == after
 
 
 def test_a_delete_link_leaves_its_evidence_in_the_history(units, links):
     node = told_of(units)
     with units() as unit:
-        watched = unit.idle_courses.get(node.id)
+        watched = unit.idle_courses.find_by_node(node.id)
         verdict = IdleVerdict(Level.QUIET, "every device is at rest", since=NOON - HOUR)
         unit.idle_courses.save([replace(watched, verdict=verdict, judged_at=NOON - 60)])
-    links.use(tokens_of(units, node)[Verb.DELETE])
+    links.use_link(tokens_of(units, node)[Verb.DELETE])
     with units.reading() as unit:
-        (ended,) = unit.cleanups.of_node(node.id)
-        course = unit.idle_courses.get(node.id).course
+        (ended,) = unit.cleanups.list_by_node(node.id)
+        course = unit.idle_courses.find_by_node(node.id).course
     assert (ended.actor, ended.reason) == ("a link in a message", BECAUSE)
     assert (ended.action, ended.at, ended.hourly) == (Action.DELETE, NOON, 9_600_000_000)
     assert ended.evidence["verdict"]["reason"] == "every device is at rest"
@@ -131,22 +131,22 @@ def test_a_delete_link_leaves_its_evidence_in_the_history(units, links):
 
 def test_a_delete_link_for_a_stopped_node_is_in_the_history_without_evidence(units, links):
     node = told_of(units, state=NodeState.STOPPED, asked=Asked.STOPPED)
-    links.use(tokens_of(units, node)[Verb.DELETE])
+    links.use_link(tokens_of(units, node)[Verb.DELETE])
     with units.reading() as unit:
-        (ended,) = unit.cleanups.of_node(node.id)
+        (ended,) = unit.cleanups.list_by_node(node.id)
     assert (ended.reason, ended.evidence, ended.hourly) == (BECAUSE, {}, None)
 
 
 def test_a_keep_link_leaves_nothing_in_the_history(units, links):
     node = told_of(units)
-    links.use(tokens_of(units, node)[Verb.KEEP])
+    links.use_link(tokens_of(units, node)[Verb.KEEP])
     with units.reading() as unit:
-        assert unit.cleanups.of_node(node.id) == []
+        assert unit.cleanups.list_by_node(node.id) == []
 
 
 def test_a_delete_link_ends_a_keep_and_says_so(units, links):
     node = told_of(units, kept_until=NOON + DAY, kept_because="a long run")
-    offer = links.use(tokens_of(units, node)[Verb.DELETE])
+    offer = links.use_link(tokens_of(units, node)[Verb.DELETE])
     after = node_of(units, node)
     assert offer.done.endswith("the keep until 2026-11-06T12:00:00Z ends with it")
     assert (after.kept_until, after.asked) == (None, Asked.ABSENT)
@@ -171,8 +171,8 @@ def test_a_link_does_nothing_to_a_node_that_is_another_by_now(units, links, verb
     token = tokens_of(units, node)[verb]
     with units() as unit:
         before = unit.nodes.save(replace(unit.nodes.get(node.id), **changed))
-    assert links.show(token).refusal is why
-    assert links.use(token).refusal is why
+    assert links.read_offer(token).refusal is why
+    assert links.use_link(token).refusal is why
     assert node_of(units, node) == before
     assert story_of(units, node) == []
 
@@ -182,7 +182,7 @@ def test_a_link_does_nothing_once_the_node_was_at_work(units, links, at):
     node = told_of(units)
     token = tokens_of(units, node)[Verb.DELETE]
     notified(units, node, at)
-    assert links.use(token).refusal is LinkRefusal.SINCE_BUSY
+    assert links.use_link(token).refusal is LinkRefusal.SINCE_BUSY
     assert node_of(units, node).asked is Asked.PRESENT
 
 
@@ -197,8 +197,8 @@ def test_a_job_that_came_after_the_message_is_not_ended_by_its_link(
     with units() as unit:
         unit.jobs.add(job, None)
         unit.jobs.add_attempt(Attempt(attempt_id(job.id, 1), job.id, 1, "lab", node.id, claimed_at))
-    assert links.show(token).job_id == job.id
-    assert links.use(token).refusal is (LinkRefusal.SINCE_BUSY if refused else None)
+    assert links.read_offer(token).job_id == job.id
+    assert links.use_link(token).refusal is (LinkRefusal.SINCE_BUSY if refused else None)
     assert (node_of(units, node).asked is Asked.ABSENT) is not refused
 
 
@@ -206,10 +206,10 @@ def test_a_link_expires_and_says_so_afterwards(units, links, clock):
     node = told_of(units)
     tokens = tokens_of(units, node)
     clock.now = TOLD + LIFE_SECONDS - 1
-    assert links.show(tokens[Verb.KEEP]).refusal is None
+    assert links.read_offer(tokens[Verb.KEEP]).refusal is None
     clock.pass_(1)
     tokens_of(units, node, at=clock.now, now=clock.now)
-    assert links.use(tokens[Verb.KEEP]).refusal is LinkRefusal.EXPIRED
+    assert links.use_link(tokens[Verb.KEEP]).refusal is LinkRefusal.EXPIRED
     assert node_of(units, node).kept_until is None
 
 
@@ -218,14 +218,14 @@ def test_a_node_that_google_ends_is_not_kept_beyond_that_and_the_link_is_not_use
     node = told_of(units, **flex)
     token = tokens_of(units, node)[Verb.KEEP]
     with pytest.raises(Rejected, match="Google ends this node at 2026-11-05T13:00:00Z"):
-        links.use(token)
+        links.use_link(token)
     assert node_of(units, node).kept_until is None
-    assert links.show(token).refusal is None
+    assert links.read_offer(token).refusal is None
 
 
 def test_a_price_that_nobody_knows_is_none(units, links):
     node = told_of(units, zone="asia-nowhere1-a")
-    assert links.show(tokens_of(units, node)[Verb.KEEP]).hourly is None
+    assert links.read_offer(tokens_of(units, node)[Verb.KEEP]).hourly is None
 
 
 @pytest.mark.concurrent
@@ -237,7 +237,7 @@ def test_of_many_who_use_a_link_at_once_one_does(units, links, verb):
 
     def use(_):
         together.wait()
-        return links.use(token)
+        return links.use_link(token)
 
     with ThreadPoolExecutor(6) as pool:
         offers = list(pool.map(use, range(6)))
@@ -264,39 +264,39 @@ def test_what_somebody_else_wrote_meanwhile_is_not_written_over(units, links, mo
         return act(unit, link, offer)
 
     monkeypatch.setattr(links, "_apply_offer", overtaken)
-    assert links.use(token).done == "kept until 2026-11-05T16:00:00Z"
+    assert links.use_link(token).done == "kept until 2026-11-05T16:00:00Z"
     assert node_of(units, node).kept_until == NOON + 4 * HOUR
 
 
 @pytest.mark.parametrize("token", ["", "x" * 43, "x" * 10_000, "\ud800", "%00"])
 def test_a_token_that_nobody_was_given_is_unknown(links, token):
-    assert links.show(token) == UnknownLink()
-    assert links.use(token) == UnknownLink()
+    assert links.read_offer(token) == UnknownLink()
+    assert links.use_link(token) == UnknownLink()
 
 
 def test_the_hash_of_a_token_is_no_token(units, links):
     token = tokens_of(units, told_of(units))[Verb.KEEP]
-    assert links.show(hash_of(token)) == UnknownLink()
+    assert links.read_offer(hash_of(token)) == UnknownLink()
 
 
 def test_whoever_guesses_is_slowed_down_and_nobody_else(units, links, clock):
     node = told_of(units)
     token = tokens_of(units, node)[Verb.KEEP]
     for number in range(MAX_MISSES):
-        asked = links.show if number % 2 else links.use
+        asked = links.read_offer if number % 2 else links.use_link
         assert asked(f"guess-{number}") == UnknownLink()
         clock.pass_(1)
-    assert links.show("guess") == UnknownLink(retry_after=30)
-    assert links.use("guess") == UnknownLink(retry_after=30)
-    assert links.use(token).done
+    assert links.read_offer("guess") == UnknownLink(retry_after=30)
+    assert links.use_link("guess") == UnknownLink(retry_after=30)
+    assert links.use_link(token).done
     clock.pass_(30)
-    assert links.show("guess") == UnknownLink()
-    assert links.show("guess") == UnknownLink(retry_after=1)
+    assert links.read_offer("guess") == UnknownLink()
+    assert links.read_offer("guess") == UnknownLink(retry_after=1)
 
 
 def test_a_clock_that_was_set_back_shuts_nobody_out():
     misses = UnknownLinkCounter()
     for _ in range(MAX_MISSES):
-        assert misses.count(NOON) == 0
-    assert misses.count(NOON) == 60
-    assert misses.count(NOON - HOUR) == 0
+        assert misses.count_miss(NOON) == 0
+    assert misses.count_miss(NOON) == 60
+    assert misses.count_miss(NOON - HOUR) == 0

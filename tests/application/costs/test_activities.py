@@ -32,9 +32,9 @@ def usage(units):
 
 def seconds(units, usage, start, end):
     with units.reading() as unit:
-        known = Activities.read(unit, [usage], start, end, WARMUP)
+        known = Activities.read_for(unit, [usage], start, end, WARMUP)
     found: Counter[Activity] = Counter()
-    for first, last, activity in known.cut(usage, max(start, usage.start), end):
+    for first, last, activity in known.cut_usage(usage, max(start, usage.start), end):
         found[activity] += last - first
     return found
 

@@ -16,7 +16,7 @@ from service.domain.costs.dimensions import DIMENSIONS
 from service.domain.idle.activity import Activity
 from service.domain.idle.rollup import ActivityHour, slots_of
 from service.domain.metering.meter import Evidence, Meter
-from service.domain.time_window import Granularity, Window, buckets
+from service.domain.time_window import Granularity, Window, split_into_buckets
 from tests import factories
 from tests.domain.drawn import ATTRIBUTIONS, BOOKS, moderate, ran
 from tests.hands import NOON
@@ -36,7 +36,7 @@ LABELS = st.sampled_from([{}, {"run": "1"}, {"run": "2", "draft": "yes"}])
 )
 def test_any_grouping_and_any_calendar_come_to_the_whole(used, book, names, zone, hours):
     """Busy, idle, starting and unknown seconds among them, however the slots lie."""
-    parts = list(buckets(WEEK, Granularity.DAY, ZoneInfo(zone)))
+    parts = list(split_into_buckets(WEEK, Granularity.DAY, ZoneInfo(zone)))
     known = [ActivityHour("n", 1, NOON + hour * HOUR, levels) for hour, levels in sorted(hours)]
     slots = {usage.node_id: list(slots_of(known)) for usage, _, _ in used}
     tally = CostTally(tuple(names), {}, parts, Activities(slots, 1_800))
@@ -45,9 +45,9 @@ def test_any_grouping_and_any_calendar_come_to_the_whole(used, book, names, zone
         meter = Meter(usage, book, NOW, [replace(one, labels=labels) for one in whose])
         meters.append(meter)
         tally.add_usage(meter, since=usage.start)
-    rows = tally.rows()
-    assert sum(row.cost for row in rows) == sum(meter.total() for meter in meters)
-    seconds = (m.usage.chips * m.seconds(m.usage.start, m.end, priced=True) for m in meters)
+    rows = tally.list_rows()
+    assert sum(row.cost for row in rows) == sum(meter.total_charge() for meter in meters)
+    seconds = (m.usage.chips * m.seconds_in(m.usage.start, m.end, priced=True) for m in meters)
     assert sum(row.chip_seconds for row in rows) == sum(seconds)
 
 
@@ -58,19 +58,21 @@ def test_each_second_counts_as_what_the_node_did():
         [ActivityHour("n", 1, NOON, "..BBIIIIIII."), ActivityHour("n", 2, NOON, "....B.......")]
     )
     activities = Activities({usage.node_id: sorted(slots, key=lambda slot: slot.start)}, 1_800)
-    found = list(activities.cut(usage, usage.start, NOON + 2 * HOUR))
+    found = list(activities.cut_usage(usage, usage.start, NOON + 2 * HOUR))
     assert found == [
         (NOON + 30, NOON + 600, Activity.STARTING),
         (NOON + 600, NOON + 1_500, Activity.BUSY),
         (NOON + 1_500, NOON + 3_300, Activity.IDLE),
         (NOON + 3_300, NOON + 2 * HOUR, Activity.UNKNOWN),
     ]
-    assert list(activities.cut(usage, NOON + 700, NOON + 1_600)) == [
+    assert list(activities.cut_usage(usage, NOON + 700, NOON + 1_600)) == [
         (NOON + 700, NOON + 1_500, Activity.BUSY),
         (NOON + 1_500, NOON + 1_600, Activity.IDLE),
     ]
     bought = replace(usage, id="other", start_evidence=Evidence.PURCHASE)
-    assert [one for *_, one in activities.cut(bought, NOON + 700, NOON + 1_600)] == ["unknown"]
+    assert [one for *_, one in activities.cut_usage(bought, NOON + 700, NOON + 1_600)] == [
+        "unknown"
+    ]
 
 
 @moderate
@@ -82,7 +84,7 @@ def test_what_each_value_comes_to_alone_sums_to_all_of_them(used, book):
         tally = CostTally((), only, [WEEK])
         for usage, whose in used:
             tally.add_usage(Meter(usage, book, NOW, whose), since=usage.start)
-        return sum(row.cost for row in tally.rows())
+        return sum(row.cost for row in tally.list_rows())
 
     assert sum(total({"team": [team]}) for team in teams) == total({})
 
@@ -121,10 +123,10 @@ def test_what_is_uncertain_or_has_no_price_is_so_once_however_time_and_people_ar
             for meter in meters:
                 tally.add_usage(meter, since=meter.usage.posted_until)
                 tally.add_doubts(meter, posted_only=True)
-            assert sum(row.uncertainty for row in tally.rows()) == tally.uncertainty
+            assert sum(row.uncertainty for row in tally.list_rows()) == tally.uncertainty
             uncertain += tally.uncertainty
             unpriced += tally.unpriced_seconds
-    assert uncertain == sum(meter.uncertainty() for meter in meters)
+    assert uncertain == sum(meter.total_uncertainty() for meter in meters)
     assert unpriced == sum(meter.unpriced_seconds() for meter in meters)
 
 
@@ -135,5 +137,5 @@ def test_what_is_not_posted_by_itself_is_told_from_the_seconds_that_are_added(us
     tally = CostTally((), {}, [WEEK])
     tally.add_usage(meter, since=usage.start)
     tally.add_doubts(meter, posted_only=False)
-    assert tally.uncertainty == meter.uncertainty()
+    assert tally.uncertainty == meter.total_uncertainty()
     assert tally.unpriced_seconds == meter.unpriced_seconds()

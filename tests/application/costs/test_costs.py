@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from service.application.costs.aggregation import CostTally
 from service.application.costs.costs import CostQuestion, CostService
-from service.controllers.recording.posting import post
+from service.controllers.recording.posting import post_usage
 from service.domain.clock import DAY, HOUR
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.meter import Meter
-from service.domain.time_window import Granularity, buckets, parse_window
+from service.domain.time_window import Granularity, parse_window, split_into_buckets
 from service.store.unit import Units
 from tests import factories
 from tests.hands import NOON, HandClock
@@ -37,7 +37,7 @@ def lived_through(units, nodes):
     """Nodes that ran, and whose they were by the node: all of it posted up to the last hour."""
     found = []
     with units() as unit:
-        before = list(unit.usage.overlapping(0, 2 * NOON))
+        before = list(unit.usage.iter_overlapping(0, 2 * NOON))
     for (after_noon, span), changes in nodes:
         node = stored(units, team="vision")
         start = NOON + after_noon
@@ -48,7 +48,7 @@ def lived_through(units, nodes):
             usage = unit.usage.save(usage)
             for one in later:
                 unit.attributions.add(one, NOON)
-            post(unit, usage, BOOK, NOW)
+            post_usage(unit, usage, BOOK, NOW)
         found.append(usage)
     return [*before, *found]
 
@@ -56,12 +56,14 @@ def lived_through(units, nodes):
 def metered(units, usages, question, tz):
     """The rows as they come of the usage itself, whatever the ledger says."""
     window = parse_window(question.window, ZoneInfo(tz), NOW)
-    tally = CostTally(question.aggregate, {}, list(buckets(window, question.step, ZoneInfo(tz))))
+    tally = CostTally(
+        question.aggregate, {}, list(split_into_buckets(window, question.step, ZoneInfo(tz)))
+    )
     for usage in usages:
         with units.reading() as unit:
-            meter = Meter(usage, BOOK, NOW, unit.attributions.of(usage.node_id))
+            meter = Meter(usage, BOOK, NOW, unit.attributions.list_by_node(usage.node_id))
         tally.add_usage(meter, since=usage.start)
-    return tally.rows()
+    return tally.list_rows()
 
 
 @pytest.mark.deep

@@ -10,20 +10,20 @@ import sys
 import pytest
 
 from service.cli.processes.children import Child
-from service.cli.processes.dev import check
+from service.cli.processes.dev import check_needed
 from service.cli.terminal.failure import Failure
 
 
 def test_the_end_of_a_child_that_is_needed_is_the_end_of_all():
     child = Child(["no-such-command"], os.environ)
-    assert child.end() is None
+    assert child.describe_end() is None
     child.start()
-    while child.end() is None:
+    while child.describe_end() is None:
         pass
     with pytest.raises(
         Failure, match=re.escape("no-such-command ended with exit code 2; everything stops")
     ):
-        check([child])
+        check_needed([child])
 
 
 def test_a_child_stops_when_it_is_asked_to():
@@ -32,7 +32,7 @@ def test_a_child_stops_when_it_is_asked_to():
     child.stop()
     child.start()
     child.stop()
-    assert child.end() is not None
+    assert child.describe_end() is not None
     child.stop()
 
 

@@ -89,7 +89,7 @@ def dev(tmp_path):
         running.process.kill()
         running.process.wait()
         until(lambda: not any(map(running.child, ("emulator", "daemon", "serve"))))
-        until(lambda: not Address("127.0.0.1", running.grpc, "").answers(1))
+        until(lambda: not Address("127.0.0.1", running.grpc, "").can_connect(1))
         for stream in (running.process.stdout, running.process.stderr):
             assert stream is not None
             stream.close()
@@ -102,7 +102,7 @@ def gone(pids: list[int]) -> bool:
 def test_what_somebody_says_of_idleness_is_not_said_again(monkeypatch):
     monkeypatch.setenv("STEWARD_IDLE_MODE", "observe")
     monkeypatch.setenv("STEWARD_IDLE_WARMUP_SECONDS", "1800")
-    told = plan_of(Settings()).environment()
+    told = plan_of(Settings()).build_environment()
     assert told["STEWARD_IDLE_MODE"] == "observe"
     assert told["STEWARD_IDLE_WARMUP_SECONDS"] == "1800"
     assert told["STEWARD_IDLE_TELEMETRY_SECONDS"] == "60"

@@ -19,14 +19,14 @@ from service.cli.terminal.failure import Failure
     ],
 )
 def test_addresses_are_read(text, host, port):
-    found = Address.parse(text, "X")
+    found = Address.from_text(text, "X")
     assert (found.host, found.port) == (host, port)
 
 
 @pytest.mark.parametrize("text", ["", "9470", ":9470", "host", "host:", "host:x", "host:70000"])
 def test_what_is_no_address_names_its_setting(text):
     with pytest.raises(Failure, match=r"STEWARD_EMULATOR: .* is not host:port"):
-        Address.parse(text, "STEWARD_EMULATOR")
+        Address.from_text(text, "STEWARD_EMULATOR")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_only_loopback_is_local(host, local, url):
 def test_a_taken_port_names_its_setting():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = Address("127.0.0.1", taken.getsockname()[1], "STEWARD_PORT")
-        assert address.answers(1)
+        assert address.can_connect(1)
         with pytest.raises(Failure, match=rf"port {address.port} .* is taken \(STEWARD_PORT\)"):
-            address.listen()
-    assert not address.answers(1)
+            address.open_listener()
+    assert not address.can_connect(1)

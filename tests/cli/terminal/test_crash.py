@@ -50,7 +50,7 @@ def test_a_fault_before_anybody_is_asked_is_one_of_ours(monkeypatch):
     def broken(*_: object) -> None:
         raise RuntimeError("oh dear")
 
-    monkeypatch.setattr(nodes, "connected", broken)
+    monkeypatch.setattr(nodes, "open_client", broken)
     result = steward("nodes", "show", ID, STEWARD_URL="http://127.0.0.1:9")
     assert result.exit_code == 1
     assert result.stderr.startswith("tpu-steward nodes show failed: RuntimeError: oh dear (")
@@ -60,7 +60,7 @@ def test_what_the_system_refuses_is_told_as_it_says_it(monkeypatch):
     def broken(*_: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(nodes, "connected", broken)
+    monkeypatch.setattr(nodes, "open_client", broken)
     result = steward("nodes", "show", ID)
     line = "tpu-steward nodes show failed: [Errno 5] Input/output error\n"
     assert (result.exit_code, result.stderr) == (1, line)

@@ -24,7 +24,7 @@ from service.domain.clock import DAY
     ],
 )
 def test_money_has_cents_and_small_sums_the_places_they_need(amount, shown):
-    assert formatting.money(amount) == shown
+    assert formatting.format_usd(amount) == shown
 
 
 @pytest.mark.parametrize(
@@ -39,13 +39,13 @@ def test_money_has_cents_and_small_sums_the_places_they_need(amount, shown):
     ],
 )
 def test_exact_money_is_not_rounded(amount, shown):
-    assert formatting.exact(amount) == shown
+    assert formatting.format_exact(amount) == shown
 
 
 def test_a_column_of_figures_has_its_points_below_each_other():
-    shown = formatting.column(["1.200000000", None, "0.577900000"])
+    shown = formatting.format_column(["1.200000000", None, "0.577900000"])
     assert shown == ["$1.2000", "unpriced", "$0.5779"]
-    assert formatting.column([]) == []
+    assert formatting.format_column([]) == []
 
 
 @pytest.mark.parametrize(
@@ -59,12 +59,12 @@ def test_a_column_of_figures_has_its_points_below_each_other():
     ],
 )
 def test_ages_have_two_units(seconds, shown):
-    assert formatting.age(seconds) == shown
+    assert formatting.format_age(seconds) == shown
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(30, "30s"), (7_200, "2h"), (5_400, "1h30m")])
 def test_spans_leave_out_what_is_zero(seconds, shown):
-    assert formatting.span(seconds) == shown
+    assert formatting.format_span(seconds) == shown
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,12 @@ def test_chip_hours(amount, shown):
     ],
 )
 def test_the_parts_of_a_sum_are_shown_so_that_they_add_up_to_it(total, amounts, shown):
-    assert formatting.parts(total, amounts) == shown
+    assert formatting.format_parts(total, amounts) == shown
 
 
 def test_what_comes_to_something_else_is_no_part_and_told_for_itself():
-    assert formatting.parts("10.29", ["3.436", "0.0042", None]) == ["$3.44", "$0.0042", "unpriced"]
+    assert formatting.format_parts("10.29", ["3.436", "0.0042", None]) == [
+        "$3.44",
+        "$0.0042",
+        "unpriced",
+    ]

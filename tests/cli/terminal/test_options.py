@@ -31,13 +31,13 @@ def test_every_option_is_named_in_lower_case():
     [("90", 90), ("90s", 90), ("30m", 1_800), ("2h", 7_200), ("1h30m", 5_400), ("7d", 604_800)],
 )
 def test_durations_are_read(text, seconds):
-    assert options.seconds(text) == seconds
+    assert options.parse_seconds(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-1h", "2 h", "1.5h", "2w", "h", "1h30", "²"])
 def test_what_is_no_duration_is_refused(text):
     with pytest.raises(typer.BadParameter, match="is not a duration"):
-        options.seconds(text)
+        options.parse_seconds(text)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_is_no_duration_is_refused(text):
     ],
 )
 def test_frameworks_are_read_with_or_without_a_version(text, meant):
-    assert options.framework(text) == meant
+    assert options.parse_framework(text) == meant
 
 
 @pytest.mark.parametrize(
@@ -64,56 +64,56 @@ def test_frameworks_are_read_with_or_without_a_version(text, meant):
     ],
 )
 def test_the_model_may_be_said_in_several_ways(name, spot, preemptible, meant):
-    assert options.model(name, spot=spot, preemptible=preemptible) == meant
+    assert options.choose_model(name, spot=spot, preemptible=preemptible) == meant
 
 
 def test_two_models_at_once_are_a_mistake():
     for said in ({"spot": True}, {"flex_start": True}):
         with pytest.raises(typer.BadParameter):
-            options.model("reserved", **said)
+            options.choose_model("reserved", **said)
     with pytest.raises(typer.BadParameter):
-        options.model(None, preemptible=True, flex_start=True)
+        options.choose_model(None, preemptible=True, flex_start=True)
 
 
 def test_flex_start_may_be_said_twice_in_two_spellings():
-    assert options.model("Flex-Start", flex_start=True) == "flex_start"
+    assert options.choose_model("Flex-Start", flex_start=True) == "flex_start"
 
 
 @pytest.mark.parametrize(
     "text", ["2026-11-05T18:00:00Z", "2026-11-06", "2026-11-05T18:00:00+01:00"]
 )
 def test_an_instant_is_passed_on_as_it_was_typed(text):
-    assert options.instant(f" {text} ") == text
+    assert options.require_instant(f" {text} ") == text
 
 
 @pytest.mark.parametrize("texts", [["a"], ["=b"], ["a=1", "a=2"]])
 def test_labels_are_key_and_value_once(texts):
     with pytest.raises(typer.BadParameter):
-        options.mapping(texts, "--label")
+        options.parse_mapping(texts, "--label")
 
 
 def test_a_value_may_hold_an_equals_sign():
-    assert options.mapping(["a=b=c", "d="], "--label") == {"a": "b=c", "d": ""}
+    assert options.parse_mapping(["a=b=c", "d="], "--label") == {"a": "b=c", "d": ""}
 
 
 @pytest.mark.parametrize("text", ["", " ", "\t\n"])
 def test_a_blank_name_means_nothing(text):
     with pytest.raises(typer.BadParameter, match="is empty; give a name"):
-        options.named(text)
+        options.require_name(text)
 
 
 @pytest.mark.parametrize("text", ["", "ü", "a\nb"])
 def test_a_key_that_no_header_can_carry_is_refused(text):
     with pytest.raises(typer.BadParameter):
-        options.key(text)
+        options.require_key(text)
 
 
 def test_a_script_is_read_as_it_is(tmp_path):
     script = tmp_path / "start.sh"
     script.write_text("echo ü\r\n", newline="")
-    assert options.script(script) == "echo ü\r\n"
+    assert options.read_script(script) == "echo ü\r\n"
     script.write_text("x" * MAX_SCRIPT_BYTES)
-    assert options.script(script) == "x" * MAX_SCRIPT_BYTES
+    assert options.read_script(script) == "x" * MAX_SCRIPT_BYTES
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ def test_a_script_that_nobody_could_run_is_refused(tmp_path, content, why):
     script = tmp_path / "start.sh"
     script.write_bytes(content)
     with pytest.raises(typer.BadParameter, match=why):
-        options.script(script)
+        options.read_script(script)
 
 
 def test_a_script_is_a_file_that_has_an_end():
     with pytest.raises(typer.BadParameter, match="/dev/zero is not a regular file"):
-        options.script(Path("/dev/zero"))
+        options.read_script(Path("/dev/zero"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from service.cli.terminal.failure import Failure
-from service.cli.terminal.resolve import pick
+from service.cli.terminal.resolve import pick_node
 from tests.cli.given import ID, node, page, steward
 
 BY_NAME = [
@@ -58,7 +58,7 @@ def test_what_has_a_default_does_not_have_it_for_an_empty_name(api, command):
 @pytest.mark.parametrize("to_read", [True, False])
 def test_the_only_one_is_not_meant_by_another_name(to_read):
     with pytest.raises(Failure, match="no node is named 'other'"):
-        pick("other", [node(name="trainer")], to_read=to_read)
+        pick_node("other", [node(name="trainer")], to_read=to_read)
 
 
 def test_a_service_that_lists_more_than_was_asked_for_does_no_harm(api):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from service.cli.terminal.failure import Failure
-from service.cli.terminal.trust import ClientSettings, check
+from service.cli.terminal.trust import ClientSettings, check_address
 from tests.cli.given import Api, page, served, steward
 
 
@@ -87,11 +87,11 @@ def test_without_a_token_any_address_may_be_asked(hostile):
 def test_plain_http_beyond_this_machine_needs_leave(monkeypatch):
     monkeypatch.setenv("STEWARD_TOKEN", "secret")
     with pytest.raises(Failure, match="others on the network could read it"):
-        check(ClientSettings.read(), is_local=False, is_plain=True)
-    check(ClientSettings.read(), is_local=False, is_plain=False)
-    check(ClientSettings.read(), is_local=True, is_plain=True)
+        check_address(ClientSettings.from_environment(), is_local=False, is_plain=True)
+    check_address(ClientSettings.from_environment(), is_local=False, is_plain=False)
+    check_address(ClientSettings.from_environment(), is_local=True, is_plain=True)
     Path(".env").write_text("STEWARD_ALLOW_PLAIN_HTTP=true\n")
     with pytest.raises(Failure, match="STEWARD_ALLOW_PLAIN_HTTP"):
-        check(ClientSettings.read(), is_local=False, is_plain=True)
+        check_address(ClientSettings.from_environment(), is_local=False, is_plain=True)
     monkeypatch.setenv("STEWARD_ALLOW_PLAIN_HTTP", "true")
-    check(ClientSettings.read(), is_local=False, is_plain=True)
+    check_address(ClientSettings.from_environment(), is_local=False, is_plain=True)

@@ -12,7 +12,7 @@ from google.cloud import tpu_v2
 
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.rate_limit import Pace
-from service.emulator.app import Emulator, running
+from service.emulator.app import Emulator, run_in_thread
 from tests.cloud.google.emulated import Cloud
 
 
@@ -28,7 +28,7 @@ def tpus(client: Any) -> GoogleTpus:
 
 @pytest.fixture(scope="session")
 def served() -> Iterator[Emulator]:
-    with running() as emulator:
+    with run_in_thread() as emulator:
         yield emulator
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import requests
 
-from service.cloud.google.channel import connect, tpu_client
+from service.cloud.google.channel import open_channel, tpu_client
 from service.cloud.google.retries import PATIENT, Allowances
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.rate_limit import Pace
@@ -42,5 +42,5 @@ class Cloud:
 
     def tpus(self, patience: Allowances = PATIENT) -> GoogleTpus:
         """Our adapter, over a channel of its own."""
-        channel = connect(self.emulator.grpc_address)
+        channel = open_channel(self.emulator.grpc_address)
         return GoogleTpus(tpu_client(channel), Pace(lambda: 0.0, burst=1_000), patience)

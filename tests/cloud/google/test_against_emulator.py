@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from service.cloud.google import pages
-from service.cloud.google.channel import connect, tpu_client
+from service.cloud.google.channel import open_channel, tpu_client
 from service.cloud.google.retries import ONCE, PATIENT, Allowance
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.ports import Order
@@ -24,7 +24,7 @@ from service.domain.errors import (
     QuotaExceeded,
 )
 from service.domain.nodes.node import NodeState, Place
-from service.domain.placement.quota import Tier, learned
+from service.domain.placement.quota import Tier, learn_limit
 from tests.cloud.google import given
 from tests.cloud.google.emulated import Cloud
 from tests.cloud.google.given import PLACE
@@ -50,7 +50,7 @@ def test_a_node_is_created_seen_stopped_started_and_deleted(cloud, tpus):
     assert tpus.get(PLACE).state == NodeState.CREATING
     cloud.settle()
     creation = tpus.operation(creation.name)
-    assert creation.succeeded
+    assert creation.has_succeeded
     assert creation.ended_at is not None
     assert creation.ended_at >= creation.created_at
     assert tpus.get(PLACE).state == NodeState.READY
@@ -169,7 +169,7 @@ def test_a_limit_is_understood_as_it_is_said(cloud, tpus, key, place, model, tie
     order = given.order(provisioning_model=model)
     with pytest.raises(QuotaExceeded) as refusal:
         tpus.create(order)
-    limit = learned(order.spec, ZONE, refusal.value, NOON)
+    limit = learn_limit(order.spec, ZONE, refusal.value, NOON)
     assert limit is not None
     assert (limit.allowed, limit.place, limit.generation, limit.tier) == (4, place, "v6e", tier)
     assert limit.name == refusal.value.facts["limit"]
@@ -214,8 +214,8 @@ def test_a_list_that_lacks_a_zone_says_so(cloud, tpus):
     cloud.fault("ListNodes", "partial_list", match={"zone": ZONE})
     found = tpus.inventory("lab")
     assert found.sightings() == {}
-    assert not found.knows(ZONE)
-    assert found.knows("us-east1-d")
+    assert not found.is_reachable(ZONE)
+    assert found.is_reachable("us-east1-d")
     assert PLACE.path in tpus.inventory("lab").sightings()
 
 
@@ -284,7 +284,7 @@ def test_an_operation_that_the_cloud_does_not_know_is_not_found(tpus):
 
 
 def test_a_channel_that_was_closed_is_no_refusal(cloud):
-    channel = connect(cloud.emulator.grpc_address)
+    channel = open_channel(cloud.emulator.grpc_address)
     tpus = GoogleTpus(tpu_client(channel), Pace(lambda: 0.0))
     channel.close()
     with pytest.raises(CloudUnavailable, match="closed channel"):
@@ -292,6 +292,6 @@ def test_a_channel_that_was_closed_is_no_refusal(cloud):
 
 
 def test_a_server_that_is_not_there_gives_no_usable_answer():
-    tpus = GoogleTpus(tpu_client(connect("127.0.0.1:1")), Pace(lambda: 0.0), ONCE)
+    tpus = GoogleTpus(tpu_client(open_channel("127.0.0.1:1")), Pace(lambda: 0.0), ONCE)
     with pytest.raises(CloudUnavailable):
         tpus.inventory("lab")

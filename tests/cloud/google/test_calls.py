@@ -146,7 +146,7 @@ def test_inventory_asks_for_every_field_that_is_read():
         if field.json_name in asked:
             bare.MergeFrom(type(node)(**{field.name: value}))
     assert dict(bare.metadata) == {}
-    assert nodes.decoded(bare) == nodes.decoded(node)
+    assert nodes.from_message(bare) == nodes.from_message(node)
 
 
 def test_metadata_is_read_with_a_get_of_the_node(answering, tpus):

@@ -29,7 +29,7 @@ def test_an_emulator_is_reached_without_looking_for_credentials(monkeypatch, sec
         raise AssertionError("credentials were looked for")
 
     monkeypatch.setattr(google.auth, "default", nobody_asks)
-    opened = channel.connect("127.0.0.1:1")
+    opened = channel.open_channel("127.0.0.1:1")
     client = channel.tpu_client(opened)
     assert isinstance(client.transport, TpuGrpcTransport)
     assert client.transport.grpc_channel is opened
@@ -40,7 +40,7 @@ def test_an_emulator_is_reached_without_looking_for_credentials(monkeypatch, sec
 def test_an_emulator_is_never_reached_through_a_proxy(monkeypatch):
     options: list[Any] = []
     monkeypatch.setattr(grpc, "insecure_channel", lambda _, options=options: options)
-    given: Any = channel.connect("127.0.0.1:1")
+    given: Any = channel.open_channel("127.0.0.1:1")
     assert ("grpc.enable_http_proxy", 0) in given
 
 
@@ -56,7 +56,7 @@ def test_without_an_emulator_it_is_google_with_the_default_credentials(
         return credentials, "lab"
 
     monkeypatch.setattr(google.auth, "default", default)
-    assert channel.connect(emulator) is secure.return_value
+    assert channel.open_channel(emulator) is secure.return_value
     assert asked == [["https://www.googleapis.com/auth/cloud-platform"]]
     secure.assert_called_once_with(
         "tpu.googleapis.com:443", credentials=credentials, options=channel.OPTIONS
@@ -66,7 +66,7 @@ def test_without_an_emulator_it_is_google_with_the_default_credentials(
 
 def test_another_api_has_its_own_host(monkeypatch, secure):
     monkeypatch.setattr(google.auth, "default", lambda **_: (None, None))
-    channel.connect(None, "monitoring.googleapis.com")
+    channel.open_channel(None, "monitoring.googleapis.com")
     assert secure.call_args.args == ("monitoring.googleapis.com:443",)
 
 
@@ -76,5 +76,5 @@ def test_missing_credentials_say_which_command_to_run(monkeypatch, secure):
 
     monkeypatch.setattr(google.auth, "default", none_found)
     with pytest.raises(NotAllowed, match="gcloud auth application-default login"):
-        channel.connect(None)
+        channel.open_channel(None)
     assert not secure.called

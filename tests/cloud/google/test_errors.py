@@ -10,7 +10,7 @@ from google.api_core import exceptions
 from google.auth import exceptions as auth
 from google.rpc import error_details_pb2, status_pb2
 
-from service.cloud.google.errors import MAX_TEXT, from_exception, from_status, translated
+from service.cloud.google.errors import MAX_TEXT, from_exception, from_status, translate_errors
 from service.domain.errors import (
     AlreadyExists,
     CapacityUnavailable,
@@ -165,7 +165,7 @@ EXCEPTIONS: list[tuple[Exception, type[CloudError]]] = [
 @pytest.mark.parametrize(("error", "ours"), EXCEPTIONS)
 def test_each_exception_means_one_of_ours(error, ours):
     assert type(from_exception(error)) is ours
-    with pytest.raises(ours) as raised, translated():
+    with pytest.raises(ours) as raised, translate_errors():
         raise error
     assert raised.value.__cause__ is error
 
@@ -291,7 +291,7 @@ def test_no_text_is_too_long_to_keep(error):
 
 def test_an_error_of_ours_passes_through_as_it_is():
     error = RateLimited("wait", retry_after=3)
-    with pytest.raises(RateLimited) as raised, translated():
+    with pytest.raises(RateLimited) as raised, translate_errors():
         raise error
     assert raised.value is error
 
@@ -300,5 +300,5 @@ def test_a_defect_of_ours_is_not_taken_for_an_answer_of_the_cloud():
     def defect() -> Any:
         raise KeyError("zone")
 
-    with pytest.raises(KeyError), translated():
+    with pytest.raises(KeyError), translate_errors():
         defect()

@@ -13,8 +13,8 @@ from google.cloud.audit import audit_log_pb2
 from google.cloud.logging_v2.services.logging_service_v2 import LoggingServiceV2Client
 from google.cloud.logging_v2.types import ListLogEntriesResponse, LogEntry
 
-from service.cloud.google.channel import connect
-from service.cloud.google.history import GoogleHistory, decoded, logging_client
+from service.cloud.google.channel import open_channel
+from service.cloud.google.history import GoogleHistory, from_entry, logging_client
 from service.cloud.google.pages import PAGE_SIZE
 from service.cloud.google.retries import ONCE, PATIENT
 from service.cloud.ports import Order
@@ -34,7 +34,7 @@ ALL_TIME = 0, 4_000_000_000
 @pytest.fixture
 def history(cloud: Cloud) -> Iterator[GoogleHistory]:
     """Our adapter over a channel of its own."""
-    channel = connect(cloud.emulator.grpc_address)
+    channel = open_channel(cloud.emulator.grpc_address)
     yield GoogleHistory(logging_client(channel), replace(PATIENT, listing=ONCE.listing))
     channel.close()
 
@@ -54,33 +54,33 @@ def test_a_preemption_is_found_by_its_node_and_its_second(
 ) -> None:
     before = wall_clock()
     path = preempted(cloud)
-    (one,) = history.terminations("lab", *ALL_TIME)
+    (one,) = history.list_terminations("lab", *ALL_TIME)
     assert (one.path, one.reason) == (path, "PREEMPTED")
     assert before <= one.at <= wall_clock()
 
 
 def test_only_the_seconds_asked_for_are_told(cloud: Cloud, history: GoogleHistory) -> None:
     preempted(cloud)
-    (one,) = history.terminations("lab", *ALL_TIME)
-    assert history.terminations("lab", one.at, one.at + 1) == [one]
-    assert history.terminations("lab", one.at + 1, one.at + 60) == []
-    assert history.terminations("lab", one.at - 60, one.at) == []
+    (one,) = history.list_terminations("lab", *ALL_TIME)
+    assert history.list_terminations("lab", one.at, one.at + 1) == [one]
+    assert history.list_terminations("lab", one.at + 1, one.at + 60) == []
+    assert history.list_terminations("lab", one.at - 60, one.at) == []
 
 
 def test_neither_machines_nor_callers_nor_other_projects_are_told_of(
     cloud: Cloud, history: GoogleHistory
 ) -> None:
     path = preempted(cloud)
-    cloud.tpus().delete(Place.of(path))
+    cloud.tpus().delete(Place.from_path(path))
     cloud.settle()
-    assert [one.path for one in history.terminations("lab", *ALL_TIME)] == [path]
-    assert history.terminations("elsewhere", *ALL_TIME) == []
+    assert [one.path for one in history.list_terminations("lab", *ALL_TIME)] == [path]
+    assert history.list_terminations("elsewhere", *ALL_TIME) == []
 
 
 def test_what_is_not_written_yet_is_not_told(cloud: Cloud, history: GoogleHistory) -> None:
     cloud.set(telemetry={"log_delay_seconds": 3_600})
     preempted(cloud)
-    assert history.terminations("lab", *ALL_TIME) == []
+    assert history.list_terminations("lab", *ALL_TIME) == []
 
 
 def test_an_entry_that_is_there_twice_says_the_same_twice(
@@ -88,7 +88,7 @@ def test_an_entry_that_is_there_twice_says_the_same_twice(
 ) -> None:
     cloud.set(telemetry={"log_twice_share": 1})
     preempted(cloud)
-    first, second = history.terminations("lab", *ALL_TIME)
+    first, second = history.list_terminations("lab", *ALL_TIME)
     assert first == second
 
 
@@ -100,7 +100,7 @@ def test_a_log_that_may_not_be_read_says_what_to_do(
 ) -> None:
     cloud.fault("ListLogEntries", "error", code=code)
     with pytest.raises(meant):
-        history.terminations("lab", *ALL_TIME)
+        history.list_terminations("lab", *ALL_TIME)
 
 
 # ---- what the mock knows
@@ -123,7 +123,7 @@ def entry(at: int | None = NOON, **audit: Any) -> LogEntry:
 
 def test_the_question_names_the_log_and_the_time_and_has_a_timeout(client: Any) -> None:
     client.list_log_entries.return_value.pages = iter(())
-    assert GoogleHistory(client).terminations("lab", NOON, NOON + 60) == []
+    assert GoogleHistory(client).list_terminations("lab", NOON, NOON + 60) == []
     asked = client.list_log_entries.call_args.kwargs
     request = asked["request"]
     assert (asked["timeout"], asked["retry"]) == (PATIENT.listing.timeout, PATIENT.listing.retry)
@@ -147,26 +147,26 @@ def test_every_page_is_read_and_one_that_fails_fails_the_whole(client: Any) -> N
     client.list_log_entries.return_value.pages = answers(
         ListLogEntriesResponse(entries=[entry(NOON + 5)])
     )
-    found = GoogleHistory(client).terminations("lab", *ALL_TIME)
+    found = GoogleHistory(client).list_terminations("lab", *ALL_TIME)
     assert [one.at for one in found] == [NOON, NOON + 5]
     client.list_log_entries.return_value.pages = answers(exceptions.ServiceUnavailable("away"))
     with pytest.raises(CloudUnavailable):
-        GoogleHistory(client).terminations("lab", *ALL_TIME)
+        GoogleHistory(client).list_terminations("lab", *ALL_TIME)
 
 
 def test_a_refused_filter_is_said_in_our_words(client: Any) -> None:
     client.list_log_entries.side_effect = exceptions.InvalidArgument("Unparseable filter")
     with pytest.raises(InvalidRequest, match="Unparseable filter"):
-        GoogleHistory(client).terminations("lab", *ALL_TIME)
+        GoogleHistory(client).list_terminations("lab", *ALL_TIME)
 
 
 def test_a_project_that_is_called_by_its_number_is_the_one_that_was_asked_for() -> None:
     by_number = entry(resource_name=PATH.replace("lab", "123456789"))
-    assert decoded("lab", LogEntry.pb(by_number)) == Termination(PATH, NOON, "PREEMPTED")
+    assert from_entry("lab", LogEntry.pb(by_number)) == Termination(PATH, NOON, "PREEMPTED")
 
 
 def test_an_entry_without_a_reason_counts_all_the_same() -> None:
-    assert decoded("lab", LogEntry.pb(entry(metadata={}))) == Termination(PATH, NOON, "")
+    assert from_entry("lab", LogEntry.pb(entry(metadata={}))) == Termination(PATH, NOON, "")
 
 
 @pytest.mark.parametrize(
@@ -183,10 +183,10 @@ def test_an_entry_without_a_reason_counts_all_the_same() -> None:
     ],
 )
 def test_an_entry_that_names_no_node_or_no_time_is_passed_over(strange: LogEntry) -> None:
-    assert decoded("lab", LogEntry.pb(strange)) is None
+    assert from_entry("lab", LogEntry.pb(strange)) is None
 
 
 def test_an_entry_that_cannot_be_read_is_passed_over() -> None:
     broken = LogEntry.pb(entry())
     broken.proto_payload.value = b"\xff\xff\xff"
-    assert decoded("lab", broken) is None
+    assert from_entry("lab", broken) is None

@@ -80,7 +80,7 @@ def test_what_was_ordered_is_what_is_seen(cloud, tpus):
     assert (creation.verb, creation.target, creation.done) == ("create", PLACE.path, False)
     assert tpus.get(PLACE).state == NodeState.CREATING
     cloud.wait(20)
-    assert tpus.operation(creation.name).succeeded
+    assert tpus.operation(creation.name).has_succeeded
     seen = tpus.get(PLACE)
     assert (seen.place, seen.state) == (PLACE, NodeState.READY)
     assert (seen.accelerator_type, seen.runtime_version) == ("v2-8", "2.12.0")
@@ -123,7 +123,7 @@ def test_a_reimage_is_an_operation_with_both_its_ends(cloud, tpus):
     assert tpus.get(PLACE).state == NodeState.REIMAGING
     cloud.wait(30)
     ended = tpus.operation(begun.name)
-    assert ended.succeeded
+    assert ended.has_succeeded
     assert ended.ended_at == begun.created_at + 30
     assert (tpus.get(PLACE).state, tpus.get(PLACE).runtime_version) == (NodeState.READY, "2.16.1")
 
@@ -222,8 +222,8 @@ def client() -> Any:
 @pytest.mark.parametrize(
     ("ask", "allowance"),
     [
-        (lambda legacy: legacy.create(order()), PATIENT.create),
-        (lambda legacy: legacy.reimage(PLACE, "2.16.1"), PATIENT.write),
+        (lambda legacy: legacy.create_node(order()), PATIENT.create),
+        (lambda legacy: legacy.reimage_node(PLACE, "2.16.1"), PATIENT.write),
         (lambda legacy: legacy.runtime_versions("lab", PLACE.zone), PATIENT.offers),
         (lambda legacy: legacy.accelerator_types("lab", PLACE.zone), PATIENT.offers),
     ],

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from google.cloud import tpu_v2
 
-from service.cloud.google.nodes import create_request, decoded
+from service.cloud.google.nodes import create_request, from_message
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import InvalidRequest
 from service.domain.nodes.node import CloudNode, Endpoint, NodeState, Place
@@ -23,7 +23,7 @@ def test_all_that_the_cloud_shows_is_read():
         scheduling_config={"spot": True},
         queued_resource="projects/lab/locations/us-east5-b/queuedResources/q1",
     )
-    assert decoded(shown) == CloudNode(
+    assert from_message(shown) == CloudNode(
         place=PLACE,
         uid="7000000000000000001",
         state=NodeState.PREEMPTED,
@@ -40,7 +40,7 @@ def test_all_that_the_cloud_shows_is_read():
 
 
 def test_a_node_that_shows_nothing_but_its_name_is_read_too():
-    assert decoded(RawNode(name=PLACE.path)) == CloudNode(
+    assert from_message(RawNode(name=PLACE.path)) == CloudNode(
         place=PLACE, uid="", state="STATE_UNSPECIFIED"
     )
 
@@ -50,11 +50,11 @@ STATES: Any = tpu_v2.Node.State
 
 @pytest.mark.parametrize("state", [s for s in STATES if s])
 def test_every_state_of_google_is_one_that_we_know(state):
-    assert NodeState(decoded(given.node(state=state.value)).state).value == state.name
+    assert NodeState(from_message(given.node(state=state.value)).state).value == state.name
 
 
 def test_a_state_and_a_health_of_tomorrow_are_kept_as_their_numbers():
-    shown = decoded(given.node(state=99, health=77))
+    shown = from_message(given.node(state=99, health=77))
     assert (shown.state, shown.health) == ("STATE_99", "HEALTH_77")
 
 
@@ -70,12 +70,12 @@ def test_a_state_and_a_health_of_tomorrow_are_kept_as_their_numbers():
     ],
 )
 def test_the_provisioning_model_follows_from_the_flags(scheduling, model):
-    assert decoded(given.node(scheduling_config=scheduling)).provisioning_model == model
+    assert from_message(given.node(scheduling_config=scheduling)).provisioning_model == model
 
 
 def test_an_accelerator_type_that_is_a_path_is_read_by_its_last_part():
     path = "projects/123/locations/us-east5-b/acceleratorTypes/v6e-8"
-    assert decoded(given.node(accelerator_type=path)).accelerator_type == "v6e-8"
+    assert from_message(given.node(accelerator_type=path)).accelerator_type == "v6e-8"
 
 
 def test_the_first_network_card_of_each_worker_is_its_endpoint():
@@ -83,17 +83,17 @@ def test_the_first_network_card_of_each_worker_is_its_endpoint():
         network_configs=[{"network": "a"}, {"network": "b"}],
         network_endpoints=[{"ip_address": ip} for ip in ("w0a", "w0b", "w1a", "w1b")],
     )
-    assert [endpoint.ip for endpoint in decoded(shown).endpoints] == ["w0a", "w1a"]
+    assert [endpoint.ip for endpoint in from_message(shown).endpoints] == ["w0a", "w1a"]
 
 
 @pytest.mark.parametrize("name", ["", "n1", "projects/lab/nodes/n1", "a/b/c/d/e/f", "x" * 10_000])
 def test_a_name_that_names_no_place_is_shown_and_not_raised(name):
-    assert decoded(given.node(name=name)).place == Place("", "", name[:200])
+    assert from_message(given.node(name=name)).place == Place("", "", name[:200])
 
 
 def test_hostile_texts_are_cut_off():
     huge = "x" * 1_000_000
-    shown = decoded(
+    shown = from_message(
         given.node(
             health_description=huge,
             accelerator_type=huge,
@@ -137,7 +137,7 @@ def test_the_network_is_the_one_that_was_asked_for():
 def test_each_provisioning_model_sets_its_flag_alone(model):
     node = sent(provisioning_model=ProvisioningModel(model))
     assert node.scheduling_config == tpu_v2.SchedulingConfig(**{model: True})
-    assert decoded(tpu_v2.Node.pb(node)).provisioning_model == model
+    assert from_message(tpu_v2.Node.pb(node)).provisioning_model == model
 
 
 def test_flex_start_cannot_be_said_in_this_api():

@@ -8,7 +8,7 @@ from google.longrunning import operations_pb2
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.rpc import status_pb2
 
-from service.cloud.google.operations import decoded, has_begun
+from service.cloud.google.operations import from_message, has_begun
 from service.cloud.ports import Operation
 from service.domain.errors import CapacityUnavailable, CloudUnavailable
 from tests.cloud.google import given
@@ -16,13 +16,13 @@ from tests.cloud.google.given import CREATED_AT, OPERATION, PLACE
 
 
 def test_an_open_operation():
-    assert decoded(given.operation("create")) == Operation(
+    assert from_message(given.operation("create")) == Operation(
         name=OPERATION, verb="create", target=PLACE.path, created_at=CREATED_AT
     )
 
 
 def test_one_that_has_ended_well():
-    operation = decoded(given.operation("delete", ended_at=CREATED_AT + 90))
+    operation = from_message(given.operation("delete", ended_at=CREATED_AT + 90))
     assert (operation.verb, operation.done, operation.ended_at, operation.error) == (
         "delete",
         True,
@@ -33,7 +33,7 @@ def test_one_that_has_ended_well():
 
 def test_one_that_found_no_hardware():
     status = status_pb2.Status(code=8, message='There is no more capacity in the zone "x"')
-    operation = decoded(given.operation(ended_at=CREATED_AT + 5, error=status))
+    operation = from_message(given.operation(ended_at=CREATED_AT + 5, error=status))
     assert operation.done
     assert isinstance(operation.error, CapacityUnavailable)
     assert str(operation.error) == 'There is no more capacity in the zone "x"'
@@ -44,7 +44,7 @@ def test_operations_that_others_began_through_other_versions_are_read_too(versio
     about = version.OperationMetadata.pb()(
         verb="delete", target=PLACE.path, create_time={"seconds": CREATED_AT}
     )
-    assert decoded(given.operation(metadata=about)).verb == "delete"
+    assert from_message(given.operation(metadata=about)).verb == "delete"
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_one_that_does_not_say_when_it_began_is_no_answer(metadata):
     operation = operations_pb2.Operation(name=OPERATION, metadata=metadata)
     assert not has_begun(operation)
     with pytest.raises(CloudUnavailable, match="began"):
-        decoded(operation)
+        from_message(operation)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.cloud.google.pages import all_of, inventory
+from service.cloud.google.pages import all_of, build_inventory
 from service.domain.errors import CloudUnavailable
 from tests.cloud.google import given
 from tests.cloud.google.given import RawPage
@@ -24,19 +24,21 @@ def named(name: str, **fields: Any) -> Any:
 
 
 def test_the_nodes_of_all_pages_are_there_by_their_full_names():
-    found = inventory("lab", [raw_page(named("a"), named("b"), token="2"), raw_page(named("c"))])
+    found = build_inventory(
+        "lab", [raw_page(named("a"), named("b"), token="2"), raw_page(named("c"))]
+    )
     assert set(found.sightings()) == {f"{ZONE}/nodes/{name}" for name in "abc"}
     assert (found.project, found.pages, found.unreachable) == ("lab", 2, frozenset())
     assert found.sightings()[f"{ZONE}/nodes/b"].decode().place.cloud_id == "b"
 
 
 def test_a_node_that_comes_twice_counts_once():
-    found = inventory("lab", [raw_page(named("a"), token="2"), raw_page(named("a", state=5))])
+    found = build_inventory("lab", [raw_page(named("a"), token="2"), raw_page(named("a", state=5))])
     assert [sighting.decode().state for sighting in found.sightings().values()] == ["DELETING"]
 
 
 def test_a_legacy_tpu_node_is_left_in():
-    found = inventory("lab", [raw_page(named("a", api_version=2))])
+    found = build_inventory("lab", [raw_page(named("a", api_version=2))])
     assert len(found.sightings()) == 1
 
 
@@ -44,16 +46,16 @@ def test_a_legacy_tpu_node_is_left_in():
     "entry", ["us-east5-b", ZONE, "projects/123/locations/us-east5-b", f"{ZONE}/nodes/a"]
 )
 def test_a_zone_that_did_not_answer_is_named(entry):
-    found = inventory("lab", [raw_page(token="2"), raw_page(unreachable=(entry,))])
+    found = build_inventory("lab", [raw_page(token="2"), raw_page(unreachable=(entry,))])
     assert found.unreachable == {"us-east5-b"}
-    assert not found.knows("us-east5-b")
-    assert found.knows("us-east5-a")
+    assert not found.is_reachable("us-east5-b")
+    assert found.is_reachable("us-east5-a")
 
 
 @pytest.mark.parametrize("entry", ["", "-", "projects/lab/locations/-", "us-east5"])
 def test_what_it_lacks_must_be_a_zone_or_it_is_no_inventory(entry):
     with pytest.raises(CloudUnavailable, match="no zone"):
-        inventory("lab", [raw_page(named("a"), unreachable=(entry,))])
+        build_inventory("lab", [raw_page(named("a"), unreachable=(entry,))])
 
 
 def test_pages_that_lead_back_are_no_inventory():
@@ -65,7 +67,7 @@ def test_pages_that_lead_back_are_no_inventory():
             yield raw_page(named(f"n{turn}"), token="ab"[turn % 2])
 
     with pytest.raises(CloudUnavailable, match="does not end"):
-        inventory("lab", circle())
+        build_inventory("lab", circle())
     assert len(fetched) == 3
 
 
@@ -77,7 +79,7 @@ def test_there_is_an_end_even_to_tokens_that_never_repeat():
 
 
 def digest(node: Any) -> bytes:
-    [sighting] = inventory("lab", [raw_page(node)]).sightings().values()
+    [sighting] = build_inventory("lab", [raw_page(node)]).sightings().values()
     return sighting.digest
 
 

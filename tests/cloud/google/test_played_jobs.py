@@ -15,8 +15,8 @@ from service.cloud.google.tpus import GoogleTpus
 from service.cloud.ports import LogCursor, Order
 from service.cloud.rate_limit import Pace, ReadPace
 from service.domain.errors import RateLimited
-from service.domain.jobs.report import SupervisorReport, WorkerState, parse
-from service.domain.nodes.metadata import merged
+from service.domain.jobs.report import SupervisorReport, WorkerState, parse_report
+from service.domain.nodes.metadata import merge_metadata
 from service.emulator.app import build_world
 from service.emulator.surfaces import control
 from service.emulator.surfaces.channel import LocalChannel
@@ -52,18 +52,18 @@ class House:
 
     def wait(self, seconds: float) -> None:
         self.now += seconds
-        self.world.settle()
+        self.world.run_due_events()
 
     def say(self, action: str, generation: int) -> None:
         """Change our key of the metadata, as the service does."""
         task = json.dumps({**TASK, "action": action, "generation": generation})
         there = self.tpus.metadata(PLACE)
-        self.tpus.update_metadata(PLACE, merged(there, {"steward-task": task}))
+        self.tpus.update_metadata(PLACE, merge_metadata(there, {"steward-task": task}))
         self.wait(5)
 
     def report(self) -> SupervisorReport:
         (worker,) = self.tpus.guest_attributes(PLACE, "steward")
-        found = parse(worker["report"], int(self.now))
+        found = parse_report(worker["report"], int(self.now))
         assert found is not None
         return found
 
@@ -77,7 +77,7 @@ def house() -> House:
     made.wait(60)
     made.tpus.update_metadata(PLACE, spec_metadata)
     made.wait(5)
-    control.maintain(made.world, {"name": PLACE.path})
+    control.maintain_node(made.world, {"name": PLACE.path})
     made.wait(120)
     return made
 
@@ -107,7 +107,7 @@ def test_the_output_of_a_job_is_read_line_by_line(house):
     cursor, told = LogCursor.start(NOON), []
     for _ in range(12):
         house.wait(10)
-        page = house.logs.read("lab", "0193", cursor, 3)
+        page = house.logs.read_page("lab", "0193", cursor, 3)
         told += [line.text for line in page.lines]
         cursor = page.cursor
     assert told == [
@@ -120,8 +120,8 @@ def test_the_output_of_a_job_is_read_line_by_line(house):
 def test_reading_too_often_is_refused_until_a_minute_is_over(house):
     cursor = LogCursor.start(NOON)
     for _ in range(30):
-        house.logs.read("lab", "0193", cursor, 3)
+        house.logs.read_page("lab", "0193", cursor, 3)
     with pytest.raises(RateLimited):
-        house.logs.read("lab", "0193", cursor, 3)
+        house.logs.read_page("lab", "0193", cursor, 3)
     house.wait(61)
-    assert house.logs.read("lab", "0193", cursor, 3).lines == []
+    assert house.logs.read_page("lab", "0193", cursor, 3).lines == []

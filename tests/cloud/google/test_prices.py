@@ -12,15 +12,15 @@ import requests
 from google.api_core import exceptions
 from google.cloud import billing_v1
 
-from service.cloud.google.channel import connect
-from service.cloud.google.prices import PAGE_SIZE, GooglePrices, catalog_client, decoded
+from service.cloud.google.channel import open_channel
+from service.cloud.google.prices import PAGE_SIZE, GooglePrices, catalog_client, from_message
 from service.cloud.google.retries import PATIENT
 from service.domain.clock import parse_rfc3339
 from service.domain.errors import CloudUnavailable, NotAllowed, RateLimited
 from service.domain.pricing.price_book import PriceBook, Sku
 from service.domain.pricing.shipped_prices import embedded_prices
-from service.domain.pricing.skus import SERVICES, PriceTier, SkuFacts, SkusRead, read
-from service.emulator.app import Emulator, running
+from service.domain.pricing.skus import SERVICES, PriceTier, SkuFacts, SkusRead, read_skus
+from service.emulator.app import Emulator, run_in_thread
 from tests.hands import NOON
 
 COLUMBUS = Sku("v6e", "spot", "us-east5")
@@ -28,7 +28,7 @@ COLUMBUS = Sku("v6e", "spot", "us-east5")
 
 @pytest.fixture(scope="module")
 def emulator() -> Iterator[Emulator]:
-    with running() as started:
+    with run_in_thread() as started:
         yield started
 
 
@@ -36,7 +36,7 @@ def emulator() -> Iterator[Emulator]:
 def feed(emulator: Emulator) -> Iterator[GooglePrices]:
     """Our adapter over a channel of its own, the emulator as if it were new."""
     requests.post(f"{emulator.rest_url}/_emulator/reset", json={}, timeout=10).raise_for_status()
-    channel = connect(emulator.grpc_address)
+    channel = open_channel(emulator.grpc_address)
     yield GooglePrices(catalog_client(channel), replace(PATIENT, listing=PATIENT.read))
     channel.close()
 
@@ -51,8 +51,8 @@ def quoted(reading: SkusRead) -> dict[Sku, int]:
 
 
 def test_the_emulators_whole_list_is_understood(feed: GooglePrices) -> None:
-    found = feed.skus()
-    reading = read(found)
+    found = feed.list_skus()
+    reading = read_skus(found)
     assert {facts.service for facts in found} == set(SERVICES)
     assert reading.refused == ()
     assert len(reading.look_alikes) > 100
@@ -65,7 +65,7 @@ def test_the_emulators_whole_list_is_understood(feed: GooglePrices) -> None:
 
 
 def test_nothing_but_tpus_is_read(feed: GooglePrices) -> None:
-    assert not [f for f in feed.skus() if "Core" in f.description or "GPU" in f.description]
+    assert not [f for f in feed.list_skus() if "Core" in f.description or "GPU" in f.description]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_nothing_but_tpus_is_read(feed: GooglePrices) -> None:
     ],
 )
 def test_a_price_is_the_one_that_is_listed(feed: GooglePrices, sku: Sku, nanos: int) -> None:
-    assert quoted(read(feed.skus()))[sku] == nanos
+    assert quoted(read_skus(feed.list_skus()))[sku] == nanos
 
 
 def test_what_ships_with_the_service_differs_in_the_one_price_that_was_never_seen_there(
@@ -100,8 +100,8 @@ def test_what_ships_with_the_service_differs_in_the_one_price_that_was_never_see
     book = PriceBook(embedded_prices())
     differing = {
         (quote.sku, quote.nanos, known.nanos)
-        for quote in read(feed.skus()).quotes
-        if (known := book.listed(quote.sku, NOON)) and known.nanos != quote.nanos
+        for quote in read_skus(feed.list_skus()).quotes
+        if (known := book.find_listed(quote.sku, NOON)) and known.nanos != quote.nanos
     }
     known_late = Sku("v3", "spot", "us-east1", single_device=True)
     assert differing == {(known_late, 2_040_000_000, 2_400_000_000)}
@@ -110,12 +110,12 @@ def test_what_ships_with_the_service_differs_in_the_one_price_that_was_never_see
 def test_a_spot_price_that_changed_is_read_with_its_instant(
     emulator: Emulator, feed: GooglePrices
 ) -> None:
-    before = next(quote for quote in read(feed.skus()).quotes if quote.sku == COLUMBUS)
+    before = next(quote for quote in read_skus(feed.list_skus()).quotes if quote.sku == COLUMBUS)
     assert before.effective_at == parse_rfc3339("2026-08-07T00:00:00Z")
     at = before.effective_at + 3_600
     change = {"generation": "v6e", "region": "us-east5", "usd": "1.75", "at": at}
     set_prices(emulator, spot_price_changes=[change])
-    after = next(quote for quote in read(feed.skus()).quotes if quote.sku == COLUMBUS)
+    after = next(quote for quote in read_skus(feed.list_skus()).quotes if quote.sku == COLUMBUS)
     assert (after.nanos, after.effective_at) == (1_750_000_000, at)
 
 
@@ -124,7 +124,7 @@ def test_a_price_that_cannot_be_is_told_and_not_taken(
     emulator: Emulator, feed: GooglePrices, absurd: str
 ) -> None:
     set_prices(emulator, listed={"TpuV6e running in Columbus": absurd})
-    reading = read(feed.skus())
+    reading = read_skus(feed.list_skus())
     assert [one.description for one in reading.refused] == ["TpuV6e running in Columbus"]
     assert Sku("v6e", "on_demand", "us-east5") not in quoted(reading)
 
@@ -136,7 +136,7 @@ def test_a_list_that_breaks_off_gives_nothing_and_says_what_to_do(
     url = f"{emulator.rest_url}/_emulator/faults"
     requests.post(url, json=fault, timeout=10).raise_for_status()
     with pytest.raises(RateLimited):
-        feed.skus()
+        feed.list_skus()
 
 
 # ---- what the mock knows
@@ -149,7 +149,7 @@ def client() -> Any:
 
 def test_every_call_asks_for_dollars_with_a_timeout_and_tries_again(client: Any) -> None:
     client.list_skus.return_value.pages = iter(())
-    assert GooglePrices(client).skus() == []
+    assert GooglePrices(client).list_skus() == []
     calls = [call.kwargs for call in client.list_skus.call_args_list]
     assert [call["request"].parent for call in calls] == [f"services/{one}" for one in SERVICES]
     assert {call["request"].currency_code for call in calls} == {"USD"}
@@ -168,7 +168,7 @@ def test_every_call_asks_for_dollars_with_a_timeout_and_tries_again(client: Any)
 def test_what_goes_wrong_is_said_in_our_words(client: Any, raised: Any, meant: Any) -> None:
     client.list_skus.side_effect = raised
     with pytest.raises(meant):
-        GooglePrices(client).skus()
+        GooglePrices(client).list_skus()
 
 
 def test_a_later_page_that_fails_fails_the_whole(client: Any) -> None:
@@ -178,14 +178,14 @@ def test_a_later_page_that_fails_fails_the_whole(client: Any) -> None:
 
     client.list_skus.return_value.pages = pages()
     with pytest.raises(CloudUnavailable):
-        GooglePrices(client).skus()
+        GooglePrices(client).list_skus()
 
 
 def test_a_list_that_leads_back_is_left(client: Any) -> None:
     page = billing_v1.ListSkusResponse(next_page_token="1")
     client.list_skus.return_value.pages = iter([page, page, page])
     with pytest.raises(CloudUnavailable, match="does not end"):
-        GooglePrices(client).skus()
+        GooglePrices(client).list_skus()
 
 
 def test_the_last_of_the_listed_prices_counts() -> None:
@@ -204,7 +204,7 @@ def test_the_last_of_the_listed_prices_counts() -> None:
         service_regions=["us-east5"],
         pricing_info=[info(1, 10), info(2, 20)],
     )
-    assert decoded("service", billing_v1.Sku.pb(sku)) == SkuFacts(
+    assert from_message("service", billing_v1.Sku.pb(sku)) == SkuFacts(
         "service",
         "S",
         "TpuV6e running in Columbus",
@@ -217,5 +217,5 @@ def test_the_last_of_the_listed_prices_counts() -> None:
 
 
 def test_a_sku_that_says_nothing_is_read_all_the_same() -> None:
-    facts = decoded("service", billing_v1.Sku.pb(billing_v1.Sku()))
+    facts = from_message("service", billing_v1.Sku.pb(billing_v1.Sku()))
     assert facts == SkuFacts("service", "", "", "", (), "", (), None)

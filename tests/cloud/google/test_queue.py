@@ -10,7 +10,7 @@ import requests
 
 from service.cloud.google import queue
 from service.cloud.google.calls import FIELD_MASK
-from service.cloud.google.channel import connect, rest_session, tpu_client
+from service.cloud.google.channel import open_channel, rest_session, tpu_client
 from service.cloud.google.flex import FlexStart
 from service.cloud.google.retries import ONCE, PATIENT
 from service.cloud.google.tpus import GoogleTpus
@@ -37,7 +37,7 @@ from tests.hands import NOON
 
 @pytest.fixture
 def tpus(cloud: Cloud) -> GoogleTpus:
-    channel = connect(cloud.emulator.grpc_address)
+    channel = open_channel(cloud.emulator.grpc_address)
     flex = FlexStart(lambda: rest_session("emulator"), cloud.emulator.rest_url)
     return GoogleTpus(tpu_client(channel), Pace(lambda: 0.0, burst=1_000), flex=flex)
 
@@ -161,11 +161,11 @@ def test_a_delete_in_provisioning_is_taken_and_fails_inside_its_operation():
 
 def test_a_zone_that_does_not_answer_is_told_of(cloud, tpus):
     tpus.create(order())
-    assert tpus.queue("lab").knows(PLACE.zone)
+    assert tpus.queue("lab").is_reachable(PLACE.zone)
     cloud.fault("ListQueuedResources", "partial_list", match={"zone": PLACE.zone})
     found = tpus.queue("lab")
-    assert not found.knows(PLACE.zone)
-    assert found.knows("us-west4-a")
+    assert not found.is_reachable(PLACE.zone)
+    assert found.is_reachable("us-west4-a")
 
 
 def test_the_same_queue_has_the_same_digest_and_another_another(cloud, tpus):
@@ -182,7 +182,7 @@ def test_the_list_holds_all_that_is_read_and_no_metadata(cloud, tpus, slices):
     tpus.create(order(slices=slices, metadata={"steward-supervisor": "x" * 10_000}))
     cloud.settle()
     assert tpus.queue("lab").entries() == {PLACE.queue_path: tpus.queued(PLACE)}
-    client = tpu_client(connect(cloud.emulator.grpc_address))
+    client = tpu_client(open_channel(cloud.emulator.grpc_address))
     pager = client.list_queued_resources(
         parent="projects/lab/locations/-", metadata=((FIELD_MASK, ",".join(queue.LISTED)),)
     )
@@ -240,7 +240,7 @@ def test_the_model_of_a_queued_resource_that_is_not_there_is_not_found(tpus):
 )
 def test_a_model_that_nobody_knows_is_no_model(body, model):
     server = FlexStart(lambda: Answering(200, body), "http://nowhere")
-    assert server.model(order().place, PATIENT.read) == model
+    assert server.read_model(order().place, PATIENT.read) == model
 
 
 def test_flex_start_asked_for_twice_is_one(tpus):
@@ -255,13 +255,13 @@ def test_flex_start_over_rest_is_refused_in_our_words(cloud, tpus):
 
 def test_flex_start_without_an_answer_leaves_open_what_became_of_it(cloud):
     nowhere = FlexStart(lambda: rest_session("emulator"), "http://127.0.0.1:9")
-    channel = connect(cloud.emulator.grpc_address)
+    channel = open_channel(cloud.emulator.grpc_address)
     with pytest.raises(CloudUnavailable):
         GoogleTpus(tpu_client(channel), Pace(lambda: 0.0), flex=nowhere).create(flex())
 
 
 def test_flex_start_needs_an_address(cloud):
-    channel = connect(cloud.emulator.grpc_address)
+    channel = open_channel(cloud.emulator.grpc_address)
     with pytest.raises(NotAllowed, match="REST"):
         GoogleTpus(tpu_client(channel), Pace(lambda: 0.0)).create(flex())
 
@@ -286,7 +286,7 @@ class Answering:
 def test_an_answer_that_is_no_operation_is_no_answer(body):
     server = FlexStart(lambda: Answering(200, body), "http://nowhere")
     with pytest.raises(CloudUnavailable):
-        server.create(flex(), PATIENT.create)
+        server.create_queued_resource(flex(), PATIENT.create)
 
 
 RawQueue = type(queue.create_request(order()).queued_resource).pb()
@@ -295,7 +295,7 @@ RawQueue = type(queue.create_request(order()).queued_resource).pb()
 def test_a_ticket_that_nobody_understands_is_kept_as_it_is():
     shown = RawQueue(name="nonsense")
     shown.state.state = 99
-    seen = queue.decoded(shown)
+    seen = queue.from_message(shown)
     assert isinstance(seen, QueuedResource)
     assert (seen.state, seen.place.cloud_id, seen.nodes) == ("STATE_99", "nonsense", ())
 
@@ -305,4 +305,4 @@ def test_why_a_ticket_failed_is_read_from_its_state():
     shown.state.state = 4
     shown.state.failed_data.error.code = 8
     shown.state.failed_data.error.message = "There is no more capacity in the zone"
-    assert isinstance(queue.decoded(shown).error, CapacityUnavailable)
+    assert isinstance(queue.from_message(shown).error, CapacityUnavailable)

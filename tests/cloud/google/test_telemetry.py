@@ -32,7 +32,7 @@ def cloud() -> Cloud:
 def read(cloud: Cloud, kind: Kind, seconds: int = 600) -> list[Any]:
     now = int(cloud.now)
     client = monitoring_client(LocalChannel(cloud.world))
-    found = GoogleTelemetry(client, ONCE).samples("lab", kind, now - seconds, now)
+    found = GoogleTelemetry(client, ONCE).read_samples("lab", kind, now - seconds, now)
     return sorted(found, key=lambda one: (one.node_uid, one.instance_id, one.worker, one.end))
 
 
@@ -94,7 +94,7 @@ def network(client, **ways):
         return Mock(pages=[ListTimeSeriesResponse(time_series=series)])
 
     client.list_time_series.side_effect = answer
-    found = GoogleTelemetry(client, ONCE).samples("lab", Kind.NETWORK, 0, 600)
+    found = GoogleTelemetry(client, ONCE).read_samples("lab", Kind.NETWORK, 0, 600)
     return {one.end: one.value for one in found}
 
 
@@ -135,7 +135,7 @@ def test_chips_are_told_by_their_instance(cloud, kind):
 def test_the_manual_states_the_calls_of_a_check_and_the_size_of_a_page(client):
     client.list_time_series.return_value = Mock(pages=[ListTimeSeriesResponse()])
     for kind in MONITORED:
-        GoogleTelemetry(client, ONCE).samples("lab", kind, 0, 60)
+        GoogleTelemetry(client, ONCE).read_samples("lab", kind, 0, 60)
     calls = client.list_time_series.call_args_list
     manual = " ".join(MANUAL.read_text().split())
     assert (len(calls), len(MONITORED)) == (9, 8)
@@ -146,7 +146,7 @@ def test_the_manual_states_the_calls_of_a_check_and_the_size_of_a_page(client):
 
 def test_a_metric_that_does_not_exist_is_no_error(client):
     client.list_time_series.side_effect = exceptions.NotFound("Cannot find metric(s)")
-    assert GoogleTelemetry(client, ONCE).samples("lab", Kind.NETWORK, 0, 60) == []
+    assert GoogleTelemetry(client, ONCE).read_samples("lab", Kind.NETWORK, 0, 60) == []
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def client() -> Any:
 def test_a_read_that_fails_is_never_an_empty_answer(client, kind, error, expected):
     client.list_time_series.side_effect = error
     with pytest.raises(expected):
-        GoogleTelemetry(client, ONCE).samples("lab", kind, 0, 60)
+        GoogleTelemetry(client, ONCE).read_samples("lab", kind, 0, 60)
 
 
 def test_a_series_that_names_no_worker_is_left_out(client):
@@ -179,7 +179,7 @@ def test_a_series_that_names_no_worker_is_left_out(client):
     ]
     page = ListTimeSeriesResponse(time_series=series)
     client.list_time_series.return_value.pages = [page]
-    (found,) = GoogleTelemetry(client, ONCE).samples("lab", Kind.CPU, 0, 60)
+    (found,) = GoogleTelemetry(client, ONCE).read_samples("lab", Kind.CPU, 0, 60)
     assert (found.node_uid, found.worker, found.start, found.end, found.value) == ("1", 0, 0, 60, 7)
 
 

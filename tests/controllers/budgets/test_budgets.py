@@ -14,7 +14,7 @@ from service.application.cleanup.keeps import KeepOrder, KeepService
 from service.application.cleanup.policies import PolicyService
 from service.controllers.budgets.budgets import BudgetController
 from service.domain.budgets.budget import Measure, OnExceeded, Period, Scope, Threshold
-from service.domain.clock import DAY, HOUR, rfc3339
+from service.domain.clock import DAY, HOUR, to_rfc3339
 from service.domain.errors import CloudUnavailable
 from service.domain.lifecycle.precedence import EndCause
 from service.domain.metering.attribution import Attribution
@@ -44,7 +44,7 @@ def test_each_threshold_is_told_once_however_many_daemons_look(purse, units, clo
     assert first["kind"] == "budget.actual"
     assert first["spent"] == "48.000000000"
     assert first["budget"]["name"] == "vision monthly"
-    assert first["at"] == rfc3339(clock.now - 7 * HOUR)
+    assert first["at"] == to_rfc3339(clock.now - 7 * HOUR)
     alerts = purse.budgets.get(budget.id).shown.alerts
     assert [one.kind for one in alerts] == ["actual:50", "actual:80", "exceeded"]
 
@@ -84,7 +84,7 @@ def test_each_channel_gets_its_own_message(purse):
     purse.up(purse.ask())
     purse.tick(HOUR)
     with purse.units.reading() as unit:
-        found = unit.notifications.of(budget.id, 9)
+        found = unit.notifications.list_newest(budget.id, 9)
     assert {one.channel for one in found} == {Channel.WEBHOOK, Channel.MAIL}
     assert {json.loads(one.body)["id"] for one in found} == {one.id for one in found}
 
@@ -149,7 +149,7 @@ def test_nodes_are_deleted_after_the_grace_and_not_before(purse, clock):
     budget, mine, theirs = exceeded(purse)
     (message,) = told(purse, budget)
     assert message["alert"] == "exceeded"
-    assert message["deletes_at"] == rfc3339(clock.now + 900)
+    assert message["deletes_at"] == to_rfc3339(clock.now + 900)
     assert purse.budgets.get(budget.id).shown.deletes_at == clock.now + 900
     purse.tick(899)
     assert {purse.node(one).asked for one in mine} == {Asked.PRESENT}
@@ -159,7 +159,7 @@ def test_nodes_are_deleted_after_the_grace_and_not_before(purse, clock):
         assert "the budget 'vision monthly' is exceeded" in node.delete_reason
     assert purse.node(theirs).asked is Asked.PRESENT
     with purse.units.reading() as unit:
-        kinds = [event.kind for _, event in unit.events.of(mine[0].id, 0, 99)]
+        kinds = [event.kind for _, event in unit.events.list_by_node(mine[0].id, 0, 99)]
     assert kinds[-2:] == ["budget", "asked"]
 
 
@@ -186,7 +186,7 @@ def test_a_node_is_locked_before_the_budget_that_deletes_it(purse, engine):
 def test_a_keep_holds_no_budget_back_and_both_the_message_and_the_story_say_so(purse, clock):
     budget, mine, _ = exceeded(purse)
     keeps = KeepService(purse.units, purse.prices, clock)
-    keeps.keep(mine[0].id, KeepOrder("a demo", for_seconds=HOUR))
+    keeps.keep_node(mine[0].id, KeepOrder("a demo", for_seconds=HOUR))
     (message,) = told(purse, budget)
     assert "are deleted at" in text_of(json.dumps(message))
     assert "also those that are kept" in text_of(json.dumps(message))
@@ -195,17 +195,17 @@ def test_a_keep_holds_no_budget_back_and_both_the_message_and_the_story_say_so(p
     assert node.asked is Asked.ABSENT
     assert node.kept_until > clock.now
     with purse.units.reading() as unit:
-        (*_, last) = [event.message for _, event in unit.events.of(node.id, 0, 99)]
+        (*_, last) = [event.message for _, event in unit.events.list_by_node(node.id, 0, 99)]
     assert "(a demo), and that does not stop the budget" in last
 
 
 def test_a_node_says_which_budget_deletes_it_and_when(purse, clock):
     policies = PolicyService(purse.units, purse.prices, clock, [], IdleMode())
     _, mine, theirs = exceeded(purse)
-    (end,) = policies.with_ends(mine[0].id).ends
+    (end,) = policies.get_with_ends(mine[0].id).ends
     assert (end.ender, end.at, end.held_by) == (EndCause.BUDGET, clock.now + 900, ())
     assert end.reason == "the budget 'vision monthly' is exceeded"
-    assert policies.with_ends(theirs.id).ends == ()
+    assert policies.get_with_ends(theirs.id).ends == ()
 
 
 def test_what_costs_nothing_is_not_deleted(purse):
@@ -236,8 +236,8 @@ def test_a_node_that_came_to_cost_it_later_is_told_of_and_has_its_own_grace(purs
         purse.tick(60)
         assert purse.node(late).asked is not Asked.ABSENT
     with purse.units.reading() as unit:
-        *_, (_, said) = unit.events.of(late.id, 0, 99)
-    assert said.message.startswith(f"to be deleted at {rfc3339(clock.now + 60)}: the budget")
+        *_, (_, said) = unit.events.list_by_node(late.id, 0, 99)
+    assert said.message.startswith(f"to be deleted at {to_rfc3339(clock.now + 60)}: the budget")
     purse.tick(60)
     assert purse.node(late).asked is Asked.ABSENT
 
@@ -252,7 +252,7 @@ def test_the_warning_of_another_budget_does_not_count_as_its_own(purse, clock):
     purse.tick(3 * HOUR)
     assert [one["alert"] for one in told(purse, other)] == ["exceeded"]
     with purse.units() as unit:
-        unit.nodes.charge(Attribution(late.id, clock.now + 1, "", "vision"), clock.now)
+        unit.nodes.charge_to(Attribution(late.id, clock.now + 1, "", "vision"), clock.now)
     purse.tick(1_800)
     assert purse.node(late).asked is Asked.PRESENT
     purse.tick(899)
@@ -266,12 +266,12 @@ def test_a_budget_that_cannot_be_looked_at_keeps_no_other_from_its_turn(purse, c
     budget, mine, _ = exceeded(purse, name="b")
 
     class Poisoned:
-        def standing(self, one):
+        def find_standing(self, one):
             if one.id == poisoned.id:
                 raise RuntimeError("poisoned")
-            return purse.budgets.standing(one)
+            return purse.budgets.find_standing(one)
 
-        spent = purse.budgets.spent
+        sum_spent = purse.budgets.sum_spent
 
     controller = BudgetController(purse.units, purse.prices, clock, Poisoned())
     clock.pass_(900)
@@ -303,7 +303,7 @@ def test_a_forecast_that_fails_leaves_what_was_spent_to_be_told(purse):
 )
 def test_a_budget_that_was_changed_within_the_grace_deletes_nothing(purse, changes):
     budget, mine, _ = exceeded(purse)
-    purse.budgets.change(budget.id, changes)
+    purse.budgets.update_fields(budget.id, changes)
     purse.tick(900)
     purse.tick(900)
     assert {purse.node(one).asked for one in mine} == {Asked.PRESENT}
@@ -311,7 +311,7 @@ def test_a_budget_that_was_changed_within_the_grace_deletes_nothing(purse, chang
 
 def test_a_budget_that_is_taken_away_deletes_nothing(purse):
     budget, mine, _ = exceeded(purse)
-    purse.budgets.remove(budget.id)
+    purse.budgets.delete(budget.id)
     purse.tick(900)
     assert {purse.node(one).asked for one in mine} == {Asked.PRESENT}
 
@@ -321,7 +321,7 @@ def test_a_new_period_within_the_grace_spares_the_nodes(purse, clock):
     budget, mine, _ = exceeded(purse, period=Period.DAY)
     purse.tick(900)
     assert {purse.node(one).asked for one in mine} == {Asked.PRESENT}
-    assert budget.window(clock.now).start == clock.now - 600
+    assert budget.window_at(clock.now).start == clock.now - 600
 
 
 def test_a_period_that_is_exceeded_before_anybody_looks_is_told_of_first(purse, clock):
@@ -330,7 +330,7 @@ def test_a_period_that_is_exceeded_before_anybody_looks_is_told_of_first(purse, 
     budget, mine, _ = exceeded(purse, period=Period.DAY)
     purse.tick(5 * HOUR)
     assert {purse.node(one).asked for one in mine} == {Asked.PRESENT}
-    assert [one["deletes_at"] for one in told(purse, budget)][1:] == [rfc3339(clock.now + 900)]
+    assert [one["deletes_at"] for one in told(purse, budget)][1:] == [to_rfc3339(clock.now + 900)]
     deliver(purse)
     purse.tick(900)
     assert {purse.node(one).asked for one in mine} == {Asked.ABSENT}
@@ -341,10 +341,10 @@ def test_one_that_learns_to_delete_late_tells_first(purse, clock):
     budget = deleting(purse, amount=HOURLY)
     purse.tick(2 * HOUR)
     purse.tick(DAY)
-    purse.budgets.change(budget.id, {"on_exceeded": OnExceeded.DELETE})
+    purse.budgets.update_fields(budget.id, {"on_exceeded": OnExceeded.DELETE})
     purse.tick()
     assert purse.node(mine[0]).asked is Asked.PRESENT
-    assert told(purse, budget)[-1]["deletes_at"] == rfc3339(clock.now + 900)
+    assert told(purse, budget)[-1]["deletes_at"] == to_rfc3339(clock.now + 900)
     deliver(purse)
     purse.tick(900)
     assert purse.node(mine[0]).asked is Asked.ABSENT
@@ -354,7 +354,7 @@ def test_a_project_that_is_not_ours_is_left_to_its_own_daemon(purse, units):
     budget, mine, _ = exceeded(purse)
     with units() as unit:
         foreign = unit.leases.take("other", "daemon", 3_600)
-        unit.leases.hear(foreign, heard=True)
+        unit.leases.save_heard(foreign, heard=True)
     purse.clock.pass_(900)
     purse.controller.tick(foreign)
     assert {purse.node(one).asked for one in mine} == {Asked.PRESENT}
@@ -382,7 +382,9 @@ def test_nodes_wait_for_each_of_the_messages(purse, post):
     deleting(purse, amount=1, on_exceeded=OnExceeded.DELETE, grace_seconds=0, emails=emails)
     purse.tick()
     with purse.units() as unit:
-        mail, hook = sorted(unit.notifications.due(purse.clock.now, 9), key=lambda one: one.channel)
+        mail, hook = sorted(
+            unit.notifications.list_due(purse.clock.now, 9), key=lambda one: one.channel
+        )
         unit.notifications.save(replace(hook, tries=1, next_try_at=None, sent_at=purse.clock.now))
     purse.tick()
     assert purse.node(node).asked is Asked.PRESENT
@@ -400,7 +402,7 @@ def test_with_nobody_to_tell_nodes_go_at_the_tick_after_the_one_that_wrote_it_do
     purse.controller.tick(purse.lease)
     assert purse.node(node).asked is Asked.PRESENT
     with purse.units.reading() as unit:
-        *_, (_, said) = unit.events.of(node.id, 0, 99)
+        *_, (_, said) = unit.events.list_by_node(node.id, 0, 99)
     assert said.kind == "budget"
     purse.tick(1)
     assert purse.node(node).asked is Asked.ABSENT
@@ -414,12 +416,12 @@ def test_nodes_wait_until_the_log_was_heard_in_every_project_that_counts(purse, 
         lease = purse.lease
         if where == "elsewhere":
             lease = unit.leases.take("other", "another daemon", 3_600)
-        unit.leases.hear(lease, heard=False)
+        unit.leases.save_heard(lease, heard=False)
     purse.tick(900)
     purse.tick(HOUR)
     assert {purse.node(one).asked for one in mine} == {Asked.PRESENT}
     with units() as unit:
-        unit.leases.hear(lease, heard=True)
+        unit.leases.save_heard(lease, heard=True)
     purse.tick()
     assert {purse.node(one).asked for one in mine} == {Asked.ABSENT}
 

@@ -50,7 +50,7 @@ def two_teams(units, clock):
 
 def kept(units, window=MONTH):
     with units.reading() as unit:
-        return unit.forecasts.of(window)
+        return unit.forecasts.list_by_window(window)
 
 
 @pytest.mark.usefixtures("two_teams")
@@ -71,7 +71,7 @@ def test_everything_and_each_team_is_written_down_once_a_day(controller, lease, 
 @pytest.mark.usefixtures("two_teams")
 def test_two_daemons_at_once_write_it_down_once(controller, lease, units, monkeypatch):
     with monkeypatch.context() as blind:
-        blind.setattr("service.store.forecasts.Forecasts.taken", lambda *_: False)
+        blind.setattr("service.store.forecasts.Forecasts.has_day", lambda *_: False)
         controller.tick(lease)
         controller.tick(lease)
     assert len(kept(units)) == 3

@@ -80,7 +80,7 @@ def test_what_can_never_arrive_is_given_up_at_once(purse, waiting, post, gone):
     if gone == "refused":
         post.errors = [InvalidRequest("not public")]
     else:
-        purse.budgets.remove(waiting.id)
+        purse.budgets.delete(waiting.id)
     delivery.tick(purse.lease)
     assert post.sent == []
     if gone == "refused":
@@ -100,7 +100,7 @@ def test_where_no_mail_can_be_sent_that_is_said(purse, clock):
 
 def test_two_that_send_at_once_send_one(purse, waiting, post):
     with purse.units.reading() as unit:
-        (one,) = unit.notifications.due(purse.clock.now, 9)
+        (one,) = unit.notifications.list_due(purse.clock.now, 9)
     with purse.units() as unit:
         first = unit.notifications.claim(one, purse.clock.now + 60)
         second = unit.notifications.claim(one, purse.clock.now + 60)
@@ -136,12 +136,12 @@ def test_a_message_about_a_node_goes_to_the_recipient_that_it_names(purse, post,
     post.errors = [CloudUnavailable("no answer")] + ([] if arrives else [InvalidRequest("gone")])
     delivery.tick(purse.lease)
     with purse.units.reading() as unit:
-        (waiting,) = unit.notifications.of("n-1", 9, About.NODE)
+        (waiting,) = unit.notifications.list_newest("n-1", 9, About.NODE)
     assert waiting.body == body, "what is tried again says the same"
     clock.pass_(10)
     delivery.tick(purse.lease)
     with purse.units.reading() as unit:
-        (done,) = unit.notifications.of("n-1", 9, About.NODE)
+        (done,) = unit.notifications.list_newest("n-1", 9, About.NODE)
     assert post.sent == ([("m-1", to.webhook, clock.now)] if arrives else [])
     assert done.next_try_at is None
     assert "token" not in done.body, "nobody can use a link who reads the database afterwards"

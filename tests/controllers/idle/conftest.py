@@ -68,7 +68,7 @@ class FakeTelemetry:
     broken: set[Kind] = field(default_factory=set)
     reads: list[tuple[Kind, int, int]] = field(default_factory=list)
 
-    def samples(self, _project: str, kind: Kind, since: int, until: int) -> Sequence[Sample]:
+    def read_samples(self, _project: str, kind: Kind, since: int, until: int) -> Sequence[Sample]:
         self.reads.append((kind, since, until))
         if kind in self.broken:
             raise CloudUnavailable("no answer")
@@ -233,7 +233,7 @@ class IdleLab:
     def post(self) -> None:
         """Try to send every message once; none arrives, so that tests still find it."""
         with self.units() as unit:
-            for one in unit.notifications.due(self.clock(), 1_000):
+            for one in unit.notifications.list_due(self.clock(), 1_000):
                 unit.notifications.save(replace(one, tries=one.tries + 1))
 
     def measure(self, kind: Kind, number: int, worker: int, start: int, value: float) -> None:
@@ -251,20 +251,20 @@ class IdleLab:
     def course(self, node: Node) -> WatchedNode:
         """Its course as it is stored now."""
         with self.units.reading() as unit:
-            found = unit.idle_courses.get(node.id)
+            found = unit.idle_courses.find_by_node(node.id)
         assert found is not None
         return found
 
     def hour(self, node: Node) -> ActivityHour:
         """Its hour from NOON as it is stored now."""
         with self.units.reading() as unit:
-            (found,) = unit.idle_rollups.of([node.id], NOON, NOON + 3_600)[node.id]
+            (found,) = unit.idle_rollups.list_hours([node.id], NOON, NOON + 3_600)[node.id]
         return found
 
     def ended(self) -> list[str]:
         """The names of nodes that were stopped or deleted, the first one first."""
         with self.units.reading() as unit:
-            return [one.name for _, one in reversed(unit.cleanups.history(["lab"], 0, 100))]
+            return [one.name for _, one in reversed(unit.cleanups.list_ended(["lab"], 0, 100))]
 
     def change(self, node: Node, **changes: Any) -> Node:
         """Change a stored node."""

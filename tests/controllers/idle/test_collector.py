@@ -28,17 +28,17 @@ def _as_it_was() -> Iterator[None]:
 
 def test_nothing_is_collected_during_a_look_and_all_is_as_before_after_it():
     collector = Collector(lambda: 0.0)
-    with collector.away():
+    with collector.pause_gc():
         assert not gc.isenabled()
     assert gc.isenabled()
-    with pytest.raises(ValueError, match="a bug"), collector.away():
+    with pytest.raises(ValueError, match="a bug"), collector.pause_gc():
         raise ValueError("a bug")
     assert gc.isenabled()
 
 
 def test_new_objects_join_the_oldest_generation_unvisited():
     kept = []
-    with Collector(lambda: 0.0).away():
+    with Collector(lambda: 0.0).pause_gc():
         kept += [[number] for number in range(50_000)]
     young = {id(one) for generation in (0, 1) for one in gc.get_objects(generation)}
     assert not young.intersection(map(id, kept))
@@ -49,11 +49,11 @@ def test_new_objects_join_the_oldest_generation_unvisited():
 def test_cycles_of_a_look_are_freed_within_half_an_hour():
     now = [0.0]
     collector = Collector(lambda: now[0])
-    with collector.away():
+    with collector.pause_gc():
         left = weakref.ref(Ring())
     assert left() is not None
     now[0] += COLLECTION_SECONDS
-    with collector.away():
+    with collector.pause_gc():
         pass
     assert left() is None
 
@@ -61,7 +61,7 @@ def test_cycles_of_a_look_are_freed_within_half_an_hour():
 @pytest.mark.deep
 def test_what_someone_froze_stays_frozen():
     gc.freeze()
-    with Collector(lambda: 0.0).away():
+    with Collector(lambda: 0.0).pause_gc():
         pass
     assert gc.get_freeze_count() > 0
     gc.unfreeze()

@@ -55,8 +55,8 @@ def test_the_evidence_is_kept_after_the_end(lab):
     lab.minute(ENOUGH)
     lab.change(idle, ended_at=lab.clock(), state=NodeState.DELETED)
     with lab.units.reading() as unit:
-        (ended,) = unit.cleanups.of_node(idle.id)
-        events = [event.message for _, event in unit.events.of(idle.id, 0, 100)]
+        (ended,) = unit.cleanups.list_by_node(idle.id)
+        events = [event.message for _, event in unit.events.list_by_node(idle.id, 0, 100)]
     evidence = ended.evidence
     assert evidence["verdict"]["level"] == "QUIET"
     assert evidence["policy"]["source"] == "node"
@@ -194,14 +194,14 @@ def test_a_heartbeat_holds_for_its_own_incarnation_only(lab):
 @pytest.mark.deep
 def test_a_heartbeat_that_comes_within_a_look_stops_the_end(lab, monkeypatch):
     idle = lab.add(REST)
-    end, tried = DaemonActs.end, []
+    end, tried = DaemonActs.request_end, []
 
     def end_after_a_beat(acts, unit, assessed, cleanup, now):
         tried.append(now)
         unit.heartbeats.save(Heartbeat(idle.id, 1, now, now + 600))
         end(acts, unit, assessed, cleanup, now)
 
-    monkeypatch.setattr(DaemonActs, "end", end_after_a_beat)
+    monkeypatch.setattr(DaemonActs, "request_end", end_after_a_beat)
     lab.minute(ENOUGH)
     assert tried
     assert lab.ended() == []
@@ -266,10 +266,10 @@ def test_an_inherited_policy_deletes_nothing_that_nobody_was_told_of(lab):
     lab.minute(ENOUGH + 10)
     assert lab.node(idle).asked == "present"
     with lab.units.reading() as unit:
-        said = [event.message for _, event in unit.events.of(idle.id, 0, 100)]
+        said = [event.message for _, event in unit.events.list_by_node(idle.id, 0, 100)]
     assert any("nobody can be notified" in message for message in said)
     with lab.units.reading() as unit:
-        (alarm,) = unit.events.of_kind(idle.id, "alarm", 0)
+        (alarm,) = unit.events.list_by_kind(idle.id, "alarm", 0)
     assert "names recipients" in alarm.message
     with lab.units() as unit:
         told = replace(policy, recipients=(Recipient(emails=("ada@example.com",)),))
@@ -277,7 +277,7 @@ def test_an_inherited_policy_deletes_nothing_that_nobody_was_told_of(lab):
     lab.minute(GRACE_MINUTES)
     assert lab.node(idle).asked == "present", "whoever can be told now has the whole grace"
     with lab.units.reading() as unit:
-        messages = [one.about_id for one in unit.notifications.due(lab.clock(), 100)]
+        messages = [one.about_id for one in unit.notifications.list_due(lab.clock(), 100)]
     assert messages == [idle.id]
     lab.minute(2)
     assert lab.node(idle).asked == "absent"
@@ -363,7 +363,7 @@ def test_a_pause_holds_everything_until_it_is_over(lab):
     lab.minute(ENOUGH + 10)
     assert lab.node(idle).asked == "present"
     with lab.units() as unit:
-        unit.cleanups.save(unit.cleanups.get("lab").resumed())
+        unit.cleanups.save(unit.cleanups.get("lab").without_pause())
     lab.minute(1)
     assert lab.node(idle).asked == "absent"
 
@@ -373,12 +373,12 @@ def test_what_was_decided_before_a_pause_is_not_done_after_it(lab):
     idle = lab.add(REST)
     decided = []
     acts = DaemonActs()
-    lab.controller._acts.end = lambda _unit, *order: decided.append(order)
+    lab.controller._acts.request_end = lambda _unit, *order: decided.append(order)
     lab.minute(ENOUGH)
     with lab.units() as unit:
         unit.cleanups.save(unit.cleanups.get("lab").paused(lab.clock(), "ada", "stop it"))
     with pytest.raises(StaleVersion), lab.units() as unit:
-        acts.end(unit, *decided[-1])
+        acts.request_end(unit, *decided[-1])
     assert lab.node(idle).asked == "present"
 
 
@@ -392,13 +392,13 @@ def test_what_was_decided_by_another_policy_is_not_done(lab, scope):
     idle = lab.add(REST, idle=None, team="vision")
     decided = []
     acts = DaemonActs()
-    lab.controller._acts.end = lambda _unit, *order: decided.append(order)
+    lab.controller._acts.request_end = lambda _unit, *order: decided.append(order)
     lab.minute(ENOUGH)
     with lab.units() as unit:
-        before = unit.idle_policies.all().get(scope, Policy(scope))
+        before = unit.idle_policies.find_all().get(scope, Policy(scope))
         unit.idle_policies.save(replace(before, rule=Rule(action=Action.OBSERVE)))
     with pytest.raises(StaleVersion, match="policy"), lab.units() as unit:
-        acts.end(unit, *decided[-1])
+        acts.request_end(unit, *decided[-1])
     assert lab.node(idle).asked == "present"
 
 
@@ -520,7 +520,7 @@ def test_a_clock_that_jumped_in_a_tick_that_failed_holds_all_the_same(lab, monke
 def alarms_of(lab):
     """Who was told of what holds the cleanup of the project, the earliest first."""
     with lab.units.reading() as unit:
-        found = unit.notifications.of("lab", 100, About.PROJECT)
+        found = unit.notifications.list_newest("lab", 100, About.PROJECT)
     return [(one.recipient.emails, json.loads(one.body)) for one in reversed(found)]
 
 
@@ -582,7 +582,7 @@ def test_nobody_is_told_of_a_start_a_pause_and_the_pace(lab):
     lab.start_daemon("two")
     lab.minute(ENOUGH)
     with lab.units() as unit:
-        unit.cleanups.save(unit.cleanups.get("lab").resumed())
+        unit.cleanups.save(unit.cleanups.get("lab").without_pause())
     lab.minute(3)
     assert lab.ended()
     assert alarms_of(lab) == []
@@ -593,7 +593,7 @@ def test_a_label_that_cannot_be_read_protects_and_alarms_once(lab):
     lab.minute(ENOUGH)
     assert lab.node(kept).asked == "present"
     with lab.units.reading() as unit:
-        (alarm,) = unit.events.of_kind(kept.id, "alarm", 0)
+        (alarm,) = unit.events.list_by_kind(kept.id, "alarm", 0)
     assert "label keep-until=soon" in alarm.message
     assert "write it as keep-until=2026-12-01" in alarm.message
 
@@ -611,7 +611,7 @@ def test_a_label_that_can_be_read_alarms_nobody(lab):
     lab.minute(ENOUGH)
     assert lab.node(kept).asked == "present"
     with lab.units.reading() as unit:
-        assert unit.events.of_kind(kept.id, "alarm", 0) == []
+        assert unit.events.list_by_kind(kept.id, "alarm", 0) == []
 
 
 def test_the_first_minutes_of_a_node_that_never_worked_are_no_work(lab):
@@ -720,7 +720,7 @@ def test_a_daemon_without_the_lease_writes_nothing(lab):
 def messages(lab):
     """The bodies of what is to be sent, the first one first."""
     with lab.units.reading() as unit:
-        due = unit.notifications.due(lab.clock() + 86_400, 100)
+        due = unit.notifications.list_due(lab.clock() + 86_400, 100)
     return [(one.channel, json.loads(one.body)) for one in due]
 
 
@@ -793,6 +793,6 @@ def test_messages_carry_links_that_can_be_used_where_people_can_reach_them(lab):
         address = body["links"][verb]
         assert address.startswith("https://steward.example.com/links/")
         with lab.units.reading() as unit:
-            link = unit.links.find(hash_of(address.rpartition("/")[2]))
+            link = unit.links.find_by_hash(hash_of(address.rpartition("/")[2]))
         assert (link.verb, link.node_id, link.incarnation) == (verb, idle.id, 1)
         assert link.notified_at == lab.course(idle).course.notified_at

@@ -45,8 +45,10 @@ def test_people_are_told_that_a_job_that_hangs_stays_where_the_policy_does_not_m
     assert lab.ended() == []
     assert lab.course(hung).due_at is None
     with lab.units.reading() as unit:
-        told = [json.loads(one.body) for one in unit.notifications.due(lab.clock() + 86_400, 9)]
-        (said,) = unit.events.of_kind(hung.id, "idle", 0)
+        told = [
+            json.loads(one.body) for one in unit.notifications.list_due(lab.clock() + 86_400, 9)
+        ]
+        (said,) = unit.events.list_by_kind(hung.id, "idle", 0)
     why = "a node in no_progress is only notified; to have it deleted, set also: no_progress"
     assert [(one["acts_at"], one["limits"]) for one in told] == [(None, [why])]
     assert said.message.endswith(why)
@@ -65,14 +67,14 @@ def test_a_job_that_waits_behind_one_that_hangs_keeps_its_node(lab, hung):
 @pytest.mark.deep
 def test_a_job_that_is_submitted_within_a_look_stops_the_end(lab, monkeypatch):
     idle = lab.add(REST)
-    end, tried = DaemonActs.end, []
+    end, tried = DaemonActs.request_end, []
 
     def end_after_a_job(acts, unit, assessed, cleanup, now):
         tried.append(now)
         unit.jobs.add(a_job(node_id=idle.id), None)
         end(acts, unit, assessed, cleanup, now)
 
-    monkeypatch.setattr(DaemonActs, "end", end_after_a_job)
+    monkeypatch.setattr(DaemonActs, "request_end", end_after_a_job)
     lab.minute(ENOUGH)
     assert tried
     assert lab.ended() == []

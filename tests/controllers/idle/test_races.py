@@ -35,7 +35,7 @@ Act = Callable[[IdleLab, Node], object]
 
 
 def beat(lab: IdleLab, node: Node) -> object:
-    return HeartbeatService(lab.units, lab.clock).beat(node.id, Beat())
+    return HeartbeatService(lab.units, lab.clock).record_beat(node.id, Beat())
 
 
 def submit(lab: IdleLab, node: Node) -> object:
@@ -55,7 +55,7 @@ def spare(lab: IdleLab, _: Node) -> object:
 
 def put_policy(lab: IdleLab, action: Action) -> object:
     policies = PolicyService(lab.units, lab.prices, lab.clock, ["lab"], IdleMode(times=TIMES))
-    return policies.put(DEFAULT, Rule(1_800, 300, action), None)
+    return policies.save(DEFAULT, Rule(1_800, 300, action), None)
 
 
 @pytest.fixture
@@ -86,14 +86,14 @@ def act_while_it_ends(lab, idle, pool, monkeypatch) -> Callable[[Act], Future[ob
 
     def ended(act: Act) -> Future[object]:
         others: list[Future[object]] = []
-        end = Cleanups.end
+        end = Cleanups.add_end
 
         def meanwhile(cleanups: Cleanups, record: Any) -> None:
             end(cleanups, record)
             others.append(pool.submit(act, lab, idle))
             assert not wait(others, timeout=1).done, "it waits for the end to be committed"
 
-        monkeypatch.setattr(Cleanups, "end", meanwhile)
+        monkeypatch.setattr(Cleanups, "add_end", meanwhile)
         lab.minute()
         (other,) = others
         return other

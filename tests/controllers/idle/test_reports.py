@@ -72,7 +72,7 @@ def test_an_idle_node_goes_by_its_reports_alone(lab):
     assert lab.ended() == [idle.name]
     assert lab.node(busy).asked == "present"
     with lab.units.reading() as unit:
-        (ended,) = unit.cleanups.of_node(idle.id)
+        (ended,) = unit.cleanups.list_by_node(idle.id)
     assert {one["signal"] for one in ended.evidence["signals"]} == {
         *("device", "reported_cpu", "reported_network")
     }
@@ -204,7 +204,7 @@ def test_a_session_blocks_the_end_and_the_time_at_rest_goes_on(lab):
     assert (found.course.state, found.verdict.blockers) == ("QUIET", (Blocker.SESSION,))
     assert found.verdict.since == NOON + TIMES.warmup
     with lab.units.reading() as unit:
-        (hour,) = unit.idle_rollups.of([idle.id], NOON, NOON + 3_600)[idle.id]
+        (hour,) = unit.idle_rollups.list_hours([idle.id], NOON, NOON + 3_600)[idle.id]
     assert "B" not in hour.levels
     assert hour.levels.count("I") >= 5
     machine(lab, idle).do(lab.clock(), sessions=0)
@@ -252,7 +252,7 @@ def test_a_report_of_the_boot_before_counts_for_nothing(lab):
     worker = machine(lab, idle)
     worker.report(lab.clock())
     old = worker.values["activity"]
-    worker.boot, worker.since = "boot-2", lab.clock()
+    worker.start_boot, worker.since = "boot-2", lab.clock()
     worker.report = lambda _now: None
     worker.values = {
         "activity": json.dumps({**json.loads(old), "at": lab.clock() + 86_400}),
@@ -370,18 +370,18 @@ def test_a_project_whose_cloud_is_slow_holds_up_no_other(clock, subjects):
     later = Later()
     workers: Any = FakeWorkers(clock)
     reader = ReportReader(workers, clock, TIMES, later)
-    reader.take("slow", subjects[:10], NOON)
+    reader.take_reports("slow", subjects[:10], NOON)
     begun = len(later.work)
     assert 1 < begun <= 10, "several at the same time, and nobody waits for them"
     clock.pass_(900)
-    reader.take("slow", subjects[:10], clock())
+    reader.take_reports("slow", subjects[:10], clock())
     assert len(later.work) == begun, "no more before those are over"
-    reader.take("other", subjects[10:], clock())
+    reader.take_reports("other", subjects[10:], clock())
     assert len(later.work) > begun
     later.go_on()
     assert len(workers.reads) == 20
     clock.pass_(900)
-    reader.take("slow", subjects[:10], clock())
+    reader.take_reports("slow", subjects[:10], clock())
     assert len(later.work) == begun
 
 
@@ -396,13 +396,15 @@ def test_what_breaks_a_read_breaks_no_other(clock, subjects):
 
     workers.guest_attributes = guest_attributes
     reader = ReportReader(workers, clock, TIMES, at_once)
-    found = reader.take("lab", subjects, NOON).subjects
+    found = reader.take_reports("lab", subjects, NOON).subjects
     asked = {one.node.id: one.signals.asked_at for one in found}
     assert asked.pop("n-0") is None
     assert set(asked.values()) == {NOON}
-    assert reader.take("lab", subjects, NOON).readings == {}, "nothing is read twice at once"
+    assert reader.take_reports("lab", subjects, NOON).readings == {}, (
+        "nothing is read twice at once"
+    )
     clock.pass_(300)
-    assert reader.take("lab", subjects, clock()).subjects[1].signals.asked_at == clock()
+    assert reader.take_reports("lab", subjects, clock()).subjects[1].signals.asked_at == clock()
 
 
 def test_each_slice_is_read_and_its_workers_are_counted_over_all(clock):
@@ -416,12 +418,12 @@ def test_each_slice_is_read_and_its_workers_are_counted_over_all(clock):
     clock.pass_(300)
     workers.report()
     reader = ReportReader(workers, clock, TIMES, at_once)
-    (found,) = reader.take("lab", [IdleSubject(node, applied)], clock()).subjects
+    (found,) = reader.take_reports("lab", [IdleSubject(node, applied)], clock()).subjects
     assert sorted(found.signals.hosts) == [0, 1, 2, 3]
     assert found.signals.instances[2] == workers.machines["qr-1"][0].instance
     workers.broken.add("qr-1")
     clock.pass_(300)
-    (again,) = reader.take("lab", [found], clock()).subjects
+    (again,) = reader.take_reports("lab", [found], clock()).subjects
     assert again.signals.asked_at == found.signals.asked_at, "one slice did not answer"
 
 
@@ -475,7 +477,9 @@ def test_a_crash_loop_on_a_busy_host_is_told_and_no_end_of_it_is_announced(lab):
     assert (watched.course.state, watched.due_at) == ("NOTIFIED", None)
     assert lab.ended() == []
     with lab.units.reading() as unit:
-        (told,) = [json.loads(one.body) for one in unit.notifications.due(lab.clock() + 86_400, 9)]
+        (told,) = [
+            json.loads(one.body) for one in unit.notifications.list_due(lab.clock() + 86_400, 9)
+        ]
     assert (told["action"], told["acts_at"]) == ("notify", None)
     assert "also: crash_loop" in told["limits"][0]
 

@@ -38,7 +38,7 @@ def lost(lab: Lab, ran: int = HOUR, unseen: int = 30, of_it: int = 8) -> tuple[N
 def usage_of(lab: Lab, node: Node) -> Usage:
     """All that it was ever billable for, which was one interval."""
     with lab.units.reading() as unit:
-        (usage,) = unit.usage.of(node.id)
+        (usage,) = unit.usage.list_by_node(node.id)
     return usage
 
 
@@ -47,12 +47,12 @@ def test_an_end_between_two_looks_becomes_exact_once_the_log_tells_it(
 ) -> None:
     node, path, preempted = lost(lab)
     start = usage_of(lab, node).start
-    assert lab.nodes.cost(node.id).uncertainty > 0
+    assert lab.nodes.get_cost(node.id).uncertainty > 0
     log.write(path, preempted)
     evidence.tick(lab.lease)
     usage = usage_of(lab, node)
     assert (usage.end, usage.end_lo, usage.end_evidence) == (preempted, preempted, Evidence.AUDIT)
-    assert lab.nodes.cost(node.id).uncertainty == 0
+    assert lab.nodes.get_cost(node.id).uncertainty == 0
     assert lab.cost(node) == half_even(RATE * (preempted - start), HOUR) == lab.posted(node)
     assert "by Google's audit log (PREEMPTED); the charge for 22 s more is credited: $" in (
         lab.story(node)
@@ -66,9 +66,9 @@ def test_each_version_of_what_was_believed_is_kept_and_the_correction_names_what
     log.write(path, preempted)
     evidence.tick(lab.lease)
     with lab.units.reading() as unit:
-        versions = unit.beliefs.of(usage_of(lab, node).id)
+        versions = unit.beliefs.list_by_usage(usage_of(lab, node).id)
     assert [version.end_evidence for version in versions] == [None, "observed", "audit"]
-    ledger = lab.nodes.ledger(node.id, 0, 100)
+    ledger = lab.nodes.list_ledger_lines(node.id, 0, 100)
     assert sum(line.amount_nanos < 0 for line in ledger) == 1
     assert all(line.corrects_id is not None for line in ledger if line.amount_nanos < 0)
 
@@ -80,12 +80,12 @@ def test_told_once_and_never_again(
     log.write(path, preempted)
     log.write(path, preempted)
     evidence.tick(lab.lease)
-    ledger, story = lab.nodes.ledger(node.id, 0, 100), lab.story(node)
+    ledger, story = lab.nodes.list_ledger_lines(node.id, 0, 100), lab.story(node)
     for seconds in (0, 15, MINUTE, HOUR, DAY):
         lab.clock.pass_(seconds)
         evidence.tick(lab.lease)
         lab.listener(log).tick(lab.lease)
-    assert (lab.nodes.ledger(node.id, 0, 100), lab.story(node)) == (ledger, story)
+    assert (lab.nodes.list_ledger_lines(node.id, 0, 100), lab.story(node)) == (ledger, story)
     assert len(log.asked) == 1, "nothing is open any more"
 
 
@@ -195,7 +195,7 @@ def test_one_slice_of_several_is_corrected_by_itself(
     log.write(path, preempted)
     evidence.tick(lab.lease)
     with lab.units.reading() as unit:
-        ends = {one.slice: one.end for one in unit.usage.of(node.id)}
+        ends = {one.slice: one.end for one in unit.usage.list_by_node(node.id)}
     assert ends == {0: None, 1: preempted}
     assert "slice 1: ended at " in lab.story(node)
 
@@ -222,13 +222,13 @@ def test_what_was_lost_in_its_first_minute_is_free_once_the_log_tells_it_was(
     lab: Lab, log: FakeHistory, evidence: EvidenceController, after: int, free: bool
 ) -> None:
     node, created = died_young(lab, after, 90)
-    cost = lab.nodes.cost(node.id)
+    cost = lab.nodes.get_cost(node.id)
     assert cost.uncertainty == cost.cost > 0, "nobody could tell"
     log.write(node_path(lab, node), created + after)
     evidence.tick(lab.lease)
     expected = 0 if free else half_even(RATE * after, HOUR)
     assert lab.cost(node) == lab.posted(node) == expected
-    assert lab.nodes.cost(node.id).uncertainty == 0
+    assert lab.nodes.get_cost(node.id).uncertainty == 0
     assert ("which is free" in lab.story(node)) is free
 
 
@@ -244,24 +244,24 @@ def test_the_log_decides_about_every_interval_of_a_node_lost_around_its_first_mi
     lab.cloud.become(NodeState.RESTARTING)
     lab.tick(10)
     with lab.units.reading() as unit:
-        first = unit.usage.of(node.id)[0]
+        first = unit.usage.list_by_node(node.id)[0]
     lab.cloud.become(NodeState.READY)
     lab.tick(10)
     lab.clock.pass_(after - 30)
     lab.cloud.become(NodeState.PREEMPTED)
     lab.tick(90 - after)
-    cost = lab.nodes.cost(node.id)
+    cost = lab.nodes.get_cost(node.id)
     assert cost.uncertainty == cost.cost > 0, "nobody could tell"
     log.write(node_path(lab, node), created + after)
     evidence.tick(lab.lease)
     with lab.units.reading() as unit:
-        intervals = unit.usage.of(node.id)
+        intervals = unit.usage.list_by_node(node.id)
     assert [bool(one.free) for one in intervals] == [free, free]
     if not free:
         assert intervals[0].start_hi == first.start_hi, "as it was before nobody could tell"
     assert lab.posted(node) == lab.cost(node)
     assert (lab.cost(node) == 0) is free
-    assert lab.nodes.cost(node.id).uncertainty < cost.uncertainty
+    assert lab.nodes.get_cost(node.id).uncertainty < cost.uncertainty
 
 
 def test_while_the_cloud_cannot_say_when_it_was_created_nothing_is_decided(
@@ -284,7 +284,7 @@ def test_what_the_cloud_has_forgotten_the_creation_of_stays_charged_and_uncertai
     lab.cloud.done.clear()
     log.write(node_path(lab, node), created + 40)
     evidence.tick(lab.lease)
-    cost = lab.nodes.cost(node.id)
+    cost = lab.nodes.get_cost(node.id)
     assert usage_of(lab, node).end == created + 40
     assert cost.cost == cost.uncertainty == half_even(RATE * 40, HOUR)
 
@@ -351,13 +351,13 @@ def test_what_becomes_known_after_its_month_was_closed_is_given_back_in_the_pres
     lab.clock.now = november.end - 2 * HOUR
     node, path, preempted = lost(lab)
     with lab.units.reading() as unit:
-        closed_with, *_ = unit.statements.total(november)
+        closed_with, *_ = unit.statements.sum_month(november)
     lab.clock.now = november.end + GRACE + HOUR
     log.write(path, preempted)
     evidence.tick(lab.lease)
     with lab.units.reading() as unit:
-        after, *_ = unit.statements.total(november)
-        december, *_ = unit.statements.total(period_of(november.end))
+        after, *_ = unit.statements.sum_month(november)
+        december, *_ = unit.statements.sum_month(period_of(november.end))
     assert after == closed_with, "a closed month never changes"
     assert december < 0
     assert after + december == lab.posted(node) == lab.cost(node)

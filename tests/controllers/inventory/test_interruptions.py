@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from service.cloud.ports import Operation
-from service.domain.clock import HOUR, rfc3339
+from service.domain.clock import HOUR, to_rfc3339
 from service.domain.errors import CloudUnavailable, NotAllowed
 from service.domain.money import half_even
 from service.domain.nodes.node import Node, NodeState
@@ -49,8 +49,8 @@ def test_a_stop_and_a_start_while_nobody_looked_are_cut_out_to_the_second(lab: L
         RATE * (deleted - up), HOUR
     )
     assert lab.cost(node) == lab.posted(node)
-    assert lab.nodes.cost(node.id).uncertainty == 0
-    said = f"it was down from {rfc3339(down)} to {rfc3339(up)}, which no poll saw"
+    assert lab.nodes.get_cost(node.id).uncertainty == 0
+    said = f"it was down from {to_rfc3339(down)} to {to_rfc3339(up)}, which no poll saw"
     assert said in lab.story(node)
 
 
@@ -63,7 +63,7 @@ def test_so_is_what_was_stopped_a_second_time_and_is_still(lab: Lab) -> None:
     assert lab.node(node).state == NodeState.STOPPED
     seconds = (down - ready), (again - up)
     assert lab.cost(node) == sum(half_even(RATE * one, HOUR) for one in seconds)
-    assert lab.nodes.cost(node.id).uncertainty == 0
+    assert lab.nodes.get_cost(node.id).uncertainty == 0
 
 
 def test_who_deletes_it_before_the_look_at_all_pays_for_no_more(lab: Lab) -> None:
@@ -116,7 +116,7 @@ def test_a_month_that_was_posted_already_is_corrected(lab: Lab) -> None:
     charged = lab.posted(node)
     lab.inventory.tick(lab.lease)
     lab.metering.tick(lab.lease)
-    kinds = {line.kind for line in lab.nodes.ledger(node.id, 0, 1_000)}
+    kinds = {line.kind for line in lab.nodes.list_ledger_lines(node.id, 0, 1_000)}
     assert kinds == {"usage", "adjustment"}
     assert charged - lab.posted(node) == half_even(RATE * (up - down), HOUR)
 
@@ -129,7 +129,7 @@ def test_a_cloud_that_gives_no_answer_is_asked_again(lab: Lab) -> None:
         lab.tick(70)
         assert "nobody saw" not in lab.story(node)
     lab.tick(5)
-    assert f"from {rfc3339(down)} to {rfc3339(up)}" in lab.story(node)
+    assert f"from {to_rfc3339(down)} to {to_rfc3339(up)}" in lab.story(node)
 
 
 def test_what_one_zone_tells_is_not_lost_when_another_gives_no_answer(
@@ -148,7 +148,7 @@ def test_what_one_zone_tells_is_not_lost_when_another_gives_no_answer(
         patch.setattr(lab.cloud, "operations", some)
         lab.tick(5)
     lab.tick(5)
-    assert f"from {rfc3339(down)} to {rfc3339(up)}" in lab.story(node)
+    assert f"from {to_rfc3339(down)} to {to_rfc3339(up)}" in lab.story(node)
 
 
 def test_who_may_not_ask_goes_on_without(lab: Lab) -> None:

@@ -73,7 +73,7 @@ class JobLab(Lab):
 
     def attempt(self, job: Job) -> Attempt:
         """Its latest attempt."""
-        return self.jobs.attempts(job.id)[-1].attempt
+        return self.jobs.list_attempts(job.id)[-1].attempt
 
     def begun(self, **changes: Any) -> tuple[Job, list[Worker]]:
         """A job whose own node is READY, and the workers of that node."""

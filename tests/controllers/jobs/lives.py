@@ -50,7 +50,7 @@ from service.emulator.world.bill import Transition
 from service.emulator.world.container_runs import ContainerRun
 from service.emulator.world.world import World
 from service.store import tables
-from service.store.engine import make_engine, reading
+from service.store.engine import make_engine, make_reading_engine
 from service.store.pricebook import PriceShelf
 from service.store.tables.schema import metadata
 from service.store.unit import Units
@@ -177,7 +177,7 @@ class House:
     def tick(self) -> None:
         """Five seconds pass, and the daemon has its turn; after a dead one the next begins."""
         self.agenda.pass_(TICK)
-        self.world.settle()
+        self.world.run_due_events()
         self._ticks += 1
         try:
             self._turn()
@@ -221,7 +221,7 @@ class House:
     def _check_unused(self, owner: str, transition: Transition) -> None:
         """No node is deleted below a container of an attempt that goes on."""
         with self.units.reading() as unit:
-            attempt = unit.jobs.claimed(owner)
+            attempt = unit.jobs.find_claim(owner)
         for run in self.world.runs:
             ran = run.node == transition.name and run.end in (None, transition.at)
             is_used = attempt is not None and attempt.id == run.attempt and _goes_on(attempt)
@@ -260,7 +260,7 @@ class House:
     def attempts(self, number: int = 0) -> Sequence[Attempt]:
         """Its attempts, first to last."""
         with self.units.reading() as unit:
-            return unit.jobs.attempts(self.jobs[number].id)
+            return unit.jobs.list_attempts(self.jobs[number].id)
 
     def runs(self, number: int = 0) -> list[ContainerRun]:
         """Its containers, as they really ran."""
@@ -268,7 +268,7 @@ class House:
 
     def all_nodes(self) -> list[Node]:
         """Every node that is written down, the oldest first."""
-        with self.units.reading() as unit, reading(self.engine).begin() as connection:
+        with self.units.reading() as unit, make_reading_engine(self.engine).begin() as connection:
             ids = connection.execute(select(tables.nodes.c.id)).scalars().all()
             return [unit.nodes.get(one) for one in sorted(ids)]
 
@@ -279,13 +279,13 @@ class House:
             jobs = [unit.jobs.get(one.id) for one in self.jobs]
         busy = any(not job.ended or job.next_try_at is not None for job in jobs)
         callers = {node.id for node in self.callers}
-        return not busy and all(node.ended or node.id in callers for node in self.all_nodes())
+        return not busy and all(node.has_ended or node.id in callers for node in self.all_nodes())
 
     def situation(self) -> Situation:
         """What is written down, and what the cloud holds."""
         with self.units.reading() as unit:
             jobs = [unit.jobs.get(one.id) for one in self.jobs]
-            attempts = [one for job in jobs for one in unit.jobs.attempts(job.id)]
+            attempts = [one for job in jobs for one in unit.jobs.list_attempts(job.id)]
         nodes = self.all_nodes()
         order = {job.id: number for number, job in enumerate(jobs)}
         return Situation(
@@ -326,10 +326,10 @@ class House:
         self.tick()  # until the last task has arrived
         self._check_free()
         for node in self.callers:
-            if not self.nodes.get(node.id).ended:
+            if not self.nodes.get(node.id).has_ended:
                 self.nodes.delete(node.id)
         for _ in range(LONGEST_TICKS):
-            if all(self.nodes.get(node.id).ended for node in self.callers):
+            if all(self.nodes.get(node.id).has_ended for node in self.callers):
                 break
             self.tick()
         self._metering.tick(self.lease)
@@ -340,7 +340,7 @@ class House:
         """Once every job has ended, no caller's node is claimed, no container runs, and the
         supervisors that had a task were told to let go."""
         with self.units.reading() as unit:
-            claimed = [node.name for node in self.callers if unit.jobs.claimed(node.id)]
+            claimed = [node.name for node in self.callers if unit.jobs.find_claim(node.id)]
         running = [run.attempt for run in self.world.runs if run.end is None]
         if claimed or running:
             raise Violation(f"{claimed} are claimed and {running} run though every job has ended")
@@ -525,7 +525,7 @@ def _cancel(number: int = 0) -> Callable[[House], None]:
 
 def _preempt(house: House) -> None:
     [run] = [run for run in house.runs() if run.end is None]
-    control.preempt(house.world, {"name": run.node, "force": True})
+    control.preempt_node(house.world, {"name": run.node, "force": True})
 
 
 def _refuse_deletions(house: House, seconds: float) -> None:
@@ -543,7 +543,7 @@ def _silence(house: House) -> None:
     """The supervisor dies, and its container runs on until its node goes, which takes long."""
     [run] = [run for run in house.runs() if run.end is None]
     _refuse_deletions(house, 360)
-    for worker in house.played.workers(house.world.nodes[run.node]):
+    for worker in house.played.workers_of(house.world.nodes[run.node]):
         worker.on = False
 
 

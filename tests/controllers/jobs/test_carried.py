@@ -10,7 +10,7 @@ from importlib import resources
 import pytest
 
 from service.api.node_request import NodeRequest
-from service.domain.jobs.startup import CALLERS_SCRIPT, METER, SCRIPT, SUPERVISOR, script
+from service.domain.jobs.startup import CALLERS_SCRIPT, METER, SCRIPT, SUPERVISOR, build_script
 from tests.controllers.jobs.crossings import Crossings
 from tests.controllers.jobs.lives import TICK, Ground
 
@@ -36,7 +36,7 @@ def created_with(engine, **body):
 def test_a_node_without_a_job_carries_our_two_programs_from_its_create(engine):
     found = created_with(engine)
     assert found.keys() == {SCRIPT, SUPERVISOR, METER}
-    assert found[SCRIPT] == script()
+    assert found[SCRIPT] == build_script()
     for key, name in ((SUPERVISOR, "supervisor.py"), (METER, "meter.py")):
         source = resources.files("service.supervisor").joinpath(name).read_bytes()
         assert gzip.decompress(base64.b64decode(found[key])) == source
@@ -46,7 +46,7 @@ def test_a_node_without_a_job_carries_our_two_programs_from_its_create(engine):
 def test_the_callers_startup_script_travels_beside_the_supervisor_unchanged(engine):
     found = created_with(engine, startup_script=CALLERS)
     assert found.keys() == {SCRIPT, SUPERVISOR, METER, CALLERS_SCRIPT}
-    assert found[SCRIPT] == script()
+    assert found[SCRIPT] == build_script()
     assert found[CALLERS_SCRIPT] == CALLERS
 
 

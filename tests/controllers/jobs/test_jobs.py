@@ -141,7 +141,7 @@ def test_siblings_that_die_before_the_preemption_shows_are_no_failure_of_the_pro
     lab.ticks(20)
     shown = lab.shown(job).job
     assert shown.preemptions == 1
-    first = lab.jobs.attempts(job.id)[0].attempt
+    first = lab.jobs.list_attempts(job.id)[0].attempt
     assert first.reason == "PREEMPTED"
     assert first.evidence
     lab.cloud.settle()
@@ -168,7 +168,7 @@ def test_the_audit_log_of_an_earlier_preemption_does_not_excuse_a_failed_program
     lab.cloud.come_up()
     lab.ticks(10)
     with lab.units.reading() as unit:
-        assert [one.end_evidence for one in unit.usage.of(node.id)] == ["audit", None]
+        assert [one.end_evidence for one in unit.usage.list_by_node(node.id)] == ["audit", None]
     job = lab.submit(node=node.id)
     lab.ticks(20)
     worker = Worker(lab.cloud, lab.node(node))
@@ -204,7 +204,7 @@ def test_a_preempted_job_runs_again_and_every_cent_is_somebodys(lab):
     lab.ticks(30)
     shown = lab.shown(job)
     assert shown.job.state == "SUCCEEDED"
-    attempts = lab.jobs.attempts(job.id)
+    attempts = lab.jobs.list_attempts(job.id)
     assert [one.attempt.reason for one in attempts] == ["PREEMPTED", "COMPLETED"]
     assert shown.cost.cost == sum(one.cost for one in attempts) > 0
     assert shown.cost.cost == lab.cost(first_node) + lab.cost(node)
@@ -291,7 +291,7 @@ def test_a_job_that_is_cancelled_before_its_node_is_there_leaves_none(lab):
     lab.ticks(20)
     assert lab.state(job) == "CANCELLED"
     assert lab.cloud.count("create") == 0
-    assert lab.node_of(job).ended
+    assert lab.node_of(job).has_ended
 
 
 def test_a_job_that_is_cancelled_between_two_attempts_leaves_no_node(lab):
@@ -317,7 +317,7 @@ def test_a_cancelled_job_waits_for_the_end_of_a_node_that_may_still_start_it(lab
     lab.ticks(200)
     shown = lab.shown(job).job
     assert (shown.state, shown.reason) == ("CANCELLED", "CANCELLED")
-    assert lab.node_of(job).ended
+    assert lab.node_of(job).has_ended
 
 
 def test_a_node_deleted_before_it_is_ready_ends_its_job_once_it_is_gone(lab):
@@ -476,17 +476,17 @@ def test_a_caller_s_node_is_charged_to_the_job_while_it_runs_there(lab):
     worker.exit(0)
     lab.ticks(100)
     with lab.units.reading() as unit:
-        segments = unit.attributions.of(node.id)
+        segments = unit.attributions.list_by_node(node.id)
     assert [(one.team, one.job) for one in segments] == [
         ("infra", ""),
         ("nlp", job.id),
         ("infra", ""),
     ]
-    (attempt,) = lab.jobs.attempts(job.id)
+    (attempt,) = lab.jobs.list_attempts(job.id)
     assert attempt.cost == lab.shown(job).cost.cost
     assert 0 < attempt.cost < lab.cost(node)
     assert {one.spent for one in attempt.amounts} >= {"boot", "running"}
-    own = lab.nodes.cost(node.id).occupancy
+    own = lab.nodes.get_cost(node.id).occupancy
     assert [one.occupant for one in own] == ["before_first_job", "job", "idle_tail"]
     assert own[1].cost == attempt.cost
     assert sum(one.cost for one in own) == lab.cost(node)
@@ -528,7 +528,7 @@ def test_an_owner_who_is_named_while_a_job_pays_is_charged_after_it(lab):
     lab.jobs.cancel(job.id)
     lab.ticks(200)
     with lab.units.reading() as unit:
-        segments = unit.attributions.of(node.id)
+        segments = unit.attributions.list_by_node(node.id)
     assert [(one.owner, bool(one.job)) for one in segments[1:]] == [("ada", True), ("grace", False)]
 
 
@@ -656,7 +656,7 @@ def test_a_job_that_is_cancelled_before_it_was_told_anything_lets_go_of_the_one_
     worker.exit(0)
     while lab.state(first) != "SUCCEEDED":
         lab.tick()
-    while not lab.jobs.attempts(second.id):
+    while not lab.jobs.list_attempts(second.id):
         lab.tick(1)
     lab.jobs.cancel(second.id)
     lab.ticks(60)
@@ -739,7 +739,7 @@ def test_a_program_that_saves_and_exits_with_0_when_told_to_end_is_no_success(la
     worker.exit(0, reason=told, preempted_at=noticed)
     lab.ticks(60)
     expected = {"PREEMPTION_NOTICE": "PREEMPTED", "STOPPED": "CANCELLED", "TIMED_OUT": "TIMED_OUT"}
-    assert lab.jobs.attempts(job.id)[0].attempt.reason == expected[told]
+    assert lab.jobs.list_attempts(job.id)[0].attempt.reason == expected[told]
     assert lab.state(job) != "SUCCEEDED"
 
 
@@ -848,7 +848,7 @@ def test_the_exit_code_of_the_startup_script_is_shown_with_the_attempt(lab):
     job, (worker,) = lab.begun(node_request=factories.wish(startup_script="exit 3"))
     worker.report("PULLED", startup_script={"state": "ended", "exit_code": 3})
     lab.ticks(20)
-    (shown,) = AttemptView.of(lab.jobs.attempts(job.id)[-1]).workers
+    (shown,) = AttemptView.from_attempt(lab.jobs.list_attempts(job.id)[-1]).workers
     assert (shown.startup_script, shown.startup_exit_code) == ("ended", 3)
 
 
@@ -932,7 +932,7 @@ def test_a_host_that_starts_again_is_lost_hardware(lab):
     job, (worker,) = lab.running()
     worker.exit(None, reason="REBOOTED")
     lab.ticks(80)
-    assert lab.jobs.attempts(job.id)[0].attempt.reason == "HOST_LOST"
+    assert lab.jobs.list_attempts(job.id)[0].attempt.reason == "HOST_LOST"
 
 
 def test_a_job_on_a_node_that_is_never_granted_fails_with_that_reason(lab):

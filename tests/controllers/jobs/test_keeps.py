@@ -27,7 +27,7 @@ def succeed(lab, job, workers):
 def test_a_kept_node_of_a_job_goes_once_the_keep_is_over(lab, keeps):
     job, workers = lab.running()
     node = lab.node_of(job)
-    until = keeps.keep(node.id, KEEP).node.kept_until
+    until = keeps.keep_node(node.id, KEEP).node.kept_until
     succeed(lab, job, workers)
     held = lab.node_of(job)
     assert (held.asked, held.ends_after_keep) == ("present", f"job {job.id} is SUCCEEDED")
@@ -49,9 +49,9 @@ def test_a_node_that_nobody_keeps_goes_with_its_job(lab):
 def test_to_end_the_keep_ends_the_node(lab, keeps):
     job, workers = lab.running()
     node = lab.node_of(job)
-    keeps.keep(node.id, KEEP)
+    keeps.keep_node(node.id, KEEP)
     succeed(lab, job, workers)
-    keeps.unkeep(node.id)
+    keeps.end_keep(node.id)
     lab.tick()
     assert lab.node_of(job).asked == "absent"
 
@@ -59,7 +59,7 @@ def test_to_end_the_keep_ends_the_node(lab, keeps):
 def test_a_new_job_on_the_kept_node_ends_the_wait(lab, keeps):
     job, workers = lab.running()
     node = lab.node_of(job)
-    until = keeps.keep(node.id, KEEP).node.kept_until
+    until = keeps.keep_node(node.id, KEEP).node.kept_until
     succeed(lab, job, workers)
     second = lab.submit(node=node.id)
     lab.ticks(30)
@@ -73,13 +73,13 @@ def test_a_new_job_on_the_kept_node_ends_the_wait(lab, keeps):
 def test_a_kept_node_outlives_the_fuse_of_its_job_and_says_both_reasons(lab, keeps):
     job, workers = lab.running(max_duration_seconds=600)
     node = lab.node_of(job)
-    keeps.keep(node.id, KeepOrder("look at its disk", for_seconds=4 * HOUR))
+    keeps.keep_node(node.id, KeepOrder("look at its disk", for_seconds=4 * HOUR))
     succeed(lab, job, workers)
     lab.clock.pass_(node.deletes_at + HOUR - lab.clock())
     lab.tick(0)
     held = lab.node_of(job)
     assert (held.asked, held.ends_after_keep) == ("present", f"job {job.id} is SUCCEEDED")
-    keeps.unkeep(node.id)
+    keeps.end_keep(node.id)
     lab.tick(0)
     after = lab.node_of(job)
     assert (after.asked, after.delete_reason) == ("absent", f"job {job.id} is SUCCEEDED")
@@ -90,8 +90,8 @@ def test_a_kept_node_outlives_the_fuse_of_its_job_and_says_both_reasons(lab, kee
 def test_a_kept_node_takes_no_second_attempt_of_a_job_that_does_not_trust_it(lab, keeps):
     job, _ = lab.running()
     node = lab.node_of(job)
-    keeps.keep(node.id, KeepOrder("look at its disk", for_seconds=24 * HOUR))
+    keeps.keep_node(node.id, KeepOrder("look at its disk", for_seconds=24 * HOUR))
     lab.ticks(1_700)  # the supervisor is silent
     assert lab.node(node).asked is Asked.PRESENT
-    assert {one.attempt.node_id for one in lab.jobs.attempts(job.id)} == {node.id}
-    assert len(lab.jobs.attempts(job.id)) == 1
+    assert {one.attempt.node_id for one in lab.jobs.list_attempts(job.id)} == {node.id}
+    assert len(lab.jobs.list_attempts(job.id)) == 1

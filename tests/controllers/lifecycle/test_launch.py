@@ -9,9 +9,9 @@ from threading import Barrier
 import pytest
 from structlog.testing import capture_logs
 
-from service.controllers.lifecycle.launch import choice_of, intent
+from service.controllers.lifecycle.launch import build_placement, choose_next
 from service.domain.catalog.provisioning import ProvisioningModel
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.errors import (
     CapacityUnavailable,
     CloudError,
@@ -37,7 +37,7 @@ def zones_asked(lab: Lab) -> list[str]:
 
 def attempts(lab: Lab, node: Node) -> tuple[Placement, ...]:
     with lab.units.reading() as unit:
-        return unit.placements.of(node.id)
+        return unit.placements.list_by_node(node.id)
 
 
 def refuse(lab: Lab, error: CloudError, times: int = 1) -> None:
@@ -67,7 +67,7 @@ def test_the_story_says_of_each_attempt_why_it_was_made_there(lab: Lab) -> None:
     lab.tick()
     lab.tick()
     with lab.units.reading() as unit:
-        facts = [event.facts for _, event in unit.events.of(node.id, 0, 100)]
+        facts = [event.facts for _, event in unit.events.list_by_node(node.id, 0, 100)]
     first, second = [one for one in facts if "why" in one]
     assert (first["attempt"], first["why"]) == (1, "first of 2 places")
     assert second["attempt"] == 2
@@ -89,7 +89,7 @@ def test_a_node_says_what_it_waits_for(lab: Lab) -> None:
     refuse(lab, STOCK_OUT)
     first = lab.ask()
     lab.tick()
-    at = rfc3339(NOON + 65)
+    at = to_rfc3339(NOON + 65)
     assert lab.node(first).last_error == (
         f"stock_out in us-west4-a: There is no more capacity in the zone; next: us-west4-a at {at}"
     )
@@ -150,10 +150,10 @@ def test_threads_that_choose_at_once_do_not_all_probe(lab: Lab) -> None:
     def place(node: Node) -> bool:
         together.wait()
         with lab.units(lab.lease) as unit:
-            choice = choice_of(unit, node, now)
+            choice = choose_next(unit, node, now)
             if choice.at > now:
                 return False
-            unit.placements.add(intent(node, choice.key, 9, f"c-{node.id}", now))
+            unit.placements.add(build_placement(node, choice.key, 9, f"c-{node.id}", now))
             return True
 
     with ThreadPoolExecutor(len(nodes)) as pool:
@@ -317,7 +317,7 @@ def test_another_type_is_tried_where_the_first_ran_out_and_everything_follows_fr
         node
     )
     with lab.units.reading() as unit:
-        (usage,) = unit.usage.of(node.id)
+        (usage,) = unit.usage.list_by_node(node.id)
     assert (usage.accelerator_type, usage.sku.generation) == ("v6e-8", "v6e")
 
 

@@ -71,7 +71,7 @@ def test_a_stock_out_inside_the_operation_moves_on_to_the_next_zone(lab: Lab) ->
     lab.cloud.come_up()
     lab.tick()
     with lab.units.reading() as unit:
-        outcomes = [(p.zone, p.outcome) for p in unit.placements.of(node.id)]
+        outcomes = [(p.zone, p.outcome) for p in unit.placements.list_by_node(node.id)]
     assert outcomes == [
         ("us-west4-a", Outcome.STOCK_OUT),
         ("us-central1-a", Outcome.READY),
@@ -235,7 +235,9 @@ def test_what_cannot_be_looked_at_is_not_given_up_and_a_human_is_told(lab: Lab) 
         lab.cloud.fail("get", CloudUnavailable("no answer"))
         lab.lifecycle.tick(lab.lease)
     told = [
-        event.message for _, event in lab.nodes.events(node.id, 0, 100) if event.kind == "alarm"
+        event.message
+        for _, event in lab.nodes.list_events(node.id, 0, 100)
+        if event.kind == "alarm"
     ]
     assert lab.node(node).asked is Asked.PRESENT
     assert len(told) == 1
@@ -301,7 +303,7 @@ def test_what_has_to_go_is_taken_up_before_what_waits_for_longer(lab: Lab) -> No
     lab.clock.pass_(700)
     lab.nodes.delete(going.id)
     with lab.units.reading() as unit:
-        due = unit.nodes.due(factories.PROJECT, lab.clock(), 100)
+        due = unit.nodes.list_due(factories.PROJECT, lab.clock(), 100)
     assert set(due[:2]) == {going.id, living.id}
     assert set(due[2:]) == {node.id for node in waiting}
 

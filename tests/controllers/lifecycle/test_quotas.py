@@ -63,7 +63,7 @@ def test_what_was_refused_once_is_refused_at_once(refused: Lab) -> None:
     (fact,) = facts
     assert fact["said"] == str(no_quota())
     assert refused.cloud.count("create") == 1
-    assert len(refused.nodes.page(NodeFilter(), 10, "").read()) == 1, "nothing was written"
+    assert len(refused.nodes.list_page(NodeFilter(), 10, "").to_dicts()) == 1, "nothing was written"
 
 
 def test_the_same_key_is_answered_with_the_node_that_was_asked_for_before(lab: Lab) -> None:
@@ -161,7 +161,7 @@ def test_what_is_forgotten_is_asked_for_again_within_half_an_hour(lab: Lab) -> N
     lab.cloud.fail("create", no_quota())
     node = lab.ask()
     lab.tick()
-    quotas(lab).forget(known(lab).limit.id)
+    quotas(lab).delete(known(lab).limit.id)
     lab.tick(1_800)
     assert lab.node(node).state == NodeState.CREATING
     assert warned(lab, name="other") == ()

@@ -77,7 +77,7 @@ def test_nobody_pays_while_it_is_reimaged(lab):
     lab.nodes.delete(node.id)
     lab.tick()
     with lab.units.reading() as unit:
-        first, second = unit.usage.of(node.id)
+        first, second = unit.usage.list_by_node(node.id)
     assert (first.end, first.uncertain_seconds) == (began, 0)
     assert (second.start, second.uncertain_seconds) == (ended, 0)
 
@@ -115,7 +115,7 @@ def test_the_end_of_a_reimage_is_exact_though_nobody_heard_that_it_began(lab):
     lab.clock.pass_(30)
     lab.lifecycle.tick(lab.lease)
     with lab.units.reading() as unit:
-        _, second = unit.usage.of(node.id)
+        _, second = unit.usage.list_by_node(node.id)
     assert (second.start, second.uncertain_seconds) == (ended, 0)
 
 

@@ -48,11 +48,11 @@ def test_what_somebody_stopped_between_the_last_look_and_our_deletion_costs_unti
     lab.nodes.delete(node.id)
     lab.tick(last_seen)
     with lab.units.reading() as unit:
-        (before,) = unit.usage.of(node.id)
+        (before,) = unit.usage.list_by_node(node.id)
     assert before.end == stopped + 4
     gone(lab, node)
     with lab.units.reading() as unit:
-        (usage,) = unit.usage.of(node.id)
+        (usage,) = unit.usage.list_by_node(node.id)
     assert (usage.end_lo, usage.end) == (stopped, stopped)
     assert lab.cost(node) == lab.posted(node)
     assert "4 s longer than recorded" in lab.story(node)
@@ -69,7 +69,7 @@ def test_what_ran_after_a_deletion_that_failed_unseen_is_charged(lab: Lab) -> No
     lab.tick(60)
     assert lab.node(node).state == NodeState.DELETED
     with lab.units.reading() as unit:
-        _, unseen = unit.usage.of(node.id)
+        _, unseen = unit.usage.list_by_node(node.id)
     assert unseen.end is not None
     assert (unseen.end - unseen.start, unseen.uncertain_seconds) == (300, 300)
     assert lab.cost(node) == lab.posted(node)
@@ -199,7 +199,7 @@ def unknown(lab: Lab, node: Node) -> tuple[int, int]:
     """Between when and when its use ended."""
     gone(lab, node)
     with lab.units.reading() as unit:
-        (usage,) = unit.usage.of(node.id)
+        (usage,) = unit.usage.list_by_node(node.id)
     assert usage.end_lo is not None
     assert usage.end is not None
     return usage.end_lo, usage.end

@@ -15,7 +15,7 @@ from service.controllers.inventory.inventory import InventoryController
 from service.controllers.lifecycle.context import Installation
 from service.controllers.orphans.orphans import GarbageController
 from service.controllers.orphans.queue_models import QUESTIONS, QUIET_SECONDS
-from service.domain.clock import HOUR, rfc3339
+from service.domain.clock import HOUR, to_rfc3339
 from service.domain.errors import CloudUnavailable, LeaseLost, RateLimited
 from service.domain.ids import new_id
 from service.domain.lifecycle.in_flight import IN_FLIGHT_SECONDS
@@ -102,7 +102,7 @@ class Yard(Lab):
 
     def all(self) -> list[Orphan]:
         """Those that are shown."""
-        return [one.orphan for one in self.orphans.all()]
+        return [one.orphan for one in self.orphans.list_all()]
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_a_stranger_is_shown_with_its_cost_and_is_never_touched(yard: Yard) -> N
     assert (found["orphan"], found["kind"]) == (path, "stranger")
     assert found["usd_per_hour"] == "9.600000000"
     yard.watch(2 * 3_600)
-    (one,) = yard.orphans.all()
+    (one,) = yard.orphans.list_all()
     assert (one.orphan.kind, one.orphan.verdict) == (OrphanKind.STRANGER, OrphanVerdict.LEAVE)
     assert one.hourly == 9_600_000_000
     assert yard.cloud.count("delete") == 0
@@ -201,7 +201,7 @@ def test_what_was_called_gone_and_is_there_again_is_never_collected(yard: Yard) 
     with capture_logs() as logs:
         yard.watch(3 * 3_600)
     one = yard.orphan(path)
-    assert f"recorded as gone at {rfc3339(node.ended_at or 0)} and is listed again" in one.reason
+    assert f"recorded as gone at {to_rfc3339(node.ended_at or 0)} and is listed again" in one.reason
     assert one.verdict is OrphanVerdict.LEAVE
     assert yard.cloud.count("delete") == 0
     (found,) = [log for log in logs if log["event"] == "orphan.found"]
@@ -525,7 +525,7 @@ def test_a_list_from_before_it_was_gone_does_not_bring_it_back(yard: Yard) -> No
     yard.garbage.tick(yard.lease)
     gone_at = yard.orphan(path).gone_at
     assert gone_at is not None
-    yard.garbage.saw(late, garbage.queue(), yard.lease, asked)
+    yard.garbage.on_inventory(late, garbage.queue(), yard.lease, asked)
     assert yard.orphan(path).gone_at == gone_at
 
 
@@ -550,7 +550,7 @@ def test_one_at_a_time_goes_from_a_small_fleet(yard: Yard) -> None:
     for _ in range(WINDOW_SECONDS // PERIOD + 8):
         yard.look()
         counts.append(yard.cloud.count("delete"))
-        chosen.append(sum(one.by_itself for one in yard.all()))
+        chosen.append(sum(one.is_automatic for one in yard.all()))
     assert counts[-1] == 3
     assert all(after - before <= 1 for before, after in itertools.pairwise(counts))
     assert all(after - before <= 1 for before, after in itertools.pairwise(chosen))
@@ -691,10 +691,10 @@ def test_ten_thousand_that_do_not_change_cost_one_count_a_look(yard: Yard) -> No
     strangers = [garbage.cloud_node(f"s-{n}", labels={}) for n in range(2_000)]
     look = garbage.inventory(*strangers)
     for _ in range(3):
-        yard.garbage.saw(look, garbage.queue(), yard.lease, yard.clock.pass_(PERIOD))
+        yard.garbage.on_inventory(look, garbage.queue(), yard.lease, yard.clock.pass_(PERIOD))
     assert len(yard.all()) == 2_000
     heard = statements(yard.engine)
-    yard.garbage.saw(look, garbage.queue(), yard.lease, yard.clock.pass_(PERIOD))
+    yard.garbage.on_inventory(look, garbage.queue(), yard.lease, yard.clock.pass_(PERIOD))
     assert [one for one in heard if one not in ("BEGIN", "ROLLBACK")] == ["SELECT"]
 
 
@@ -705,7 +705,7 @@ def test_what_has_no_name_of_a_node_is_passed_over(yard: Yard) -> None:
     names += ["projects/other/locations/us-west4-a/nodes/x", good.place.path + "\0"]
     shown = dict.fromkeys([*names, good.place.path], sighting)
     look = replace(garbage.inventory(good), sightings=lambda: shown)
-    yard.garbage.saw(look, garbage.queue(), yard.lease, yard.clock())
+    yard.garbage.on_inventory(look, garbage.queue(), yard.lease, yard.clock())
     assert [one.shown.path for one in yard.all()] == [good.place.path]
 
 
@@ -744,7 +744,7 @@ def test_a_flex_start_node_of_somebody_else_is_priced_as_one(yard: Yard) -> None
     yard.cloud.models[ticket.path] = "flex_start"
     path = yard.there("somebodys", queued_resource=ticket.path)
     yard.look()
-    seen = {one.orphan.shown.path: one for one in yard.orphans.all()}
+    seen = {one.orphan.shown.path: one for one in yard.orphans.list_all()}
     assert seen[path].orphan.shown.provisioning_model == "flex_start"
     assert seen[path].hourly == 8 * 600_000_000
     for _ in range(5):
@@ -758,7 +758,7 @@ def test_a_flex_start_node_of_somebody_else_is_priced_as_one(yard: Yard) -> None
 def test_a_queued_resource_that_waits_shows_what_it_will_cost(yard: Yard) -> None:
     ticket = queue_of(yard, nodes=("a", "b"))
     yard.look()
-    (seen,) = yard.orphans.all()
+    (seen,) = yard.orphans.list_all()
     assert (seen.orphan.shown.path, seen.hourly, seen.to_come) == (
         ticket.path,
         None,
@@ -766,7 +766,7 @@ def test_a_queued_resource_that_waits_shows_what_it_will_cost(yard: Yard) -> Non
     )
     queue_of(yard, nodes=("a", "b"), state=QueueState.FAILED)
     yard.look()
-    (seen,) = yard.orphans.all()
+    (seen,) = yard.orphans.list_all()
     assert seen.to_come is None
 
 
@@ -776,12 +776,12 @@ def test_a_question_that_fails_holds_up_no_look_and_is_asked_again_later(yard: Y
     yard.cloud.fail("queue_model", CloudUnavailable("away"))
     yard.look()
     assert yard.cloud.count("queue_model") == 1, "the others would hang as well"
-    assert {one.to_come for one in yard.orphans.all()} == {None}
+    assert {one.to_come for one in yard.orphans.list_all()} == {None}
     yard.look()
     assert yard.cloud.count("queue_model") == 1
     yard.look(QUIET_SECONDS)
     assert yard.cloud.count("queue_model") == 4, "though the lists show the very same"
-    models = {one.orphan.shown.place.cloud_id: one.orphan for one in yard.orphans.all()}
+    models = {one.orphan.shown.place.cloud_id: one.orphan for one in yard.orphans.list_all()}
     assert {one.shown.provisioning_model for one in models.values()} == {"flex_start"}
 
 
@@ -796,7 +796,7 @@ def test_a_model_that_the_cloud_does_not_know_is_asked_for_again_an_hour_later(
     yard.cloud.models[ticket.path] = "flex_start"
     queue_of(yard, created_at=ticket.created_at, labels={"run": "17"})
     yard.look(HOUR)
-    (seen,) = yard.orphans.all()
+    (seen,) = yard.orphans.list_all()
     assert seen.orphan.shown.provisioning_model == "flex_start"
 
 
@@ -808,4 +808,4 @@ def test_thousands_of_unknown_models_hold_up_no_look(yard: Yard) -> None:
     yard.look()
     yard.look()
     assert yard.cloud.count("queue_model") == 2 * QUESTIONS + 1
-    assert {one.orphan.shown.provisioning_model for one in yard.orphans.all()} == {"on_demand"}
+    assert {one.orphan.shown.provisioning_model for one in yard.orphans.list_all()} == {"on_demand"}

@@ -67,18 +67,18 @@ def test_what_was_listed_in_one_tick_serves_no_other(lab: Lab) -> None:
 def _is_exact(lab: Lab, node_id: str) -> bool:
     """Whether the end of what it used is known to the second."""
     with lab.units.reading() as unit:
-        (usage,) = unit.usage.of(node_id)
+        (usage,) = unit.usage.list_by_node(node_id)
     return usage.end is not None and usage.end == usage.end_lo
 
 
 def test_an_old_list_is_asked_for_again(lab_of_records) -> None:
     cloud, records, wait = lab_of_records
-    records.at(place("a"), place("a").path)
+    records.operations_at(place("a"), place("a").path)
     wait(FRESH_SECONDS / 2)
-    records.at(place("b"), place("b").path)
+    records.operations_at(place("b"), place("b").path)
     assert cloud.count("operations") == 1
     wait(FRESH_SECONDS / 2)
-    records.at(place("b"), place("b").path)
+    records.operations_at(place("b"), place("b").path)
     assert cloud.count("operations") == 2
 
 
@@ -87,33 +87,33 @@ def test_a_list_that_shows_something_under_way_is_asked_for_again(lab_of_records
     cloud, records, _ = lab_of_records
     path = place("a").path
     cloud._begin("delete", path)
-    assert not records.at(place("a"), path)[0].done
+    assert not records.operations_at(place("a"), path)[0].done
     cloud._finish(path, ("delete",))
-    records.at(place("b"), place("b").path)
+    records.operations_at(place("b"), place("b").path)
     assert cloud.count("operations") == 1, "of another node it says all there is"
-    assert records.at(place("a"), path)[0].done
+    assert records.operations_at(place("a"), path)[0].done
 
 
 def test_zones_and_projects_have_lists_of_their_own(lab_of_records) -> None:
     cloud, records, _ = lab_of_records
     other = Place("elsewhere", factories.ZONE, "a")
     for one in (place("a"), place("a", "us-east1-c"), other):
-        records.at(one, one.path)
+        records.operations_at(one, one.path)
     assert cloud.count("operations") == 3
-    records.forget("elsewhere")
+    records.forget_project("elsewhere")
     for one in (place("a"), place("a", "us-east1-c"), other):
-        records.at(one, one.path)
+        records.operations_at(one, one.path)
     assert cloud.count("operations") == 4
 
 
 def test_a_list_that_fails_holds_nobody_up_again(lab_of_records) -> None:
     cloud, records, wait = lab_of_records
     cloud.fail("operations", CloudUnavailable("later"))
-    assert records.at(place("a"), place("a").path) == ()
-    assert records.at(place("b"), place("b").path) == ()
+    assert records.operations_at(place("a"), place("a").path) == ()
+    assert records.operations_at(place("b"), place("b").path) == ()
     assert cloud.count("operations") == 1
     wait(FRESH_SECONDS)
-    records.at(place("b"), place("b").path)
+    records.operations_at(place("b"), place("b").path)
     assert cloud.count("operations") == 2
 
 
@@ -129,7 +129,8 @@ def test_threads_that_want_it_at_once_share_one_list(lab_of_records) -> None:
 
     cloud.operations = slow
     threads = [
-        threading.Thread(target=records.at, args=(place(name), place(name).path)) for name in "abcd"
+        threading.Thread(target=records.operations_at, args=(place(name), place(name).path))
+        for name in "abcd"
     ]
     for one in threads:
         one.start()

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.dashboard.kit.charts import HEIGHT, draw, pixels, stacked, tick_labels, ticks_for
+from service.dashboard.kit.charts import (
+    HEIGHT,
+    draw_chart,
+    stack_segments,
+    tick_labels,
+    ticks_for,
+    to_pixels,
+)
 from service.domain.money import NANOS
 
 highest = st.integers(1, 10**18)
@@ -55,19 +62,19 @@ def test_the_parts_of_a_column_stand_on_each_other_from_the_zero_line_up(values:
     shown = sum(max(0, value) for value in values)
     top = ticks_for(shown)[-1]
     foot: float = HEIGHT
-    for segment in stacked(values, top):
+    for segment in stack_segments(values, top):
         assert segment.y + segment.height == pytest.approx(foot, abs=0.02)
         foot = segment.y
-    assert HEIGHT - foot == pytest.approx(pixels(shown, top), abs=0.02)
+    assert HEIGHT - foot == pytest.approx(to_pixels(shown, top), abs=0.02)
     assert foot >= 0
 
 
 def test_what_is_not_above_zero_is_not_drawn() -> None:
-    assert [segment.series for segment in stacked([0, 5, -3, 5], 10)] == [1, 3]
+    assert [segment.series for segment in stack_segments([0, 5, -3, 5], 10)] == [1, 3]
 
 
 def test_columns_share_the_width_evenly() -> None:
-    picture = draw([[NANOS], [0], [3 * NANOS], [NANOS]])
+    picture = draw_chart([[NANOS], [0], [3 * NANOS], [NANOS]])
     assert [column.band for column in picture.columns] == [
         "0.000%",
         "25.000%",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fastapi.testclient import TestClient
 
-from service.dashboard.kit.unknown import prefers_html, shown
+from service.dashboard.kit.unknown import prefers_html, shorten_path
 from tests.dashboard.reading import HOSTILE, text_of
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -68,5 +68,5 @@ def test_html_is_for_those_who_prefer_it_to_json(accept: str, is_html: bool) -> 
 
 
 def test_a_long_address_is_cut_and_is_one_line() -> None:
-    assert shown("/a\nb") == "/a\ufffdb"
-    assert len(shown("/" + "a" * 5_000)) == 101
+    assert shorten_path("/a\nb") == "/a\ufffdb"
+    assert len(shorten_path("/" + "a" * 5_000)) == 101

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.application.nodes.cost import BurnRate, CostLine, NodeCost
-from service.dashboard.kit.worked_sum import LINES_SHOWN, sum_of
+from service.dashboard.kit.worked_sum import LINES_SHOWN, build_sum
 from service.domain.money import half_even
 from tests.hands import NOON
 
@@ -64,7 +64,7 @@ def _of_lines(*lines: CostLine, rates: tuple[BurnRate, ...] = ()) -> NodeCost:
 
 
 def test_the_open_tail_is_what_the_ledger_does_not_say_yet() -> None:
-    found = sum_of([_hour(0), _hour(1)], _cost(24_000_000_000, 8 * 9_000), 8)
+    found = build_sum([_hour(0), _hour(1)], _cost(24_000_000_000, 8 * 9_000), 8)
     assert [(part.quantity, part.price, part.amount) for part in found.parts] == [
         (f"8 {TIMES} 7,200 s", "$1.20", "$19.20"),
         (f"8 {TIMES} 1,800 s", "$1.20", "$4.80"),
@@ -74,17 +74,17 @@ def test_the_open_tail_is_what_the_ledger_does_not_say_yet() -> None:
 
 def test_each_price_is_a_part_of_its_own() -> None:
     lines = [_hour(0), _hour(1, rate=RATE // 2)]
-    found = sum_of(lines, _cost(14_400_000_000, 16 * HOUR), 8)
+    found = build_sum(lines, _cost(14_400_000_000, 16 * HOUR), 8)
     assert [part.price for part in found.parts] == ["$1.20", "$0.60"]
 
 
 def test_a_tail_that_one_price_does_not_make_names_none() -> None:
-    found = sum_of([], _cost(1_000_000_000, 8 * HOUR), 8)
+    found = build_sum([], _cost(1_000_000_000, 8 * HOUR), 8)
     assert [part.price for part in found.parts] == [""]
 
 
 def test_seconds_without_a_price_are_not_known_rather_than_free() -> None:
-    found = sum_of([], _cost(0, 0, unpriced_seconds=600), 8)
+    found = build_sum([], _cost(0, 0, unpriced_seconds=600), 8)
     assert [(part.quantity, part.amount) for part in found.parts] == [
         (f"8 {TIMES} 600 s", "not known")
     ]
@@ -92,14 +92,14 @@ def test_seconds_without_a_price_are_not_known_rather_than_free() -> None:
 
 def test_a_correction_that_is_no_multiple_of_the_chips_is_told_in_chip_seconds() -> None:
     line = _Line("adjustment", NOON, NOON + HOUR, -7, RATE, -2_333_333)
-    found = sum_of([line], _cost(-2_333_333, -7), 8)
+    found = build_sum([line], _cost(-2_333_333, -7), 8)
     assert found.lines[0].quantity == "-7 chip-seconds"
     assert found.total == "\N{MINUS SIGN}$0.002333333"
 
 
 def test_of_many_lines_the_newest_are_shown_and_the_others_summed() -> None:
     lines = [_hour(n) for n in range(LINES_SHOWN + 3)]
-    found = sum_of(lines, _cost(sum(x.amount_nanos for x in lines), 8 * HOUR * len(lines)), 8)
+    found = build_sum(lines, _cost(sum(x.amount_nanos for x in lines), 8 * HOUR * len(lines)), 8)
     assert len(found.lines) == LINES_SHOWN
     assert (found.earlier, found.earlier_amount) == ("3 earlier", "$28.80")
 
@@ -114,7 +114,7 @@ def test_a_vm_is_a_line_of_its_own_and_each_says_of_what_it_is() -> None:
             BurnRate(VM, is_vm=True, units=1, price=379_998_000),
         ),
     )
-    found = sum_of(posted, cost, 8)
+    found = build_sum(posted, cost, 8)
     assert [(part.label, part.quantity, part.price, part.amount) for part in found.parts] == [
         (f"{TPU}, posted to the ledger", f"8 chips {TIMES} 3,600 s", "$1.20", "$9.600000"),
         (f"{TPU}, since then, not yet posted", f"8 chips {TIMES} 1,800 s", "$1.20", "$4.800000"),
@@ -136,7 +136,7 @@ def test_a_vm_whose_price_nobody_knows_is_not_free() -> None:
         CostLine(TPU, False, 9_600_000_000, None, HOUR, 0, 8 * HOUR),  # noqa: FBT003
         CostLine("n9-odd-8", True, 0, None, HOUR, HOUR, 0),  # noqa: FBT003
     )
-    found = sum_of([_hour(0)], cost, 8)
+    found = build_sum([_hour(0)], cost, 8)
     assert [(part.label, part.quantity, part.amount) for part in found.parts] == [
         (f"{TPU}, posted to the ledger", f"8 chips {TIMES} 3,600 s", "$9.60"),
         ("VM n9-odd-8, at no known price", f"1 VM {TIMES} 3,600 s", "not known"),
@@ -149,6 +149,6 @@ def test_a_tpu_that_was_free_leaves_its_vm_alone_and_named() -> None:
         CostLine(TPU, False, 0, 0, 45, 0, 0),  # noqa: FBT003
         CostLine(VM, True, 4_749_975, None, 45, 0, 45),  # noqa: FBT003
     )
-    found = sum_of([_of_vm(0, 379_998_000, 45)], cost, 8)
+    found = build_sum([_of_vm(0, 379_998_000, 45)], cost, 8)
     assert [part.label for part in found.parts] == [f"VM {VM}, posted to the ledger"]
     assert found.named

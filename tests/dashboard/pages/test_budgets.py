@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from service.application.budgets.budgets import BudgetStatus
 from service.dashboard.pages import budgets
-from service.dashboard.pages.budgets import WIDTH, bar_of
+from service.dashboard.pages.budgets import WIDTH, build_bar
 from service.domain.budgets.alerts import Alert
 from service.domain.budgets.budget import (
     Budget,
@@ -77,7 +77,7 @@ def test_what_was_not_delivered_is_said(lab: Lab, browser: TestClient) -> None:
     )
     with lab.units() as unit:
         unit.notifications.add(one)
-        unit.alerts.keep(budget.id, Alert("actual:80", NOON - 4 * DAY - 12 * HOUR, NOON))
+        unit.alerts.save(budget.id, Alert("actual:80", NOON - 4 * DAY - 12 * HOUR, NOON))
     said = text_of(browser.get("/budgets"))
     assert "Not delivered by webhook: answers 500" in said
     assert "Alerted: 80 % at 2026-11-05 12:00:00 UTC." in said
@@ -86,7 +86,7 @@ def test_what_was_not_delivered_is_said(lab: Lab, browser: TestClient) -> None:
 def test_nothing_of_a_name_becomes_markup(lab: Lab, browser: TestClient) -> None:
     budget = put(lab, name=HOSTILE)
     with lab.units() as unit:
-        unit.budgets.refuse(budget.id, BudgetRefusal(NOON, HOSTILE))
+        unit.budgets.add_refusal(budget.id, BudgetRefusal(NOON, HOSTILE))
     assert HOSTILE not in browser.get("/budgets").text
 
 
@@ -139,7 +139,7 @@ def standing(spent: int, held: int | None) -> BudgetStanding:
     ],
 )
 def test_a_bar_never_runs_over(spent: int, held: int | None, bar: tuple[int, int, int]) -> None:
-    made = bar_of(factories.budget(), standing(spent, held), ())
+    made = build_bar(factories.budget(), standing(spent, held), ())
     assert (made.spent, made.held, made.cap) == bar
     assert made.spent + made.held <= WIDTH
 
@@ -147,9 +147,9 @@ def test_a_bar_never_runs_over(spent: int, held: int | None, bar: tuple[int, int
 def test_a_mark_is_where_its_threshold_is_and_says_whether_it_fired() -> None:
     budget = factories.budget(thresholds=(Threshold(50), Threshold(150)))
     fired = (Alert("actual:50", WINDOW.start, NOON),)
-    marks = bar_of(budget, standing(60, 0), fired).marks
+    marks = build_bar(budget, standing(60, 0), fired).marks
     assert [(one.at, one.name, one.fired) for one in marks] == [(500, "50 %", True)]
-    marks = bar_of(budget, standing(150, 50), fired).marks
+    marks = build_bar(budget, standing(150, 50), fired).marks
     assert [(one.at, one.fired) for one in marks] == [(250, True), (750, False)]
 
 

@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.dashboard.pages import capacity
-from service.dashboard.pages.capacity import instead_of
+from service.dashboard.pages.capacity import describe_failures
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY
 from service.domain.nodes.placement import HardwareKey, Outcome
@@ -44,7 +44,7 @@ def test_what_a_quota_bars_is_left_alone_for_a_day(lab: Lab, browser: TestClient
         "lab", "", "us-west4", "v5e", Tier.ON_DEMAND, Size.ANY, 0, NOON - 1_800, "Limit: 0."
     )
     with lab.units() as unit:
-        unit.quotas.learn(limit)
+        unit.quotas.save(limit)
     said = text_of(browser.get("/capacity"))
     assert "on_demand: may not have 8 chips (Google's limit is 0 in us-west4)." in said
     assert "Cooldown until 2026-11-06 11:30:00 UTC" in said
@@ -96,8 +96,8 @@ def test_of_very_many_rows_some_are_shown_and_the_others_counted(
 
 
 def test_what_did_not_come_up_is_told_in_words() -> None:
-    assert instead_of(NEVER) == ""
+    assert describe_failures(NEVER) == ""
     tried = replace(NEVER, attempts=1_016, ready=2, stock_outs=1_000, quota_refusals=3)
-    assert instead_of(replace(tried, denied=4, failed=5)) == (
+    assert describe_failures(replace(tried, denied=4, failed=5)) == (
         "1,000 stockout, 3 over quota, 4 denied, 5 failed, 2 open or other"
     )

@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.dashboard.pages import commitments
-from service.domain.clock import DAY, HOUR, rfc3339
+from service.domain.clock import DAY, HOUR, to_rfc3339
 from service.domain.commitments.commitment import Commitment, Term
 from service.domain.time_window import Window
 from tests.commitments import commitment
@@ -82,7 +82,7 @@ def test_one_that_saves_money_says_so_and_has_no_complaint(
     lab: Lab, browser: TestClient, trained: None
 ) -> None:
     record(lab, start=NOON - 3 * HOUR, chips=4)
-    window = f"{rfc3339(NOON - 3 * HOUR)},{rfc3339(NOON - HOUR)}"
+    window = f"{to_rfc3339(NOON - 3 * HOUR)},{to_rfc3339(NOON - HOUR)}"
     said = text_of(browser.get("/commitments", params={"window": window}))
     assert "It lost" not in said
     assert (
@@ -189,13 +189,13 @@ def test_a_commitment_without_a_rate_is_said_to_be_in_no_figure(
 
 def test_the_line_on_the_costs_page_is_worked_out_once_a_minute(lab: Lab, trained: None) -> None:
     record(lab)
-    last_hours = (lab.services.commitments.among(Window(START, NOON)) for _ in "ab")
+    last_hours = (lab.services.commitments.find_usage(Window(START, NOON)) for _ in "ab")
     first, again = last_hours
     assert first is not None
     assert again is first
     lab.clock.pass_(59)
-    assert lab.services.commitments.among(Window(START, NOON + 59)) is first
+    assert lab.services.commitments.find_usage(Window(START, NOON + 59)) is first
     lab.clock.pass_(1)
-    later = lab.services.commitments.among(Window(START, NOON + 60))
+    later = lab.services.commitments.find_usage(Window(START, NOON + 60))
     assert later is not None
     assert later.fee > first.fee

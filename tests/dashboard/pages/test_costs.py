@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from service.dashboard.kit.figures import less, money
+from service.dashboard.kit.figures import format_difference, format_money
 from service.dashboard.pages import breakdown
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY, HOUR
@@ -57,7 +57,9 @@ def test_the_figures_are_those_of_the_api(lab: Lab, caller: TestClient, question
     assert nanos_of(total[-5]) == parse_usd(said["total"]) == sum(_figures(row)[0] for row in rows)
     assert nanos_of(total[-3]) == parse_usd(said["list_total"])
     assert nanos_of(total[-2]) == parse_usd(said["savings"])
-    assert f"Cost {money(parse_usd(said['total']))}" in text_of(caller.get(f"/costs?{question}"))
+    assert f"Cost {format_money(parse_usd(said['total']))}" in text_of(
+        caller.get(f"/costs?{question}")
+    )
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
@@ -238,10 +240,10 @@ def test_the_first_page_leads_to_its_figures(lab: Lab, caller: TestClient) -> No
     month = caller.get("/v1/costs?window=mtd").json()
     today = caller.get("/v1/costs?window=today").json()
     for said, address in ((month, "/costs?window=mtd"), (today, "/costs?window=today&step=hour")):
-        shown = money(parse_usd(said["total"]))
+        shown = format_money(parse_usd(said["total"]))
         assert links[shown] == address
         assert f"Cost {shown}" in text_of(caller.get(address))
-    saved = less(parse_usd(month["list_total"]), parse_usd(month["total"]))
+    saved = format_difference(parse_usd(month["list_total"]), parse_usd(month["total"]))
     assert f"Saved this month {saved}" in text_of(first)
     assert f"Saved {saved}" in text_of(caller.get(links[saved]))
     assert f"Cost {_team(first, 'vision')}" in text_of(caller.get(links["vision"]))

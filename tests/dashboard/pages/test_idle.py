@@ -11,7 +11,7 @@ from service.application.cleanup.cleanup import IdleBrief
 from service.dashboard.pages.idle import idle_line, idle_sentence
 from service.domain.idle.cleanup import WatchedNode
 from service.domain.idle.course import IdleCourse, State
-from service.domain.idle.policy import Action, Policy, Rule, Waste, applied
+from service.domain.idle.policy import Action, Policy, Rule, Waste, apply_policies
 from service.domain.idle.proof import IdleVerdict
 from service.domain.idle.rails import Rail, Waiting
 from service.domain.idle.signal import Level
@@ -27,7 +27,7 @@ DUE = NOON + 540
 
 
 def brief(state=State.NOTIFIED, verdict=QUIET, action=Action.DELETE, due_at=DUE, **changes):
-    rule = applied(
+    rule = apply_policies(
         factories.spec(), "", {"default": Policy("default", Rule(action=action))}, action
     )
     course = IdleCourse("n", 1, state, NOON - 60)

@@ -13,10 +13,10 @@ from service.api.app import create_app
 from service.application.costs.costs import CostQuestion
 from service.application.jobs import last_lines
 from service.application.jobs.logs import JobLogService
-from service.dashboard.kit.figures import money
-from service.dashboard.kit.visible_text import argv_of, visible, visible_line
+from service.dashboard.kit.figures import format_money
+from service.dashboard.kit.visible_text import escape_invisible, escape_log_line, format_argv
 from service.dashboard.pages import jobs as jobs_page
-from service.dashboard.pages.job import codes_in_words
+from service.dashboard.pages.job import format_exit_codes
 from service.dashboard.routes import add_dashboard
 from service.domain.errors import CloudUnavailable, RateLimited
 from service.domain.jobs.job import Job, JobSpec, JobState
@@ -58,7 +58,7 @@ def test_each_job_is_a_row_and_the_newest_comes_first(house: JobHouse, browser: 
     assert row[1:5] == ["grace", "vision", "jax:7", house.jobs.shown(failed).node_name]
     assert row[5].split("\n")[0] == "FAILED"
     assert "worker 2 ended first, with exit code 7" in row[5]
-    assert row[6:] == ["1", "2 min", money(house.jobs.shown(failed).cost.cost)]
+    assert row[6:] == ["1", "2 min", format_money(house.jobs.shown(failed).cost.cost)]
     links = links_of(page.text)
     assert links["llama-sweep"] == f"/jobs/{failed.id}"
     assert links["wrong-branch"] == f"/jobs/{cancelled.id}"
@@ -181,12 +181,12 @@ def test_the_costs_of_a_job_alone_are_one_click_away(house: JobHouse, browser: T
     costs = browser.get(links_of(page.text)["Costs of this job"])
     cost = house.jobs.shown(job).cost.cost
     assert cost < house.jobs.cost(node)
-    assert f"Cost {money(cost)}" in text_of(costs)
+    assert f"Cost {format_money(cost)}" in text_of(costs)
     report = house.lab.services.costs.report(CostQuestion("30d", only={"job": [job.id]}))
     assert report.total == cost
     house.lab.clock.pass_(3_600)
     house.lab.learned(node)
-    lines = house.lab.services.nodes.ledger(node.id, 0, 10)
+    lines = house.lab.services.nodes.list_ledger_lines(node.id, 0, 10)
     pages = [browser.get(f"/nodes/{node.id}/ledger/{line.id}").text for line in lines]
     assert f"/jobs/{job.id}" in {links_of(page).get(job.id) for page in pages}
 
@@ -199,7 +199,7 @@ def test_what_has_no_price_is_not_free(house: JobHouse, browser: TestClient) -> 
     with house.lab.units() as unit:
         unit.jobs.add(job, None)
         unit.jobs.add_attempt(new_attempt(job, node, generation=1, now=now - 600))
-        unit.nodes.charge(Attribution(node.id, now - 600, job=job.id), now)
+        unit.nodes.charge_to(Attribution(node.id, now - 600, job=job.id), now)
     said = text_of(browser.get(f"/jobs/{job.id}"))
     assert "No price is known for 10 min of its use." in said
     assert "Cost so far not known" in said
@@ -289,7 +289,7 @@ def test_hostile_text_stays_text_and_obeys_the_policy(house: JobHouse, browser: 
     ],
 )
 def test_what_nobody_can_see_is_spelled(text: str, shown: str) -> None:
-    assert visible(text) == shown
+    assert escape_invisible(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -302,11 +302,11 @@ def test_what_nobody_can_see_is_spelled(text: str, shown: str) -> None:
     ],
 )
 def test_a_line_is_shown_as_a_terminal_leaves_it(text: str, shown: str) -> None:
-    assert visible_line(text) == shown
+    assert escape_log_line(text) == shown
 
 
 def test_the_words_of_a_command_are_seen_to_begin_and_to_end() -> None:
-    assert argv_of(["a b", '"', "", "é\n"]) == '["a b", "\\"", "", "é\\n"]'
+    assert format_argv(["a b", '"', "", "é\n"]) == '["a b", "\\"", "", "é\\n"]'
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_the_words_of_a_command_are_seen_to_begin_and_to_end() -> None:
     ],
 )
 def test_exit_codes_are_told_by_worker(codes: dict[str, int | None], said: str) -> None:
-    assert codes_in_words(codes) == said
+    assert format_exit_codes(codes) == said
 
 
 # the last output
@@ -412,8 +412,8 @@ def test_output_that_could_not_be_shipped_comes_from_the_reports(
     house.pass_(120)
     services = house.lab.services
     no_logs = JobLogService(house.lab.units, NoLogs(), house.lab.clock)
-    assert [line.text for line in no_logs.last(job.id).lines] == ["first", "last words"]
-    assert services.job_logs.last(job.id).error == ""
+    assert [line.text for line in no_logs.read_end(job.id).lines] == ["first", "last words"]
+    assert services.job_logs.read_end(job.id).error == ""
     said = text_of(browser.get(f"/jobs/{job.id}"))
     assert "worker 0 last words" in said
     assert "Attempt 1, worker 0: the log was not shipped: 403 denied." in said
@@ -460,5 +460,5 @@ def test_what_the_log_costs_is_said_beside_the_cost_and_not_in_it(
     shown = house.jobs.shown(job).cost
     assert shown.logs == 500_000_000
     assert shown.cost == sum(
-        one.cost for found in house.jobs.jobs.attempts(job.id) for one in found.amounts
+        one.cost for found in house.jobs.jobs.list_attempts(job.id) for one in found.amounts
     )

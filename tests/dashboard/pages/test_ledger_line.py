@@ -19,7 +19,7 @@ OCTOBER = NOON - 10 * DAY
 
 
 def _lines(lab: Lab, node: Node) -> list[int]:
-    return [line.id for line in lab.services.nodes.ledger(node.id, 0, 1_000)]
+    return [line.id for line in lab.services.nodes.list_ledger_lines(node.id, 0, 1_000)]
 
 
 def test_a_line_is_explained_in_the_words_of_the_api(lab: Lab, caller: TestClient) -> None:
@@ -70,8 +70,8 @@ def test_a_discounted_price_names_both_and_what_the_list_says(lab: Lab, caller: 
 def test_a_price_that_left_the_book_is_said_to_have(lab: Lab, caller: TestClient) -> None:
     node = lab.ran(NOON - HOUR)
     with lab.units() as unit:
-        usage = unit.usage.of(node.id)[0]
-        whose = {one.since: one for one in unit.attributions.of(node.id)}
+        usage = unit.usage.list_by_node(node.id)[0]
+        whose = {one.since: one for one in unit.attributions.list_by_node(node.id)}
         line = entry(usage, hour=NOON - HOUR, price_id="gone/0")
         unit.ledger.post([line], usage, whose, NOON)
     page = caller.get(f"/nodes/{node.id}/ledger/{_lines(lab, node)[-1]}").text

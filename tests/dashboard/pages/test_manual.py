@@ -10,11 +10,11 @@ import pytest
 from fastapi.testclient import TestClient
 
 import service
-from service.dashboard.pages.manual import manual_page, render
+from service.dashboard.pages.manual import get_manual_page, render_page
 from tests.dashboard.reading import HOSTILE, text_of
 
 MANUAL = Path(service.__file__).parent / "manual"
-NAMES = [page.name for page in manual_page().others]
+NAMES = [page.name for page in get_manual_page().others]
 
 
 def article_of(browser: TestClient, address: str) -> str:
@@ -35,7 +35,7 @@ def test_every_file_of_the_manual_is_a_page() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_is_shown_with_its_title_and_its_headings(browser: TestClient, name: str) -> None:
-    page = manual_page(name).page
+    page = get_manual_page(name).page
     article = article_of(browser, page.address)
     assert unescape(re.sub(r"<[^>]*>", "", article)).strip().startswith(page.title)
     ids = ids_of(article)
@@ -45,7 +45,7 @@ def test_a_page_is_shown_with_its_title_and_its_headings(browser: TestClient, na
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_obeys_the_policy_of_all_pages(browser: TestClient, name: str) -> None:
-    article = article_of(browser, manual_page(name).page.address)
+    article = article_of(browser, get_manual_page(name).page.address)
     assert not re.search(r"\sstyle=|\son\w+=|javascript:|<script|<img|&lt;!--", article)
 
 
@@ -53,7 +53,7 @@ def test_a_page_obeys_the_policy_of_all_pages(browser: TestClient, name: str) ->
 def test_every_link_leads_to_a_page_and_a_heading_that_are_there(
     browser: TestClient, name: str
 ) -> None:
-    here = manual_page(name).page.address
+    here = get_manual_page(name).page.address
     for link in map(unescape, re.findall(r'href="([^"]*)"', article_of(browser, here))):
         path, _, anchor = link.partition("#")
         assert "://" not in link, "the manual needs no other host"
@@ -71,7 +71,7 @@ def test_a_search_finds_the_sections_with_all_words_those_with_them_in_the_headi
     for link in found:
         path, _, anchor = link.partition("#")
         name = path.rpartition("/")[2]
-        (section,) = [one for one in manual_page(name).page.sections if one.anchor == anchor]
+        (section,) = [one for one in get_manual_page(name).page.sections if one.anchor == anchor]
         said = f"{section.title} {section.text}".casefold()
         assert "zone" in said
         assert "capacity" in said
@@ -106,7 +106,7 @@ def test_no_name_leads_out_of_the_manual(browser: TestClient, name: str) -> None
 
 
 def test_html_in_a_page_is_shown_as_text_and_comments_are_left_out() -> None:
-    page = render("one", "# One\n\n<!-- tour: hidden -->\n<b onclick=x>bold</b> & `<i>`\n")
+    page = render_page("one", "# One\n\n<!-- tour: hidden -->\n<b onclick=x>bold</b> & `<i>`\n")
     assert "<b" not in page.html
     assert "hidden" not in page.html
     assert "&lt;b onclick=x&gt;" in page.html

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from service.api.app import create_app
 from service.application.cleanup.links import MAX_MISSES
-from service.dashboard.pages.message_link import failed_page
+from service.dashboard.pages.message_link import build_failure_page
 from service.dashboard.routes import add_dashboard
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import HOUR
@@ -64,7 +64,7 @@ def test_to_look_changes_nothing_and_shows_what_would_be_done(
     assert '<form method="post">' in outside.get(paths[Verb.KEEP]).text
     assert outside.head(paths[Verb.KEEP]).text == ""
     assert node_of(lab, node) == before
-    assert lab.services.nodes.events(node.id, 0, 9) == []
+    assert lab.services.nodes.list_events(node.id, 0, 9) == []
 
 
 def test_every_answer_is_kept_out_of_caches_referrers_and_search(
@@ -139,7 +139,7 @@ def test_a_database_that_is_away_is_said(
     def fail(token: str) -> None:
         raise StoreUnavailable("the database is locked")
 
-    monkeypatch.setattr(lab.services.links, "use", fail)
+    monkeypatch.setattr(lab.services.links, "use_link", fail)
     answer = outside.post("/links/x")
     assert answer.status_code == 503
     assert "Nothing was changed the database is locked." in text_of(answer)
@@ -187,7 +187,7 @@ def test_a_failure_writes_no_token_to_the_log(
     def fail(token: str) -> None:
         raise RuntimeError("odd")
 
-    monkeypatch.setattr(lab.services.links, "show", fail)
+    monkeypatch.setattr(lab.services.links, "read_offer", fail)
     with capture_logs() as written:
         assert outside.get("/links/a-token-of-somebody").status_code == 500
     assert [(one["event"], one["path"]) for one in written] == [("request failed", "/links/...")]
@@ -204,5 +204,5 @@ def test_a_failure_writes_no_token_to_the_log(
     ],
 )
 def test_a_page_says_why_nothing_was_done(error, status):
-    page = failed_page(error)
+    page = build_failure_page(error)
     assert (page.status, page.sentence, page.button) == (status, f"{error}.", "")

@@ -11,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.dashboard.pages import orphans as orphans_page
-from service.dashboard.pages.orphans import commands_for
+from service.dashboard.pages.orphans import list_commands
 from service.domain.orphans.orphan import STEWARD, Orphan, OrphanKind, OrphanVerdict, orphan_id
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, text_of
@@ -71,30 +71,30 @@ def test_the_page_only_shows(lab: Lab, browser: TestClient) -> None:
 
 def test_what_can_be_typed_is_told_and_nothing_more() -> None:
     mine, theirs, queue = orphan(), _stranger(), orphan(shown=shown("q", queued=True))
-    assert commands_for(mine) == [
+    assert list_commands(mine) == [
         f"tpu-steward orphans adopt {mine.id}",
         f"tpu-steward orphans delete {mine.id}",
     ]
-    assert commands_for(theirs)[1] == f"tpu-steward orphans delete {theirs.id} --confirm {PATH}"
-    assert commands_for(queue) == [f"tpu-steward orphans delete {queue.id}"]
-    assert commands_for(orphan(wanted="delete", asked_by="caller")) == []
-    (again,) = commands_for(orphan(wanted="delete", asked_by=STEWARD))
+    assert list_commands(theirs)[1] == f"tpu-steward orphans delete {theirs.id} --confirm {PATH}"
+    assert list_commands(queue) == [f"tpu-steward orphans delete {queue.id}"]
+    assert list_commands(orphan(wanted="delete", asked_by="caller")) == []
+    (again,) = list_commands(orphan(wanted="delete", asked_by=STEWARD))
     assert again.startswith("tpu-steward orphans delete ")
 
 
 def test_the_node_of_a_queued_resource_is_deleted_with_that_and_not_adopted() -> None:
     ticket = PATH.replace("nodes/somebodys", "queuedResources/sq1")
     theirs, mine = _stranger(queued_resource="sq1"), orphan(shown=shown(queued_resource="sq1"))
-    assert commands_for(theirs) == [
+    assert list_commands(theirs) == [
         f"tpu-steward orphans delete {theirs.id} --confirm {PATH}",
         f"tpu-steward orphans delete {orphan_id(ticket)} --confirm {ticket}",
     ]
-    assert commands_for(mine)[1] == f"tpu-steward orphans delete {orphan_id(ticket)}"
+    assert list_commands(mine)[1] == f"tpu-steward orphans delete {orphan_id(ticket)}"
 
 
 def test_a_name_from_the_cloud_is_no_command(lab: Lab, browser: TestClient) -> None:
     evil = _stranger("x$(reboot);'`id`")
-    (_, delete) = commands_for(evil)
+    (_, delete) = list_commands(evil)
     assert shlex.split(delete)[-1] == evil.shown.path
     lab.found(evil, _stranger(HOSTILE))
     page = browser.get("/orphans")

@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.dashboard.kit import banners
-from service.dashboard.pages.queue import SLICES_OPEN, queue_tone
+from service.dashboard.pages.queue import SLICES_OPEN, tone_of_queue
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import HOUR
 from service.domain.event import Event
@@ -77,8 +77,8 @@ def test_what_is_said_of_the_queue_is_what_was_seen(
 
 @pytest.mark.parametrize("state", list(QueueState))
 def test_every_state_of_the_queue_has_a_sign(state: QueueState) -> None:
-    assert queue_tone(state) != "unknown"
-    assert queue_tone("DREAMING") == "unknown"
+    assert tone_of_queue(state) != "unknown"
+    assert tone_of_queue("DREAMING") == "unknown"
 
 
 def test_the_list_says_for_how_long_a_node_has_waited(lab: Lab, browser: TestClient) -> None:

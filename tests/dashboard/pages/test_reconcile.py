@@ -61,7 +61,7 @@ def test_before_the_first_bill_the_page_says_what_to_type(browser: TestClient) -
 
 def test_a_node_that_is_not_on_the_bill_is_told_by_its_name(lab: Lab, browser: TestClient) -> None:
     bill, verdict = sent(lab), Verdict.NODE_WITHOUT_BILL
-    found = lab.services.reconciliations.largest(bill, (verdict,), limit=1)
+    found = lab.services.reconciliations.list_largest(bill, (verdict,), limit=1)
     missing = lab.services.nodes.get(found[0].line.node_id)
     page = browser.get("/reconcile?verdict=node_without_bill")
     assert missing.name in text_of(page)
@@ -97,7 +97,7 @@ def test_commitments_of_a_bill_that_was_imported_before_are_read_from_its_rows(
     said = text_of(browser.get("/reconcile"))
     assert "Commitment: v6e in us-south1, 1 year, 2026-11" in said
     with lab.units() as unit:
-        unit.bills.leave(bill.id, bill.periods, (b"", b"\xff" * 17))
+        unit.bills.delete_rows(bill.id, bill.periods, (b"", b"\xff" * 17))
     said = text_of(browser.get("/reconcile"))
     assert "Commitments are not shown. An earlier version imported the bill." in said
 

@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.dashboard.kit.sample_values import Sampler
-from service.dashboard.pages.reference import Reference, limits_of, markdown
+from service.dashboard.pages.reference import Reference, describe_limits, render_markdown
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, text_of
 
@@ -205,7 +205,7 @@ def test_examples_of_answers_have_every_field_of_their_schema(document: dict[str
     schemas = document["components"]["schemas"]
     sampler = Sampler(schemas)
     for name, schema in schemas.items():
-        found = sampler.sample(schema)
+        found = sampler.make_value(schema)
         if "properties" in schema:
             assert found.keys() == schema["properties"].keys(), name
         else:
@@ -216,7 +216,9 @@ def test_an_example_takes_values_from_fields_of_the_same_name() -> None:
     zone = {"type": "string", "examples": ["us-west4-a"]}
     plain = {"type": "string"}
     sampler = Sampler({"A": {"type": "object", "properties": {"zone": zone}}})
-    assert sampler.sample({"type": "object", "properties": {"zone": plain, "other": plain}}) == {
+    assert sampler.make_value(
+        {"type": "object", "properties": {"zone": plain, "other": plain}}
+    ) == {
         "zone": "us-west4-a",
         "other": "string",
     }
@@ -224,7 +226,7 @@ def test_an_example_takes_values_from_fields_of_the_same_name() -> None:
 
 def test_an_example_of_an_object_within_itself_ends() -> None:
     tree = {"type": "object", "properties": {"below": {"$ref": "#/components/schemas/Tree"}}}
-    assert len(json.dumps(Sampler({"Tree": tree}).sample(tree))) < 200
+    assert len(json.dumps(Sampler({"Tree": tree}).make_value(tree))) < 200
 
 
 @pytest.mark.parametrize(
@@ -242,12 +244,12 @@ def test_an_example_of_an_object_within_itself_ends() -> None:
     ],
 )
 def test_bounds_are_said_in_words(schema: dict[str, Any], limits: list[str]) -> None:
-    assert list(limits_of(schema)) == limits
+    assert list(describe_limits(schema)) == limits
 
 
 def test_html_in_a_description_stays_text() -> None:
-    assert "<b" not in markdown("<b onclick=x>bold</b> `code`")
-    assert "<code>code</code>" in markdown("`code`")
+    assert "<b" not in render_markdown("<b onclick=x>bold</b> `code`")
+    assert "<code>code</code>" in render_markdown("`code`")
 
 
 def test_a_document_without_operations_is_a_page_too() -> None:

@@ -12,8 +12,13 @@ from httpx2 import Response
 from service.application.pricing.reservations import ReservationStatus
 from service.dashboard.kit.node_rows import TIMES
 from service.dashboard.pages import reservation, reservations
-from service.dashboard.pages.reservations import WIDTH, ReservationBar, bar_of, row_of
-from service.dashboard.pages.spend_chart import share
+from service.dashboard.pages.reservations import (
+    WIDTH,
+    ReservationBar,
+    build_bar,
+    build_reservation_row,
+)
+from service.dashboard.pages.spend_chart import format_share
 from service.domain.clock import DAY, HOUR
 from service.domain.metering.reservation import Reservation
 from service.domain.money import parse_usd
@@ -129,7 +134,7 @@ def test_nodes_and_nobody_come_to_the_whole(
     assert nanos_of(total[-1]) == parse_usd(said["cost"])
     assert nanos_of(nobody[-1]) == parse_usd(said["unused"])
     node = links_of(page.text)["train"].removeprefix("/nodes/")
-    assert nanos_of(train[-1]) == lab.services.nodes.cost(node).cost
+    assert nanos_of(train[-1]) == lab.services.nodes.get_cost(node).cost
     assert caller.get(links_of(page.text)["train"]).status_code == 200
 
 
@@ -298,7 +303,7 @@ def shown(**changes: Any) -> ReservationStatus:
     ],
 )
 def test_a_bar_never_runs_over(changes: dict[str, Any], bar: tuple[int, int, int]) -> None:
-    assert bar_of(shown(**changes)) == ReservationBar(*bar)
+    assert build_bar(shown(**changes)) == ReservationBar(*bar)
 
 
 @pytest.mark.parametrize(
@@ -316,13 +321,13 @@ def test_a_bar_never_runs_over(changes: dict[str, Any], bar: tuple[int, int, int
     ],
 )
 def test_a_sign_says_how_it_stands(changes: dict[str, Any], verdict: tuple[str, str]) -> None:
-    row = row_of(shown(**changes))
+    row = build_reservation_row(shown(**changes))
     assert (row.tone, row.verdict) == verdict
     assert (row.bar is None) == (row.withdrawn is not None)
 
 
 def test_more_used_than_bought_is_said() -> None:
-    (said,) = row_of(shown(unused_chip_seconds=-1, unused=-1)).doubts
+    (said,) = build_reservation_row(shown(unused_chip_seconds=-1, unused=-1)).doubts
     assert said.startswith("Nodes used more chips than were bought")
 
 
@@ -331,4 +336,4 @@ def test_more_used_than_bought_is_said() -> None:
     [(0, ""), (1, "< 1 %"), (500, "50 %"), (994, "99 %"), (999, "> 99 %"), (1_000, "100 %")],
 )
 def test_a_share_is_neither_nothing_nor_all_unless_it_is(part, said):
-    assert share(part, 1_000) == said
+    assert format_share(part, 1_000) == said

@@ -13,14 +13,14 @@ from service.domain.budgets.admission import (
     BudgetRoom,
     Hold,
     WorstRate,
+    find_refusal,
     rate_of,
-    refusal,
 )
 from service.domain.budgets.budget import HeldAmount, OnExceeded
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import BudgetExceeded
 from service.domain.metering.meter import Meter
-from service.domain.money import NANOS, usd
+from service.domain.money import NANOS, format_usd
 from service.domain.nodes.node import Asked, Hardware, NodeState
 from service.domain.time_window import Window
 from tests import factories
@@ -56,19 +56,19 @@ def hold(**changes):
 )
 def test_what_is_left_of_a_hold(changes, seconds):
     rounding = 1 if "unposted_since" in changes else 0
-    assert hold(**changes).left(MONTH, NOON) == RATE * seconds // HOUR + rounding
+    assert hold(**changes).remaining_cost(MONTH, NOON) == RATE * seconds // HOUR + rounding
 
 
 def test_an_unknown_price_is_never_nothing():
-    assert hold(rate=None).left(MONTH, NOON) is None
+    assert hold(rate=None).remaining_cost(MONTH, NOON) is None
     stopped = hold(rate=None, asked=Asked.STOPPED, state=NodeState.STOPPED)
-    assert stopped.left(MONTH, NOON) == 0
+    assert stopped.remaining_cost(MONTH, NOON) == 0
 
 
 def test_a_part_of_a_nano_dollar_is_held_as_a_whole_one():
-    assert hold(rate=1, ttl=1).left(MONTH, NOON) == 1
-    assert hold(rate=3_600, ttl=1).left(MONTH, NOON) == 1 + OVERRUN_SECONDS
-    assert hold(rate=3_601, ttl=1).left(MONTH, NOON) == 2 + OVERRUN_SECONDS
+    assert hold(rate=1, ttl=1).remaining_cost(MONTH, NOON) == 1
+    assert hold(rate=3_600, ttl=1).remaining_cost(MONTH, NOON) == 1 + OVERRUN_SECONDS
+    assert hold(rate=3_601, ttl=1).remaining_cost(MONTH, NOON) == 2 + OVERRUN_SECONDS
 
 
 @given(
@@ -88,10 +88,10 @@ def test_posted_and_held_are_never_less_than_what_is_spent_in_the_end(
     book = factories.book(factories.price(nanos=nanos))
     usage = factories.usage(start=start, end=start + ran)
     meter = Meter(usage, book, start + ran)
-    done = meter.charge(max(start, MONTH.start), min(now, MONTH.end))
-    spent = meter.charge(start, min(start + ran, MONTH.end))
+    done = meter.charge_in(max(start, MONTH.start), min(now, MONTH.end))
+    spent = meter.charge_in(start, min(start + ran, MONTH.end))
     one = Hold("n-1", 8 * nanos, ttl, ready_at=start, unposted_since=now)
-    left = one.left(MONTH, now)
+    left = one.remaining_cost(MONTH, now)
     assert left is not None
     assert done + left >= spent
 
@@ -124,13 +124,13 @@ def room(left, **changes):
 
 def test_there_is_room_up_to_the_last_nano_dollar():
     asked = hold(ttl=HOUR - OVERRUN_SECONDS)
-    assert refusal(asked, WorstRate(RATE), [room(RATE)], NOON) is None
-    assert isinstance(refusal(asked, WorstRate(RATE), [room(RATE - 1)], NOON), BudgetExceeded)
+    assert find_refusal(asked, WorstRate(RATE), [room(RATE)], NOON) is None
+    assert isinstance(find_refusal(asked, WorstRate(RATE), [room(RATE - 1)], NOON), BudgetExceeded)
 
 
 def test_a_refusal_says_which_budget_and_what_would_fit():
     rooms = [room(RATE, name="wide"), room(RATE // 2, name="tight")]
-    said = refusal(hold(ttl=2 * HOUR - OVERRUN_SECONDS), WorstRate(RATE), rooms, NOON)
+    said = find_refusal(hold(ttl=2 * HOUR - OVERRUN_SECONDS), WorstRate(RATE), rooms, NOON)
     assert said is not None
     assert said.facts == {
         "budget": "tight",
@@ -140,35 +140,35 @@ def test_a_refusal_says_which_budget_and_what_would_fit():
         "held": "85.200000000",
         "held_known": "85.200000000",
         "resets_at": "2026-12-01T12:00:00Z",
-        "asked": usd(2 * RATE),
+        "asked": format_usd(2 * RATE),
         "left": "4.800000000",
         "longest_ttl_seconds": HOUR // 2 - OVERRUN_SECONDS,
     }
     assert "at most 1740 would fit" in str(said)
-    assert refusal(hold(ttl=1740), WorstRate(RATE), rooms, NOON) is None
-    assert refusal(hold(ttl=1741), WorstRate(RATE), rooms, NOON) is not None
+    assert find_refusal(hold(ttl=1740), WorstRate(RATE), rooms, NOON) is None
+    assert find_refusal(hold(ttl=1741), WorstRate(RATE), rooms, NOON) is not None
 
 
 @pytest.mark.parametrize(("seconds", "longest"), [(59, 0), (60, 0), (61, 1), (3_600, 3_540)])
 def test_what_would_fit_leaves_time_for_the_deletion(seconds, longest):
     """At a nano-dollar a second."""
-    said = refusal(hold(rate=HOUR, ttl=DAY), WorstRate(HOUR), [room(seconds)], NOON)
+    said = find_refusal(hold(rate=HOUR, ttl=DAY), WorstRate(HOUR), [room(seconds)], NOON)
     assert said is not None
     assert said.facts["longest_ttl_seconds"] == longest
     assert ("nothing fits" in str(said)) is not bool(longest)
 
 
 def test_where_nothing_is_left_nothing_fits():
-    said = refusal(hold(ttl=1), WorstRate(RATE), [room(-5)], NOON)
+    said = find_refusal(hold(ttl=1), WorstRate(RATE), [room(-5)], NOON)
     assert said is not None
     assert said.facts["longest_ttl_seconds"] == 0
     assert "nothing fits" in str(said)
 
 
 def test_what_nobody_can_tell_is_refused():
-    unpriced = refusal(hold(rate=None), WorstRate(None, ("v9 in moon",)), [room(NANOS)], NOON)
+    unpriced = find_refusal(hold(rate=None), WorstRate(None, ("v9 in moon",)), [room(NANOS)], NOON)
     assert unpriced is not None
     assert unpriced.facts["unpriced"] == ["v9 in moon"]
     blind = replace(room(NANOS), held=HeldAmount(0, ("n-1",)))
-    assert "one of its nodes" in str(refusal(hold(), WorstRate(RATE), [blind], NOON))
-    assert refusal(hold(rate=None), WorstRate(None), [], NOON) is None
+    assert "one of its nodes" in str(find_refusal(hold(), WorstRate(RATE), [blind], NOON))
+    assert find_refusal(hold(rate=None), WorstRate(None), [], NOON) is None

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.budgets.alerts import BURN_RATE, EXCEEDED, Alert, changes, deletes_at, silence
+from service.domain.budgets.alerts import (
+    BURN_RATE,
+    EXCEEDED,
+    Alert,
+    deletes_at,
+    describe_silence,
+    find_changes,
+)
 from service.domain.budgets.budget import BudgetStanding, HeldAmount, Measure, OnExceeded, Threshold
 from service.domain.clock import DAY, HOUR
 from service.domain.money import NANOS
@@ -32,7 +39,7 @@ def lived(of, *steps, paces=(0, 0)):
     known: dict[str, Alert] = {}
     told = []
     for step in steps:
-        found = changes(of, step, paces, known)
+        found = find_changes(of, step, paces, known)
         known |= {alert.kind: alert for alert, _ in found}
         told.append([alert.kind for alert, message in found if message])
     return told
@@ -84,10 +91,10 @@ def test_a_pace_is_too_fast_only_when_both_stretches_are():
     assert lived(of, standing(1), paces=(fast, 6 * slow)) == [[]]
     assert lived(of, standing(1), paces=(slow, 6 * fast)) == [[]]
     assert lived(of, standing(1), paces=(fast, 6 * fast)) == [[BURN_RATE]]
-    ((alert, message),) = changes(of, standing(1), (fast, 6 * fast), {})
+    ((alert, message),) = find_changes(of, standing(1), (fast, 6 * fast), {})
     assert "3 times as fast" in message
-    assert changes(of, standing(1), (fast, 6 * fast), {BURN_RATE: alert}) == []
-    assert changes(of, standing(1), (0, 6 * fast), {BURN_RATE: alert}) == [
+    assert find_changes(of, standing(1), (fast, 6 * fast), {BURN_RATE: alert}) == []
+    assert find_changes(of, standing(1), (0, 6 * fast), {BURN_RATE: alert}) == [
         (Alert(BURN_RATE, WINDOW.start), "")
     ]
 
@@ -97,9 +104,9 @@ def test_who_asks_twice_is_told_nothing_the_second_time(dollars):
     of = budget(50, 80, 100)
     known: dict[str, Alert] = {}
     for spent in dollars:
-        for alert, _ in changes(of, standing(spent), (0, 0), known):
+        for alert, _ in find_changes(of, standing(spent), (0, 0), known):
             known[alert.kind] = alert
-        assert changes(of, standing(spent), (0, 0), known) == []
+        assert find_changes(of, standing(spent), (0, 0), known) == []
 
 
 @pytest.mark.parametrize(
@@ -111,7 +118,7 @@ def test_who_asks_twice_is_told_nothing_the_second_time(dollars):
     ],
 )
 def test_it_is_said_what_follows(on_exceeded, said):
-    ((_, message),) = changes(budget(on_exceeded=on_exceeded), standing(101), (0, 0), {})
+    ((_, message),) = find_changes(budget(on_exceeded=on_exceeded), standing(101), (0, 0), {})
     assert message.endswith(said)
 
 
@@ -133,7 +140,7 @@ EMAILS = {"emails": ("ada@example.com",)}
 )
 def test_who_is_not_told_before_a_deletion_is_said(told, mails, said):
     budget = factories.budget(on_exceeded=OnExceeded.DELETE, **told)
-    assert silence(budget, mails=mails).startswith(said)
+    assert describe_silence(budget, mails=mails).startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +153,7 @@ def test_who_is_not_told_before_a_deletion_is_said(told, mails, said):
     ],
 )
 def test_where_somebody_is_told_or_nothing_is_deleted_nothing_is_said(on_exceeded, told, mails):
-    assert silence(factories.budget(on_exceeded=on_exceeded, **told), mails=mails) == ""
+    assert describe_silence(factories.budget(on_exceeded=on_exceeded, **told), mails=mails) == ""
 
 
 def test_only_a_budget_that_deletes_has_a_time_for_it():

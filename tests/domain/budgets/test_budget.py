@@ -17,8 +17,8 @@ from service.domain.budgets.budget import (
     Period,
     Scope,
     Threshold,
-    calendar,
-    check,
+    calendar_period,
+    check_budget,
     check_currency,
     instant_of,
 )
@@ -49,7 +49,7 @@ def local(window, tz):
 )
 @pytest.mark.parametrize("tz", ["UTC", "Europe/Berlin", "Asia/Kathmandu", "America/St_Johns"])
 def test_a_period_is_one_of_the_calendar_of_its_zone(period, days, tz):
-    assert local(calendar(period, ZoneInfo(tz), NOON), tz) == days
+    assert local(calendar_period(period, ZoneInfo(tz), NOON), tz) == days
 
 
 @given(
@@ -57,38 +57,38 @@ def test_a_period_is_one_of_the_calendar_of_its_zone(period, days, tz):
 )
 def test_periods_follow_each_other_without_a_gap_in_every_zone(tz, period, now):
     zone = ZoneInfo(tz)
-    this = calendar(period, zone, now)
+    this = calendar_period(period, zone, now)
     assert this.start <= now < this.end
-    following = calendar(period, zone, this.end)
+    following = calendar_period(period, zone, this.end)
     assert following.start == this.end
-    assert calendar(period, zone, this.start) == this
+    assert calendar_period(period, zone, this.start) == this
 
 
 def test_a_day_on_which_the_clocks_change_has_23_or_25_hours():
     berlin = ZoneInfo("Europe/Berlin")
     for day, hours in (("2026-03-29", 23), ("2026-10-25", 25)):
-        window = calendar(Period.DAY, berlin, instant_of(day, "Europe/Berlin", "start"))
+        window = calendar_period(Period.DAY, berlin, instant_of(day, "Europe/Berlin", "start"))
         assert window.end - window.start == hours * HOUR
 
 
 def test_a_budget_counts_within_its_dates_only():
     budget = factories.budget(start=NOON - DAY, end=NOON + DAY)
-    assert budget.window(NOON) == Window(NOON - DAY, NOON + DAY)
-    assert budget.window(NOON - DAY - 1) is None
-    assert budget.window(NOON + DAY) is None
+    assert budget.window_at(NOON) == Window(NOON - DAY, NOON + DAY)
+    assert budget.window_at(NOON - DAY - 1) is None
+    assert budget.window_at(NOON + DAY) is None
 
 
 def test_a_custom_period_is_once():
     budget = factories.budget(period=Period.CUSTOM, end=NOON + DAY)
-    assert budget.window(NOON) == Window(NOON, NOON + DAY)
-    assert budget.window(NOON + DAY) is None
-    assert budget.window(NOON - 1) is None
+    assert budget.window_at(NOON) == Window(NOON, NOON + DAY)
+    assert budget.window_at(NOON + DAY) is None
+    assert budget.window_at(NOON - 1) is None
 
 
 def test_a_scope_covers_those_of_whom_all_is_so_that_it_says():
     ada = Payer("lab", "vision", "ada", "", {"run": "17"})
-    assert Scope().covers(ada)
-    assert Scope(team="vision", owner="ada", label=("run", "17")).covers(ada)
+    assert Scope().applies_to(ada)
+    assert Scope(team="vision", owner="ada", label=("run", "17")).applies_to(ada)
     for other in (
         Scope(team="speech"),
         Scope(team="vision", owner="bob"),
@@ -97,7 +97,7 @@ def test_a_scope_covers_those_of_whom_all_is_so_that_it_says():
         Scope(job="j-1"),
         Scope(project="other"),
     ):
-        assert not other.covers(ada)
+        assert not other.applies_to(ada)
     assert Scope(team="vision", label=("run", "17")).words == "team vision, label run=17"
     assert Scope().words == "everything"
 
@@ -121,13 +121,13 @@ def test_a_scope_covers_those_of_whom_all_is_so_that_it_says():
 )
 def test_what_makes_no_sense_is_refused_with_its_field(changes, field, said):
     with pytest.raises(Rejected, match=said) as caught:
-        check(factories.budget(**changes))
+        check_budget(factories.budget(**changes))
     assert caught.value.facts["field"] == field
 
 
 def test_what_makes_sense_is_not_refused():
-    check(factories.budget(thresholds=(Threshold(100), Threshold(100, Measure.FORECAST))))
-    check(replace(factories.budget(), period=Period.CUSTOM, end=NOON + 1))
+    check_budget(factories.budget(thresholds=(Threshold(100), Threshold(100, Measure.FORECAST))))
+    check_budget(replace(factories.budget(), period=Period.CUSTOM, end=NOON + 1))
     check_currency("USD")
 
 
@@ -152,4 +152,4 @@ def test_a_date_is_the_first_second_of_it_where_the_budget_is():
 
 def test_only_those_that_say_no_are_caps():
     kinds = [OnExceeded.NOTIFY, OnExceeded.REFUSE, OnExceeded.DELETE]
-    assert [factories.budget(on_exceeded=one).caps for one in kinds] == [False, True, True]
+    assert [factories.budget(on_exceeded=one).can_refuse for one in kinds] == [False, True, True]

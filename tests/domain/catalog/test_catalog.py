@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.catalog import catalog
-from service.domain.catalog.accelerators import spelled, stoppable
+from service.domain.catalog.accelerators import is_stoppable, normalize_name
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.catalog.zones import region_of
 from service.domain.errors import NotOffered, Rejected, UnknownAcceleratorType
 
-CATALOG = catalog.load()
-SERVED = CATALOG.served()
+CATALOG = catalog.load_catalog()
+SERVED = CATALOG.list_served()
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ SERVED = CATALOG.served()
     ],
 )
 def test_a_name_stands_for_chips_hosts_and_a_topology(name, chips, hosts, chips_per_host, topology):
-    found = CATALOG.accelerator(name)
+    found = CATALOG.get_accelerator(name)
     assert (found.chips, found.hosts, found.chips_per_host) == (chips, hosts, chips_per_host)
     assert found.topology == topology
     assert found.single_host is (hosts == 1)
@@ -43,7 +43,7 @@ def test_a_name_stands_for_chips_hosts_and_a_topology(name, chips, hosts, chips_
 
 @pytest.mark.parametrize("one", SERVED, ids=lambda one: one.name)
 def test_the_figures_of_a_type_agree_with_each_other(one):
-    cores = CATALOG.generation(one.generation).tensorcores_per_chip * one.chips
+    cores = CATALOG.get_generation(one.generation).tensorcores_per_chip * one.chips
     assert one.chips == one.hosts * one.chips_per_host
     assert one.cores == cores
     assert one.size == (one.chips if one.generation in {"v5e", "v6e"} else one.cores)
@@ -73,14 +73,14 @@ def test_the_api_has_a_place_for_every_type_it_serves():
 )
 def test_a_name_that_is_none_is_refused_with_the_closest_ones(wrong, closest):
     with pytest.raises(UnknownAcceleratorType) as refused:
-        CATALOG.accelerator(wrong)
+        CATALOG.get_accelerator(wrong)
     assert refused.value.facts["closest"] == closest
     assert all(name in str(refused.value) for name in closest)
 
 
 def test_a_slip_of_the_pen_is_answered_by_what_looks_alike():
     with pytest.raises(UnknownAcceleratorType) as refused:
-        CATALOG.accelerator("v5litpod-16")
+        CATALOG.get_accelerator("v5litpod-16")
     closest: Any = refused.value.facts["closest"]
     assert "v5litepod-16" in closest
 
@@ -88,27 +88,27 @@ def test_a_slip_of_the_pen_is_answered_by_what_looks_alike():
 @pytest.mark.parametrize("name", ["tpu7x-8", "v7x-8", "v7-8", "ironwood-16", "tpu7x-5"])
 def test_tpu7x_is_refused_with_the_products_that_have_it(name):
     with pytest.raises(UnknownAcceleratorType, match="not served by the Cloud TPU API") as refused:
-        CATALOG.accelerator(name)
+        CATALOG.get_accelerator(name)
     assert refused.value.facts == {"closest": [], "served_by": ["GKE", "Compute Engine"]}
 
 
 @given(st.text(max_size=200).filter(lambda text: text not in CATALOG.accelerators))
 def test_no_text_at_all_breaks_the_search_for_a_name(text):
     with pytest.raises(UnknownAcceleratorType) as refused:
-        CATALOG.accelerator(text)
+        CATALOG.get_accelerator(text)
     assert len(str(refused.value)) < 500
 
 
 @given(st.sampled_from(SERVED))
 def test_googles_own_spelling_stays_as_it_is(one):
-    assert spelled(one.name) == one.name
+    assert normalize_name(one.name) == one.name
 
 
 @given(st.sampled_from(SERVED))
 def test_a_type_is_found_again_by_its_chips_and_by_each_of_its_topologies(one):
-    assert CATALOG.choose(one.generation, chips=one.chips) == one
+    assert CATALOG.choose_accelerator(one.generation, chips=one.chips) == one
     for topology in one.topologies:
-        assert CATALOG.choose(one.generation, topology=topology) == one
+        assert CATALOG.choose_accelerator(one.generation, topology=topology) == one
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_a_type_is_found_again_by_its_chips_and_by_each_of_its_topologies(one):
 )
 def test_a_chip_count_that_no_type_has_is_refused_with_those_there_are(generation, chips, closest):
     with pytest.raises(UnknownAcceleratorType) as refused:
-        CATALOG.choose(generation, chips=chips)
+        CATALOG.choose_accelerator(generation, chips=chips)
     assert refused.value.facts["closest"] == closest
-    assert refused.value.facts["chips"] == [one.chips for one in CATALOG.served(generation)]
+    assert refused.value.facts["chips"] == [one.chips for one in CATALOG.list_served(generation)]
 
 
 @pytest.mark.parametrize(
@@ -141,29 +141,29 @@ def test_a_topology_that_no_type_has_is_refused_with_those_there_are(
     generation, topology, closest, named
 ):
     with pytest.raises(UnknownAcceleratorType) as refused:
-        CATALOG.choose(generation, topology=topology)
+        CATALOG.choose_accelerator(generation, topology=topology)
     assert refused.value.facts == {"closest": closest, "topologies": named}
 
 
 def test_a_topology_is_read_in_either_case():
-    assert CATALOG.choose("v4", topology=" 4X8x4 ").name == "v4-256"
+    assert CATALOG.choose_accelerator("v4", topology=" 4X8x4 ").name == "v4-256"
 
 
 @pytest.mark.parametrize("wish", [{}, {"chips": 16, "topology": "4x4"}])
 def test_a_size_is_said_in_exactly_one_way(wish):
     with pytest.raises(Rejected, match="exactly one of chips and topology"):
-        CATALOG.choose("v5e", **wish)
+        CATALOG.choose_accelerator("v5e", **wish)
 
 
 def test_a_generation_that_is_none_is_refused_with_those_there_are():
     with pytest.raises(Rejected) as refused:
-        CATALOG.choose("v5litepod", chips=16)
+        CATALOG.choose_accelerator("v5litepod", chips=16)
     assert refused.value.facts["generations"] == ["v2", "v3", "v4", "v5e", "v5p", "v6e", "v7"]
 
 
 def test_a_generation_the_api_does_not_serve_is_refused_with_who_does():
     with pytest.raises(UnknownAcceleratorType, match="GKE or Compute Engine"):
-        CATALOG.choose("v7", chips=4)
+        CATALOG.choose_accelerator("v7", chips=4)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_zone_names_its_region(zone, region):
     assert region_of(zone) == region
 
 
-V4, V5E, V6E = map(CATALOG.accelerator, ("v4-8", "v5litepod-16", "v6e-8"))
+V4, V5E, V6E = map(CATALOG.get_accelerator, ("v4-8", "v5litepod-16", "v6e-8"))
 
 
 @pytest.mark.parametrize(
@@ -196,13 +196,13 @@ V4, V5E, V6E = map(CATALOG.accelerator, ("v4-8", "v5litepod-16", "v6e-8"))
     ],
 )
 def test_candidates_come_in_the_order_in_which_they_were_named(accelerator, place, candidates):
-    assert CATALOG.candidates(accelerator, **place) == candidates
+    assert CATALOG.candidate_zones(accelerator, **place) == candidates
 
 
 def test_with_no_place_named_the_documented_zones_are_tried_first():
     documented = ("us-central1-a", "us-south1-a", "us-west1-c", "us-west4-a")
-    assert CATALOG.candidates(V5E)[:4] == documented
-    assert set(CATALOG.candidates(V5E)) == set(CATALOG.zones_for(V5E))
+    assert CATALOG.candidate_zones(V5E)[:4] == documented
+    assert set(CATALOG.candidate_zones(V5E)) == set(CATALOG.zones_for(V5E))
 
 
 @pytest.mark.parametrize(
@@ -218,19 +218,19 @@ def test_with_no_place_named_the_documented_zones_are_tried_first():
 )
 def test_a_place_without_the_type_is_refused_with_those_that_have_it(place, said):
     with pytest.raises(NotOffered, match=said) as refused:
-        CATALOG.candidates(V4, **place)
+        CATALOG.candidate_zones(V4, **place)
     flex_start = "model" in place
     assert refused.value.facts == {"offered_in": [] if flex_start else ["us-central2-b"]}
 
 
 def test_a_zone_that_only_other_products_have_is_refused():
     with pytest.raises(NotOffered, match=r"us-central1-ai1$"):
-        CATALOG.candidates(V6E, zone="us-central1-ai1")
+        CATALOG.candidate_zones(V6E, zone="us-central1-ai1")
 
 
 def test_a_place_is_said_in_at_most_one_way():
     with pytest.raises(Rejected, match="at most one"):
-        CATALOG.candidates(V4, zone="us-central2-b", regions=["us-central2"])
+        CATALOG.candidate_zones(V4, zone="us-central2-b", regions=["us-central2"])
 
 
 def test_the_zones_of_regions_come_region_by_region():
@@ -256,4 +256,4 @@ def test_the_zones_of_regions_come_region_by_region():
     ],
 )
 def test_only_one_host_that_is_not_taken_back_can_be_stopped(name, model, can_stop):
-    assert stoppable(CATALOG.accelerator(name), model) is can_stop
+    assert is_stoppable(CATALOG.get_accelerator(name), model) is can_stop

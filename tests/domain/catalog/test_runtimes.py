@@ -10,21 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.catalog import catalog, runtimes
-from service.domain.catalog.images import Framework, ImageStanding, images
+from service.domain.catalog.images import Framework, ImageStanding, list_images
 from service.domain.catalog.provisioning import Architecture
 from service.domain.errors import NotOffered, Rejected, RuntimeMismatch
 
-CATALOG = catalog.load()
+CATALOG = catalog.load_catalog()
 VM, NODE = Architecture.VM, Architecture.NODE
 JAX, PYTORCH, TENSORFLOW = Framework.JAX, Framework.PYTORCH, Framework.TENSORFLOW
 
 
 def resolve(name, framework, version=None, architecture=VM, zone=None):
-    return runtimes.resolve(CATALOG.accelerator(name), framework, version, architecture, zone)
+    return runtimes.resolve_runtime(
+        CATALOG.get_accelerator(name), framework, version, architecture, zone
+    )
 
 
 def check(runtime_version, name, architecture=VM):
-    return runtimes.check(runtime_version, CATALOG.accelerator(name), architecture)
+    return runtimes.check_runtime(runtime_version, CATALOG.get_accelerator(name), architecture)
 
 
 @pytest.mark.parametrize(
@@ -191,12 +193,12 @@ def test_text_that_is_no_version_is_refused(version):
 
 
 def test_a_generation_nobody_knows_is_refused_never_guessed():
-    v9 = replace(CATALOG.accelerator("v6e-8"), name="v9-8", generation="v9")
+    v9 = replace(CATALOG.get_accelerator("v6e-8"), name="v9-8", generation="v9")
     with pytest.raises(RuntimeMismatch) as refused:
-        runtimes.resolve(v9, JAX)
+        runtimes.resolve_runtime(v9, JAX)
     assert refused.value.facts["compatible"] == []
     with pytest.raises(RuntimeMismatch):
-        runtimes.check("v2-alpha-tpuv6e", v9)
+        runtimes.check_runtime("v2-alpha-tpuv6e", v9)
 
 
 def test_a_zone_without_the_hardware_is_refused():
@@ -257,29 +259,29 @@ def test_a_documented_runtime_version_fits_without_a_warning():
     assert check("2.12.0", "v3-8", NODE) == []
 
 
-@given(st.sampled_from(CATALOG.served()), st.sampled_from(Framework))
+@given(st.sampled_from(CATALOG.list_served()), st.sampled_from(Framework))
 def test_what_is_resolved_always_fits_and_so_do_its_alternatives(accelerator, framework):
-    found = runtimes.resolve(accelerator, framework)
-    assert runtimes.check(found.runtime_version, accelerator) == list(found.warnings)
+    found = runtimes.resolve_runtime(accelerator, framework)
+    assert runtimes.check_runtime(found.runtime_version, accelerator) == list(found.warnings)
     for other in found.alternatives:
-        runtimes.check(other, accelerator)
+        runtimes.check_runtime(other, accelerator)
 
 
 @given(
-    st.sampled_from(CATALOG.served()),
-    st.sampled_from(images()),
+    st.sampled_from(CATALOG.list_served()),
+    st.sampled_from(list_images()),
     st.sampled_from(Architecture),
 )
 def test_a_refusal_names_only_what_fits_on_some_architecture(accelerator, image, architecture):
     try:
-        runtimes.check(image.name, accelerator, architecture)
+        runtimes.check_runtime(image.name, accelerator, architecture)
     except RuntimeMismatch as refused:
         names: Any = refused.facts["compatible"]
         assert names
         fitting = {
             one.name
-            for one in images()
-            if any(one.fits(accelerator, either) for either in (architecture, VM))
+            for one in list_images()
+            if any(one.can_run_on(accelerator, either) for either in (architecture, VM))
         }
         assert fitting.issuperset(names)
 
@@ -291,11 +293,11 @@ def test_no_text_at_all_breaks_the_check(text):
     assert len(str(refused.value)) < 500
 
 
-@given(st.sampled_from(CATALOG.served()), st.sampled_from(Framework))
+@given(st.sampled_from(CATALOG.list_served()), st.sampled_from(Framework))
 def test_a_documented_image_is_preferred_to_every_other(accelerator, framework):
-    standing = {one.name: one.standing for one in images()}
+    standing = {one.name: one.standing for one in list_images()}
     assert (
-        standing[runtimes.resolve(accelerator, framework).runtime_version]
+        standing[runtimes.resolve_runtime(accelerator, framework).runtime_version]
         is ImageStanding.DOCUMENTED
     )
 
@@ -305,9 +307,9 @@ def test_the_images_of_a_generation_are_listed_by_framework_and_architecture():
     assert [one.name for one in v6e] == ["v2-alpha-tpuv6e"]
     nodes = runtimes.for_generation("v3", architecture=NODE)
     assert {one.architecture for one in nodes} == {NODE}
-    assert runtimes.for_generation() == images()
+    assert runtimes.for_generation() == list_images()
 
 
 def test_no_runtime_version_is_listed_twice():
-    names = [one.name for one in images()]
+    names = [one.name for one in list_images()]
     assert len(set(names)) == len(names)

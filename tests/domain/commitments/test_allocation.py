@@ -14,8 +14,8 @@ from service.domain.commitments.allocation import (
     CoveredStretch,
     Rank,
     UsageSpan,
-    allocate,
-    proportional,
+    allocate_usage,
+    divide_proportionally,
     shares_of,
 )
 from tests.commitments import commitment
@@ -51,24 +51,24 @@ def committed(chips=8, **changes):
 def test_chips_are_divided_in_proportion_with_the_largest_remainders_rounded_up(
     chips, wanted, given_
 ):
-    assert list(proportional(chips, wanted)) == given_
+    assert list(divide_proportionally(chips, wanted)) == given_
 
 
 def test_one_node_is_covered_up_to_the_committed_chips():
-    found = allocate([span(chips=16)], [committed(8)])
+    found = allocate_usage([span(chips=16)], [committed(8)])
     assert found == {A: [CoveredStretch(0, 100, (("c-1", 8),))]}
 
 
 def test_the_earliest_commitment_is_served_first():
     late, early = committed(4, id="c-0", start=10), committed(4, id="c-9", start=0)
-    found = allocate([span(chips=6)], [late, early])
+    found = allocate_usage([span(chips=6)], [late, early])
     assert found == {
         A: [CoveredStretch(0, 10, (("c-9", 4),)), CoveredStretch(10, 100, (("c-9", 4), ("c-0", 2)))]
     }
 
 
 def test_of_two_that_begin_together_the_first_id_is_served_first():
-    found = allocate([span(chips=6)], [committed(4, id="c-2"), committed(4, id="c-1")])
+    found = allocate_usage([span(chips=6)], [committed(4, id="c-2"), committed(4, id="c-1")])
     assert found[A] == [CoveredStretch(0, 100, (("c-1", 4), ("c-2", 2)))]
 
 
@@ -76,11 +76,11 @@ def test_of_two_that_begin_together_the_first_id_is_served_first():
     "changes", [{"region": "us-east5"}, {"generation": "v6e"}, {"project": "other"}]
 )
 def test_usage_elsewhere_is_not_covered(changes):
-    assert allocate([span(**changes)], [committed(project="lab")]) == {}
+    assert allocate_usage([span(**changes)], [committed(project="lab")]) == {}
 
 
 def test_without_a_project_the_whole_account_is_served():
-    found = allocate([span(project="a"), span(B, project="b")], [committed(8)])
+    found = allocate_usage([span(project="a"), span(B, project="b")], [committed(8)])
     assert {rank: [one.shares for one in found[rank]] for rank in found} == {
         A: [(("c-1", 4),)],
         B: [(("c-1", 4),)],
@@ -89,13 +89,13 @@ def test_without_a_project_the_whole_account_is_served():
 
 def test_a_stretch_goes_on_while_its_shares_stay():
     others = [span(B, start=20, end=30), span(C, start=30, end=40)]
-    found = allocate([span(), *others], [committed(16)])
+    found = allocate_usage([span(), *others], [committed(16)])
     assert found[A] == [CoveredStretch(0, 100, (("c-1", 8),))]
     assert found[B] == [CoveredStretch(20, 30, (("c-1", 8),))]
 
 
 def test_when_more_runs_than_is_committed_all_of_it_shares():
-    found = allocate([span(), span(B, start=20, end=30)], [committed(8)])
+    found = allocate_usage([span(), span(B, start=20, end=30)], [committed(8)])
     assert found[A] == [
         CoveredStretch(0, 20, (("c-1", 8),)),
         CoveredStretch(20, 30, (("c-1", 4),)),
@@ -162,7 +162,7 @@ def counted(spans, commitments, second):
 @given(spans=SPANS, commitments=COMMITMENTS)
 def test_every_second_is_covered_as_a_plain_count_has_it(spans, commitments):
     by_second: defaultdict[int, dict[tuple[Rank, str], int]] = defaultdict(dict)
-    for rank, stretches in allocate(spans, commitments).items():
+    for rank, stretches in allocate_usage(spans, commitments).items():
         for one in stretches:
             assert one.start < one.end
             for second in range(one.start, one.end):
@@ -174,7 +174,7 @@ def test_every_second_is_covered_as_a_plain_count_has_it(spans, commitments):
 @moderate
 @given(spans=SPANS, commitments=COMMITMENTS)
 def test_no_second_covers_more_than_is_committed_or_runs(spans, commitments):
-    served = allocate(spans, commitments)
+    served = allocate_usage(spans, commitments)
     for second in range(102):
         found = {
             rank: sum(chips for _, chips in one.shares)

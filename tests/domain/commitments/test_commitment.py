@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.clock import DAY, END_OF_TIME, HOUR, parse_rfc3339, rfc3339
+from service.domain.clock import DAY, END_OF_TIME, HOUR, parse_rfc3339, to_rfc3339
 from service.domain.commitments.commitment import (
     MAX_CHIPS,
     CommitmentState,
     Term,
-    check,
+    check_commitment,
     end_of,
-    fee,
+    fee_in,
     listed_rate,
     rate_of,
 )
@@ -42,13 +42,13 @@ BOOK = PriceBook(embedded_prices())
     ],
 )
 def test_a_term_is_one_or_three_calendar_years(start, term, end):
-    assert rfc3339(end_of(parse_rfc3339(start), term)) == end
+    assert to_rfc3339(end_of(parse_rfc3339(start), term)) == end
 
 
 def test_a_commitment_can_be_recorded_for_the_past_and_without_a_project():
-    check(commitment(), [], BOOK)
-    check(commitment(start=NOON - 300 * DAY, contract=None), [], BOOK)
-    check(commitment(project="lab", term=Term.THREE_YEARS), [], BOOK)
+    check_commitment(commitment(), [], BOOK)
+    check_commitment(commitment(start=NOON - 300 * DAY, contract=None), [], BOOK)
+    check_commitment(commitment(project="lab", term=Term.THREE_YEARS), [], BOOK)
 
 
 @pytest.mark.parametrize(
@@ -72,19 +72,19 @@ def test_a_commitment_can_be_recorded_for_the_past_and_without_a_project():
 )
 def test_what_cannot_have_been_bought_is_refused_with_its_field(wrong, field):
     with pytest.raises(Rejected) as refused:
-        check(commitment(**wrong), [], BOOK)
+        check_commitment(commitment(**wrong), [], BOOK)
     assert refused.value.facts["field"] == field
 
 
 def test_a_name_is_taken_in_a_project_and_region_for_the_term():
     base = commitment(id="c-0")
     with pytest.raises(Conflict) as refused:
-        check(commitment(start=NOON + DAY), [base], BOOK)
+        check_commitment(commitment(start=NOON + DAY), [base], BOOK)
     assert refused.value.facts["commitment_id"] == "c-0"
-    check(commitment(start=base.end), [base], BOOK)
-    check(commitment(name="more"), [base], BOOK)
-    check(commitment(project="lab"), [base], BOOK)
-    check(commitment(region="us-central1"), [base], BOOK)
+    check_commitment(commitment(start=base.end), [base], BOOK)
+    check_commitment(commitment(name="more"), [base], BOOK)
+    check_commitment(commitment(project="lab"), [base], BOOK)
+    check_commitment(commitment(region="us-central1"), [base], BOOK)
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_a_name_is_taken_in_a_project_and_region_for_the_term():
     ],
 )
 def test_its_state_follows_from_its_term(now, state):
-    assert commitment().state(now) is state
-    assert commitment(withdrawn_at=NOON).state(now) is CommitmentState.WITHDRAWN
+    assert commitment().state_at(now) is state
+    assert commitment(withdrawn_at=NOON).state_at(now) is CommitmentState.WITHDRAWN
 
 
 def test_the_rate_is_the_contracts_or_the_list_price_of_its_first_second():
@@ -118,10 +118,10 @@ def test_without_a_list_price_at_its_first_second_the_rate_is_not_known(changes)
 
 def test_the_fee_is_paid_from_the_first_second_to_the_last_used_or_not():
     one = commitment()
-    assert fee(one, RATE, NOON, NOON + HOUR) == 8 * RATE
-    assert fee(one, RATE, NOON - DAY, NOON) == 0
-    assert fee(one, RATE, NOON - DAY, one.end + DAY) == 8 * 365 * 24 * RATE
-    assert fee(one, RATE, one.end, one.end + DAY) == 0
+    assert fee_in(one, RATE, NOON, NOON + HOUR) == 8 * RATE
+    assert fee_in(one, RATE, NOON - DAY, NOON) == 0
+    assert fee_in(one, RATE, NOON - DAY, one.end + DAY) == 8 * 365 * 24 * RATE
+    assert fee_in(one, RATE, one.end, one.end + DAY) == 0
 
 
 @moderate
@@ -132,5 +132,5 @@ def test_the_fee_is_paid_from_the_first_second_to_the_last_used_or_not():
 )
 def test_fees_of_adjacent_windows_sum_to_the_whole_term(cut, rate, chips):
     one = commitment(chips=chips)
-    whole = fee(one, rate, NOON - DAY, NOON + 400 * DAY)
-    assert fee(one, rate, NOON - DAY, cut) + fee(one, rate, cut, NOON + 400 * DAY) == whole
+    whole = fee_in(one, rate, NOON - DAY, NOON + 400 * DAY)
+    assert fee_in(one, rate, NOON - DAY, cut) + fee_in(one, rate, cut, NOON + 400 * DAY) == whole

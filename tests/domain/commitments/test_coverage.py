@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY, HOUR
-from service.domain.commitments.coverage import priced as with_rates
+from service.domain.commitments.coverage import price_commitments as with_rates
 from service.domain.metering.meter import FIRST_MINUTE, Evidence
 from service.domain.money import NANOS
 from service.domain.pricing.price_book import PriceBook, Sku
@@ -39,25 +39,27 @@ def on(model="on_demand", region="us-west4", generation="v5e"):
 def test_a_covered_node_costs_its_part_of_the_fee():
     found = used([ran()], [commitment()], NOON, NOON + HOUR)
     (standing,) = found.standings
-    assert standing.fee == standing.covered.cost == 8 * RATE
-    assert standing.covered.chip_seconds == standing.committed == standing.eligible == 8 * HOUR
-    assert standing.unused == standing.unused_chip_seconds == 0
+    assert standing.fee == standing.total_covered.cost == 8 * RATE
+    assert (
+        standing.total_covered.chip_seconds == standing.committed == standing.eligible == 8 * HOUR
+    )
+    assert standing.unused_fee == standing.unused_chip_seconds == 0
     assert standing.saving == 8 * LIST - 8 * RATE
-    assert found.total.charged == 8 * LIST
-    assert found.total.amortised == 8 * RATE
+    assert found.total_figures.charged == 8 * LIST
+    assert found.total_figures.amortised_cost == 8 * RATE
 
 
 def test_usage_beyond_the_commitment_is_paid_as_charged():
     found = used([ran(chips=16)], [commitment()], NOON, NOON + HOUR)
-    assert found.total.amortised == 8 * RATE + 8 * LIST
-    assert found.total.eligible == 16 * HOUR
-    assert found.standings[0].covered.chip_seconds == 8 * HOUR
+    assert found.total_figures.amortised_cost == 8 * RATE + 8 * LIST
+    assert found.total_figures.eligible == 16 * HOUR
+    assert found.standings[0].total_covered.chip_seconds == 8 * HOUR
 
 
 def test_a_commitment_that_is_used_too_little_loses_money():
     found = used([ran(end=NOON + HOUR)], [commitment()], NOON, NOON + 2 * HOUR)
     (standing,) = found.standings
-    assert standing.unused == 8 * RATE
+    assert standing.unused_fee == 8 * RATE
     assert standing.saving == 8 * LIST - 16 * RATE
     assert standing.saving < 0
 
@@ -65,7 +67,7 @@ def test_a_commitment_that_is_used_too_little_loses_money():
 def test_what_is_avoided_is_what_was_charged_with_its_discounts():
     book = PriceBook([factories.price(1_000_000_000)])
     found = used([ran()], [commitment()], NOON, NOON + HOUR, book)
-    assert found.standings[0].covered.avoided == 8_000_000_000
+    assert found.standings[0].total_covered.avoided == 8_000_000_000
 
 
 @pytest.mark.parametrize("model", ["spot", "preemptible", "reserved", "flex_start"])
@@ -74,14 +76,14 @@ def test_only_on_demand_usage_is_covered(model):
     other = ran(sku=on(ProvisioningModel(model)))
     found = used([other], [commitment()], NOON, NOON + HOUR, book)
     assert found.users == {}
-    assert found.unused == found.fee == 8 * RATE
+    assert found.unused_fee == found.fee == 8 * RATE
 
 
 def test_usage_that_is_free_or_has_no_known_price_is_not_covered():
     later = PriceBook([factories.price(effective_from=NOON + HOUR // 2)])
     free = ran("b", free=FIRST_MINUTE)
     found = used([ran(), free], [commitment()], NOON, NOON + HOUR, later)
-    assert found.total.covered.chip_seconds == 8 * HOUR // 2
+    assert found.total_figures.covered.chip_seconds == 8 * HOUR // 2
     assert set(found.by_node()) == {"a"}
 
 
@@ -93,8 +95,8 @@ def test_reserved_capacity_that_was_bought_by_the_calendar_is_not_covered():
 def test_the_chips_of_a_legacy_node_are_covered_and_its_machine_is_not():
     old = ran(vm="n1-standard-8", vm_model="on_demand")
     found = used([old], [commitment()], NOON, NOON + HOUR)
-    assert found.total.charged == 8 * LIST
-    assert found.total.amortised == 8 * RATE
+    assert found.total_figures.charged == 8 * LIST
+    assert found.total_figures.amortised_cost == 8 * RATE
 
 
 def test_a_commitment_without_a_known_rate_covers_nothing_and_is_named():
@@ -110,16 +112,16 @@ def test_a_withdrawn_commitment_counts_nowhere():
 
 def test_usage_before_the_term_is_not_eligible():
     found = used([ran(start=NOON - HOUR)], [commitment()], NOON - HOUR, NOON + HOUR)
-    assert found.total.eligible == found.total.covered.chip_seconds == 8 * HOUR
-    assert found.total.charged == 16 * LIST
-    assert found.total.amortised == 8 * LIST + 8 * RATE
+    assert found.total_figures.eligible == found.total_figures.covered.chip_seconds == 8 * HOUR
+    assert found.total_figures.charged == 16 * LIST
+    assert found.total_figures.amortised_cost == 8 * LIST + 8 * RATE
 
 
 def test_two_terms_at_once_make_usage_eligible_once():
     two = [commitment(), commitment(id="c-2", chips=4)]
     found = used([ran(chips=16)], two, NOON, NOON + HOUR)
-    assert found.total.eligible == 16 * HOUR
-    assert found.total.covered.chip_seconds == 12 * HOUR
+    assert found.total_figures.eligible == 16 * HOUR
+    assert found.total_figures.covered.chip_seconds == 12 * HOUR
 
 
 def test_each_team_pays_for_what_its_nodes_were_covered():
@@ -184,10 +186,13 @@ def test_amortised_and_unused_are_the_fee_and_what_is_left_to_pay(usages, some, 
     found = used(usages, some, FIRST, LAST, book)
     nodes = found.by_node().values()
     left_to_pay = sum(one.charged - one.covered.avoided for one in nodes)
-    assert sum(one.amortised for one in nodes) + found.unused == found.fee + left_to_pay
+    assert sum(one.amortised_cost for one in nodes) + found.unused_fee == found.fee + left_to_pay
     teams = found.by_team().values()
-    assert sum(one.amortised for one in teams) == sum(one.amortised for one in nodes)
-    assert sum(one.saving for one in found.standings) == found.total.covered.avoided - found.fee
+    assert sum(one.amortised_cost for one in teams) == sum(one.amortised_cost for one in nodes)
+    assert (
+        sum(one.saving for one in found.standings)
+        == found.total_figures.covered.avoided - found.fee
+    )
 
 
 @moderate
@@ -204,7 +209,7 @@ def test_adjacent_windows_sum_to_the_whole_wherever_they_are_cut(usages, some, b
         assert sum(one.covered.cost for one in of_node if one) == figures.covered.cost
         assert sum(one.covered.avoided for one in of_node if one) == figures.covered.avoided
         assert sum(one.eligible for one in of_node if one) == figures.eligible
-    for name in ("fee", "unused", "saving"):
+    for name in ("fee", "unused_fee", "saving"):
         assert sum(getattr(part, name) for part in parts) == getattr(whole, name)
 
 
@@ -228,12 +233,12 @@ def test_a_window_that_begins_on_another_day_rounds_as_the_whole_does(cut):
 @given(usages=USAGES, some=COMMITMENTS, book=BOOKS, start=st.integers(FIRST, LAST - 60))
 def test_no_window_covers_more_than_is_committed_or_eligible(usages, some, book, start):
     found = used(usages, some, start, start + 60, book)
-    total = found.total
+    total = found.total_figures
     assert total.covered.chip_seconds <= min(
         total.eligible, sum(one.committed for one in found.standings)
     )
     for one in found.standings:
-        assert one.covered.chip_seconds <= min(one.committed, one.eligible)
+        assert one.total_covered.chip_seconds <= min(one.committed, one.eligible)
         assert one.unused_chip_seconds >= 0
 
 
@@ -244,7 +249,7 @@ def test_an_unused_fee_is_worth_the_unused_chips_to_a_few_nano_dollars(usages, s
     found = used(usages, some, FIRST, LAST, PriceBook([factories.price()]))
     for one in found.standings:
         exact = one.unused_chip_seconds * one.priced.rate
-        assert abs(one.unused * HOUR - exact) <= 40 * HOUR
+        assert abs(one.unused_fee * HOUR - exact) <= 40 * HOUR
 
 
 @moderate
@@ -254,7 +259,7 @@ def test_a_node_that_is_wholly_covered_avoids_exactly_what_it_was_charged(usages
     found = used(usages, [all_of_it], FIRST, LAST, book)
     for one in found.users.values():
         assert one.covered.avoided == one.charged
-        assert one.amortised == one.covered.cost
+        assert one.amortised_cost == one.covered.cost
 
 
 def test_lines_are_those_of_committed_regions_and_generations_alone():

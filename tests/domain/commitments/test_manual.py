@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from service.dashboard.kit.figures import money
+from service.dashboard.kit.figures import format_money
 from service.domain.clock import HOUR
 from tests import factories
 from tests.commitments import commitment, used
@@ -20,24 +20,24 @@ def test_the_worked_example_says_what_is_worked_out():
     found = used([train, serve], [commitment(start=start)], start, NOON)
     (one,) = found.standings
     nodes = found.by_node()
-    left_to_pay = found.total.charged - one.covered.avoided
-    assert (one.covered.chip_seconds, one.committed, one.eligible) == (
+    left_to_pay = found.total_figures.charged - one.total_covered.avoided
+    assert (one.total_covered.chip_seconds, one.committed, one.eligible) == (
         16 * HOUR,
         32 * HOUR,
         40 * HOUR,
     )
     rows = {
         "fee": one.fee,
-        "used": one.covered.cost,
-        "unused": one.unused,
-        "avoided": one.covered.avoided,
-        "`train` after commitments": nodes["train"].amortised,
-        "`serve` after commitments": nodes["serve"].amortised,
+        "used": one.total_covered.cost,
+        "unused": one.unused_fee,
+        "avoided": one.total_covered.avoided,
+        "`train` after commitments": nodes["train"].amortised_cost,
+        "`serve` after commitments": nodes["serve"].amortised_cost,
     }
     text = MANUAL.read_text(encoding="utf-8")
     for name, nanos in rows.items():
         (row,) = (line for line in text.splitlines() if line.startswith(f"| {name} |"))
-        assert row.endswith(f"| {money(nanos)} |")
-    assert f"| {money(one.saving)}: it loses money |" in text
-    assert f"are {money(found.total.amortised + found.unused)}" in text
-    assert f"{money(one.fee)} + {money(left_to_pay)}" in text
+        assert row.endswith(f"| {format_money(nanos)} |")
+    assert f"| {format_money(one.saving)}: it loses money |" in text
+    assert f"are {format_money(found.total_figures.amortised_cost + found.unused_fee)}" in text
+    assert f"{format_money(one.fee)} + {format_money(left_to_pay)}" in text

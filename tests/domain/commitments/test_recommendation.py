@@ -17,9 +17,9 @@ from service.domain.commitments.recommendation import (
     CommitmentRates,
     DailyUse,
     Recommendation,
-    course_of,
+    daily_use,
     hours_a_day,
-    recommend,
+    recommend_commitment,
 )
 
 START = 1_790_000_000 // DAY * DAY
@@ -39,7 +39,7 @@ def spans_of(daily: list[list[tuple[int, int]]]) -> list[ChipSpan]:
 
 def every_day(*some: tuple[int, int], days: int = FEWEST_DAYS) -> DailyUse:
     """The same on each day."""
-    return course_of(spans_of([list(some)] * days), START, days)
+    return daily_use(spans_of([list(some)] * days), START, days)
 
 
 def used_by_hour(spans: list[ChipSpan], days: int = FEWEST_DAYS) -> list[int]:
@@ -71,7 +71,7 @@ _DAYS = st.lists(_DAY, min_size=FEWEST_DAYS, max_size=FEWEST_DAYS)
 @given(_DAYS, st.sampled_from([YEAR, CommitmentRates(3, LIST, THREE_YEARS)]))
 def test_the_best_number_is_the_cheapest_of_all(daily, rates):
     spans = spans_of(daily)
-    found = recommend(course_of(spans, START, FEWEST_DAYS), rates)
+    found = recommend_commitment(daily_use(spans, START, FEWEST_DAYS), rates)
     used = used_by_hour(spans)
     best = brute_force(used, rates)
     assert found.best == best
@@ -86,7 +86,8 @@ def test_more_use_never_recommends_fewer_chips(daily, more):
     spans = spans_of(daily)
     added = [ChipSpan(START + min(one), START + max(one), 3) for one in more]
     fewer, most = (
-        recommend(course_of(some, START, FEWEST_DAYS), YEAR) for some in (spans, spans + added)
+        recommend_commitment(daily_use(some, START, FEWEST_DAYS), YEAR)
+        for some in (spans, spans + added)
     )
     assert fewer.chips <= most.chips
     assert fewer.best <= most.best
@@ -95,7 +96,7 @@ def test_more_use_never_recommends_fewer_chips(daily, more):
 @settings(max_examples=40, deadline=None)
 @given(_DAYS, st.sampled_from([YEAR, CommitmentRates(3, LIST, THREE_YEARS)]))
 def test_what_is_recommended_pays_in_nine_of_ten_draws(daily, rates):
-    found = recommend(course_of(spans_of(daily), START, FEWEST_DAYS), rates)
+    found = recommend_commitment(daily_use(spans_of(daily), START, FEWEST_DAYS), rates)
     assert found.chips <= min(found.best, found.low)
     assert found.low <= found.high
     assert found.saving_low <= found.saving_high
@@ -106,7 +107,7 @@ def test_what_is_recommended_pays_in_nine_of_ten_draws(daily, rates):
 @pytest.mark.parametrize("chips", [1, 8, 256])
 @pytest.mark.parametrize("days", [28, 30, 90])
 def test_constant_use_of_some_chips_recommends_these_chips(chips, days):
-    found = recommend(every_day((24, chips), days=days), YEAR)
+    found = recommend_commitment(every_day((24, chips), days=days), YEAR)
     assert (found.chips, found.best, found.low, found.high) == (chips, chips, chips, chips)
     assert found.utilisation == 1_000_000
     assert found.saving == found.saving_low == chips * (LIST - ONE_YEAR) * MONTH_HOURS
@@ -115,30 +116,30 @@ def test_constant_use_of_some_chips_recommends_these_chips(chips, days):
 
 def test_use_below_break_even_recommends_nothing_for_a_year():
     course = every_day((16, 8))
-    found = recommend(course, YEAR)
+    found = recommend_commitment(course, YEAR)
     assert (found.chips, found.best, found.saving) == (0, 0, 0)
     assert found.reason == "no chip was in use for more of the time than breaks even"
-    assert recommend(course, CommitmentRates(3, LIST, THREE_YEARS)).chips == 8
+    assert recommend_commitment(course, CommitmentRates(3, LIST, THREE_YEARS)).chips == 8
 
 
 def test_the_break_even_itself_does_not_pay_and_a_second_more_does():
     edge = CommitmentRates(1, 24, 12)
-    assert recommend(every_day((12, 5)), edge).chips == 0
+    assert recommend_commitment(every_day((12, 5)), edge).chips == 0
     longer = [ChipSpan(one.start, one.end + 1, one.chips) for one in spans_of([[(12, 5)]] * 28)]
-    assert recommend(course_of(longer, START, FEWEST_DAYS), edge).chips == 5
+    assert recommend_commitment(daily_use(longer, START, FEWEST_DAYS), edge).chips == 5
 
 
 def test_committed_chips_take_their_use_first():
     spans = spans_of([[(24, 8), (20, 4)]] * FEWEST_DAYS)
-    assert recommend(course_of(spans, START, FEWEST_DAYS), YEAR).chips == 12
-    assert recommend(course_of(spans, START, FEWEST_DAYS, committed=5), YEAR).chips == 7
-    assert recommend(course_of(spans, START, FEWEST_DAYS, committed=12), YEAR).chips == 0
+    assert recommend_commitment(daily_use(spans, START, FEWEST_DAYS), YEAR).chips == 12
+    assert recommend_commitment(daily_use(spans, START, FEWEST_DAYS, committed=5), YEAR).chips == 7
+    assert recommend_commitment(daily_use(spans, START, FEWEST_DAYS, committed=12), YEAR).chips == 0
 
 
 def test_use_that_has_lately_begun_is_not_taken_for_sure():
     """Three weeks in four would have paid; of four weeks drawn, fewer often are."""
     spans = spans_of([[]] * 7 + [[(24, 8)]] * 21)
-    found = recommend(course_of(spans, START, FEWEST_DAYS), YEAR)
+    found = recommend_commitment(daily_use(spans, START, FEWEST_DAYS), YEAR)
     assert (found.chips, found.best, found.low) == (0, 8, 0)
     assert found.best_saving > 0
     assert found.reason.startswith("8 would have paid in these days, but not in nine of ten")
@@ -146,21 +147,23 @@ def test_use_that_has_lately_begun_is_not_taken_for_sure():
 
 def test_the_same_data_has_the_same_answer_and_another_place_other_draws():
     daily = [[(24, 8)] if day % 5 else [(3, 8)] for day in range(40)]
-    course = course_of(spans_of(daily), START, 40)
-    assert recommend(course, YEAR, "v6e us-east5") == recommend(course, YEAR, "v6e us-east5")
+    course = daily_use(spans_of(daily), START, 40)
+    assert recommend_commitment(course, YEAR, "v6e us-east5") == recommend_commitment(
+        course, YEAR, "v6e us-east5"
+    )
     draws = {tuple(map(tuple, subject._Weeks(course).draw_weeks(asked))) for asked in ("a", "b")}
     assert len(draws) == 2
 
 
 def test_too_few_days_give_no_recommendation():
-    found = recommend(every_day((24, 8), days=27), YEAR)
+    found = recommend_commitment(every_day((24, 8), days=27), YEAR)
     assert found == Recommendation(
         YEAR, 27, reason="27 full days of use are known; a recommendation needs 28"
     )
 
 
 def test_one_day_is_told_as_one():
-    reason = recommend(every_day((24, 8), days=1), YEAR).reason
+    reason = recommend_commitment(every_day((24, 8), days=1), YEAR).reason
     assert reason == "1 full day of use is known; a recommendation needs 28"
 
 
@@ -173,13 +176,13 @@ def test_one_day_is_told_as_one():
     ],
 )
 def test_without_two_prices_that_differ_there_is_a_reason(rates, reason):
-    found = recommend(every_day((24, 8)), rates)
+    found = recommend_commitment(every_day((24, 8)), rates)
     assert found.chips == 0
     assert found.reason.startswith(reason)
 
 
 def test_seconds_at_each_number_of_chips_add_up_to_the_day():
-    course = course_of(
+    course = daily_use(
         [ChipSpan(START + 10, START + DAY + 7, 3), ChipSpan(0, START + 20, 2)], START, 2
     )
     assert course.days == (((2, 10), (3, DAY - 20), (5, 10)), ((0, DAY - 7), (3, 7)))
@@ -201,7 +204,7 @@ def off_by_one_chip(patch):
 
 
 def average_instead_of_share(patch):
-    counted = course_of
+    counted = daily_use
 
     def averaged(spans, start, days):
         whole = counted(spans, start, days)
@@ -210,7 +213,7 @@ def average_instead_of_share(patch):
         )
         return DailyUse(start, flat)
 
-    patch.setattr(f"{__name__}.course_of", averaged)
+    patch.setattr(f"{__name__}.daily_use", averaged)
 
 
 def wrong_price_model(patch):
@@ -225,8 +228,8 @@ def wrong_price_model(patch):
 @pytest.mark.parametrize("broken", [off_by_one_chip, average_instead_of_share, wrong_price_model])
 def test_a_rule_of_recommendations_that_is_broken_is_found(monkeypatch, broken):
     spans = spans_of([[(24, 8), (14, 16)]] * FEWEST_DAYS)
-    assert course_of(spans, START, FEWEST_DAYS) == every_day((24, 8), (14, 16))
+    assert daily_use(spans, START, FEWEST_DAYS) == every_day((24, 8), (14, 16))
     right = brute_force(used_by_hour(spans), YEAR)
-    assert recommend(course_of(spans, START, FEWEST_DAYS), YEAR).best == right
+    assert recommend_commitment(daily_use(spans, START, FEWEST_DAYS), YEAR).best == right
     broken(monkeypatch)
-    assert recommend(course_of(spans, START, FEWEST_DAYS), YEAR).best != right
+    assert recommend_commitment(daily_use(spans, START, FEWEST_DAYS), YEAR).best != right

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.domain.clock import DAY, HOUR
-from service.domain.costs.buckets import DaysAndHours, edges_of, touched
-from service.domain.time_window import Granularity, Window, buckets
+from service.domain.costs.buckets import DaysAndHours, edges_of, split_by_parts
+from service.domain.time_window import Granularity, Window, split_into_buckets
 from tests.hands import NOON
 
 moderate = settings(max_examples=200, deadline=None)
@@ -31,7 +31,7 @@ def parts(draw):
 @given(parts(), st.integers(-5, 90), st.integers(-5, 90))
 def test_what_is_touched_is_what_a_look_at_every_part_finds(ones, start, end):
     plain = [(at, max(start, one.start), min(end, one.end)) for at, one in enumerate(ones)]
-    assert list(touched(ones, start, end)) == [one for one in plain if one[1] < one[2]]
+    assert list(split_by_parts(ones, start, end)) == [one for one in plain if one[1] < one[2]]
 
 
 @moderate
@@ -61,7 +61,7 @@ def test_each_of_a_years_days_takes_the_hours_to_the_nearest_midnight(zone, hour
     """UTC+14 begins its day at ten in the morning, UTC+9 at three in the afternoon."""
     tz = ZoneInfo(zone)
     year = Window(MIDNIGHT - 365 * DAY, MIDNIGHT)
-    edges = edges_of(list(buckets(year, Granularity.DAY, tz)), to_the_end=False)
+    edges = edges_of(list(split_into_buckets(year, Granularity.DAY, tz)), to_the_end=False)
     assert edges is not None
     assert len(DaysAndHours(edges).moves) == 365 * hours
 
@@ -80,5 +80,7 @@ def test_each_of_a_years_days_takes_the_hours_to_the_nearest_midnight(zone, hour
 )
 def test_what_begins_within_an_hour_has_to_be_metered(zone, start, end, to_the_end, edges):
     window = Window(MIDNIGHT + start, MIDNIGHT + end)
-    found = edges_of(list(buckets(window, Granularity.DAY, ZoneInfo(zone))), to_the_end=to_the_end)
+    found = edges_of(
+        list(split_into_buckets(window, Granularity.DAY, ZoneInfo(zone))), to_the_end=to_the_end
+    )
     assert found == (None if edges is None else tuple(MIDNIGHT + edge for edge in edges))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.domain.costs.csv_cell import cell
+from service.domain.costs.csv_cell import format_cell
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ from service.domain.costs.csv_cell import cell
     ],
 )
 def test_a_cell_is_what_it_was_but_never_a_formula(value, text):
-    assert cell(value) == text
+    assert format_cell(value) == text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.costs.display_rounding import in_units, rounded
+from service.domain.costs.display_rounding import in_units, round_table
 from service.domain.money import half_even
 
 CENT = 10_000_000
@@ -30,14 +30,14 @@ def _is_beside(units: int, nanos: int) -> bool:
 
 @given(tables())
 def test_every_displayed_cent_adds_up_to_the_displayed_total(table: list[list[int]]) -> None:
-    assert sum(map(sum, rounded(table, CENT))) == half_even(sum(map(sum, table)), CENT)
+    assert sum(map(sum, round_table(table, CENT))) == half_even(sum(map(sum, table)), CENT)
 
 
 @given(tables())
 def test_every_cell_row_and_column_is_the_cent_below_or_above_the_truth(
     table: list[list[int]],
 ) -> None:
-    shown = rounded(table, CENT)
+    shown = round_table(table, CENT)
     for row, units in zip(table, shown, strict=True):
         assert _is_beside(sum(units), sum(row))
         assert all(map(_is_beside, units, row))
@@ -47,7 +47,7 @@ def test_every_cell_row_and_column_is_the_cent_below_or_above_the_truth(
 
 @given(tables())
 def test_the_first_column_is_rounded_as_its_sum_is_shown_elsewhere(table: list[list[int]]) -> None:
-    shown = rounded(table, CENT)
+    shown = round_table(table, CENT)
     total, first = sum(map(sum, table)), sum(row[0] for row in table)
     if 2 * (total % CENT) != CENT and 2 * (first % CENT) != CENT:  # a tie goes to the even cent
         assert sum(row[0] for row in shown) == half_even(first, CENT)
@@ -59,7 +59,7 @@ def test_one_row_is_rounded_as_its_sum_is_shown_elsewhere(
 ) -> None:
     chosen = data.draw(st.integers(0, len(table) - 1))
     total, row = sum(map(sum, table)), sum(table[chosen])
-    shown = rounded(table, CENT, chosen)
+    shown = round_table(table, CENT, chosen)
     assert sum(map(sum, shown)) == half_even(total, CENT)
     if 2 * (total % CENT) != CENT and 2 * (row % CENT) != CENT:  # a tie goes to the even cent
         assert sum(shown[chosen]) == half_even(row, CENT)
@@ -67,18 +67,18 @@ def test_one_row_is_rounded_as_its_sum_is_shown_elsewhere(
 
 def test_three_thirds_of_a_dollar_are_a_dollar() -> None:
     third = 333_333_333
-    [row] = rounded([[third, third, third + 1]], CENT)
+    [row] = round_table([[third, third, third + 1]], CENT)
     assert sorted(row) == [33, 33, 34]
 
 
 def test_the_same_table_is_always_rounded_the_same_way() -> None:
     table = [[n * 7_654_321 + m * 1_234_567 for n in range(5)] for m in range(31)]
-    assert rounded(table, CENT) == rounded(table, CENT)
+    assert round_table(table, CENT) == round_table(table, CENT)
 
 
 def test_no_table_is_no_table() -> None:
-    assert rounded([], CENT) == []
-    assert rounded([[], []], CENT) == [[], []]
+    assert round_table([], CENT) == []
+    assert round_table([[], []], CENT) == [[], []]
 
 
 amounts = st.lists(

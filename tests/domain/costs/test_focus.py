@@ -13,15 +13,15 @@ from focus_data_toolkit.schema.registry import mandatory_columns, version_column
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.catalog.catalog import load
+from service.domain.catalog.catalog import load_catalog
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.catalog.regions import region_name
 from service.domain.costs.charge import ChargeKind
-from service.domain.costs.focus import Account, Version, columns
+from service.domain.costs.focus import Account, Version, column_names
 from service.domain.costs.focus_sku import sku_of
 from service.domain.money import NANOS, half_even
 from service.domain.pricing.discounts import Discount
-from service.domain.pricing.price_book import discounted
+from service.domain.pricing.price_book import with_discount
 from service.domain.pricing.shipped_prices import embedded_prices
 from tests import factories
 from tests.charges import charge, focus, of_machine, of_unused, only, read, resource, tags
@@ -34,12 +34,12 @@ HOSTILE = 'a "quoted", =SUM(A1)\r\n\u2028line\twith {braces} and ümlauts'
 
 @pytest.mark.parametrize("version", list(Version))
 def test_every_mandatory_column_is_there_once_and_every_other_one_is_of_the_edition(version):
-    header = columns(version)
+    header = column_names(version)
     assert len(set(header)) == len(header)
     assert mandatory_columns("Cost and Usage", version) <= set(header)
     foreign = set(header) - version_columns("Cost and Usage", version)
     assert all(name.startswith("x_") for name in foreign)
-    assert version_columns("Cost and Usage", "1.2") - set(columns(Version.V1_2)) == set()
+    assert version_columns("Cost and Usage", "1.2") - set(column_names(Version.V1_2)) == set()
 
 
 def test_the_editions_differ_in_who_provides_alone():
@@ -120,12 +120,12 @@ def test_an_hour_of_a_node_is_a_row():
 
 
 def test_without_a_billing_account_the_installation_is_who_pays():
-    nobody = Account.of("", "berlin")
+    nobody = Account.from_settings("", "berlin")
     assert (nobody.id, nobody.type) == ("tpu-steward/berlin", "TPU Steward Installation")
 
 
 def test_an_account_has_the_name_that_was_set_and_else_none():
-    named = Account.of("012345-6789AB-CDEF01", "berlin", 'Lab "Ö"')
+    named = Account.from_settings("012345-6789AB-CDEF01", "berlin", 'Lab "Ö"')
     (row,) = read(focus(charge(), account=named))
     assert (row["BillingAccountId"], row["BillingAccountName"]) == (named.id, 'Lab "Ö"')
     assert only(charge())["BillingAccountName"] == ""
@@ -228,7 +228,7 @@ def test_a_sku_is_googles_where_its_source_names_it_and_ours_otherwise(price, sk
 
 def test_what_is_left_by_a_discount_is_a_price_of_the_same_sku_and_names_the_discount():
     less = Discount("d-1", "v5e", "", 125_000, 0, None, "contract 1234-5678-9ABC")
-    price = discounted(factories.price(), less)
+    price = with_discount(factories.price(), less)
     row = only(charge(price=price, price_id=price.id, unit_price=price.nanos, amount=8_400_000_000))
     assert (row["SkuId"], row["SkuPriceId"]) == ("v5e/on_demand/us-west4", price.id)
     assert "less 12.5 %" in json.loads(row["SkuPriceDetails"])["x_PriceSource"]
@@ -253,7 +253,7 @@ def test_a_price_that_no_book_knows_belongs_to_what_was_charged():
 
 
 def test_every_region_in_which_tpus_are_offered_or_priced_has_a_name():
-    offered = {offer.region for offer in load().offers}
+    offered = {offer.region for offer in load_catalog().offers}
     priced = {price.region for price in embedded_prices() if price.region[-1].isdigit()}
     assert [one for one in sorted(offered | priced) if region_name(one) == one] == []
     assert region_name("mars-north1") == "mars-north1"

@@ -21,9 +21,9 @@ from service.domain.costs.forecast import (
     Method,
     RunningNode,
     Snapshot,
-    forecast,
-    middle,
-    nearest,
+    find_nearest,
+    forecast_cost,
+    middle_of,
 )
 from service.domain.costs.habits import NodeDay
 from service.domain.money import half_even
@@ -80,7 +80,9 @@ def close(nanos, expected, percent):
 
 
 def test_what_costs_alike_every_day_is_expected_every_day_and_leaves_no_doubt():
-    found = forecast(basis(costs=each_day(3 * DOLLAR), spent=40 * DOLLAR, committed=2 * DOLLAR))
+    found = forecast_cost(
+        basis(costs=each_day(3 * DOLLAR), spent=40 * DOLLAR, committed=2 * DOLLAR)
+    )
     assert found.method is Method.WEEKDAYS
     assert found.total.low == found.total.mid == found.total.high
     assert found.running == Band(2 * DOLLAR, 2 * DOLLAR, 2 * DOLLAR)
@@ -92,7 +94,7 @@ def test_what_costs_alike_every_day_is_expected_every_day_and_leaves_no_doubt():
 
 
 def test_workdays_and_weekends_have_habits_of_their_own():
-    found = forecast(basis(costs=each_day(7 * DOLLAR, only=range(5))))
+    found = forecast_cost(basis(costs=each_day(7 * DOLLAR, only=range(5))))
     rest = [weekday(day) for day in range(found.basis.now, MONTH.end, DAY)]
     workdays = sum(day < 5 for day in rest)
     assert close(found.launches.mid, 7 * DOLLAR * workdays, 2)
@@ -102,14 +104,14 @@ def test_workdays_and_weekends_have_habits_of_their_own():
 def test_of_a_day_that_is_partly_over_only_that_part_is_expected():
     last_noon = MONTH.end - DAY // 4
     past = history(last_noon, each_day(4 * DOLLAR))
-    found = forecast(basis(now=last_noon, history=past, ahead=ahead(last_noon)))
+    found = forecast_cost(basis(now=last_noon, history=past, ahead=ahead(last_noon)))
     assert found.launches.mid == DOLLAR - half_even(DOLLAR // 2 * 14, 28 + 10 + 56 // 3)
 
 
 def test_the_newest_days_count_most():
     rising = [(day, f"n-{day}", day * DOLLAR) for day in range(1, NODE_DAYS + 1)]
     falling = [(day, f"n-{day}", (29 - day) * DOLLAR) for day in range(1, NODE_DAYS + 1)]
-    up, down = (forecast(basis(costs=costs)).launches.mid for costs in (rising, falling))
+    up, down = (forecast_cost(basis(costs=costs)).launches.mid for costs in (rising, falling))
     assert up > 11 * 14 * DOLLAR
     assert down < 17 * 14 * DOLLAR
     assert up > 21 * down // 20
@@ -121,22 +123,24 @@ def test_the_pace_of_the_last_week_counts_the_more_the_shorter_the_history(days,
     least."""
     costs = [(day, f"n-{day}", DOLLAR) for day in range(29 - days, 29)]
     quiet = [(day, node, nanos if day < 22 else 0) for day, node, nanos in costs]
-    on, off = (forecast(basis(costs=these)).launches.mid for these in (costs, quiet))
+    on, off = (forecast_cost(basis(costs=these)).launches.mid for these in (costs, quiet))
     assert 0 < off < on * (1 - share)
 
 
 def test_what_ran_last_week_and_is_gone_comes_back_in_part_only():
     """A service of 90 dollars a day for four weeks, and nothing since a week ago."""
     costs = [(day, "service", 90 * DOLLAR) for day in range(-55, NODE_DAYS - 6)]
-    gone = forecast(basis(costs=costs)).total.mid
-    there = forecast(basis(costs=[(day, "service", 90 * DOLLAR) for day in range(-55, 29)])).total
+    gone = forecast_cost(basis(costs=costs)).total.mid
+    there = forecast_cost(
+        basis(costs=[(day, "service", 90 * DOLLAR) for day in range(-55, 29)])
+    ).total
     assert 0 < gone < 16 * 90 * DOLLAR // 2
     assert gone < there.mid
 
 
 def test_doubt_about_the_days_makes_a_band():
     costs = [(day, f"n-{day}", DOLLAR * (1 + day % 9)) for day in range(1, NODE_DAYS + 1)]
-    band = forecast(basis(costs=costs)).launches
+    band = forecast_cost(basis(costs=costs)).launches
     assert 0 < band.low < band.mid < band.high
     assert band.high - band.mid > band.mid - band.low
 
@@ -145,7 +149,9 @@ def test_more_days_ahead_leave_more_doubt():
     costs = [(day, f"n-{day}", DOLLAR * (1 + day * 7 % 9)) for day in range(1, NODE_DAYS + 1)]
     widths = []
     for days in (1, 4, 16):
-        band = forecast(basis(costs=costs, ahead=ahead(MONTH.start + 14 * DAY)[:days])).launches
+        band = forecast_cost(
+            basis(costs=costs, ahead=ahead(MONTH.start + 14 * DAY)[:days])
+        ).launches
         widths.append(band.high - band.low)
     assert widths == sorted(widths)
     assert widths[0] < widths[2]
@@ -162,42 +168,42 @@ def test_more_days_ahead_leave_more_doubt():
     ],
 )
 def test_less_than_a_week_of_history_is_a_run_rate_and_says_so(first, days, method):
-    found = forecast(basis(costs=each_day(DOLLAR, first=first)))
+    found = forecast_cost(basis(costs=each_day(DOLLAR, first=first)))
     assert (found.basis.history.days, found.method) == (days, method)
-    assert ("Run-rate only" in found.said) == (method is Method.RUN_RATE)
-    assert str(days) in found.said
+    assert ("Run-rate only" in found.method_sentence) == (method is Method.RUN_RATE)
+    assert str(days) in found.method_sentence
 
 
 def test_a_run_rate_carries_on_what_was_spent_a_second():
     now = MONTH.start + 14 * DAY
-    found = forecast(basis(costs=each_day(DOLLAR, first=NODE_DAYS - 3), spent=4 * DOLLAR))
+    found = forecast_cost(basis(costs=each_day(DOLLAR, first=NODE_DAYS - 3), spent=4 * DOLLAR))
     assert found.basis.now == now
     assert found.total == Band(20 * DOLLAR, 20 * DOLLAR, 20 * DOLLAR)
 
 
 def test_a_run_rate_is_never_less_than_what_runs_until_its_ttl():
-    found = forecast(basis(spent=DOLLAR, committed=100 * DOLLAR))
+    found = forecast_cost(basis(spent=DOLLAR, committed=100 * DOLLAR))
     assert (found.method, found.total.mid) == (Method.RUN_RATE, 101 * DOLLAR)
 
 
 def test_a_run_rate_comes_on_top_of_what_was_bought_and_contains_what_runs():
     """A reservation of 500 dollars, and a node that will have cost 10 at its TTL."""
     node = {"running": running("new", 10, has_ttl=True)["running"], "names": frozenset({"new"})}
-    found = forecast(
+    found = forecast_cost(
         basis(costs=each_day(DOLLAR, first=NODE_DAYS - 3), committed=510 * DOLLAR, **node)
     )
     assert (found.launches.mid, found.total.mid) == (6 * DOLLAR, 516 * DOLLAR)
 
 
 def test_where_nothing_ever_ran_nothing_is_expected():
-    assert forecast(basis()).total == Band(0, 0, 0)
-    assert forecast(basis(ahead=())).total == Band(0, 0, 0)
+    assert forecast_cost(basis()).total == Band(0, 0, 0)
+    assert forecast_cost(basis(ahead=())).total == Band(0, 0, 0)
 
 
 def test_the_run_rate_of_the_first_day_is_that_of_the_day():
     now = MONTH.start + DAY // 2
     only_today = history(now, (), today=DOLLAR)
-    found = forecast(basis(now=now, history=only_today, spent=DOLLAR, ahead=ahead(now)))
+    found = forecast_cost(basis(now=now, history=only_today, spent=DOLLAR, ahead=ahead(now)))
     assert found.total.mid == 60 * DOLLAR
 
 
@@ -212,19 +218,21 @@ def test_a_forecast_is_in_order_whole_and_the_same_again(costs, spent, committed
     now = MONTH.start + passed
     past = history(now, costs)
     asked = basis(now=now, spent=spent, committed=committed, history=past, ahead=ahead(now))
-    found = forecast(asked)
+    found = forecast_cost(asked)
     total = found.total
     assert spent + committed <= total.low <= total.mid <= total.high
     assert total.mid == spent + found.running.mid + found.launches.mid
     assert all(isinstance(nanos, int) for nanos in (total.low, total.mid, total.high))
     shuffled = replace(asked, history=replace(past, nodes=tuple(reversed(past.nodes))))
-    assert forecast(shuffled).total == total
+    assert forecast_cost(shuffled).total == total
 
 
 @given(NODES, st.integers(1, 1_000))
 def test_in_another_currency_of_whole_units_it_is_the_same_but_for_rounding(costs, times):
-    one = forecast(basis(costs=costs)).total
-    many = forecast(basis(costs=[(day, node, nanos * times) for day, node, nanos in costs])).total
+    one = forecast_cost(basis(costs=costs)).total
+    many = forecast_cost(
+        basis(costs=[(day, node, nanos * times) for day, node, nanos in costs])
+    ).total
     assert abs(many.mid - one.mid * times) <= 200 * times
     assert abs(many.high - one.high * times) <= 10_000 * times
 
@@ -254,18 +262,18 @@ def lived(*lives, each=1):
 
 def test_a_node_is_expected_to_go_on_as_long_as_others_did_that_had_got_as_old():
     """Those of one day are gone on the next; of five days, one of three has two to go."""
-    short = forecast(basis(costs=lived(1), **running("new", 16))).running.mid
-    longer = forecast(basis(costs=lived(5), **running("new", 16))).running.mid
+    short = forecast_cost(basis(costs=lived(1), **running("new", 16))).running.mid
+    longer = forecast_cost(basis(costs=lived(5), **running("new", 16))).running.mid
     assert DOLLAR <= short < 3 * DOLLAR // 2
     assert 4 * DOLLAR <= longer <= 7 * DOLLAR
     of_three = [(day, "old", 1) for day in (NODE_DAYS - 2, NODE_DAYS - 1, NODE_DAYS)]
-    older = forecast(basis(costs=[*lived(5), *of_three], **running("old", 16))).running.mid
+    older = forecast_cost(basis(costs=[*lived(5), *of_three], **running("old", 16))).running.mid
     assert DOLLAR <= older < longer
 
 
 def test_a_node_that_runs_for_long_is_expected_to_go_on():
     costs = [*lived(1), *((day, "old", DOLLAR) for day in range(-55, NODE_DAYS + 1))]
-    found = forecast(basis(costs=costs, **running("old", 16)))
+    found = forecast_cost(basis(costs=costs, **running("old", 16)))
     assert close(found.running.mid, 16 * DOLLAR, 12)
     assert found.running.high > found.running.mid
 
@@ -274,17 +282,17 @@ def test_nodes_of_another_kind_say_less_of_a_node_than_those_of_its_own():
     past = history(MONTH.start + 14 * DAY, lived(1))
     others = tuple(NodeDay(day, f"x-{node}", "v6e", nanos) for day, node, _, nanos in past.nodes)
     alike, unlike = (
-        forecast(basis(history=replace(past, nodes=nodes), **running("new", 16))).running.mid
+        forecast_cost(basis(history=replace(past, nodes=nodes), **running("new", 16))).running.mid
         for nodes in (past.nodes, others)
     )
     assert alike < unlike
 
 
 def test_a_node_with_a_ttl_may_go_before_it_and_never_after():
-    often = forecast(basis(costs=lived(1), **running("new", 16, has_ttl=True)))
+    often = forecast_cost(basis(costs=lived(1), **running("new", 16, has_ttl=True)))
     assert DOLLAR <= often.running.mid < 3 * DOLLAR // 2
     assert often.endless == Band(0, 0, 0)
-    assert often.basis.endless == 0
+    assert often.basis.endless_cost == 0
     assert often.running.high <= often.basis.committed
 
 
@@ -295,7 +303,7 @@ def test_nodes_of_one_day_go_together_which_leaves_more_doubt():
         runs = tuple(RunningNode(node, "v5e", costs) for node, _ in nodes)
         whole = sum(one.costs[-1] for one in runs)
         names = frozenset(node for node, _ in nodes)
-        band = forecast(basis(costs=days, running=runs, names=names, committed=whole)).running
+        band = forecast_cost(basis(costs=days, running=runs, names=names, committed=whole)).running
         return band.high - band.mid
 
     assert both(("a", 1), ("b", 1)) > both(("a", 1), ("b", 0))
@@ -303,9 +311,9 @@ def test_nodes_of_one_day_go_together_which_leaves_more_doubt():
 
 def test_a_run_rate_carries_no_node_without_a_ttl_to_the_end():
     """A young fleet of them would be said to cost ten times what it comes to."""
-    found = forecast(basis(costs=each_day(DOLLAR, first=NODE_DAYS - 3), **running("new", 500)))
+    found = forecast_cost(basis(costs=each_day(DOLLAR, first=NODE_DAYS - 3), **running("new", 500)))
     assert found.method is Method.RUN_RATE
-    assert found.basis.endless == 500 * DOLLAR
+    assert found.basis.endless_cost == 500 * DOLLAR
     assert (found.running.mid, found.endless.mid) == (0, 0)
     assert (found.launches.mid, found.total.mid) == (16 * DOLLAR, 16 * DOLLAR)
 
@@ -315,9 +323,9 @@ def test_the_one_that_was_made_closest_to_half_time_is_judged():
         Snapshot("", MONTH, day, MONTH.start + day, Band(1, 2, 3), Method.RUN_RATE)
         for day in (0, 14 * DAY, 16 * DAY, 29 * DAY)
     ]
-    assert nearest(made, middle(MONTH)) == made[1]
-    assert nearest(made[3:], middle(MONTH)) == made[3]
-    assert nearest([], middle(MONTH)) is None
+    assert find_nearest(made, middle_of(MONTH)) == made[1]
+    assert find_nearest(made[3:], middle_of(MONTH)) == made[3]
+    assert find_nearest([], middle_of(MONTH)) is None
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.clock import DAY, HOUR, MINUTE, rfc3339
+from service.domain.clock import DAY, HOUR, MINUTE, to_rfc3339
 from service.domain.evidence.audit_log import (
     FIRST_QUERY_SECONDS,
     QUERIED_AFTER,
@@ -24,7 +24,13 @@ from service.domain.evidence.audit_log import (
     needs_creation_time,
     window_of,
 )
-from service.domain.metering.meter import CLOCK_TOLERANCE, Evidence, Meter, closed, forgiven
+from service.domain.metering.meter import (
+    CLOCK_TOLERANCE,
+    Evidence,
+    Meter,
+    with_end,
+    with_first_minute_rule,
+)
 from service.domain.time_window import Window
 from tests import factories
 from tests.domain.account import Account
@@ -38,7 +44,7 @@ LAST_UP, FIRST_GONE = NOON + HOUR, NOON + HOUR + 30
 
 def ended(end_lo=LAST_UP, end=FIRST_GONE, **changes):
     """Usage that was READY at one look and not at the next."""
-    base = closed(factories.usage(), end_lo, end, Evidence.OBSERVED)
+    base = with_end(factories.usage(), end_lo, end, Evidence.OBSERVED)
     return replace(base, **changes)
 
 
@@ -58,7 +64,7 @@ def entry(at, reason="PREEMPTED"):
         (ended(end_evidence=Evidence.AUDIT), False),
         (ended(end_lo=FIRST_GONE), False),
         (ended(start_evidence=Evidence.UNSEEN), False),
-        (forgiven(ended(NOON + 50, NOON + 80), NOON), True),
+        (with_first_minute_rule(ended(NOON + 50, NOON + 80), NOON), True),
     ],
 )
 def test_only_an_end_between_two_looks_is_open_to_better_evidence(usage, expected):
@@ -168,7 +174,7 @@ def test_how_well_the_beginning_is_known_stays():
 )
 def test_whether_it_was_lost_in_its_first_minute_is_decided_anew(at, created_at, free, uncertain):
     """Seen up at fifty seconds and gone at eighty, all of it was charged, and none of it sure."""
-    before = forgiven(ended(NOON + 50, NOON + 80), NOON - 4)
+    before = with_first_minute_rule(ended(NOON + 50, NOON + 80), NOON - 4)
     assert before.uncertain_seconds == 80
     began = latest_start(before, before.start_hi)
     after = correct_end(before, entry(at), began, created_at)
@@ -177,7 +183,7 @@ def test_whether_it_was_lost_in_its_first_minute_is_decided_anew(at, created_at,
 
 
 def test_what_is_free_already_stays_free():
-    before = forgiven(ended(NOON + 10, NOON + 50), NOON)
+    before = with_first_minute_rule(ended(NOON + 10, NOON + 50), NOON)
     after = correct_end(before, entry(NOON + 20), NOON, None)
     assert before.free == after.free != ""
 
@@ -207,9 +213,9 @@ def seen_to_end(draw):
     evidence = Evidence.OPERATION if start_hi == NOON else Evidence.OBSERVED
     usage = factories.usage(chips=draw(CHIPS), start_hi=start_hi, start_evidence=evidence)
     end_lo = NOON + draw(LIVED)
-    usage = closed(usage, end_lo, end_lo + draw(LIVED), Evidence.OBSERVED)
+    usage = with_end(usage, end_lo, end_lo + draw(LIVED), Evidence.OBSERVED)
     created = NOON - draw(st.integers(0, 90))
-    return forgiven(usage, draw(st.sampled_from([None, created]))), start_hi, created
+    return with_first_minute_rule(usage, draw(st.sampled_from([None, created]))), start_hi, created
 
 
 @moderate
@@ -245,8 +251,8 @@ def test_a_late_end_comes_to_the_same_sums_as_one_known_at_once(drawn, offset, b
         account.post(running, book, min(NOON + tick, usage.end_lo))
     account.post(usage, book, now)
     account.post(after, book, now)
-    at_once = closed(factories.usage(chips=usage.chips), at, at, Evidence.OPERATION)
-    assert account.sums() == known_at_once(forgiven(at_once, created), book, now)
+    at_once = with_end(factories.usage(chips=usage.chips), at, at, Evidence.OPERATION)
+    assert account.sums() == known_at_once(with_first_minute_rule(at_once, created), book, now)
     assert account.post(after, book, now) == []
 
 
@@ -257,8 +263,8 @@ def test_what_is_taken_back_was_said_to_be_uncertain(drawn, offset, book):
     at = max(usage.end_lo, min(usage.end, usage.end_lo + offset))
     after = correct_end(usage, entry(at), latest_start(usage, start_hi), None)
     before_meter, after_meter = (Meter(one, book, NOON + 9 * DAY) for one in (usage, after))
-    taken_back = before_meter.total() - after_meter.total()
-    assert 0 <= taken_back <= before_meter.uncertainty()
+    taken_back = before_meter.total_charge() - after_meter.total_charge()
+    assert 0 <= taken_back <= before_meter.total_uncertainty()
 
 
 # ---- how it is told
@@ -270,7 +276,7 @@ def test_what_is_taken_back_was_said_to_be_uncertain(drawn, offset, book):
         (ended(), LAST_UP + 8, "; the charge for 22 s more is credited: $0.058666667"),
         (ended(), FIRST_GONE, "; the charge does not change"),
         (
-            forgiven(ended(NOON + 50, NOON + 80), NOON),
+            with_first_minute_rule(ended(NOON + 50, NOON + 80), NOON),
             NOON + 55,
             (
                 ", preempted in its first minute, which is free; the charge is credited:"
@@ -283,8 +289,8 @@ def test_what_changed_is_told_in_a_sentence(before, at, words):
     found = entry(at)
     after = correct_end(before, found, NOON, NOON)
     book, now = factories.book(), NOON + DAY
-    taken_back = Meter(before, book, now).total() - Meter(after, book, now).total()
-    expected = f"ended at {rfc3339(at)} by Google's audit log (PREEMPTED){words}"
+    taken_back = Meter(before, book, now).total_charge() - Meter(after, book, now).total_charge()
+    expected = f"ended at {to_rfc3339(at)} by Google's audit log (PREEMPTED){words}"
     assert describe_correction(before, after, found, taken_back) == expected
 
 

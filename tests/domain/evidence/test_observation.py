@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY
 from service.domain.errors import CapacityUnavailable, CloudUnavailable
-from service.domain.evidence.observation import find_return, observe, observe_queue, usage_of_gone
+from service.domain.evidence.observation import (
+    find_return,
+    observe_node,
+    observe_queue,
+    usage_of_gone,
+)
 from service.domain.evidence.poll import Poll
 from service.domain.metering.meter import CLOCK_TOLERANCE, Evidence, Meter
 from service.domain.nodes.node import Endpoint, NodeState
@@ -42,7 +47,7 @@ def deleted(created_at, **changes):
 
 def look(node, state, now, *operations, before=None, running=None, **sight):
     poll = Poll(now, node.seen_at if before is None else before, operations)
-    return observe(node, factories.sight(node, state=state, **sight), running, poll)
+    return observe_node(node, factories.sight(node, state=state, **sight), running, poll)
 
 
 def interval(usage):
@@ -59,7 +64,7 @@ def ending(usage):
 def test_what_was_seen_held_when_it_was_asked_and_may_have_begun_when_it_was_answered():
     node = factories.sent()
     poll = Poll(NOON + 300, NOON, (), asked_at=NOON + 60)
-    belief = observe(node, factories.sight(node, state=READY), None, poll)
+    belief = observe_node(node, factories.sight(node, state=READY), None, poll)
     assert interval(belief.usage) == (NOON, NOON + 300, OBSERVED)
     assert belief.node.seen_at == NOON + 60
 
@@ -289,7 +294,7 @@ def test_an_operation_that_was_over_before_the_last_look_makes_the_whole_interva
     meter = Meter(usage, factories.book(), NOON + DAY)
     assert (usage.start, usage.end) == (NOON + 100, NOON + 160)
     assert usage.uncertain_seconds == 60
-    assert meter.uncertainty() == meter.total()
+    assert meter.total_uncertainty() == meter.total_charge()
 
 
 # ---- stop and start

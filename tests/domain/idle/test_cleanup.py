@@ -12,14 +12,14 @@ NOW = 1_000_000
 
 
 def test_a_pause_wants_a_reason_and_counts():
-    row = Cleanup("lab").paused(NOW, "ada", " a demo ")
+    row = Cleanup("lab").with_pause(NOW, "ada", " a demo ")
     assert (row.paused_at, row.paused_by, row.pause_reason, row.pauses) == (NOW, "ada", "a demo", 1)
-    assert row.paused(NOW + 9, "bob", "two").paused_at == NOW, "since the first of them"
-    assert (row.resumed().is_paused, row.resumed().pauses) == (False, 2)
+    assert row.with_pause(NOW + 9, "bob", "two").paused_at == NOW, "since the first of them"
+    assert (row.without_pause().is_paused, row.without_pause().pauses) == (False, 2)
     with pytest.raises(Rejected):
-        Cleanup("lab").paused(NOW, "ada", " ")
+        Cleanup("lab").with_pause(NOW, "ada", " ")
     with pytest.raises(Conflict):
-        Cleanup("lab").resumed()
+        Cleanup("lab").without_pause()
 
 
 def test_a_breaker_is_closed_by_hand_where_it_is_open():

@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from service.domain.idle.course import BLIND_SECONDS, IdleCourse, Notice, State, advance, due_at
+from service.domain.idle.course import (
+    BLIND_SECONDS,
+    IdleCourse,
+    Notice,
+    State,
+    advance_course,
+    due_at,
+)
 from service.domain.idle.policy import SHIPPED, Action, AppliedRule, Rule, Waste, with_waste
 from service.domain.idle.proof import Blocker, IdleVerdict
 from service.domain.idle.signal import Level
@@ -31,7 +38,7 @@ def policy(action=Action.DELETE, also=()):
 
 
 def move(course, verdict, at=T, applied=None, *, is_warm=True, is_kept=False):
-    return advance(
+    return advance_course(
         course, verdict, applied or policy(), at, DELAY, is_warm=is_warm, is_kept=is_kept
     )
 
@@ -91,7 +98,7 @@ def test_waste_that_the_policy_does_not_mean_has_no_end_and_what_follows_it_is_a
 
 
 def test_an_idle_node_of_which_nobody_can_be_told_has_no_end():
-    untold = advance(START, IDLE, policy(), T, DELAY, is_warm=True, is_told=False)
+    untold = advance_course(START, IDLE, policy(), T, DELAY, is_warm=True, is_told=False)
     assert untold.course.state is State.NOTIFIED
     assert due_at(untold.course, policy()) is None
 

@@ -10,7 +10,7 @@ from service.domain.idle.assess import IdleSubject
 from service.domain.idle.cleanup import Cleanup, RailHold, WatchedNode
 from service.domain.idle.course import IdleCourse, State
 from service.domain.idle.ends import End, EndOutlook, ends_of
-from service.domain.idle.policy import Action, applied
+from service.domain.idle.policy import Action, apply_policies
 from service.domain.idle.proof import IdleVerdict
 from service.domain.idle.rails import Rail
 from service.domain.idle.signal import Level
@@ -37,7 +37,7 @@ def watched(node, level=Level.QUIET):
 
 def of_idle(action="delete", ceiling=Action.DELETE, cleanup=None, level=Level.QUIET, keep=None):
     node = factories.sent(**READY, idle=IdlePolicy(action=action))
-    subject = IdleSubject(node, applied(node.spec, "", {}, ceiling), keep=keep)
+    subject = IdleSubject(node, apply_policies(node.spec, "", {}, ceiling), keep=keep)
     seen = EndOutlook(node, cleanup or Cleanup("lab"), subject, watched(node, level))
     return ends_of(seen, NOON)
 

@@ -8,7 +8,7 @@ from service.domain.idle.assess import IdleSubject, IdleTimes
 from service.domain.idle.explain import HELD, OLD, SCHEDULED, Claim, explain_signals
 from service.domain.idle.policy import Action, AppliedRule, Rule
 from service.domain.idle.proof import UNREAD, Host, JobActivity, MetricFamily, Signals
-from service.domain.idle.signal import MONITORED, Kind, Level, Reading, read
+from service.domain.idle.signal import MONITORED, Kind, Level, Reading, with_reading
 from tests import factories
 
 NOW, AFTER = 1_000_000, 3_600
@@ -25,7 +25,7 @@ def track(kind, *spans):
     """A track with a reading for each span: start, end and value."""
     found = None
     for start, end, value in spans:
-        found = read(found, Reading(0, kind, start, end, value), 0)
+        found = with_reading(found, Reading(0, kind, start, end, value), 0)
     return found
 
 

@@ -12,9 +12,9 @@ from service.domain.idle.links import (
     Link,
     LinkRefusal,
     Verb,
+    find_refusal,
     hash_of,
     make_links,
-    refusal,
 )
 
 NOW = 1_000
@@ -23,8 +23,8 @@ AS_IT_WAS: dict[str, Any] = {"incarnation": 2, "notified_at": 900, "ended": Fals
 
 
 def test_a_link_works_once():
-    assert refusal(LINK, **AS_IT_WAS) is None
-    assert refusal(replace(LINK, used_at=950), **AS_IT_WAS) is LinkRefusal.USED
+    assert find_refusal(LINK, **AS_IT_WAS) is None
+    assert find_refusal(replace(LINK, used_at=950), **AS_IT_WAS) is LinkRefusal.USED
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_link_works_once():
     ],
 )
 def test_a_link_is_about_one_verdict_on_one_incarnation(changed, why):
-    assert refusal(LINK, **{**AS_IT_WAS, **changed}) is why
+    assert find_refusal(LINK, **{**AS_IT_WAS, **changed}) is why
 
 
 def test_only_the_hash_of_a_token_is_kept():
@@ -65,5 +65,5 @@ def test_each_verb_gets_an_address_of_its_own_and_only_its_hash_is_stored():
 
 
 def test_a_node_that_is_being_deleted_is_neither_kept_nor_deleted_again():
-    assert refusal(LINK, **AS_IT_WAS, ending=True) is LinkRefusal.ENDING
-    assert refusal(LINK, **{**AS_IT_WAS, "ended": True}, ending=True) is LinkRefusal.ENDED
+    assert find_refusal(LINK, **AS_IT_WAS, ending=True) is LinkRefusal.ENDING
+    assert find_refusal(LINK, **{**AS_IT_WAS, "ended": True}, ending=True) is LinkRefusal.ENDED

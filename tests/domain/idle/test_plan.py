@@ -7,7 +7,13 @@ from dataclasses import replace
 import pytest
 
 from service.domain.errors import Conflict
-from service.domain.idle.plan import CleanupPlan, PlanBasis, PlanEntry, check_fresh, differences
+from service.domain.idle.plan import (
+    CleanupPlan,
+    PlanBasis,
+    PlanEntry,
+    check_fresh,
+    list_differences,
+)
 from service.domain.idle.policy import Action
 from service.domain.idle.rails import Rail
 
@@ -56,7 +62,7 @@ CHANGES = [
 
 @pytest.mark.parametrize(("after", "said"), CHANGES)
 def test_a_plan_is_stale_once_anything_it_was_decided_from_has_changed(after, said):
-    assert list(differences(PLAN, after)) == [said]
+    assert list(list_differences(PLAN, after)) == [said]
     with pytest.raises(Conflict) as refused:
         check_fresh(PLAN.id, PLAN, after)
     assert said in str(refused.value)

@@ -13,7 +13,7 @@ from service.domain.idle.policy import (
     Recipient,
     Rule,
     Waste,
-    applied,
+    apply_policies,
     check_own,
     check_rule,
     check_scope,
@@ -35,7 +35,7 @@ def policies(**rules):
 
 
 def what(spec=None, ceiling=Action.DELETE, **rules):
-    return applied(spec or factories.spec(), "vision", policies(**rules), ceiling)
+    return apply_policies(spec or factories.spec(), "vision", policies(**rules), ceiling)
 
 
 def test_the_nearest_policy_holds():

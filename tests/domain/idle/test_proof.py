@@ -14,10 +14,10 @@ from service.domain.idle.proof import (
     Host,
     JobActivity,
     MetricFamily,
-    judge,
+    judge_evidence,
     shown_at_work,
 )
-from service.domain.idle.signal import MONITORED, Kind, Level, Reading, SignalTrack, read
+from service.domain.idle.signal import MONITORED, Kind, Level, Reading, SignalTrack, with_reading
 
 NOW, DELAY, AFTER = 100_000, 240, 3_600
 UNTIL = NOW - DELAY
@@ -49,7 +49,7 @@ def track(kind, *spans, value=None):
     found = None
     for start, end, *given in spans:
         level = given[0] if given else REST.get(kind, 0.0)
-        found = read(found, Reading(0, kind, start, end, level), 0)
+        found = with_reading(found, Reading(0, kind, start, end, level), 0)
     return found
 
 
@@ -64,7 +64,7 @@ def at_rest(workers=1, kinds=tuple(REST), **changes):
 
 
 def verdict(evidence):
-    return judge(evidence, AFTER, NOW, DELAY)
+    return judge_evidence(evidence, AFTER, NOW, DELAY)
 
 
 def is_idle(evidence):
@@ -344,7 +344,7 @@ def test_a_report_that_the_newest_read_found_too_old_has_stopped_until_a_newer_o
 
 def test_a_stale_reading_is_none():
     old = {(0, kind): track(kind, (LONG_AGO, UNTIL - 2_000)) for kind in REST}
-    day = judge(at_rest(tracks=old, counts_from=NOW - 10 * 86_400), 86_400, NOW, DELAY)
+    day = judge_evidence(at_rest(tracks=old, counts_from=NOW - 10 * 86_400), 86_400, NOW, DELAY)
     assert day.level is Level.UNKNOWN
 
 
@@ -367,7 +367,7 @@ def seen_by_reports(end, workers=1, **changes):
 
 
 def short_verdict(evidence):
-    return judge(evidence, SHORT, NOW, DELAY)
+    return judge_evidence(evidence, SHORT, NOW, DELAY)
 
 
 @pytest.mark.parametrize("age", [0, 240, 500, 780])

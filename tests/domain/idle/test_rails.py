@@ -14,9 +14,9 @@ from service.domain.idle.rails import (
     NodeSight,
     Rail,
     is_mass,
-    looked,
-    paced,
+    pace_ends,
     share_of,
+    update_breaker,
 )
 
 NOW, PERIOD = 1_000_000, 60
@@ -34,7 +34,7 @@ def ended(*instants, share="owner:grace"):
 
 
 def test_the_dearest_go_first_and_three_at_once_at_most():
-    found = paced(due(5, 9, None, 7, 8), 100, [], NOW, PERIOD)
+    found = pace_ends(due(5, 9, None, 7, 8), 100, [], NOW, PERIOD)
     assert found.goes == ("n1", "n4", "n3")
     assert [(one.node_id, one.rail, one.place, one.until) for one in found.waits] == [
         ("n0", Rail.TICK, 1, NOW + PERIOD),
@@ -44,28 +44,28 @@ def test_the_dearest_go_first_and_three_at_once_at_most():
 
 @pytest.mark.parametrize(("live", "goes"), [(1, 1), (10, 1), (19, 1), (20, 2), (30, 3), (900, 3)])
 def test_a_tick_ends_a_tenth_of_the_fleet_at_most_and_one_at_least(live, goes):
-    assert len(paced(due(*range(10)), live, [], NOW, PERIOD).goes) == goes
+    assert len(pace_ends(due(*range(10)), live, [], NOW, PERIOD).goes) == goes
 
 
 def test_one_for_each_owner():
     shares = {0: "owner:ada", 1: "owner:ada", 2: "owner:grace"}
-    found = paced(due(3, 2, 1, shares=shares), 100, [], NOW, PERIOD)
+    found = pace_ends(due(3, 2, 1, shares=shares), 100, [], NOW, PERIOD)
     assert found.goes == ("n0", "n2")
     assert [(one.node_id, one.rail) for one in found.waits] == [("n1", Rail.OWNER)]
 
 
 def test_a_daemon_that_takes_over_goes_on_in_the_tick_of_the_one_before():
     for later, goes in ((0, 0), (45, 0), (46, 1), (PERIOD, 1)):
-        found = paced(due(1), 11, ended(NOW - later), NOW, PERIOD)
+        found = pace_ends(due(1), 11, ended(NOW - later), NOW, PERIOD)
         assert len(found.goes) == goes
-    found = paced(due(3, 2, 1), 20, ended(NOW - 12), NOW, PERIOD)
+    found = pace_ends(due(3, 2, 1), 20, ended(NOW - 12), NOW, PERIOD)
     assert found.goes == ("n0",)
     assert [(one.rail, one.until) for one in found.waits] == [(Rail.TICK, NOW + PERIOD)] * 2
 
 
 def test_an_owner_has_one_place_in_a_tick_whichever_daemon_gave_it():
     shares = {0: "owner:grace", 1: "owner:ada"}
-    found = paced(due(3, 2, shares=shares), 100, ended(NOW - 12), NOW, PERIOD)
+    found = pace_ends(due(3, 2, shares=shares), 100, ended(NOW - 12), NOW, PERIOD)
     assert found.goes == ("n1",)
     assert [(one.node_id, one.rail) for one in found.waits] == [("n0", Rail.OWNER)]
 
@@ -79,19 +79,19 @@ def test_a_share_is_the_owners_else_the_teams_else_the_nodes():
 
 def test_an_hour_ends_three_or_a_quarter_of_the_fleet():
     begun = ended(NOW - 3_000, NOW - 2_000, NOW - 1_000)
-    found = paced(due(1), 11, begun, NOW, PERIOD)
+    found = pace_ends(due(1), 11, begun, NOW, PERIOD)
     assert found.goes == ()
     assert (found.waits[0].rail, found.waits[0].until) == (Rail.HOUR, NOW + 600)
-    assert paced(due(1), 16, begun, NOW, PERIOD).goes == ("n0",)
-    assert paced(due(1), 11, begun, NOW + 600, PERIOD).goes == ("n0",)
+    assert pace_ends(due(1), 16, begun, NOW, PERIOD).goes == ("n0",)
+    assert pace_ends(due(1), 11, begun, NOW + 600, PERIOD).goes == ("n0",)
 
 
 def test_a_clock_that_was_set_back_gives_no_further_turns_in_the_hour():
     begun = ended(NOW + 1_200, NOW + 1_260, NOW + 1_320)
-    found = paced(due(1), 11, begun, NOW, PERIOD)
+    found = pace_ends(due(1), 11, begun, NOW, PERIOD)
     assert (found.goes, found.waits[0].rail) == ((), Rail.HOUR)
     years_ahead = ended(*(one.at + 10**8 for one in begun))
-    assert paced(due(1), 11, years_ahead, NOW, PERIOD).goes == ("n0",), "it holds for no year"
+    assert pace_ends(due(1), 11, years_ahead, NOW, PERIOD).goes == ("n0",), "it holds for no year"
 
 
 def after(wait):
@@ -100,14 +100,14 @@ def after(wait):
 
 
 def test_each_that_waits_is_told_when_its_own_turn_can_come():
-    found = paced(due(*range(9, 2, -1)), 25, [], NOW, PERIOD)
+    found = pace_ends(due(*range(9, 2, -1)), 25, [], NOW, PERIOD)
     assert [(one.rail, after(one)) for one in found.waits] == [
         *[(Rail.TICK, PERIOD)] * 2,
         *[(Rail.TICK, 2 * PERIOD)] * 2,
         (Rail.TICK, 3 * PERIOD),
     ]
     begun = ended(NOW - 3_000, NOW - 2_000, NOW - 1_000)
-    found = paced(due(4, 3, 2, 1), 11, begun, NOW, PERIOD)
+    found = pace_ends(due(4, 3, 2, 1), 11, begun, NOW, PERIOD)
     assert [after(one) for one in found.waits] == [600, 1_600, 2_600, 600 + 3_600]
 
 
@@ -125,7 +125,7 @@ def test_each_that_waits_is_told_when_its_own_turn_can_come():
 )
 def test_no_rail_is_ever_passed_and_everybody_has_a_place(drawn, live, begun):
     nodes = [DueNode(f"n{n}", f"owner:{who}", price) for n, (price, who) in enumerate(drawn)]
-    found = paced(nodes, live, begun, NOW, PERIOD)
+    found = pace_ends(nodes, live, begun, NOW, PERIOD)
     recent = [one for one in begun if abs(NOW - one.at) < 3_600]
     just = [one for one in begun if NOW - one.at <= 45]
     tick = min(3, max(1, live // 10))
@@ -160,8 +160,8 @@ def fleet(*sights):
 
 def test_the_breaker_opens_when_three_in_ten_become_unknown():
     before = fleet(*[KNOWN] * 10)
-    assert not looked(Breaker(), before, fleet(*[LOST] * 3, *[KNOWN] * 7), NOW).is_open
-    opened = looked(Breaker(), before, fleet(*[LOST] * 4, *[KNOWN] * 6), NOW)
+    assert not update_breaker(Breaker(), before, fleet(*[LOST] * 3, *[KNOWN] * 7), NOW).is_open
+    opened = update_breaker(Breaker(), before, fleet(*[LOST] * 4, *[KNOWN] * 6), NOW)
     assert (opened.is_open, opened.opened_at) == (True, NOW)
     assert "4 of 10" in opened.reason
 
@@ -171,26 +171,28 @@ def test_the_breaker_counts_ten_minutes_together():
     for number in range(4):
         before = fleet(*sights)
         sights[number] = LOST
-        breaker = looked(breaker, before, fleet(*sights), NOW + 190 * number)
+        breaker = update_breaker(breaker, before, fleet(*sights), NOW + 190 * number)
     assert breaker.is_open
     breaker, sights = Breaker(), [KNOWN] * 10
     for number in range(4):
         before = fleet(*sights)
         sights[number] = LOST
-        breaker = looked(breaker, before, fleet(*sights), NOW + 350 * number)
+        breaker = update_breaker(breaker, before, fleet(*sights), NOW + 350 * number)
     assert not breaker.is_open, "two of eight within ten minutes"
 
 
 def test_nodes_that_are_known_again_do_not_count():
-    breaker = looked(Breaker(), fleet(*[KNOWN] * 10), fleet(*[LOST] * 3, *[KNOWN] * 7), NOW)
-    breaker = looked(breaker, fleet(*[LOST] * 3, *[KNOWN] * 7), fleet(*[KNOWN] * 10), NOW + 60)
+    breaker = update_breaker(Breaker(), fleet(*[KNOWN] * 10), fleet(*[LOST] * 3, *[KNOWN] * 7), NOW)
+    breaker = update_breaker(
+        breaker, fleet(*[LOST] * 3, *[KNOWN] * 7), fleet(*[KNOWN] * 10), NOW + 60
+    )
     after = fleet(*[KNOWN] * 7, *[LOST] * 3)
-    assert not looked(breaker, fleet(*[KNOWN] * 10), after, NOW + 120).is_open
+    assert not update_breaker(breaker, fleet(*[KNOWN] * 10), after, NOW + 120).is_open
 
 
 def test_a_small_fleet_has_no_breaker():
-    assert not looked(Breaker(), fleet(*[KNOWN] * 4), fleet(*[LOST] * 4), NOW).is_open
-    assert looked(Breaker(), fleet(*[KNOWN] * 5), fleet(*[LOST] * 5), NOW).is_open
+    assert not update_breaker(Breaker(), fleet(*[KNOWN] * 4), fleet(*[LOST] * 4), NOW).is_open
+    assert update_breaker(Breaker(), fleet(*[KNOWN] * 5), fleet(*[LOST] * 5), NOW).is_open
 
 
 def test_a_fleet_that_comes_to_rest_at_one_instant_opens_the_breaker():
@@ -199,69 +201,69 @@ def test_a_fleet_that_comes_to_rest_at_one_instant_opens_the_breaker():
 
     busy = fleet(*[NodeSight(is_known=True, active_until=NOW)] * 10)
     at_once = fleet(*[fell(NOW)] * 4, *[KNOWN] * 6)
-    assert looked(Breaker(), busy, at_once, NOW + 60).is_open
+    assert update_breaker(Breaker(), busy, at_once, NOW + 60).is_open
     apart = fleet(*[fell(NOW - number) for number in range(10)])
-    assert not looked(Breaker(), busy, apart, NOW + 60).is_open
+    assert not update_breaker(Breaker(), busy, apart, NOW + 60).is_open
 
 
 def test_the_breaker_closes_after_fifteen_minutes_in_which_nine_in_ten_are_known():
     before = fleet(*[KNOWN] * 10)
-    breaker = looked(Breaker(), before, fleet(*[LOST] * 4, *[KNOWN] * 6), NOW)
+    breaker = update_breaker(Breaker(), before, fleet(*[LOST] * 4, *[KNOWN] * 6), NOW)
     assert breaker.closes_at is None
     most = fleet(LOST, *[KNOWN] * 9)
     for minute in range(1, 16):
-        breaker = looked(breaker, most, most, NOW + 60 * minute)
+        breaker = update_breaker(breaker, most, most, NOW + 60 * minute)
         assert breaker.is_open
     assert breaker.closes_at == NOW + 60 + 900
-    assert not looked(breaker, most, most, NOW + 60 + 900).is_open
+    assert not update_breaker(breaker, most, most, NOW + 60 + 900).is_open
 
 
 def test_the_breaker_stays_open_while_too_few_are_known():
-    breaker = looked(Breaker(), fleet(*[KNOWN] * 10), fleet(*[LOST] * 4, *[KNOWN] * 6), NOW)
+    breaker = update_breaker(Breaker(), fleet(*[KNOWN] * 10), fleet(*[LOST] * 4, *[KNOWN] * 6), NOW)
     most, few = fleet(LOST, *[KNOWN] * 9), fleet(*[LOST] * 2, *[KNOWN] * 8)
-    breaker = looked(breaker, most, most, NOW + 1_000)
-    breaker = looked(breaker, most, few, NOW + 1_800)
+    breaker = update_breaker(breaker, most, most, NOW + 1_000)
+    breaker = update_breaker(breaker, most, few, NOW + 1_800)
     assert breaker.is_open
-    breaker = looked(breaker, most, most, NOW + 1_901)
+    breaker = update_breaker(breaker, most, most, NOW + 1_901)
     assert breaker.is_open, "the fifteen minutes began again"
 
 
 def test_nodes_that_were_never_known_do_not_keep_the_breaker_open():
     dark = [LOST] * 5
-    breaker = looked(
+    breaker = update_breaker(
         Breaker(), fleet(*[KNOWN] * 10, *dark), fleet(*[LOST] * 4, *[KNOWN] * 6, *dark), NOW
     )
     assert breaker.is_open
     well = fleet(*[KNOWN] * 10, *dark)
-    breaker = looked(breaker, well, well, NOW + 1_000)
-    assert not looked(breaker, well, well, NOW + 1_900).is_open
+    breaker = update_breaker(breaker, well, well, NOW + 1_000)
+    assert not update_breaker(breaker, well, well, NOW + 1_900).is_open
 
 
 def test_nodes_that_stay_lost_for_hours_do_not_keep_the_breaker_open_alone():
-    breaker = looked(Breaker(), fleet(*[KNOWN] * 8), fleet(*[LOST] * 8), NOW)
+    breaker = update_breaker(Breaker(), fleet(*[KNOWN] * 8), fleet(*[LOST] * 8), NOW)
     some = fleet(*[LOST] * 2, *[KNOWN] * 6)
-    breaker = looked(breaker, some, some, NOW + LOST_SECONDS - 1)
+    breaker = update_breaker(breaker, some, some, NOW + LOST_SECONDS - 1)
     assert breaker.fresh_since is None, "six of eight"
-    breaker = looked(breaker, some, some, NOW + LOST_SECONDS)
-    assert not looked(breaker, some, some, NOW + LOST_SECONDS + 900).is_open
+    breaker = update_breaker(breaker, some, some, NOW + LOST_SECONDS)
+    assert not update_breaker(breaker, some, some, NOW + LOST_SECONDS + 900).is_open
 
 
 def test_one_of_a_small_fleet_that_comes_and_goes_does_not_keep_the_breaker_open():
-    breaker = looked(Breaker(), fleet(*[KNOWN] * 7), fleet(*[LOST] * 7), NOW)
+    breaker = update_breaker(Breaker(), fleet(*[KNOWN] * 7), fleet(*[LOST] * 7), NOW)
     one, all_known = fleet(LOST, *[KNOWN] * 6), fleet(*[KNOWN] * 7)
     for minute in range(1, 16):
         before, after = (one, all_known) if minute % 2 else (all_known, one)
-        breaker = looked(breaker, before, after, NOW + 60 * minute)
+        breaker = update_breaker(breaker, before, after, NOW + 60 * minute)
         assert breaker.is_open
-    assert not looked(breaker, all_known, one, NOW + 60 * 16).is_open
+    assert not update_breaker(breaker, all_known, one, NOW + 60 * 16).is_open
     two = fleet(*[LOST] * 2, *[KNOWN] * 5)
-    breaker = looked(Breaker(), fleet(*[KNOWN] * 7), fleet(*[LOST] * 7), NOW)
-    assert looked(breaker, two, two, NOW + 60).fresh_since is None
+    breaker = update_breaker(Breaker(), fleet(*[KNOWN] * 7), fleet(*[LOST] * 7), NOW)
+    assert update_breaker(breaker, two, two, NOW + 60).fresh_since is None
 
 
 def test_as_many_lost_nodes_as_open_a_breaker_keep_it_open():
-    breaker = looked(Breaker(), fleet(*[KNOWN] * 6), fleet(*[LOST] * 6), NOW)
+    breaker = update_breaker(Breaker(), fleet(*[KNOWN] * 6), fleet(*[LOST] * 6), NOW)
     half = fleet(*[LOST] * 3, *[KNOWN] * 3)
     for hour in range(1, 50):
-        breaker = looked(breaker, half, half, NOW + 3_600 * hour)
+        breaker = update_breaker(breaker, half, half, NOW + 3_600 * hour)
         assert breaker.fresh_since is None

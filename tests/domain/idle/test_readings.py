@@ -14,7 +14,7 @@ from service.domain.idle.readings import (
     families_of,
     family_of,
     is_read_since,
-    newest,
+    newest_end,
     with_samples,
 )
 from service.domain.idle.signal import COUNTED, Kind
@@ -146,5 +146,7 @@ def test_monitoring_is_read_when_each_metric_that_is_there_and_counts_was(kind, 
 
 
 def test_the_newest_sample():
-    assert newest([by_node("100", end=60), by_node("100", end=180), by_node("1", end=120)]) == 180
-    assert newest([]) is None
+    assert (
+        newest_end([by_node("100", end=60), by_node("100", end=180), by_node("1", end=120)]) == 180
+    )
+    assert newest_end([]) is None

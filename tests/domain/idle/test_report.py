@@ -19,7 +19,7 @@ from service.domain.idle.report import (
     parse_worker,
     readings_of,
 )
-from service.domain.idle.signal import Kind, Level, Reading, level_of, read
+from service.domain.idle.signal import Kind, Level, Reading, level_of, with_reading
 from service.domain.jobs.report import SupervisorReport, is_current
 from tests.hands import NOON
 
@@ -115,10 +115,10 @@ def test_what_came_to_rest_while_it_was_watched_was_at_work_until_then():
     ]
     track = None
     for device in readings_of(3, replace(QUIET, at=AT - 300, device_free_since=FROM)):
-        track = read(track, device, 0) if device.kind is Kind.DEVICE else track
+        track = with_reading(track, device, 0) if device.kind is Kind.DEVICE else track
     burst = replace(QUIET, device_free_since=AT - 200)
     for device in readings_of(3, burst):
-        track = read(track, device, 0) if device.kind is Kind.DEVICE else track
+        track = with_reading(track, device, 0) if device.kind is Kind.DEVICE else track
     assert track is not None
     assert track.at_rest == ((AT - 200, AT),)
 
@@ -144,7 +144,7 @@ def test_a_device_that_was_held_once_is_free_from_its_release_only():
     released = WorkerActivity(FROM, AT + 300, "", AT + 120)
     for activity in (QUIET, replace(BUSY, at=AT + 60), released):
         for reading in readings_of(0, activity):
-            track = read(track, reading, 0) if reading.kind is Kind.DEVICE else track
+            track = with_reading(track, reading, 0) if reading.kind is Kind.DEVICE else track
     assert track is not None
     assert track.at_rest == ((AT + 120, AT + 300),)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from service.domain.idle.activity import ActivitySlot
 from service.domain.idle.rollup import ActivityHour, UnwrittenUse, slots_of, with_lately, with_rest
-from service.domain.idle.signal import Kind, Reading, SignalTrack, read
+from service.domain.idle.signal import Kind, Reading, SignalTrack, with_reading
 
 START = 3_600 * 100
 EMPTY = ActivityHour("n", 1, START)
@@ -21,7 +21,7 @@ def tracks(*readings):
     found: dict[tuple[int, Kind], SignalTrack] = {}
     for one in readings:
         key = one.worker, one.kind
-        found[key] = read(found.get(key), one, 0)
+        found[key] = with_reading(found.get(key), one, 0)
     return found
 
 

@@ -12,7 +12,7 @@ from service.domain.idle.course import CourseChange, IdleCourse, State
 from service.domain.idle.policy import Action, AppliedRule, Rule
 from service.domain.idle.proof import Host, IdleVerdict, Signals
 from service.domain.idle.rails import Breaker, Rail
-from service.domain.idle.round import RoundFacts, decide
+from service.domain.idle.round import RoundFacts, decide_round
 from service.domain.idle.signal import Kind, Level, SignalTrack
 from service.domain.lifecycle.absence import FleetCensus
 from service.domain.lifecycle.precedence import Holder
@@ -43,7 +43,7 @@ def busy(count, start=100):
 def round_of(nodes, before=None, earlier=(), **facts):
     given = replace(FACTS, live=len(nodes), **facts)
     courses = {one.subject.node.id: one.watched for one in earlier}
-    return decide(before or Cleanup("lab"), nodes, courses, given, TIMES)
+    return decide_round(before or Cleanup("lab"), nodes, courses, given, TIMES)
 
 
 def names(found):
@@ -100,7 +100,7 @@ def test_what_is_held_back_does_not_go(changes):
 @pytest.mark.parametrize(
     ("before", "facts", "rail", "until"),
     [
-        (Cleanup("lab").paused(NOW - 5, "ada", "why"), {}, Rail.PAUSE, None),
+        (Cleanup("lab").with_pause(NOW - 5, "ada", "why"), {}, Rail.PAUSE, None),
         (None, {"held_since": NOW - 899}, Rail.START, NOW + 1),
         (None, {"drift": 61.0}, Rail.CLOCK, NOW + 900),
         (None, {"drift": -61.0}, Rail.CLOCK, NOW + 900),
@@ -181,7 +181,7 @@ def test_a_jump_of_the_clock_holds_until_the_time_of_a_start_is_over():
 
 def test_what_waits_for_a_rail_stands_in_line_the_dearest_first():
     nodes = [node(1, hourly=None), node(2, hourly=5), node(3, hourly=9), *busy(20)]
-    found = round_of(nodes, Cleanup("lab").paused(NOW, "ada", "why"))
+    found = round_of(nodes, Cleanup("lab").with_pause(NOW, "ada", "why"))
     assert [one.node_id for one in found.cleanup.waiting] == ["n3", "n2", "n1"]
     assert [one.place for one in found.cleanup.waiting] == [1, 2, 3]
 
@@ -190,10 +190,10 @@ def test_when_nodes_go_dark_together_the_breaker_opens():
     before = {f"n{one}": node(one).watched for one in range(10)}
     dark = IdleVerdict(Level.UNKNOWN, "?")
     looks = [node(one, verdict=dark if one < 4 else QUIET) for one in range(10)]
-    found = decide(Cleanup("lab"), looks, before, FACTS, TIMES)
+    found = decide_round(Cleanup("lab"), looks, before, FACTS, TIMES)
     assert Rail.BREAKER in rails(found)
     few = [node(one, verdict=dark if one < 3 else QUIET, is_due=False) for one in range(10)]
-    assert Rail.BREAKER not in rails(decide(Cleanup("lab"), few, before, FACTS, TIMES))
+    assert Rail.BREAKER not in rails(decide_round(Cleanup("lab"), few, before, FACTS, TIMES))
 
 
 @pytest.mark.parametrize("change", [{"attempt": 2}, {"state_since": NOW - 30}])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.idle import signal
-from service.domain.idle.signal import Kind, Level, Reading, SignalTrack, level_of, read
+from service.domain.idle.signal import Kind, Level, Reading, SignalTrack, level_of, with_reading
 
 
 def duty(start, end, value):
@@ -17,7 +17,7 @@ def duty(start, end, value):
 def follow(*readings, oldest=0):
     track = None
     for reading in readings:
-        track = read(track, reading, oldest)
+        track = with_reading(track, reading, oldest)
     return track
 
 
@@ -58,7 +58,11 @@ def test_what_each_signal_says():
 def test_what_no_reading_covers_is_not_known_to_be_at_rest():
     track = follow(duty(0, 60, 0), duty(120, 180, 0))
     assert track.at_rest == ((0, 60), (120, 180))
-    assert (track.covered(0, 180), track.covered(30, 150), track.covered(60, 120)) == (120, 60, 0)
+    assert (
+        track.seconds_at_rest(0, 180),
+        track.seconds_at_rest(30, 150),
+        track.seconds_at_rest(60, 120),
+    ) == (120, 60, 0)
 
 
 def test_work_ends_what_was_known_at_rest_before_it():
@@ -102,7 +106,7 @@ def test_the_order_in_which_readings_arrive_changes_nothing_but_what_came_last(p
 def test_a_late_reading_between_rest_and_work_stays_what_it_was_at_its_own_time():
     """It came after the chip had come to rest, and is from when it was still at work."""
     late = follow(duty(0, 60, 9), duty(240, 300, 1), *(duty(n, n + 60, 3) for n in (180, 120, 60)))
-    assert late.covered(0, 300) == 60
+    assert late.seconds_at_rest(0, 300) == 60
     filled = follow(duty(0, 60, 1), duty(120, 180, 1), duty(60, 120, 3))
     assert filled.at_rest == ((0, 180),)
 
@@ -110,8 +114,8 @@ def test_a_late_reading_between_rest_and_work_stays_what_it_was_at_its_own_time(
 def test_late_work_is_followed_by_work_until_the_chip_comes_to_rest():
     track = follow(duty(0, 60, 1), duty(120, 180, 3), duty(60, 120, 50))
     assert (track.level, track.at_rest, track.broken_at) == (Level.ACTIVE, (), 180)
-    assert read(track, duty(180, 240, 3), 0).level is Level.ACTIVE
-    assert read(track, duty(180, 240, 1), 0).at_rest == ((180, 240),)
+    assert with_reading(track, duty(180, 240, 3), 0).level is Level.ACTIVE
+    assert with_reading(track, duty(180, 240, 1), 0).at_rest == ((180, 240),)
 
 
 between = st.lists(
@@ -125,7 +129,9 @@ def test_no_order_of_readings_shows_more_rest_than_the_order_of_time(pairs, rand
     in_order = follow(*sorted(readings)) or SignalTrack(0, 0, Level.QUIET)
     shuffled = follow(*random.sample(readings, len(readings))) or SignalTrack(0, 0, Level.QUIET)
     for start in range(0, 780, 60):
-        assert shuffled.covered(start, start + 60) <= in_order.covered(start, start + 60)
+        assert shuffled.seconds_at_rest(start, start + 60) <= in_order.seconds_at_rest(
+            start, start + 60
+        )
     assert in_order.level is not Level.ACTIVE or shuffled.level is Level.ACTIVE
 
 
@@ -145,10 +151,10 @@ def test_the_short_cut_for_more_of_the_same_changes_no_track(kind, pieces):
         short = full = None
         for minute, span, value, oldest in pieces:
             reading = Reading(0, kind, 60 * minute, 60 * minute + span, value)
-            short = read(short, reading, oldest)
+            short = with_reading(short, reading, oldest)
             with patch.context() as without:
                 without.setattr(signal, "_extend_same_level", lambda *_: None)
-                full = read(full, reading, oldest)
+                full = with_reading(full, reading, oldest)
             assert short == full
 
 
@@ -158,7 +164,7 @@ def test_rest_is_what_readings_cover_since_the_last_work(pairs):
     track = follow(*readings) or SignalTrack(0, 0, Level.QUIET)
     worked = max((minute for minute, value in pairs if value > 5), default=-1)
     expected = sum(60 for minute, _ in pairs if minute > worked)
-    assert track.covered(0, 60 * 41) == expected
+    assert track.seconds_at_rest(0, 60 * 41) == expected
     assert track.broken_at == (60 * (worked + 1) if worked >= 0 else None)
     assert sorted(track.at_rest) == list(track.at_rest)
 
@@ -179,12 +185,12 @@ def test_rest_is_what_readings_cover_since_the_last_work(pairs):
 def test_work_after_work_is_read_as_all_readings_are(kind, value, level, at_rest, broken_at):
     """A track without any rest takes a short way where the reading shows work, and no other."""
     before = SignalTrack(100, 1.0, Level.QUIET, (), 100)
-    after = read(before, Reading(0, kind, 100, 160, value), 0)
+    after = with_reading(before, Reading(0, kind, 100, 160, value), 0)
     assert (after.end, after.value, after.level) == (160, value, level)
     assert (after.at_rest, after.broken_at) == (at_rest, broken_at)
 
 
 def test_work_keeps_what_later_work_has_said():
     before = SignalTrack(100, 80.0, Level.ACTIVE, (), 400, 90)
-    after = read(before, Reading(0, Kind.DUTY_CYCLE, 100, 160, 80.0), 0)
+    after = with_reading(before, Reading(0, Kind.DUTY_CYCLE, 100, 160, 80.0), 0)
     assert (after.broken_at, after.between_until) == (400, 90)

@@ -17,7 +17,7 @@ from service.domain.jobs.log import (
     LogCursor,
     LogLine,
     after_failure,
-    deliver,
+    build_page,
     estimated_cost,
     is_complete,
 )
@@ -32,7 +32,7 @@ def line(seconds: float, insert_id: str = "a") -> LogLine:
 def read(log: list[LogLine], cursor: LogCursor, limit: int = 10):
     """What the cloud shows from the cursor on, cut into a page."""
     found = [each for each in log if each.at_ns >= cursor.from_ns]
-    return deliver(cursor, found, limit, more=False)
+    return build_page(cursor, found, limit, more=False)
 
 
 def test_a_second_look_at_the_same_log_delivers_nothing():
@@ -61,7 +61,7 @@ def test_a_line_that_comes_late_is_delivered_after_newer_ones():
 def test_a_line_that_comes_later_than_the_overlap_is_lost():
     first = read([line(20)], LogCursor.start(NOON))
     late = line(20 - OVERLAP_SECONDS - 1)
-    assert deliver(first.cursor, [late, line(20)], 10, more=False).lines == []
+    assert build_page(first.cursor, [late, line(20)], 10, more=False).lines == []
 
 
 def test_an_entry_that_is_in_the_log_twice_is_delivered_once():

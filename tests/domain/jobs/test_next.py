@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from service.domain.jobs.job import Job, JobSpec, Phase, Reason
-from service.domain.jobs.next import AttemptStep, decide
+from service.domain.jobs.next import AttemptStep, decide_step
 from service.domain.jobs.outcome import NodeFacts
 from service.domain.jobs.transition import new_attempt
 from service.domain.nodes.node import Asked, NodeState
@@ -27,7 +27,7 @@ def step(*, own=True, cancelled=False, stopping=Reason.UNDECIDED, placement=Outc
     attempt = new_attempt(job, there, generation=1, now=NOON)
     if stopping:
         attempt = replace(attempt, phase=Phase.STOPPING, stop_reason=stopping)
-    found = decide(job, attempt, replace(there, **node), NodeFacts(placement=placement), NOON)
+    found = decide_step(job, attempt, replace(there, **node), NodeFacts(placement=placement), NOON)
     return found.step, found.verdict and found.verdict.reason
 
 

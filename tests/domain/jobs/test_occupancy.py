@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.jobs.occupancy import occupancy
+from service.domain.jobs.occupancy import list_occupancies
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.meter import Meter
 from tests import factories
@@ -19,7 +19,7 @@ def parts(rows, length=1_000):
     whose = [Attribution(usage.node_id)]
     whose += [Attribution(usage.node_id, NOON + since, job=job) for since, job in rows]
     meter = Meter(usage, factories.book(factories.price()), NOON + 9_000, whose)
-    return meter, occupancy([meter], whose)
+    return meter, list_occupancies([meter], whose)
 
 
 def test_a_node_is_before_between_and_after_its_jobs():
@@ -56,7 +56,7 @@ def test_all_parts_come_to_what_the_ledger_charges(rows):
     meter, found = parts(sorted(rows))
     if not any(job for _, job in rows):
         return
-    assert sum(one.cost for one in found) == meter.total()
+    assert sum(one.cost for one in found) == meter.total_charge()
     assert sum(one.seconds for one in found) == 1_000
-    assert sum(one.chip_seconds for one in found) == meter.chip_seconds(NOON, NOON + 1_000)
+    assert sum(one.chip_seconds for one in found) == meter.chip_seconds_in(NOON, NOON + 1_000)
     assert len({(one.occupant, one.job_id) for one in found}) == len(found)

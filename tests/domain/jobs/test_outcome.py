@@ -11,8 +11,8 @@ from service.domain.jobs.outcome import (
     CLASSIFY_SECONDS,
     PROOF_SECONDS,
     NodeFacts,
-    succeeded,
-    verdict,
+    find_success,
+    find_verdict,
 )
 from service.domain.jobs.report import SupervisorReport, WorkerState
 from service.domain.nodes.node import Asked, NodeState
@@ -48,7 +48,7 @@ NOTHING = NodeFacts()
 
 
 def found(reports, seconds=20, facts=NOTHING, **changes):
-    one = verdict(ATTEMPT, node(**changes), facts, dict(enumerate(reports)), NOON + seconds)
+    one = find_verdict(ATTEMPT, node(**changes), facts, dict(enumerate(reports)), NOON + seconds)
     return None if one is None else one.reason.value
 
 
@@ -109,7 +109,7 @@ def test_what_the_supervisor_names_needs_no_more_evidence(reason):
 
 
 def complete(*reports):
-    one = succeeded(reports)
+    one = find_success(reports)
     return None if one is None else one.reason.value
 
 

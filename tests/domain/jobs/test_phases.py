@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from service.domain.jobs.job import Attempt, Phase, Reason
 from service.domain.jobs.phases import (
-    amounts,
     charged_to,
-    claims,
+    list_claims,
+    list_periods,
     lost_seconds,
-    periods,
+    price_phases,
     seconds_without_charge,
     unpriced_seconds,
 )
@@ -65,8 +65,8 @@ def test_the_phases_of_all_attempts_come_to_what_is_charged_to_the_job(
     second = attempt(2, usage.node_id, NOON + 3_500, released_at=NOON + 5_000)
     found = [
         amount
-        for claim in claims([first, second], usage.node_id, own_node=False)
-        for amount in amounts(claim, [meter], "j", saves=saves)
+        for claim in list_claims([first, second], usage.node_id, own_node=False)
+        for amount in price_phases(claim, [meter], "j", saves=saves)
     ]
     assert sum(one.cost for one in found) == charged_to(meter, "j")
     assert sum(one.seconds for one in found) == 5_000 - claimed
@@ -75,8 +75,8 @@ def test_the_phases_of_all_attempts_come_to_what_is_charged_to_the_job(
 def test_no_second_is_in_two_phases():
     times = {"pull_started_at": NOON + 5, "pulled_at": NOON + 9, "started_at": NOON + 20}
     one = attempt(1, "n", NOON, reports={"0": report(**times, ended_at=NOON + 90)})
-    (claim,) = claims([one], "n", own_node=False)
-    found = periods(claim)
+    (claim,) = list_claims([one], "n", own_node=False)
+    found = list_periods(claim)
     assert [part.spent.value for part in found] == [
         "boot",
         "pull",
@@ -124,8 +124,8 @@ def lost(attempt_of=None, saves=False, **report_changes):
         NOON + 900,
         [Attribution(usage.node_id, job="j")],
     )
-    (claim,) = claims([one], "n", own_node=True)
-    found = amounts(claim, [meter], "j", saves=saves)
+    (claim,) = list_claims([one], "n", own_node=True)
+    found = price_phases(claim, [meter], "j", saves=saves)
     seconds = {amount.spent.value: amount.seconds for amount in found if amount.spent != "init"}
     return seconds, lost_seconds(one, found, saves=saves)
 

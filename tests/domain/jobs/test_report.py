@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.jobs.report import WorkerState, is_newer, parse
+from service.domain.jobs.report import WorkerState, is_newer, parse_report
 from tests.hands import NOON
 
 VALID = {
@@ -26,7 +26,7 @@ def text(**changes):
 
 
 def test_a_report_is_read():
-    report = parse(text(), NOON)
+    report = parse_report(text(), NOON)
     assert report is not None
     assert (report.seq, report.state, report.exit_code) == (3, WorkerState.EXITED, 7)
     assert report.is_final
@@ -37,11 +37,11 @@ def test_a_report_is_read():
     [{"v": 2}, {"seq": -1}, {"seq": True}, {"seq": "3"}, {"state": "DONE"}, {"state": None}],
 )
 def test_a_document_of_another_kind_is_no_report(changes):
-    assert parse(text(**changes), NOON) is None
+    assert parse_report(text(**changes), NOON) is None
 
 
 def test_an_instant_of_a_clock_that_is_ahead_is_now():
-    report = parse(text(ended_at=NOON + 5_000, started_at=NOON - 5), NOON)
+    report = parse_report(text(ended_at=NOON + 5_000, started_at=NOON - 5), NOON)
     assert report is not None
     assert (report.ended_at, report.started_at) == (NOON, NOON - 5)
 
@@ -50,13 +50,13 @@ def test_an_instant_of_a_clock_that_is_ahead_is_now():
     ("code", "read"), [(0, 0), (255, 255), (256, None), (-1, None), ("7", None)]
 )
 def test_an_exit_code_is_between_0_and_255(code, read):
-    report = parse(text(exit_code=code), NOON)
+    report = parse_report(text(exit_code=code), NOON)
     assert report is not None
     assert report.exit_code == read
 
 
 def test_texts_can_be_stored_and_shown():
-    report = parse(text(detail="a\x00b\nc\ud800" + "x" * 9_000, tail="one\ntwo"), NOON)
+    report = parse_report(text(detail="a\x00b\nc\ud800" + "x" * 9_000, tail="one\ntwo"), NOON)
     assert report is not None
     report.detail.encode()
     assert "\0" not in report.detail
@@ -81,12 +81,12 @@ def test_texts_can_be_stored_and_shown():
     )
 )
 def test_no_text_breaks_the_reader(written):
-    report = parse(written, NOON)
+    report = parse_report(written, NOON)
     assert report is None or report.seq >= 0
 
 
 def test_a_higher_seq_is_newer():
-    first, second = parse(text(seq=3), NOON), parse(text(seq=4), NOON)
+    first, second = parse_report(text(seq=3), NOON), parse_report(text(seq=4), NOON)
     assert first is not None
     assert second is not None
     assert is_newer(second, first)

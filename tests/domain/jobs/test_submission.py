@@ -12,8 +12,8 @@ from service.domain.catalog.images import Framework
 from service.domain.catalog.provisioning import Architecture
 from service.domain.errors import Conflict, Rejected
 from service.domain.jobs.job import JobSpec, Mount
-from service.domain.jobs.secrets import resemblance
-from service.domain.jobs.submission import FUSE_SECONDS, Submission, check_node, checked
+from service.domain.jobs.secrets import describe_secret
+from service.domain.jobs.submission import FUSE_SECONDS, Submission, check_node, check_submission
 from service.domain.nodes.node import Endpoint, NodeState
 from tests import factories
 
@@ -52,14 +52,14 @@ def submission(**changes):
 )
 def test_what_cannot_run_is_refused_by_its_field(changes, field):
     with pytest.raises(Rejected) as refusal:
-        checked(submission(**changes))
+        check_submission(submission(**changes))
     assert refusal.value.facts["field"] == field
 
 
 def test_quotes_newlines_and_100_kb_of_environment_are_no_trouble():
     hostile = "a'b\"c $(id) `id`\n--privileged\\ é"
     env = {f"V{number}": "x" * 1_000 for number in range(100)}
-    checked(submission(args=(hostile, "--privileged"), env={**env, "Q": hostile}))
+    check_submission(submission(args=(hostile, "--privileged"), env={**env, "Q": hostile}))
 
 
 @pytest.mark.parametrize(
@@ -77,21 +77,21 @@ def test_quotes_newlines_and_100_kb_of_environment_are_no_trouble():
     ],
 )
 def test_secrets_are_known_by_their_shape_or_their_name(name, value, is_secret):
-    assert bool(resemblance(name, value)) is is_secret
+    assert bool(describe_secret(name, value)) is is_secret
 
 
 def test_a_node_and_a_request_for_one_exclude_each_other():
     for changes in ({"node": "trainer"}, {"node_request": None}):
         with pytest.raises(Rejected, match="exactly one"):
-            checked(replace(submission(), **changes))
+            check_submission(replace(submission(), **changes))
 
 
 def test_the_node_of_a_job_has_a_fuse():
-    request = checked(submission(max_duration_seconds=3_600)).node_request
+    request = check_submission(submission(max_duration_seconds=3_600)).node_request
     assert request is not None
     assert request.ttl_seconds == 3_600 + FUSE_SECONDS
     given = replace(submission(), node_request=factories.wish(ttl_seconds=60))
-    request = checked(given).node_request
+    request = check_submission(given).node_request
     assert request is not None
     assert request.ttl_seconds == 60
 
@@ -99,7 +99,7 @@ def test_the_node_of_a_job_has_a_fuse():
 def test_a_legacy_node_answers_with_what_to_do_instead():
     legacy = factories.wish(accelerator_type="v3-8", architecture=Architecture.NODE)
     with pytest.raises(Conflict, match="connection"):
-        checked(replace(submission(), node_request=legacy))
+        check_submission(replace(submission(), node_request=legacy))
 
 
 def test_a_job_for_a_legacy_node_answers_with_the_line_for_ones_own_vm():

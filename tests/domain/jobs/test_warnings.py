@@ -10,7 +10,7 @@ from service.domain.jobs.job import Job, JobSpec, Phase, Workers
 from service.domain.jobs.next import WAIT, AttemptDecision, AttemptStep
 from service.domain.jobs.presets import batch_warnings, device_warnings
 from service.domain.jobs.report import SupervisorReport
-from service.domain.jobs.transition import applied, new_attempt
+from service.domain.jobs.transition import apply_decision, new_attempt
 from service.domain.nodes.recipes import devices_expected
 from tests import factories
 from tests.hands import NOON
@@ -86,15 +86,17 @@ def test_warnings_of_workers_are_shown_while_the_job_runs_and_only_once(decision
         SupervisorReport(1, devices=4, warnings=("known", "new")),
         SupervisorReport(1, devices=16),
     )
-    found = applied(job, attempt, SLICE, decision, NOON).job
+    found = apply_decision(job, attempt, SLICE, decision, NOON).job
     assert [found.warnings[0], found.warnings[2:]] == ["known", ("new",)]
     assert "worker 0 sees 4 devices" in found.warnings[1]
-    assert applied(found, attempt, SLICE, decision, NOON).job.warnings == found.warnings
+    assert apply_decision(found, attempt, SLICE, decision, NOON).job.warnings == found.warnings
 
 
 def test_a_worker_cannot_fill_the_job_with_warnings():
     job = JOB
     for count in range(0, 2_000, 20):
         told = tuple(f"warning {count + n}" for n in range(20))
-        job = applied(job, running(job, SupervisorReport(1, warnings=told)), SLICE, WAIT, NOON).job
+        job = apply_decision(
+            job, running(job, SupervisorReport(1, warnings=told)), SLICE, WAIT, NOON
+        ).job
     assert len(job.warnings) == 50

@@ -9,9 +9,9 @@ from service.domain.lifecycle.absence import (
     CONFIRM_SECONDS,
     Absence,
     FleetCensus,
-    judge,
+    describe_mass_absence,
+    judge_absence,
     never_came,
-    told,
     was_deleted,
 )
 from service.domain.nodes.node import Asked
@@ -38,7 +38,7 @@ def operation(verb="delete", at=NOON, **changes):
 )
 def test_it_takes_two_lists_and_a_minute(missed_at, misses, now, expected):
     node = factories.node(missed_at=missed_at, misses=misses)
-    assert judge(node, FEW, now) is expected
+    assert judge_absence(node, FEW, now) is expected
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ def test_more_than_two_and_a_tenth_at_once_is_too_many(wanted, missing, too_many
     census = FleetCensus(wanted, missing)
     node = factories.node(missed_at=NOON, misses=2)
     expected = Absence.TOO_MANY if too_many else Absence.CERTAIN
-    assert judge(node, census, LATER) is expected
+    assert judge_absence(node, census, LATER) is expected
     leaving = factories.node(missed_at=NOON, misses=2, asked=Asked.ABSENT)
-    assert judge(leaving, census, LATER) is Absence.CERTAIN
+    assert judge_absence(leaving, census, LATER) is Absence.CERTAIN
 
 
 @pytest.mark.parametrize(
@@ -76,6 +76,6 @@ def test_what_never_came_cannot_be_gone():
 
 
 def test_what_a_human_is_told_names_the_number_and_what_to_do():
-    said = told(FleetCensus(40, 12), "lab")
+    said = describe_mass_absence(FleetCensus(40, 12), "lab")
     assert "12 of the 40 nodes of project lab" in said
     assert "delete those that are really gone" in said

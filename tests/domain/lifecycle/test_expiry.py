@@ -8,15 +8,15 @@ from service.domain.clock import DAY, HOUR
 from service.domain.lifecycle.expiry import (
     NOTICE,
     ExpiryStep,
-    after_job,
     expiry_of,
-    held,
     keep_sentence,
-    on_notice,
     other_reasons,
     waits_for_job_end,
+    with_end_held,
+    with_ended_job,
+    with_notice,
 )
-from service.domain.lifecycle.lifecycle import deadline, out_of_time
+from service.domain.lifecycle.lifecycle import next_deadline, out_of_time
 from service.domain.nodes.keep import LABEL, TTL_HELD, TTL_TOLD, goes_at
 from service.domain.nodes.node import Asked
 from tests import factories
@@ -113,11 +113,11 @@ def test_a_time_to_live_that_a_keep_held_back_ends_after_a_notice_of_its_own():
     node = factories.sent(**LIVES, **KEPT)
     expiry = expiry_of(node, OVER, NOON, is_paused=False)
     assert expiry is not None
-    waits = held(node, expiry, NOON)
+    waits = with_end_held(node, expiry, NOON)
     assert (waits.ends_after_keep, waits.next_try_at) == (TTL_HELD, NOON + HOUR)
     late = NOON + DAY  # nobody looked for a day: the notice is as long as ever
     assert turn_of(waits, late) is ExpiryStep.NOTICE
-    told = on_notice(waits, late, 900)
+    told = with_notice(waits, late, 900)
     assert (told.kept_until, told.next_try_at) == (late + 900, late + 900)
     assert turn_of(told, late + 899) is ExpiryStep.HOLD
     assert turn_of(told, late + 900) is ExpiryStep.END
@@ -127,7 +127,7 @@ def test_a_pause_alone_leaves_no_mark_and_is_looked_at_again():
     node = factories.sent(**LIVES)
     expiry = expiry_of(node, OVER, NOON, is_paused=True)
     assert expiry is not None
-    waits = held(node, expiry, NOON)
+    waits = with_end_held(node, expiry, NOON)
     assert (waits.ends_after_keep, waits.next_try_at) == ("", NOON + 60)
 
 
@@ -149,7 +149,7 @@ def test_a_pause_alone_leaves_no_mark_and_is_looked_at_again():
     ],
 )
 def test_a_node_is_looked_at_again_when_its_end_may_come(changes, at):
-    assert deadline(factories.sent(**changes), NOON) == at
+    assert next_deadline(factories.sent(**changes), NOON) == at
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_node_says_when_it_goes(changes, at):
     ],
 )
 def test_the_node_of_a_job_that_ended_stays_while_somebody_keeps_it(changes, is_kept):
-    after = after_job(factories.sent(**changes), JOB, NOON)
+    after = with_ended_job(factories.sent(**changes), JOB, NOON)
     assert (after is not None) == is_kept
     if after is not None:
         assert (after.ends_after_keep, after.asked) == (JOB, Asked.PRESENT)

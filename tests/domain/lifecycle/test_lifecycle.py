@@ -18,7 +18,7 @@ from service.domain.lifecycle.lifecycle import (
     wait_delay,
 )
 from service.domain.lifecycle.step import NodeLook, NodeStep
-from service.domain.nodes.deletion import making_room, overdue_since, wanted_since, with_room
+from service.domain.nodes.deletion import overdue_since, wanted_since, with_replacing, with_room
 from service.domain.nodes.node import Asked, NodeState
 from service.domain.nodes.ownership import LABEL_ID, LABEL_INSTALL, is_ours, labels_for
 from tests import factories
@@ -284,17 +284,21 @@ def test_a_call_that_failed_is_tried_again_after_twice_the_time_up_to_five_minut
 
 
 def test_an_operation_succeeded_once_it_is_done_without_an_error():
-    assert [one.succeeded for one in (RUNNING, DONE, FAILED)] == [False, True, False]
-    assert not replace(DONE, error=CloudError("no")).succeeded
+    assert [one.has_succeeded for one in (RUNNING, DONE, FAILED)] == [False, True, False]
+    assert not replace(DONE, error=CloudError("no")).has_succeeded
 
 
 @pytest.mark.parametrize("state", [*NodeState, "STATE_99"])
 def test_a_node_has_ended_when_it_failed_or_was_verified_gone(state):
-    assert factories.node(state=state).ended is (state in {"FAILED", "DELETED"})
+    assert factories.node(state=state).has_ended is (state in {"FAILED", "DELETED"})
 
 
 def test_the_state_is_as_old_as_its_last_change():
-    node = factories.node().moved(NodeState.READY, NOON + 10).moved(NodeState.READY, NOON + 20)
+    node = (
+        factories.node()
+        .with_state(NodeState.READY, NOON + 10)
+        .with_state(NodeState.READY, NOON + 20)
+    )
     assert (node.state_since, node.seen_at) == (NOON + 10, NOON + 20)
 
 
@@ -364,7 +368,7 @@ def test_a_human_is_told_of_what_should_have_been_given_up(stored, after, alarmi
 
 def test_what_makes_room_is_told_of_anew_and_what_has_room_is_not():
     told = factories.sent(state=NodeState.UNKNOWN, alarmed_at=NOON)
-    replacing = making_room(told, SOON)
+    replacing = with_replacing(told, SOON)
     assert (replacing.alarmed_at, wanted_since(replacing)) == (None, SOON)
     placed = with_room(replace(replacing, alarmed_at=LATER))
     assert (placed.alarmed_at, wanted_since(placed), placed.replacing_since) == (None, None, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from service.domain.errors import CapacityUnavailable
-from service.domain.lifecycle.loss import befell
+from service.domain.lifecycle.loss import describe_loss
 from service.domain.lifecycle.step import NodeLook
 from tests import factories
 from tests.factories import ZONE
@@ -63,4 +63,4 @@ NO_ROOM = CapacityUnavailable("no capacity")
     ],
 )
 def test_what_happened_is_said_and_not_what_it_is_called_now(look, said):
-    assert befell(look, ZONE) == said
+    assert describe_loss(look, ZONE) == said

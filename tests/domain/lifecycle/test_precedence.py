@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.domain.lifecycle.precedence import EndCause, Holder, decide
+from service.domain.lifecycle.precedence import EndCause, Holder, decide_end
 
 KEEP, UNKNOWN, JOB = Holder.KEEP, Holder.UNKNOWN, Holder.BUSY_JOB
 RAILS, PAUSE, MODE = Holder.RAILS, Holder.PAUSE, Holder.MODE
@@ -24,16 +24,16 @@ RAILS, PAUSE, MODE = Holder.RAILS, Holder.PAUSE, Holder.MODE
 )
 def test_what_holds_each_back(ender, held_by):
     for holder in Holder:
-        found = decide([ender], [holder])
+        found = decide_end([ender], [holder])
         assert (found.ender is None) == (holder in held_by), (ender, holder)
         assert found.held == ({ender: {holder}} if holder in held_by else {})
 
 
 def test_the_strongest_that_nothing_holds_back_decides_and_the_others_are_shown():
-    found = decide([EndCause.IDLE, EndCause.BUDGET, EndCause.TTL], [])
+    found = decide_end([EndCause.IDLE, EndCause.BUDGET, EndCause.TTL], [])
     assert (found.ender, found.others) == (EndCause.BUDGET, (EndCause.TTL, EndCause.IDLE))
-    kept = decide([EndCause.IDLE, EndCause.BUDGET, EndCause.TTL], [KEEP])
+    kept = decide_end([EndCause.IDLE, EndCause.BUDGET, EndCause.TTL], [KEEP])
     assert kept.ender is EndCause.BUDGET, "a cap is a cap"
-    assert decide([EndCause.IDLE, EndCause.TTL], [KEEP]).ender is None
-    assert decide([EndCause.IDLE, EndCause.TTL], [RAILS]).ender is EndCause.TTL
-    assert decide([], []).ender is None
+    assert decide_end([EndCause.IDLE, EndCause.TTL], [KEEP]).ender is None
+    assert decide_end([EndCause.IDLE, EndCause.TTL], [RAILS]).ender is EndCause.TTL
+    assert decide_end([], []).ender is None

@@ -15,7 +15,7 @@ from service.domain.lifecycle.queueing import NODES_WITHIN_SECONDS, STUCK_SECOND
 from service.domain.lifecycle.step import NodeLook, NodeStep
 from service.domain.nodes.node import Asked, NodeState, Place
 from service.domain.nodes.ownership import LABEL_ID
-from service.domain.nodes.queued_resource import IN_LINE, QueuedResource, QueueState, meaning
+from service.domain.nodes.queued_resource import IN_LINE, QueuedResource, QueueState, describe_state
 from tests import factories
 from tests.hands import NOON
 
@@ -78,7 +78,7 @@ def test_every_state_of_google_is_in_the_tables(state):
     known = QueueState(state)
     assert step(queued(), state) is WANTED[known]
     assert step(queued(asked=ABSENT, queue_since=NOON), state) is UNWANTED[known]
-    assert meaning(state), "whoever waits is told what it means"
+    assert describe_state(state), "whoever waits is told what it means"
 
 
 @pytest.mark.parametrize("state", WANTED)

@@ -10,7 +10,12 @@ from service.domain.catalog.images import Framework
 from service.domain.catalog.provisioning import Architecture
 from service.domain.errors import CapacityUnavailable, Conflict, Rejected, RuntimeMismatch
 from service.domain.lifecycle.lifecycle import next_step
-from service.domain.lifecycle.reimaging import Software, settled, undone, wanted
+from service.domain.lifecycle.reimaging import (
+    Software,
+    with_reimage_done,
+    with_reimage_given_up,
+    with_reimage_request,
+)
 from service.domain.lifecycle.step import NodeLook, NodeStep
 from service.domain.nodes.node import Asked, NodeState
 from tests import factories
@@ -37,10 +42,10 @@ def legacy(**changes):
 
 def test_a_wish_for_other_software_remembers_what_there_was():
     node = legacy(tries=2, next_try_at=None)
-    after = wanted(node, NEW, LATER)
+    after = with_reimage_request(node, NEW, LATER)
     assert (after.spec.runtime_version, after.spec.reimage_from) == ("2.16.1", "2.12.0")
     assert (after.tries, after.next_try_at) == (0, LATER)
-    again = wanted(after, Software("2.15.0"), LATER)
+    again = with_reimage_request(after, Software("2.15.0"), LATER)
     assert (again.spec.runtime_version, again.spec.reimage_from) == ("2.15.0", "2.12.0")
 
 
@@ -53,22 +58,24 @@ def test_a_wish_for_other_software_remembers_what_there_was():
     ],
 )
 def test_the_version_is_named_or_follows_from_the_framework(software, name):
-    assert wanted(legacy(), software, LATER).spec.runtime_version == name
+    assert with_reimage_request(legacy(), software, LATER).spec.runtime_version == name
 
 
 def test_asking_for_what_it_has_or_is_getting_is_asking_for_nothing():
     node = legacy()
-    assert wanted(node, Software("2.12.0"), LATER) is node
-    under_way = wanted(node, NEW, LATER)
+    assert with_reimage_request(node, Software("2.12.0"), LATER) is node
+    under_way = with_reimage_request(node, NEW, LATER)
     busy = replace(under_way, state=NodeState.REIMAGING, operation="operation-reimage")
-    assert wanted(busy, NEW, LATER) is busy
+    assert with_reimage_request(busy, NEW, LATER) is busy
 
 
 def test_whatever_it_may_be_made_of_later_gets_the_same_software():
     other = replace(legacy().spec.hardware, accelerator_type="v3-8", generation="v3")
-    after = wanted(legacy(alternatives=(other,)), NEW, LATER)
+    after = with_reimage_request(legacy(alternatives=(other,)), NEW, LATER)
     assert [one.runtime_version for one in after.spec.alternatives] == ["2.16.1"]
-    assert [one.runtime_version for one in undone(after, "no").spec.alternatives] == ["2.12.0"]
+    assert [
+        one.runtime_version for one in with_reimage_given_up(after, "no").spec.alternatives
+    ] == ["2.12.0"]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +106,7 @@ def test_whatever_it_may_be_made_of_later_gets_the_same_software():
 )
 def test_what_cannot_be_is_refused_with_what_to_do(changes, software, error, said):
     with pytest.raises(error, match=said):
-        wanted(legacy(**changes), software, LATER)
+        with_reimage_request(legacy(**changes), software, LATER)
 
 
 def reimage(**changes):
@@ -132,7 +139,7 @@ FAILED = reimage(done=True, error=CapacityUnavailable("no"))
     ],
 )
 def test_the_step_follows_from_the_wish_and_the_sight(shown, state, operation, step):
-    node = wanted(legacy(), NEW, NOON)
+    node = with_reimage_request(legacy(), NEW, NOON)
     sight = factories.sight(node, state=state, runtime_version=shown)
     assert next_step(node, NodeLook(sight, operation), NOON) is step
 
@@ -152,15 +159,15 @@ def test_a_version_that_the_cloud_spells_otherwise_is_no_reason_to_reimage():
     ],
 )
 def test_what_was_asked_for_since_goes_first(asked, state, step):
-    node = replace(wanted(legacy(), NEW, NOON), asked=asked)
+    node = replace(with_reimage_request(legacy(), NEW, NOON), asked=asked)
     sight = factories.sight(node, state=state, runtime_version="2.12.0")
     assert next_step(node, NodeLook(sight), NOON) is step
 
 
 def test_the_wish_ends_granted_or_given_up():
-    node = wanted(legacy(ttl_seconds=3_600, ready_at=NOON), NEW, NOON)
-    granted = settled(node)
+    node = with_reimage_request(legacy(ttl_seconds=3_600, ready_at=NOON), NEW, NOON)
+    granted = with_reimage_done(node)
     assert (granted.spec.runtime_version, granted.spec.reimage_from) == ("2.16.1", "")
-    given_up = undone(node, "it cannot be")
+    given_up = with_reimage_given_up(node, "it cannot be")
     assert (given_up.spec.runtime_version, given_up.spec.reimage_from) == ("2.12.0", "")
     assert (given_up.last_error, given_up.next_try_at) == ("it cannot be", NOON + 3_600)

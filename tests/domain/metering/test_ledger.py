@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from service.domain.billing_period import PeriodState, billed_in, period_of
 from service.domain.clock import DAY, HOUR, floor_to
 from service.domain.metering.ledger import LedgerSlot, desired_entries
-from service.domain.metering.meter import Meter, forgiven
+from service.domain.metering.meter import Meter, with_first_minute_rule
 from service.domain.pricing.price_book import PriceBook
 from tests import factories
 from tests.domain.account import Account
@@ -44,7 +44,7 @@ def test_ticks_at_any_times_in_any_order_come_to_the_same_sums(usage, book, tick
     for now in ticks:
         account.post(running, book, min(now, usage.end))
         total = sum(amount for amount, *_ in account.sums().values())
-        assert total == Meter(running, book, floor_to(min(now, usage.end), HOUR)).total()
+        assert total == Meter(running, book, floor_to(min(now, usage.end), HOUR)).total_charge()
     account.post(usage, book, NOW)
     assert account.sums() == known_at_once(usage, book, NOW)
 
@@ -92,7 +92,7 @@ def test_a_late_end_is_an_adjustment_that_names_the_slot_it_corrects():
 def test_a_preemption_in_the_first_minute_takes_back_what_was_posted():
     account, usage = Account(), factories.usage(end=NOON + 50, end_lo=NOON + 50)
     account.post(usage, factories.book(), NOON + HOUR)
-    account.post(forgiven(usage, NOON), factories.book(), NOON + HOUR)
+    account.post(with_first_minute_rule(usage, NOON), factories.book(), NOON + HOUR)
     assert account.sums() == {}
     assert sum(entry.amount for entry in account.entries.values()) == 0
 
@@ -102,7 +102,7 @@ def test_seconds_without_a_price_are_said_and_posted_once_a_price_is_known():
     half = factories.book(factories.price(effective_from=NOON + HOUR))
     meter = Meter(usage, half, NOW)
     assert meter.unpriced_seconds() == HOUR
-    assert meter.total() == 9_600_000_000
+    assert meter.total_charge() == 9_600_000_000
     assert [entry.slot.hour for entry in account.post(usage, half, NOW)] == [NOON + HOUR]
     whole = PriceBook([*half.prices, factories.price(1_000_000_000, 0, id="late")])
     assert [(e.slot.hour, e.amount) for e in account.post(usage, whole, NOW)] == [
@@ -118,10 +118,10 @@ def test_a_second_is_either_priced_or_said_to_be_unpriced(usage, book):
     wanted = desired_entries(meter, usage.start, usage.end).values()
     priced = sum(entry.chip_seconds for entry in wanted) // usage.chips
     assert priced + meter.unpriced_seconds() == usage.end - usage.start
-    cuts = book.cuts(usage.sku, usage.start, usage.end)
+    cuts = book.list_cuts(usage.sku, usage.start, usage.end)
     prices = [(cut.end - cut.start, cut.price) for cut in cuts if cut.price is not None]
     worth = usage.chips * sum(seconds * price.per_chip_hour for seconds, price in prices)
-    assert meter.total() > 0 or worth <= HOUR // 2, "half a nano-dollar is rounded away"
+    assert meter.total_charge() > 0 or worth <= HOUR // 2, "half a nano-dollar is rounded away"
 
 
 def test_a_retroactive_price_moves_the_amount_from_the_old_price_to_the_new():
@@ -140,7 +140,7 @@ def test_a_retroactive_price_moves_the_amount_from_the_old_price_to_the_new():
 def test_the_hours_of_the_ledger_sum_to_the_total(usage, book):
     meter = Meter(usage, book, NOON + 9 * DAY)
     entries = desired_entries(meter, usage.start, meter.end).values()
-    assert sum(entry.amount for entry in entries) == meter.total()
+    assert sum(entry.amount for entry in entries) == meter.total_charge()
     priced = usage.end - usage.start - meter.unpriced_seconds()
     assert sum(entry.chip_seconds for entry in entries) == usage.chips * priced
     for entry in entries:
@@ -157,11 +157,11 @@ def test_what_each_is_charged_sums_to_the_whole(usage, book, whose):
     account = Account()
     account.post(usage, book, NOW, whose)
     meter = Meter(usage, book, NOW)
-    assert sum(entry.amount for entry in account.entries.values()) == meter.total()
-    owned = list(Meter(usage, book, NOW, whose).pieces(usage.start, usage.end))
+    assert sum(entry.amount for entry in account.entries.values()) == meter.total_charge()
+    owned = list(Meter(usage, book, NOW, whose).attributed_parts(usage.start, usage.end))
     assert sum(right - left for left, right, _ in owned) == usage.end - usage.start
     listed = sum(entry.list_amount or 0 for entry in account.entries.values())
-    assert listed == meter.list_charge(usage.start, usage.end), "on demand is its own list price"
+    assert listed == meter.list_charge_in(usage.start, usage.end), "on demand is its own list price"
 
 
 @pytest.mark.deep
@@ -257,6 +257,6 @@ def test_no_later_belief_or_price_changes_the_sum_of_a_month_that_was_closed(bel
             month = period_of(entry.slot.hour).start
             billed = billed_in(entry.slot.hour, now)
             month = month if billed is None else billed
-            assert period_of(month).state(now) is not PeriodState.CLOSED
+            assert period_of(month).state_at(now) is not PeriodState.CLOSED
             sums[month] = sums.get(month, 0) + entry.amount
     assert sum(sums.values()) == sum(entry.amount for entry in account.entries.values())

@@ -15,15 +15,15 @@ from service.domain.metering.meter import (
     CLOCK_TOLERANCE,
     Evidence,
     Meter,
-    begin,
-    closed,
-    finish,
-    forgiven,
+    find_end_bounds,
+    find_start_bounds,
+    with_end,
+    with_first_minute_rule,
 )
 from service.domain.nodes.node import NodeState
 from service.domain.pricing.billing_rules import is_billable
 from service.domain.pricing.price_book import PriceBook
-from service.domain.time_window import Granularity, Window, buckets
+from service.domain.time_window import Granularity, Window, split_into_buckets
 from tests import factories
 from tests.domain.drawn import BOOKS, NANOS, exact, moderate, ran
 from tests.hands import NOON
@@ -39,8 +39,8 @@ OPERATION, OBSERVED = Evidence.OPERATION, Evidence.OBSERVED
 def test_every_partition_of_time_sums_to_the_one_rounded_total(usage, book, instants):
     meter = Meter(usage, book, NOON + 9 * DAY)
     edges = sorted({usage.start, usage.end, *instants})
-    parts = [meter.charge(left, right) for left, right in pairwise(edges)]
-    assert sum(parts) == meter.total() == round(exact(usage, book, usage.start, usage.end))
+    parts = [meter.charge_in(left, right) for left, right in pairwise(edges)]
+    assert sum(parts) == meter.total_charge() == round(exact(usage, book, usage.start, usage.end))
     assert all(part >= 0 for part in parts)
 
 
@@ -53,8 +53,8 @@ def test_every_partition_of_time_sums_to_the_one_rounded_total(usage, book, inst
 )
 def test_the_calendar_of_any_time_zone_sums_to_the_same_total(usage, book, name, step):
     meter = Meter(usage, book, NOON + 9 * DAY)
-    covered = buckets(Window(NOON - DAY, NOON + 9 * DAY), step, ZoneInfo(name))
-    assert sum(meter.charge(one.start, one.end) for one in covered) == meter.total()
+    covered = split_into_buckets(Window(NOON - DAY, NOON + 9 * DAY), step, ZoneInfo(name))
+    assert sum(meter.charge_in(one.start, one.end) for one in covered) == meter.total_charge()
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_days_that_are_short_long_or_missing_lose_no_nano(zone, around, step):
     start = parse_rfc3339(around) - 3 * DAY + 1_234
     usage = factories.usage(chips=7, start=start, end=start + 5 * DAY + 4_321)
     meter = Meter(usage, factories.book(factories.price(1_199_999_999)), start + 9 * DAY)
-    covered = buckets(Window(start - DAY, start + 9 * DAY), step, ZoneInfo(zone))
-    assert sum(meter.charge(one.start, one.end) for one in covered) == meter.total()
+    covered = split_into_buckets(Window(start - DAY, start + 9 * DAY), step, ZoneInfo(zone))
+    assert sum(meter.charge_in(one.start, one.end) for one in covered) == meter.total_charge()
 
 
 @moderate
@@ -84,8 +84,10 @@ def test_a_price_cut_leaves_the_seconds_before_it_as_they_were(usage, before, af
     whole = Meter(usage, PriceBook([old, new]), NOON + 9 * DAY)
     left = Meter(replace(usage, end=at), PriceBook([old]), NOON + 9 * DAY)
     right = Meter(replace(usage, start=at), PriceBook([new]), NOON + 9 * DAY)
-    assert whole.charge(usage.start, at) == left.total()
-    assert abs(whole.charge(at, usage.end) - right.total()) <= 1  # two roundings instead of one
+    assert whole.charge_in(usage.start, at) == left.total_charge()
+    assert (
+        abs(whole.charge_in(at, usage.end) - right.total_charge()) <= 1
+    )  # two roundings instead of one
 
 
 @moderate
@@ -95,7 +97,8 @@ def test_a_price_outside_the_interval_changes_nothing(usage, book, nanos, distan
     elsewhere = factories.price(nanos, usage.start, id="elsewhere", region="us-east1")
     other = PriceBook([*book.prices, later, elsewhere])
     assert (
-        Meter(usage, other, NOON + 99 * DAY).total() == Meter(usage, book, NOON + 99 * DAY).total()
+        Meter(usage, other, NOON + 99 * DAY).total_charge()
+        == Meter(usage, book, NOON + 99 * DAY).total_charge()
     )
 
 
@@ -103,7 +106,7 @@ def test_a_price_outside_the_interval_changes_nothing(usage, book, nanos, distan
 @given(ran(), BOOKS, st.integers(0, DAY), st.integers(0, 64), st.integers(0, 10**9))
 def test_more_time_more_chips_or_a_higher_price_never_cost_less(usage, book, longer, chips, dearer):
     def cost(usage, book):
-        return Meter(usage, book, NOON + 99 * DAY).total()
+        return Meter(usage, book, NOON + 99 * DAY).total_charge()
 
     raised = PriceBook([replace(price, nanos=price.nanos + dearer) for price in book.prices])
     base = cost(usage, book)
@@ -117,14 +120,16 @@ def test_more_time_more_chips_or_a_higher_price_never_cost_less(usage, book, lon
 @given(ran(), BOOKS, st.integers(NOON - DAY, NOON + 9 * DAY))
 def test_no_time_costs_nothing(usage, book, instant):
     meter = Meter(replace(usage, end=usage.start), book, NOON + 9 * DAY)
-    assert (meter.total(), meter.unpriced_seconds()) == (0, 0)
-    assert list(meter.pieces(usage.start, usage.start)) == []
-    assert Meter(usage, book, NOON + 9 * DAY).charge(instant, instant) == 0
+    assert (meter.total_charge(), meter.unpriced_seconds()) == (0, 0)
+    assert list(meter.attributed_parts(usage.start, usage.start)) == []
+    assert Meter(usage, book, NOON + 9 * DAY).charge_in(instant, instant) == 0
 
 
 def test_a_month_of_the_largest_pod_fits_into_the_ledger():
     usage = factories.usage(chips=8_960, end=NOON + 31 * DAY)
-    total = Meter(usage, factories.book(factories.price(4_200_000_000)), NOON + 99 * DAY).total()
+    total = Meter(
+        usage, factories.book(factories.price(4_200_000_000)), NOON + 99 * DAY
+    ).total_charge()
     assert total == 8_960 * 31 * 24 * 4_200_000_000
     assert total < 2**63
 
@@ -148,12 +153,12 @@ def test_ready_alone_is_billed(state):
     ],
 )
 def test_usage_is_counted_up_to_now_and_never_beyond_its_end(end, now, until):
-    assert factories.usage(end=end).until(now) == until
+    assert factories.usage(end=end).end_as_of(now) == until
 
 
 def test_what_runs_costs_more_by_the_second():
     running = factories.usage()
-    costs = [Meter(running, factories.book(), NOON + s).total() for s in (0, 1, 2, 3_600)]
+    costs = [Meter(running, factories.book(), NOON + s).total_charge() for s in (0, 1, 2, 3_600)]
     assert costs == [0, 2_666_667, 5_333_333, 9_600_000_000]
 
 
@@ -163,13 +168,16 @@ def test_both_uncertain_ends_are_charged_and_said():
     )
     meter = Meter(usage, factories.book(), NOON + DAY)
     assert usage.uncertain_seconds == 45
-    assert meter.uncertainty() == 45 * 8 * 1_200_000_000 // HOUR
-    assert meter.total() == 9_600_000_000
+    assert meter.total_uncertainty() == 45 * 8 * 1_200_000_000 // HOUR
+    assert meter.total_charge() == 9_600_000_000
 
 
 def test_an_exact_interval_has_no_uncertainty():
     usage = factories.usage(end=NOON + HOUR, end_lo=NOON + HOUR)
-    assert (usage.uncertain_seconds, Meter(usage, factories.book(), NOON + DAY).uncertainty()) == (
+    assert (
+        usage.uncertain_seconds,
+        Meter(usage, factories.book(), NOON + DAY).total_uncertainty(),
+    ) == (
         0,
         0,
     )
@@ -185,7 +193,7 @@ def test_what_is_uncertain_is_never_more_than_what_is_charged(usage, book, late,
         end_lo=max(usage.end - early, usage.start),
     )
     meter = Meter(usage, book, usage.start + passed)
-    assert 0 <= meter.uncertainty() <= meter.total()
+    assert 0 <= meter.total_uncertainty() <= meter.total_charge()
     assert 0 <= usage.uncertain_seconds <= usage.end - usage.start
 
 
@@ -210,7 +218,7 @@ def test_what_is_uncertain_is_never_more_than_what_is_charged(usage, book, late,
 def test_usage_begins_where_the_operation_ended_or_between_two_looks(
     seen_before, first_ready, operation_ended, expected
 ):
-    assert begin(seen_before, first_ready, operation_ended) == expected
+    assert find_start_bounds(seen_before, first_ready, operation_ended) == expected
 
 
 @pytest.mark.parametrize(
@@ -227,7 +235,7 @@ def test_usage_begins_where_the_operation_ended_or_between_two_looks(
 def test_usage_ends_where_the_operation_was_accepted_or_at_the_later_look(
     last_ready, first_gone, operation_created, expected
 ):
-    assert finish(last_ready, first_gone, operation_created) == expected
+    assert find_end_bounds(last_ready, first_gone, operation_created) == expected
 
 
 @pytest.mark.parametrize(
@@ -240,7 +248,7 @@ def test_usage_ends_where_the_operation_was_accepted_or_at_the_later_look(
     ],
 )
 def test_an_end_before_the_start_leaves_nothing_to_charge(end_lo, end, expected):
-    after = closed(factories.usage(), end_lo, end, OBSERVED)
+    after = with_end(factories.usage(), end_lo, end, OBSERVED)
     assert (after.end_lo, after.end) == expected
     assert after.dirty
 
@@ -256,16 +264,16 @@ def test_an_end_before_the_start_leaves_nothing_to_charge(end_lo, end, expected)
 )
 def test_preempted_in_the_first_minute_after_its_creation_costs_nothing(lived, free):
     usage = factories.usage(end=NOON + lived, end_lo=NOON + lived)
-    after = forgiven(usage, created_at=NOON)
+    after = with_first_minute_rule(usage, created_at=NOON)
     assert bool(after.free) is free
-    assert (Meter(after, factories.book(), NOON + DAY).total() == 0) is (free or lived == 0)
+    assert (Meter(after, factories.book(), NOON + DAY).total_charge() == 0) is (free or lived == 0)
 
 
 def test_a_preemption_that_was_seen_too_late_to_tell_is_charged_and_wholly_uncertain():
-    usage = closed(factories.usage(start=NOON + 20), NOON + 40, NOON + 90, OBSERVED)
-    after = forgiven(usage, created_at=NOON)
+    usage = with_end(factories.usage(start=NOON + 20), NOON + 40, NOON + 90, OBSERVED)
+    after = with_first_minute_rule(usage, created_at=NOON)
     meter = Meter(after, factories.book(), NOON + DAY)
-    assert meter.uncertainty() == meter.total() == 186_666_667
+    assert meter.total_uncertainty() == meter.total_charge() == 186_666_667
     assert (after.free, after.uncertain_seconds) == ("", 70)
 
 
@@ -274,4 +282,4 @@ def test_a_preemption_that_was_seen_too_late_to_tell_is_charged_and_wholly_uncer
     [(factories.usage(), NOON), (factories.usage(end=NOON + 5, end_lo=NOON + 5), None)],
 )
 def test_nothing_is_forgiven_on_a_guess(usage, created_at):
-    assert forgiven(usage, created_at) == usage
+    assert with_first_minute_rule(usage, created_at) == usage

@@ -13,12 +13,12 @@ from service.domain.metering.meter import Evidence
 from service.domain.metering.reservation import (
     MAX_CHIPS,
     Reservation,
-    check,
     check_countable,
+    check_reservation,
     usage_of,
 )
 from service.domain.money import NANOS
-from service.domain.pricing.purchases import bought, pool_of
+from service.domain.pricing.purchases import find_purchase, pool_of
 from tests import factories
 from tests.hands import NOON
 
@@ -35,9 +35,9 @@ BOUGHT = Reservation(
 
 
 def test_what_google_sells_can_be_written_down():
-    check(BOUGHT, [])
-    check(replace(BOUGHT, end=NOON + DAY), [])
-    check(replace(BOUGHT, end=NOON + 90 * DAY), [])
+    check_reservation(BOUGHT, [])
+    check_reservation(replace(BOUGHT, end=NOON + DAY), [])
+    check_reservation(replace(BOUGHT, end=NOON + 90 * DAY), [])
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_google_sells_can_be_written_down():
 )
 def test_what_nobody_can_have_bought_is_refused(wrong, field):
     with pytest.raises(Rejected) as caught:
-        check(replace(BOUGHT, **wrong), [])
+        check_reservation(replace(BOUGHT, **wrong), [])
     assert caught.value.facts["field"] == field
 
 
@@ -86,18 +86,18 @@ def test_the_largest_slice_for_the_longest_time_can_be_counted():
 
 def test_a_zone_that_lacks_the_generation_says_what_it_has():
     with pytest.raises(Rejected, match=r"us-west4-a has .*not v5p") as caught:
-        check(replace(BOUGHT, generation="v5p"), [])
+        check_reservation(replace(BOUGHT, generation="v5p"), [])
     generations: Any = caught.value.facts["generations"]
     assert "v5e" in generations
 
 
 def test_one_name_stands_for_one_reservation_at_a_time():
     with pytest.raises(Conflict, match="is recorded for"):
-        check(replace(BOUGHT, id="r-2", start=NOON + DAY, end=NOON + 8 * DAY), [BOUGHT])
+        check_reservation(replace(BOUGHT, id="r-2", start=NOON + DAY, end=NOON + 8 * DAY), [BOUGHT])
     after = replace(BOUGHT, id="r-2", start=BOUGHT.end, end=BOUGHT.end + DAY)
     elsewhere = replace(BOUGHT, id="r-2", zone="us-east5-b")
     for other in (after, elsewhere, replace(BOUGHT, id="r-2", name="winter")):
-        check(other, [BOUGHT])
+        check_reservation(other, [BOUGHT])
 
 
 def test_it_is_paid_from_its_first_second_to_its_last():
@@ -108,14 +108,14 @@ def test_it_is_paid_from_its_first_second_to_its_last():
     assert usage.is_purchase
     assert usage.is_open(NOON + DAY)
     assert not usage.is_open(NOON + 7 * DAY)
-    assert usage.until(NOON - HOUR) == NOON, "nothing is due before it begins"
+    assert usage.end_as_of(NOON - HOUR) == NOON, "nothing is due before it begins"
 
 
 def test_it_is_running_between_its_ends_unless_the_record_was_wrong():
     instants = (NOON - 1, NOON, BOUGHT.end - 1, BOUGHT.end)
-    assert [BOUGHT.state(now) for now in instants] == ["planned", "running", "running", "over"]
+    assert [BOUGHT.state_at(now) for now in instants] == ["planned", "running", "running", "over"]
     wrong = replace(BOUGHT, withdrawn_at=NOON, reason="it was for spring")
-    assert wrong.state(NOON) == "withdrawn"
+    assert wrong.state_at(NOON) == "withdrawn"
     assert usage_of(wrong, "u-1").free == "withdrawn: it was for spring"
 
 
@@ -135,19 +135,19 @@ def test_it_is_running_between_its_ends_unless_the_record_was_wrong():
     ],
 )
 def test_it_serves_who_names_it_and_who_names_none(pool, generation, served):
-    assert BOUGHT.purchase.serves(pool, generation) is served
+    assert BOUGHT.purchase.serves_pool(pool, generation) is served
 
 
 def test_it_is_met_by_its_full_name_too():
     named = pool_of("lab", "us-west4-a", BOUGHT.purchase.path)
-    assert BOUGHT.purchase.serves(named, "v5e")
+    assert BOUGHT.purchase.serves_pool(named, "v5e")
 
 
 def test_of_several_the_one_that_began_first_serves_and_none_outside_its_time():
     later = replace(BOUGHT, id="r-0", name="autumn-too", start=NOON + DAY).purchase
     anyone = pool_of("lab", "us-west4-a")
     some = [later, BOUGHT.purchase]
-    assert bought(some, anyone, "v5e", NOON + 2 * DAY) == BOUGHT.purchase
-    assert bought([later], anyone, "v5e", NOON + 2 * DAY) == later
+    assert find_purchase(some, anyone, "v5e", NOON + 2 * DAY) == BOUGHT.purchase
+    assert find_purchase([later], anyone, "v5e", NOON + 2 * DAY) == later
     for outside in (NOON - 1, BOUGHT.end):
-        assert bought(some, anyone, "v5e", outside) is None
+        assert find_purchase(some, anyone, "v5e", outside) is None

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from service.domain.catalog.catalog import load
+from service.domain.catalog.catalog import load_catalog
 from service.domain.catalog.images import Framework
 from service.domain.errors import NotOffered, Rejected, RuntimeMismatch, UnknownAcceleratorType
-from service.domain.nodes.alternatives import settled
-from service.domain.placement.choice import candidates
+from service.domain.nodes.alternatives import resolve_request
+from service.domain.placement.choice import list_candidates
 from tests import factories
 
-CATALOG = load()
+CATALOG = load_catalog()
 LITE = "v2-alpha-tpuv5-lite"
 BOTH = ("v5litepod-16", "v6e-16")
 PRICES = {
@@ -33,15 +33,15 @@ def rate(accelerator, zone):
 
 def settle(**changes):
     base = {"accelerator_type": None, "zone": None}
-    return settled(factories.wish(**(base | changes)), CATALOG, rate)
+    return resolve_request(factories.wish(**(base | changes)), CATALOG, rate)
 
 
 def order(meant):
-    return [(key.accelerator_type, key.zone) for key in candidates(meant.spec)]
+    return [(key.accelerator_type, key.zone) for key in list_candidates(meant.spec)]
 
 
 def zones_of(name):
-    return CATALOG.zones_for(CATALOG.accelerator(name))
+    return CATALOG.zones_for(CATALOG.get_accelerator(name))
 
 
 def test_the_zones_of_one_type_are_tried_the_cheapest_first():

@@ -21,7 +21,11 @@ NOW = 1_780_000_000
 def test_a_node_is_kept_until_then_and_no_longer():
     keep = keep_of(NOW, "a demo ", for_seconds=60)
     assert keep == Keep(NOW + 60, "a demo")
-    assert (keep.holds(NOW + 59), keep.holds(NOW + 60), keep.is_unreadable) == (True, False, False)
+    assert (keep.is_active(NOW + 59), keep.is_active(NOW + 60), keep.is_unreadable) == (
+        True,
+        False,
+        False,
+    )
     assert keep_of(NOW, "a demo", until=NOW + LONGEST_SECONDS).until == NOW + LONGEST_SECONDS
 
 
@@ -57,7 +61,7 @@ def test_a_date_that_cannot_be_read_protects(text):
     keep = keep_by_label({"keep-until": text})
     assert keep is not None
     assert keep.is_unreadable
-    assert keep.holds(NOW + 10**9)
+    assert keep.is_active(NOW + 10**9)
 
 
 @pytest.mark.parametrize(
@@ -81,4 +85,4 @@ def test_a_label_that_cannot_be_read_protects_whatever_was_asked_for():
     node = factories.node(kept_until=1, kept_because="why", labels={LABEL: "soon"})
     keep = keep_of_node(node)
     assert keep is not None
-    assert keep.holds(2_000_000_000)
+    assert keep.is_active(2_000_000_000)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from service.domain.catalog.catalog import load
+from service.domain.catalog.catalog import load_catalog
 from service.domain.catalog.images import Framework
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.errors import Rejected, RuntimeMismatch
 from service.domain.nodes import legacy
-from service.domain.nodes.request import candidates, hardware, understood
+from service.domain.nodes.request import candidate_zones, resolve_hardware, resolve_spec
 from tests import factories
 
 
 def understand(**changes):
     asked = {"accelerator_type": "v2-8", "zone": "us-central1-b", **changes}
     wish = factories.wish(architecture=Architecture.NODE, **asked)
-    accelerator = hardware(wish, load())
-    return understood(wish, accelerator, candidates(wish, accelerator, load()))
+    accelerator = resolve_hardware(wish, load_catalog())
+    return resolve_spec(wish, accelerator, candidate_zones(wish, accelerator, load_catalog()))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,9 @@ def test_what_needs_a_machine_of_its_own_is_refused_with_what_to_do(changes, fie
 
 def test_flex_start_is_refused_wherever_it_were_sold():
     with pytest.raises(Rejected, match="use on_demand"):
-        legacy.check((), load().accelerator("v2-8"), ProvisioningModel.FLEX_START)
+        legacy.check_request(
+            (), load_catalog().get_accelerator("v2-8"), ProvisioningModel.FLEX_START
+        )
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.domain.catalog.catalog import load
+from service.domain.catalog.catalog import load_catalog
 from service.domain.catalog.images import Framework
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.errors import NotOffered, Rejected, RuntimeMismatch, UnknownAcceleratorType
@@ -13,19 +13,19 @@ from service.domain.nodes.node import IdlePolicy
 from service.domain.nodes.request import (
     MAX_SCRIPT_BYTES,
     RequestedNode,
-    candidates,
-    hardware,
-    understood,
+    candidate_zones,
+    resolve_hardware,
+    resolve_spec,
 )
 from tests import factories
 
-CATALOG = load()
+CATALOG = load_catalog()
 
 
 def understand(**changes):
     wish = factories.wish(**changes)
-    accelerator = hardware(wish, CATALOG)
-    return understood(wish, accelerator, candidates(wish, accelerator, CATALOG))
+    accelerator = resolve_hardware(wish, CATALOG)
+    return resolve_spec(wish, accelerator, candidate_zones(wish, accelerator, CATALOG))
 
 
 def by_size(generation="v5e", **changes):
@@ -60,8 +60,8 @@ def test_a_wish_becomes_a_spec_in_which_nothing_is_left_open():
         recreate_on_preemption=True,
     ).spec
     assert (spec.generation, spec.chips, spec.hosts, spec.topology) == ("v6e", 8, 1, "2x4")
-    assert spec.zones == CATALOG.candidates(
-        CATALOG.accelerator("v6e-8"), regions=("us-east1", "us-east5")
+    assert spec.zones == CATALOG.candidate_zones(
+        CATALOG.get_accelerator("v6e-8"), regions=("us-east1", "us-east5")
     )
     assert spec.runtime_version == "v2-alpha-tpuv6e"
     assert (spec.ttl_seconds, spec.max_wait_seconds) == (3_600, 600)
@@ -102,7 +102,7 @@ def test_the_image_is_named_or_follows_from_the_framework(changes, runtime_versi
 
 
 def test_anywhere_it_is_offered_is_meant_where_no_place_is_named():
-    everywhere = CATALOG.zones_for(CATALOG.accelerator("v5litepod-8"))
+    everywhere = CATALOG.zones_for(CATALOG.get_accelerator("v5litepod-8"))
     assert understand(zone=None).spec.zones == everywhere
 
 
@@ -175,11 +175,11 @@ def test_a_refusal_says_what_would_be_granted(changes, fact):
 
 
 def test_a_topology_other_than_the_types_own_is_refused_with_the_one_it_is_made_as():
-    accelerator = next(one for one in CATALOG.served() if len(one.topologies) > 1)
+    accelerator = next(one for one in CATALOG.list_served() if len(one.topologies) > 1)
     other = next(t for t in accelerator.topologies if t != accelerator.topology)
     wish = RequestedNode(generation=accelerator.generation, topology=other)
     with pytest.raises(Rejected) as refused:
-        understood(wish, accelerator, ())
+        resolve_spec(wish, accelerator, ())
     assert refused.value.facts == {"field": "topology", "topology": accelerator.topology}
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from service.domain.nodes.node import Endpoint, NodeState, Slice
-from service.domain.nodes.slices import WHOLE, folded, numbers, part, place_of
+from service.domain.nodes.slices import WHOLE, merge_slices, place_of, slice_as_node, slice_numbers
 from tests import factories
 from tests.hands import NOON
 
@@ -34,21 +34,21 @@ PAIR = group((NodeState.READY, NOON + 10), (NodeState.CREATING, None))
 
 def test_a_plain_node_is_its_own_only_part():
     node = factories.sent()
-    assert list(numbers(node)) == [WHOLE]
-    assert part(node, WHOLE) is node
+    assert list(slice_numbers(node)) == [WHOLE]
+    assert slice_as_node(node, WHOLE) is node
     assert place_of(node, WHOLE) == node.place
-    assert folded(node, [node], NOON) is node
+    assert merge_slices(node, [node], NOON) is node
 
 
 def test_a_slice_has_its_share_of_the_chips_and_a_name_of_its_own():
-    one = part(PAIR, 1)
+    one = slice_as_node(PAIR, 1)
     assert (one.spec.chips, one.spec.hosts) == (8, 1)
     assert one.cloud_id == place_of(PAIR, 1).cloud_id == "pair-1"
     assert (one.cloud_uid, one.state, one.up_since) == ("701", NodeState.CREATING, None)
 
 
 def test_a_slice_that_was_never_seen_is_merely_asked_for():
-    one = part(replace(PAIR, slices_seen=()), 0)
+    one = slice_as_node(replace(PAIR, slices_seen=()), 0)
     assert (one.state, one.cloud_uid) == (NodeState.REQUESTED, "")
 
 
@@ -64,18 +64,21 @@ def test_a_slice_that_was_never_seen_is_merely_asked_for():
     ],
 )
 def test_the_whole_is_in_the_state_of_its_worst_slice(states, whole):
-    parts = [replace(part(PAIR, n), state=state) for n, state in enumerate(states)]
-    assert folded(PAIR, parts, NOON + 60).state == whole
+    parts = [replace(slice_as_node(PAIR, n), state=state) for n, state in enumerate(states)]
+    assert merge_slices(PAIR, parts, NOON + 60).state == whole
 
 
 def test_the_whole_is_up_since_its_last_slice_came_up():
-    one, other = part(PAIR, 0), replace(part(PAIR, 1), state=NodeState.READY, up_since=NOON + 30)
-    after = folded(PAIR, [one, other], NOON + 31)
+    one, other = (
+        slice_as_node(PAIR, 0),
+        replace(slice_as_node(PAIR, 1), state=NodeState.READY, up_since=NOON + 30),
+    )
+    after = merge_slices(PAIR, [one, other], NOON + 31)
     assert (after.up_since, after.ready_at) == (NOON + 30, NOON + 30)
     assert [point.ip for point in after.endpoints] == ["10.0.0.0", "10.0.0.1"]
 
 
 def test_while_a_slice_is_missing_the_whole_is_not_up():
-    after = folded(PAIR, [part(PAIR, 0), part(PAIR, 1)], NOON + 31)
+    after = merge_slices(PAIR, [slice_as_node(PAIR, 0), slice_as_node(PAIR, 1)], NOON + 31)
     assert after.up_since is None
     assert after.slices_seen == PAIR.slices_seen

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from service.domain.catalog import catalog
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import Rejected
-from service.domain.nodes.request import candidates, hardware, understood
-from service.domain.nodes.stop_rules import obstacles
+from service.domain.nodes.request import candidate_zones, resolve_hardware, resolve_spec
+from service.domain.nodes.stop_rules import stop_obstacles
 from tests import factories
 
 V6E = {"accelerator_type": "v6e-8", "zone": "us-east5-b"}
@@ -19,9 +19,9 @@ QUEUED = "it belongs to a queued resource, whose nodes the cloud does not stop"
 
 
 def spec(**changes):
-    wish, known = factories.wish(**changes), catalog.load()
-    accelerator = hardware(wish, known)
-    return understood(wish, accelerator, candidates(wish, accelerator, known)).spec
+    wish, known = factories.wish(**changes), catalog.load_catalog()
+    accelerator = resolve_hardware(wish, known)
+    return resolve_spec(wish, accelerator, candidate_zones(wish, accelerator, known)).spec
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def spec(**changes):
     ],
 )
 def test_what_stands_in_the_way_is_said_and_nothing_else(changes, why):
-    assert obstacles(spec(**changes)) == why
+    assert stop_obstacles(spec(**changes)) == why
 
 
 @given(
@@ -66,4 +66,4 @@ def test_something_stands_in_the_way_just_where_it_cannot_be_stopped(kind, model
         meant = spec(accelerator_type=kind, provisioning_model=model, queued=queued, slices=slices)
     except Rejected:
         return
-    assert bool(obstacles(meant)) is not meant.stoppable
+    assert bool(stop_obstacles(meant)) is not meant.stoppable

@@ -14,7 +14,7 @@ from service.domain.idle.policy import Action, AppliedRule, Format, Recipient, R
 from service.domain.idle.proof import IdleVerdict, Signals
 from service.domain.idle.rails import Rail
 from service.domain.idle.signal import Kind, Level, SignalTrack
-from service.domain.notifications.letters import plain, slack_of, text_of
+from service.domain.notifications.letters import slack_of, text_of, to_one_line
 from service.domain.notifications.node_messages import (
     IdleLook,
     held_message,
@@ -252,11 +252,11 @@ def test_a_hostile_name_stays_one_word_of_a_command():
     ],
 )
 def test_a_text_of_somebody_elses_is_one_printable_line(given, shown):
-    assert plain(given) == shown
+    assert to_one_line(given) == shown
 
 
 def test_a_long_text_is_cut():
-    assert len(plain("a" * 10_000)) == 500
+    assert len(to_one_line("a" * 10_000)) == 500
 
 
 def applied(*recipients):
@@ -301,7 +301,7 @@ def test_each_recipient_gets_a_message_of_its_own_by_its_own_channel():
 def test_a_message_that_was_sent_keeps_no_link():
     (one,) = written(idle_message(look(), NOON, SINCE, ACTS, LINKS))
     assert "/links/" in one.body
-    assert "/links/" not in one.settled().body
-    assert text_of(one.settled().body)
+    assert "/links/" not in one.without_links().body
+    assert text_of(one.without_links().body)
     (plain_one,) = written(idle_message(look(), NOON, SINCE, ACTS))
-    assert plain_one.settled() is plain_one
+    assert plain_one.without_links() is plain_one

@@ -14,9 +14,9 @@ from service.domain.notifications.notification import (
     Notification,
     check_emails,
     check_webhook,
+    next_retry_at,
     origin_of,
-    retry_at,
-    sign,
+    sign_body,
 )
 from tests.hands import NOON
 
@@ -25,15 +25,15 @@ SECRET = "a secret of some length"
 
 def test_the_signature_is_over_the_time_and_the_body():
     expected = hmac.new(SECRET.encode(), b'7.{"a":1}', hashlib.sha256).hexdigest()
-    assert sign(SECRET, 7, b'{"a":1}') == f"sha256={expected}"
-    assert sign(SECRET, 8, b'{"a":1}') != f"sha256={expected}"
+    assert sign_body(SECRET, 7, b'{"a":1}') == f"sha256={expected}"
+    assert sign_body(SECRET, 8, b'{"a":1}') != f"sha256={expected}"
 
 
 def test_it_is_tried_ever_later_for_a_day():
     one = Notification("n", "b", Channel.WEBHOOK, "s", "{}", NOON, NOON)
     now, waits = NOON, []
     for tries in range(200):
-        again = retry_at(Notification(**{**_fields(one), "tries": tries}), now)
+        again = next_retry_at(Notification(**{**_fields(one), "tries": tries}), now)
         if again is None:
             break
         waits.append(again - now)

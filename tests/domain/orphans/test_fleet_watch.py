@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.orphans.fleet_watch import WINDOW_SECONDS, FleetWatch, watched
+from service.domain.orphans.fleet_watch import WINDOW_SECONDS, FleetWatch, next_watch
 from service.domain.orphans.orphan import OrphanVerdict
-from service.domain.orphans.verdict import verdict
+from service.domain.orphans.verdict import judge_orphan
 from tests.garbage import LONG, PERIOD, orphan, watch
 from tests.hands import NOON
 
@@ -27,11 +27,11 @@ def test_the_window_is_an_unbroken_row_of_looks_and_half_a_fleet_closes_it(row):
         if around is not None and not 0 <= step <= WINDOW_SECONDS // 3:
             gap_at = now
         blind = frozenset({(False, "x")}) if partial else frozenset()
-        around = watched(around, now, size, blind, PERIOD)
+        around = next_watch(around, now, size, blind, PERIOD)
         gap_at = now if around.asked == around.since else gap_at
         if not partial:
             complete.append((now, size))
-        if verdict(orphan(since=0), around, now)[0] is OrphanVerdict.COLLECT:
+        if judge_orphan(orphan(since=0), around, now)[0] is OrphanVerdict.COLLECT:
             assert now - gap_at > WINDOW_SECONDS
             recent = [most for at, most in complete if now - at < WINDOW_SECONDS]
             assert not any(most and 2 * complete[-1][1] <= most for most in recent)
@@ -42,13 +42,13 @@ def test_no_freeze_outlives_a_window_of_looks_that_show_the_same(row, size):
     around, now = None, NOON
     for step, before, _ in row:
         now += step
-        around = watched(around, now, before, frozenset(), PERIOD)
+        around = next_watch(around, now, before, frozenset(), PERIOD)
     for _ in range(1 + WINDOW_SECONDS // PERIOD):
         now += PERIOD
-        around = watched(around, now, size, frozenset(), PERIOD)
+        around = next_watch(around, now, size, frozenset(), PERIOD)
     assert around is not None
     assert not around.is_shrunk
-    assert around.most == size
+    assert around.most_nodes == size
 
 
 def slid(*sizes: int, every: int = PERIOD) -> FleetWatch:
@@ -56,7 +56,7 @@ def slid(*sizes: int, every: int = PERIOD) -> FleetWatch:
     around, now = watch(), NOON
     for size in sizes:
         now += every
-        around = watched(around, now, size, frozenset(), PERIOD)
+        around = next_watch(around, now, size, frozenset(), PERIOD)
     return around
 
 
@@ -89,14 +89,14 @@ def test_a_slide_that_takes_longer_than_the_window_is_no_fall():
 def test_what_goes_missing_freezes_until_it_was_seen_for_a_window(most, left):
     """So does one of two, and after the window a tiny fleet is free like any other."""
     around, at = watch(sizes=((most, NOON - LONG),)), NOON + PERIOD
-    around = watched(around, at, left, frozenset(), PERIOD)
+    around = next_watch(around, at, left, frozenset(), PERIOD)
     while at < NOON + PERIOD + WINDOW_SECONDS:
-        assert (around.is_shrunk, around.most) == (True, most)
-        assert verdict(orphan(), around, at)[0] is OrphanVerdict.OBSERVE
+        assert (around.is_shrunk, around.most_nodes) == (True, most)
+        assert judge_orphan(orphan(), around, at)[0] is OrphanVerdict.OBSERVE
         at += PERIOD
-        around = watched(around, at, left, frozenset(), PERIOD)
-    assert (around.is_shrunk, around.most) == (False, left)
-    assert verdict(orphan(), around, at)[0] is OrphanVerdict.COLLECT
+        around = next_watch(around, at, left, frozenset(), PERIOD)
+    assert (around.is_shrunk, around.most_nodes) == (False, left)
+    assert judge_orphan(orphan(), around, at)[0] is OrphanVerdict.COLLECT
 
 
 def test_a_fleet_that_comes_back_is_free_at_once():
@@ -105,11 +105,11 @@ def test_a_fleet_that_comes_back_is_free_at_once():
 
 
 def test_the_most_that_was_seen_outlives_a_gap_in_the_looks():
-    around = watched(slid(6), NOON + LONG, 5, frozenset(), PERIOD)
+    around = next_watch(slid(6), NOON + LONG, 5, frozenset(), PERIOD)
     assert (around.since, around.is_shrunk) == (NOON + LONG, True)
 
 
 def test_a_list_that_lacks_a_zone_says_nothing_of_the_size_of_the_fleet():
     blind = frozenset({(False, "us-east1-c")})
-    around = watched(watch(), NOON + 15, 1, blind, PERIOD)
+    around = next_watch(watch(), NOON + 15, 1, blind, PERIOD)
     assert (around.sizes, around.is_shrunk) == (watch().sizes, False)

@@ -17,11 +17,11 @@ from service.domain.orphans.verdict import (
     LOOKS,
     OrphanFinding,
     OrphanMove,
-    allowance,
-    classify,
+    classify_resource,
+    deletion_limit,
+    judge_orphan,
     next_move,
-    seen,
-    verdict,
+    record_sighting,
 )
 from tests.factories import ZONE
 from tests.garbage import ID, INSTALL, LONG, OURS, PERIOD, attempt, orphan, shown, watch
@@ -62,9 +62,9 @@ OVER = OrphanFinding(OrphanKind.OURS)
 def test_whose_it_is_follows_from_its_labels_and_from_the_books(
     what, attempts, manned, kind, certain
 ):
-    found = classify(what, attempts, INSTALL, manned=manned)
+    found = classify_resource(what, attempts, INSTALL, manned=manned)
     assert found is not None
-    assert (found.kind, found.certain) == (kind, certain)
+    assert (found.kind, found.is_certain) == (kind, certain)
 
 
 @pytest.mark.parametrize(
@@ -78,18 +78,18 @@ def test_whose_it_is_follows_from_its_labels_and_from_the_books(
     ],
 )
 def test_what_a_live_record_is_at_is_no_orphan(what, by):
-    assert classify(what, [by], INSTALL, manned=False) is None
+    assert classify_resource(what, [by], INSTALL, manned=False) is None
 
 
 @pytest.mark.parametrize("cloud_id", ["run-2", "run-01", "run", "run-x", "run-99999999999"])
 def test_what_a_record_of_two_slices_never_made_is_one(cloud_id):
     by = attempt("run", slices=2, present=True)
-    assert classify(shown(cloud_id), [by], INSTALL, manned=False) is not None
+    assert classify_resource(shown(cloud_id), [by], INSTALL, manned=False) is not None
 
 
 def test_a_second_attempt_is_not_the_second_slice_of_the_first():
     by = attempt("run", present=True)
-    assert classify(shown("run-2"), [by, attempt("run-2")], INSTALL, manned=False) == OVER
+    assert classify_resource(shown("run-2"), [by, attempt("run-2")], INSTALL, manned=False) == OVER
 
 
 MADE_BY_US = attempt(uids=("7001",))
@@ -111,9 +111,9 @@ SLICES = attempt("run", slices=3, uids=("7000", "", "7002"))
     ],
 )
 def test_another_incarnation_with_our_labels_was_made_by_somebody_else(what, by, certain):
-    found = classify(what, [by], INSTALL, manned=False)
+    found = classify_resource(what, [by], INSTALL, manned=False)
     assert found is not None
-    assert found.certain is certain
+    assert found.is_certain is certain
     if not certain:
         assert found.kind is OrphanKind.OURS
         assert "Google's id is not that of the recorded resource" in found.doubt
@@ -139,17 +139,17 @@ CALLED_GONE = attempt(uids=("7001",), called_gone_at=NOON)
     ],
 )
 def test_what_lives_though_it_was_called_gone_is_left_to_a_human(what, kind, said):
-    found = classify(what, [CALLED_GONE], INSTALL, manned=True)
+    found = classify_resource(what, [CALLED_GONE], INSTALL, manned=True)
     assert found is not None
     assert found.kind is kind
-    assert found.certain is not bool(said)
+    assert found.is_certain is not bool(said)
     assert said in found.doubt
     if said:
         assert "it was recorded as gone at 2026-11-05T12:00:00Z and is listed again" in found.doubt
 
 
 def test_what_is_certain_goes_after_two_looks_and_a_while():
-    assert verdict(orphan(), watch(), NOON)[0] is OrphanVerdict.COLLECT
+    assert judge_orphan(orphan(), watch(), NOON)[0] is OrphanVerdict.COLLECT
 
 
 @pytest.mark.parametrize(
@@ -168,23 +168,23 @@ def test_what_is_certain_goes_after_two_looks_and_a_while():
     ],
 )
 def test_each_rail_holds_it_and_says_why(changes, around, said):
-    judged, reason = verdict(orphan(**changes), watch(**around), NOON)
+    judged, reason = judge_orphan(orphan(**changes), watch(**around), NOON)
     assert judged is OrphanVerdict.OBSERVE
     assert said in reason
 
 
 def test_a_zone_that_hides_its_queue_says_all_of_its_nodes():
     blind = frozenset({(True, ZONE), (True, EVERYWHERE)})
-    assert verdict(orphan(), watch(blind=blind), NOON)[0] is OrphanVerdict.COLLECT
+    assert judge_orphan(orphan(), watch(blind=blind), NOON)[0] is OrphanVerdict.COLLECT
     queued = orphan(kind=OrphanKind.ZOMBIE, shown=shown(state="FAILED", **QR))
-    assert verdict(queued, watch(blind=blind), NOON)[0] is OrphanVerdict.OBSERVE
+    assert judge_orphan(queued, watch(blind=blind), NOON)[0] is OrphanVerdict.OBSERVE
 
 
 def test_what_runs_under_our_label_without_a_record_is_only_shown():
-    finding = classify(shown(), [], INSTALL, manned=False)
+    finding = classify_resource(shown(), [], INSTALL, manned=False)
     assert finding is not None
-    one = seen(None, shown(), finding, NOON - 3_600, PERIOD)
-    judged, reason = verdict(one, watch(), NOON)
+    one = record_sighting(None, shown(), finding, NOON - 3_600, PERIOD)
+    judged, reason = judge_orphan(one, watch(), NOON)
     assert (one.verdict, one.reason) == (judged, reason)
     assert judged is OrphanVerdict.LEAVE
     assert "adopt it, or delete it" in reason
@@ -218,7 +218,7 @@ def test_only_what_can_be_adopted_is_said_to_be(what, stranger, ours):
         (OURS, [], ours),
         (OURS, [attempt(uids=("9001",))] if not what.queued else [], ours),
     ):
-        found = classify(replace(what, labels=labels), attempts, INSTALL, manned=True)
+        found = classify_resource(replace(what, labels=labels), attempts, INSTALL, manned=True)
         assert found is not None
         assert found.doubt.endswith(said)
 
@@ -255,12 +255,12 @@ watches = st.none() | st.builds(
 @given(orphans, watches)
 def test_a_stranger_and_what_is_in_doubt_is_never_collected(one, around):
     if one.kind is OrphanKind.STRANGER or not one.certain:
-        assert verdict(one, around, NOON)[0] is OrphanVerdict.LEAVE
+        assert judge_orphan(one, around, NOON)[0] is OrphanVerdict.LEAVE
 
 
 @given(orphans, watches)
 def test_nothing_is_collected_unless_every_rail_lets_it(one, around):
-    if verdict(one, around, NOON)[0] is not OrphanVerdict.COLLECT:
+    if judge_orphan(one, around, NOON)[0] is not OrphanVerdict.COLLECT:
         return
     assert one.looks >= LOOKS
     assert one.next_try_at is None
@@ -273,48 +273,50 @@ def test_nothing_is_collected_unless_every_rail_lets_it(one, around):
 
 def test_a_look_that_shows_the_same_is_not_worth_writing_down():
     one = orphan()
-    assert seen(one, one.shown, OVER, NOON + 15, PERIOD) is one
+    assert record_sighting(one, one.shown, OVER, NOON + 15, PERIOD) is one
 
 
 def test_looks_count_when_they_are_a_period_apart():
-    first = seen(None, shown(), OVER, NOON, PERIOD)
+    first = record_sighting(None, shown(), OVER, NOON, PERIOD)
     assert (first.looks, first.first_seen, first.verdict) == (1, NOON, OrphanVerdict.OBSERVE)
-    assert seen(first, first.shown, OVER, NOON + PERIOD - 1, PERIOD) is first
-    assert seen(first, first.shown, OVER, NOON + PERIOD, PERIOD).looks == 2
+    assert record_sighting(first, first.shown, OVER, NOON + PERIOD - 1, PERIOD) is first
+    assert record_sighting(first, first.shown, OVER, NOON + PERIOD, PERIOD).looks == 2
 
 
 @pytest.mark.parametrize("changes", [{"uid": "7002"}, {"created_at": NOON}])
 def test_another_incarnation_begins_anew_and_no_wish_carries_over(changes):
     one = orphan(wanted="delete", asked_by="caller", next_try_at=NOON, version=3)
-    other = seen(one, shown(**changes), OVER, NOON, PERIOD)
+    other = record_sighting(one, shown(**changes), OVER, NOON, PERIOD)
     assert (other.wanted, other.looks, other.since, other.version) == ("", 1, NOON, 3)
 
 
 def test_what_was_in_doubt_and_becomes_certain_waits_anew():
     one = orphan(certain=False)
-    after = seen(one, one.shown, OVER, NOON, PERIOD)
+    after = record_sighting(one, one.shown, OVER, NOON, PERIOD)
     assert (after.first_seen, after.since, after.looks) == (one.first_seen, NOON, 1)
-    assert verdict(after, watch(), NOON + 60)[0] is OrphanVerdict.OBSERVE
+    assert judge_orphan(after, watch(), NOON + 60)[0] is OrphanVerdict.OBSERVE
 
 
 def test_what_was_certain_and_falls_into_doubt_says_why_and_is_not_written_again():
     doubt = OrphanFinding(OrphanKind.OURS, DOUBT)
-    after = seen(orphan(), shown(), doubt, NOON, PERIOD)
+    after = record_sighting(orphan(), shown(), doubt, NOON, PERIOD)
     assert (after.certain, after.verdict, after.reason) == (False, OrphanVerdict.LEAVE, DOUBT)
-    assert seen(after, shown(), doubt, NOON + 15, PERIOD) is after
-    other = seen(
+    assert record_sighting(after, shown(), doubt, NOON + 15, PERIOD) is after
+    other = record_sighting(
         after, shown(), OrphanFinding(OrphanKind.OURS, "for another reason"), NOON + 15, PERIOD
     )
     assert other.reason == "for another reason"
 
 
 def test_what_was_adopted_and_outlives_its_record_begins_anew():
-    after = seen(orphan(wanted="adopted"), shown(), OVER, NOON, PERIOD)
+    after = record_sighting(orphan(wanted="adopted"), shown(), OVER, NOON, PERIOD)
     assert (after.wanted, after.first_seen) == ("", NOON)
 
 
 def test_what_is_seen_again_need_not_be_asked_for_by_name():
-    assert seen(orphan(next_try_at=NOON), shown(), OVER, NOON, PERIOD).next_try_at is None
+    assert (
+        record_sighting(orphan(next_try_at=NOON), shown(), OVER, NOON, PERIOD).next_try_at is None
+    )
 
 
 BY_ITSELF = {"wanted": "delete", "asked_by": STEWARD, "next_try_at": NOON}
@@ -396,4 +398,4 @@ def test_nothing_that_is_not_ours_is_deleted_unless_its_name_was_repeated(
 
 @pytest.mark.parametrize(("live", "most"), [(0, 1), (9, 1), (19, 1), (20, 2), (1_000, 100)])
 def test_a_tenth_of_the_fleet_is_the_most_that_goes_at_once(live, most):
-    assert allowance(live) == most
+    assert deletion_limit(live) == most

@@ -9,19 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.catalog.provisioning import ProvisioningModel
-from service.domain.clock import rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.errors import NotAllowed
 from service.domain.nodes.node import Hardware
 from service.domain.nodes.placement import HardwareKey, Outcome, Placement
 from service.domain.placement.choice import (
     SHOWN,
-    candidates,
-    choose,
+    choose_candidate,
     describe_denial,
     describe_next_try,
     describe_passed,
     describe_refusals,
     explain_choice,
+    list_candidates,
     next_look_at,
     relevant_attempts,
     with_hardware,
@@ -32,7 +32,7 @@ from tests.hands import NOON
 
 ZONES = ("us-west4-a", "us-west4-b", "us-east5-a")
 SPEC = factories.spec(zones=ZONES, provisioning_model=ProvisioningModel.SPOT)
-KEYS = candidates(SPEC)
+KEYS = list_candidates(SPEC)
 WEST, WEST_B, EAST = KEYS
 
 
@@ -71,7 +71,7 @@ def ended(key, outcome=Outcome.STOCK_OUT, at=0, reason="no", number=1):
 
 
 def instant(seconds):
-    return rfc3339(NOON + seconds)
+    return to_rfc3339(NOON + seconds)
 
 
 def test_the_candidates_are_the_zones_in_their_order():
@@ -82,7 +82,7 @@ def test_the_candidates_are_the_zones_in_their_order():
 
 
 def test_the_candidates_of_several_types_are_in_the_order_of_the_alternatives():
-    assert [(key.accelerator_type, key.zone) for key in candidates(EITHER)] == [
+    assert [(key.accelerator_type, key.zone) for key in list_candidates(EITHER)] == [
         ("v6e-16", "us-east5-a"),
         *(("v5e-16", zone) for zone in ZONES),
         ("v6e-16", "us-east5-b"),
@@ -91,20 +91,20 @@ def test_the_candidates_of_several_types_are_in_the_order_of_the_alternatives():
 
 def test_what_refused_this_very_node_is_no_candidate_any_more():
     tried = [ended(WEST, Outcome.REFUSED), ended(EAST, Outcome.STOCK_OUT)]
-    assert candidates(SPEC, tried) == (WEST_B, EAST)
+    assert list_candidates(SPEC, tried) == (WEST_B, EAST)
 
 
 def test_the_first_that_is_free_is_tried_at_once():
-    choice = choose(KEYS, [], NOON)
+    choice = choose_candidate(KEYS, [], NOON)
     assert (choice.key, choice.at, choice.passed) == (WEST, NOON, ())
-    choice = choose(KEYS, [ended(WEST)], NOON + 5)
+    choice = choose_candidate(KEYS, [ended(WEST)], NOON + 5)
     assert (choice.key, choice.at) == (WEST_B, NOON + 5)
     assert [key for key, _ in choice.passed] == [WEST]
 
 
 def test_if_none_is_free_the_soonest_is_waited_for():
     history = [ended(key, at=at) for key, at in zip(KEYS, (20, 0, 10), strict=True)]
-    choice = choose(KEYS, history, NOON + 30)
+    choice = choose_candidate(KEYS, history, NOON + 30)
     assert (choice.key, choice.at, len(choice.passed)) == (WEST_B, NOON + 60, 3)
 
 
@@ -112,7 +112,7 @@ def test_a_lone_candidate_that_keeps_running_out_is_tried_ever_more_rarely():
     history: list[Placement] = []
     now, waits = NOON, []
     for number in range(8):
-        choice = choose([WEST], history, now)
+        choice = choose_candidate([WEST], history, now)
         waits.append(choice.at - now)
         now = choice.at
         history.append(ended(WEST, at=now - NOON, number=number))
@@ -120,7 +120,7 @@ def test_a_lone_candidate_that_keeps_running_out_is_tried_ever_more_rarely():
 
 
 def test_the_attempt_is_made_of_the_type_that_was_chosen():
-    key = candidates(EITHER)[1]
+    key = list_candidates(EITHER)[1]
     made = with_hardware(EITHER, key)
     assert (made.accelerator_type, made.runtime_version, made.stoppable) == (
         "v5e-16",
@@ -160,22 +160,24 @@ ALONE = "; cooldown until"
 
 
 def test_an_only_place_needs_no_reason():
-    assert explain_choice(choose([WEST], [], NOON), SPEC, NOON) == ""
+    assert explain_choice(choose_candidate([WEST], [], NOON), SPEC, NOON) == ""
 
 
 def test_the_reason_says_what_is_left_alone_and_until_when():
     cheapest = replace(SPEC, cheapest_first=True)
-    assert explain_choice(choose(KEYS, [], NOON), cheapest, NOON) == ": cheapest of 3 places"
+    assert (
+        explain_choice(choose_candidate(KEYS, [], NOON), cheapest, NOON) == ": cheapest of 3 places"
+    )
     later = NOON + 40
-    assert explain_choice(choose(KEYS, [ended(WEST)], later), SPEC, later) == (
+    assert explain_choice(choose_candidate(KEYS, [ended(WEST)], later), SPEC, later) == (
         ": first left of 3 places; us-west4-a was out of capacity 40 s ago; cooldown until"
         f" {instant(60)}"
     )
 
 
 def test_several_types_are_named_with_their_zones():
-    keys = candidates(EITHER)
-    choice = choose(keys, [ended(keys[0])], NOON + 1)
+    keys = list_candidates(EITHER)
+    choice = choose_candidate(keys, [ended(keys[0])], NOON + 1)
     assert explain_choice(choice, EITHER, NOON + 1).startswith(
         ": cheapest left of 5 places; v6e-16 in us-east5-a was out of capacity 1 s ago"
     )
@@ -200,14 +202,16 @@ def test_several_types_are_named_with_their_zones():
     ],
 )
 def test_every_reason_is_a_clause(history, said):
-    assert describe_passed(choose([WEST], history, NOON + 180).passed, SPEC, NOON + 180) == [
-        f"us-west4-a {said}"
-    ]
+    assert describe_passed(
+        choose_candidate([WEST], history, NOON + 180).passed, SPEC, NOON + 180
+    ) == [f"us-west4-a {said}"]
 
 
 def test_of_many_reasons_only_some_are_told():
     keys = [replace(WEST, zone=f"us-west4-{letter}") for letter in "abcdefgh"]
-    said = describe_passed(choose(keys, [ended(key) for key in keys], NOON).passed, SPEC, NOON)
+    said = describe_passed(
+        choose_candidate(keys, [ended(key) for key in keys], NOON).passed, SPEC, NOON
+    )
     assert len(said) == SHOWN + 1
     assert said[-1] == "5 more are in cooldown"
 
@@ -244,15 +248,15 @@ FAILURES = st.builds(
 
 @given(st.lists(FAILURES, max_size=12))
 def test_nothing_is_tried_that_should_be_left_alone_while_another_is_free(history):
-    resting, choice = find_cooldowns(KEYS, history, NOON), choose(KEYS, history, NOON)
+    resting, choice = find_cooldowns(KEYS, history, NOON), choose_candidate(KEYS, history, NOON)
     free: list[HardwareKey] = [key for key in KEYS if key not in resting]
-    assert choice == choose(KEYS, reversed(history), NOON)
+    assert choice == choose_candidate(KEYS, reversed(history), NOON)
     if free:
         assert (choice.key, choice.at) == (free[0], NOON)
     else:
         assert NOON < choice.at == min(rest.until for rest in resting.values())
         assert choice.at <= NOON + 1_800
-        assert choose(KEYS, history, choice.at).at == choice.at, "then it is free"
+        assert choose_candidate(KEYS, history, choice.at).at == choice.at, "then it is free"
 
 
 def test_that_the_nodes_of_others_died_young_keeps_nobody_out_of_googles_queue():

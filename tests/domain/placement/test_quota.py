@@ -21,10 +21,10 @@ from service.domain.placement.quota import (
     Size,
     Tier,
     claim_of,
-    fits,
-    learned,
-    stocks,
-    tally,
+    judge_fit,
+    learn_limit,
+    list_stocks,
+    tally_limit,
     tier_of,
 )
 from tests import factories
@@ -43,7 +43,7 @@ AMOUNTS = st.builds(
 
 
 def claim(zone="us-east5-a", name="v6e-8", model="on_demand", chips=None):
-    known = catalog.load().accelerators[name]
+    known = catalog.load_catalog().accelerators[name]
     return claim_of(zone, known, model, known.chips if chips is None else chips)
 
 
@@ -52,7 +52,7 @@ def holding(*, used=True, granted_at=None, **of):
 
 
 def refused(zone="us-east5-a", name="v6e-8", error=None, **changes):
-    accelerator = catalog.load().accelerators[name]
+    accelerator = catalog.load_catalog().accelerators[name]
     spec = factories.spec(
         accelerator_type=name,
         generation=accelerator.generation,
@@ -60,7 +60,7 @@ def refused(zone="us-east5-a", name="v6e-8", error=None, **changes):
         **changes,
     )
     facts = {"limit": "TPUV6E", "allowed": 16, "region": "us-east5"}
-    return learned(spec, zone, error or QuotaExceeded(SAID, **facts), NOON)
+    return learn_limit(spec, zone, error or QuotaExceeded(SAID, **facts), NOON)
 
 
 # ---- what a refusal teaches
@@ -104,7 +104,7 @@ def test_a_limit_without_a_place_is_taken_for_the_zones_own():
 def test_where_pods_have_a_limit_of_their_own_it_says_nothing_of_the_others(name, size):
     limit = refused(name=name)
     assert limit.size is size
-    assert limit.covers(claim(name=name))
+    assert limit.applies_to(claim(name=name))
 
 
 @pytest.mark.parametrize(
@@ -142,13 +142,13 @@ def test_a_limit_is_the_same_whatever_it_allows_and_another_of_another_name():
     ],
 )
 def test_a_limit_of_a_region_covers_its_zones_its_generation_and_its_tier(changes, counts):
-    assert LIMIT.covers(claim(**changes)) is counts
+    assert LIMIT.applies_to(claim(**changes)) is counts
 
 
 def test_a_limit_of_a_zone_covers_no_other_zone():
     limit = replace(LIMIT, place="us-east5-a")
-    assert limit.covers(claim())
-    assert not limit.covers(claim(zone="us-east5-b"))
+    assert limit.applies_to(claim())
+    assert not limit.applies_to(claim(zone="us-east5-b"))
 
 
 @pytest.mark.parametrize(
@@ -182,13 +182,13 @@ def test_an_amount_is_kept_in_chips_and_in_cores(name, amount, said):
     ],
 )
 def test_only_what_is_too_much_in_either_unit_can_never_fit(need, allowed, taken, fit):
-    assert fits(need, allowed, taken) is fit
+    assert judge_fit(need, allowed, taken) is fit
 
 
 @given(AMOUNTS, st.integers(0, 10_000), AMOUNTS, AMOUNTS)
 def test_what_is_taken_never_makes_room_and_never_makes_it_impossible(need, allowed, some, more):
     ranks = (QuotaFit.YES, QuotaFit.NOT_NOW, QuotaFit.NEVER)
-    before, after = fits(need, allowed, some), fits(need, allowed, some + more)
+    before, after = judge_fit(need, allowed, some), judge_fit(need, allowed, some + more)
     assert ranks.index(before) <= ranks.index(after)
     assert (
         (before is QuotaFit.NEVER)
@@ -200,11 +200,11 @@ def test_what_is_taken_never_makes_room_and_never_makes_it_impossible(need, allo
 @given(AMOUNTS, st.integers(0, 10_000), AMOUNTS)
 def test_what_fits_does_so_in_both_units(need, allowed, taken):
     sums = need.chips + taken.chips, need.cores + taken.cores
-    assert (fits(need, allowed, taken) is QuotaFit.YES) == (max(sums) <= allowed)
+    assert (judge_fit(need, allowed, taken) is QuotaFit.YES) == (max(sums) <= allowed)
 
 
 def test_what_works_and_what_only_holds_are_counted_apart_and_others_not_at_all():
-    found = tally(
+    found = tally_limit(
         LIMIT,
         [
             holding(),
@@ -234,7 +234,7 @@ def test_what_works_and_what_only_holds_are_counted_apart_and_others_not_at_all(
     ],
 )
 def test_a_limit_is_believed_for_a_day(age, standing):
-    assert tally(LIMIT, [], [], NOON + age).standing is standing
+    assert tally_limit(LIMIT, [], [], NOON + age).standing is standing
 
 
 @pytest.mark.parametrize(
@@ -258,12 +258,12 @@ def test_a_limit_is_believed_for_a_day(age, standing):
 def test_more_that_was_granted_later_contradicts_it_and_what_was_there_before_does_not(
     held, granted, standing
 ):
-    assert tally(LIMIT, held, granted, NOON + 60).standing is standing
+    assert tally_limit(LIMIT, held, granted, NOON + 60).standing is standing
 
 
 def test_what_may_be_within_the_limit_in_one_unit_contradicts_nothing():
     limit = replace(LIMIT, generation="v5p", allowed=4)
-    found = tally(limit, [], [holding(name="v5p-8", granted_at=NOON + 1)], NOON + 2)
+    found = tally_limit(limit, [], [holding(name="v5p-8", granted_at=NOON + 1)], NOON + 2)
     assert found.standing is LimitStanding.FRESH
 
 
@@ -290,13 +290,13 @@ PODS = replace(LIMIT, generation="v5e", size=Size.POD)
 def test_what_is_held_is_listed_unless_a_limit_of_the_whole_region_tells_of_it(
     holdings, limits, listed
 ):
-    found = stocks("lab", holdings, limits)
+    found = list_stocks("lab", holdings, limits)
     assert [(one.place, one.generation, one.tier) for one in found] == listed
 
 
 def test_what_is_held_in_a_region_is_summed_over_its_zones():
     some = [holding(), holding(zone="us-east5-b"), holding(used=False, chips=4)]
-    (stock,) = stocks("lab", some, [])
+    (stock,) = list_stocks("lab", some, [])
     assert (stock.project, stock.used, stock.held) == (
         "lab",
         HardwareAmount(16, 16),

@@ -10,7 +10,7 @@ from service.domain.catalog import catalog
 from service.domain.errors import QuotaTooSmall
 from service.domain.nodes.node import Hardware
 from service.domain.nodes.placement import HardwareKey, Outcome
-from service.domain.placement.choice import choose, describe_passed
+from service.domain.placement.choice import choose_candidate, describe_passed
 from service.domain.placement.quota import (
     HardwareAmount,
     Limit,
@@ -19,7 +19,13 @@ from service.domain.placement.quota import (
     Size,
     Tier,
 )
-from service.domain.placement.quota_admission import admitted, barred, claims, concerned, elsewhere
+from service.domain.placement.quota_admission import (
+    check_admission,
+    claims_by_key,
+    filter_limits,
+    find_barred,
+    zones_elsewhere,
+)
 from tests import factories
 from tests.hands import NOON
 
@@ -39,18 +45,18 @@ def spec(**changes):
 
 
 def hardware(name, *zones):
-    one = catalog.load().accelerators[name]
+    one = catalog.load_catalog().accelerators[name]
     return Hardware(name, one.generation, one.chips, one.hosts, "", "image", True, zones)  # noqa: FBT003
 
 
 def refusal(wanted, *tallies):
     with pytest.raises(QuotaTooSmall) as caught:
-        admitted(wanted, tallies, [one.limit for one in tallies])
+        check_admission(wanted, tallies, [one.limit for one in tallies])
     return caught.value
 
 
 def test_without_any_limit_nothing_is_said():
-    assert admitted(spec(), [], []) == ()
+    assert check_admission(spec(), [], []) == ()
 
 
 def test_what_fits_nowhere_is_refused_with_the_limit_and_what_to_do():
@@ -89,7 +95,7 @@ def test_every_limit_that_stands_in_the_way_is_told():
 
 
 def test_a_place_that_is_too_small_is_left_out_as_long_as_another_is_not():
-    (warning,) = admitted(spec(), [known()], [])
+    (warning,) = check_admission(spec(), [known()], [])
     assert warning == (
         "not tried in us-west4-a until 2026-11-06T12:00:00Z: it takes 8 chips, and Google's limit"
         " TPUV5s is 0 in us-west4"
@@ -108,7 +114,7 @@ def test_a_place_that_is_too_small_is_left_out_as_long_as_another_is_not():
     ],
 )
 def test_what_is_not_certain_is_only_warned_of(tally, said):
-    (warning,) = admitted(spec(zones=(WEST,)), [tally], [])
+    (warning,) = check_admission(spec(zones=(WEST,)), [tally], [])
     assert said in warning
     assert f"Google's limit TPUV5s is {tally.limit.allowed} in us-west4, as it said at" in warning
 
@@ -127,34 +133,34 @@ def test_what_is_not_certain_is_only_warned_of(tally, said):
     ],
 )
 def test_what_fits_or_is_not_meant_is_not_spoken_of(tally):
-    assert admitted(spec(zones=(WEST,)), [tally], []) == ()
+    assert check_admission(spec(zones=(WEST,)), [tally], []) == ()
 
 
 def test_where_chips_and_cores_differ_only_what_is_too_much_in_both_is_refused():
     wanted = spec(accelerator_type="v5p-16", generation="v5p", chips=8, zones=(EAST,))
     limit = {"generation": "v5p", "place": EAST}
     refusal(wanted, known(7, **limit))
-    (warning,) = admitted(wanted, [known(8, **limit)], [])
+    (warning,) = check_admission(wanted, [known(8, **limit)], [])
     assert warning.startswith("us-east5-a may be too small for 8 chips (16 cores): Google's limit")
-    assert admitted(wanted, [known(16, **limit)], []) == ()
+    assert check_admission(wanted, [known(16, **limit)], []) == ()
 
 
 def test_several_slices_are_wanted_together():
     two = spec(chips=16, slices=2, zones=(WEST,))
     assert "cannot hold 16 chips" in str(refusal(two, known(8)))
-    assert admitted(two, [known(16)], []) == ()
+    assert check_admission(two, [known(16)], []) == ()
 
 
 def test_of_several_types_the_smaller_one_is_left():
     types = hardware("v5litepod-8", WEST), hardware("v5litepod-4", WEST)
     wanted = spec(zones=(WEST,), alternatives=types)
-    (warning,) = admitted(wanted, [known(4)], [])
+    (warning,) = check_admission(wanted, [known(4)], [])
     assert warning.startswith("not tried in v5litepod-8 in us-west4-a until")
     assert "v5litepod-8 or v5litepod-4 (on_demand) fits no quota" in str(refusal(wanted, known(2)))
 
 
 def test_ten_thousand_limits_make_no_endless_answer():
-    zones = tuple({offer.zone for offer in catalog.load().offers})
+    zones = tuple({offer.zone for offer in catalog.load_catalog().offers})
     tallies = [known(place=zone, name=f"{'x' * 200}{n}") for n in range(5) for zone in zones]
     error = refusal(spec(zones=zones), *tallies)
     assert len(str(error)) < 2_000
@@ -162,13 +168,13 @@ def test_ten_thousand_limits_make_no_endless_answer():
 
 
 def test_where_it_is_barred_it_is_left_alone_until_that_is_old():
-    wanted = claims(spec())
+    wanted = claims_by_key(spec())
     assert set(wanted) == {
         HardwareKey(zone, "v5litepod-8", "v5e", "on_demand") for zone in (WEST, EAST)
     }
     here = next(iter(wanted))
     later = replace(LIMIT, name="another", observed_at=NOON + 9)
-    found = barred(wanted, [known(), known(name="another", observed_at=NOON + 9), known(8)])
+    found = find_barred(wanted, [known(), known(name="another", observed_at=NOON + 9), known(8)])
     rest = found[here]
     assert list(found) == [here]
     assert (rest.until, rest.since, rest.outcome) == (
@@ -176,7 +182,7 @@ def test_where_it_is_barred_it_is_left_alone_until_that_is_old():
         NOON + 9,
         Outcome.QUOTA,
     )
-    choice = choose(list(wanted), [], NOON + 10, found)
+    choice = choose_candidate(list(wanted), [], NOON + 10, found)
     assert (choice.key.zone, choice.at) == (EAST, NOON + 10)
     (said,) = describe_passed(choice.passed, spec(), NOON + 10)
     assert said == (
@@ -186,18 +192,18 @@ def test_where_it_is_barred_it_is_left_alone_until_that_is_old():
 
 
 def test_a_node_that_is_barred_everywhere_waits_for_the_first_place_that_is_not():
-    wanted = claims(spec())
+    wanted = claims_by_key(spec())
     east = known(place="us-east5", observed_at=NOON - 60)
-    choice = choose(list(wanted), [], NOON, barred(wanted, [known(), east]))
+    choice = choose_candidate(list(wanted), [], NOON, find_barred(wanted, [known(), east]))
     assert (choice.key.zone, choice.at) == (EAST, NOON - 60 + 86_400)
 
 
 def test_only_limits_that_say_something_to_the_wish_are_weighed():
     others = [replace(LIMIT, generation="v6e"), replace(LIMIT, place="asia-east1")]
-    assert concerned([LIMIT, *others], claims(spec()).values()) == [LIMIT]
+    assert filter_limits([LIMIT, *others], claims_by_key(spec()).values()) == [LIMIT]
 
 
 def test_elsewhere_is_where_the_type_is_offered_and_no_limit_is_known_that_is_too_small():
-    found = elsewhere(spec(), [LIMIT, replace(LIMIT, place="us-east5", allowed=8)])
+    found = zones_elsewhere(spec(), [LIMIT, replace(LIMIT, place="us-east5", allowed=8)])
     assert EAST in found
     assert not [zone for zone in found if zone.startswith("us-west4-")]

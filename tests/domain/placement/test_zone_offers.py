@@ -10,7 +10,7 @@ from service.domain.placement.zone_offers import (
     KEEP_SECONDS,
     WITHOUT_SECONDS,
     OfferedTypes,
-    refusal,
+    find_refusal,
 )
 from tests import factories
 from tests.hands import NOON
@@ -24,7 +24,7 @@ VERSIONS = ("v2-alpha-tpuv5", "v2-alpha-tpuv5-lite", "tpu-ubuntu2204-base")
     [(VERSIONS, TYPES), ((), TYPES), (VERSIONS, ()), ((), ())],
 )
 def test_a_zone_that_lists_it_or_lists_nothing_is_asked(versions, types):
-    assert refusal(factories.spec(), "us-west4-a", OfferedTypes(versions, types, NOON)) is None
+    assert find_refusal(factories.spec(), "us-west4-a", OfferedTypes(versions, types, NOON)) is None
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,9 @@ def test_a_zone_that_lists_it_or_lists_nothing_is_asked(versions, types):
     ],
 )
 def test_a_zone_that_lacks_it_refuses_with_the_nearest_that_it_has(changes, said, closest):
-    refused = refusal(factories.spec(**changes), "us-west4-a", OfferedTypes(VERSIONS, TYPES, NOON))
+    refused = find_refusal(
+        factories.spec(**changes), "us-west4-a", OfferedTypes(VERSIONS, TYPES, NOON)
+    )
     assert isinstance(refused, InvalidRequest)
     assert str(refused).startswith(f"us-west4-a does not list {said}")
     names = refused.facts["closest"]

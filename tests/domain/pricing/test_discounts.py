@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.clock import DAY
-from service.domain.pricing.discounts import MILLION, Discount, clash, parse_percent, standing
+from service.domain.pricing.discounts import (
+    MILLION,
+    Discount,
+    find_clash,
+    keep_latest,
+    parse_percent,
+)
 
 OURS = Discount("d", "v5e", "spot", 125_000, DAY, 3 * DAY, "our contract")
 
@@ -72,7 +78,7 @@ def test_what_is_no_share_is_refused(text, said):
     ],
 )
 def test_what_is_left_is_rounded_to_the_even_nano_dollar_and_never_nothing(nanos, ppm, left):
-    assert replace(OURS, ppm=ppm).off(nanos) == left
+    assert replace(OURS, ppm=ppm).take_off(nanos) == left
 
 
 def test_it_is_in_force_from_its_first_second_until_before_its_last():
@@ -94,12 +100,12 @@ def test_it_is_in_force_from_its_first_second_until_before_its_last():
     ],
 )
 def test_what_it_leaves_open_means_any(generation, model, covers):
-    assert replace(OURS, generation=generation, model=model).covers("v5e", "spot") is covers
+    assert replace(OURS, generation=generation, model=model).covers_series("v5e", "spot") is covers
 
 
 def test_of_the_rows_of_one_discount_the_last_counts():
     ended, other = replace(OURS, effective_until=2 * DAY), replace(OURS, id="e")
-    assert set(standing([OURS, other, ended])) == {ended, other}
+    assert set(keep_latest([OURS, other, ended])) == {ended, other}
 
 
 @pytest.mark.parametrize(
@@ -121,8 +127,8 @@ def test_of_the_rows_of_one_discount_the_last_counts():
 )
 def test_two_on_one_price_at_one_second_clash_a_general_and_a_special_one_too(changes, clashes):
     other = replace(OURS, id="e", **changes)
-    assert clash(OURS, [other]) == (other if clashes else None)
-    assert clash(other, [OURS]) == (OURS if clashes else None)
+    assert find_clash(OURS, [other]) == (other if clashes else None)
+    assert find_clash(other, [OURS]) == (OURS if clashes else None)
 
 
 SOME = st.builds(
@@ -144,18 +150,18 @@ def test_what_does_not_clash_never_applies_twice_and_what_clashes_does_somewhere
         for at in range(45)
         for generation in ("v5e", "v6e")
         for model in ("spot", "on_demand")
-        if all(d.is_in_force(at) and d.covers(generation, model) for d in (one, other))
+        if all(d.is_in_force(at) and d.covers_series(generation, model) for d in (one, other))
     ]
     for a, b in permutations((one, other)):
-        assert (clash(a, [b]) is not None) is bool(twice)
+        assert (find_clash(a, [b]) is not None) is bool(twice)
 
 
 @pytest.mark.parametrize("model", ["", "on_demand"])
 def test_one_for_every_tpu_stands_beside_one_for_a_machine(model):
     every = Discount("a", "", model, 1, DAY, None, "ours")
     machine = Discount("b", "n1-standard-8", model, 1, DAY, None, "ours")
-    assert clash(machine, [every]) is clash(every, [machine]) is None
-    assert clash(replace(machine, id="c"), [machine]) is machine
+    assert find_clash(machine, [every]) is find_clash(every, [machine]) is None
+    assert find_clash(replace(machine, id="c"), [machine]) is machine
     assert (every.what, machine.what) == (
         "every on_demand TPU" if model else "every TPU",
         f"n1-standard-8 {model}".strip(),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from service.domain.catalog.catalog import load
+from service.domain.catalog.catalog import load_catalog
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.errors import Rejected
 from service.domain.nodes import legacy
-from service.domain.nodes.request import candidates, hardware, understood
+from service.domain.nodes.request import candidate_zones, resolve_hardware, resolve_spec
 from service.domain.pricing import driver_vm
 from service.domain.pricing.driver_vm import UserVm
 from service.domain.pricing.price_book import VM_HOUR, PriceBook, Sku
@@ -25,7 +25,7 @@ OURS = UserVm("n1-standard-8")
 )
 @pytest.mark.parametrize("model", driver_vm.MODELS)
 def test_a_machine_of_compute_engine_drives_a_legacy_node(machine_type, model):
-    driver_vm.check(UserVm(machine_type, model), Architecture.NODE)
+    driver_vm.check_vm(UserVm(machine_type, model), Architecture.NODE)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_machine_of_compute_engine_drives_a_legacy_node(machine_type, model):
 )
 def test_what_drives_nothing_is_refused_with_what_to_write(vm, architecture, field, said):
     with pytest.raises(Rejected, match=said) as refusal:
-        driver_vm.check(vm, architecture)
+        driver_vm.check_vm(vm, architecture)
     assert refusal.value.facts["field"] == field
 
 
@@ -60,12 +60,12 @@ def test_it_is_priced_as_one_machine_by_its_type():
 
 def test_a_price_that_is_known_is_worth_no_word():
     book = PriceBook(embedded_prices())
-    assert driver_vm.unpriced(OURS, ("us-central1-b", "europe-west4-a"), book, NOON) == ()
+    assert driver_vm.describe_unpriced(OURS, ("us-central1-b", "europe-west4-a"), book, NOON) == ()
 
 
 def test_where_its_price_is_not_known_it_is_said_where_and_how_to_enter_it():
     zones = ("us-central1-b", "us-south1-a", "us-south1-b", "us-west4-a")
-    (said,) = driver_vm.unpriced(OURS, zones, PriceBook(embedded_prices()), NOON)
+    (said,) = driver_vm.describe_unpriced(OURS, zones, PriceBook(embedded_prices()), NOON)
     assert said == (
         "no on_demand price is known for n1-standard-8 in us-south1, us-west4. The cost of the"
         " VM is in no figure until you add the price: POST /v1/prices with generation"
@@ -77,8 +77,8 @@ def understand(**changes):
     wish = factories.wish(
         **{"accelerator_type": "v2-8", "zone": "us-central1-b", "vm": OURS, **changes}
     )
-    accelerator = hardware(wish, load())
-    return understood(wish, accelerator, candidates(wish, accelerator, load()))
+    accelerator = resolve_hardware(wish, load_catalog())
+    return resolve_spec(wish, accelerator, candidate_zones(wish, accelerator, load_catalog()))
 
 
 def test_a_wish_keeps_it_and_no_longer_says_that_it_is_in_no_figure():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from service.domain.clock import DAY, HOUR, parse_rfc3339
 from service.domain.errors import Rejected
 from service.domain.pricing.discounts import Discount
-from service.domain.pricing.feed import changes, check_not_past, check_open, open_since
+from service.domain.pricing.feed import check_not_past, check_open, find_changes, open_since
 from service.domain.pricing.price_book import DEVICE_HOUR, PriceBook, Sku, check_price
 from service.domain.pricing.skus import SkuQuote
 from tests import factories
@@ -30,7 +30,7 @@ def quote(nanos=1_500_000_000, effective_at=NOON - 30 * DAY, **changed):
 
 
 def added(book, *quotes, now=NOON):
-    return [change.price for change in changes(book, quotes, now)]
+    return [change.price for change in find_changes(book, quotes, now)]
 
 
 def grown(book, *quotes, now=NOON):
@@ -97,7 +97,7 @@ def test_a_price_that_comes_back_by_the_same_word_has_an_id_of_its_own():
     book = grown(factories.book(), quote())
     book = grown(book, quote(1_600_000_000), now=NOON + DAY)
     book = grown(book, quote(), now=NOON + 2 * DAY)
-    assert book.at(V5E, NOON + 2 * DAY).nanos == 1_500_000_000
+    assert book.find_price(V5E, NOON + 2 * DAY).nanos == 1_500_000_000
     assert len({price.id for price in book.prices}) == len(book.prices) == 4
 
 
@@ -136,14 +136,14 @@ def test_the_feed_changes_nothing_before_its_price_began_nor_in_a_closed_month(q
     for one in quotes:
         since, anew = max(one.effective_at, open_since(now)), set()
         for instant in range(NOON - 2_000 * HOUR, now, 37 * HOUR):
-            said = after.at(one.sku, instant)
+            said = after.find_price(one.sku, instant)
             if instant < since:
-                assert said == before.at(one.sku, instant)
+                assert said == before.find_price(one.sku, instant)
             else:
                 anew.add(None if said is None else said.nanos)
-        known_since = {before.at(one.sku, at) for at in range(since, now + 1, HOUR)}
+        known_since = {before.find_price(one.sku, at) for at in range(since, now + 1, HOUR)}
         assert anew <= {one.nanos} or len(known_since) > 1
-        assert after.at(one.sku, max(now, one.effective_at)).nanos == one.nanos
+        assert after.find_price(one.sku, max(now, one.effective_at)).nanos == one.nanos
     assert added(after, *quotes, now=now) == []
 
 

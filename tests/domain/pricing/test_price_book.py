@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.domain.catalog.catalog import load
+from service.domain.catalog.catalog import load_catalog
 from service.domain.clock import DAY, HOUR, parse_rfc3339
 from service.domain.metering.meter import Meter
 from service.domain.pricing.price_book import (
@@ -58,7 +58,9 @@ def dollars_per_device(price):
     ],
 )
 def test_the_device_prices_of_2019_are_known_exactly(name, model, region, nanos):
-    assert dollars_per_device(SHIPPED.at(device(name, model, region), NEW_YEAR_2019)) == nanos
+    assert (
+        dollars_per_device(SHIPPED.find_price(device(name, model, region), NEW_YEAR_2019)) == nanos
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,22 +79,24 @@ def test_the_device_prices_of_2019_are_known_exactly(name, model, region, nanos)
 def test_a_v2_8_of_2019_costs_what_the_price_list_said_to_the_second(model, region, seconds, nanos):
     ran = factories.usage(
         sku=device("v2-8", model, region),
-        chips=load().accelerator("v2-8").chips,
+        chips=load_catalog().get_accelerator("v2-8").chips,
         start=NEW_YEAR_2019,
         end=NEW_YEAR_2019 + seconds,
     )
-    assert Meter(ran, SHIPPED, TODAY).total() == nanos
+    assert Meter(ran, SHIPPED, TODAY).total_charge() == nanos
 
 
 def test_slices_of_2019_have_a_price_list_of_their_own_that_is_not_known():
-    assert SHIPPED.at(Sku("v2", "on_demand", "us-central1"), NEW_YEAR_2019) is None
-    assert SHIPPED.at(device("v2-8", "on_demand", "us-central1"), NEW_YEAR_2019) is not None
+    assert SHIPPED.find_price(Sku("v2", "on_demand", "us-central1"), NEW_YEAR_2019) is None
+    assert SHIPPED.find_price(device("v2-8", "on_demand", "us-central1"), NEW_YEAR_2019) is not None
 
 
 @pytest.mark.parametrize("generation", ["v2", "v3"])
 def test_v2_and_v3_are_priced_by_the_device_on_one_host_and_by_the_chip_in_a_pod(generation):
-    single = SHIPPED.at(Sku(generation, "on_demand", "us-central1", single_device=True), TODAY)
-    pod = SHIPPED.at(Sku(generation, "on_demand", "us-central1"), TODAY)
+    single = SHIPPED.find_price(
+        Sku(generation, "on_demand", "us-central1", single_device=True), TODAY
+    )
+    pod = SHIPPED.find_price(Sku(generation, "on_demand", "us-central1"), TODAY)
     assert single is not None
     assert pod is not None
     assert (single.unit, pod.unit) == (DEVICE_HOUR, CHIP_HOUR)
@@ -105,15 +109,15 @@ def test_later_generations_have_one_price_list(generation):
     one_host = Sku(generation, "on_demand", "us-central1", single_device=True)
     assert one_host.unit == CHIP_HOUR
     many = replace(one_host, single_device=False)
-    assert SHIPPED.at(one_host, TODAY) == SHIPPED.at(many, TODAY)
+    assert SHIPPED.find_price(one_host, TODAY) == SHIPPED.find_price(many, TODAY)
 
 
 @pytest.mark.parametrize("region", ["us-central1", "europe-west4", "asia-east1"])
 @pytest.mark.parametrize("instant", [NEW_YEAR_2019, TODAY])
 def test_spot_and_preemptible_are_one_series_of_prices(region, instant):
-    spot = SHIPPED.at(device("v2-8", "spot", region), instant)
+    spot = SHIPPED.find_price(device("v2-8", "spot", region), instant)
     assert spot is not None
-    assert spot == SHIPPED.at(device("v2-8", "preemptible", region), instant)
+    assert spot == SHIPPED.find_price(device("v2-8", "preemptible", region), instant)
 
 
 def test_a_preemptible_node_pays_the_spot_price_of_the_day_and_back():
@@ -122,7 +126,7 @@ def test_a_preemptible_node_pays_the_spot_price_of_the_day_and_back():
     book = factories.book(old, new)
     for model in ("spot", "preemptible"):
         sku = Sku("v5e", model, "us-west4")
-        assert [book.at(sku, t) for t in (0, DAY - 1, DAY)] == [old, old, new]
+        assert [book.find_price(sku, t) for t in (0, DAY - 1, DAY)] == [old, old, new]
 
 
 @pytest.mark.parametrize(
@@ -148,15 +152,15 @@ def test_a_regions_own_price_goes_before_its_groups_once_there_is_one():
     own = factories.price(900_000_000, DAY, id="own")
     later = factories.price(1_100_000_000, 2 * DAY, id="later", region="us")
     book = factories.book(group, own, later)
-    assert [book.at(V5E, t) for t in (0, DAY - 1, DAY, 3 * DAY)] == [group, group, own, own]
-    assert book.at(replace(V5E, region="us-east1"), 3 * DAY) == later
-    assert book.at(replace(V5E, region="europe-west4"), 3 * DAY) is None
+    assert [book.find_price(V5E, t) for t in (0, DAY - 1, DAY, 3 * DAY)] == [group, group, own, own]
+    assert book.find_price(replace(V5E, region="us-east1"), 3 * DAY) == later
+    assert book.find_price(replace(V5E, region="europe-west4"), 3 * DAY) is None
 
 
 def test_no_price_is_known_before_the_first():
     book = factories.book(factories.price(1, DAY))
-    assert book.at(V5E, DAY - 1) is None
-    assert book.at(V5E, DAY) is not None
+    assert book.find_price(V5E, DAY - 1) is None
+    assert book.find_price(V5E, DAY) is not None
 
 
 def test_of_two_prices_from_the_same_instant_the_one_that_was_entered_last_counts():
@@ -164,13 +168,13 @@ def test_of_two_prices_from_the_same_instant_the_one_that_was_entered_last_count
     entered = factories.price(2_000, 0, id="entered", recorded_at=5)
     again = factories.price(3_000, 0, id="again", recorded_at=9)
     for order in ((shipped, entered, again), (again, entered, shipped)):
-        assert factories.book(*order).at(V5E, 0) == again
+        assert factories.book(*order).find_price(V5E, 0) == again
 
 
 def test_a_stretch_is_cut_where_the_price_changes():
     first = factories.price(1_000, DAY, id="first")
     second = factories.price(2_000, 2 * DAY, id="second")
-    cuts = factories.book(first, second).cuts(V5E, 0, 3 * DAY)
+    cuts = factories.book(first, second).list_cuts(V5E, 0, 3 * DAY)
     assert [(c.start, c.end, c.price) for c in cuts] == [
         (0, DAY, None),
         (DAY, 2 * DAY, first),
@@ -182,11 +186,11 @@ def test_a_new_price_of_the_group_cuts_nothing_where_the_region_has_its_own():
     book = factories.book(
         factories.price(1_000, 0), factories.price(2_000, DAY, id="group", region="us")
     )
-    assert len(book.cuts(V5E, 0, 2 * DAY)) == 1
+    assert len(book.list_cuts(V5E, 0, 2 * DAY)) == 1
 
 
 def test_an_empty_stretch_has_no_cuts():
-    assert factories.book().cuts(V5E, DAY, DAY) == ()
+    assert factories.book().list_cuts(V5E, DAY, DAY) == ()
 
 
 PRICES = st.lists(
@@ -208,13 +212,13 @@ PRICES = st.lists(
 @given(PRICES, st.integers(0, 60 * HOUR), st.integers(0, 60 * HOUR))
 def test_the_cuts_cover_the_stretch_each_at_the_price_in_force(prices, start, length):
     book = PriceBook(prices)
-    cuts = book.cuts(V5E, start, start + length)
+    cuts = book.list_cuts(V5E, start, start + length)
     assert sum(cut.end - cut.start for cut in cuts) == length
     assert all(left.end == right.start for left, right in pairwise(cuts))
     assert all(left.price != right.price for left, right in pairwise(cuts))
     for cut in cuts:
         assert cut.start < cut.end
-        assert book.at(V5E, cut.start) == book.at(V5E, cut.end - 1) == cut.price
+        assert book.find_price(V5E, cut.start) == book.find_price(V5E, cut.end - 1) == cut.price
 
 
 @settings(max_examples=40, deadline=None)
@@ -222,7 +226,9 @@ def test_the_cuts_cover_the_stretch_each_at_the_price_in_force(prices, start, le
 def test_the_order_in_which_prices_are_read_does_not_matter(prices, random, instant):
     shuffled = list(prices)
     random.shuffle(shuffled)
-    assert PriceBook(shuffled).at(V5E, instant) == PriceBook(prices).at(V5E, instant)
+    assert PriceBook(shuffled).find_price(V5E, instant) == PriceBook(prices).find_price(
+        V5E, instant
+    )
 
 
 def test_the_price_list_of_a_day_names_one_price_for_each_of_its_series():
@@ -245,7 +251,7 @@ def test_every_price_that_ships_is_one_that_can_be(price):
     check_price(price)
     assert price.source
     assert price.confidence
-    assert price.generation in load().generations or price.unit == VM_HOUR
+    assert price.generation in load_catalog().generations or price.unit == VM_HOUR
     assert price.effective_from % DAY == 0
 
 
@@ -259,12 +265,12 @@ def test_the_prices_that_ship_have_ids_of_their_own_and_no_two_speak_of_the_same
     assert [key for key, times in spoken.items() if times > 1] == []
 
 
-@pytest.mark.parametrize("one", load().served(), ids=lambda one: one.name)
+@pytest.mark.parametrize("one", load_catalog().list_served(), ids=lambda one: one.name)
 def test_whatever_the_api_serves_has_a_price_today_in_some_place(one):
     book = SHIPPED
-    regions = {zone.rpartition("-")[0] for zone in load().zones_for(one)}
+    regions = {zone.rpartition("-")[0] for zone in load_catalog().zones_for(one)}
     skus = [Sku(one.generation, "on_demand", region, one.single_host) for region in regions]
-    assert any(book.at(sku, TODAY) for sku in skus)
+    assert any(book.find_price(sku, TODAY) for sku in skus)
 
 
 @pytest.mark.parametrize(
@@ -293,4 +299,4 @@ def test_of_two_prices_entered_within_a_second_the_same_one_counts_in_whatever_o
     second = factories.price(2, NOON, id="manual/2", recorded_at=NOON)
     sku = Sku("v5e", "on_demand", "us-west4")
     for rows in ([first, second], [second, first]):
-        assert PriceBook(rows).at(sku, NOON) == second
+        assert PriceBook(rows).find_price(sku, NOON) == second

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from service.domain.catalog import catalog
 from service.domain.errors import Rejected
-from service.domain.pricing.estimate import offers
-from service.domain.pricing.sizing import Batch, Need, measure, plan
+from service.domain.pricing.estimate import list_offers
+from service.domain.pricing.sizing import Batch, Need, list_options, measure_type
 from tests import factories
 from tests.hands import NOON
 
-CATALOG = catalog.load()
+CATALOG = catalog.load_catalog()
 BOOK = factories.book(
     factories.price(1_200_000_000),
     factories.price(600_000_000, id="spot", model="spot"),
@@ -26,11 +26,13 @@ V5E = "v5e"
 
 def cheapest(accelerator, seconds):
     places = [("us-west4-a", "on_demand"), ("us-west4-a", "spot")]
-    return [offers(accelerator, [place], BOOK, NOON, seconds)[0] for place in places]
+    return [list_offers(accelerator, [place], BOOK, NOON, seconds)[0] for place in places]
 
 
 def planned(generation=V5E, **need):
-    return plan(Need(**need), CATALOG.served(generation), CATALOG.generations, cheapest)
+    return list_options(
+        Need(**need), CATALOG.list_served(generation), CATALOG.generations, cheapest
+    )
 
 
 def fits(found, model="on_demand"):
@@ -111,15 +113,15 @@ def test_the_money_lasts_by_the_prices_that_are_in_force_meanwhile():
     book = factories.book(factories.price(1_200_000_000), rise)
 
     def there(accelerator, seconds):
-        return offers(accelerator, [("us-west4-a", "on_demand")], book, NOON, seconds)
+        return list_offers(accelerator, [("us-west4-a", "on_demand")], book, NOON, seconds)
 
-    known = CATALOG.served(V5E), CATALOG.generations, there
-    asked = plan(Need(chips=8, spend=19_200_000_000), *known)
+    known = CATALOG.list_served(V5E), CATALOG.generations, there
+    asked = list_options(Need(chips=8, spend=19_200_000_000), *known)
     assert (asked[0].fit.accelerator.name, asked[0].lasts) == ("v5litepod-8", 5_400)
-    (first, *_) = plan(Need(chips=8, seconds=7_200, spend=28_800_000_000), *known)
+    (first, *_) = list_options(Need(chips=8, seconds=7_200, spend=28_800_000_000), *known)
     assert (first.cost, first.within) == (28_800_000_000, True)
     with pytest.raises(Rejected, match="is closest"):
-        plan(Need(chips=8, seconds=7_200, spend=28_799_999_999), *known)
+        list_options(Need(chips=8, seconds=7_200, spend=28_799_999_999), *known)
 
 
 def test_a_deadline_alone_is_how_long_it_runs():
@@ -133,14 +135,16 @@ def test_a_deadline_alone_is_how_long_it_runs():
 )
 def test_a_smaller_slice_accumulates_gradients(chips, batch):
     need = Need(chips=chips, global_batch=256, per_chip_batch=8)
-    accelerator = CATALOG.choose(V5E, chips=chips)
-    assert measure(need, accelerator, CATALOG.generations[V5E]).batch == batch
+    accelerator = CATALOG.choose_accelerator(V5E, chips=chips)
+    assert measure_type(need, accelerator, CATALOG.generations[V5E]).batch == batch
 
 
 @given(st.integers(1, 10**6), st.integers(1, 10**4), st.integers(1, 10**4))
 def test_the_steps_are_the_fewest_that_hold_the_batch(whole, each, chips):
     need = Need(chips=1, global_batch=whole, per_chip_batch=each)
-    batch = measure(need, CATALOG.choose(V5E, chips=8), CATALOG.generations[V5E]).batch
+    batch = measure_type(
+        need, CATALOG.choose_accelerator(V5E, chips=8), CATALOG.generations[V5E]
+    ).batch
     assert batch is not None
     assert (batch.steps - 1) * 8 * each < whole <= batch.steps * 8 * each
     assert batch.even == (whole == batch.steps * 8 * each)
@@ -219,4 +223,4 @@ def test_a_generation_that_nobody_serves_has_nothing_that_comes_closest():
 
 def test_a_model_that_is_sold_nowhere_is_said_so():
     with pytest.raises(Rejected, match="sold that way"):
-        plan(Need(chips=8), CATALOG.served(V5E), CATALOG.generations, lambda *_: [])
+        list_options(Need(chips=8), CATALOG.list_served(V5E), CATALOG.generations, lambda *_: [])

@@ -17,7 +17,7 @@ from service.domain.pricing.skus import (
     SkuQuote,
     UnreadSku,
     is_about_tpus,
-    read,
+    read_skus,
 )
 
 SINCE = 1_786_060_800
@@ -45,7 +45,7 @@ def legacy(description: str, units: int = 8, nanos: int = 0, **changes) -> SkuFa
 
 
 def quote_of(one: SkuFacts) -> SkuQuote:
-    reading = read([one])
+    reading = read_skus([one])
     assert (reading.look_alikes, reading.refused) == ((), ())
     (quote,) = reading.quotes
     return quote
@@ -93,7 +93,7 @@ def test_a_description_from_its_first_letter_says_what_is_priced(
     ],
 )
 def test_the_same_chip_sold_in_another_way_is_told_apart_and_counted(description, said):
-    reading = read([facts(description)])
+    reading = read_skus([facts(description)])
     assert (reading.quotes, reading.refused) == ((), ())
     (one,) = reading.look_alikes
     assert one.description == description
@@ -139,7 +139,7 @@ def test_the_same_chip_sold_in_another_way_is_told_apart_and_counted(description
     ],
 )
 def test_what_is_not_understood_is_refused_with_the_reason(one, said):
-    reading = read([one])
+    reading = read_skus([one])
     assert (reading.quotes, reading.look_alikes) == ((), ())
     (refused,) = reading.refused
     assert said in refused.reason
@@ -177,7 +177,7 @@ def test_the_older_service_sells_by_eight_cores_which_are_four_chips(
 
 def test_one_sku_is_the_price_of_every_region_it_is_sold_in():
     regions = ("us-west1", "us-central1", "us-east1", "us-east1")
-    reading = read([facts("TPU7x running in Americas", regions=regions)])
+    reading = read_skus([facts("TPU7x running in Americas", regions=regions)])
     assert [quote.sku.region for quote in reading.quotes] == ["us-central1", "us-east1", "us-west1"]
 
 
@@ -191,13 +191,13 @@ def test_two_skus_that_agree_on_a_price_are_one():
         effective_at=SINCE - 1,
     )
     for order in ([old, new], [new, old]):
-        (quote,) = read(order).quotes
+        (quote,) = read_skus(order).quotes
         assert (quote.nanos, quote.sku_id) == (3_220_000_000, "NEW")
 
 
 def test_two_skus_that_differ_in_a_price_give_none_and_name_each_other():
     other = facts("TpuV6e running in Ohio", id="OTHER", tiers=(PriceTier("0", "USD", 3, 0),))
-    reading = read([facts(), other, facts("TpuV5e running in Columbus", id="THIRD")])
+    reading = read_skus([facts(), other, facts("TpuV5e running in Columbus", id="THIRD")])
     assert [quote.sku.generation for quote in reading.quotes] == ["v5e"]
     said = "says another price for v6e on_demand in us-east5"
     assert reading.refused == (
@@ -208,7 +208,7 @@ def test_two_skus_that_differ_in_a_price_give_none_and_name_each_other():
 
 @given(st.integers(0, 99_999), st.integers(0, 999_999_999))
 def test_a_price_is_kept_to_the_nano_dollar(units, nanos):
-    reading = read([facts(tiers=(PriceTier("0", "USD", units, nanos),))])
+    reading = read_skus([facts(tiers=(PriceTier("0", "USD", units, nanos),))])
     assert [quote.nanos for quote in reading.quotes] == (
         [units * 1_000_000_000 + nanos] if units or nanos else []
     )
@@ -216,7 +216,7 @@ def test_a_price_is_kept_to_the_nano_dollar(units, nanos):
 
 @given(st.text(max_size=60))
 def test_no_description_is_an_error_and_none_is_lost(description):
-    reading = read([facts(description)])
+    reading = read_skus([facts(description)])
     assert len(reading.quotes) + len(reading.look_alikes) + len(reading.refused) == 1
 
 

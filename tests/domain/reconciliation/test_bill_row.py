@@ -9,7 +9,13 @@ import pytest
 
 from service.domain.errors import Rejected
 from service.domain.reconciliation.bill_file import Shape, read_bill
-from service.domain.reconciliation.bill_row import BillRow, SkipReason, converted, instant, nanos
+from service.domain.reconciliation.bill_row import (
+    BillRow,
+    SkipReason,
+    convert_nanos,
+    parse_instant,
+    parse_nanos,
+)
 from service.domain.reconciliation.bill_sku import CLOUD_TPU, COMMITMENT, COMPUTE, BillSku, tpu_sku
 from tests.bills import csv_of, detailed_csv, flat, focus_csv, json_lines, row
 
@@ -46,7 +52,7 @@ def only(**changes):
     ],
 )
 def test_an_amount_is_read_exactly_and_rounded_half_to_even_beyond_the_ninth_place(said, amount):
-    assert nanos(said) == amount
+    assert parse_nanos(said) == amount
 
 
 @pytest.mark.parametrize(
@@ -55,7 +61,7 @@ def test_an_amount_is_read_exactly_and_rounded_half_to_even_beyond_the_ninth_pla
 )
 def test_what_is_no_amount_is_refused(said):
     with pytest.raises(ValueError, match=r"not a number|not a finite|more than can be stored"):
-        nanos(said)
+        parse_nanos(said)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +80,7 @@ def test_what_is_no_amount_is_refused(said):
     ],
 )
 def test_an_amount_is_divided_by_its_rate_exactly_and_rounded_once_half_to_even(said, rate, amount):
-    assert converted(said, Decimal(rate)) == amount
+    assert convert_nanos(said, Decimal(rate)) == amount
 
 
 def read_of(content):
@@ -130,7 +136,7 @@ def test_the_month_of_the_invoice_is_read_as_exports_write_it(said, month):
     ],
 )
 def test_an_instant_is_read_as_exports_write_it(said):
-    assert instant(said) == MIDNIGHT
+    assert parse_instant(said) == MIDNIGHT
 
 
 @pytest.mark.parametrize(

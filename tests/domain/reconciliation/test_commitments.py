@@ -12,7 +12,7 @@ from service.domain.reconciliation.commitments import (
     CommitmentCounter,
     CommitmentKey,
     Fee,
-    shares,
+    divide_by_weights,
 )
 
 FEE = CommitmentKey(
@@ -26,7 +26,7 @@ SOLD = CommitmentKey("", "2026-11", "v6e", "TpuV6e running in Columbus", "us-eas
     st.lists(st.integers(0, 10**9), min_size=1, max_size=20).filter(any),
 )
 def test_the_parts_of_an_amount_add_up_to_it_and_each_is_near_its_share(amount, weights):
-    parts = shares(amount, weights)
+    parts = divide_by_weights(amount, weights)
     assert sum(parts) == amount
     whole = sum(weights)
     for part, weight in zip(parts, weights, strict=True):
@@ -46,7 +46,7 @@ def test_used_and_unused_add_up_to_the_fee_whatever_is_covered(nodes):
         used(f"n{number}", chips, chips * price, -(chips * price * percent // 100))
         for number, (chips, percent) in enumerate(nodes)
     )
-    (one,) = counter.report({})
+    (one,) = counter.list_commitments({})
     assert one.unused is not None
     assert sum(node.amortised or 0 for node in one.nodes) + one.unused == one.fee
     assert one.unused >= 0
@@ -56,7 +56,7 @@ def test_the_rest_of_a_long_list_of_nodes_is_one_and_nothing_of_it_is_lost():
     number = MOST_NODES + 7
     counter = CommitmentCounter([Fee(FEE, 1_000_000_007, 0, 2 * number * HOUR)])
     counter.add(used(f"n{one}", 1, 2_700, -2_700) for one in range(number))
-    (one,) = counter.report({})
+    (one,) = counter.list_commitments({})
     assert (len(one.nodes), one.nodes[-1].nodes) == (MOST_NODES + 1, 7)
     assert sum(node.covered for node in one.nodes) == number * HOUR
     assert sum(node.amortised or 0 for node in one.nodes) == one.amortised

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from service.domain.reconciliation.bill import neighbours, set_apart
-from service.domain.reconciliation.invoice import InvoiceKey, RowSum, invoices
+from service.domain.reconciliation.bill import list_adjacent_months, set_apart
+from service.domain.reconciliation.invoice import InvoiceKey, RowSum, build_invoices
 
 NOVEMBER, EURO = InvoiceKey("A", "2026-11", "USD"), InvoiceKey("A", "2026-11", "EUR")
 USED, TAX = RowSum(3, 30, -5, 30, -5), RowSum(1, 2, 0, 2, 0)
@@ -13,7 +13,7 @@ NO_RATE = RowSum(2, 0, 0, 10**19, -1)
 
 
 def test_an_invoice_is_the_sum_of_what_was_compared_and_of_what_was_set_apart():
-    (euro, november) = invoices(
+    (euro, november) = build_invoices(
         {(NOVEMBER, "matched"): USED},
         {(NOVEMBER, "tax"): TAX, (EURO, "no_conversion_rate"): NO_RATE},
         {NOVEMBER: USED + TAX, EURO: NO_RATE},
@@ -37,7 +37,7 @@ def test_an_invoice_is_the_sum_of_what_was_compared_and_of_what_was_set_apart():
 )
 def test_an_invoice_that_does_not_add_up_is_refused(compared, totals):
     with pytest.raises(AssertionError, match="its parts are"):
-        invoices(compared, {(NOVEMBER, "tax"): TAX}, totals)
+        build_invoices(compared, {(NOVEMBER, "tax"): TAX}, totals)
 
 
 def test_what_is_of_others_is_on_invoices_and_is_not_told_as_ours():
@@ -57,4 +57,4 @@ def test_what_is_of_others_is_on_invoices_and_is_not_told_as_ours():
     ],
 )
 def test_months_have_neighbours(months, beside):
-    assert neighbours(months) == beside
+    assert list_adjacent_months(months) == beside

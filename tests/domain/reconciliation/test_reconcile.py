@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.clock import HOUR
-from service.domain.reconciliation.bill import ComparisonGroup, headline, in_chunks
-from service.domain.reconciliation.reconcile import reconcile
+from service.domain.reconciliation.bill import ComparisonGroup, build_headline, in_chunks
+from service.domain.reconciliation.reconcile import compare_hours
 from service.domain.reconciliation.variance import (
     PENDING_SECONDS,
     Billed,
@@ -56,7 +56,7 @@ def charged(**changes):
 
 
 def one(theirs=(), ours=(), rules=OLD, sights=None):
-    (line,) = reconcile(theirs, ours, rules, {"n1": RAN} if sights is None else sights)
+    (line,) = compare_hours(theirs, ours, rules, {"n1": RAN} if sights is None else sights)
     return line
 
 
@@ -189,7 +189,7 @@ def test_resources_of_one_node_are_compared_together():
 
 def test_two_tiers_in_one_hour_are_two_comparisons():
     spot = {"model": "spot", "sku_id": "SKU-2", "cost": DOLLAR, "chip_seconds": 3_600}
-    lines = reconcile(
+    lines = compare_hours(
         [billed(**spot), billed()],
         [charged(), charged(model="spot", amount=2 * DOLLAR, chip_seconds=7_200)],
         OLD,
@@ -235,14 +235,14 @@ def place(line):
     luck=st.randoms(use_true_random=False),
 )
 def test_nothing_is_lost_and_the_order_of_rows_changes_nothing(theirs, ours, luck):
-    lines = reconcile(theirs, ours, CENT, {})
+    lines = compare_hours(theirs, ours, CENT, {})
     assert sum(line.billed for line in lines) == sum(each.cost for each in theirs)
     assert sum(line.charged for line in lines) == sum(each.amount for each in ours)
     assert all(line.variance == line.billed - line.charged for line in lines)
     mixed, others = list(theirs), list(ours)
     luck.shuffle(mixed)
     luck.shuffle(others)
-    assert sorted(map(repr, reconcile(mixed, others, CENT, {}))) == sorted(map(repr, lines))
+    assert sorted(map(repr, compare_hours(mixed, others, CENT, {}))) == sorted(map(repr, lines))
 
 
 @given(st.lists(OURS, max_size=6, unique_by=lambda each: (each.hour, each.node_id, each.model)))
@@ -258,7 +258,7 @@ def test_a_bill_that_says_what_the_ledger_says_matches_in_every_hour(ours):
         )
         for each in ours
     ]
-    assert {line.verdict for line in reconcile(theirs, ours, OLD, {})} <= {Verdict.MATCHED}
+    assert {line.verdict for line in compare_hours(theirs, ours, OLD, {})} <= {Verdict.MATCHED}
 
 
 def group(verdict, **changes):
@@ -267,7 +267,7 @@ def group(verdict, **changes):
 
 
 def test_the_headline_tells_both_directions_and_leaves_out_what_is_pending():
-    found = headline(
+    found = build_headline(
         [
             group(Verdict.MATCHED, billed=1_000 * DOLLAR, charged=1_000 * DOLLAR, credits=-DOLLAR),
             group(Verdict.BILL_WITHOUT_NODE, billed=30 * DOLLAR, more=30 * DOLLAR),
@@ -296,7 +296,7 @@ def test_the_headline_tells_both_directions_and_leaves_out_what_is_pending():
     ],
 )
 def test_the_variance_is_told_in_percent_of_what_matched(variance, matched, percent):
-    found = headline(
+    found = build_headline(
         [
             group(Verdict.MATCHED, billed=matched),
             group(Verdict.AMOUNT_DIFFERS, more=max(0, variance), less=min(0, variance)),

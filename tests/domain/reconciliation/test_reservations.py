@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from service.domain.clock import DAY, HOUR
 from service.domain.metering.reservation import Reservation
-from service.domain.reconciliation.reconcile import reconcile
-from service.domain.reconciliation.reservations import BilledHour, reservation_named, together
+from service.domain.reconciliation.reconcile import compare_hours
+from service.domain.reconciliation.reservations import BilledHour, pair_hour, reservation_named
 from service.domain.reconciliation.variance import (
     Billed,
     Charged,
@@ -70,7 +70,7 @@ OURS = (charged("n1"), charged("r-1"))
 
 
 def compared(theirs, ours=OURS, reservations=(MARCH,)):
-    return reconcile(theirs, ours, OLD, {}, reservations)
+    return compare_hours(theirs, ours, OLD, {}, reservations)
 
 
 def told(lines):
@@ -261,7 +261,7 @@ def test_each_row_and_each_entry_is_in_exactly_one_comparison(rows, ours, by_nam
         for node in sorted({one.node_id for one in ours} | by_name)
     ]
     unused = [charged(one, reservation_id=one) for one in ("r-1", "r-2", "r-3")]
-    found = list(together(BilledHour(MIDNIGHT, rows, nodes, unused), (MARCH, MAY, june)))
+    found = list(pair_hour(BilledHour(MIDNIGHT, rows, nodes, unused), (MARCH, MAY, june)))
     theirs = [*rows, *(row for pair in nodes for row in pair.billed)]
     assert sorted(map(repr, (row for pair in found for row in pair.billed))) == sorted(
         map(repr, theirs)

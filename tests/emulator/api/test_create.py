@@ -190,7 +190,7 @@ def test_a_name_is_taken_until_its_node_is_gone(cloud):
     cloud.ready(scheduling_config={"spot": True})
     name = name_of("a")
     assert refusal(cloud).code is Code.ALREADY_EXISTS
-    cloud.world.settle()
+    cloud.world.run_due_events()
     cloud.ask("DeleteNode", name=name)
     assert refusal(cloud).code is Code.ALREADY_EXISTS
     cloud.wait(8)

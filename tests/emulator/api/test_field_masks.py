@@ -16,7 +16,7 @@ from service.cloud.google.tpus import GoogleTpus
 from service.cloud.rate_limit import Pace
 from service.domain.nodes.node import Place
 from service.emulator.api import dispatch
-from service.emulator.api.field_masks import Chosen, chosen_of, resolved
+from service.emulator.api.field_masks import Chosen, chosen_of, resolve_selection
 from service.emulator.errors import ApiError
 from service.emulator.surfaces.channel import LocalChannel
 from service.emulator.wire import Tpu
@@ -68,7 +68,7 @@ def test_a_path_includes_what_is_below(mask):
 
 
 def list_mask(mask: str) -> Chosen:
-    return resolved(Tpu.ListNodesResponse.DESCRIPTOR, chosen_of(mask), mask)
+    return resolve_selection(Tpu.ListNodesResponse.DESCRIPTOR, chosen_of(mask), mask)
 
 
 @pytest.mark.parametrize(
@@ -169,9 +169,9 @@ def test_a_look_at_ten_thousand_nodes_with_a_supervisor_costs_what_it_costs_with
     without = tpus.inventory("lab"), channel.received
     for record in cloud.world.nodes.values():
         record.message.metadata.update(TEN_KB)
-    cloud.world.touch()
+    cloud.world.clear_cache()
     channel.received = 0
     carrying = tpus.inventory("lab"), channel.received
     assert carrying[1] == without[1]
     assert carrying[0].digest == without[0].digest
-    assert tpus.metadata(Place.of(name_of("n-0"))) == TEN_KB
+    assert tpus.metadata(Place.from_path(name_of("n-0"))) == TEN_KB

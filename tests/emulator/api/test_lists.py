@@ -303,11 +303,11 @@ def test_a_list_never_lags_behind_what_a_get_shows(cloud):
         ),
         lambda: cloud.wait(2),
         lambda: cloud.ask("StopNode", name=a),
-        lambda: control.settle(cloud.world),
-        lambda: control.preempt(cloud.world, {"name": b}),
+        lambda: control.settle_world(cloud.world),
+        lambda: control.preempt_node(cloud.world, {"name": b}),
         lambda: cloud.ask("DeleteNode", name=b),
         lambda: cloud.wait(8),
-        lambda: control.reset(cloud.world),
+        lambda: control.reset_world(cloud.world),
     ]
     for happen in happenings:
         happen()

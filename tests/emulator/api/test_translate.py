@@ -5,7 +5,7 @@ from __future__ import annotations
 from google.protobuf import json_format
 
 from service.emulator.api.translate import copy_fields, to_v2, to_v2alpha1
-from service.emulator.schema import drop_outputs, extended, extended_class, kept
+from service.emulator.schema import drop_outputs, extended_class, to_extended, to_kept
 from service.emulator.wire import Empty, Operation, Tpu, TpuV1, TpuV2Alpha1
 
 
@@ -56,7 +56,7 @@ def official(message):
 
 def test_all_that_a_v2alpha1_node_says_comes_back_from_v2():
     node = alpha("Node")
-    back = extended(to_v2alpha1(to_v2(official(node))))
+    back = to_extended(to_v2alpha1(to_v2(official(node))))
     drop_outputs(node)
     assert plain(back) == plain(node)
 
@@ -69,7 +69,7 @@ def test_all_that_a_v2alpha1_queued_resource_asks_for_comes_back_from_v2():
             resource.guaranteed.reserved = True
         # In v2 it excludes the other way to name the nodes.
         resource.tpu.node_spec[0].ClearField("node_id")
-        back = extended(to_v2alpha1(to_v2(official(resource))))
+        back = to_extended(to_v2alpha1(to_v2(official(resource))))
         drop_outputs(resource)
         assert plain(back) == plain(resource)
         assert back.WhichOneof("tier") == tier
@@ -88,7 +88,7 @@ def test_every_request_of_both_versions_keeps_its_fields():
     for name in dir_of(TpuV2Alpha1.Node) & dir_of(Tpu.Node):
         if name.endswith("Request"):
             request = fill(getattr(TpuV2Alpha1, name)(), depth=1)
-            told = plain(extended(to_v2(request)))
+            told = plain(to_extended(to_v2(request)))
             # v2 has no request id where v2alpha1 has one for every change.
             assert set(told) >= set(plain(request)) - {"requestId"}, name
 
@@ -119,8 +119,8 @@ def test_an_empty_message_inside_another_is_still_there():
 
 def test_what_v2_does_not_know_is_kept_and_not_shown():
     node = to_v2(TpuV2Alpha1.Node(autocheckpoint_enabled=True))
-    assert kept(node).autocheckpoint_enabled
-    assert "autocheckpointEnabled" not in plain(extended(node))
+    assert to_kept(node).autocheckpoint_enabled
+    assert "autocheckpointEnabled" not in plain(to_extended(node))
 
 
 def test_fields_of_another_shape_are_left_alone():

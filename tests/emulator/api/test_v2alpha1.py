@@ -8,7 +8,7 @@ import pytest
 
 from service.emulator.config import reservations
 from service.emulator.errors import ApiError, Code
-from service.emulator.schema import extended
+from service.emulator.schema import to_extended
 from service.emulator.surfaces import control
 from service.emulator.wire import Node, Tpu, TpuV2Alpha1
 from tests.emulator.factories import PARENT, START, configured, moment, name_of
@@ -43,7 +43,7 @@ def result(cloud, operation, message_class):
 def announced(cloud, notice=600, name=NAME):
     """Have a maintenance announced for a node, some seconds ahead."""
     start = cloud.now + notice
-    cloud.world.find(name).maintenance = (start, start + 60)
+    cloud.world.get_node(name).maintenance = (start, start + 60)
     return start
 
 
@@ -200,7 +200,7 @@ def test_an_announced_maintenance_is_shown_with_its_window(cloud):
 def test_v2_tells_of_the_maintenance_too_though_only_rest_can_read_it(cloud):
     cloud.ready()
     announced(cloud)
-    shown: Any = extended(cloud.get())
+    shown: Any = to_extended(cloud.get())
     assert shown.upcoming_maintenance.window_start_time
 
 
@@ -218,7 +218,7 @@ def test_an_announced_maintenance_may_be_started_early(cloud):
 def test_a_maintenance_done_early_does_not_come_again():
     cloud = configured(odds={"maintenances_per_day": 0.9, "maintenance_notice_seconds": 86_400})
     cloud.ready()
-    record = cloud.world.find(NAME)
+    record = cloud.world.get_node(NAME)
     while record.maintenance is None:
         cloud.wait(600)
     start, _ = record.maintenance

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from service.emulator.errors import ApiError, Code
-from service.emulator.schema import extended
+from service.emulator.schema import to_extended
 from service.emulator.wire import Empty, Node, TpuV2Alpha1
 from tests.emulator.factories import PARENT, Cloud, configured, moment, name_of
 from tests.emulator.queued_resources import ARRIVES, queued_name, state, submit
@@ -50,7 +50,10 @@ def perform(cloud, *names):
 
 def announce(cloud, *node_ids):
     for node_id in node_ids:
-        cloud.world.find(name_of(node_id)).maintenance = (cloud.now + HOUR, cloud.now + HOUR + 60)
+        cloud.world.get_node(name_of(node_id)).maintenance = (
+            cloud.now + HOUR,
+            cloud.now + HOUR + 60,
+        )
 
 
 def ask_over_rest(web, **resource):
@@ -101,7 +104,7 @@ def test_two_ways_to_name_the_nodes_exclude_each_other(cloud):
 )
 def test_the_tier_says_what_the_nodes_are(cloud, tier, model):
     active(cloud, **tier)
-    assert cloud.world.find(name_of("n")).provisioning_model == model
+    assert cloud.world.get_node(name_of("n")).provisioning_model == model
     shown = get(cloud)
     assert shown.WhichOneof("tier") == next(iter(tier), None)
     assert shown.guaranteed.reserved is (model == "reserved")
@@ -186,7 +189,7 @@ def test_the_model_goes_with_the_tier(web, model, tier, status):
 
 def flexible(seconds):
     cloud = Cloud()
-    resource: Any = extended(TpuV2Alpha1.QueuedResource(tpu={"node_spec": [spec()]}))
+    resource: Any = to_extended(TpuV2Alpha1.QueuedResource(tpu={"node_spec": [spec()]}))
     resource.provisioning_model = 4
     resource.run_duration.max_run_duration.seconds = seconds
     asked = TpuV2Alpha1.QueuedResource.FromString(resource.SerializeToString())
@@ -202,10 +205,10 @@ def flexible(seconds):
 
 def test_the_nodes_of_a_flex_start_are_deleted_at_its_end():
     cloud = flexible(HOUR)
-    node: Any = extended(cloud.ask("v2alpha1.GetNode", name=name_of("n")))
+    node: Any = to_extended(cloud.ask("v2alpha1.GetNode", name=name_of("n")))
     ends = moment(node.scheduling_config.termination_timestamp)
     assert ends == cloud.now + HOUR
-    assert cloud.world.find(name_of("n")).provisioning_model == "flex_start"
+    assert cloud.world.get_node(name_of("n")).provisioning_model == "flex_start"
     cloud.wait(HOUR + 30)
     assert (state(cloud), cloud.state("n")) == ("SUSPENDED", "GONE")
 

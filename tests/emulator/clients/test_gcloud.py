@@ -96,7 +96,7 @@ def test_the_zones_are_listed(gcloud):
 def test_guest_attributes_are_shown_in_a_table(gcloud, emulator):
     gcloud.told("tpu-vm", "create", "lit-1", ZONE, *VM)
     (record,) = emulator.world.nodes.values()
-    guest_attributes.publish(record, 0, "job", "state", "done")
+    guest_attributes.publish_value(record, 0, "job", "state", "done")
     assert gcloud.rows("tpu-vm", "get-guest-attributes", "lit-1", ZONE, "--query-path=job/") == [
         ["NAMESPACE", "KEY", "WORKER_ID", "VALUE"],
         ["job", "state", "0", "done"],

@@ -15,7 +15,7 @@ from google.cloud.monitoring_v3.services.metric_service.transports import (
     MetricServiceGrpcTransport,
 )
 
-from service.emulator.app import build_world, running
+from service.emulator.app import build_world, run_in_thread
 from service.emulator.telemetry.metrics import METRICS
 from tests.emulator.factories import PARENT, START, Web, name_of
 from tests.emulator.google_clients import packaged
@@ -27,7 +27,7 @@ def lab() -> Iterator[SimpleNamespace]:
     """A served emulator with one busy node that is ten minutes old by its own clock."""
     hand = SimpleNamespace(now=START)
     world = build_world(clock=lambda: hand.now)
-    with running(world) as emulator:
+    with run_in_thread(world) as emulator:
         web = Web(emulator.rest_url)
         body = {"acceleratorType": "v4-8", "runtimeVersion": "tpu-ubuntu2204-base"}
         web.ask("POST", f"/v2/{PARENT}/nodes?nodeId=a", body)

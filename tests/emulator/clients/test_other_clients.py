@@ -57,7 +57,7 @@ def test_terraform_reads_back_every_setting_of_its_fullest_vm(web):
 
 def test_terraforms_spot_and_preemptible_vm_is_a_spot_one(cloud):
     cloud.ready(scheduling_config={"preemptible": True, "spot": True})
-    assert cloud.world.find(name_of("a")).provisioning_model == "spot"
+    assert cloud.world.get_node(name_of("a")).provisioning_model == "spot"
 
 
 @pytest.mark.parametrize("other", ["spot", "preemptible"])

@@ -24,7 +24,7 @@ def begin_to_start(cloud: Cloud) -> None:
 
 
 def begin_maintenance(cloud: Cloud) -> None:
-    control.maintain(cloud.world, {"name": cloud.ready()})
+    control.maintain_node(cloud.world, {"name": cloud.ready()})
 
 
 def begin_restart(cloud: Cloud) -> None:

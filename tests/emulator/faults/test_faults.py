@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.emulator.api.dispatch import answer
+from service.emulator.api.dispatch import answer_message
 from service.emulator.errors import ApiError, Code
 from service.emulator.surfaces import control
 from tests.emulator.factories import (
@@ -100,7 +100,7 @@ def test_a_delay_holds_back_the_answer_and_not_the_effect(cloud):
     order(cloud, "CreateNode", "delay", delay_seconds=3)
     method = METHODS["CreateNode"]
     request = method.request(parent=PARENT, node_id="a", node=cloud_node())
-    assert answer(cloud.world, method, request).delay_seconds == 3
+    assert answer_message(cloud.world, method, request).delay_seconds == 3
     assert cloud.state() == "CREATING"
 
 

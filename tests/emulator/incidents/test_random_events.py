@@ -8,7 +8,7 @@ import pytest
 
 from service.emulator.errors import ApiError
 from service.emulator.incidents.random_events import DAY, HOUR
-from service.emulator.limits.spot_cycle import busy, left_for_spot
+from service.emulator.limits.spot_cycle import demand_at, left_for_spot
 from service.emulator.surfaces import control
 from service.emulator.wire import Node
 from tests.emulator.factories import Cloud, configured, name_of
@@ -109,7 +109,7 @@ def test_odds_that_change_count_from_then_on():
     cloud.wait(60)
     assert len(preempted(cloud)) == 3
     control.change_config(cloud.world, {"odds": {"preemptions_per_hour": {}}})
-    assert control.state(cloud.world)["pending"] == []
+    assert control.describe_state(cloud.world)["pending"] == []
 
 
 def test_a_preemptible_node_lives_for_a_day_and_is_listed_terminated():
@@ -164,15 +164,15 @@ def test_a_host_that_does_not_recover_leaves_its_node_unknown():
 def test_settling_hurries_what_is_under_way_and_not_what_is_fated():
     cloud = lucky(preemptions_per_hour={"*": 1})
     cloud.create(scheduling_config={"spot": True})
-    control.settle(cloud.world)
+    control.settle_world(cloud.world)
     assert cloud.state() == "READY"
 
 
 def test_a_reset_forgets_every_fate():
     cloud = lucky(preemptions_per_hour={"*": 1})
     cloud.ready(scheduling_config={"spot": True})
-    control.reset(cloud.world)
-    assert control.state(cloud.world)["pending"] == []
+    control.reset_world(cloud.world)
+    assert control.describe_state(cloud.world)["pending"] == []
 
 
 @pytest.mark.parametrize(
@@ -192,9 +192,9 @@ def test_odds_that_make_no_sense_are_refused(cloud, odds, complaint):
 
 
 def test_spot_capacity_is_scarce_in_american_working_hours_and_plenty_at_the_weekend():
-    assert busy(WEDNESDAY_20_UTC) == pytest.approx(1)
-    assert busy(WEDNESDAY_20_UTC + 12 * HOUR) == pytest.approx(0)
-    assert busy(WEDNESDAY_20_UTC + 3 * DAY) == pytest.approx(0.3)
+    assert demand_at(WEDNESDAY_20_UTC) == pytest.approx(1)
+    assert demand_at(WEDNESDAY_20_UTC + 12 * HOUR) == pytest.approx(0)
+    assert demand_at(WEDNESDAY_20_UTC + 3 * DAY) == pytest.approx(0.3)
     assert left_for_spot(100, 0.6, WEDNESDAY_20_UTC) == 40
     assert left_for_spot(100, 0, WEDNESDAY_20_UTC) == 100
 
@@ -214,11 +214,11 @@ def test_a_node_that_ends_amid_its_maintenance_has_none_to_come():
     cloud = configured(durations={"repair": 600})
     name = cloud.ready(scheduling_config={"preemptible": True})
     cloud.wait(86_400 - 120)
-    control.maintain(cloud.world, {"name": name})
-    assert cloud.world.find(name).maintenance is not None
+    control.maintain_node(cloud.world, {"name": name})
+    assert cloud.world.get_node(name).maintenance is not None
     cloud.wait(1000)
     assert cloud.state() == "TERMINATED"
-    assert cloud.world.find(name).maintenance is None
+    assert cloud.world.get_node(name).maintenance is None
 
 
 def test_nothing_more_is_in_store_for_what_was_preempted():
@@ -226,4 +226,4 @@ def test_nothing_more_is_in_store_for_what_was_preempted():
     cloud.create(scheduling_config={"spot": True})
     cloud.wait(10)
     assert cloud.state() == "PREEMPTED"
-    assert control.state(cloud.world)["pending"] == []
+    assert control.describe_state(cloud.world)["pending"] == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from service.emulator.errors import ApiError, Code
-from service.emulator.incidents.scenario import play, read
+from service.emulator.incidents.scenario import read_file, start_scenario
 from tests.emulator.factories import START, Cloud, name_of
 
 SPOT = {"scheduling_config": {"spot": True}}
@@ -27,7 +27,7 @@ def script(tmp_path: Path):
 def playing(script):
     def start(text: str, **world) -> Cloud:
         cloud = Cloud(**world)
-        play(cloud.world, read(script(text)))
+        start_scenario(cloud.world, read_file(script(text)))
         return cloud
 
     return start
@@ -159,4 +159,4 @@ def test_the_odds_may_change_on_the_way_and_faults_be_cleared(playing):
 )
 def test_what_is_wrong_is_said_before_anything_begins(cloud, script, text, complaint):
     with pytest.raises(ApiError, match=complaint):
-        play(cloud.world, read(script(text)))
+        start_scenario(cloud.world, read_file(script(text)))

@@ -121,7 +121,7 @@ def test_a_node_that_never_was_ready_held_no_hardware():
 
 def test_a_node_under_repair_keeps_its_hardware():
     cloud = configured(capacity={V4: 4})
-    control.maintain(cloud.world, {"name": cloud.ready("a")})
+    control.maintain_node(cloud.world, {"name": cloud.ready("a")})
     cloud.ready("b")
     assert (cloud.state("a"), cloud.state("b")) == ("REPAIRING", "GONE")
 
@@ -258,7 +258,7 @@ def test_a_stockout_on_command_makes_it_wait_that_long():
     cloud = configured(durations={"examine": 10**6})
     order(cloud, "CreateQueuedResource", "stockout", delay_seconds=600)
     submit(cloud)
-    control.settle(cloud.world)
+    control.settle_world(cloud.world)
     cloud.wait(599)
     assert state(cloud) == WAITING
     cloud.wait(1)

@@ -147,7 +147,7 @@ def test_a_node_left_behind_is_not_mistaken_for_one_of_a_newer_namesake():
 def test_a_reset_of_the_world_gives_everything_back():
     cloud = configured(quotas={V4: 4}, create_rate_per_minute=2)
     bring(cloud, "ACTIVE")
-    control.reset(cloud.world)
+    control.reset_world(cloud.world)
     bring(cloud, "ACTIVE")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from service.emulator.errors import ApiError, Code
 from service.emulator.nodes import activity
-from service.emulator.nodes.activity import MAX_STEPS, note
+from service.emulator.nodes.activity import MAX_STEPS, record_activity
 from service.emulator.surfaces import control
 from tests.emulator.factories import Cloud
 
@@ -16,7 +16,7 @@ def record_of(cloud: Cloud, name: str):
 
 
 def course(record, key: str, worker: int = 0, chip: int | None = None):
-    return record.activity.course(record.activity.runs[-1], key, worker, chip)
+    return record.activity.get_course(record.activity.runs[-1], key, worker, chip)
 
 
 @pytest.fixture
@@ -31,92 +31,92 @@ def pod(cloud):
 
 
 def test_a_node_nobody_told_anything_of_has_no_course(record, cloud):
-    assert course(record, "duty_cycle").at(cloud.now) is None
-    assert course(record, "cpu").mean(cloud.now, cloud.now + 60) is None
+    assert course(record, "duty_cycle").value_at(cloud.now) is None
+    assert course(record, "cpu").mean_over(cloud.now, cloud.now + 60) is None
 
 
 def test_a_value_holds_until_the_next_is_told(record, cloud):
     start = cloud.now
-    note(record, start + 10, {"duty_cycle": 80})
-    note(record, start + 40, {"duty_cycle": 20})
+    record_activity(record, start + 10, {"duty_cycle": 80})
+    record_activity(record, start + 40, {"duty_cycle": 20})
     found = course(record, "duty_cycle")
-    assert [found.at(start + at) for at in (9, 10, 39, 40, 1e6)] == [None, 80, 80, 20, 20]
+    assert [found.value_at(start + at) for at in (9, 10, 39, 40, 1e6)] == [None, 80, 80, 20, 20]
 
 
 def test_a_mean_weighs_each_value_by_its_time(record, cloud):
     start = cloud.now
-    note(record, start, {"duty_cycle": 90})
-    note(record, start + 20, {"duty_cycle": 30})
-    assert course(record, "duty_cycle").mean(start, start + 60) == pytest.approx(50)
+    record_activity(record, start, {"duty_cycle": 90})
+    record_activity(record, start + 20, {"duty_cycle": 30})
+    assert course(record, "duty_cycle").mean_over(start, start + 60) == pytest.approx(50)
 
 
 def test_a_burst_shows_in_the_minute_it_falls_into(record, cloud):
     start = cloud.now
-    note(record, start, {"duty_cycle": 0})
-    note(record, start + 61, {"duty_cycle": 100})
-    note(record, start + 67, {"duty_cycle": 0})
+    record_activity(record, start, {"duty_cycle": 0})
+    record_activity(record, start + 61, {"duty_cycle": 100})
+    record_activity(record, start + 67, {"duty_cycle": 0})
     found = course(record, "duty_cycle")
-    means = [found.mean(start + at, start + at + 60) for at in (0, 60, 120)]
+    means = [found.mean_over(start + at, start + at + 60) for at in (0, 60, 120)]
     assert means == pytest.approx([0, 10, 0])
 
 
 def test_what_is_told_late_takes_its_place_in_time(record, cloud):
     start = cloud.now
-    note(record, start + 100, {"cpu": 3})
-    note(record, start + 50, {"cpu": 90})
+    record_activity(record, start + 100, {"cpu": 3})
+    record_activity(record, start + 50, {"cpu": 90})
     found = course(record, "cpu")
-    assert (found.at(start + 60), found.at(start + 110)) == (90, 3)
+    assert (found.value_at(start + 60), found.value_at(start + 110)) == (90, 3)
 
 
 def test_of_two_at_one_moment_the_later_told_counts(record, cloud):
-    note(record, cloud.now, {"cpu": 1})
-    note(record, cloud.now, {"cpu": 2})
-    assert course(record, "cpu").at(cloud.now) == 2
+    record_activity(record, cloud.now, {"cpu": 1})
+    record_activity(record, cloud.now, {"cpu": 2})
+    assert course(record, "cpu").value_at(cloud.now) == 2
 
 
 def test_a_worker_and_a_chip_may_differ_from_the_rest(pod, cloud):
-    note(pod, cloud.now, {"duty_cycle": 50, "cpu": 10})
-    note(pod, cloud.now, {"duty_cycle": 60}, worker=1)
-    note(pod, cloud.now, {"duty_cycle": 70}, worker=1, chip=3)
+    record_activity(pod, cloud.now, {"duty_cycle": 50, "cpu": 10})
+    record_activity(pod, cloud.now, {"duty_cycle": 60}, worker=1)
+    record_activity(pod, cloud.now, {"duty_cycle": 70}, worker=1, chip=3)
     found = [
-        course(pod, "duty_cycle", worker, chip).at(cloud.now)
+        course(pod, "duty_cycle", worker, chip).value_at(cloud.now)
         for worker, chip in ((0, 0), (1, 0), (1, 3))
     ]
     assert found == [50, 60, 70]
-    assert course(pod, "cpu", 1).at(cloud.now) == 10
+    assert course(pod, "cpu", 1).value_at(cloud.now) == 10
 
 
 def test_the_last_word_wins_over_the_narrower(pod, cloud):
-    note(pod, cloud.now, {"duty_cycle": 70}, worker=1, chip=3)
-    note(pod, cloud.now + 5, {"duty_cycle": 0})
-    assert course(pod, "duty_cycle", 1, 3).at(cloud.now + 5) == 0
+    record_activity(pod, cloud.now, {"duty_cycle": 70}, worker=1, chip=3)
+    record_activity(pod, cloud.now + 5, {"duty_cycle": 0})
+    assert course(pod, "duty_cycle", 1, 3).value_at(cloud.now + 5) == 0
 
 
 def test_a_chip_without_a_worker_is_counted_in_the_slice(pod, cloud):
-    note(pod, cloud.now, {"duty_cycle": 70}, chip=6)
-    assert course(pod, "duty_cycle", 1, 2).at(cloud.now) == 70
-    assert course(pod, "duty_cycle", 0, 2).at(cloud.now) is None
+    record_activity(pod, cloud.now, {"duty_cycle": 70}, chip=6)
+    assert course(pod, "duty_cycle", 1, 2).value_at(cloud.now) == 70
+    assert course(pod, "duty_cycle", 0, 2).value_at(cloud.now) is None
 
 
 def test_what_ran_dies_with_its_machine(cloud):
     name = cloud.ready()
     record = record_of(cloud, name)
-    note(record, cloud.now, {"duty_cycle": 90})
+    record_activity(record, cloud.now, {"duty_cycle": 90})
     cloud.wait(100)
-    control.maintain(cloud.world, {"name": name})
+    control.maintain_node(cloud.world, {"name": name})
     cloud.wait(60)
     first, second = record.activity.runs
     assert first.end == second.start - 60
-    assert record.activity.course(first, "duty_cycle", 0, 0).at(first.end) == 90
-    assert record.activity.course(second, "duty_cycle", 0, 0).at(cloud.now) is None
+    assert record.activity.get_course(first, "duty_cycle", 0, 0).value_at(first.end) == 90
+    assert record.activity.get_course(second, "duty_cycle", 0, 0).value_at(cloud.now) is None
 
 
 def test_what_is_told_before_a_boot_counts_from_the_boot(cloud):
     cloud.create()
     record = next(iter(cloud.world.nodes.values()))
-    note(record, cloud.now, {"cpu": 40})
+    record_activity(record, cloud.now, {"cpu": 40})
     cloud.wait(20)
-    assert course(record, "cpu").at(cloud.now) == 40
+    assert course(record, "cpu").value_at(cloud.now) == 40
 
 
 def test_a_run_lasts_while_the_node_is_ready(cloud):
@@ -132,7 +132,7 @@ def test_a_run_lasts_while_the_node_is_ready(cloud):
 
 def test_history_is_bounded_and_says_since_when_it_is_known(record, cloud):
     for second in range(MAX_STEPS + 1):
-        note(record, cloud.now + second, {"cpu": second % 100})
+        record_activity(record, cloud.now + second, {"cpu": second % 100})
     oldest = course(record, "cpu").steps[0]
     assert record.activity.since == oldest.at > cloud.now
     assert len(course(record, "cpu").steps) <= MAX_STEPS
@@ -152,9 +152,9 @@ def test_history_is_bounded_and_says_since_when_it_is_known(record, cloud):
 )
 def test_what_cannot_be_is_refused(record, cloud, changes, where, text):
     with pytest.raises(ApiError, match=text) as caught:
-        note(record, cloud.now, changes, **where)
+        record_activity(record, cloud.now, changes, **where)
     assert caught.value.code is Code.INVALID_ARGUMENT
-    assert record.activity.shown() == {}
+    assert record.activity.as_dict() == {}
 
 
 def test_the_control_route_tells_of_a_node_a_worker_or_a_chip(cloud):
@@ -164,7 +164,7 @@ def test_the_control_route_tells_of_a_node_a_worker_or_a_chip(cloud):
     shown = control.set_activity(cloud.world, order)["activity"]
     assert (shown["duty_cycle"], shown["cpu"]) == (5, 120)
     assert shown["parts"] == [{"worker": 2, "chip": 1, "duty_cycle": 95, "received": 1e6}]
-    assert course(record_of(cloud, name), "duty_cycle", 2, 1).at(cloud.now) == 95
+    assert course(record_of(cloud, name), "duty_cycle", 2, 1).value_at(cloud.now) == 95
 
 
 @pytest.mark.parametrize("wrong", [{"worker": "0"}, {"worker": 9}, {"chip": 1.5}, {"chip": True}])

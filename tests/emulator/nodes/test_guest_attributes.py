@@ -21,10 +21,10 @@ def read(cloud, query_path="", workers=()):
 
 @pytest.fixture
 def pod(cloud):
-    record = cloud.world.find(cloud.ready(accelerator_type="v4-16"))
-    guest_attributes.publish(record, 0, "job", "state", "running")
-    guest_attributes.publish(record, 1, "job", "state", "done")
-    guest_attributes.publish(record, 1, "hostkeys", "rsa", "key")
+    record = cloud.world.get_node(cloud.ready(accelerator_type="v4-16"))
+    guest_attributes.publish_value(record, 0, "job", "state", "running")
+    guest_attributes.publish_value(record, 1, "job", "state", "done")
+    guest_attributes.publish_value(record, 1, "hostkeys", "rsa", "key")
     return cloud
 
 

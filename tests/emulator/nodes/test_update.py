@@ -96,7 +96,7 @@ def test_a_second_update_in_flight_is_a_conflict(cloud):
 
 def test_a_preempted_node_cannot_be_updated(cloud):
     cloud.ready(scheduling_config={"spot": True})
-    control.preempt(cloud.world, {"name": name_of("a")})
+    control.preempt_node(cloud.world, {"name": name_of("a")})
     error = refusal(cloud, ["tags"])
     assert error.code is Code.INVALID_ARGUMENT
     assert "update is not supported while in state PREEMPTED" in error.message
@@ -105,7 +105,7 @@ def test_a_preempted_node_cannot_be_updated(cloud):
 def test_an_update_overtaken_by_preemption_fails_and_changes_nothing(cloud):
     cloud.ready(scheduling_config={"spot": True})
     operation = update(cloud, ["description"], description="new")
-    control.preempt(cloud.world, {"name": name_of("a")})
+    control.preempt_node(cloud.world, {"name": name_of("a")})
     cloud.wait(10)
     assert cloud.operation(operation).error.code == Code.INVALID_ARGUMENT
     assert cloud.get().description == ""

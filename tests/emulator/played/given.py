@@ -73,7 +73,7 @@ class Jobs:
         """Change the task of a node."""
         wanted = node(name=name_of(node_id), metadata={**SUPERVISOR, "steward-task": text})
         self.cloud.ask("UpdateNode", node=wanted, update_mask={"paths": ["metadata"]})
-        self.cloud.wait(self.cloud.world.config.seconds("update") + 1)
+        self.cloud.wait(self.cloud.world.config.seconds_for("update") + 1)
 
     def report(self, worker: int = 0, node_id: str = "a") -> dict[str, Any]:
         """The report of a worker, as the service reads it."""

@@ -34,7 +34,7 @@ class Metered(Jobs):
 
     def note(self, worker=None, **changes):
         world = self.cloud.world
-        activity.note(world.nodes[name_of("a")], self.cloud.now, changes, worker)
+        activity.record_activity(world.nodes[name_of("a")], self.cloud.now, changes, worker)
 
 
 @pytest.fixture

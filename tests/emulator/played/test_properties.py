@@ -55,12 +55,12 @@ class Story:
                 case "wait":
                     self.cloud.wait(more[0])
                 case "maintain":
-                    control.maintain(self.cloud.world, {"name": self.name})
+                    control.maintain_node(self.cloud.world, {"name": self.name})
                 case "break":
                     control.break_host(self.cloud.world, {"name": self.name})
                 case "preempt":
                     order = {"name": self.name, "notice_seconds": more[0]}
-                    control.preempt(self.cloud.world, order)
+                    control.preempt_node(self.cloud.world, order)
                 case _:
                     raise AssertionError(what)
 
@@ -73,20 +73,20 @@ class Story:
 @given(st.lists(STEPS, max_size=14))
 def test_no_attempt_runs_twice_and_no_two_containers_at_once(steps):
     story = Story()
-    publish = guest_attributes.publish
+    publish = guest_attributes.publish_value
     moments = story.puts
 
     def noted(record, *rest):
         moments.append(story.cloud.world.timeline.moment or story.cloud.now)
         publish(record, *rest)
 
-    guest_attributes.publish = noted
+    guest_attributes.publish_value = noted
     try:
         for step in steps:
             story.do(*step)
             story.note()
     finally:
-        guest_attributes.publish = publish
+        guest_attributes.publish_value = publish
     runs = story.jobs.runs
     assert len({run.attempt for run in runs}) == len(runs)
     for before, after in pairwise(runs):

@@ -163,14 +163,14 @@ def test_a_task_that_cannot_be_read_is_reported(jobs):
 def puts_of(jobs: Jobs, monkeypatch) -> list[float]:
     """The times at which worker 0 publishes from now on."""
     times: list[float] = []
-    publish = guest_attributes.publish
+    publish = guest_attributes.publish_value
 
     def noted(record, worker, *rest):
         if worker == 0:
             times.append(jobs.cloud.world.timeline.moment or jobs.cloud.now)
         publish(record, worker, *rest)
 
-    monkeypatch.setattr(guest_attributes, "publish", noted)
+    monkeypatch.setattr(guest_attributes, "publish_value", noted)
     return times
 
 
@@ -253,7 +253,7 @@ def test_a_reboot_ends_an_attempt_and_does_not_start_it_again(jobs, how):
         jobs.cloud.wait(60)
         jobs.cloud.ask("StartNode", name=name)
     elif how == "maintenance":
-        control.maintain(jobs.cloud.world, {"name": name})
+        control.maintain_node(jobs.cloud.world, {"name": name})
     else:
         control.break_host(jobs.cloud.world, {"name": name})
     after = jobs.until("EXITED")
@@ -273,14 +273,14 @@ def test_a_reboot_ends_an_attempt_and_does_not_start_it_again(jobs, how):
 def test_a_reboot_during_the_pull_pulls_again(jobs):
     name = jobs.ready(task(env={"EMULATOR_PULL_SECONDS": "120"}, command=["true"]))
     jobs.until("PULLING")
-    control.maintain(jobs.cloud.world, {"name": name})
+    control.maintain_node(jobs.cloud.world, {"name": name})
     assert jobs.until("EXITED")["reason"] == "COMPLETED"
 
 
 def test_an_end_before_a_reboot_is_reported_as_it_was(jobs):
     name = jobs.ready(task(command=["false"]))
     jobs.until("EXITED")
-    control.maintain(jobs.cloud.world, {"name": name})
+    control.maintain_node(jobs.cloud.world, {"name": name})
     jobs.cloud.wait(300)
     told = jobs.report()
     assert (told["reason"], told["exit_code"]) == ("COMPLETED", 1)
@@ -298,7 +298,7 @@ def test_a_preemption_with_notice_tells_the_workers_first(jobs):
     name = jobs.ready(task(env={"EMULATOR_DURATION_SECONDS": "9999"}), **POD, **SPOT)
     jobs.until("RUNNING", 3)
     jobs.cloud.wait(100)
-    control.preempt(jobs.cloud.world, {"name": name, "notice_seconds": 30})
+    control.preempt_node(jobs.cloud.world, {"name": name, "notice_seconds": 30})
     noticed = int(jobs.cloud.now)
     assert [preempted(jobs, worker) for worker in range(4)] == ["TRUE"] * 4
     jobs.cloud.wait(29)
@@ -316,7 +316,7 @@ def test_a_preemption_that_one_worker_is_told_of_kills_its_siblings(jobs):
     name = jobs.ready(task(env={"EMULATOR_DURATION_SECONDS": "9999"}), **POD, **SPOT)
     jobs.until("RUNNING", 3)
     order = {"name": name, "notice_seconds": 30, "workers": [2]}
-    control.preempt(jobs.cloud.world, order)
+    control.preempt_node(jobs.cloud.world, order)
     assert [preempted(jobs, worker) for worker in range(4)] == ["FALSE", "FALSE", "TRUE", "FALSE"]
     jobs.cloud.wait(30)
     assert jobs.cloud.state() == "PREEMPTED"
@@ -329,13 +329,15 @@ def test_a_preemption_that_one_worker_is_told_of_kills_its_siblings(jobs):
 def test_only_workers_of_the_node_are_told(jobs, workers):
     name = jobs.ready(task(), **POD, **SPOT)
     with pytest.raises(ApiError, match="workers must be"):
-        control.preempt(jobs.cloud.world, {"name": name, "notice_seconds": 30, "workers": workers})
+        control.preempt_node(
+            jobs.cloud.world, {"name": name, "notice_seconds": 30, "workers": workers}
+        )
 
 
 def test_a_preemption_without_notice_cuts_the_power(jobs):
     name = jobs.ready(task(), **SPOT)
     jobs.until("RUNNING")
-    control.preempt(jobs.cloud.world, {"name": name})
+    control.preempt_node(jobs.cloud.world, {"name": name})
     assert jobs.cloud.state() == "PREEMPTED"
     assert [(run.how, run.exit_code) for run in jobs.runs] == [("power", None)]
 
@@ -343,15 +345,15 @@ def test_a_preemption_without_notice_cuts_the_power(jobs):
 def test_a_node_that_is_not_spot_is_given_notice_only_by_force(jobs):
     name = jobs.ready()
     with pytest.raises(ApiError, match="unless forced"):
-        control.preempt(jobs.cloud.world, {"name": name, "notice_seconds": 30})
-    control.preempt(jobs.cloud.world, {"name": name, "notice_seconds": 30, "force": True})
+        control.preempt_node(jobs.cloud.world, {"name": name, "notice_seconds": 30})
+    control.preempt_node(jobs.cloud.world, {"name": name, "notice_seconds": 30, "force": True})
     jobs.cloud.wait(30)
     assert jobs.cloud.state() == "PREEMPTED"
 
 
 def test_a_node_that_is_deleted_under_notice_is_not_preempted(jobs):
     name = jobs.ready(**SPOT)
-    control.preempt(jobs.cloud.world, {"name": name, "notice_seconds": 30})
+    control.preempt_node(jobs.cloud.world, {"name": name, "notice_seconds": 30})
     jobs.cloud.ask("DeleteNode", name=name)
     jobs.cloud.wait(60)
     assert jobs.cloud.state() == "GONE"
@@ -441,9 +443,9 @@ def test_a_node_whose_guest_attributes_are_off_says_nothing(jobs):
 def test_a_reset_forgets_all_workers_and_runs(jobs):
     jobs.ready(task())
     jobs.until("RUNNING")
-    control.reset(jobs.cloud.world)
+    control.reset_world(jobs.cloud.world)
     jobs.cloud.wait(600)
-    assert control.runs(jobs.cloud.world) == {"runs": []}
+    assert control.list_runs(jobs.cloud.world) == {"runs": []}
 
 
 def test_a_reset_makes_room_for_real_workers_again():
@@ -452,7 +454,7 @@ def test_a_reset_makes_room_for_real_workers_again():
     for is_played in (False, True):
         name = jobs.ready(node_id=f"played-{is_played}".lower(), **POD)
         assert jobs.cloud.world.nodes[name].is_played is is_played
-    control.reset(jobs.cloud.world)
+    control.reset_world(jobs.cloud.world)
     assert not jobs.cloud.world.nodes[jobs.ready(node_id="c", **POD)].is_played
 
 
@@ -465,7 +467,7 @@ def test_a_switch_that_makes_no_sense_is_refused(jobs, which):
 def test_the_same_seed_gives_the_same_day():
     def day(seed: int) -> str:
         jobs = lost(seed)
-        return json.dumps([control.runs(jobs.cloud.world), jobs.report(0)])
+        return json.dumps([control.list_runs(jobs.cloud.world), jobs.report(0)])
 
     assert day(3) == day(3) != day(4)
 
@@ -483,10 +485,10 @@ def test_a_whole_life_through_googles_client_and_a_virtual_clock():
     jobs.say(task("release", 3))
     assert len(jobs.lines()) > 1_000
     record = jobs.cloud.world.nodes[name_of("a")]
-    told = control.runs(jobs.cloud.world)["runs"]
+    told = control.list_runs(jobs.cloud.world)["runs"]
     assert [(run["worker"], run["end"] - run["start"]) for run in told] == [
         (worker, 86_000) for worker in range(4)
     ]
     jobs.cloud.ask("DeleteNode", name=name_of("a"))
     jobs.cloud.wait(60)
-    assert jobs.cloud.played.workers(record) == []
+    assert jobs.cloud.played.workers_of(record) == []

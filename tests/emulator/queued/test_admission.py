@@ -51,7 +51,9 @@ def on_terms(cloud: Cloud, terms: Terms, *specs, parent=PARENT):
     request = METHODS["CreateQueuedResource"].request(
         parent=parent, queued_resource_id="q", queued_resource=resource(*specs)
     )
-    return create_on_terms(Call(cloud.world, request, cloud.world.settle(), Effects()), terms)
+    return create_on_terms(
+        Call(cloud.world, request, cloud.world.run_due_events(), Effects()), terms
+    )
 
 
 @pytest.mark.parametrize("queued_id", ["q", "Q.1_a~b+c%d-e", "9", "q" * 128])
@@ -233,7 +235,7 @@ def test_flex_start_runs_for_its_time_and_is_then_suspended(cloud):
     on_terms(cloud, FLEX, spec("s", count=2))
     cloud.wait(32)
     assert (state(cloud), cloud.history[-1].provisioning_model) == ("ACTIVE", "flex_start")
-    control.settle(cloud.world)
+    control.settle_world(cloud.world)
     cloud.wait(3599)
     assert state(cloud) == "ACTIVE"
     cloud.wait(1)
@@ -369,4 +371,4 @@ def test_whatever_moment_is_asked_for_can_be_shown_as_json(key, seconds, nanos):
     except ApiError as error:
         assert error.code is Code.INVALID_ARGUMENT  # noqa: PT017 - either is good
     cloud.wait(100)
-    assert control.state(cloud.world)["now"] == cloud.now
+    assert control.describe_state(cloud.world)["now"] == cloud.now

@@ -134,7 +134,7 @@ def test_it_is_active_only_when_every_node_has_been_ready(cloud):
     submit(cloud, "q", spec("a"), spec("b"))
     cloud.wait(30)
     assert (cloud.state("a"), cloud.state("b")) == ("READY", "READY")
-    control.maintain(cloud.world, {"name": name_of("a")})
+    control.maintain_node(cloud.world, {"name": name_of("a")})
     cloud.wait(2)
     assert (state(cloud), cloud.state("a")) == ("ACTIVE", "REPAIRING")
     cloud.wait(100)
@@ -439,7 +439,7 @@ def test_what_began_in_time_may_end_after_it(cloud):
 )
 def test_nothing_is_provisioned_before_its_time_however_one_hurries(cloud, policy):
     submit(cloud, queueing_policy=policy)
-    control.settle(cloud.world)
+    control.settle_world(cloud.world)
     assert state(cloud) == "ACCEPTED"
     cloud.wait(599)
     assert state(cloud) == "ACCEPTED"
@@ -566,12 +566,12 @@ def test_its_nodes_are_billed_like_any_other(cloud):
 
 def test_the_control_route_shows_it(cloud):
     bring(cloud, "WAITING_FOR_RESOURCES")
-    (shown,) = control.state(cloud.world)["queued_resources"]
+    (shown,) = control.describe_state(cloud.world)["queued_resources"]
     assert (shown["name"], shown["state"]["state"]) == (queued_name(), "WAITING_FOR_RESOURCES")
 
 
 def test_a_reset_of_the_world_forgets_the_queue(cloud):
     bring(cloud, "WAITING_FOR_RESOURCES")
-    control.reset(cloud.world)
+    control.reset_world(cloud.world)
     assert state(cloud) == "GONE"
     active(cloud)

@@ -114,7 +114,7 @@ def test_the_same_seed_gives_the_same_day_to_the_byte():
         hand.cloud.wait(30)
         hand.client.delete_node(name=name_of("a"))
         seen = hand.client.list_nodes(parent=PARENT)
-        operations = hand.cloud.world.operations.everything()
+        operations = hand.cloud.world.operations.list_all()
         pages = [each.SerializeToString(deterministic=True) for each in operations]
         return b"".join([tpu_v2.ListNodesResponse.serialize(seen._response), *pages])
 

@@ -63,7 +63,7 @@ def test_a_patch_that_makes_no_sense_changes_nothing(cloud, patch, text):
 
 def test_the_state_shows_what_is_and_what_is_due(cloud):
     cloud.create()
-    shown = control.state(cloud.world)
+    shown = control.describe_state(cloud.world)
     assert shown["now"] == START
     assert [each["node"]["state"] for each in shown["nodes"]] == ["CREATING"]
     assert [each["done"] for each in shown["operations"]] == [False]
@@ -86,7 +86,7 @@ def test_activity_is_a_percentage(cloud, extra):
     assert refusal(control.set_activity, cloud.world, order).code is Code.INVALID_ARGUMENT
 
 
-@pytest.mark.parametrize("act", [control.preempt, control.maintain, control.set_activity])
+@pytest.mark.parametrize("act", [control.preempt_node, control.maintain_node, control.set_activity])
 @pytest.mark.parametrize(
     ("body", "code"),
     [
@@ -104,7 +104,9 @@ def test_what_is_done_to_a_node_needs_its_name(cloud, act, body, code):
 
 def test_force_is_yes_or_no(cloud):
     order = {"name": cloud.ready(), "force": "please"}
-    assert "force must be true or false" in refusal(control.preempt, cloud.world, order).message
+    assert (
+        "force must be true or false" in refusal(control.preempt_node, cloud.world, order).message
+    )
 
 
 def test_a_reset_forgets_everything_and_repeats_no_id(cloud):
@@ -112,8 +114,8 @@ def test_a_reset_forgets_everything_and_repeats_no_id(cloud):
     first = cloud.get().id
     control.add_fault(cloud.world, {"rpc": "GetNode", "action": "error", "times": -1})
     control.change_config(cloud.world, {"speed": 2})
-    control.reset(cloud.world)
-    shown = control.state(cloud.world)
+    control.reset_world(cloud.world)
+    shown = control.describe_state(cloud.world)
     assert (shown["nodes"], shown["operations"], shown["pending"], shown["faults"]) == (
         [],
         [],

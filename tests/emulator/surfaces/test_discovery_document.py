@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from service.emulator.api.methods import VERSIONS
-from service.emulator.surfaces.discovery import document
+from service.emulator.surfaces.discovery import get_document
 
 ADDRESS = "http://127.0.0.1:1/"
 TEXTS = {"description", "enumDescriptions"}
@@ -58,7 +58,7 @@ def found():
     )
     folder = Path(client.__file__).parent / "discovery_cache" / "documents"
     theirs = {each: json.loads((folder / f"tpu.{each}.json").read_bytes()) for each in VERSIONS}
-    ours = {each: document(each, ADDRESS) for each in VERSIONS}
+    ours = {each: get_document(each, ADDRESS) for each in VERSIONS}
     return {each: {*differences(facts(ours[each]), facts(theirs[each]))} for each in VERSIONS}
 
 
@@ -73,13 +73,13 @@ def test_no_difference_is_listed_that_is_gone(found):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_reference_of_a_document_leads_somewhere(version):
-    made = document(version, ADDRESS)
+    made = get_document(version, ADDRESS)
     assert set(references(made)) - set(made["schemas"]) == set()
     assert {"Node", "Operation", "OperationMetadata"} <= set(made["schemas"])
 
 
 def test_two_callers_with_other_addresses_do_not_meet():
-    first, second = document("v2", ADDRESS), document("v2", "http://127.0.0.1:2/")
+    first, second = get_document("v2", ADDRESS), get_document("v2", "http://127.0.0.1:2/")
     assert (first["rootUrl"], second["rootUrl"]) == (ADDRESS, "http://127.0.0.1:2/")
 
 

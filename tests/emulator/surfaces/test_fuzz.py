@@ -11,7 +11,7 @@ from google.protobuf import json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.emulator.api.dispatch import answer, answer_bytes
+from service.emulator.api.dispatch import answer_bytes, answer_message
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import Code
 from service.emulator.schema import extended_class
@@ -181,7 +181,7 @@ def test_any_message_gets_an_answer(rpc):
             return
         make_plausible(message, spared, name, next(numbers))
         request = method.request.FromString(message.SerializeToString())
-        told = answer(cloud.world, method, request)
+        told = answer_message(cloud.world, method, request)
         assert is_googles(told), told.error
         if told.response is not None:
             to_json(told.response, enum_numbers=False)

@@ -64,7 +64,7 @@ def test_a_worker_that_does_not_exist_has_no_guest_attributes(cloud, worker):
 
 
 def test_a_worker_named_a_million_times_answers_once(cloud):
-    record = cloud.world.find(cloud.ready())
+    record = cloud.world.get_node(cloud.ready())
     record.guest_attributes[0] = {("a", "b"): "x" * 1000}
     told = cloud.ask("GetGuestAttributes", name=record.name, worker_ids=["0"] * 1_000_000)
     assert len(told.guest_attributes) == 1

@@ -7,7 +7,7 @@ import urllib.request
 import pytest
 
 from service.emulator.surfaces import control
-from service.emulator.surfaces.page import in_words, status_page
+from service.emulator.surfaces.page import format_duration, status_page
 from tests.emulator.factories import PARENT, Cloud, name_of
 
 
@@ -66,4 +66,4 @@ def test_a_browser_gets_it_from_the_rest_port(emulator):
     [(-3, "0 s"), (59.4, "59 s"), (60, "1 min 0 s"), (3_660, "1 h 1 min"), (90_000, "1 d 1 h")],
 )
 def test_a_span_is_said_in_its_two_largest_units(seconds, words):
-    assert in_words(seconds) == words
+    assert format_duration(seconds) == words

@@ -13,7 +13,7 @@ import pytest
 
 from service.emulator.api.field_masks import chosen_of
 from service.emulator.errors import ApiError
-from service.emulator.surfaces.partial_response import select
+from service.emulator.surfaces.partial_response import select_keys
 from service.emulator.surfaces.request_body import MAX_BYTES
 from tests.emulator.factories import PARENT, name_of
 
@@ -280,7 +280,7 @@ def test_a_selection_that_cannot_be_read_is_refused(text):
 )
 def test_a_selection_cuts_what_is_not_in_it(text, kept):
     whole = {"a": {"b": 1, "c": [{"d": 2, "e": 3}]}, "f": 4}
-    assert select(whole, chosen_of(text)) == kept
+    assert select_keys(whole, chosen_of(text)) == kept
 
 
 def test_a_selection_that_cannot_be_read_changes_nothing(web):

@@ -17,7 +17,7 @@ from google.cloud.billing_v1.services.cloud_catalog.transports import CloudCatal
 from service.emulator.config.telemetry_settings import Prices
 from service.emulator.errors import ApiError, Code
 from service.emulator.surfaces import control
-from service.emulator.telemetry.skus import COMPUTE, listed
+from service.emulator.telemetry.skus import COMPUTE, list_skus
 from tests.emulator.factories import Cloud, configured
 from tests.emulator.google_clients import packaged
 
@@ -93,7 +93,7 @@ def test_one_sku_may_be_sold_in_several_regions(cloud):
 
 
 def test_no_two_skus_have_one_id():
-    ids = [sku.id for sku in listed(COMPUTE, Prices())]
+    ids = [sku.id for sku in list_skus(COMPUTE, Prices())]
     assert len(ids) == len(set(ids))
     assert all(re.fullmatch(r"[0-9A-F]{4}-[0-9A-F]{4}-[0-9A-F]{4}", each) for each in ids)
 
@@ -229,7 +229,7 @@ def test_prices_that_make_no_sense_are_refused(cloud, patch, text):
 
 
 def test_a_sku_knows_whether_it_is_spot():
-    kinds = {sku.is_spot for sku in listed(COMPUTE, Prices())}
+    kinds = {sku.is_spot for sku in list_skus(COMPUTE, Prices())}
     assert kinds == {True, False}
 
 

@@ -151,5 +151,5 @@ def test_logs_are_listed(full):
 
 
 def test_a_reset_forgets_all_entries(full):
-    control.reset(full.world)
+    control.reset_world(full.world)
     assert found(full) == []

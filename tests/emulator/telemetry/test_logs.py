@@ -58,7 +58,7 @@ def test_a_create_that_finds_no_hardware_ends_with_its_error(cloud):
 def test_a_preemption_is_one_entry_for_the_node_and_one_for_each_machine(cloud):
     name = cloud.ready("s", accelerator_type="v4-32", scheduling_config={"spot": True})
     record = cloud.world.nodes[name]
-    control.preempt(cloud.world, {"name": name})
+    control.preempt_node(cloud.world, {"name": name})
     (ended,) = found(cloud, 'protoPayload.methodName="tpu.nodes.terminate"')
     assert audit(ended).resource_name == name
     assert dict(audit(ended).metadata) == {"terminateReason": "PREEMPTED"}
@@ -84,7 +84,7 @@ def test_the_end_of_a_preemptible_life_is_in_the_log_with_its_reason_and_its_ins
 
 def test_an_entry_may_arrive_late_and_says_when_it_happened_and_when_it_came():
     cloud = configured(telemetry={"log_delay_seconds": 300})
-    control.preempt(cloud.world, {"name": cloud.ready("s", scheduling_config={"spot": True})})
+    control.preempt_node(cloud.world, {"name": cloud.ready("s", scheduling_config={"spot": True})})
     preempted = int(cloud.now)
     cloud.wait(299)
     assert found(cloud, TERMINATED) == []
@@ -97,7 +97,7 @@ def test_an_entry_may_arrive_late_and_says_when_it_happened_and_when_it_came():
 @pytest.mark.parametrize(("mishap", "entries"), [("log_lost_share", 0), ("log_twice_share", 2)])
 def test_an_entry_may_be_missing_or_there_twice(mishap, entries):
     cloud = configured(telemetry={mishap: 1})
-    control.preempt(cloud.world, {"name": cloud.ready("s", scheduling_config={"spot": True})})
+    control.preempt_node(cloud.world, {"name": cloud.ready("s", scheduling_config={"spot": True})})
     ended = found(cloud, TERMINATED)
     assert len(ended) == len({entry.insert_id for entry in ended}) == entries
     assert len({entry.timestamp.seconds for entry in ended}) <= 1
@@ -108,7 +108,7 @@ def test_mishaps_by_lot_strike_some_and_the_same_at_each_run():
         cloud = configured(telemetry={"log_lost_share": 0.5})
         names = [cloud.ready(f"s{n}", scheduling_config={"spot": True}) for n in range(20)]
         for name in names:
-            control.preempt(cloud.world, {"name": name})
+            control.preempt_node(cloud.world, {"name": name})
         return {audit(entry).resource_name for entry in found(cloud, TERMINATED)}
 
     assert 0 < len(lost()) < 20
@@ -117,13 +117,13 @@ def test_mishaps_by_lot_strike_some_and_the_same_at_each_run():
 
 def test_a_node_preempted_before_it_was_up_has_no_machines_to_lose(cloud):
     cloud.ask("CreateNode", parent=name_of("x").partition("/nodes")[0], node_id="s", node=spot())
-    control.preempt(cloud.world, {"name": name_of("s")})
+    control.preempt_node(cloud.world, {"name": name_of("s")})
     assert len(found(cloud, 'protoPayload.methodName="tpu.nodes.terminate"')) == 1
     assert found(cloud, 'protoPayload.methodName="compute.instances.preempted"') == []
 
 
 def test_maintenance_ends_the_machines(cloud):
-    control.maintain(cloud.world, {"name": cloud.ready()})
+    control.maintain_node(cloud.world, {"name": cloud.ready()})
     (entry,) = found(cloud, 'protoPayload.methodName:"terminateOnHostMaintenance"')
     assert audit(entry).authentication_info.principal_email == "system@google.com"
 
@@ -138,7 +138,7 @@ def test_each_worker_says_when_it_is_up(cloud):
 
 def test_a_workers_lines_are_found_by_its_node_and_number(cloud):
     record = cloud.world.nodes[cloud.ready("pod", accelerator_type="v4-16")]
-    logs.write(cloud.world, record, 1, ["step 1", {"loss": 0.5}], "WARNING", {"run": "r1"})
+    logs.write_lines(cloud.world, record, 1, ["step 1", {"loss": 0.5}], "WARNING", {"run": "r1"})
     where = f'resource.labels.node_id="{record.message.id}" AND resource.labels.worker_id="1"'
     text, structured = found(cloud, f"{where} AND severity=WARNING")
     assert text.text_payload == "step 1"
@@ -153,7 +153,7 @@ def test_the_newest_entries_are_kept():
     record = cloud.world.nodes[cloud.ready()]
     for number in range(5):
         cloud.wait(1)
-        logs.write(cloud.world, record, 0, [str(number)])
+        logs.write_lines(cloud.world, record, 0, [str(number)])
     assert [entry.text_payload for entry in found(cloud)] == ["2", "3", "4"]
 
 

@@ -10,7 +10,7 @@ from service.emulator.errors import ApiError, Code
 from service.emulator.nodes.nodes import instance_id
 from service.emulator.surfaces import control
 from service.emulator.telemetry.metrics import METRICS
-from service.emulator.telemetry.series import coordinate
+from service.emulator.telemetry.series import chip_coordinate
 from tests.emulator.factories import Cloud, configured, name_of
 from tests.emulator.series import (
     DELTA,
@@ -117,7 +117,7 @@ def test_every_chip_of_a_slice_has_a_coordinate_of_its_own(cloud, kind):
     record = cloud.world.nodes[name]
     each = record.accelerator.chips // record.accelerator.hosts
     found = [
-        coordinate(record, worker, chip)
+        chip_coordinate(record, worker, chip)
         for worker in range(record.accelerator.hosts)
         for chip in range(each)
     ]
@@ -161,7 +161,7 @@ def test_a_machine_that_is_down_has_no_points(cloud, verb):
     cloud.wait(300)
     match verb:
         case "preempt":
-            control.preempt(cloud.world, {"name": name})
+            control.preempt_node(cloud.world, {"name": name})
         case "stop":
             cloud.ask("StopNode", name=name)
         case _:
@@ -275,7 +275,7 @@ def test_after_six_weeks_one_point_in_ten_is_left(cloud):
 def test_a_preemption_is_counted_for_each_machine(cloud):
     cloud.create("s", accelerator_type="v4-16", scheduling_config={"spot": True})
     cloud.wait(320)
-    control.preempt(cloud.world, {"name": name_of("s")})
+    control.preempt_node(cloud.world, {"name": name_of("s")})
     cloud.wait(120)
     series = listed(cloud, "instance/interruption_count")
     assert [values(each) for each in series] == [[1], [1]]
@@ -350,4 +350,4 @@ def test_nothing_is_kept_for_a_node_that_nobody_asks_about(cloud):
     record = cloud.world.nodes[cloud.ready()]
     cloud.wait(7 * 86_400)
     assert len(record.activity.runs) == 1
-    assert record.activity.shown() == {}
+    assert record.activity.as_dict() == {}

@@ -10,10 +10,10 @@ import pytest
 from service.emulator.errors import ApiError, Code
 from service.emulator.nodes import guest_attributes
 from service.emulator.nodes.query_allowance import Allowance
-from service.emulator.nodes.worker import worker_of
+from service.emulator.nodes.worker import get_running_worker
 from service.emulator.surfaces import control
-from service.emulator.workers.metadata import tree
-from service.emulator.workers.replies import ROOT, reply
+from service.emulator.workers.metadata import build_tree
+from service.emulator.workers.replies import ROOT, build_reply
 from tests.emulator.factories import PARENT, configured, name_of
 
 V5E = {"accelerator_type": "v5litepod-16", "runtime_version": "v2-alpha-tpuv5-lite"}
@@ -22,10 +22,10 @@ WEST = "projects/lab/locations/us-west4-a"
 
 def ask(cloud, path, number=0, name="", **query):
     """Ask the metadata server of a worker, of the only node if none is named."""
-    cloud.world.settle()
+    cloud.world.run_due_events()
     record = cloud.world.nodes[name] if name else next(iter(cloud.world.nodes.values()))
-    worker = worker_of(record, number)
-    return reply(tree(worker, cloud.now, cloud.world.config.speed), ROOT + path, query)
+    worker = get_running_worker(record, number)
+    return build_reply(build_tree(worker, cloud.now, cloud.world.config.speed), ROOT + path, query)
 
 
 def tpu_env(cloud, number=0):
@@ -171,7 +171,7 @@ def test_an_update_of_the_node_changes_its_attributes_and_their_etag(pod):
 def test_a_preempted_worker_reads_that_it_was(cloud):
     cloud.ready(scheduling_config={"spot": True})
     assert ask(cloud, "instance/scheduling/preemptible").body == "TRUE"
-    control.preempt(cloud.world, {"name": name_of("a")})
+    control.preempt_node(cloud.world, {"name": name_of("a")})
     assert ask(cloud, "instance/preempted").body == "TRUE"
 
 
@@ -212,7 +212,7 @@ def test_an_identity_is_for_an_audience(pod):
 
 def test_guest_attributes_are_a_directory_of_namespaces(pod):
     record = pod.world.nodes[name_of("a", WEST)]
-    guest_attributes.publish(record, 1, "job", "state", "done")
+    guest_attributes.publish_value(record, 1, "job", "state", "done")
     assert ask(pod, "instance/guest-attributes/", 1).body == "job/\n"
     assert ask(pod, "instance/guest-attributes/job/", 1).body == "state\n"
     assert ask(pod, "instance/guest-attributes/job/state", 1).body == "done"
@@ -238,24 +238,31 @@ def test_guest_attributes_can_be_switched_off(cloud):
 )
 def test_a_guest_attribute_has_limits(pod, space, key, value):
     with pytest.raises(ApiError) as caught:
-        guest_attributes.publish(pod.world.nodes[name_of("a", WEST)], 0, space, key, value)
+        guest_attributes.publish_value(pod.world.nodes[name_of("a", WEST)], 0, space, key, value)
     assert caught.value.code is Code.INVALID_ARGUMENT
 
 
 def test_ten_queries_a_minute_are_allowed_and_speed_shortens_the_minute():
     allowance = Allowance(at=0.0)
     at = [number / 2.5 for number in range(12)]
-    assert [allowance.take(each, 1.0) for each in at] == [True] * 10 + [False] * 2
-    assert allowance.take(6.5, 1.0)
-    assert not allowance.take(6.6, 1.0)
-    assert allowance.take(6.7, 100.0)
+    assert [allowance.take_query(each, 1.0) for each in at] == [True] * 10 + [False] * 2
+    assert allowance.take_query(6.5, 1.0)
+    assert not allowance.take_query(6.6, 1.0)
+    assert allowance.take_query(6.7, 100.0)
     assert list(allowance.times) == [*at, 6.5, 6.6, 6.7]
 
 
 def test_three_queries_a_second_are_allowed():
     allowance = Allowance(at=0.0)
     at = (0.0, 0.1, 0.2, 0.9, 1.0, 1.05)
-    assert [allowance.take(each, 1.0) for each in at] == [True, True, True, False, True, False]
+    assert [allowance.take_query(each, 1.0) for each in at] == [
+        True,
+        True,
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_a_worker_answers_only_while_its_machine_is_up():
@@ -263,13 +270,13 @@ def test_a_worker_answers_only_while_its_machine_is_up():
     cloud.create()
     record = cloud.world.nodes[name_of("a")]
     with pytest.raises(ApiError) as caught:
-        worker_of(record, 0)
+        get_running_worker(record, 0)
     assert caught.value.code is Code.UNAVAILABLE
     cloud.wait(20)
-    assert worker_of(record, 0).ip == "10.0.0.2"
+    assert get_running_worker(record, 0).ip == "10.0.0.2"
     with pytest.raises(ApiError, match="has workers 0 to 0, not 1"):
-        worker_of(record, 1)
+        get_running_worker(record, 1)
     cloud.ask("StopNode", name=record.name)
     cloud.wait(10)
     with pytest.raises(ApiError, match="the node is STOPPED"):
-        worker_of(record, 0)
+        get_running_worker(record, 0)

@@ -13,8 +13,8 @@ import pytest
 from service.emulator.nodes import guest_attributes
 from service.emulator.nodes.worker import Worker
 from service.emulator.surfaces import control
-from service.emulator.workers.metadata import tree
-from service.emulator.workers.replies import ROOT, reply
+from service.emulator.workers.metadata import build_tree
+from service.emulator.workers.replies import ROOT, build_reply
 from service.emulator.workers.waiting import Waiting
 from tests.emulator.factories import Cloud, name_of
 from tests.emulator.google_clients import grpc_client
@@ -274,17 +274,17 @@ def test_what_changes_and_changes_back_is_told_all_the_same():
     cloud.ready()
     record = cloud.world.nodes[name_of("a")]
     waiting = Waiting()
-    cloud.world.observers.append(lambda transition: waiting.check(transition.uid))
+    cloud.world.observers.append(lambda transition: waiting.check_node(transition.uid))
 
     def look():
-        return reply(
-            tree(Worker(record, 0), cloud.now, 1.0), f"{ROOT}instance/maintenance-event", {}
+        return build_reply(
+            build_tree(Worker(record, 0), cloud.now, 1.0), f"{ROOT}instance/maintenance-event", {}
         )
 
     async def watch():
-        told = asyncio.create_task(waiting.change(record, look, "", None))
+        told = asyncio.create_task(waiting.wait_for_change(record, look, "", None))
         await asyncio.sleep(0)
-        control.maintain(cloud.world, {"name": record.name})
+        control.maintain_node(cloud.world, {"name": record.name})
         cloud.wait(60)
         assert look().body == "NONE"
         return (await told).body

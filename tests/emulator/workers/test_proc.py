@@ -10,7 +10,7 @@ import pytest
 
 from service.domain.idle.report import parse_activity
 from service.domain.jobs.startup import metadata_of, script_digest
-from service.emulator.app import build_world, running
+from service.emulator.app import build_world, run_in_thread
 from service.emulator.nodes.observed import Observed
 from service.emulator.workers.proc import ProcFiles
 from tests import factories
@@ -36,16 +36,16 @@ def test_what_a_node_was_told_is_what_the_meter_reads(meter, tmp_path):
     device.touch()
     proc = ProcFiles(tmp_path / "proc", device, tmp_path / "told")
     meter.GIVEN.proc = str(tmp_path / "proc")
-    proc.show(100.0, Observed())
+    proc.update_files(100.0, Observed())
     cpu, network = meter.read_counters()
-    proc.show(160.0, Observed(is_held=True, cpu=150.0, network=2e6, sessions=2))
+    proc.update_files(160.0, Observed(is_held=True, cpu=150.0, network=2e6, sessions=2))
     later_cpu, later_network = meter.read_counters()
     assert round(meter.find_busiest(cpu, later_cpu)) == 100
     assert meter.count_bytes(network, later_network) == 120_000_000
     holder, sessions = meter.look(str(tmp_path / "proc"), str(tmp_path / "dev"))
     assert holder == f"process 7001 (python3 train.py) holds {device}"
     assert sessions == 2
-    proc.show(220.0, Observed(restarts=10, containers=1))
+    proc.update_files(220.0, Observed(restarts=10, containers=1))
     assert meter.look(str(tmp_path / "proc"), str(tmp_path / "dev")) == ("", 0)
     last_cpu, last_network = meter.read_counters()
     assert round(meter.find_busiest(later_cpu, last_cpu)) == 2
@@ -56,7 +56,7 @@ def test_what_a_node_was_told_is_what_the_meter_reads(meter, tmp_path):
 @pytest.fixture(scope="module")
 def emulator():
     chosen = frozenset({script_digest()})
-    with running(build_world(speed=600), run_startup_scripts=chosen) as emulator:
+    with run_in_thread(build_world(speed=600), run_startup_scripts=chosen) as emulator:
         Web(emulator.rest_url).ask("PATCH", "/_emulator/config", {"meter_speed": 12})
         yield emulator
 

@@ -371,8 +371,8 @@ def test_a_reader_loses_nothing_that_is_still_kept(tmp_path):
     reader = Reader(tmp_path / "log")
     found = []
     for number in range(50):
-        writer.take("o", b"%d\n" % number)
-        found += [int(entry.text) for entry in reader.entries()]
+        writer.write_output("o", b"%d\n" % number)
+        found += [int(entry.text) for entry in reader.read_entries()]
     writer.close()
     reader.close()
     assert found == list(range(50))

@@ -13,10 +13,17 @@ from typing import Any
 
 import pytest
 
-from service.emulator.app import build_world, running
+from service.emulator.app import build_world, run_in_thread
 from service.emulator.worker_http.workers import Workers
-from service.emulator.workers.options import parse
-from service.emulator.workers.systemd_run import OPTIONS, Failed, Unit, claim, seconds, unit_of
+from service.emulator.workers.options import parse_options
+from service.emulator.workers.systemd_run import (
+    OPTIONS,
+    Failed,
+    Unit,
+    claim_name,
+    parse_seconds,
+    unit_of,
+)
 from tests.emulator.docker import is_alive
 from tests.emulator.factories import Web
 from tests.emulator.worker_view import POD, SINGLE, create, serial, until
@@ -75,7 +82,7 @@ def digest(script):
 @pytest.fixture(scope="module")
 def shared():
     chosen = frozenset({digest(STUB), digest(BOOTS), digest(SERVICES), digest(JOBS)})
-    with running(build_world(speed=600), run_startup_scripts=chosen) as emulator:
+    with run_in_thread(build_world(speed=600), run_startup_scripts=chosen) as emulator:
         yield emulator
 
 
@@ -252,7 +259,7 @@ def test_machines_that_are_about_to_end_take_no_room(web, emulator):
     ("text", "expected"), [("2", 2), ("100ms", 0.1), ("1min", 60), ("0", 0), ("1.5s", 1.5)]
 )
 def test_a_span_of_time_is_read_as_systemd_reads_it(text, expected):
-    assert seconds(text) == expected
+    assert parse_seconds(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -266,22 +273,22 @@ def test_a_span_of_time_is_read_as_systemd_reads_it(text, expected):
 )
 def test_a_unit_that_cannot_be_is_refused(args, text):
     with pytest.raises((Failed, ValueError), match=text):
-        unit_of(*parse(args, OPTIONS))
+        unit_of(*parse_options(args, OPTIONS))
 
 
 def test_a_unit_takes_the_options_of_its_caller_and_leaves_those_of_its_command():
     args = ["--unit", "a", "-p", "Restart=always", "--collect", "/bin/sh", "-c", "--unit=b"]
-    unit = unit_of(*parse(args, OPTIONS))
+    unit = unit_of(*parse_options(args, OPTIONS))
     assert (unit.name, unit.command) == ("a.service", ["/bin/sh", "-c", "--unit=b"])
     assert unit.properties["Restart"] == "always"
 
 
 def test_a_unit_s_name_is_free_once_it_has_ended(tmp_path):
-    held = claim(tmp_path, "a.service")
+    held = claim_name(tmp_path, "a.service")
     with pytest.raises(Failed, match="was already loaded or has a fragment file"):
-        claim(tmp_path, "a.service")
+        claim_name(tmp_path, "a.service")
     os.close(held)
-    os.close(claim(tmp_path, "a.service"))
+    os.close(claim_name(tmp_path, "a.service"))
 
 
 def test_a_unit_that_ends_at_once_is_not_restarted_for_ever(capfd, monkeypatch):
@@ -293,7 +300,7 @@ def test_a_unit_that_ends_at_once_is_not_restarted_for_ever(capfd, monkeypatch):
     }
     monkeypatch.setattr("signal.signal", lambda *_: None)
     unit = Unit("a.service", ["/bin/sh", "-c", "echo run; exit 1"], {}, properties)
-    unit.live()
+    unit.run_until_stopped()
     out, err = capfd.readouterr()
     assert out == "run\n" * 3
     assert err == "a.service: Start request repeated too quickly.\n"
@@ -301,18 +308,18 @@ def test_a_unit_that_ends_at_once_is_not_restarted_for_ever(capfd, monkeypatch):
 
 def test_whoever_plays_the_nodes_that_found_no_room_is_told_of_each_once(cloud):
     told: list[Any] = []
-    record = cloud.world.find(
+    record = cloud.world.get_node(
         cloud.ready(accelerator_type="v4-16", metadata={"startup-script": "true"})
     )
 
     async def follow():
         workers = Workers(cloud.world, run_scripts=True)
         workers.on_overflow.append(told.append)
-        async with workers.living():
+        async with workers.follow_world():
             for state in ("STOPPED", "READY"):
-                cloud.world.move(record, state, cloud.now)
+                cloud.world.set_state(record, state, cloud.now)
                 await asyncio.sleep(0)
 
-    cloud.world.configure(replace(cloud.world.config, real_workers=1))
+    cloud.world.set_config(replace(cloud.world.config, real_workers=1))
     asyncio.run(follow())
     assert told == [record]

@@ -12,12 +12,12 @@ from dataclasses import replace
 
 import pytest
 
-from service.emulator.app import build_world, running
+from service.emulator.app import build_world, run_in_thread
 from service.emulator.workers.docker.containers import Container
-from service.emulator.workers.docker.formats import age
+from service.emulator.workers.docker.formats import format_age
 from service.emulator.workers.docker.images import image_of
 from service.emulator.workers.docker.plan import ContainerPlan, plan_of
-from service.emulator.workers.path_shims import python
+from service.emulator.workers.path_shims import python_command
 from tests.emulator.docker import Docker
 from tests.emulator.factories import Web
 from tests.emulator.worker_view import SINGLE, create, port, until
@@ -230,7 +230,7 @@ def test_a_pull_can_be_made_to_fail(docker):
 
 def test_outside_a_worker_there_is_no_daemon(tmp_path):
     with subprocess.Popen(
-        [*python("docker.cli"), "ps"], env={}, stderr=subprocess.PIPE, text=True
+        [*python_command("docker.cli"), "ps"], env={}, stderr=subprocess.PIPE, text=True
     ) as process:
         _, err = process.communicate()
     assert err.startswith("Cannot connect to the Docker daemon at unix:///var/run/docker.sock.")
@@ -246,7 +246,7 @@ def test_the_rest_of_a_login_script_goes_on(docker):
 
 
 def test_while_a_container_runs_its_worker_s_chips_are_busy(tmp_path):
-    with running(build_world(speed=60)) as emulator:
+    with run_in_thread(build_world(speed=60)) as emulator:
         web = Web(emulator.rest_url)
         name = create(web, "busy", SINGLE)
         address = port(web, name).url.removeprefix("http://")
@@ -294,4 +294,4 @@ def test_an_image_is_named_by_its_registry_its_path_and_its_tag(reference, name,
     ],
 )
 def test_an_age_is_said_as_docker_says_it(seconds, text):
-    assert age(seconds) == text
+    assert format_age(seconds) == text

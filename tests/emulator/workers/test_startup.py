@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from service.emulator.app import build_world, running
+from service.emulator.app import build_world, run_in_thread
 from service.emulator.world import log_buffer
 from tests.emulator.factories import Web
 from tests.emulator.google_clients import grpc_client
@@ -49,7 +49,7 @@ run(build_world(speed=600), grpc_port=0, rest_port=0, run_startup_scripts=True,
 
 @pytest.fixture(scope="module")
 def shared():
-    with running(build_world(speed=600), run_startup_scripts=True) as emulator:
+    with run_in_thread(build_world(speed=600), run_startup_scripts=True) as emulator:
         yield emulator
 
 
@@ -229,7 +229,7 @@ def test_a_reset_ends_what_runs(web, emulator):
 
 def test_no_script_is_run_unless_it_is_allowed_and_no_request_can_allow_it(tmp_path):
     proof = tmp_path / "proof"
-    with running(build_world(speed=600)) as emulator:
+    with run_in_thread(build_world(speed=600)) as emulator:
         web = Web(emulator.rest_url)
         web.ask("PATCH", "/_emulator/config", {"run_startup_scripts": True})
         name = create(web, "asking", SINGLE, **{"startup-script": f"touch {proof}"})
@@ -240,14 +240,14 @@ def test_no_script_is_run_unless_it_is_allowed_and_no_request_can_allow_it(tmp_p
 
 def test_a_node_that_is_ready_when_the_emulator_starts_is_booted():
     world = build_world(speed=600)
-    with running(world) as before:
+    with run_in_thread(world) as before:
         create(Web(before.rest_url), "early", SINGLE, **{"startup-script": "echo here"})
-    with running(world, run_startup_scripts=True) as emulator:
+    with run_in_thread(world, run_startup_scripts=True) as emulator:
         assert lines_of(finished(Web(emulator.rest_url), f"{PARENT}/nodes/early")) == ["here"]
 
 
 def test_the_end_of_the_emulator_leaves_no_process_and_no_file():
-    with running(build_world(speed=600), run_startup_scripts=True) as emulator:
+    with run_in_thread(build_world(speed=600), run_startup_scripts=True) as emulator:
         _, pids = hanging(Web(emulator.rest_url), "last")
         home = Path(f"/proc/{pids[0]}/cwd").resolve() if Path("/proc").exists() else None
     assert not alive(pids)

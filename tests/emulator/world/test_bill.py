@@ -60,7 +60,7 @@ def test_a_stopped_node_costs_nothing(cloud):
 def test_maintenance_interrupts_the_bill(cloud):
     cloud.ready()
     cloud.wait(10)
-    control.maintain(cloud.world, {"name": name_of("a")})
+    control.maintain_node(cloud.world, {"name": name_of("a")})
     cloud.wait(70)
     assert [facts(each) for each in cloud.bill()] == [(20, 30, 10, "ready"), (90, 100, 10, "ready")]
 
@@ -77,7 +77,7 @@ def test_maintenance_interrupts_the_bill(cloud):
 def test_the_first_minute_is_free_for_whom_it_was_the_last(cloud, age, seconds, rule):
     cloud.ready(scheduling_config={"spot": True})
     cloud.wait(age - 20)
-    control.preempt(cloud.world, {"name": name_of("a")})
+    control.preempt_node(cloud.world, {"name": name_of("a")})
     cloud.wait(1000)
     assert [facts(each) for each in cloud.bill()] == [(20, age, seconds, rule)]
 
@@ -115,11 +115,11 @@ def test_a_window_clips_the_bill(cloud, start, end, expected):
         cloud.wait(wait)
         cloud.ask("DeleteNode", name=name)
         cloud.wait(80)
-    shown = control.bill(cloud.world, str(start), str(end))["entries"]
+    shown = control.list_bill(cloud.world, str(start), str(end))["entries"]
     assert [facts(each)[:3] for each in shown] == expected
 
 
 @pytest.mark.parametrize("moment", ["yesterday", "nan", "inf", "2027-01-15T08:00:50", "1e999"])
 def test_a_window_is_made_of_moments(cloud, moment):
     with pytest.raises(ApiError, match="must be unix seconds or RFC 3339"):
-        control.bill(cloud.world, moment, "")
+        control.list_bill(cloud.world, moment, "")

@@ -75,7 +75,7 @@ class Days:
         """Move the clock, and look at the world at every step of it."""
         while self.now < until:
             self.now = min(until, self.now + self.increment)
-            self.world.settle()
+            self.world.run_due_events()
 
     def ask(self, number: int) -> None:
         zone = self.plan.choice(sorted(ZONES))
@@ -117,8 +117,10 @@ class Days:
     def account(self) -> str:
         """Write down everything that there is to know of these days."""
         logs = [(entry.at, entry.plain) for entry in self.world.logs]
-        state = control.state(self.world)
-        return "\n".join(map(str, [*self.history, state, control.bill(self.world, "", ""), *logs]))
+        state = control.describe_state(self.world)
+        return "\n".join(
+            map(str, [*self.history, state, control.list_bill(self.world, "", ""), *logs])
+        )
 
 
 def lived(increment: float, days: float = DAYS) -> Days:

@@ -10,7 +10,7 @@ import pytest
 
 from service.emulator.clock import LAST_MOMENT
 from service.emulator.errors import ApiError, Code
-from service.emulator.incidents.scenario import play, read, scenario_of
+from service.emulator.incidents.scenario import read_file, scenario_of, start_scenario
 from service.emulator.surfaces import control
 from service.emulator.timeline import Timeline
 from service.emulator.workers.docker.cli import carry_out
@@ -52,12 +52,14 @@ def test_a_scenario_that_cannot_be_read_is_refused(tmp_path, text):
     path = tmp_path / "scenario.toml"
     path.write_text(text)
     with pytest.raises(ApiError) as caught:
-        read(path)
+        read_file(path)
     assert caught.value.code is Code.INVALID_ARGUMENT
 
 
 def test_a_step_meant_for_one_node_does_not_strike_another_of_its_name(cloud):
-    play(cloud.world, scenario_of({"step": [{"after_ready": 60, "times": 1, "preempt": {}}]}))
+    start_scenario(
+        cloud.world, scenario_of({"step": [{"after_ready": 60, "times": 1, "preempt": {}}]})
+    )
     cloud.ready(scheduling_config={"spot": True})
     cloud.ask("DeleteNode", name=name_of("a"))
     cloud.wait(10)
@@ -68,15 +70,15 @@ def test_a_step_meant_for_one_node_does_not_strike_another_of_its_name(cloud):
 
 def test_a_step_after_ready_can_also_change_the_world(cloud):
     outage = {"rpc": "*", "action": "error", "for_seconds": 60}
-    play(cloud.world, scenario_of({"step": [{"after_ready": 10, "fault": outage}]}))
+    start_scenario(cloud.world, scenario_of({"step": [{"after_ready": 10, "fault": outage}]}))
     cloud.ready()
     cloud.wait(10)
     assert len(control.list_faults(cloud.world)["faults"]) == 1
 
 
 def test_a_reset_ends_a_scenario(cloud):
-    play(cloud.world, scenario_of({"step": [{"after_ready": 10, "preempt": {}}]}))
-    control.reset(cloud.world)
+    start_scenario(cloud.world, scenario_of({"step": [{"after_ready": 10, "preempt": {}}]}))
+    control.reset_world(cloud.world)
     cloud.ready(scheduling_config={"spot": True})
     cloud.wait(100)
     assert cloud.state() == "READY"
@@ -84,12 +86,12 @@ def test_a_reset_ends_a_scenario(cloud):
 
 def test_what_was_called_off_is_let_go_long_before_it_would_be_due():
     timeline = Timeline()
-    kept = timeline.schedule(1.0, "kept", "end", lambda _: None)
+    kept = timeline.schedule_event(1.0, "kept", "end", lambda _: None)
     acts: list[float] = []
     for number in range(10_000):
-        event = timeline.schedule(1e9 + number, "gone", "end", acts.append)
+        event = timeline.schedule_event(1e9 + number, "gone", "end", acts.append)
         event.cancelled = True
-    assert timeline.pending() == [kept]
+    assert timeline.list_pending() == [kept]
     # One for the list, one for the variable, one for the argument; the rest are events.
     assert sys.getrefcount(acts) < 5000
 
@@ -100,20 +102,20 @@ def test_what_fails_while_all_is_hurried_does_not_lose_what_is_to_come():
     def fail(_: float) -> None:
         raise RuntimeError("not as planned")
 
-    fate = timeline.schedule(5.0, "a", "preempt", fail, fate=True)
-    timeline.schedule(9.0, "a", "create", fail)
+    fate = timeline.schedule_event(5.0, "a", "preempt", fail, fate=True)
+    timeline.schedule_event(9.0, "a", "create", fail)
     with pytest.raises(RuntimeError, match="not as planned"):
-        timeline.hurry(1.0)
-    assert timeline.pending() == [fate]
+        timeline.run_pending(1.0)
+    assert timeline.list_pending() == [fate]
 
 
 def test_a_maintenance_ends_within_the_years_that_a_timestamp_has():
     cloud = configured(speed=0.001, durations={"repair": 300_000_000, "create": 0})
     cloud.create()
     cloud.wait(1)
-    control.maintain(cloud.world, {"name": name_of("a")})
+    control.maintain_node(cloud.world, {"name": name_of("a")})
     assert cloud.state() == "REPAIRING"
-    maintenance = cloud.world.find(name_of("a")).maintenance
+    maintenance = cloud.world.get_node(name_of("a")).maintenance
     assert maintenance is not None
     assert maintenance[1] < LAST_MOMENT
 

@@ -20,11 +20,11 @@ def refusal(call, *args, **fields):
 
 
 def preempt(cloud: Cloud, **extra):
-    return control.preempt(cloud.world, {"name": name_of("a"), **extra})
+    return control.preempt_node(cloud.world, {"name": name_of("a"), **extra})
 
 
 def maintain(cloud: Cloud):
-    return control.maintain(cloud.world, {"name": name_of("a")})
+    return control.maintain_node(cloud.world, {"name": name_of("a")})
 
 
 def test_deleting_shows_until_the_node_is_gone(cloud):
@@ -165,7 +165,7 @@ def test_each_thing_happens_at_its_own_time_however_late_one_looks(cloud):
     cloud.now += 1
     cloud.create("b")
     cloud.now += 5000
-    cloud.world.settle()
+    cloud.world.run_due_events()
     assert [(each.at, each.name[-1]) for each in cloud.history if each.after == "READY"] == [
         (START + 20, "a"),
         (START + 21, "b"),
@@ -175,7 +175,7 @@ def test_each_thing_happens_at_its_own_time_however_late_one_looks(cloud):
 def test_settling_stamps_what_is_pending_with_now(cloud):
     operation = cloud.create()
     cloud.wait(3)
-    assert control.settle(cloud.world) == {"settled": 1}
+    assert control.settle_world(cloud.world) == {"settled": 1}
     assert cloud.state() == "READY"
     assert moment(metadata(cloud.operation(operation)).end_time) == START + 3
     cloud.wait(100)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.emulator.config.config import patched
+from service.emulator.config.config import patched_config
 from service.emulator.errors import ApiError, Code
 from service.emulator.limits.capacity import Kind, kind_of
 from service.emulator.surfaces import control
@@ -115,12 +115,12 @@ def take(cloud: Cloud, step: tuple[Any, ...]) -> None:  # noqa: C901, PLR0912 - 
             wanted = Node(name=name_of(node_id), description="new")
             cloud.ask("UpdateNode", node=wanted, update_mask={"paths": ["description"]})
         case ("preempt", node_id):
-            control.preempt(cloud.world, {"name": name_of(node_id)})
+            control.preempt_node(cloud.world, {"name": name_of(node_id)})
         case ("maintain", node_id):
-            control.maintain(cloud.world, {"name": name_of(node_id)})
+            control.maintain_node(cloud.world, {"name": name_of(node_id)})
         case ("break", node_id, recovers):
-            node = cloud.world.find(name_of(node_id))
-            lifecycle.break_host(cloud.world, node, cloud.world.settle(), recovers=recovers)
+            node = cloud.world.get_node(name_of(node_id))
+            lifecycle.break_host(cloud.world, node, cloud.world.run_due_events(), recovers=recovers)
         case ("submit", queued_id, specs, tier, expiry):
             policy = {"valid_until_duration": {"seconds": expiry}} if expiry else {}
             submit(cloud, queued_id, *SPECS[specs], queueing_policy=policy, **TIERS[tier])
@@ -133,7 +133,7 @@ def take(cloud: Cloud, step: tuple[Any, ...]) -> None:  # noqa: C901, PLR0912 - 
         case ("wait", seconds):
             cloud.wait(seconds)
         case ("settle",):
-            control.settle(cloud.world)
+            control.settle_world(cloud.world)
         case ("capacity" | "quotas" as key, limits):
             control.change_config(cloud.world, {key: limits})
         case _:
@@ -152,7 +152,7 @@ def live(steps: list[tuple[Any, ...]], look=no_look) -> Cloud:
             take(cloud, step)
         except ApiError as error:
             assert error.code in EXPECTED, error  # noqa: PT017 - any of several is good
-        cloud.world.settle()
+        cloud.world.run_due_events()
         look(cloud)
     return cloud
 
@@ -209,7 +209,7 @@ def test_a_queued_resource_has_the_nodes_that_its_state_promises(steps):
 def what_is_listed_is_what_there_is(cloud: Cloud) -> None:
     """Ask for a list that may be kept from the step before, and for one that is not."""
     kept = cloud.ask("ListNodes", parent=PARENT)
-    cloud.world.touch()
+    cloud.world.clear_cache()
     assert cloud.ask("ListNodes", parent=PARENT) == kept
     shown = {each.name: each.state for each in kept.nodes}
     assert shown == {name: node.message.state for name, node in cloud.world.nodes.items()}
@@ -239,10 +239,10 @@ def names_and_quota_are_held(cloud: Cloud) -> None:
     for model in ("on_demand", "spot"):
         kind, key = Kind(ZONE, "v4", model), f"{ZONE}/v4/{model}"
         enough, short = {key: held[kind] + 1}, {key: held[kind]}
-        assert world.holdings.refusal(enough, "lab", {kind: 1}) is None
-        assert world.holdings.refusal(short, "lab", {kind: 1}) is not None
+        assert world.holdings.find_refusal(enough, "lab", {kind: 1}) is None
+        assert world.holdings.find_refusal(short, "lab", {kind: 1}) is not None
         for spare in (0, 1):
-            config = patched(world.config, {"capacity": {key: used[kind] + spare}})
+            config = patched_config(world.config, {"capacity": {key: used[kind] + spare}})
             assert world.hardware.has_room(config, {kind: 1}, cloud.now) is bool(spare)
 
 
@@ -295,8 +295,8 @@ def test_the_bill_is_the_sum_of_the_ready_seconds(steps):
 @given(st.lists(STEPS, max_size=40))
 def test_every_operation_comes_to_an_end(steps):
     cloud = live(steps)
-    control.settle(cloud.world)
-    shown = control.state(cloud.world)
+    control.settle_world(cloud.world)
+    shown = control.describe_state(cloud.world)
     assert {each["what"] for each in shown["pending"]} <= FATES
     assert all(each["done"] for each in shown["operations"])
     assert all("response" in each or "error" in each for each in shown["operations"])
@@ -306,7 +306,7 @@ def test_every_operation_comes_to_an_end(steps):
 @given(st.lists(STEPS, max_size=40))
 def test_every_node_comes_to_rest(steps):
     cloud = live(steps)
-    control.settle(cloud.world)
+    control.settle_world(cloud.world)
     assert {node.state for node in cloud.world.nodes.values()} <= AT_REST
 
 
@@ -332,9 +332,9 @@ def test_the_bill_of_neighbouring_windows_adds_up(steps, widths):
     parts = sum(
         entry["seconds"]
         for low, high in pairwise(cuts)
-        for entry in cloud.world.bill.entries(cloud.now, low, high)
+        for entry in cloud.world.bill.list_entries(cloud.now, low, high)
     )
     whole = sum(
-        entry["seconds"] for entry in cloud.world.bill.entries(cloud.now, cuts[0], cuts[-1])
+        entry["seconds"] for entry in cloud.world.bill.list_entries(cloud.now, cuts[0], cuts[-1])
     )
     assert parts == whole

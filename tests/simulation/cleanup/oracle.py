@@ -58,11 +58,11 @@ class CleanupOracle:
             if lease is None or node.asked is not Asked.ABSENT or this in self._known:
                 continue
             with self._units.reading() as unit:
-                ended = unit.cleanups.of_node(node.id)
+                ended = unit.cleanups.list_by_node(node.id)
                 if not any((one.incarnation, one.actor) == (this[1], DAEMON) for one in ended):
                     continue
                 self._known.add(this)
-                live = sum(not unit.nodes.get(one).ended for one in self._fleet.lives)
+                live = sum(not unit.nodes.get(one).has_ended for one in self._fleet.lives)
             end = End(self._agenda.seconds(), node, live)
             self.ends.append(end)
             self._check_node(end)
@@ -115,7 +115,7 @@ class CleanupOracle:
     def _check_notice(self, end: End, life: Life, idle: IdlePolicy) -> None:
         node, now = end.node, end.at
         with self._units.reading() as unit:
-            told = [one.at for one in unit.events.of_kind(node.id, "idle", 0)]
+            told = [one.at for one in unit.events.list_by_kind(node.id, "idle", 0)]
         # a host that fails and comes back at once is the same node, at rest as before
         begun = max([node.sent_at or 0, *(last for _, last in life.work)])
         since = [at for at in told if at >= begun]
@@ -177,7 +177,7 @@ class CleanupOracle:
         for place, end in enumerate(calm):
             node, idle = end.node, self.policies[end.node.id]
             with self._units.reading() as unit:
-                told = [one.at for one in unit.events.of_kind(node.id, "idle", 0)]
+                told = [one.at for one in unit.events.list_by_kind(node.id, "idle", 0)]
             before = calm[:place]
             share = share_of(node.id, node.owner, node.team)
             same = sum(
@@ -192,6 +192,6 @@ class CleanupOracle:
 
     def _why(self, node_id: str) -> str:
         with self._units.reading() as unit:
-            watched, cleanup = unit.idle_courses.get(node_id), unit.cleanups.get("lab")
+            watched, cleanup = unit.idle_courses.find_by_node(node_id), unit.cleanups.get("lab")
         state = "not looked at" if watched is None else f"{watched.course.state}, {watched.verdict}"
         return f"{state}; {cleanup.holds}"

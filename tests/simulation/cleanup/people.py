@@ -58,7 +58,7 @@ class People:
 
     def _keep(self, node_id: str, seconds: int) -> None:
         with suppress(StewardError):
-            self._life.keeps.keep(node_id, KeepOrder("a demo", for_seconds=seconds))
+            self._life.keeps.keep_node(node_id, KeepOrder("a demo", for_seconds=seconds))
             self._has_kept(node_id, seconds)
 
     def _has_kept(self, node_id: str, seconds: int) -> None:
@@ -79,7 +79,7 @@ class People:
             if what == "host":
                 control.break_host(self._life.world, name)
             else:
-                control.preempt(self._life.world, name)
+                control.preempt_node(self._life.world, name)
 
     def _pause(self, seconds: float) -> None:
         self._life.cleanup.pause(PROJECT, "ada", "a demo")
@@ -91,13 +91,13 @@ class People:
         self._life.cleanup.resume(PROJECT)
 
     def _look_at_the_plan(self) -> None:
-        plan = self._life.cleanup.plan(PROJECT, "ada")
+        plan = self._life.cleanup.make_plan(PROJECT, "ada")
         self._life.agenda.after(self._luck.uniform(1, 1_800), partial(self._apply, plan))
 
     def _apply(self, shown: CleanupPlan) -> None:
         """Apply what was shown: exactly that is ended, or nothing."""
         with suppress(StewardError):
-            done = self._life.cleanup.apply(shown.id, "ada")
+            done = self._life.cleanup.apply_plan(shown.id, "ada")
             before, after = _nodes_of(shown), _nodes_of(done)
             if before != after:
                 raise Violation(f"a plan for {sorted(before)} has ended {sorted(after)}")
@@ -107,7 +107,7 @@ class People:
         """Take what was sent; some use the links in it, and some of these once more later."""
         agenda = self._life.agenda
         with self._life.units() as unit:
-            for one in unit.notifications.due(agenda.seconds(), 100):
+            for one in unit.notifications.list_due(agenda.seconds(), 100):
                 sent = replace(one, tries=1, sent_at=agenda.seconds(), next_try_at=None)
                 unit.notifications.save(sent)
                 links: Mapping[str, str] = json.loads(one.body).get("links", {})
@@ -125,7 +125,7 @@ class People:
 
     def _use(self, node_id: str, token: str) -> None:
         with suppress(StewardError):
-            offer: Any = self._life.links.use(token)
+            offer: Any = self._life.links.use_link(token)
             if isinstance(offer, UnknownLink) or offer.refusal is not None:
                 return
             if token in self._told:

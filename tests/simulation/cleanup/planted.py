@@ -57,7 +57,7 @@ def the_pace_is_zero() -> Any:
         waits = [Waiting(one.node_id, Rail.TICK, 1, now + period) for one in due]
         return RailDecision((), tuple(waits))
 
-    return patch.object(rounds, "paced", paced)
+    return patch.object(rounds, "pace_ends", paced)
 
 
 def the_grace_is_skipped() -> Any:
@@ -73,12 +73,12 @@ def the_grace_is_skipped() -> Any:
 
 def a_keep_holds_nothing() -> Any:
     """Whoever keeps a node is not heard."""
-    return patch.object(Keep, "holds", lambda *_: False)
+    return patch.object(Keep, "is_active", lambda *_: False)
 
 
 def held_devices_are_free() -> Any:
     """A process that holds the device is overlooked, as is what it did."""
-    real = proof.judge
+    real = proof.judge_evidence
 
     def judge(evidence: Any, *more: Any) -> IdleVerdict:
         tracks = {
@@ -87,12 +87,12 @@ def held_devices_are_free() -> Any:
         }
         return real(replace(evidence, tracks=tracks, hosts={}), *more)
 
-    return patch.object(assess, "judge", judge)
+    return patch.object(assess, "judge_evidence", judge)
 
 
 def what_is_missing_counts_as_zero() -> Any:
     """A signal of which nothing came, or nothing comes any more, is one at rest."""
-    real = proof.judge
+    real = proof.judge_evidence
 
     def judge(evidence: ActivityEvidence, idle_after: int, now: int, delay: int) -> IdleVerdict:
         nothing = SignalTrack(now, 0.0, Level.QUIET, ((0, now),))
@@ -106,7 +106,7 @@ def what_is_missing_counts_as_zero() -> Any:
         missing = replace(evidence, tracks=tracks, families=families)
         return real(missing, idle_after, now, delay)
 
-    return patch.object(assess, "judge", judge)
+    return patch.object(assess, "judge_evidence", judge)
 
 
 def averages_are_read() -> Any:
@@ -124,7 +124,7 @@ def averages_are_read() -> Any:
 
 def the_last_reading_stays_true() -> Any:
     """Whatever a signal said last, it says for ever."""
-    real = proof.judge
+    real = proof.judge_evidence
 
     def judge(evidence: ActivityEvidence, idle_after: int, now: int, delay: int) -> IdleVerdict:
         tracks = {
@@ -135,20 +135,20 @@ def the_last_reading_stays_true() -> Any:
         }
         return real(replace(evidence, tracks=tracks), idle_after, now, delay)
 
-    return patch.object(assess, "judge", judge)
+    return patch.object(assess, "judge_evidence", judge)
 
 
 def the_newest_seconds_count() -> Any:
     """Nobody waits for what is still to come."""
-    real = proof.judge
+    real = proof.judge_evidence
     return patch.object(
-        assess, "judge", lambda evidence, after, now, _delay: real(evidence, after, now, 0)
+        assess, "judge_evidence", lambda evidence, after, now, _delay: real(evidence, after, now, 0)
     )
 
 
 def each_process_counts_its_own_ends() -> Any:
     """A daemon that was killed has forgotten whom it has ended."""
-    real = Cleanups.begun
+    real = Cleanups.list_begun
     began: list[int] = [0]
 
     class Forgetful(IdleController):
@@ -160,7 +160,7 @@ def each_process_counts_its_own_ends() -> Any:
         return real(self, project, actor, max(since, began[0]))
 
     stack = ExitStack()
-    stack.enter_context(patch.object(Cleanups, "begun", begun))
+    stack.enter_context(patch.object(Cleanups, "list_begun", begun))
     stack.enter_context(patch.object(run, "IdleController", Forgetful))
     return stack
 
@@ -250,7 +250,7 @@ def _since_it_was_first_ready(node: Any, times: Any) -> int:
 def unknown_for_long_is_at_rest() -> Any:
     """What nobody has seen at work for two hours does not work."""
     lost: set[tuple[str, int]] = set()
-    real = course.advance
+    real = course.advance_course
 
     def advance(
         before: IdleCourse, verdict: IdleVerdict, applied: Any, now: int, *more: Any, **how: Any
@@ -264,8 +264,8 @@ def unknown_for_long_is_at_rest() -> Any:
         return real(before, verdict, applied, now, *more, **how)
 
     stack = ExitStack()
-    stack.enter_context(patch.object(assess, "advance", advance))
-    stack.enter_context(patch.object(assess, "holders", lambda *_: []))
+    stack.enter_context(patch.object(assess, "advance_course", advance))
+    stack.enter_context(patch.object(assess, "list_holders", lambda *_: []))
     return stack
 
 
@@ -281,9 +281,9 @@ def nodes_of_nobody_share_one_slot() -> Any:
 
 def a_link_works_twice() -> Any:
     """Nobody looks whether a link was used."""
-    real = domain_links.refusal
+    real = domain_links.find_refusal
     return patch.object(
-        links, "refusal", lambda link, **how: real(replace(link, used_at=None), **how)
+        links, "find_refusal", lambda link, **how: real(replace(link, used_at=None), **how)
     )
 
 

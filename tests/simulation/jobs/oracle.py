@@ -102,7 +102,9 @@ class JobOracle:
         if not task:
             return
         with self.units.reading() as unit:
-            found = {one.id: one for one in unit.jobs.attempts(task["attempt"].rpartition("-")[0])}
+            found = {
+                one.id: one for one in unit.jobs.list_attempts(task["attempt"].rpartition("-")[0])
+            }
         attempt = found.get(task["attempt"])
         if attempt is None or task["generation"] > attempt.generation:
             self._wrong(f"{task['attempt']} was told {task['action']} before that was committed")
@@ -144,15 +146,15 @@ class JobOracle:
             self._heard[attempt.id, worker] = report.seq
 
     def _check_leaves(self, unit: Unit, job: Job) -> None:
-        for attempt in unit.jobs.attempts(job.id):
+        for attempt in unit.jobs.list_attempts(job.id):
             node = unit.nodes.get(attempt.node_id)
-            if node.asked is not Asked.ABSENT and not node.ended:
+            if node.asked is not Asked.ABSENT and not node.has_ended:
                 raise self._wrong(f"{job.id} is {job.state}, and its node {node.id} stays")
 
     def check_sums(self, jobs: Sequence[Job]) -> None:
         """What attempts cost is what their job costs, at any instant."""
         with self.units.reading() as unit:
-            book, now = PriceShelf().book(unit), self.agenda.seconds()
+            book, now = PriceShelf().get_book(unit), self.agenda.seconds()
             for job in jobs:
                 parts = sum(one.cost for one in attempt_costs(unit, job, book, now))
                 whole = job_cost(unit, job, book, now).cost
@@ -195,7 +197,7 @@ class JobOracle:
             runs[run.attempt].append(run)
         with self.units.reading() as unit:
             for job in [unit.jobs.get(one.id) for one in jobs]:
-                attempts = unit.jobs.attempts(job.id)
+                attempts = unit.jobs.list_attempts(job.id)
                 self._check_job(job, attempts)
                 for attempt in attempts:
                     self._check_attempt(unit, job, attempt, runs[attempt.id])
@@ -252,7 +254,9 @@ class JobOracle:
     ) -> None:
         [attempt] = [one for one in attempts if one.id == run.attempt]
         decided = self.decided[attempt.id].at
-        whose = [one for one in unit.attributions.of(attempt.node_id) if one.since <= second]
+        whose = [
+            one for one in unit.attributions.list_by_node(attempt.node_id) if one.since <= second
+        ]
         if whose[-1].job != job.id and second < decided:
             raise self._wrong(f"{run.attempt} ran at {second} at the cost of {whose[-1].job!r}")
 
@@ -361,7 +365,7 @@ class JobOracle:
 
 def _is_refused(unit: Unit, node_id: str) -> bool:
     """Whether the cloud has refused a node, so that the next try may be hours away."""
-    placements = unit.placements.of(node_id)
+    placements = unit.placements.list_by_node(node_id)
     return bool(placements) and placements[-1].outcome in (
         Outcome.QUOTA,
         Outcome.DENIED,
@@ -374,13 +378,13 @@ def _check_money(unit: Unit, job: Job, attempts: Sequence[Attempt]) -> None:
     node_ids = sorted({one.node_id for one in attempts})
     charged: dict[str, int] = defaultdict(int)
     for node_id in node_ids:
-        for _, (payer,), nanos, _, _ in unit.costs.by_day(
+        for _, (payer,), nanos, _, _ in unit.costs.sum_by_day(
             0, 2**40, ("job",), {"node_id": [node_id]}
         ):
             charged[payer] += nanos
             if job.own_node and payer != job.id and nanos:
                 raise Violation(f"node {node_id} of job {job.id} is charged to {payer!r}")
-    whole = job_cost(unit, job, PriceShelf().book(unit), 2**40).cost
+    whole = job_cost(unit, job, PriceShelf().get_book(unit), 2**40).cost
     if charged[job.id] != whole:
         raise Violation(f"{job.id} costs {whole}, and the ledger charges {charged[job.id]}")
     _check_claims(unit, job, attempts, node_ids)
@@ -394,7 +398,7 @@ def _check_claims(
     for one in attempts:
         claims[one.node_id].append((one.claimed_at, one.released_at))
     for node_id in node_ids if not job.own_node else ():
-        rows = list(unit.attributions.of(node_id))
+        rows = list(unit.attributions.list_by_node(node_id))
         until = [*(row.since for row in rows[1:]), None]
         found = [
             (row.since, end) for row, end in zip(rows, until, strict=True) if row.job == job.id

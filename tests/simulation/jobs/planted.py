@@ -20,7 +20,7 @@ from service.domain.jobs.job import Attempt, Job, JobState, Reason
 from service.domain.jobs.next import AttemptDecision, AttemptStep
 from service.domain.jobs.outcome import AttemptVerdict
 from service.domain.jobs.pace import is_delivery_due
-from service.domain.jobs.phases import AttemptSeconds, claims
+from service.domain.jobs.phases import AttemptSeconds, list_claims
 from service.domain.jobs.transition import JobTransition
 from service.domain.nodes.node import Node
 from service.emulator.played.worker import PlayedWorker
@@ -59,7 +59,7 @@ def nothing_is_charged_to_jobs() -> Any:
         add(self, node)
 
     stack.enter_context(patch.object(Nodes, "add", add_to_owner))
-    stack.enter_context(patch.object(Nodes, "charge", lambda *_: None))
+    stack.enter_context(patch.object(Nodes, "charge_to", lambda *_: None))
     return stack
 
 
@@ -114,7 +114,7 @@ def acknowledged_before_the_commit() -> Any:
         self: JobsController, changed: JobTransition, before: Attempt, node: Node, lease: Any
     ) -> JobTransition:
         if changed.follow is not None and changed.attempt.placement:
-            self._mailbox.deliver(changed.job, changed.attempt, node, lease)
+            self._mailbox.deliver_task(changed.job, changed.attempt, node, lease)
         return save(self, changed, before, node, lease)
 
     return patch.object(JobsController, "_save_transition", eager)
@@ -155,9 +155,9 @@ def segments_overlap_by_a_second() -> Any:
     """A claim answers for the first second of the next one as well."""
 
     def longer(*what: Any, **more: Any) -> list[AttemptSeconds]:
-        return [replace(one, end=one.end + 1) for one in claims(*what, **more)]
+        return [replace(one, end=one.end + 1) for one in list_claims(*what, **more)]
 
-    return patch.object(cost, "claims", longer)
+    return patch.object(cost, "list_claims", longer)
 
 
 def cancelled_without_a_word() -> Any:
@@ -169,7 +169,7 @@ def cancelled_without_a_word() -> Any:
         if job.ended or job.state == JobState.RUNNING:
             return cancelled(self, unit, job, actor)
         now = self._clock()
-        ended = job.closed(JobState.CANCELLED, Reason.CANCELLED, "cancelled", now)
+        ended = job.with_end(JobState.CANCELLED, Reason.CANCELLED, "cancelled", now)
         saved: Job = unit.jobs.save(replace(ended, cancel_requested_at=now))
         return saved
 
@@ -195,15 +195,15 @@ def two_jobs_on_one_node() -> Any:
         add(self, attempt)
 
     stack = ExitStack()
-    stack.enter_context(patch.object(Jobs, "claimed", lambda *_: None))
+    stack.enter_context(patch.object(Jobs, "find_claim", lambda *_: None))
     stack.enter_context(patch.object(Jobs, "is_first_in_line", lambda *_: True))
     stack.enter_context(patch.object(Jobs, "add_attempt", push_aside))
     return stack
 
 
 def _deciding(changed: Callable[[AttemptDecision], AttemptDecision]) -> Any:
-    decide = next_step.decide
-    return patch.object(controller, "decide", lambda *what: changed(decide(*what)))
+    decide = next_step.decide_step
+    return patch.object(controller, "decide_step", lambda *what: changed(decide(*what)))
 
 
 GROSS: Mapping[str, Planting] = {

@@ -17,7 +17,7 @@ class CheckpointRefused(Exception):
     """A refusal of Cloud Storage, as a text for the container's log."""
 
 
-def newest(directory: str) -> int:
+def find_newest(directory: str) -> int:
     """Return the newest saved step, 0 if there is none. Raises CheckpointRefused."""
     bucket, prefix = _split_directory(directory)
     query = {"prefix": f"{prefix}step-"}
@@ -53,9 +53,11 @@ def _split_directory(directory: str) -> tuple[str, str]:
 
 def _send_request(verb: str, path: str, body: bytes = b"") -> bytes:
     try:
-        _, token = worker.request("GET", f"{ACCOUNT}/token", headers={"Metadata-Flavor": "Google"})
+        _, token = worker.send_request(
+            "GET", f"{ACCOUNT}/token", headers={"Metadata-Flavor": "Google"}
+        )
         bearer = {"Authorization": f"Bearer {json.loads(token)['access_token']}"}
-        status, content = worker.request(verb, path, body, bearer)
+        status, content = worker.send_request(verb, path, body, bearer)
     except (OSError, ValueError, KeyError) as error:
         raise CheckpointRefused(f"Cloud Storage cannot be reached: {error}") from None
     if status != 200:

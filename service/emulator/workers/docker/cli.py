@@ -10,15 +10,22 @@ from pathlib import Path
 
 from service.emulator.workers.docker import ending, listing
 from service.emulator.workers.docker.containers import ContainerRefused, Store
-from service.emulator.workers.docker.formats import BadTemplate, filled
+from service.emulator.workers.docker.formats import BadTemplate, fill_template
 from service.emulator.workers.docker.image_commands import (
     inspect_image,
     list_images,
     pull_image,
     remove_image,
 )
-from service.emulator.workers.docker.run import DAEMON_ERROR, run
-from service.emulator.workers.options import Misuse, Usage, is_set, known, last, parse
+from service.emulator.workers.docker.run import DAEMON_ERROR, run_container
+from service.emulator.workers.options import (
+    Misuse,
+    Usage,
+    declare_options,
+    is_set,
+    last_value,
+    parse_options,
+)
 
 VERSION = "27.3.1"
 API_VERSION = "1.47"
@@ -37,29 +44,31 @@ REAL = {
 Command = Callable[[Store, list[str]], int]
 
 
-def login(_: Store, args: list[str]) -> int:
-    options = parse(args, known("password-stdin", "username password", "u=username p=password"))[0]
+def log_in(_: Store, args: list[str]) -> int:
+    options = parse_options(
+        args, declare_options("password-stdin", "username password", "u=username p=password")
+    )[0]
     if is_set(options, "password-stdin"):
         sys.stdin.read()
     sys.stdout.write("Login Succeeded\n")
     return 0
 
 
-def version(_: Store, args: list[str]) -> int:
-    options = parse(args, known("", "format", "f=format"))[0]
+def show_version(_: Store, args: list[str]) -> int:
+    options = parse_options(args, declare_options("", "format", "f=format"))[0]
     parts = {"Version": VERSION, "ApiVersion": API_VERSION, "Os": "linux", "Arch": "amd64"}
     about = {"Client": parts, "Server": parts}
     default = "Client:\n Version: {{.Client.Version}}\n\nServer:\n Version: {{.Server.Version}}"
-    sys.stdout.write(f"{filled(last(options, 'format', default), about)}\n")
+    sys.stdout.write(f"{fill_template(last_value(options, 'format', default), about)}\n")
     return 0
 
 
-def info(store: Store, args: list[str]) -> int:
-    options = parse(args, known("", "format", "f=format"))[0]
-    running = sum(store.state(container).running for container in store.all())
+def show_info(store: Store, args: list[str]) -> int:
+    options = parse_options(args, declare_options("", "format", "f=format"))[0]
+    running = sum(store.read_state(container).is_running for container in store.list_all())
     about = {
         "ServerVersion": VERSION,
-        "Containers": len(store.all()),
+        "Containers": len(store.list_all()),
         "ContainersRunning": running,
         "OSType": "linux",
         "Architecture": "x86_64",
@@ -69,43 +78,48 @@ def info(store: Store, args: list[str]) -> int:
         "Server:\n Containers: {{.Containers}}\n  Running: {{.ContainersRunning}}\n"
         " Server Version: {{.ServerVersion}}\n Operating System: a stand-in of the TPU emulator"
     )
-    sys.stdout.write(f"{filled(last(options, 'format', default), about)}\n")
+    sys.stdout.write(f"{fill_template(last_value(options, 'format', default), about)}\n")
     return 0
 
 
-def prune(_: Store, __: list[str]) -> int:
+def prune_nothing(_: Store, __: list[str]) -> int:
     sys.stdout.write("Total reclaimed space: 0B\n")
     return 0
 
 
 COMMANDS: dict[str, Command] = {
-    "run": run,
-    "ps": listing.ps,
-    "logs": listing.logs,
-    "wait": ending.wait,
-    "inspect": listing.inspect,
-    "stop": ending.stop,
-    "kill": ending.kill,
-    "rm": ending.remove,
-    "exec": ending.execute,
+    "run": run_container,
+    "ps": listing.list_containers,
+    "logs": listing.show_logs,
+    "wait": ending.wait_for_containers,
+    "inspect": listing.inspect_containers,
+    "stop": ending.stop_containers,
+    "kill": ending.kill_containers,
+    "rm": ending.remove_containers,
+    "exec": ending.exec_command,
     "pull": pull_image,
     "images": list_images,
     "rmi": remove_image,
-    "login": login,
+    "login": log_in,
     "logout": lambda _, __: 0,
-    "version": version,
-    "info": info,
+    "version": show_version,
+    "info": show_info,
 }
 GROUPS: dict[str, dict[str, Command]] = {
-    "container": {**COMMANDS, "ls": listing.ps, "list": listing.ps, "prune": prune},
+    "container": {
+        **COMMANDS,
+        "ls": listing.list_containers,
+        "list": listing.list_containers,
+        "prune": prune_nothing,
+    },
     "image": {
         "inspect": inspect_image,
         "ls": list_images,
         "pull": pull_image,
         "rm": remove_image,
-        "prune": prune,
+        "prune": prune_nothing,
     },
-    "system": {"info": info, "prune": prune},
+    "system": {"info": show_info, "prune": prune_nothing},
 }
 
 
@@ -131,8 +145,8 @@ def carry_out(args: list[str], store: Store | None) -> int:
     if command is None:
         return _refuse_command(name)
     if store is None:
-        sys.stderr.write(f"{'docker: ' if command is run else ''}{NO_DAEMON}\n")
-        return DAEMON_ERROR if command is run else 1
+        sys.stderr.write(f"{'docker: ' if command is run_container else ''}{NO_DAEMON}\n")
+        return DAEMON_ERROR if command is run_container else 1
     return _run_command(name, command, store, rest)
 
 

@@ -66,11 +66,11 @@ class State:
     """Why the start failed; the status then stays `created`."""
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         return self.status == "running"
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         return self.status == "exited" or bool(self.error)
 
 
@@ -103,18 +103,18 @@ class Store:
                 f' "{claim.read_text()}". You have to remove (or rename) that container to be able'
                 " to reuse that name."
             ) from None
-        directory = self.directory(container)
+        directory = self.directory_of(container)
         (directory / "work").mkdir(parents=True, mode=0o700)
         _write_json(directory / "state", asdict(State()))
         (directory / "log").touch()
         _write_json(directory / "config", asdict(container))
 
-    def directory(self, container: Container) -> Path:
+    def directory_of(self, container: Container) -> Path:
         return self.root / "containers" / container.id
 
-    def all(self) -> list[Container]:
+    def list_all(self) -> list[Container]:
         """Return the containers, newest first."""
-        found = [read(path) for path in (self.root / "containers").iterdir()]
+        found = [read_container(path) for path in (self.root / "containers").iterdir()]
         known = [container for container in found if container is not None]
         return sorted([*known, *self._list_configured()], key=lambda container: -container.created)
 
@@ -140,9 +140,9 @@ class Store:
             for number in range(told["containers"])
         ]
 
-    def find(self, reference: str) -> Container:
+    def get_container(self, reference: str) -> Container:
         """Return a container by id, name or id prefix. Raises ContainerRefused."""
-        everything = self.all()
+        everything = self.list_all()
         exact = [
             container for container in everything if reference in {container.id, container.name}
         ]
@@ -151,39 +151,39 @@ class Store:
             raise ContainerRefused(f"No such container: {reference}")
         return (exact or prefixed)[0]
 
-    def state(self, container: Container) -> State:
+    def read_state(self, container: Container) -> State:
         """Return a container's state; killed if its process died without writing an end."""
         if container.is_told:
             return State(status="running")
-        state = state_of(self.directory(container))
-        if not state.running or (container.boot == self.boot and _is_alive(state.shim)):
+        state = get_state(self.directory_of(container))
+        if not state.is_running or (container.boot == self.boot and _is_alive(state.shim)):
             return state
         # The container may have ended normally since the first read.
-        state = state_of(self.directory(container))
-        if state.running:
+        state = get_state(self.directory_of(container))
+        if state.is_running:
             state = replace(state, status="exited", exit_code=KILLED, finished=now())
-            put_state(self.directory(container), state)
+            write_state(self.directory_of(container), state)
         return state
 
-    def wait(self, container: Container) -> int:
+    def wait_for_exit(self, container: Container) -> int:
         """Wait until a container has exited, and return its exit code."""
         while True:
-            state = self.state(container)
-            if state.over:
+            state = self.read_state(container)
+            if state.is_over:
                 return state.exit_code
             time.sleep(LOOK_SECONDS)
 
-    def wait_begun(self, container: Container) -> None:
+    def wait_for_start(self, container: Container) -> None:
         """Wait until a container has started, for at most `START_SECONDS`."""
         end = time.monotonic() + START_SECONDS
-        while self.state(container) == State() and time.monotonic() < end:
+        while self.read_state(container) == State() and time.monotonic() < end:
             time.sleep(LOOK_SECONDS)
 
     def remove(self, container: Container) -> None:
-        forget(self.directory(container), container.name)
+        remove_files(self.directory_of(container), container.name)
 
 
-def read(directory: Path) -> Container | None:
+def read_container(directory: Path) -> Container | None:
     """Return a container's settings; None during its creation or removal."""
     try:
         return Container(**json.loads((directory / "config").read_text()))
@@ -191,7 +191,7 @@ def read(directory: Path) -> Container | None:
         return None
 
 
-def state_of(directory: Path) -> State:
+def get_state(directory: Path) -> State:
     """Return a state; exited for a container that is gone."""
     try:
         return State(**json.loads((directory / "state").read_text()))
@@ -199,13 +199,13 @@ def state_of(directory: Path) -> State:
         return State(status="exited")
 
 
-def put_state(directory: Path, state: State) -> None:
+def write_state(directory: Path, state: State) -> None:
     """Write a state, unless the container was removed."""
     with suppress(FileNotFoundError):
         _write_json(directory / "state", asdict(state))
 
 
-def forget(directory: Path, name: str) -> None:
+def remove_files(directory: Path, name: str) -> None:
     """Remove all files of a container, and free its name."""
     (directory / "config").unlink(missing_ok=True)
     shutil.rmtree(directory, ignore_errors=True)

@@ -16,14 +16,20 @@ from service.emulator.workers.docker.containers import (
     ContainerRefused,
     Store,
 )
-from service.emulator.workers.docker.shim import program_of, report
-from service.emulator.workers.options import is_set, known, last, parse, required
+from service.emulator.workers.docker.shim import program_of, report_activity
+from service.emulator.workers.options import (
+    declare_options,
+    is_set,
+    last_value,
+    parse_options,
+    require_argument,
+)
 
 STOP_SECONDS = 10.0
-STOP_OPTIONS = known("", "time timeout signal", "t=timeout s=signal")
-KILL_OPTIONS = known("", "signal", "s=signal")
-RM_OPTIONS = known("force volumes link", "", "f=force v=volumes l=link")
-EXEC_OPTIONS = known(
+STOP_OPTIONS = declare_options("", "time timeout signal", "t=timeout s=signal")
+KILL_OPTIONS = declare_options("", "signal", "s=signal")
+RM_OPTIONS = declare_options("force volumes link", "", "f=force v=volumes l=link")
+EXEC_OPTIONS = declare_options(
     "detach interactive tty privileged",
     "env env-file user workdir detach-keys",
     "d=detach i=interactive t=tty e=env u=user w=workdir",
@@ -31,29 +37,29 @@ EXEC_OPTIONS = known(
 )
 
 
-def wait(store: Store, args: list[str]) -> int:
-    _, names = parse(args, known())
-    required(names, "wait")
-    return _for_each(names, lambda name: store.wait(store.find(name)))
+def wait_for_containers(store: Store, args: list[str]) -> int:
+    _, names = parse_options(args, declare_options())
+    require_argument(names, "wait")
+    return _for_each(names, lambda name: store.wait_for_exit(store.get_container(name)))
 
 
-def stop(store: Store, args: list[str]) -> int:
+def stop_containers(store: Store, args: list[str]) -> int:
     """Send each container its stop signal, and kill it after a grace.
 
     The emulator's speed shortens the grace of a played container, but not of a real process.
     """
-    options, names = parse(args, STOP_OPTIONS)
-    required(names, "stop")
-    asked = last(options, "timeout", last(options, "time"))
+    options, names = parse_options(args, STOP_OPTIONS)
+    require_argument(names, "stop")
+    asked = last_value(options, "timeout", last_value(options, "time"))
 
     def stop_container(name: str) -> str:
-        container = store.find(name)
-        own = last(container.options, "stop-timeout", str(STOP_SECONDS))
-        word = last(options, "signal", last(container.options, "stop-signal", "TERM"))
-        speed = 1.0 if program_of(container) else worker.speed()
+        container = store.get_container(name)
+        own = last_value(container.options, "stop-timeout", str(STOP_SECONDS))
+        word = last_value(options, "signal", last_value(container.options, "stop-signal", "TERM"))
+        speed = 1.0 if program_of(container) else worker.read_speed()
         _send_signal(store, container, _parse_signal(word))
         over = time.monotonic() + max(float(asked or own), 0) / speed
-        while store.state(container).running and time.monotonic() < over:
+        while store.read_state(container).is_running and time.monotonic() < over:
             time.sleep(LOOK_SECONDS)
         _end_container(store, container)
         return name
@@ -61,14 +67,14 @@ def stop(store: Store, args: list[str]) -> int:
     return _for_each(names, stop_container)
 
 
-def kill(store: Store, args: list[str]) -> int:
-    options, names = parse(args, KILL_OPTIONS)
-    required(names, "kill")
-    number = _parse_signal(last(options, "signal", "KILL"))
+def kill_containers(store: Store, args: list[str]) -> int:
+    options, names = parse_options(args, KILL_OPTIONS)
+    require_argument(names, "kill")
+    number = _parse_signal(last_value(options, "signal", "KILL"))
 
     def kill_container(name: str) -> str:
-        container = store.find(name)
-        if not store.state(container).running:
+        container = store.get_container(name)
+        if not store.read_state(container).is_running:
             raise ContainerRefused(
                 f"cannot kill container: {name}: container {container.id} is not running"
             )
@@ -81,23 +87,23 @@ def kill(store: Store, args: list[str]) -> int:
     return _for_each(names, kill_container)
 
 
-def remove(store: Store, args: list[str]) -> int:
-    options, names = parse(args, RM_OPTIONS)
-    required(names, "rm")
+def remove_containers(store: Store, args: list[str]) -> int:
+    options, names = parse_options(args, RM_OPTIONS)
+    require_argument(names, "rm")
 
     def remove_container(name: str) -> str:
         try:
-            container = store.find(name)
+            container = store.get_container(name)
         except ContainerRefused:
             if is_set(options, "force"):
                 return name
             raise
-        if store.state(container).running and not is_set(options, "force"):
+        if store.read_state(container).is_running and not is_set(options, "force"):
             raise ContainerRefused(
                 f'cannot remove container "/{container.name}": container is running: stop the'
                 " container before removing or force remove"
             )
-        store.wait_begun(container)
+        store.wait_for_start(container)
         _end_container(store, container)
         store.remove(container)
         return name
@@ -105,11 +111,11 @@ def remove(store: Store, args: list[str]) -> int:
     return _for_each(names, remove_container)
 
 
-def execute(store: Store, args: list[str]) -> int:
+def exec_command(store: Store, args: list[str]) -> int:
     """Succeed for a running container without running the command."""
-    _, words = parse(args, EXEC_OPTIONS)
-    container = store.find(required(words, "exec"))
-    if not store.state(container).running:
+    _, words = parse_options(args, EXEC_OPTIONS)
+    container = store.get_container(require_argument(words, "exec"))
+    if not store.read_state(container).is_running:
         raise ContainerRefused(f"container {container.id} is not running")
     return 0
 
@@ -128,19 +134,19 @@ def _for_each(names: list[str], act: Callable[[str], object]) -> int:
 
 
 def _send_signal(store: Store, container: Container, number: int) -> None:
-    state = store.state(container)
-    if state.running:
+    state = store.read_state(container)
+    if state.is_running:
         with suppress(ProcessLookupError):
             os.kill(state.pid, number)
 
 
 def _end_container(store: Store, container: Container) -> None:
     """Kill a running container, wait for its end, and report the activity of the worker."""
-    if not store.state(container).running:
+    if not store.read_state(container).is_running:
         return
     _send_signal(store, container, signal.SIGKILL)
-    store.wait(container)
-    report(store.directory(container))
+    store.wait_for_exit(container)
+    report_activity(store.directory_of(container))
 
 
 def _parse_signal(text: str) -> int:

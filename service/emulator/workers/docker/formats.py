@@ -26,7 +26,7 @@ class BadTemplate(Exception):
     """A template with an error."""
 
 
-def filled(template: str, content: Any) -> str:
+def fill_template(template: str, content: Any) -> str:
     """Return a filled template. Raises BadTemplate.
 
     It may hold `{{.A.B}}`, `{{json .A}}`, `{{len .A}}`, `{{index .A "b"}}`, `{{index .A 0}}`,
@@ -35,17 +35,19 @@ def filled(template: str, content: Any) -> str:
     for escape, character in ESCAPES.items():
         template = template.replace(escape, character)
     template = RANGE.sub(
-        lambda found: "".join(filled(found[2], item) for item in _look_up(found[1], content) or ()),
+        lambda found: "".join(
+            fill_template(found[2], item) for item in _look_up(found[1], content) or ()
+        ),
         template,
     )
     return TAG.sub(lambda found: _format_value(found[1], content), template)
 
 
-def table(template: str, rows: list[dict[str, Any]], what: str) -> list[str]:
+def format_table(template: str, rows: list[dict[str, Any]], what: str) -> list[str]:
     """Return the lines of a `table …` template: a heading, and the rows in columns."""
     body = template.removeprefix("table").strip().replace(r"\t", "\t")
     heads = TAG.sub(lambda found: _column_heading(found[1], what), body)
-    lines = [heads, *(filled(body, row) for row in rows)]
+    lines = [heads, *(fill_template(body, row) for row in rows)]
     cells = [line.split("\t") for line in lines]
     widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
     return [
@@ -54,18 +56,18 @@ def table(template: str, rows: list[dict[str, Any]], what: str) -> list[str]:
     ]
 
 
-def rows_shown(
+def format_rows(
     template: str, default: str, rows: list[dict[str, Any]], what: str = "CONTAINER"
 ) -> list[str]:
     """Return rows by a command's template, a table by default; `what` is the heading of the id."""
     if not template or template.startswith("table"):
-        return table(template if template not in {"", "table"} else default, rows, what)
+        return format_table(template if template not in {"", "table"} else default, rows, what)
     if template == "json":
         template = "{{json .}}"
-    return [filled(template, row) for row in rows]
+    return [fill_template(template, row) for row in rows]
 
 
-def age(seconds: float) -> str:
+def format_age(seconds: float) -> str:
     """Return a duration as docker writes it."""
     steps: list[tuple[float, Callable[[int], str]]] = [
         (1, lambda _: "Less than a second"),
@@ -81,20 +83,20 @@ def age(seconds: float) -> str:
     return _format_count(int(seconds // 86400), "day")
 
 
-def moment(at: float) -> str:
+def format_moment(at: float) -> str:
     """Return a moment as docker writes it; year 1 for none."""
     if not at:
         return NEVER
     return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
 
 
-def fixed_moment(at: int) -> str:
+def format_nanos(at: int) -> str:
     """Return nanoseconds since 1970 as `docker logs --timestamps` writes them: with nine digits."""
     seconds, nanos = divmod(at, NANOS)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanos:09}Z"
 
 
-def moment_ns(text: str) -> int:
+def parse_moment(text: str) -> int:
     """Return the moment of `--since` in nanoseconds since 1970. Raises ValueError.
 
     The text is RFC 3339, unix seconds, or a duration before now.

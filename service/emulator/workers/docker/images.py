@@ -79,16 +79,16 @@ class Images:
         self._root = root / "images"
         self._root.mkdir(parents=True, exist_ok=True)
 
-    def all(self) -> list[tuple[WorkerImage, float]]:
+    def list_all(self) -> list[tuple[WorkerImage, float]]:
         """Return the present images with the time of their pull, newest first."""
         found = [json.loads(path.read_text()) for path in self._root.iterdir()]
         pairs = [(image_of(content["reference"]), float(content["at"])) for content in found]
         return sorted(pairs, key=lambda pair: -pair[1])
 
-    def has(self, image: WorkerImage) -> bool:
+    def has_image(self, image: WorkerImage) -> bool:
         return (self._root / image.id).exists()
 
-    def keep(self, image: WorkerImage, repo_digest: str) -> None:
+    def save(self, image: WorkerImage, repo_digest: str) -> None:
         content = {"reference": image.reference, "at": now(), "repo_digest": repo_digest}
         (self._root / image.id).write_text(json.dumps(content))
 
@@ -97,8 +97,8 @@ class Images:
         content = json.loads((self._root / image.id).read_text())
         return str(content["repo_digest"])
 
-    def drop(self, image: WorkerImage) -> None:
-        if not self.has(image):
+    def delete(self, image: WorkerImage) -> None:
+        if not self.has_image(image):
             raise ContainerRefused(f"No such image: {image.reference}")
         (self._root / image.id).unlink()
 
@@ -128,7 +128,7 @@ def plan_pull(image: WorkerImage, env: Mapping[str, str], told: Mapping[str, obj
     )
 
 
-def refusal(image: WorkerImage, fails: str) -> str:
+def describe_failure(image: WorkerImage, fails: str) -> str:
     """Return docker's text for a failure."""
     match fails:
         case "denied":
@@ -150,15 +150,15 @@ def refusal(image: WorkerImage, fails: str) -> str:
             return fails
 
 
-def pull(images: Images, image: WorkerImage, env: Mapping[str, str]) -> list[str]:
+def fetch_image(images: Images, image: WorkerImage, env: Mapping[str, str]) -> list[str]:
     """Pull an image after its delay, and return docker's output. Raises ContainerRefused."""
-    known = images.has(image)
-    plan = plan_pull(image, env, worker.image(image.name))
-    time.sleep(plan.seconds / worker.speed())
+    known = images.has_image(image)
+    plan = plan_pull(image, env, worker.read_image_settings(image.name))
+    time.sleep(plan.seconds / worker.read_speed())
     if plan.fails:
-        raise ContainerRefused(refusal(image, plan.fails))
+        raise ContainerRefused(describe_failure(image, plan.fails))
     moved = f"{image.name}@{plan.digest}" if plan.digest and not image.digest else ""
-    images.keep(image, moved or image.repo_digest)
+    images.save(image, moved or image.repo_digest)
     status = "Image is up to date" if known else "Downloaded newer image"
     return [
         f"{image.tag}: Pulling from {image.path}",

@@ -17,20 +17,31 @@ from service.emulator.workers.docker.containers import (
     State,
     Store,
 )
-from service.emulator.workers.docker.formats import filled, fixed_moment, moment_ns, rows_shown
+from service.emulator.workers.docker.formats import (
+    fill_template,
+    format_nanos,
+    format_rows,
+    parse_moment,
+)
 from service.emulator.workers.docker.log import ContainerLogEntry, Reader
-from service.emulator.workers.docker.shown import PS, document, row
-from service.emulator.workers.options import is_set, known, last, parse, required
+from service.emulator.workers.docker.shown import PS, build_document, format_row
+from service.emulator.workers.options import (
+    declare_options,
+    is_set,
+    last_value,
+    parse_options,
+    require_argument,
+)
 
-PS_OPTIONS = known(
+PS_OPTIONS = declare_options(
     "all quiet no-trunc latest size",
     "filter format last",
     "a=all q=quiet f=filter n=last l=latest s=size",
 )
-LOGS_OPTIONS = known(
+LOGS_OPTIONS = declare_options(
     "follow timestamps details", "tail since until", "f=follow t=timestamps n=tail"
 )
-INSPECT_OPTIONS = known("size", "format type", "f=format s=size")
+INSPECT_OPTIONS = declare_options("size", "format type", "f=format s=size")
 
 Matches = Callable[[Container, State, str], bool]
 
@@ -52,8 +63,8 @@ FILTERS: dict[str, Matches] = {
 }
 
 
-def ps(store: Store, args: list[str]) -> int:
-    options, _ = parse(args, PS_OPTIONS)
+def list_containers(store: Store, args: list[str]) -> int:
+    options, _ = parse_options(args, PS_OPTIONS)
     filters = []
     for text in options.get("filter", []):
         key, _, value = text.partition("=")
@@ -64,52 +75,52 @@ def ps(store: Store, args: list[str]) -> int:
     every = is_set(options, "all") or is_set(options, "latest") or "last" in options or asks_state
     found = [
         (container, state)
-        for container, state in ((item, store.state(item)) for item in store.all())
-        if (every or state.running)
+        for container, state in ((item, store.read_state(item)) for item in store.list_all())
+        if (every or state.is_running)
         and all(FILTERS[key](container, state, value) for key, value in filters)
     ]
-    count = 1 if is_set(options, "latest") else int(last(options, "last", "-1"))
+    count = 1 if is_set(options, "latest") else int(last_value(options, "last", "-1"))
     whole = is_set(options, "no-trunc")
-    rows = [row(*pair, whole=whole) for pair in (found if count < 0 else found[:count])]
+    rows = [format_row(*pair, whole=whole) for pair in (found if count < 0 else found[:count])]
     if is_set(options, "quiet"):
         lines = [str(shown["ID"]) for shown in rows]
     else:
-        lines = rows_shown(last(options, "format"), PS, rows)
+        lines = format_rows(last_value(options, "format"), PS, rows)
     _write_lines(lines)
     return 0
 
 
-def logs(store: Store, args: list[str]) -> int:
-    options, names = parse(args, LOGS_OPTIONS)
-    container = store.find(required(names, "logs"))
-    tail = last(options, "tail", "all")
+def show_logs(store: Store, args: list[str]) -> int:
+    options, names = parse_options(args, LOGS_OPTIONS)
+    container = store.get_container(require_argument(names, "logs"))
+    tail = last_value(options, "tail", "all")
     view = View(
-        since=moment_ns(last(options, "since", "0")),
-        until=moment_ns(last(options, "until", "0")),
+        since=parse_moment(last_value(options, "since", "0")),
+        until=parse_moment(last_value(options, "until", "0")),
         tail=int(tail) if tail.isdecimal() else None,
         timestamps=is_set(options, "timestamps"),
     )
-    follow(store, container, view, forever=is_set(options, "follow"))
+    follow_log(store, container, view, forever=is_set(options, "follow"))
     return 0
 
 
-def inspect(store: Store, args: list[str]) -> int:
-    options, names = parse(args, INSPECT_OPTIONS)
-    required(names, "inspect")
+def inspect_containers(store: Store, args: list[str]) -> int:
+    options, names = parse_options(args, INSPECT_OPTIONS)
+    require_argument(names, "inspect")
     found: list[dict[str, Any]] = []
     missing = []
     for name in names:
         try:
-            container = store.find(name)
+            container = store.get_container(name)
         except ContainerRefused:
             missing.append(name)
         else:
-            found.append(document(container, store.state(container)))
-    template = last(options, "format")
+            found.append(build_document(container, store.read_state(container)))
+    template = last_value(options, "format")
     if template in {"", "json"}:
         sys.stdout.write(f"{json.dumps(found, indent=4 if not template else None)}\n")
     else:
-        _write_lines([filled(template, shown) for shown in found])
+        _write_lines([fill_template(template, shown) for shown in found])
     for name in missing:
         sys.stderr.write(f"Error: No such object: {name}\n")
     return 1 if missing else 0
@@ -124,38 +135,38 @@ class View:
     tail: int | None = None
     timestamps: bool = False
 
-    def shows(self, entry: ContainerLogEntry) -> bool:
+    def covers_entry(self, entry: ContainerLogEntry) -> bool:
         return self.since <= entry.at and (not self.until or entry.at <= self.until)
 
-    def text(self, entry: ContainerLogEntry) -> bytes:
+    def format_entry(self, entry: ContainerLogEntry) -> bytes:
         """Return an entry as docker writes it: each piece of a long line has a timestamp."""
-        stamp = f"{fixed_moment(entry.at)} ".encode() if self.timestamps else b""
+        stamp = f"{format_nanos(entry.at)} ".encode() if self.timestamps else b""
         return stamp + entry.text + (b"\n" if entry.whole else b"")
 
 
-def follow(store: Store, container: Container, view: View, *, forever: bool) -> None:
+def follow_log(store: Store, container: Container, view: View, *, forever: bool) -> None:
     """Write a container's log to the standard streams, with `forever` until its end."""
-    reader = Reader(store.directory(container) / "log")
-    found: Iterable[ContainerLogEntry] = reader.entries()
+    reader = Reader(store.directory_of(container) / "log")
+    found: Iterable[ContainerLogEntry] = reader.read_entries()
     if view.tail is not None:
-        found = deque(filter(view.shows, found), view.tail)
+        found = deque(filter(view.covers_entry, found), view.tail)
     while True:
         # The last lines are written before the state becomes `exited`.
-        over = not forever or store.state(container).over
+        over = not forever or store.read_state(container).is_over
         _write_entries(found, view)
         if over:
-            _write_entries(reader.entries(), view)
+            _write_entries(reader.read_entries(), view)
             reader.close()
             return
         time.sleep(LOOK_SECONDS)
-        found = reader.entries()
+        found = reader.read_entries()
 
 
 def _write_entries(entries: Iterable[ContainerLogEntry], view: View) -> None:
     wrote = False
-    for entry in filter(view.shows, entries):
+    for entry in filter(view.covers_entry, entries):
         stream = sys.stderr if entry.stream == "stderr" else sys.stdout
-        stream.buffer.write(view.text(entry))
+        stream.buffer.write(view.format_entry(entry))
         wrote = True
     if wrote:
         sys.stdout.buffer.flush()

@@ -61,7 +61,7 @@ class OutputStream:
     began_at: int = 0
     """The time of the line's first piece; 0 before the first piece."""
 
-    def take(self, data: bytes, stamp: Iterator[int]) -> Iterator[bytes]:
+    def split_records(self, data: bytes, stamp: Iterator[int]) -> Iterator[bytes]:
         """Yield the log records of new data; empty data is the end of the output."""
         *lines, self.begun = (self.begun + data).split(b"\n")
         for line in lines:
@@ -102,11 +102,11 @@ class Writer:
         self._stamps = _make_stamps()
         self._streams = {letter: OutputStream(letter) for letter in STREAMS}
 
-    def take(self, letter: str, data: bytes) -> None:
+    def write_output(self, letter: str, data: bytes) -> None:
         """Write new data of an output; empty data is its end."""
         waiting: list[bytes] = []
         room = 0 if self._file.closed else self.bounds.size - self._file.tell()
-        for record in self._streams[letter].take(data, self._stamps):
+        for record in self._streams[letter].split_records(data, self._stamps):
             waiting.append(record)
             room -= len(record)
             if room <= 0:  # docker checks the size after each entry
@@ -145,7 +145,7 @@ class Reader:
         self._finished = False
         self._begun = b""
 
-    def entries(self) -> Iterator[ContainerLogEntry]:
+    def read_entries(self) -> Iterator[ContainerLogEntry]:
         """Yield the entries that were written since the last call."""
         while (self._file is not None and not self._finished) or self._open_next():
             assert self._file is not None

@@ -34,7 +34,7 @@ class Told(Exception):
         self.number = number
 
 
-def play(container: Container, begun: Callable[[], None]) -> int:
+def play_container(container: Container, begun: Callable[[], None]) -> int:
     """Carry out the plan at the emulator's speed, and return the exit code.
 
     `begun` is called once signals are handled.
@@ -45,7 +45,7 @@ def play(container: Container, begun: Callable[[], None]) -> int:
         begun()
         _write_line(str(error), sys.stderr.fileno())
         return 1
-    speed = worker.speed()
+    speed = worker.read_speed()
     try:
         _handle_signals(deaf=plan.deaf)
         begun()
@@ -98,7 +98,7 @@ def _train_steps(plan: ContainerPlan, speed: float, number: str) -> None:
 
     Raises CheckpointRefused.
     """
-    first = checkpoints.newest(plan.checkpoint_dir) if plan.checkpoint_dir else 0
+    first = checkpoints.find_newest(plan.checkpoint_dir) if plan.checkpoint_dir else 0
     _write_line(f"training from step {first} of {plan.steps}")
     if plan.devices:
         _write_line(f"STEWARD_DEVICES {plan.devices}")

@@ -18,27 +18,27 @@ from service.emulator.workers.docker.containers import (
     ContainerRefused,
     State,
     Store,
-    put_state,
+    write_state,
 )
-from service.emulator.workers.docker.images import Images, image_of, pull
-from service.emulator.workers.docker.listing import View, follow
+from service.emulator.workers.docker.images import Images, fetch_image, image_of
+from service.emulator.workers.docker.listing import View, follow_log
 from service.emulator.workers.docker.log import bounds_of
 from service.emulator.workers.docker.play import SIGNALS
 from service.emulator.workers.docker.shown import check_options
 from service.emulator.workers.options import (
     Misuse,
     Options,
+    declare_options,
     is_set,
-    known,
-    last,
+    last_value,
     log_options,
-    parse,
-    required,
+    parse_options,
+    require_argument,
 )
-from service.emulator.workers.path_shims import python
+from service.emulator.workers.path_shims import python_command
 
 DAEMON_ERROR = 125
-OPTIONS = known(
+OPTIONS = declare_options(
     "detach disable-content-trust init interactive no-healthcheck oom-kill-disable privileged"
     " publish-all quiet read-only rm sig-proxy tty",
     "add-host annotation attach blkio-weight cap-add cap-drop cgroup-parent cgroupns cidfile"
@@ -58,11 +58,11 @@ ADJECTIVES = ("brave", "calm", "eager", "keen", "lucid", "modest", "proud", "qui
 NAMES = ("curie", "darwin", "euler", "fermi", "gauss", "hopper", "kepler", "noether", "pascal")
 
 
-def run(store: Store, args: list[str]) -> int:
+def run_container(store: Store, args: list[str]) -> int:
     """Carry out `docker run`, and return the container's exit code, or 125 without a container."""
     try:
-        options, rest = parse(args, OPTIONS)
-        required(rest, "run")
+        options, rest = parse_options(args, OPTIONS)
+        require_argument(rest, "run")
         container = _make_container(store, options, rest)
         _get_image(store.root, container, quiet=is_set(options, "quiet"))
         store.add(container)
@@ -76,9 +76,9 @@ def run(store: Store, args: list[str]) -> int:
             text = f"Error response from daemon: {text}"
         sys.stderr.write(f"docker: {text}.\nSee 'docker run --help'.\n")
         return DAEMON_ERROR
-    if "restart" in options and last(options, "restart") != "no":
+    if "restart" in options and last_value(options, "restart") != "no":
         sys.stderr.write("docker: the emulator's stand-in restarts no container\n")
-    if cidfile := last(options, "cidfile"):
+    if cidfile := last_value(options, "cidfile"):
         Path(cidfile).write_text(container.id)
     # Signals are blocked until they can be forwarded, because they end this process otherwise.
     held = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
@@ -97,14 +97,14 @@ def _make_container(store: Store, options: Options, rest: list[str]) -> Containe
     image, *command = rest
     check_options(options)
     bounds_of(log_options(options))
-    if entrypoint := last(options, "entrypoint"):
+    if entrypoint := last_value(options, "entrypoint"):
         command = [entrypoint, *command]
     labels = (label.partition("=") for label in options.get("label", []))
     number = os.urandom(32)
     chosen = f"{ADJECTIVES[number[0] % len(ADJECTIVES)]}_{NAMES[number[1] % len(NAMES)]}"
     return Container(
         id=number.hex(),
-        name=last(options, "name", f"{chosen}_{number.hex()[:4]}"),
+        name=last_value(options, "name", f"{chosen}_{number.hex()[:4]}"),
         image=image,
         command=command,
         env=_collect_env(options, store.caller),
@@ -141,19 +141,19 @@ def _collect_env(options: Options, caller: Mapping[str, str]) -> dict[str, str]:
 def _get_image(root: Path, container: Container, *, quiet: bool) -> None:
     images = Images(root)
     image = image_of(container.image)
-    if images.has(image):
+    if images.has_image(image):
         return
     sys.stderr.write(f"Unable to find image '{image.reference}' locally\n")
-    lines = pull(images, image, {**os.environ, **container.env})
+    lines = fetch_image(images, image, {**os.environ, **container.env})
     if not quiet:
         sys.stderr.write("".join(f"{line}\n" for line in lines))
 
 
 def _start_container(store: Store, container: Container) -> State:
     """Start a container, and return its state after the start or its failure."""
-    directory = store.directory(container)
+    directory = store.directory_of(container)
     null = os.open(os.devnull, os.O_RDWR)
-    command = [*python("docker.shim"), str(directory)]
+    command = [*python_command("docker.shim"), str(directory)]
     pid = os.posix_spawn(
         command[0],
         command,
@@ -163,9 +163,9 @@ def _start_container(store: Store, container: Container) -> State:
         setsigdef=SIGNALS,
     )
     os.close(null)
-    while (state := store.state(container)).status == "created" and not state.error:
-        if os.waitpid(pid, os.WNOHANG)[0] == pid and not store.state(container).over:
-            put_state(directory, State(exit_code=128, error="the container's shim was killed"))
+    while (state := store.read_state(container)).status == "created" and not state.error:
+        if os.waitpid(pid, os.WNOHANG)[0] == pid and not store.read_state(container).is_over:
+            write_state(directory, State(exit_code=128, error="the container's shim was killed"))
         time.sleep(LOOK_SECONDS / 4)
     return state
 
@@ -174,15 +174,15 @@ def _attend_container(store: Store, container: Container) -> int:
     """Write a container's output until its exit, forward signals, and return its exit code."""
 
     def forward_signal(number: int, _: FrameType | None) -> None:
-        state = store.state(container)
-        if state.running:
+        state = store.read_state(container)
+        if state.is_running:
             with suppress(ProcessLookupError):
                 os.kill(state.pid, number)
 
     before = {number: signal.signal(number, forward_signal) for number in SIGNALS}
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    follow(store, container, View(), forever=True)
-    code = store.wait(container)
+    follow_log(store, container, View(), forever=True)
+    code = store.wait_for_exit(container)
     for number, handler in before.items():
         signal.signal(number, handler)
     if container.auto_remove:

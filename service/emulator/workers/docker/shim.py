@@ -24,15 +24,15 @@ from service.emulator.workers.docker.clock import now
 from service.emulator.workers.docker.containers import (
     Container,
     State,
-    forget,
-    put_state,
-    read,
-    state_of,
+    get_state,
+    read_container,
+    remove_files,
+    write_state,
 )
 from service.emulator.workers.docker.log import STREAMS, Writer, bounds_of
 from service.emulator.workers.docker.plan import disk_bytes, hold_seconds, plan_of
-from service.emulator.workers.docker.play import SIGNALS, play
-from service.emulator.workers.init import adopt_orphans, exited, kill_all, woken_by_children
+from service.emulator.workers.docker.play import SIGNALS, play_container
+from service.emulator.workers.init import adopt_orphans, kill_all, open_wake_pipe, reap_children
 from service.emulator.workers.options import log_options
 
 # The directories with a container's command, independent of its own PATH.
@@ -61,9 +61,9 @@ def program_of(container: Container) -> str:
     return next((str(path) for path in paths if path.is_file() and os.access(path, os.X_OK)), "")
 
 
-def live(directory: Path) -> None:
+def supervise_container(directory: Path) -> None:
     """Supervise a container from its start to its end."""
-    container = read(directory)
+    container = read_container(directory)
     if container is None:
         return
     os.setsid()
@@ -75,14 +75,14 @@ def live(directory: Path) -> None:
     try:
         process.start()
     except OSError as error:
-        put_state(directory, _failed_state(container, error))
+        write_state(directory, _failed_state(container, error))
         return
     started = now()
     state = State("running", process.pid, os.getpid(), started=started)
     # Reported before the state changes, so that the caller finds the chips busy.
-    report(directory, starting=True)
-    put_state(directory, state)
-    code = process.attend()
+    report_activity(directory, starting=True)
+    write_state(directory, state)
+    code = process.wait_for_end()
     _hold_devices(container)
     over = replace(
         state,
@@ -91,11 +91,11 @@ def live(directory: Path) -> None:
         finished=now(),
         oom_killed=code == 128 + signal.SIGKILL and _runs_out_of_memory(container),
     )
-    put_state(directory, over)
-    report(directory)
+    write_state(directory, over)
+    report_activity(directory)
     if container.auto_remove and container.detached:
         time.sleep(FAREWELL_SECONDS)
-        forget(directory, container.name)
+        remove_files(directory, container.name)
 
 
 class Process:
@@ -111,7 +111,7 @@ class Process:
 
     def start(self) -> None:
         """Start the process, and wait until its program has begun. Raises OSError."""
-        self._wake = woken_by_children()
+        self._wake = open_wake_pipe()
         outputs = {letter: os.pipe() for letter in STREAMS}
         reading, writing = os.pipe()
         self.pid = os.fork()
@@ -132,7 +132,7 @@ class Process:
         if error_number:
             raise OSError(int(error_number), os.strerror(int(error_number)))
 
-    def attend(self) -> int:
+    def wait_for_end(self) -> int:
         """Keep the output until the end, kill orphans, and return the exit code."""
         with selectors.DefaultSelector() as selector:
             for pipe in (self._wake, *self._pipes):
@@ -177,7 +177,7 @@ class Process:
         os.closerange(told + 1, os.sysconf("SC_OPEN_MAX"))
         program = program_of(self._container)
         if not program:
-            os._exit(play(self._container, lambda: os.close(told)))
+            os._exit(play_container(self._container, lambda: os.close(told)))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         command = [os.fsencode(word) for word in self._container.command]
         variables = self._container.env.items()
@@ -185,7 +185,7 @@ class Process:
         os.execve(program, command, env)  # noqa: S606 - the container's own program
 
     def _has_ended(self) -> bool:
-        for pid, status in exited():
+        for pid, status in reap_children():
             if pid == self.pid:
                 self._status = status
         return self._status is not None
@@ -196,7 +196,7 @@ class Process:
             data = os.read(pipe, CHUNK)
         except BlockingIOError:
             return False
-        self._log.take(self._pipes[pipe], data)
+        self._log.write_output(self._pipes[pipe], data)
         return bool(data)
 
     def _kill_orphans(self) -> None:
@@ -207,15 +207,15 @@ class Process:
                 os.killpg(self.pid, signal.SIGKILL)
 
 
-def report(directory: Path, *, starting: bool = False) -> None:
+def report_activity(directory: Path, *, starting: bool = False) -> None:
     """Report the present activity of all running containers of the worker to the emulator.
 
     With `starting`, the container of this directory counts as running.
     """
     busy: dict[str, float] = {"duty_cycle": 0.0, "tensorcore": 0.0, "cpu": 0.0}
     for path in directory.parent.iterdir():
-        container = read(path)
-        counts = state_of(path).running or (starting and path == directory)
+        container = read_container(path)
+        counts = get_state(path).is_running or (starting and path == directory)
         if container is None or not counts:
             continue
         try:
@@ -223,7 +223,7 @@ def report(directory: Path, *, starting: bool = False) -> None:
         except ValueError:
             continue
         busy = {key: max(value, getattr(plan, key)) for key, value in busy.items()}
-    worker.tell(busy)
+    worker.send_activity(busy)
 
 
 def _failed_state(container: Container, error: OSError) -> State:
@@ -251,7 +251,7 @@ def _hold_devices(container: Container) -> None:
             if os.fork() == 0:
                 os.setsid()
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
-                time.sleep(seconds / worker.speed())
+                time.sleep(seconds / worker.read_speed())
                 os._exit(0)
             os.close(held)
 
@@ -263,4 +263,4 @@ def _runs_out_of_memory(container: Container) -> bool:
 
 
 def main() -> None:
-    live(Path(sys.argv[1]))
+    supervise_container(Path(sys.argv[1]))

@@ -9,10 +9,10 @@ from typing import Any
 
 from service.emulator.workers.docker.clock import now
 from service.emulator.workers.docker.containers import Container, ContainerRefused, State
-from service.emulator.workers.docker.formats import age, moment
+from service.emulator.workers.docker.formats import format_age, format_moment
 from service.emulator.workers.docker.images import image_of
 from service.emulator.workers.docker.log import SIZE, UNITS
-from service.emulator.workers.options import Options, is_set, last, log_options
+from service.emulator.workers.options import Options, is_set, last_value, log_options
 
 PS = "table {{.ID}}\t{{.Image}}\t{{.Command}}\t{{.RunningFor}}\t{{.Status}}\t{{.Ports}}\t{{.Names}}"
 COMMAND_LENGTH = 20
@@ -32,10 +32,10 @@ def check_options(options: Options) -> None:
                 f'error gathering device information while adding custom device "{path}": no such'
                 " file or directory"
             )
-    _parse_size(last(options, "shm-size", SHM_SIZE))
+    _parse_size(last_value(options, "shm-size", SHM_SIZE))
 
 
-def row(container: Container, state: State, *, whole: bool) -> dict[str, Any]:
+def format_row(container: Container, state: State, *, whole: bool) -> dict[str, Any]:
     """Return one row of `ps`; with `whole` nothing is shortened."""
     command = " ".join(container.command)
     if not whole and len(command) > COMMAND_LENGTH:
@@ -44,8 +44,8 @@ def row(container: Container, state: State, *, whole: bool) -> dict[str, Any]:
         "ID": container.id if whole else container.short_id,
         "Image": container.image,
         "Command": f'"{command}"',
-        "CreatedAt": moment(container.created),
-        "RunningFor": f"{age(now() - container.created)} ago",
+        "CreatedAt": format_moment(container.created),
+        "RunningFor": f"{format_age(now() - container.created)} ago",
         "Status": _format_status(state),
         "State": state.status,
         "Ports": "",
@@ -58,12 +58,12 @@ def row(container: Container, state: State, *, whole: bool) -> dict[str, Any]:
     }
 
 
-def document(container: Container, state: State) -> dict[str, Any]:
+def build_document(container: Container, state: State) -> dict[str, Any]:
     options = container.options
     entrypoint = options.get("entrypoint", [])[-1:]
     return {
         "Id": container.id,
-        "Created": moment(container.created),
+        "Created": format_moment(container.created),
         "Path": container.command[0] if container.command else "",
         "Args": container.command[1:],
         "State": _format_state(state),
@@ -87,16 +87,16 @@ def document(container: Container, state: State) -> dict[str, Any]:
 def _format_state(state: State) -> dict[str, Any]:
     return {
         "Status": state.status,
-        "Running": state.running,
+        "Running": state.is_running,
         "Paused": False,
         "Restarting": False,
         "OOMKilled": state.oom_killed,
         "Dead": False,
-        "Pid": state.pid if state.running else 0,
+        "Pid": state.pid if state.is_running else 0,
         "ExitCode": state.exit_code,
         "Error": state.error,
-        "StartedAt": moment(state.started),
-        "FinishedAt": moment(state.finished),
+        "StartedAt": format_moment(state.started),
+        "FinishedAt": format_moment(state.finished),
     }
 
 
@@ -107,13 +107,13 @@ def _host_config(container: Container) -> dict[str, Any]:
         "Binds": options.get("volume"),
         "Devices": [_parse_device(device) for device in options.get("device", [])],
         "LogConfig": {
-            "Type": last(options, "log-driver", "json-file"),
+            "Type": last_value(options, "log-driver", "json-file"),
             "Config": log_options(options),
         },
         "Mounts": [_parse_mount(mount) for mount in options.get("mount", [])],
         "NetworkMode": (options.get("network") or options.get("net") or ["default"])[-1],
         "Privileged": is_set(options, "privileged"),
-        "ShmSize": _parse_size(last(options, "shm-size", SHM_SIZE)),
+        "ShmSize": _parse_size(last_value(options, "shm-size", SHM_SIZE)),
         "Ulimits": [_parse_ulimit(limit) for limit in options.get("ulimit", [])],
     }
 
@@ -183,8 +183,8 @@ def _format_status(state: State) -> str:
     at = now()
     match state.status:
         case "running":
-            return f"Up {age(at - state.started)}"
+            return f"Up {format_age(at - state.started)}"
         case "exited":
-            return f"Exited ({state.exit_code}) {age(at - state.finished)} ago"
+            return f"Exited ({state.exit_code}) {format_age(at - state.finished)} ago"
         case _:
             return "Created"

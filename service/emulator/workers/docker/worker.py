@@ -11,7 +11,7 @@ from urllib.parse import quote
 TIMEOUT_SECONDS = 5.0
 
 
-def speed() -> float:
+def read_speed() -> float:
     """Return the emulator's speed; 1 without an answer."""
     try:
         return float(json.loads(_ask_emulator("GET", "/_emulator/speed"))["speed"])
@@ -19,7 +19,7 @@ def speed() -> float:
         return 1.0
 
 
-def image(name: str) -> Mapping[str, object]:
+def read_image_settings(name: str) -> Mapping[str, object]:
     """Return the configured settings of an image; empty without an answer."""
     try:
         told = json.loads(_ask_emulator("GET", f"/_emulator/images?name={quote(name, safe='')}"))
@@ -28,7 +28,7 @@ def image(name: str) -> Mapping[str, object]:
     return told if isinstance(told, dict) and "error" not in told else {}
 
 
-def tell(activity: Mapping[str, float]) -> None:
+def send_activity(activity: Mapping[str, float]) -> None:
     """Report the worker's activity from now on, in percent; a failed request is ignored."""
     try:
         _ask_emulator("POST", "/_emulator/activity", json.dumps(activity))
@@ -36,7 +36,7 @@ def tell(activity: Mapping[str, float]) -> None:
         return
 
 
-def request(
+def send_request(
     verb: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
 ) -> tuple[int, bytes]:
     """Send a request to the worker's port, return status and body. Raises OSError, ValueError."""
@@ -54,4 +54,4 @@ def request(
 
 
 def _ask_emulator(verb: str, path: str, body: str = "") -> bytes:
-    return request(verb, path, body.encode(), {"Metadata-Flavor": "Google"})[1]
+    return send_request(verb, path, body.encode(), {"Metadata-Flavor": "Google"})[1]
