@@ -15,30 +15,22 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
-from service.api import (
-    budgets,
-    capacity,
-    catalog,
+from service.api import fleet, orphans
+from service.api.budgets import budgets
+from service.api.catalog import capacity, catalog, quotas, runtimes
+from service.api.cleanup import cleanup, heartbeats, policies
+from service.api.costs import (
     commitments,
-    connection,
     costs,
-    discounts,
     estimates,
     exports,
-    fleet,
     forecasts,
-    nodes,
-    orphans,
     plans,
-    prices,
-    quotas,
     recommendations,
     reconciliations,
     reservations,
-    runtimes,
     statements,
 )
-from service.api.cleanup import cleanup, heartbeats, keeps, policies
 from service.api.http.auth import Auth, OpenAuth
 from service.api.http.head import Head
 from service.api.http.middleware import Guard
@@ -46,7 +38,9 @@ from service.api.http.problems import HANDLERS
 from service.api.jobs import jobs
 from service.api.jobs import logs as job_logs
 from service.api.jobs.follow import LogFollowers
+from service.api.nodes import connection, keeps, nodes
 from service.api.openapi.openapi import correct_document
+from service.api.pricing import discounts, prices
 from service.api.system import health
 from service.api.system.metrics import FleetCollector, OrphanCollector, RequestMetrics
 from service.api.system.readiness import Readiness

@@ -22,7 +22,7 @@ from service.api.http.schemas import (
     time_or_none,
     usd_or_none,
 )
-from service.api.node_views import NodeView
+from service.api.nodes.node_views import NodeView
 from service.application.orphans import Adopter, OrphanKind, SeenOrphan, sum_orphans
 from service.domain.clock import to_rfc3339
 from service.domain.money import format_usd

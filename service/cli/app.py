@@ -34,11 +34,30 @@ HELP = {
     "commitments": "Manage committed-use discounts.",
     "catalog": "Show types, zones, capacity and quotas.",
 }
-"""The commands with their help. Each command is in the module of its name. The module is imported
-when the command is named: importing all modules takes longer than most commands."""
+"""The commands with their help. The module of a command is imported when the command is named:
+importing all modules takes longer than most commands."""
 
 ALONE = ("dev", "serve", "daemon", "emulator", "migrate")
 """The commands that run the service instead of calling it. Their errors keep their traceback."""
+
+MODULES = {
+    **{name: f"service.cli.processes.{name}" for name in ALONE},
+    **{name: f"service.cli.{name}.{name}" for name in ("nodes", "jobs", "cleanup")},
+    **{
+        name: f"service.cli.costs.{name}"
+        for name in (
+            "estimate",
+            "plan",
+            "costs",
+            "prices",
+            "budgets",
+            "reservations",
+            "commitments",
+        )
+    },
+    **{name: f"service.cli.{name}" for name in ("orphans", "runtimes", "catalog")},
+}
+"""Where each command is."""
 
 TYPED = f"{__name__}.typed"
 """The key of the context's `meta` that holds the arguments as they were typed."""
@@ -55,8 +74,7 @@ class Modules(MutableMapping[str, Any]):
             return self._loaded[name]
         if name not in HELP:
             raise KeyError(name)
-        package = "service.cli.processes" if name in ALONE else "service.cli"
-        module = import_module(f"{package}.{name}")
+        module = import_module(MODULES[name])
         parent = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
         if group := getattr(module, "app", None):  # the module has several commands
             parent.add_typer(group, name=name)

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from service.domain.catalog.provisioning import Architecture
 from service.domain.evidence.audit_log import Termination
-from service.domain.idle.signal import Kind
+from service.domain.idle.signals.signal import Kind
 from service.domain.jobs.image import ImageFacts
 from service.domain.jobs.log import LogCursor, LogLine, LogPage
 from service.domain.nodes.node import CloudNode, NodeSpec, Place

@@ -23,28 +23,28 @@ from service.dashboard.kit.cost_query import CostsAsked, parse_costs_query
 from service.dashboard.kit.navigation import build_navigation
 from service.dashboard.kit.series import GROUPINGS
 from service.dashboard.kit.unknown import prefers_html, shorten_path
-from service.dashboard.pages.budgets import build_budgets_page
 from service.dashboard.pages.capacity import PERIODS, build_capacity_page
-from service.dashboard.pages.commitments import DEFAULT, build_commitments_page
-from service.dashboard.pages.costs import CostsPage, build_costs_page
-from service.dashboard.pages.job import build_job_page
-from service.dashboard.pages.jobs import JobsAsked, build_jobs_page
-from service.dashboard.pages.ledger import build_ledger_page, build_unused_ledger_page
-from service.dashboard.pages.ledger_line import build_line_page
+from service.dashboard.pages.costs.budgets import build_budgets_page
+from service.dashboard.pages.costs.commitments import DEFAULT, build_commitments_page
+from service.dashboard.pages.costs.costs import CostsPage, build_costs_page
+from service.dashboard.pages.costs.ledger import build_ledger_page, build_unused_ledger_page
+from service.dashboard.pages.costs.ledger_line import build_line_page
+from service.dashboard.pages.costs.prices import build_prices_page
+from service.dashboard.pages.costs.recommended import build_recommended_page
+from service.dashboard.pages.costs.reconcile import build_reconcile_page
+from service.dashboard.pages.costs.reservation import build_reservation_page
+from service.dashboard.pages.costs.reservations import build_reservations_page
+from service.dashboard.pages.costs.spend_chart import WINDOWS
+from service.dashboard.pages.costs.statements import build_statement_page, build_statements_page
 from service.dashboard.pages.manual import get_manual_page, get_problem_address, search_manual
 from service.dashboard.pages.message_link import build_failure_page, build_link_page
-from service.dashboard.pages.node import build_node_page
-from service.dashboard.pages.orphans import build_orphans_page
+from service.dashboard.pages.nodes.job import build_job_page
+from service.dashboard.pages.nodes.jobs import JobsAsked, build_jobs_page
+from service.dashboard.pages.nodes.node import build_node_page
+from service.dashboard.pages.nodes.orphans import build_orphans_page
 from service.dashboard.pages.overview import OverviewQuery, build_overview_page
-from service.dashboard.pages.prices import build_prices_page
-from service.dashboard.pages.recommended import build_recommended_page
-from service.dashboard.pages.reconcile import build_reconcile_page
 from service.dashboard.pages.reference import PATH as REFERENCE
 from service.dashboard.pages.reference import Reference
-from service.dashboard.pages.reservation import build_reservation_page
-from service.dashboard.pages.reservations import build_reservations_page
-from service.dashboard.pages.spend_chart import WINDOWS
-from service.dashboard.pages.statements import build_statement_page, build_statements_page
 from service.domain.errors import BudgetExceeded, Conflict, NotFound, Rejected, StoreUnavailable
 
 _HERE = Path(__file__).parent

@@ -18,7 +18,7 @@ from service.domain.idle.plan import CleanupPlan
 from service.domain.idle.policy import Action
 from service.domain.idle.rails import BegunEnd, Breaker, Waiting, share_of
 from service.domain.idle.readings import FamilyRead
-from service.domain.idle.signal import Kind
+from service.domain.idle.signals.signal import Kind
 from service.store.json_columns import dumps, loads
 from service.store.tables import cleanup_history, cleanup_plans, cleanups, nodes
 

@@ -18,7 +18,7 @@ from service.domain.idle.course import IdleCourse, State
 from service.domain.idle.policy import Action
 from service.domain.idle.proof import Host, IdleVerdict, Signals
 from service.domain.idle.rollup import ActivityHour
-from service.domain.idle.signal import Kind, SignalTrack
+from service.domain.idle.signals.signal import Kind, SignalTrack
 from service.store.json_columns import dumps, loads
 from service.store.tables import idle_courses, idle_rollups, nodes
 

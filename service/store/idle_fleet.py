@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from service.domain.clock import HOUR
 from service.domain.idle.assess import IdleSubject, signals_of
 from service.domain.idle.cleanup import DAEMON, Cleanup, WatchedNode
-from service.domain.idle.heartbeat import Heartbeat
 from service.domain.idle.policy import MAX_SECONDS, Action, AppliedRule, Policy, apply_policies
 from service.domain.idle.progress import activity_of
 from service.domain.idle.rails import BegunEnd
+from service.domain.idle.signals.heartbeat import Heartbeat
 from service.domain.jobs.job import Attempt, Job
 from service.domain.lifecycle.absence import FleetCensus
 from service.domain.nodes.keep import keep_of_node

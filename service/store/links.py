@@ -11,8 +11,8 @@ from sqlalchemy.exc import IntegrityError
 
 from service.domain.clock import DAY
 from service.domain.errors import StaleVersion
-from service.domain.idle.heartbeat import Heartbeat, HeartbeatToken
 from service.domain.idle.links import Link, Verb
+from service.domain.idle.signals.heartbeat import Heartbeat, HeartbeatToken
 from service.store.tables import cleanup_links, heartbeat_tokens, heartbeats
 
 KEPT_SECONDS = 30 * DAY

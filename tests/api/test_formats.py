@@ -10,8 +10,8 @@ from fastapi.exceptions import RequestValidationError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.api.budgets import ScopeBody
-from service.api.node_list import read_query
+from service.api.budgets.budgets import ScopeBody
+from service.api.nodes.node_list import read_query
 from service.domain.billing_period import period_named
 from service.domain.budgets.budget import instant_of
 from service.domain.clock import parse_instant_or_date

@@ -11,9 +11,9 @@ from sqlalchemy import update
 from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.domain.errors import Conflict, NotFound, Rejected
 from service.domain.idle.assess import list_holders
-from service.domain.idle.heartbeat import Heartbeat
 from service.domain.idle.policy import Action, Policy, Recipient, Rule
 from service.domain.idle.rails import Breaker
+from service.domain.idle.signals.heartbeat import Heartbeat
 from service.domain.jobs.job import Phase
 from service.domain.lifecycle.precedence import Holder
 from service.store.tables import leases

@@ -88,8 +88,8 @@ INVARIANTS = {
         ("domain/test_time_window.py", "test_buckets_cover_the_window_without_a_gap_in_every_zone"),
     ],
     "currencies never mix": [
-        ("api/test_prices.py", "test_a_price_says_in_which_currency_it_is"),
-        ("api/test_prices.py", "test_a_price_that_cannot_be_is_refused"),
+        ("api/pricing/test_prices.py", "test_a_price_says_in_which_currency_it_is"),
+        ("api/pricing/test_prices.py", "test_a_price_that_cannot_be_is_refused"),
         (
             "domain/reconciliation/test_bill_row.py",
             "test_a_row_that_cannot_be_is_told_by_its_number",

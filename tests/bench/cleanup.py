@@ -21,7 +21,7 @@ from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.telemetry import TelemetryReader, at_once
 from service.domain.idle.assess import IdleTimes
 from service.domain.idle.policy import Action
-from service.domain.idle.signal import MONITORED, Kind
+from service.domain.idle.signals.signal import MONITORED, Kind
 from service.domain.nodes.node import IdlePolicy, NodeState, Place
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf

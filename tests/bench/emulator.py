@@ -143,7 +143,7 @@ def _peak_bytes() -> int:
 
 def _fill(world: object, count: int) -> None:
     """Have nodes made by the API, with what a lab's nodes carry: labels and a startup script."""
-    from service.emulator.api.dispatch import answer_message  # noqa: PLC0415 - in this process only
+    from service.emulator.api.calls.dispatch import answer_message  # noqa: PLC0415 - in this process only
     from service.emulator.api.methods import SERVICES  # noqa: PLC0415
     from service.emulator.world.world import World  # noqa: PLC0415
 

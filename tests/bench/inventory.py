@@ -153,7 +153,8 @@ def _emulator(fleet: list[Node], metadata: Mapping[str, str] | None = None) -> I
 def _serve(pipe: Connection, places: list[tuple[Place, str]], metadata: Mapping[str, str]) -> None:
     from google.cloud import tpu_v2  # noqa: PLC0415 - in the child only
 
-    from service.emulator.api import dispatch, methods  # noqa: PLC0415
+    from service.emulator.api import methods  # noqa: PLC0415
+    from service.emulator.api.calls import dispatch  # noqa: PLC0415
     from service.emulator.app import build_world, run_in_thread  # noqa: PLC0415
 
     world = build_world(speed=1_000_000, seed=1)

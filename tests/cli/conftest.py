@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from service.cli import node_output, wait
+from service.cli.nodes import node_output, wait
 from tests.cli.given import Api, served
 from tests.hands import NOON
 

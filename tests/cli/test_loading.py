@@ -42,9 +42,9 @@ def test_a_command_that_asks_loads_nothing_of_a_server(api):
     api.when("GET", "/v1/nodes", page(node()))
     code, shown, loaded = run("nodes", "list")
     assert (code, shown[:4]) == (0, "NAME")
-    assert "service.cli.nodes" in loaded
+    assert "service.cli.nodes.nodes" in loaded
     assert loaded >= CLIENTS
-    assert not loaded & (SERVERS | SLOW | {"service.cli.jobs", "service.cli.processes.dev"})
+    assert not loaded & (SERVERS | SLOW | {"service.cli.jobs.jobs", "service.cli.processes.dev"})
 
 
 @pytest.mark.parametrize("word", ["--help", "--version"])

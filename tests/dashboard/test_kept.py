@@ -15,10 +15,10 @@ from service.application.costs.forecasts import ForecastService
 from service.application.services import Services
 from service.controllers.metering import MeteringController
 from service.dashboard.kit.cost_query import CostsAsked
-from service.dashboard.pages.budgets import build_budgets_page
-from service.dashboard.pages.costs import build_costs_page
+from service.dashboard.pages.costs.budgets import build_budgets_page
+from service.dashboard.pages.costs.costs import build_costs_page
+from service.dashboard.pages.costs.statements import build_statements_page
 from service.dashboard.pages.overview import OverviewQuery, build_overview_page
-from service.dashboard.pages.statements import build_statements_page
 from service.domain.budgets.budget import Period, Scope
 from service.domain.clock import DAY, HOUR
 from service.domain.lease import Lease

@@ -14,7 +14,7 @@ from google.api_core.operation import Operation
 from google.cloud import tpu_v2
 from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport
 
-from service.emulator.api.dispatch import Method, answer_message
+from service.emulator.api.calls.dispatch import Method, answer_message
 from service.emulator.api.methods import RPCS, SERVICES
 from service.emulator.app import attach_observers
 from service.emulator.config.config import Config, patched_config

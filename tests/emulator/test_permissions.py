@@ -11,7 +11,7 @@ import pytest
 from google.api_core import exceptions
 from google.rpc import error_details_pb2
 
-from service.emulator.api.dispatch import answer_message
+from service.emulator.api.calls.dispatch import answer_message
 from service.emulator.api.methods import RPCS
 from service.emulator.errors import ApiError, Code
 from service.emulator.faults.error_details import MAX_BYTES

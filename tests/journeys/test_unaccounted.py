@@ -15,7 +15,7 @@ from service.domain.nodes.node import Node, NodeState
 from service.domain.orphans.fleet_watch import WINDOW_SECONDS
 from service.domain.orphans.orphan import OrphanVerdict
 from service.emulator import catalog
-from service.emulator.api.dispatch import answer_message
+from service.emulator.api.calls.dispatch import answer_message
 from service.emulator.surfaces import control
 from service.store.engine import make_engine
 from tests.databases import fresh_database

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from service.emulator.api.dispatch import answer_message
+from service.emulator.api.calls.dispatch import answer_message
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError
 from service.emulator.surfaces import control

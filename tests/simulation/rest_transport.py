@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
-from service.emulator.api.dispatch import answer_message
+from service.emulator.api.calls.dispatch import answer_message
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError
 from service.emulator.surfaces.binding import Binding, bindings_of, get_binding, message_of

@@ -20,7 +20,7 @@ from service.domain.clock import HOUR
 from service.domain.database_clock import AgreedClock
 from service.domain.nodes.node import Node, NodeState
 from service.domain.nodes.request import RequestedNode
-from service.emulator.api.dispatch import answer_message
+from service.emulator.api.calls.dispatch import answer_message
 from service.emulator.app import build_world
 from service.emulator.surfaces import control
 from service.emulator.world.bill import Transition

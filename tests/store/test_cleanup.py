@@ -11,7 +11,6 @@ from service.domain.clock import DAY, HOUR
 from service.domain.errors import Conflict, NotFound, StaleVersion
 from service.domain.idle.cleanup import Cleanup, EndRecord, RailHold, WatchedNode
 from service.domain.idle.course import IdleCourse, State
-from service.domain.idle.heartbeat import Heartbeat, HeartbeatToken
 from service.domain.idle.links import Link, Verb
 from service.domain.idle.plan import CleanupPlan, PlanBasis, PlanEntry
 from service.domain.idle.policy import Action, Format, Policy, Recipient, Rule, Waste
@@ -19,7 +18,8 @@ from service.domain.idle.proof import Blocker, Host, IdleVerdict, Signals
 from service.domain.idle.rails import BegunEnd, Breaker, Rail, Waiting, share_of
 from service.domain.idle.readings import FamilyRead
 from service.domain.idle.rollup import ActivityHour
-from service.domain.idle.signal import Kind, Level, SignalTrack
+from service.domain.idle.signals.heartbeat import Heartbeat, HeartbeatToken
+from service.domain.idle.signals.signal import Kind, Level, SignalTrack
 from tests import factories
 from tests.hands import NOON
 

@@ -14,7 +14,7 @@ from service.api.http.routing import Router
 from service.api.http.schemas import Body, Instant, Text, Time, View
 from service.application.cleanup.heartbeats import NewToken
 from service.domain.clock import parse_instant_or_date, to_rfc3339
-from service.domain.idle.heartbeat import DEFAULT_SECONDS, LONGEST_SECONDS, Beat, Heartbeat
+from service.domain.idle.signals.heartbeat import DEFAULT_SECONDS, LONGEST_SECONDS, Beat, Heartbeat
 
 router = Router(prefix="/v1/nodes", tags=["nodes"])
 

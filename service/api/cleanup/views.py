@@ -23,7 +23,7 @@ from service.domain.idle.plan import CleanupPlan, PlanEntry
 from service.domain.idle.policy import Action, with_waste
 from service.domain.idle.proof import Blocker, Host, IdleVerdict, Signals
 from service.domain.idle.rails import Rail, Waiting
-from service.domain.idle.signal import Kind, Level
+from service.domain.idle.signals.signal import Kind, Level
 from service.domain.lifecycle.precedence import Holder
 from service.domain.money import format_usd
 

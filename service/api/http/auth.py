@@ -10,7 +10,7 @@ from base64 import b64decode
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.api.http.problems import ProblemKind, make_problem
-from service.domain.idle.heartbeat import PREFIX
+from service.domain.idle.signals.heartbeat import PREFIX
 
 PUBLIC = frozenset({"/healthz", "/readyz"})
 """Paths of the probes. They show no more of the fleet than projects without a daemon."""

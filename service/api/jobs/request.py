@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from service.api.http.schemas import Body, Flag, Line, Name, Text
-from service.api.node_request import NodeRequest
+from service.api.nodes.node_request import NodeRequest
 from service.domain.catalog.images import Framework
 from service.domain.jobs.job import DeviceAccess, JobSpec, Mount, Retries, Workers
 from service.domain.jobs.submission import Submission

@@ -22,7 +22,7 @@ from service.domain.idle.policy import Action, AppliedRule, apply_policies, with
 from service.domain.idle.proof import MetricFamily
 from service.domain.idle.rails import Waiting
 from service.domain.idle.readings import families_of
-from service.domain.idle.signal import MONITORED
+from service.domain.idle.signals.signal import MONITORED
 from service.domain.nodes.keep import Keep, keep_of_node
 from service.domain.nodes.node import Node, NodeState
 from service.store.idle_fleet import IdleFleet, read_fleet, read_subject

@@ -9,7 +9,7 @@ from service.domain.idle.assess import IdleSubject, IdleTimes, report_age
 from service.domain.idle.cleanup import REFRESH_SECONDS
 from service.domain.idle.proof import STALE_SECONDS, MetricFamily
 from service.domain.idle.readings import FamilyRead, family_of, patience_of
-from service.domain.idle.signal import MONITORED, Kind, Level
+from service.domain.idle.signals.signal import MONITORED, Kind, Level
 from service.domain.idle.workers import is_covered
 from service.store.idle_fleet import IdleFleet
 

@@ -12,7 +12,8 @@ from service.application.retries import iter_tries
 from service.domain.clock import MINUTE, Clock, to_rfc3339
 from service.domain.errors import Conflict, RateLimited, StaleVersion, TokenRefused
 from service.domain.event import Event
-from service.domain.idle.heartbeat import (
+from service.domain.idle.links import BYTES, hash_of
+from service.domain.idle.signals.heartbeat import (
     PREFIX,
     TOKEN_SECONDS,
     Beat,
@@ -20,7 +21,6 @@ from service.domain.idle.heartbeat import (
     HeartbeatToken,
     accept_beat,
 )
-from service.domain.idle.links import BYTES, hash_of
 from service.domain.nodes.node import Asked, Node
 from service.store.unit import Unit, Units
 

@@ -6,8 +6,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from service.domain.idle.activity import FOREVER, Activity, ActivitySlot, list_marks
 from service.domain.idle.rollup import slots_of
+from service.domain.idle.signals.activity import FOREVER, Activity, ActivitySlot, list_marks
 from service.domain.metering.meter import Usage
 from service.store.unit import Unit
 

@@ -20,7 +20,7 @@ from service.cloud.google.pages import all_of, unwrap_pages
 from service.cloud.google.retries import PATIENT, Allowances
 from service.cloud.ports import Sample
 from service.domain.errors import CloudNotFound
-from service.domain.idle.signal import CHIPS_KINDS, HOST_BYTES, Kind
+from service.domain.idle.signals.signal import CHIPS_KINDS, HOST_BYTES, Kind
 
 MONITORING_HOST = "monitoring.googleapis.com"
 PERIOD = 60

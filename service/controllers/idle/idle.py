@@ -28,7 +28,7 @@ from service.domain.idle.readings import (
 )
 from service.domain.idle.rollup import UnwrittenUse
 from service.domain.idle.round import RoundFacts, decide_round
-from service.domain.idle.signal import Kind, Level
+from service.domain.idle.signals.signal import Kind, Level
 from service.domain.idle.workers import workers_of
 from service.domain.lease import Lease
 from service.domain.nodes.keep import Keep

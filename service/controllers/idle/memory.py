@@ -12,7 +12,7 @@ from service.cloud.ports import Sample
 from service.domain.idle.cleanup import REFRESH_SECONDS, WatchedNode
 from service.domain.idle.readings import MeasuredValue
 from service.domain.idle.rollup import UnwrittenUse
-from service.domain.idle.signal import COUNTED, Kind, Reading
+from service.domain.idle.signals.signal import COUNTED, Kind, Reading
 from service.domain.nodes.node import Node
 from service.store.idle_fleet import KnownFleet
 

@@ -12,7 +12,7 @@ from service.cloud.ports import Sample, Telemetry
 from service.domain.clock import HOUR, Clock
 from service.domain.errors import CloudError
 from service.domain.idle.readings import FamilyRead
-from service.domain.idle.signal import MONITORED, Kind
+from service.domain.idle.signals.signal import MONITORED, Kind
 
 log = structlog.get_logger()
 

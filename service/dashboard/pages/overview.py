@@ -19,9 +19,14 @@ from service.dashboard.kit.figures import (
 )
 from service.dashboard.kit.node_rows import NodeRow, build_node_row
 from service.dashboard.kit.series import GROUPINGS
-from service.dashboard.pages.idle import idle_line
-from service.dashboard.pages.orphans import OrphanTotals, describe_totals
-from service.dashboard.pages.spend_chart import WINDOWS, Spending, build_spending, format_share
+from service.dashboard.pages.costs.spend_chart import (
+    WINDOWS,
+    Spending,
+    build_spending,
+    format_share,
+)
+from service.dashboard.pages.nodes.idle import idle_line
+from service.dashboard.pages.nodes.orphans import OrphanTotals, describe_totals
 from service.domain.budgets.budget import Period
 from service.domain.costs.forecast import Method
 from service.domain.errors import Rejected

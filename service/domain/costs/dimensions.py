@@ -25,8 +25,8 @@ _OF: Mapping[str, Callable[[Usage, Attribution], str]] = {
 }
 
 ACTIVITY = "activity"
-"""What the node did: see `service.domain.idle.activity`. The activity changes within a usage, so a
-usage as a whole has none."""
+"""What the node did: see `service.domain.idle.signals.activity`. The activity changes within a
+usage, so a usage as a whole has none."""
 
 DIMENSIONS = (*_OF, ACTIVITY)
 

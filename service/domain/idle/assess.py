@@ -18,7 +18,7 @@ from service.domain.idle.proof import (
     judge_evidence,
     shown_at_work,
 )
-from service.domain.idle.signal import Kind, Level, SignalTrack
+from service.domain.idle.signals.signal import Kind, Level, SignalTrack
 from service.domain.lifecycle.precedence import Holder
 from service.domain.nodes.keep import Keep
 from service.domain.nodes.node import Node

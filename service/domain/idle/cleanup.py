@@ -11,7 +11,7 @@ from service.domain.idle.policy import Action
 from service.domain.idle.proof import IdleVerdict, Signals
 from service.domain.idle.rails import Breaker, Rail, Waiting
 from service.domain.idle.readings import FamilyRead
-from service.domain.idle.signal import Kind
+from service.domain.idle.signals.signal import Kind
 
 DAEMON = "the cleanup daemon"
 """The actor of ends that no person has requested."""

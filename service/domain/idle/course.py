@@ -8,7 +8,7 @@ from enum import StrEnum
 from service.domain.clock import DAY, HOUR
 from service.domain.idle.policy import Action, AppliedRule, with_waste
 from service.domain.idle.proof import Blocker, IdleVerdict
-from service.domain.idle.signal import Level
+from service.domain.idle.signals.signal import Level
 
 BLIND_SECONDS = 2 * HOUR
 """Seconds without proof after which the owner is told the cost of the node, once a day."""

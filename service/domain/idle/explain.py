@@ -21,7 +21,7 @@ from service.domain.idle.proof import (
     job_activity,
     trouble_of,
 )
-from service.domain.idle.signal import MONITORED, Kind, Level
+from service.domain.idle.signals.signal import MONITORED, Kind, Level
 
 OLD = "the newest report is too old; reports are read where they are needed"
 HELD = "a process holds the device"

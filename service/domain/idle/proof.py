@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from service.domain.idle.policy import Waste
-from service.domain.idle.signal import (
+from service.domain.idle.signals.signal import (
     CHIPS_KINDS,
     COUNTED,
     CPU_KINDS,

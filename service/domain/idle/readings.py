@@ -9,7 +9,14 @@ from typing import Protocol
 
 from service.domain.clock import DAY
 from service.domain.idle.proof import MetricFamily
-from service.domain.idle.signal import COUNTED, MONITORED, Kind, Reading, SignalTrack, with_reading
+from service.domain.idle.signals.signal import (
+    COUNTED,
+    MONITORED,
+    Kind,
+    Reading,
+    SignalTrack,
+    with_reading,
+)
 
 ABSENT_SECONDS = DAY
 """A metric without a series for this long counts as absent from the project."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from service.domain import claims
 from service.domain.idle.proof import Host
-from service.domain.idle.signal import HOST_BYTES, HOST_PERCENT, Kind, Reading
+from service.domain.idle.signals.signal import HOST_BYTES, HOST_PERCENT, Kind, Reading
 
 REPORT, ACTIVITY = "report", "activity"
 """The keys under which the supervisor and the meter of a worker write."""

@@ -16,7 +16,7 @@ from service.domain.idle.assess import REPORT_PAUSE, SOON_SECONDS, IdleSubject, 
 from service.domain.idle.course import State
 from service.domain.idle.proof import REPORT_AGE, STALE_SECONDS, Signals
 from service.domain.idle.report import WorkerReport, readings_of
-from service.domain.idle.signal import Kind, Level, Reading, SignalTrack, with_reading
+from service.domain.idle.signals.signal import Kind, Level, Reading, SignalTrack, with_reading
 from service.domain.idle.workers import is_covered
 from service.domain.nodes.node import Node
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from service.domain.clock import HOUR
-from service.domain.idle.activity import ActivitySlot
 from service.domain.idle.proof import COVERAGE_PERCENT
-from service.domain.idle.signal import (
+from service.domain.idle.signals.activity import ActivitySlot
+from service.domain.idle.signals.signal import (
     CHIPS_KINDS,
     DEVICE_KINDS,
     Kind,

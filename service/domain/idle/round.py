@@ -24,7 +24,7 @@ from service.domain.idle.rails import (
     share_of,
     update_breaker,
 )
-from service.domain.idle.signal import DEVICE_KINDS, Level
+from service.domain.idle.signals.signal import DEVICE_KINDS, Level
 from service.domain.lifecycle.absence import FleetCensus
 
 BOOT_SECONDS = 120

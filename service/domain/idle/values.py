@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from service.domain.idle.signal import Kind
+from service.domain.idle.signals.signal import Kind
 
 UNITS: Mapping[str, str] = {
     Kind.DUTY_CYCLE: "%",

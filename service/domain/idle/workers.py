@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from service.domain.idle.assess import IdleSubject
 from service.domain.idle.readings import WorkerNames
-from service.domain.idle.signal import CPU_KINDS, DEVICE_KINDS, MONITORED, NETWORK_KINDS
+from service.domain.idle.signals.signal import CPU_KINDS, DEVICE_KINDS, MONITORED, NETWORK_KINDS
 from service.domain.nodes.slices import slice_as_node, slice_numbers
 
 

@@ -8,8 +8,8 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TypeVar
 
-from service.emulator.api.dispatch import Call
-from service.emulator.api.pages import read_token, size_of, write_token
+from service.emulator.api.calls.dispatch import Call
+from service.emulator.api.calls.pages import read_token, size_of, write_token
 from service.emulator.clock import to_timestamp
 from service.emulator.errors import ApiError, Code, not_found
 from service.emulator.names import malformed_name

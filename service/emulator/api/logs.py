@@ -10,8 +10,8 @@ from itertools import islice
 from google.cloud.audit import audit_log_pb2  # noqa: F401 - lets entries hold audit logs
 from google.protobuf import json_format
 
-from service.emulator.api.dispatch import Call
-from service.emulator.api.pages import cut_page, read_token, write_token
+from service.emulator.api.calls.dispatch import Call
+from service.emulator.api.calls.pages import cut_page, read_token, write_token
 from service.emulator.errors import ApiError, Code
 from service.emulator.names import malformed_name
 from service.emulator.telemetry import log_query

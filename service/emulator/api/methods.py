@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from service.emulator.api import mixins
-from service.emulator.api.dispatch import Method, Service
+from service.emulator.api.calls.dispatch import Method, Service
+from service.emulator.api.calls.paths import OPERATION, PLACE
 from service.emulator.api.methods_v1 import TPU_V1
 from service.emulator.api.methods_v2 import TPU_V2
 from service.emulator.api.methods_v2alpha1 import TPU_V2ALPHA1
-from service.emulator.api.paths import OPERATION, PLACE
 from service.emulator.api.products import PRODUCTS
 from service.emulator.wire import Empty, Operation, locations_pb2, operations_pb2
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from service.emulator.api import v1
-from service.emulator.api.paths import (
+from service.emulator.api.calls.paths import (
     ACCELERATOR_TYPE,
     NODE,
     PARENT,

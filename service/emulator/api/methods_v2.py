@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from service.emulator.api import queued, v2
-from service.emulator.api.paths import (
+from service.emulator.api.calls.paths import (
     ACCELERATOR_TYPE,
     NODE,
     PARENT,

@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import partial
 
 from service.emulator.api import queued_v2alpha1, v2alpha1
-from service.emulator.api.dispatch import Method
+from service.emulator.api.calls.dispatch import Method
+from service.emulator.api.calls.paths import NODE, PARENT, QUEUED_RESOURCE, describe_method
 from service.emulator.api.methods_v2 import TPU_V2
-from service.emulator.api.paths import NODE, PARENT, QUEUED_RESOURCE, describe_method
 from service.emulator.extra_fields import V2ALPHA1
 from service.emulator.schema import extended_class
 from service.emulator.wire import Operation, TpuV2Alpha1

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from service.emulator import catalog
-from service.emulator.api import filters
-from service.emulator.api.dispatch import Call
-from service.emulator.api.pages import cut_page
+from service.emulator.api.calls import filters
+from service.emulator.api.calls.dispatch import Call
+from service.emulator.api.calls.pages import cut_page
 from service.emulator.errors import location_denied
 from service.emulator.names import Place, child_of, place_of, project_of
 from service.emulator.wire import (

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from service.emulator.api.dispatch import Call
-from service.emulator.api.pages import cut_page, read_token, size_of, write_token
+from service.emulator.api.calls.dispatch import Call
+from service.emulator.api.calls.pages import cut_page, read_token, size_of, write_token
 from service.emulator.errors import ApiError, Code
 from service.emulator.names import malformed_name, project_of
 from service.emulator.telemetry import alignment, series

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from service.emulator import catalog
-from service.emulator.api import filters
-from service.emulator.api.dispatch import Call
-from service.emulator.api.pages import cut_page
+from service.emulator.api.calls import filters
+from service.emulator.api.calls.dispatch import Call
+from service.emulator.api.calls.pages import cut_page
 from service.emulator.errors import location_denied, not_found
 from service.emulator.names import Place, child_of, malformed_name, place_of
 from service.emulator.wire import NodeMessage

@@ -7,7 +7,7 @@ from typing import Any
 from google.api import metric_pb2
 
 from service.emulator.api import billing, logs, monitoring
-from service.emulator.api.dispatch import Method, Service
+from service.emulator.api.calls.dispatch import Method, Service
 from service.emulator.telemetry.messages import Billing, Logging, Monitoring
 
 

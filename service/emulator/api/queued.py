@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from service.emulator.api.dispatch import Call
+from service.emulator.api.calls.dispatch import Call
+from service.emulator.api.calls.pages import cut_page
 from service.emulator.api.offers import known_place, require_zone
-from service.emulator.api.pages import cut_page
 from service.emulator.errors import already_exists, not_found
 from service.emulator.names import Place, child_of, place_of
 from service.emulator.queued import admission, queueing, teardown

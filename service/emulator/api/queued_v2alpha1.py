@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from service.emulator.api import queued
-from service.emulator.api.dispatch import Call
+from service.emulator.api.calls.dispatch import Call
 from service.emulator.api.translate import copy_fields, to_v2
 from service.emulator.errors import invalid_argument
 from service.emulator.extra_fields import V2ALPHA1

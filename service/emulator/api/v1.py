@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from service.emulator import catalog
 from service.emulator.api import offers, v2
-from service.emulator.api.dispatch import Call
+from service.emulator.api.calls.dispatch import Call
 from service.emulator.api.translate import copy_fields
 from service.emulator.catalog import Accelerator
 from service.emulator.config.config import Config

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from service.emulator import catalog
 from service.emulator.api import offers
-from service.emulator.api.dispatch import Call
+from service.emulator.api.calls.dispatch import Call
+from service.emulator.api.calls.pages import cut_page
 from service.emulator.api.offers import known_place, require_zone
-from service.emulator.api.pages import cut_page
 from service.emulator.catalog import Accelerator
 from service.emulator.config.config import Config
 from service.emulator.errors import already_exists, not_found, zone_unsupported

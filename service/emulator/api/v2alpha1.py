@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from service.emulator.api import reservations, v2
-from service.emulator.api.dispatch import Call
+from service.emulator.api.calls.dispatch import Call
+from service.emulator.api.calls.pages import cut_page
 from service.emulator.api.offers import known_place
-from service.emulator.api.pages import cut_page
 from service.emulator.api.translate import to_v2, to_v2alpha1
 from service.emulator.names import child_of, place_of
 from service.emulator.nodes.guest_attributes import check_worker

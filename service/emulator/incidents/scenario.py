@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from service.emulator.api.match_facts import record_facts
+from service.emulator.api.calls.match_facts import record_facts
 from service.emulator.config.config import MAX_SECONDS, patched_config
 from service.emulator.errors import ApiError
 from service.emulator.faults.fault import FACTS

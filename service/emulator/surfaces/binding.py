@@ -9,7 +9,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from service.emulator.api.dispatch import Method, Service
+from service.emulator.api.calls.dispatch import Method, Service
 from service.emulator.errors import ApiError, Code
 from service.emulator.schema import drop_outputs, extended_class
 from service.emulator.surfaces.json_codec import read_into, unknown_name

@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 import grpc
 from grpc_status import rpc_status
 
-from service.emulator.api.dispatch import Answer, answer_bytes
-from service.emulator.api.field_masks import HEADER
+from service.emulator.api.calls.dispatch import Answer, answer_bytes
+from service.emulator.api.calls.field_masks import HEADER
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError, Code
 from service.emulator.permissions import token_of

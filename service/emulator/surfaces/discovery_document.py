@@ -16,7 +16,7 @@ from google.cloud import tpu_v1, tpu_v2, tpu_v2alpha1
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from service.emulator.api.dispatch import Method, Service
+from service.emulator.api.calls.dispatch import Method, Service
 from service.emulator.api.methods import SERVICES
 from service.emulator.api.products import PRODUCTS
 from service.emulator.extra_fields import OUTPUTS

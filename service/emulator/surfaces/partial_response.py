@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.emulator.api.field_masks import Chosen
+from service.emulator.api.calls.field_masks import Chosen
 
 
 def select_keys(shown: Any, chosen: Chosen) -> Any:

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from service.emulator.api.dispatch import answer_message
-from service.emulator.api.field_masks import HEADER, Chosen, chosen_of, resolve_selection
+from service.emulator.api.calls.dispatch import answer_message
+from service.emulator.api.calls.field_masks import HEADER, Chosen, chosen_of, resolve_selection
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError, Code
 from service.emulator.permissions import token_of

@@ -10,8 +10,8 @@ import grpc.aio
 from google.protobuf.message import Message
 from grpc_status import rpc_status
 
-from service.emulator.api.dispatch import CallStream, Method, answer_bytes
-from service.emulator.api.field_masks import HEADER
+from service.emulator.api.calls.dispatch import CallStream, Method, answer_bytes
+from service.emulator.api.calls.field_masks import HEADER
 from service.emulator.api.methods import SERVICES
 from service.emulator.permissions import token_of
 from service.emulator.surfaces.health import health_handler

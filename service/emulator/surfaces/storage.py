@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from service.emulator.api.field_masks import Chosen
+from service.emulator.api.calls.field_masks import Chosen
 from service.emulator.artifacts.storage import (
     MAX_OBJECT_NAME,
     NAME,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.emulator.api.field_masks import Chosen, chosen_of
+from service.emulator.api.calls.field_masks import Chosen, chosen_of
 from service.emulator.errors import ApiError
 
 # All names in Google's discovery document of storage v1; the emulator does not show all of them.

@@ -8,8 +8,8 @@ import structlog
 from fastapi.testclient import TestClient
 
 from service.api.app import create_app
+from service.api.costs.reconciliations import PATH as BILLS
 from service.api.http.middleware import Guard
-from service.api.reconciliations import PATH as BILLS
 from service.application.costs.exports import AT_ONCE
 from tests.api.conftest import WISH
 

@@ -20,9 +20,9 @@ from service.application.reconciliations import AT_ONCE
 from service.domain.clock import HOUR
 from service.domain.nodes.node import Endpoint, NodeState
 from service.domain.orphans.orphan import OrphanKind, OrphanVerdict
+from tests.api.catalog.test_quotas import LIMIT
 from tests.api.conftest import WISH
 from tests.api.http.test_middleware import Stalled, scope_of, talk
-from tests.api.test_quotas import LIMIT
 from tests.garbage import orphan, shown
 
 FOREIGN = {"kind": OrphanKind.STRANGER, "certain": False, "verdict": OrphanVerdict.LEAVE}

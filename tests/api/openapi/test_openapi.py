@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from service.api.app import create_app
 from service.api.http.auth import PUBLIC
 from service.api.openapi.documentation import SERVERS, SUMMARIES
-from service.domain.idle.heartbeat import PREFIX
+from service.domain.idle.signals.heartbeat import PREFIX
 from tests.api.schemas import schemas_of
 from tests.architecture.wording import Text, faults_of
 

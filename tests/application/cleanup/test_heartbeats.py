@@ -15,8 +15,8 @@ from service.application.cleanup.heartbeats import (
 )
 from service.domain.clock import DAY
 from service.domain.errors import Conflict, NotFound, RateLimited, Rejected, TokenRefused
-from service.domain.idle.heartbeat import PREFIX, TOKEN_SECONDS, Beat
 from service.domain.idle.links import hash_of
+from service.domain.idle.signals.heartbeat import PREFIX, TOKEN_SECONDS, Beat
 from service.domain.nodes.node import Asked, NodeState
 from service.store.links import MOST_TOKENS
 from tests import factories

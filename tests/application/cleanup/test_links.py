@@ -22,7 +22,7 @@ from service.domain.idle.course import State
 from service.domain.idle.links import LIFE_SECONDS, LinkRefusal, Verb, hash_of
 from service.domain.idle.policy import Action
 from service.domain.idle.proof import IdleVerdict
-from service.domain.idle.signal import Level
+from service.domain.idle.signals.signal import Level
 from service.domain.ids import new_id
 from service.domain.jobs.job import Attempt, Job, JobSpec, attempt_id
 from service.domain.nodes.node import Asked, NodeState

@@ -8,8 +8,8 @@ import pytest
 
 from service.application.costs.activities import Activities
 from service.domain.clock import HOUR
-from service.domain.idle.activity import Activity
 from service.domain.idle.rollup import ActivityHour
+from service.domain.idle.signals.activity import Activity
 from tests import factories
 from tests.hands import NOON
 

@@ -13,8 +13,8 @@ from service.application.costs.activities import Activities
 from service.application.costs.aggregation import CostTally
 from service.domain.clock import DAY, HOUR
 from service.domain.costs.dimensions import DIMENSIONS
-from service.domain.idle.activity import Activity
 from service.domain.idle.rollup import ActivityHour, slots_of
+from service.domain.idle.signals.activity import Activity
 from service.domain.metering.meter import Evidence, Meter
 from service.domain.time_window import Granularity, Window, split_into_buckets
 from tests import factories

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli import nodes
+from service.cli.nodes import nodes
 from tests.cli.given import ID, node, page, steward
 
 NOT_FOUND = {"type": "urn:tpu-steward:problem:not-found", "detail": "Not Found", "status": 404}
@@ -41,7 +41,7 @@ def test_what_the_service_says_and_we_do_not_understand_is_a_fault_of_ours(api):
     assert (result.exit_code, result.stdout) == (1, "")
     failed, whose = result.stderr.splitlines()
     assert failed.startswith(
-        "tpu-steward nodes list failed: KeyError: 'state' (cli/node_output.py,"
+        "tpu-steward nodes list failed: KeyError: 'state' (cli/nodes/node_output.py,"
     )
     assert whose.startswith("this is a bug, unless the service has another")
 

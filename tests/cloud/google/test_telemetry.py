@@ -14,7 +14,7 @@ from google.cloud.monitoring_v3.services.metric_service import MetricServiceClie
 from service.cloud.google.retries import ONCE
 from service.cloud.google.telemetry import GoogleTelemetry, monitoring_client
 from service.domain.errors import CloudUnavailable, NotAllowed
-from service.domain.idle.signal import MONITORED, Kind
+from service.domain.idle.signals.signal import MONITORED, Kind
 from service.emulator.nodes.nodes import instance_id
 from service.emulator.surfaces.channel import LocalChannel
 from tests.emulator.factories import Cloud, configured

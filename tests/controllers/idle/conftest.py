@@ -20,7 +20,7 @@ from service.domain.idle.assess import IdleTimes
 from service.domain.idle.cleanup import WatchedNode
 from service.domain.idle.policy import Action
 from service.domain.idle.rollup import ActivityHour
-from service.domain.idle.signal import Kind
+from service.domain.idle.signals.signal import Kind
 from service.domain.lease import Lease
 from service.domain.nodes.node import IdlePolicy, Node, NodeState, Place
 from service.store.pricebook import PriceShelf

@@ -14,11 +14,11 @@ from service.application.cleanup.daemon import DaemonActs
 from service.domain.clock import parse_rfc3339
 from service.domain.errors import StaleVersion
 from service.domain.idle.course import State
-from service.domain.idle.heartbeat import Heartbeat
 from service.domain.idle.links import Verb, hash_of
 from service.domain.idle.policy import Action, Policy, Recipient, Rule
 from service.domain.idle.rails import Rail
-from service.domain.idle.signal import Kind
+from service.domain.idle.signals.heartbeat import Heartbeat
+from service.domain.idle.signals.signal import Kind
 from service.domain.nodes.node import Asked, IdlePolicy, NodeState
 from service.domain.notifications.notification import About
 from service.store.cleanups import Cleanups

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from service.cloud.ports import Sample
 from service.controllers.idle.memory import IdleMemory
-from service.domain.idle.signal import Kind
+from service.domain.idle.signals.signal import Kind
 
 CPU, DUTY_CYCLE = Kind.CPU, Kind.DUTY_CYCLE
 

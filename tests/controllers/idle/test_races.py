@@ -15,8 +15,8 @@ from service.application.cleanup.policies import PolicyService
 from service.application.jobs.jobs import JobService
 from service.application.nodes.requests import NodeRequests
 from service.domain.errors import Conflict
-from service.domain.idle.heartbeat import Beat
 from service.domain.idle.policy import DEFAULT, Action, Rule
+from service.domain.idle.signals.heartbeat import Beat
 from service.domain.jobs.job import JobSpec
 from service.domain.jobs.submission import Submission
 from service.domain.nodes.node import Asked, Node

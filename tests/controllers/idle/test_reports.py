@@ -17,7 +17,7 @@ from service.controllers.idle.telemetry import at_once
 from service.domain.idle.assess import IdleSubject
 from service.domain.idle.policy import Action, AppliedRule, Rule
 from service.domain.idle.proof import Blocker
-from service.domain.idle.signal import Kind
+from service.domain.idle.signals.signal import Kind
 from service.domain.nodes.node import IdlePolicy
 from service.store.idle_fleet import read_fleet
 from service.store.tables import leases

@@ -5,7 +5,7 @@ from __future__ import annotations
 from service.controllers.idle.telemetry import TelemetryReader, at_once
 from service.domain.errors import CloudUnavailable
 from service.domain.idle.readings import FamilyRead
-from service.domain.idle.signal import MONITORED, Kind
+from service.domain.idle.signals.signal import MONITORED, Kind
 from tests.controllers.idle.conftest import Later
 from tests.hands import NOON, HandClock
 

@@ -9,7 +9,7 @@ from importlib import resources
 
 import pytest
 
-from service.api.node_request import NodeRequest
+from service.api.nodes.node_request import NodeRequest
 from service.domain.jobs.startup import CALLERS_SCRIPT, METER, SCRIPT, SUPERVISOR, build_script
 from tests.controllers.jobs.crossings import Crossings
 from tests.controllers.jobs.lives import TICK, Ground

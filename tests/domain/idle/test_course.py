@@ -16,7 +16,7 @@ from service.domain.idle.course import (
 )
 from service.domain.idle.policy import SHIPPED, Action, AppliedRule, Rule, Waste, with_waste
 from service.domain.idle.proof import Blocker, IdleVerdict
-from service.domain.idle.signal import Level
+from service.domain.idle.signals.signal import Level
 
 T, DELAY, AFTER, GRACE = 1_000_000, 240, 3_600, 900
 START = IdleCourse("n", 1, State.ACTIVE, T - 100)

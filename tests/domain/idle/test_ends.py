@@ -13,7 +13,7 @@ from service.domain.idle.ends import End, EndOutlook, ends_of
 from service.domain.idle.policy import Action, apply_policies
 from service.domain.idle.proof import IdleVerdict
 from service.domain.idle.rails import Rail
-from service.domain.idle.signal import Level
+from service.domain.idle.signals.signal import Level
 from service.domain.lifecycle.precedence import EndCause, Holder
 from service.domain.nodes.keep import LABEL, Keep
 from service.domain.nodes.node import Asked, IdlePolicy, NodeState

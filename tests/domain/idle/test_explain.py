@@ -8,7 +8,7 @@ from service.domain.idle.assess import IdleSubject, IdleTimes
 from service.domain.idle.explain import HELD, OLD, SCHEDULED, Claim, explain_signals
 from service.domain.idle.policy import Action, AppliedRule, Rule
 from service.domain.idle.proof import UNREAD, Host, JobActivity, MetricFamily, Signals
-from service.domain.idle.signal import MONITORED, Kind, Level, Reading, with_reading
+from service.domain.idle.signals.signal import MONITORED, Kind, Level, Reading, with_reading
 from tests import factories
 
 NOW, AFTER = 1_000_000, 3_600

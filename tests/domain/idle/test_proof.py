@@ -17,7 +17,14 @@ from service.domain.idle.proof import (
     judge_evidence,
     shown_at_work,
 )
-from service.domain.idle.signal import MONITORED, Kind, Level, Reading, SignalTrack, with_reading
+from service.domain.idle.signals.signal import (
+    MONITORED,
+    Kind,
+    Level,
+    Reading,
+    SignalTrack,
+    with_reading,
+)
 
 NOW, DELAY, AFTER = 100_000, 240, 3_600
 UNTIL = NOW - DELAY

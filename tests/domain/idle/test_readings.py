@@ -17,7 +17,7 @@ from service.domain.idle.readings import (
     newest_end,
     with_samples,
 )
-from service.domain.idle.signal import COUNTED, Kind
+from service.domain.idle.signals.signal import COUNTED, Kind
 
 NOW = 1_000_000
 WORKERS = WorkerNames(

@@ -19,7 +19,7 @@ from service.domain.idle.report import (
     parse_worker,
     readings_of,
 )
-from service.domain.idle.signal import Kind, Level, Reading, level_of, with_reading
+from service.domain.idle.signals.signal import Kind, Level, Reading, level_of, with_reading
 from service.domain.jobs.report import SupervisorReport, is_current
 from tests.hands import NOON
 

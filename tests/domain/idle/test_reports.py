@@ -22,7 +22,7 @@ from service.domain.idle.reports import (
     pause_of,
     with_answers,
 )
-from service.domain.idle.signal import Kind, Level, SignalTrack
+from service.domain.idle.signals.signal import Kind, Level, SignalTrack
 from service.domain.nodes.keep import Keep
 from service.domain.nodes.node import NodeState
 from tests import factories

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.idle.activity import ActivitySlot
 from service.domain.idle.rollup import ActivityHour, UnwrittenUse, slots_of, with_lately, with_rest
-from service.domain.idle.signal import Kind, Reading, SignalTrack, with_reading
+from service.domain.idle.signals.activity import ActivitySlot
+from service.domain.idle.signals.signal import Kind, Reading, SignalTrack, with_reading
 
 START = 3_600 * 100
 EMPTY = ActivityHour("n", 1, START)

@@ -13,7 +13,7 @@ from service.domain.idle.policy import Action, AppliedRule, Rule
 from service.domain.idle.proof import Host, IdleVerdict, Signals
 from service.domain.idle.rails import Breaker, Rail
 from service.domain.idle.round import RoundFacts, decide_round
-from service.domain.idle.signal import Kind, Level, SignalTrack
+from service.domain.idle.signals.signal import Kind, Level, SignalTrack
 from service.domain.lifecycle.absence import FleetCensus
 from service.domain.lifecycle.precedence import Holder
 from tests import factories

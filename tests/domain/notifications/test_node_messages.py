@@ -13,7 +13,7 @@ from service.domain.idle.links import Verb
 from service.domain.idle.policy import Action, AppliedRule, Format, Recipient, Rule, Waste
 from service.domain.idle.proof import IdleVerdict, Signals
 from service.domain.idle.rails import Rail
-from service.domain.idle.signal import Kind, Level, SignalTrack
+from service.domain.idle.signals.signal import Kind, Level, SignalTrack
 from service.domain.notifications.letters import slack_of, text_of, to_one_line
 from service.domain.notifications.node_messages import (
     IdleLook,

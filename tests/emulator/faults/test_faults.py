@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.emulator.api.dispatch import answer_message
+from service.emulator.api.calls.dispatch import answer_message
 from service.emulator.errors import ApiError, Code
 from service.emulator.surfaces import control
 from tests.emulator.factories import (

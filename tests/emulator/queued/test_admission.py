@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.emulator.api.dispatch import Call
+from service.emulator.api.calls.dispatch import Call
 from service.emulator.api.queued import create_on_terms
 from service.emulator.errors import ApiError, Code
 from service.emulator.faults.faults import Effects

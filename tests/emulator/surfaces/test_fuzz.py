@@ -11,7 +11,7 @@ from google.protobuf import json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.emulator.api.dispatch import answer_bytes, answer_message
+from service.emulator.api.calls.dispatch import answer_bytes, answer_message
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import Code
 from service.emulator.schema import extended_class

@@ -10,7 +10,7 @@ import grpc
 import pytest
 from google.protobuf.any_pb2 import Any as AnyMessage
 
-from service.emulator.api.dispatch import answer_bytes
+from service.emulator.api.calls.dispatch import answer_bytes
 from service.emulator.errors import ApiError, Code
 from service.emulator.surfaces import control
 from service.emulator.telemetry.messages import Logging

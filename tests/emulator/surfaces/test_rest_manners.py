@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from service.emulator.api.field_masks import chosen_of
+from service.emulator.api.calls.field_masks import chosen_of
 from service.emulator.errors import ApiError
 from service.emulator.surfaces.partial_response import select_keys
 from service.emulator.surfaces.request_body import MAX_BYTES

@@ -22,7 +22,7 @@ from service.domain.idle import round as rounds
 from service.domain.idle.course import IdleCourse, State
 from service.domain.idle.proof import ActivityEvidence, IdleVerdict, MetricFamily, Signals
 from service.domain.idle.rails import DueNode, Rail, RailDecision, Waiting
-from service.domain.idle.signal import Kind, Level, SignalTrack
+from service.domain.idle.signals.signal import Kind, Level, SignalTrack
 from service.domain.nodes import deletion
 from service.domain.nodes.keep import Keep
 from service.store import idle_fleet

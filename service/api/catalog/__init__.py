@@ -1,0 +1,1 @@
+"""Routes of what the cloud offers: types, runtimes, capacity and quotas."""

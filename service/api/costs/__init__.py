@@ -1,0 +1,1 @@
+"""Routes of costs, forecasts, commitments, reservations and bills."""

@@ -1,0 +1,1 @@
+"""Commands about money: costs, prices, budgets, commitments and bills."""

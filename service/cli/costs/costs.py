@@ -1,0 +1,138 @@
+"""`costs`: spend by calendar bucket and dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
+
+import typer
+
+from service.cli.costs import exports, forecast, reconcile, statements
+from service.cli.terminal import options
+from service.cli.terminal.client import open_client
+from service.cli.terminal.formatting import (
+    NOTHING,
+    chip_hours,
+    format_age,
+    format_parts,
+    format_time,
+    format_usd,
+)
+from service.cli.terminal.render import print_json, print_lines, print_table
+from service.cli.terminal.resolve import names_of
+
+app = typer.Typer(help="Show what was spent.", invoke_without_command=True, rich_markup_mode=None)
+app.command("export")(exports.export)
+app.command("forecast")(forecast.forecast)
+app.command("reconcile")(reconcile.reconcile)
+app.command("reconciliations")(reconcile.reconciliations)
+app.command("statement")(statements.statement)
+
+
+@app.callback()
+def costs(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+    context: typer.Context,
+    window: Annotated[
+        str,
+        typer.Option(
+            "--window", metavar="WINDOW", help="7d, 24h, today, mtd, or two timestamps: A,B."
+        ),
+    ] = "7d",
+    aggregate: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--aggregate",
+            "--by",
+            metavar="DIMENSION",
+            help="team, owner, node, generation, zone, label:KEY and others. Repeatable.",
+        ),
+    ] = None,
+    step: Annotated[
+        str, typer.Option("--step", metavar="STEP", help="hour, day, week, month or all.")
+    ] = "day",
+    tz: Annotated[
+        str, typer.Option(metavar="ZONE", help="Time zone, such as Europe/Berlin.")
+    ] = "UTC",
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--filter", metavar="DIMENSION=VALUE", help="Only these values. Repeatable."),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Show what was spent."""
+    if context.invoked_subcommand is not None:
+        return
+    asked = {
+        "window": window,
+        "aggregate": ",".join(aggregate or ()),
+        "step": step,
+        "tz": tz,
+        "filter": options.parse_filters(only),
+    }
+    with open_client() as client:
+        answer = client.get("/v1/costs", asked)
+        rows = answer.value["rows"]
+        names = {} if json else names_of(client, {row["node"] for row in rows if "node" in row})
+    if json:
+        print_json(answer)
+    else:
+        print_report(answer.value, names)
+
+
+def _format_bucket_start(text: str, tz: str) -> str:
+    """Start of a bucket in the time zone `tz`. The time is left out at midnight."""
+    begin = datetime.fromisoformat(text).astimezone(ZoneInfo(tz))
+    return f"{begin:%Y-%m-%d}" if not (begin.hour or begin.minute) else f"{begin:%Y-%m-%d %H:%M}"
+
+
+def print_report(report: Mapping[str, Any], names: Mapping[str, str]) -> None:
+    """Print the rows, their sum, and the notes on the sum.
+
+    `names` has the names of nodes by id. The ids are in the last column.
+    """
+    by = report["aggregate"]
+    if report["rows"]:
+        ids = ["ID"] if "node" in by else []
+        costs = format_parts(report["total"], [row["cost"] for row in report["rows"]])
+        print_table(
+            [
+                f"FROM ({report['tz']})",
+                *(name.upper() for name in by),
+                *(">CHIP-HOURS", ">COST", *ids),
+            ],
+            (
+                [
+                    _format_bucket_start(row["start"], report["tz"]),
+                    *(
+                        (names.get(row[name], row[name]) if name == "node" else row[name])
+                        or NOTHING
+                        for name in by
+                    ),
+                    *(chip_hours(row["chip_seconds"]), cost),
+                    *(row["node"] for _ in ids),
+                ]
+                for row, cost in zip(report["rows"], costs, strict=True)
+            ),
+        )
+        print_lines("")
+    running = "; some of it still runs" if report["estimated"] else ""
+    print_lines(
+        f"{format_usd(report['total'])} in all, as of {format_time(report['as_of'])} UTC{running}"
+    )
+    print_lines(*_list_notes(report))
+
+
+def _list_notes(report: Mapping[str, Any]) -> Iterator[str]:
+    """Notes on the sum: its uncertainty, the time without a price, and the list price."""
+    if Decimal(report["uncertainty"]):
+        yield (
+            f"uncertain by ± {format_usd(report['uncertainty'])}: some ends are known only between"
+            " two polls"
+        )
+    if report["unpriced_seconds"]:
+        yield f"{format_age(report['unpriced_seconds'])} with unknown price: in no figure"
+    if report["list_total"] not in (None, report["total"]):
+        yield f"on demand at list price: {format_usd(report['list_total'])}"

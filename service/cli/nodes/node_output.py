@@ -1,0 +1,390 @@
+"""Prints nodes, their events, their costs and their ledgers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from rich.text import Text
+
+from service.cli.nodes.idle_terms import rule_words
+from service.cli.nodes.queue import (
+    describe_model,
+    gives_up,
+    made_of,
+    queue_line,
+    show_slices,
+)
+from service.cli.terminal.formatting import (
+    NOTHING,
+    chip_hours,
+    format_age,
+    format_column,
+    format_count,
+    format_exact,
+    format_parts,
+    format_since,
+    format_time,
+    format_usd,
+)
+from service.cli.terminal.render import Cell, print_facts, print_lines, print_table, style_state
+from service.domain.clock import parse_rfc3339, wall_clock
+from service.domain.nodes.node import ENDED, NodeState
+
+View = Mapping[str, Any]
+
+NOTHING_POSTED = "nothing is posted yet; what runs is posted at each full hour"
+
+_ON_ITS_WAY = {
+    "absent": (" (to be deleted)", frozenset({"DELETING", *ENDED})),
+    "stopped": (" (to be stopped)", frozenset({"STOPPING", "STOPPED", *ENDED})),
+}
+
+
+def shown_state(node: View, waited: str = "") -> Text:
+    """State of a node, followed by `waited`, and by ` (to be deleted)` or ` (to be stopped)` until
+    the node is."""
+    note, there = _ON_ITS_WAY.get(node["asked"], ("", frozenset()))
+    return style_state(node["state"], waited + ("" if node["state"] in there else note))
+
+
+def show_nodes(nodes: Sequence[View], *, everything: bool, fleet: View | None = None) -> None:
+    """Print a row for each node, and the cost of all nodes in an hour.
+
+    Ended nodes are shown with `everything`. `fleet` has the cost of unused reservations; None when
+    the list is filtered.
+    """
+    shown = [node for node in nodes if everything or node["state"] not in ENDED]
+    ended = len(nodes) - len(shown)
+    if shown:
+        _print_node_table(shown, ids=everything)
+        print_lines("")
+    print_lines(
+        summarize_nodes(shown) + (f"; {ended:,} more ended (--all shows them)" if ended else "")
+    )
+    if fleet is not None and Decimal(fleet["unused_reservations_hourly_cost"]):
+        unused = format_usd(fleet["unused_reservations_hourly_cost"])
+        print_lines(
+            f"reserved chips that no node uses cost {unused} an hour more:"
+            f" {format_usd(fleet['hourly_cost'])} in all"
+        )
+
+
+def _print_node_table(nodes: Sequence[View], *, ids: bool) -> None:
+    now = wall_clock()
+    columns = ["NAME", "STATE", "TYPE", "MODEL", "ZONE", ">AGE", ">PER HOUR", ">COST", "TEAM"]
+    rates = iter(
+        format_parts(_sum_rates(nodes), [node["hourly_cost"] for node in nodes if _is_ready(node)])
+    )
+    rows: list[list[Cell]] = [
+        [
+            node["name"],
+            shown_state(
+                node,
+                f" for {format_since(node['state_since'], now)}"
+                if node["state"] == NodeState.QUEUED
+                else "",
+            ),
+            made_of(node),
+            node["provisioning_model"],
+            node["zone"] or NOTHING,
+            format_since(node["created_at"], now),
+            next(rates) if _is_ready(node) else format_usd(node["hourly_cost"]),
+            format_usd(node["cost"]),
+            node["team"] or NOTHING,
+            *([node["id"]] if ids else []),
+        ]
+        for node in nodes
+    ]
+    print_table([*columns, "ID"] if ids else columns, rows)
+
+
+def summarize_nodes(nodes: Sequence[View]) -> str:
+    """Number of nodes, and the cost of the READY ones in an hour."""
+    if not nodes:
+        return "no nodes"
+    ready = list(filter(_is_ready, nodes))
+    burn = format_usd(_sum_rates(nodes))
+    unpriced = sum(node["hourly_cost"] is None for node in ready)
+    note = f", and {format_count(unpriced, 'node')} without a known price" if unpriced else ""
+    queued = sum(node["state"] == NodeState.QUEUED for node in nodes)
+    waiting = f"; {queued:,} in the queue" if queued else ""
+    return (
+        f"{format_count(len(nodes), 'node')}, {len(ready):,} ready at {burn} an hour{note}{waiting}"
+    )
+
+
+def _is_ready(node: View) -> bool:
+    return bool(node["state"] == NodeState.READY)
+
+
+def _sum_rates(nodes: Sequence[View]) -> str:
+    """Dollars an hour of all READY nodes with a known price."""
+    rates = (node["hourly_cost"] for node in nodes if _is_ready(node))
+    return str(sum((Decimal(rate) for rate in rates if rate is not None), Decimal(0)))
+
+
+def show_asked_for(node: View) -> None:
+    """Print a node that was just requested, with its warnings."""
+    zones = node["zones"]
+    where = " or ".join(zones[:3]) + (f" or {len(zones) - 3} more" if len(zones) > 3 else "")
+    types = " or ".join([made_of(node), *_other_types(node)])
+    print_lines(
+        f"{node['name']}: {types} ({describe_model(node)}), {where},"
+        f" {node['runtime_version']}, {format_exact(node['hourly_cost'])} an hour",
+        f"id {node['id']}",
+    )
+    print_lines(*(f"note: {warning}" for warning in node.get("warnings") or ()))
+
+
+def show_node(node: View) -> None:
+    """Print all facts of a node, then its slices and its placement attempts."""
+    print_facts(_list_facts(node, wall_clock()))
+    if node["slice_states"]:
+        print_lines("")
+        show_slices(node)
+    if node["placements"]:
+        print_lines("")
+        print_table(
+            [">TRY", "ZONE", "TYPE", "MODEL", "BEGAN (UTC)", "ENDED (UTC)", "OUTCOME", "REASON"],
+            (
+                [
+                    str(placement["attempt"]),
+                    placement["zone"],
+                    placement["accelerator_type"] or NOTHING,
+                    placement["provisioning_model"],
+                    format_time(placement["started_at"]),
+                    format_time(placement["ended_at"]),
+                    placement["outcome"],
+                    placement["reason"],
+                ]
+                for placement in node["placements"]
+            ),
+        )
+
+
+def _list_facts(node: View, now: int) -> Iterator[tuple[str, Cell]]:
+    yield "Name", node["name"]
+    yield "Id", node["id"]
+    yield (
+        "State",
+        Text.assemble(shown_state(node), f", for {format_since(node['state_since'], now)}"),
+    )
+    yield "Queue", queue_line(node)
+    yield "Gives up", gives_up(node, now)
+    yield "Overdue", _describe_overdue(node, now)
+    yield "Last error", node["last_error"]
+    chips, hosts = format_count(node["chips"], "chip"), format_count(node["hosts"], "host")
+    each = " each" if node["slices"] > 1 else ""
+    size = f"{chips} of {node['generation']}, {hosts}, topology {node['topology']}{each}"
+    yield "Hardware", f"{made_of(node)}: {size}"
+    yield "Or made of", " or ".join(_other_types(node))
+    legacy = ", on a legacy TPU Node" if node.get("architecture") == "node" else ""
+    yield "Runtime", f"{node['runtime_version']}{legacy}"
+    vm = node.get("vm")  # the user's own VM that drives a legacy TPU Node
+    yield "Its VM", f"{vm['machine_type']}, {vm['provisioning_model']}" if vm else ""
+    yield "Model", describe_model(node)
+    yield "Reservation", node["reservation"]
+    yield "Place", f"{node['zone'] or 'no zone yet'}, project {node['project']}"
+    yield "In the cloud", node["cloud_id"] or ""
+    yield "Health", node["health"] or ""
+    yield "Workers", ", ".join(map(_describe_endpoint, node["endpoints"]))
+    yield "Owner", node["owner"]
+    yield "Team", node["team"]
+    yield "Labels", ", ".join(f"{key}={value}" for key, value in node["labels"].items())
+    yield (
+        "Requested",
+        f"{format_time(node['created_at'])} UTC, {format_since(node['created_at'], now)} ago",
+    )
+    yield from _list_dates(node, now)
+    yield "Per hour", format_exact(node["hourly_cost"])
+    yield "Cost so far", format_usd(node["cost"])
+
+
+def _list_dates(node: View, now: int) -> Iterator[tuple[str, str]]:
+    if node["ready_at"]:
+        yield "Ready", f"{format_time(node['ready_at'])} UTC"
+    if node["deletes_at"]:
+        left = parse_rfc3339(node["deletes_at"]) - now
+        when = f", in {format_age(left)}" if left > 0 and not node["ended_at"] else ""
+        yield "Deletes itself", f"{format_time(node['deletes_at'])} UTC{when}"
+    yield "Kept until", _describe_keep(node, now)
+    yield "Goes after that", node.get("ends_after_keep") or ""
+    if node.get("idle"):
+        idle = node["idle"]
+        yield "Idle policy", rule_words({**idle, "idle_after_seconds": idle["after_seconds"]})
+    if node["ended_at"]:
+        yield "Ended", f"{format_time(node['ended_at'])} UTC"
+    yield "Deleted for", node["delete_reason"] or ""
+
+
+def _describe_keep(node: View, now: int) -> str:
+    """End and reason of the keep in force. Empty without one."""
+    keep = node.get("keep")
+    if not keep or node["ended_at"]:
+        return ""
+    if keep["until"] is None:
+        return f"an invalid date ({keep['reason']})"
+    is_over = parse_rfc3339(keep["until"]) <= now
+    return "" if is_over else f"{format_time(keep['until'])} UTC ({keep['reason']})"
+
+
+def show_update(node: View, said: View) -> None:
+    """Print the changed settings of a node. `said` is the body of the request that changed them."""
+    name = node["name"]
+    if said.keys() & {"team", "owner", "labels"}:
+        whose = ", ".join(node[field] for field in ("team", "owner") if node[field])
+        print_lines(f"{name} is charged from now on to {whose or 'nobody'}")
+    if "ttl_seconds" in said:
+        ttl = node["ttl_seconds"]
+        then = (
+            "" if node["deletes_at"] is None else f": until {format_time(node['deletes_at'])} UTC"
+        )
+        lives = "until it is deleted" if ttl is None else f"{format_age(ttl)} from READY{then}"
+        print_lines(f"{name} lives {lives}")
+    if "idle" in said:
+        policy = node["policy"]
+        whose = "its own" if policy["source"] == "node" else f"that of {policy['source']}"
+        print_lines(f"the idle policy of {name} is {whose}: {rule_words(policy)}")
+    print_lines(*(f"note: {warning}" for warning in node.get("warnings") or ()))
+
+
+def _describe_overdue(node: View, now: int) -> str:
+    """Age of a deletion that takes too long. Empty for a node that is not overdue."""
+    if not node.get("overdue_since"):
+        return ""
+    asked = node["delete_requested_at"] or node["replacing_since"]
+    what = "its deletion" if node["delete_requested_at"] else "its deletion before the next attempt"
+    return (
+        f"{what} was requested {format_since(asked, now)} ago and has not ended; it is retried"
+        " indefinitely"
+    )
+
+
+def _other_types(node: View) -> list[str]:
+    return [kind for kind in node["accelerator_types"] if kind != node["accelerator_type"]]
+
+
+def _describe_endpoint(endpoint: View) -> str:
+    outside = f" ({endpoint['external_ip']})" if endpoint.get("external_ip") else ""
+    return f"{endpoint['ip']}{outside}"
+
+
+def show_events(events: Sequence[View]) -> None:
+    """Print the events of a node, the oldest first."""
+    print_table(
+        ["WHEN (UTC)", "WHAT", "WHO", "HOW"],
+        (
+            [format_time(event["at"]), event["kind"], event["actor"], event["message"]]
+            for event in events
+        ),
+    )
+
+
+def show_cost(cost: View) -> None:
+    """Print the cost of a node, with its uncertainty and what is not included."""
+    unpriced, listed = cost["unpriced_seconds"], cost["list_cost"]
+    # A cost that is certain to the second changes only while the node runs.
+    not_final = "still runs" if _is_zero(cost["uncertainty"]) else "may still change"
+    print_facts(
+        [
+            (
+                "Cost",
+                format_exact(cost["cost"]) + (f", and it {not_final}" if cost["estimated"] else ""),
+            ),
+            *_list_lines(cost.get("lines") or ()),
+            (
+                "Uncertain by",
+                "" if _is_zero(cost["uncertainty"]) else f"± {format_exact(cost['uncertainty'])}",
+            ),
+            ("At list price", "" if listed == cost["cost"] else format_exact(listed)),
+            ("Free", "; ".join(cost.get("free") or ())),
+            ("Unpriced", _describe_unpriced(cost) if unpriced else ""),
+            ("Chip-hours", chip_hours(cost["chip_seconds"])),
+            ("Not included", "; ".join(cost.get("not_included") or ())),
+            ("As of", f"{format_time(cost['as_of'])} UTC"),
+        ]
+    )
+
+
+def _describe_unpriced(cost: View) -> str:
+    return f"{format_age(cost['unpriced_seconds'])} with unknown price"
+
+
+def _list_lines(lines: Sequence[View]) -> Iterator[tuple[str, str]]:
+    """Parts of a cost. Nothing for a cost that has a single part."""
+    if len(lines) < 2:
+        return
+    unknown = [line["unpriced_seconds"] and _is_zero(line["cost"]) for line in lines]
+    costs = zip(lines, unknown, strict=True)
+    amounts = format_column([None if left_out else line["cost"] for line, left_out in costs])
+    for line, amount in zip(lines, amounts, strict=True):
+        what = f"  VM {line['what']}" if line["kind"] == "vm" else f"  {line['what']}"
+        yield what, f"{amount} for {format_age(line['seconds'])}"
+
+
+def _is_zero(amount: str) -> bool:
+    return not Decimal(amount)
+
+
+def nothing_posted(node: View, cost: View) -> str:
+    """Reason that the ledger of a node is empty."""
+    if node["state"] not in ENDED:
+        return NOTHING_POSTED
+    if cost["unpriced_seconds"]:
+        return f"nothing is posted: {_describe_unpriced(cost)}"
+    if not _is_zero(cost["cost"]):
+        return f"nothing is posted yet of the {format_exact(cost['cost'])} that it cost"
+    never = "" if node["ready_at"] else "it was never READY"
+    why = "; ".join(cost["free"]) or never
+    return f"nothing is posted: it has ended and cost nothing{f' ({why})' if why else ''}"
+
+
+def explain_newest(line: View | None, cost: View) -> Iterator[Sequence[str]]:
+    """Explanation of the line, if there is one, then of each time range that is not posted yet."""
+    if line is not None:
+        yield line["explanation"]
+    for charge in cost["unposted"]:
+        seconds = f"{format_time(charge['start'])} to {format_time(charge['end'])} UTC"
+        yield (f"not in the ledger yet, {charge['what']}, {seconds}:", *charge["explanation"])
+
+
+def show_ledger(entries: Sequence[View]) -> None:
+    """Print the lines of a ledger, then their sum."""
+    prices = format_column([entry["usd_per_chip_hour"] for entry in entries])
+    amounts = format_column([entry["amount"] for entry in entries])
+    named = any(_is_of_vm(entry) for entry in entries)
+    what = ("WHAT", "KIND", ">QUANTITY", ">PER HOUR OF ONE") if named else _OF_CHIPS
+    print_table(
+        [">NO.", "FROM (UTC)", "TO (UTC)", *what, ">AMOUNT"],
+        (
+            [
+                str(entry["number"]),
+                format_time(entry["start"]),
+                format_time(entry["end"]),
+                *([entry["what"]] if named else []),
+                entry["kind"] + ("" if entry["corrects"] is None else f" of {entry['corrects']}"),
+                _format_quantity(entry, named=named),
+                price,
+                amount,
+            ]
+            for entry, price, amount in zip(entries, prices, amounts, strict=True)
+        ),
+    )
+    total = format_exact(str(sum((Decimal(entry["amount"]) for entry in entries), Decimal(0))))
+    print_lines("", f"{total} in {len(entries):,} {'entry' if len(entries) == 1 else 'entries'}")
+
+
+_OF_CHIPS = ("KIND", ">CHIP-SECONDS", ">PER CHIP-HOUR")
+
+
+def _is_of_vm(entry: View) -> bool:
+    return bool(entry.get("unit") == "vm_hour")
+
+
+def _format_quantity(entry: View, *, named: bool) -> str:
+    """Chip-seconds, or seconds of the user's own VM. `named` adds the unit to chip-seconds."""
+    if _is_of_vm(entry):
+        return f"{entry['vm_seconds']:,} VM-seconds"
+    return f"{entry['chip_seconds']:,}{' chip-seconds' if named else ''}"

@@ -1,0 +1,330 @@
+"""`nodes`: create, show, change, stop, start and delete nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from service.cli.nodes import create, idle_terms, keeps, node_output
+from service.cli.nodes.connection import show_connection
+from service.cli.nodes.idle import idle
+from service.cli.nodes.jobs_of_node import check_jobs
+from service.cli.nodes.wait import Goal, NodeWatch
+from service.cli.terminal import options
+from service.cli.terminal.client import ApiAnswer, Client, open_client
+from service.cli.terminal.failure import Failure
+from service.cli.terminal.formatting import format_usd
+from service.cli.terminal.render import print_json, print_lines
+from service.cli.terminal.resolve import find_node
+from service.domain.nodes.node import ENDED
+
+app = typer.Typer(
+    help="Create, watch, connect to and delete nodes.", no_args_is_help=True, rich_markup_mode=None
+)
+app.command()(create.create)
+app.command()(idle)
+app.command()(keeps.keep)
+app.command()(keeps.unkeep)
+app.command()(keeps.heartbeat)
+app.command("heartbeat-token")(keeps.heartbeat_token)
+app.command()(keeps.policy)
+
+Some = list[str] | None
+
+
+@app.command("list")
+def list_nodes(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+    state: Annotated[
+        Some, typer.Option("--state", metavar="STATE", help="Only these states. Repeatable.")
+    ] = None,
+    name: Annotated[Some, typer.Option("--name", metavar="NAME", help="Only this name.")] = None,
+    team: Annotated[Some, typer.Option(metavar="NAME", help="Only this team.")] = None,
+    owner: Annotated[Some, typer.Option(metavar="NAME", help="Only this owner.")] = None,
+    zone: Annotated[Some, typer.Option("--zone", metavar="ZONE", help="Only this zone.")] = None,
+    generation: Annotated[Some, typer.Option(metavar="NAME", help="Only this generation.")] = None,
+    label: options.Labels = None,
+    everything: Annotated[bool, typer.Option("--all", help="Also ended nodes; with ids.")] = False,
+    json: options.Json = False,
+) -> None:
+    """List the nodes, newest first."""
+    only = {
+        "state": [wanted.upper() for wanted in state or ()],
+        "name": name,
+        "team": team,
+        "owner": owner,
+        "zone": zone,
+        "generation": generation,
+        "label": [f"{key}:{value}" for key, value in options.parse_pairs(label, "--label")],
+    }
+    with open_client() as client:
+        answer = client.get_all("/v1/nodes", "nodes", only)
+        is_whole = not json and not any(only.values())
+        fleet = client.send_request("GET", "/v1/fleet").value if is_whole else None
+    if json:
+        print_json(answer)
+    else:
+        everything = everything or bool(state)
+        node_output.show_nodes(answer.value["nodes"], everything=everything, fleet=fleet)
+
+
+@app.command()
+def show(node: options.NodeName, json: options.Json = False) -> None:
+    """Show everything about a node."""
+    _show_resource(node, "", node_output.show_node, json=json)
+
+
+Force = Annotated[bool, typer.Option("--force", help="Also if a job runs on it; the job ends.")]
+
+
+@app.command()
+def delete(
+    node: options.NodeName,
+    force: Force = False,
+    wait: options.Wait = False,
+    timeout: options.Timeout = options.PATIENCE,
+    json: options.Json = False,
+) -> None:
+    """Delete a node. A keep ends with it."""
+    with open_client() as client:
+        found = find_node(client, node)
+        check_jobs(client, found, node, force=force, json=json)
+        answer = client.send_request("DELETE", f"/v1/nodes/{found}")
+        _follow_change(client, answer, Goal.DELETED, timeout if wait else None, json=json)
+
+
+@app.command()
+def stop(
+    node: options.NodeName,
+    force: Force = False,
+    wait: options.Wait = False,
+    timeout: options.Timeout = options.PATIENCE,
+    json: options.Json = False,
+) -> None:
+    """Stop an on-demand node that has one host. A keep ends with it."""
+    with open_client() as client:
+        found = find_node(client, node)
+        is_busy = check_jobs(client, found, node, force=force, json=json)
+        params = {"force": "true"} if is_busy or force else None
+        answer = client.send_request("POST", f"/v1/nodes/{found}:stop", params=params)
+        _follow_change(client, answer, Goal.STOPPED, timeout if wait else None, json=json)
+
+
+@app.command()
+def start(
+    node: options.NodeName,
+    wait: options.Wait = False,
+    timeout: options.Timeout = options.PATIENCE,
+    json: options.Json = False,
+) -> None:
+    """Start a node that was stopped."""
+    with open_client() as client:
+        answer = client.send_request("POST", f"/v1/nodes/{find_node(client, node)}:start")
+        _follow_change(client, answer, Goal.READY, timeout if wait else None, json=json)
+
+
+@app.command()
+def reimage(
+    node: options.NodeName,
+    runtime_version: create.Runtime = None,
+    framework: options.Framework = None,
+    json: options.Json = False,
+) -> None:
+    """Reimage a legacy TPU Node with other software."""
+    if (runtime_version is None) is (framework is None):
+        raise typer.BadParameter(
+            "give exactly one of --runtime-version and --framework",
+            param_hint="--runtime-version / --framework",
+        )
+    wanted = {"runtime_version": runtime_version, "framework": options.parse_framework(framework)}
+    body = {name: value for name, value in wanted.items() if value is not None}
+    with open_client() as client:
+        path = f"/v1/nodes/{find_node(client, node)}:reimage"
+        answer = client.send_request("POST", path, body=body)
+    if json:
+        print_json(answer)
+    else:
+        after = answer.value
+        print_lines(f"{after['name']} is {after['state']} and is to run {after['runtime_version']}")
+
+
+@app.command("set")
+def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+    node: options.NodeName,
+    team: Annotated[
+        str | None, typer.Option("--team", metavar="TEAM", help="Team that pays.")
+    ] = None,
+    owner: Annotated[str | None, typer.Option(metavar="NAME", help="Owner.")] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label", metavar="KEY=VALUE", help="Label. Repeatable; KEY= removes the label."
+        ),
+    ] = None,
+    ttl: create.Ttl = None,
+    no_ttl: Annotated[bool, typer.Option("--no-ttl", help="Remove its time to live.")] = False,
+    idle_after: idle_terms.IdleAfter = None,
+    grace: idle_terms.Grace = None,
+    action: idle_terms.Action = None,
+    also: idle_terms.Also = None,
+    inherit: Annotated[
+        bool,
+        typer.Option("--inherit", help="Remove its own idle policy; the inherited one applies."),
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """Change the owner, team, labels, TTL or idle policy."""
+    idle = idle_terms.build_policy(idle_after, grace, action, also)
+    if ttl is not None and no_ttl:
+        raise typer.BadParameter("give --ttl or --no-ttl, not both", param_hint="--ttl / --no-ttl")
+    if idle and inherit:
+        raise typer.BadParameter(
+            "cannot be combined with another idle option", param_hint="--inherit"
+        )
+    labels = {key: value or None for key, value in options.parse_pairs(label, "--label")}
+    said = {"team": team, "owner": owner, "labels": labels or None, "ttl_seconds": ttl}
+    body: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    body |= {"ttl_seconds": None} if no_ttl else {}
+    body |= {"idle": None} if inherit else {}
+    if not body and not idle:
+        raise typer.BadParameter(
+            "give at least one option", param_hint="--team / --owner / --label / ..."
+        )
+    with open_client() as client:
+        path = f"/v1/nodes/{find_node(client, node)}"
+        if idle:  # a setting that was not given keeps its value, even an inherited one
+            known = idle_terms.settings_of(client.get(f"{path}/policy").value)
+            body["idle"] = idle_terms.as_own(known | idle)
+        answer = client.send_request("PATCH", path, body=body)
+    if json:
+        print_json(answer)
+    else:
+        node_output.show_update(answer.value, body)
+
+
+@app.command()
+def connect(node: options.NodeName, json: options.Json = False) -> None:
+    """Show commands and code that connect to a node."""
+    _show_resource(node, "/connection", show_connection, json=json)
+
+
+@app.command()
+def events(node: options.NodeName, json: options.Json = False) -> None:
+    """Show the events of a node."""
+    with open_client() as client:
+        path = f"/v1/nodes/{find_node(client, node, to_read=True)}/events"
+        answer = client.get_all(path, "events")
+    if json:
+        print_json(answer)
+    else:
+        node_output.show_events(answer.value["events"])
+
+
+@app.command()
+def cost(node: options.NodeName, json: options.Json = False) -> None:
+    """Show what a node has cost so far."""
+    _show_resource(node, "/cost", node_output.show_cost, json=json)
+
+
+@app.command()
+def ledger(node: options.NodeName, json: options.Json = False) -> None:
+    """List the ledger lines of a node."""
+    with open_client() as client:
+        path = f"/v1/nodes/{find_node(client, node, to_read=True)}"
+        answer = client.get_all(f"{path}/ledger", "entries")
+        if json:
+            print_json(answer)
+        elif answer.value["entries"]:
+            node_output.show_ledger(answer.value["entries"])
+        else:
+            print_lines(_describe_empty_ledger(client, path))
+
+
+@app.command()
+def explain(
+    node: options.NodeName,
+    number: Annotated[
+        int | None,
+        typer.Argument(
+            metavar="[NO.]",
+            min=1,
+            help="Number of the line. Default: the last, and what is not posted yet.",
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Explain a ledger line: price, seconds and evidence."""
+    with open_client() as client:
+        path = f"/v1/nodes/{find_node(client, node, to_read=True)}"
+        if number is None:
+            _explain_newest(client, path, json=json)
+            return
+        answer = client.get(f"{path}/ledger/{number}")
+    if json:
+        print_json(answer)
+    else:
+        print_lines(*answer.value["explanation"])
+
+
+def _explain_newest(client: Client, path: str, *, json: bool) -> None:
+    """Explain the last ledger line of the node at `path`, and the charges that are not posted yet.
+
+    With `json` only the line is printed, or the cost of the node if it has no line. Raises Failure
+    when there is nothing to explain.
+    """
+    entries = client.get_all(f"{path}/ledger", "entries").value["entries"]
+    cost = client.get(f"{path}/cost")
+    if not entries and not cost.value["unposted"]:
+        raise Failure(_describe_empty_ledger(client, path))
+    line = client.get(f"{path}/ledger/{entries[-1]['number']}") if entries else None
+    if json:
+        print_json(line or cost)
+        return
+    for sentences in node_output.explain_newest(None if line is None else line.value, cost.value):
+        print_lines(*sentences)
+
+
+def _describe_empty_ledger(client: Client, path: str) -> str:
+    """Reason that the ledger of the node at `path` is empty."""
+    return node_output.nothing_posted(client.get(path).value, client.get(f"{path}/cost").value)
+
+
+def _show_resource(
+    node: str, tail: str, show: Callable[[Mapping[str, Any]], None], *, json: bool
+) -> None:
+    """Show the resource at the path of a node plus `tail`."""
+    with open_client() as client:
+        answer = client.get(f"/v1/nodes/{find_node(client, node, to_read=True)}{tail}")
+    if json:
+        print_json(answer)
+    else:
+        show(answer.value)
+
+
+_WHAT_NOW = {
+    Goal.READY: "is to be started",
+    Goal.STOPPED: "is to be stopped",
+    Goal.DELETED: "is to be deleted",
+}
+
+
+def _follow_change(
+    client: Client, answer: ApiAnswer, goal: Goal, timeout: int | None, *, json: bool
+) -> None:
+    """Print the node after a change. With a timeout, in seconds, wait for the goal first."""
+    if not json:
+        print_lines(*(f"note: {warning}" for warning in answer.value.get("warnings") or ()))
+    if timeout is not None:
+        answer = NodeWatch(client, answer.value["id"], timeout).wait_for(goal)
+    node = answer.value
+    there = node["state"] == goal or node["state"] in ENDED
+    if json:
+        print_json(answer)
+    elif there:
+        so_far = "" if node["state"] in ENDED else " so far"
+        print_lines(
+            f"{node['name']} is {node['state']}; it cost {format_usd(node['cost'])}{so_far}"
+        )
+    else:
+        print_lines(f"{node['name']} is {node['state']} and {_WHAT_NOW[goal]}")

@@ -1,0 +1,1 @@
+"""The pages of money: costs, prices, budgets, commitments and bills."""

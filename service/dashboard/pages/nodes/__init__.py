@@ -1,0 +1,1 @@
+"""The pages of nodes, of their jobs, and of orphans."""

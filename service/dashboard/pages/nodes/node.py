@@ -1,0 +1,302 @@
+"""The page of one node: its facts, its explained cost, its placements and its events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from service.application.jobs.jobs import OnNode
+from service.application.nodes.cost import CostLine, NodeCost
+from service.application.services import Services
+from service.dashboard.kit.figures import (
+    Fact,
+    Moment,
+    format_count,
+    format_duration,
+    format_exact,
+    format_money,
+    to_moment,
+)
+from service.dashboard.kit.links import job_address, reservation_address
+from service.dashboard.kit.node_rows import NOT_KNOWN, TIMES, NodeRow, build_node_row, hardware_of
+from service.dashboard.kit.visible_text import escape_invisible
+from service.dashboard.kit.worked_sum import WorkedSum, build_sum
+from service.dashboard.pages.costs.ledger import read_lines
+from service.dashboard.pages.nodes.idle import idle_sentence
+from service.dashboard.pages.nodes.jobs import tone_of_job
+from service.dashboard.pages.nodes.queue import Slices, Ticket, slices_of, ticket_of
+from service.domain.clock import parse_rfc3339
+from service.domain.event import Event
+
+_BATCH = 1_000
+EVENTS_SHOWN = 200
+JOBS_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementRow:
+    """One attempt in words. `why` is the reason for its zone and type, if there was a choice."""
+
+    attempt: int
+    zone: str
+    accelerator_type: str
+    model: str
+    cloud_id: str
+    why: str
+    started: Moment
+    ended: Moment | None
+    took: str
+    outcome: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobOnNode:
+    """One job that ran on the node, runs on it, or waits for it; `said` says which of these."""
+
+    href: str
+    name: str
+    state: str
+    tone: str
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEvent:
+    """One event in words."""
+
+    at: Moment
+    kind: str
+    message: str
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class CostFigures:
+    """The cost of a node in figures; empty ones are unknown or zero. `vm` is the part of the user's
+    own VM. `saved` is the difference to the on-demand price of the same seconds."""
+
+    cost: str
+    vm: str
+    hourly: str
+    rate: str
+    listed: str
+    saved: str
+    uncertainty: str
+    unpriced: str
+    as_of: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSummary:
+    """Everything on the page of a node."""
+
+    node: NodeRow
+    alarm: NodeEvent | None
+    ticket: Ticket | None
+    slices: Slices | None
+    facts: tuple[Fact, ...]
+    labels: tuple[tuple[str, str], ...]
+    cost: CostFigures
+    sum: WorkedSum
+    placements: tuple[PlacementRow, ...]
+    jobs: tuple[JobOnNode, ...]
+    events: tuple[NodeEvent, ...]
+    events_left_out: int
+    as_of: Moment
+
+
+def build_node_page(services: Services, node_id: str) -> NodeSummary:
+    """The page as of now. Raises NotFound."""
+    document = services.nodes.get_document(node_id)
+    lines = read_lines(services, node_id)
+    cost = services.nodes.get_cost(node_id)
+    events: list[tuple[int, Event]] = []
+    while batch := services.nodes.list_events(node_id, events[-1][0] if events else 0, _BATCH):
+        events += batch
+    said: Mapping[str, Any] = json.loads(document)
+    whys = placement_reasons(event for _, event in events)
+    alarms = [event for _, event in events if event.kind == "alarm"]
+    brief = services.cleanup.find_briefs([node_id]).get(node_id)
+    idle = "" if brief is None else idle_sentence(brief, cost.as_of)
+    excluded = "Not in its cost" if said["vm"] is None else "What its VM costs"
+    return NodeSummary(
+        # The last alarm may still be true while the node lives.
+        alarm=_build_event_row(alarms[-1]) if alarms and said["ended_at"] is None else None,
+        ticket=ticket_of(said),
+        slices=slices_of(said),
+        node=build_node_row(said, cost.as_of, idle),
+        facts=(
+            *list_facts(said),
+            *(
+                Fact(
+                    "Ran in",
+                    f"{reservation.name}, from {to_moment(reservation.start).date}",
+                    href=reservation_address(reservation.id),
+                )
+                for reservation in map(services.reservations.get_record, cost.reservations)
+            ),
+            *(Fact(excluded, text) for text in cost.not_included),
+        ),
+        labels=tuple(sorted(said["labels"].items())),
+        cost=_cost_figures(cost),
+        sum=build_sum(lines, cost, int(said["chips"])),
+        placements=tuple(
+            _build_placement_row(attempt, whys, cost.as_of) for attempt in said["placements"]
+        ),
+        jobs=tuple(map(describe_job, services.jobs.list_on_node(node_id, JOBS_SHOWN))),
+        events=tuple(_build_event_row(event) for _, event in reversed(events[-EVENTS_SHOWN:])),
+        events_left_out=max(0, len(events) - EVENTS_SHOWN),
+        as_of=to_moment(cost.as_of),
+    )
+
+
+def list_facts(said: Mapping[str, Any]) -> Iterator[Fact]:
+    """The facts of a node; empty ones are left out."""
+    hardware = f"{format_count(said['chips'], 'chip')} on {format_count(said['hosts'], 'host')}"
+    if said["topology"]:
+        hardware += f", {said['topology']}{' each' if said['slices'] > 1 else ''}"
+    other_types = [kind for kind in said["accelerator_types"] if kind != said["accelerator_type"]]
+    other_zones = [zone for zone in said["zones"] if zone != said["zone"]]
+    endpoints = (
+        endpoint["ip"]
+        + (f":{endpoint['port']}" if endpoint["port"] else "")
+        + (f" ({endpoint['external_ip']})" if endpoint["external_ip"] else "")
+        for endpoint in said["endpoints"]
+    )
+    queued = ", through the queue" if said["queued"] else ""
+    vm = said["vm"]
+    plain = (
+        ("Type", f"{hardware_of(said)} ({said['generation']})"),
+        ("Other types that will do", ", ".join(other_types)),
+        ("Hardware", hardware),
+        ("Zone", said["zone"]),
+        ("Other zones it may go to", ", ".join(other_zones)),
+        ("Provisioning model", f"{said['provisioning_model']}{queued}"),
+        ("Queued resource", said["queue_state"]),
+        ("Reservation", said["reservation"]),
+        ("Runtime version", said["runtime_version"]),
+        ("Its VM", "" if vm is None else f"{vm['machine_type']}, {vm['provisioning_model']}"),
+        ("Project", said["project"]),
+        ("Owner", said["owner"]),
+        ("Team", said["team"]),
+        ("Name in the cloud", said["cloud_id"]),
+        ("Health", said["health"]),
+        ("Endpoints", ", ".join(endpoints)),
+        ("After a preemption", "recreated" if said["recreate_on_preemption"] else ""),
+        ("Reason for deletion", said["delete_reason"]),
+        ("Id", said["id"]),
+    )
+    yield from (Fact(name, text) for name, text in plain if text)
+    for name, key in (
+        ("Requested", "created_at"),
+        ("First READY", "ready_at"),
+        ("Gives up if not READY by", "valid_until"),
+        ("Time to live ends", "deletes_at"),
+        ("Ended", "ended_at"),
+    ):
+        if said[key] is not None:
+            at = to_moment(parse_rfc3339(said[key]))
+            yield Fact(name, at.full, at)
+
+
+def _cost_figures(cost: NodeCost) -> CostFigures:
+    saved = 0 if cost.list_cost is None else cost.list_cost - cost.cost
+    prices = [rate.price for rate in cost.rates]
+    known = [rate.units * rate.price for rate in cost.rates if rate.price is not None]
+    factors = (
+        f"{format_exact(rate.price)} for the VM"
+        if rate.is_vm
+        else f"{rate.units:,} {TIMES} {format_exact(rate.price)} per chip-hour"
+        for rate in cost.rates
+        if rate.price is not None
+    )
+    without_price = [rate.what for rate in cost.rates if rate.price is None]
+    unpriced = (
+        f"{format_duration(part.unpriced_seconds)} of"
+        f" {f'its VM ({part.what})' if part.is_vm else 'its use'}"
+        for part in cost.lines
+        if part.unpriced_seconds
+    )
+    return CostFigures(
+        cost=_format_cost(cost),
+        vm=", ".join(_format_cost(part) for part in cost.lines if part.is_vm),
+        hourly="" if None in prices or not prices else format_money(sum(known)),
+        rate=f"none is known for {' and '.join(without_price)}"
+        if without_price
+        else " + ".join(factors),
+        listed="" if cost.list_cost in (None, cost.cost) else format_money(cost.list_cost or 0),
+        saved=format_money(saved) if saved > 0 else "",
+        uncertainty=format_money(cost.uncertainty) if cost.uncertainty else "",
+        unpriced=" and ".join(unpriced),
+        as_of=to_moment(cost.as_of),
+    )
+
+
+def _format_cost(part: NodeCost | CostLine) -> str:
+    return NOT_KNOWN if part.unpriced_seconds and not part.cost else format_money(part.cost)
+
+
+def describe_job(found: OnNode) -> JobOnNode:
+    """A job in words, with its relation to the node."""
+    job = found.job
+    said = "waits for this node"
+    if found.attempts:
+        first, last = found.attempts[0], found.attempts[-1]
+        began = to_moment(first.claimed_at).full
+        which = f"attempt {last.number}"
+        if first is not last:
+            which = f"attempts {first.number} to {last.number}"
+        if last.released_at is None:
+            said = f"has this node now: {which}, since {began}"
+        else:
+            said = f"{which}, {began} to {to_moment(last.released_at).full}"
+    return JobOnNode(
+        href=job_address(job.id),
+        name=escape_invisible(job.spec.run_name) or job.id,
+        state=job.state,
+        tone=tone_of_job(job.state),
+        said=said,
+    )
+
+
+def placement_reasons(events: Iterable[Event]) -> Mapping[int, str]:
+    """The reason for the zone and type of each attempt; attempts without a recorded reason are left
+    out."""
+    facts = [event.facts for event in events if event.kind == "placement"]
+    found = ((fact.get("attempt"), fact.get("why")) for fact in facts)
+    return {number: f"{why}." for number, why in found if isinstance(number, int) and why}
+
+
+def _build_placement_row(
+    said: Mapping[str, Any], whys: Mapping[int, str], now: int
+) -> PlacementRow:
+    started = parse_rfc3339(said["started_at"])
+    ended = None if said["ended_at"] is None else parse_rfc3339(said["ended_at"])
+    return PlacementRow(
+        attempt=said["attempt"],
+        zone=said["zone"],
+        accelerator_type=said["accelerator_type"],
+        model=said["provisioning_model"],
+        cloud_id=said["cloud_id"],
+        why=whys.get(said["attempt"], ""),
+        started=to_moment(started),
+        ended=None if ended is None else to_moment(ended),
+        took=format_duration((now if ended is None else ended) - started),
+        outcome=said["outcome"].replace("_", " "),
+        reason=said["reason"],
+    )
+
+
+def _build_event_row(event: Event) -> NodeEvent:
+    return NodeEvent(to_moment(event.at), event.kind, to_sentence(event.message), event.actor)
+
+
+def to_sentence(message: str) -> str:
+    """A message with a capital letter and a full stop, otherwise unchanged."""
+    text = message.strip()
+    if not text:
+        return ""
+    return text[0].upper() + text[1:] + ("" if text[-1] in ".!?" else ".")

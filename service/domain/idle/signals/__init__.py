@@ -1,0 +1,1 @@
+"""Signals of activity, heartbeats among them."""

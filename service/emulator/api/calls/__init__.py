@@ -1,0 +1,1 @@
+"""What every method needs: dispatch, paths, pages, filters and field masks."""

@@ -1,0 +1,423 @@
+"""The cleanup on the command line: what goes, why, and what to type next."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from service.cli.cleanup import cleanup
+from service.cli.nodes import idle
+from tests.cli.given import ID, node, steward
+from tests.hands import NOON
+
+PLAN = "5f2b7c0d9e8a4b1c5f2b7c0d9e8a4b1c"
+
+
+@pytest.fixture(autouse=True)
+def _noon(monkeypatch):
+    monkeypatch.setattr(cleanup, "wall_clock", lambda: NOON)
+    monkeypatch.setattr(idle, "wall_clock", lambda: NOON)
+    monkeypatch.setattr(idle, "PAUSE", 0.0)
+
+
+def entry(**changes):
+    return {
+        "node_id": ID,
+        "name": "trainer",
+        "action": "delete",
+        "reason": "it has been idle since 2026-11-05T10:00:00Z",
+        "due_at": "2026-11-05T12:05:00Z",
+        "hourly_cost": "9.600000000",
+        **changes,
+    }
+
+
+def plan(*entries, **changes):
+    return {
+        "plan_id": PLAN,
+        "project": "lab",
+        "as_of": "2026-11-05T12:00:00Z",
+        "saves_hourly": "9.600000000",
+        "held_by": [],
+        "entries": list(entries),
+        **changes,
+    }
+
+
+def project(**changes):
+    return {
+        "project": "lab",
+        "ticked_at": "2026-11-05T11:59:30Z",
+        "next_tick_at": "2026-11-05T12:00:30Z",
+        "paused_at": None,
+        "paused_by": "",
+        "pause_reason": "",
+        "breaker_open_since": None,
+        "breaker_reason": "",
+        "rails": [],
+        "waiting": [],
+        **changes,
+    }
+
+
+def test_the_plan_says_what_goes_why_and_how_to_apply_it(api):
+    api.when("POST", "/v1/cleanup:plan", plan(entry(), held_by=["mass"]))
+    lines = steward("cleanup", "plan").stdout.splitlines()
+    assert lines[1].split() == ["trainer", "delete", "in", "5m00s", "$9.60"]
+    assert "trainer: it has been idle since 2026-11-05T10:00:00Z" in lines
+    assert "1 node; ending all of them saves $9.60 an hour" in lines
+    assert "the daemon is held by: mass; apply is not" in lines
+    assert lines[-1] == f"to do it now: tpu-steward cleanup apply {PLAN}"
+    assert api.calls[0].body == {}
+
+
+@pytest.mark.parametrize(("due_at", "said"), [(None, "never"), ("2026-11-05T11:00:00Z", "now")])
+def test_the_plan_says_when_the_daemon_does_it_by_itself(api, due_at, said):
+    api.when("POST", "/v1/cleanup:plan", plan(entry(due_at=due_at)))
+    assert said in steward("cleanup", "plan", "--project", "lab").stdout.splitlines()[1]
+    assert api.calls[0].body == {"project": "lab"}
+
+
+def test_an_empty_plan_names_no_command(api):
+    api.when("POST", "/v1/cleanup:plan", plan())
+    assert steward("cleanup", "plan").stdout == (
+        "no node of project lab would be stopped or deleted now\n"
+    )
+
+
+def test_apply_says_what_was_asked_for(api):
+    api.when("POST", "/v1/cleanup:apply", plan(entry()))
+    said = steward("cleanup", "apply", PLAN).stdout
+    assert said == "trainer: delete requested\nthat saves $9.60 an hour\n"
+    assert api.calls[0].body == {"plan_id": PLAN}
+
+
+def test_a_pause_wants_a_reason(api):
+    assert steward("cleanup", "pause").exit_code == 2
+    paused = project(paused_at="2026-11-05T12:00:00Z", pause_reason="a demo")
+    api.when("POST", "/v1/cleanup:pause", {"projects": [paused]})
+    assert (
+        "paused in project lab: a demo" in steward("cleanup", "pause", "--reason", "a demo").stdout
+    )
+    assert api.calls[0].body == {"reason": "a demo"}
+
+
+def test_resume_ends_a_pause_and_closes_the_breaker_where_that_is_said(api):
+    api.when("POST", "/v1/cleanup:resume", {"projects": [project()]})
+    assert steward("cleanup", "resume").stdout == "the pause is over in project lab\n"
+    steward("cleanup", "resume", "--breaker", "--reason", "it is fine", "--project", "lab")
+    assert [call.body for call in api.calls] == [
+        {},
+        {"project": "lab", "breaker": True, "reason": "it is fine"},
+    ]
+
+
+def test_resume_names_the_rails_that_still_hold_and_takes_a_reason_for_the_breaker_only(api):
+    held = project(rails=[{"rail": "mass"}, {"rail": "pause"}])
+    api.when("POST", "/v1/cleanup:resume", {"projects": [held]})
+    said = steward("cleanup", "resume", "--breaker", "--reason", "it is fine").stdout
+    assert said == "the breaker is closed in project lab; still held by: mass, pause\n"
+    said = steward("cleanup", "resume").stdout
+    assert said == "the pause is over in project lab; still held by: mass\n"
+    assert steward("cleanup", "resume", "--reason", "it is fine").exit_code == 2
+
+
+def test_the_status_says_when_no_daemon_runs(api):
+    gone = {"mode": "observe", "projects": [project(next_tick_at=None)]}
+    api.when("GET", "/v1/cleanup", gone)
+    assert "next check  no daemon is running" in steward("cleanup", "status").stdout.splitlines()
+
+
+def test_the_status_says_what_holds_and_who_waits(api):
+    rail = {
+        "rail": "mass",
+        "reason": "most nodes are idle",
+        "since": "2026-11-05T11:30:00Z",
+        "until": "2026-11-05T12:30:00Z",
+        "waiting": ["trainer"],
+    }
+    waiting = {"node_id": ID, "name": "trainer", "rail": "mass", "place": 1, "until": None}
+    held = project(rails=[rail], waiting=[waiting], ticked_at=None)
+    api.when("GET", "/v1/cleanup", {"mode": "observe", "projects": [held]})
+    lines = steward("cleanup", "status").stdout.splitlines()
+    assert lines[0] == "mode observe: nodes are assessed, and no action follows"
+    assert "last check  never" in lines
+    assert (
+        "held by mass since 2026-11-05 11:30:00, until 2026-11-05 12:30:00: most nodes are idle"
+        in lines
+    )
+    assert "  these nodes wait for it: trainer" in lines
+    assert lines[-1].split() == ["1", "trainer", "mass", "-"]
+
+
+def test_the_status_names_no_more_nodes_of_a_rail_than_can_be_read(api):
+    names = [f"n{number}" for number in range(22)]
+    rail = {"rail": "pause", "reason": "x", "since": "2026-11-05T11:30:00Z", "until": None}
+    held = project(rails=[{**rail, "waiting": names}, {**rail, "waiting": []}])
+    api.when("GET", "/v1/cleanup", {"mode": "delete", "projects": [held]})
+    lines = steward("cleanup", "status").stdout.splitlines()
+    (said,) = [line for line in lines if "wait for it" in line]
+    assert said.endswith("n18, n19, and 2 more")
+
+
+def test_the_coverage_names_what_nobody_sees(api):
+    family = {
+        "signal": "cpu",
+        "state": "failed",
+        "newest_at": "2026-11-05T11:00:00Z",
+        "read_at": None,
+        "error": "no answer",
+        "nodes": 0,
+    }
+    found = {
+        "project": "lab",
+        "nodes": 2,
+        "known": 1,
+        "unknown": 1,
+        "never_deleted": 1,
+        "never_deleted_hourly_cost": "9.600000000",
+        "reports": {"nodes": 3, "reported": 2, "needed": 2, "silent": 1, "newest_at": None},
+        "families": [family],
+    }
+    api.when("GET", "/v1/cleanup/coverage", {"projects": [found]})
+    lines = steward("cleanup", "coverage").stdout.splitlines()
+    assert lines[0] == "project lab: 2 READY nodes, 1 unknown"
+    assert lines[2].split() == ["cpu", "failed", "0", "1h00m", "no", "answer"]
+    assert lines[3] == (
+        "supervisor reports: 2 of 3 nodes; without metrics: 2, of these without a report: 1"
+    )
+    assert lines[4].startswith("1 node without supervisor and metrics")
+    assert lines[4].endswith("$9.60 an hour")
+
+
+def test_the_history_is_a_table_and_says_where_the_evidence_is(api):
+    ended = {
+        "at": "2026-11-05T11:00:00Z",
+        "name": "trainer",
+        "action": "delete",
+        "hourly_cost": None,
+        "actor": "ada",
+    }
+    api.when("GET", "/v1/cleanup/history", {"history": [ended], "next_page_token": ""})
+    lines = steward("cleanup", "history").stdout.splitlines()
+    assert lines[1].split("  ")[0] == "2026-11-05 11:00:00"
+    assert "unpriced" in lines[1]
+    assert lines[-1] == "to see the evidence: tpu-steward nodes idle NAME"
+    api.when("GET", "/v1/cleanup/history", {"history": [], "next_page_token": ""})
+    assert steward("cleanup", "history").stdout == (
+        "no node was stopped or deleted for idleness yet\n"
+    )
+
+
+REPORT = {
+    "worker": 0,
+    "at": "2026-11-05T11:59:48Z",
+    "age_seconds": 12,
+    "holder": "",
+    "sessions": 1,
+    "containers": 0,
+    "restarts": 0,
+}
+
+
+VERDICT = {
+    "level": "QUIET",
+    "reason": "every device is at rest",
+    "since": "2026-11-05T11:00:00Z",
+    "coverage_percent": 98,
+    "blockers": [],
+    "waste": "",
+    "lacking": [],
+}
+
+
+def shown(**changes):
+    return {
+        "node_id": ID,
+        "state": "NOTIFIED",
+        "since": "2026-11-05T11:58:00Z",
+        "judged_at": "2026-11-05T12:00:00Z",
+        "notified_at": "2026-11-05T11:58:00Z",
+        "due_at": "2026-11-05T12:04:10Z",
+        "action": "delete",
+        "policy": "team:vision",
+        "idle_after_seconds": 3_600,
+        "grace_seconds": 900,
+        "limits": [],
+        "held_by": [],
+        "waiting": None,
+        "verdict": VERDICT,
+        "signals": [
+            {
+                "worker": 0,
+                "signal": "cpu",
+                "level": "QUIET",
+                "reason": "at rest since 2026-11-05T11:00:00Z",
+                "value": 2.5,
+                "at": "2026-11-05T11:59:00Z",
+                "age_seconds": 60,
+                "coverage_percent": 98,
+                "last_active_at": None,
+            }
+        ],
+        "reports": [REPORT],
+        "reports_read_at": "2026-11-05T11:59:30Z",
+        "ended": [],
+        **changes,
+    }
+
+
+@pytest.mark.parametrize(
+    ("signal", "value", "said"),
+    [
+        ("cpu", 1.14869, "1.15 %"),
+        ("duty_cycle", 0, "0 %"),
+        ("tensorcore_idle_duration", 1_000_000, "1,000,000 s"),
+        ("active_chips", 4.0, "4 chips"),
+        ("scheduled_chips", 4.0, "4 chips"),
+        ("network", 741.746, "0.742 kB/s"),
+        ("reported_network", 12_345_678, "12.3 MB/s"),
+        ("device", 0.0, "free"),
+        ("device", 1.0, "held"),
+    ],
+)
+def test_a_reading_is_shown_with_its_unit(api, signal, value, said):
+    reading = {**shown()["signals"][0], "signal": signal, "value": value}
+    api.when("GET", f"/v1/nodes/{ID}/idle", shown(signals=[reading]))
+    (line,) = [one for one in steward("nodes", "idle", ID).stdout.splitlines() if signal in one]
+    assert f" {said} " in line
+
+
+ENDED = {
+    "at": "2026-11-05T12:00:00Z",
+    "action": "delete",
+    "actor": "the cleanup daemon",
+    "reason": "it is idle",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "NOTIFIED: deleted in 4m10s"),
+        ({"action": "stop"}, "NOTIFIED: stopped in 4m10s"),
+        ({"held_by": ["keep"]}, "NOTIFIED: held back by keep"),
+        (
+            {"due_at": "2026-11-05T11:59:00Z"},
+            "NOTIFIED: deleted as soon as the newest signals are read",
+        ),
+        (
+            {"due_at": "2026-11-05T11:59:00Z", "waiting": {"rail": "mass"}},
+            "NOTIFIED: waits for the rail mass",
+        ),
+        (
+            {"due_at": None, "state": "QUIET"},
+            "QUIET: at rest for 1h00m, idle as soon as the newest signals count",
+        ),
+        (
+            {"due_at": None, "state": "QUIET", "idle_after_seconds": 7_200},
+            "QUIET: at rest for 1h00m, idle after 2h00m",
+        ),
+        (
+            {"state": "QUIET", "verdict": {**VERDICT, "blockers": ["session"]}},
+            "QUIET: at rest for 1h00m, blocked by session",
+        ),
+        (
+            {"due_at": None, "state": "WARMING"},
+            "WARMING: READY a short while ago, idleness does not count yet",
+        ),
+        (
+            {"due_at": None, "action": "notify"},
+            "NOTIFIED: idle, no action follows (policy action notify)",
+        ),
+        ({"verdict": None, "state": ""}, "not checked yet: no signal was read yet"),
+        ({"ended": [ENDED]}, "NOTIFIED: delete requested by the cleanup daemon"),
+    ],
+)
+def test_a_node_says_what_happens_to_it_next(api, changes, said):
+    api.when("GET", "/v1/nodes", {"nodes": [node()], "next_page_token": ""})
+    api.when("GET", f"/v1/nodes/{ID}/idle", shown(**changes))
+    lines = steward("nodes", "idle", ID).stdout.splitlines()
+    assert lines[0].split("  ", 1)[1].strip() == said
+    assert any(
+        line.split() == ["0", "cpu", "QUIET", "2.5", "%", "1m00s", "98", "%", "-"] for line in lines
+    )
+
+
+def signal(name, **changes):
+    return {**shown()["signals"][0], "signal": name, **changes}
+
+
+def test_a_signal_of_which_nothing_is_known_says_why_once_for_all_workers(api):
+    stopped = {"level": "UNKNOWN", "reason": "has stopped"}
+    held = {"level": "UNKNOWN", "reason": "process 7 (python3) holds /dev/vfio/0"}
+    never = {"level": "UNKNOWN", "reason": "cannot be read", "value": None, "at": None}
+    claim = {"worker": None, "value": None, "level": "ACTIVE"}
+    found = [
+        *(signal("cpu", worker=worker, **stopped) for worker in range(10)),
+        signal("device", **held),
+        signal("network", worker=1, **{**never, "age_seconds": None}),
+        signal("job", reason="job j prepares to run", **claim),
+    ]
+    api.when("GET", f"/v1/nodes/{ID}/idle", shown(signals=found))
+    lines = steward("nodes", "idle", ID).stdout.splitlines()
+    assert "cpu of workers 0, 1, 2, 3, 4, 5, 6, 7 and 2 more: has stopped" in lines
+    assert "device of worker 0: process 7 (python3) holds /dev/vfio/0" in lines
+    assert "job: job j prepares to run" in lines
+    assert any(
+        line.split() == ["1", "network", "UNKNOWN", "-", "-", "98", "%", "-"] for line in lines
+    )
+    assert any(
+        line.split() == ["-", "job", "ACTIVE", "-", "1m00s", "98", "%", "-"] for line in lines
+    )
+
+
+def test_the_table_of_signals_fits_into_eighty_columns(api):
+    widest = {
+        "worker": 1023,
+        "level": "UNKNOWN",
+        "value": 1_000_000,
+        "coverage_percent": 100,
+        "at": "2026-11-04T11:00:00Z",
+        "last_active_at": "2026-09-05T12:00:00Z",
+    }
+    found = [signal("tensorcore_idle_duration", **widest)]
+    api.when("GET", f"/v1/nodes/{ID}/idle", shown(signals=found))
+    lines = steward("nodes", "idle", ID).stdout.splitlines()
+    table = [line for line in lines if "WORKER" in line or "tensorcore_idle" in line]
+    assert len(table) == 3
+    assert max(map(len, table)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "worker 0, 12s ago: 1 SSH session, the TPU is free"),
+        ({"sessions": 0}, "worker 0, 12s ago: the TPU is free"),
+        (
+            {"sessions": 2, "containers": 1, "restarts": 4, "holder": "process 7 (x) holds y"},
+            "worker 0, 12s ago: 2 SSH sessions, 1 container, 4 restarts, process 7 (x) holds y",
+        ),
+    ],
+)
+def test_a_node_says_what_its_workers_report(api, changes, said):
+    api.when("GET", "/v1/nodes", {"nodes": [node()], "next_page_token": ""})
+    api.when("GET", f"/v1/nodes/{ID}/idle", shown(reports=[{**REPORT, **changes}]))
+    assert said in steward("nodes", "idle", ID).stdout.splitlines()
+
+
+def test_watching_looks_again_until_the_node_goes(api):
+    path = f"/v1/nodes/{ID}/idle"
+    soon = shown(due_at="2026-11-05T12:00:05Z")
+    api.when("GET", path, shown(), soon, shown(state="DELETING", ended=[ENDED]))
+    lines = steward("nodes", "idle", ID, "--watch").stdout.splitlines()
+    assert lines[-2:] == [
+        "12:00:00 NOTIFIED: deleted in 5s",
+        "12:00:00 DELETING: delete requested by the cleanup daemon",
+    ]
+
+
+def test_the_whole_answer_is_there_as_json(api):
+    api.when("GET", f"/v1/nodes/{ID}/idle", shown())
+    assert json.loads(steward("nodes", "idle", ID, "--json").stdout)["state"] == "NOTIFIED"
