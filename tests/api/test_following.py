@@ -272,7 +272,7 @@ def test_followed_jobs_share_the_reads_so_that_none_waits_long(house, followed, 
         """The dashboard reads now and then; it takes what is left, or nothing."""
         while True:
             with suppress(RateLimited):
-                house.log.pace.take("lab", LogReader.JOBS)
+                house.log.pace.count_call("lab", LogReader.JOBS)
             await house.timeline.sleep(30)
 
     asyncio.run(follow_all())

@@ -96,7 +96,7 @@ def work_again(lab, node):
 
 def pause(lab, _node):
     with lab.units() as unit:
-        unit.cleanups.save(unit.cleanups.get("lab").paused(lab.clock(), "ada", "why"))
+        unit.cleanups.save(unit.cleanups.get("lab").with_pause(lab.clock(), "ada", "why"))
 
 
 def go_dark(lab, node):

@@ -242,7 +242,7 @@ def test_a_forecast_is_made_once_a_minute_while_nothing_is_written(
 ) -> None:
     lab.lives_a_month()
     lab.clock.pass_(-lab.clock.now % 60)
-    made = counted("service.application.costs.forecasts.forecast")
+    made = counted("service.application.costs.forecasts.forecast_cost")
     for _ in range(30):
         build_overview_page(lab.services, OverviewQuery())
         lab.clock.pass_(1)
@@ -262,7 +262,7 @@ def test_what_runs_is_read_once_for_all_budgets_and_metered_once_a_second(
     for team in ("vision", "language", None):
         lab.services.budgets.create(factories.budget(name=f"of {team}", scope=Scope(team=team)))
     read = counted("service.application.costs.costs.read_running")
-    built = counted("service.application.costs.costs.meters")
+    built = counted("service.application.costs.costs.make_meters")
     for _ in range(3):
         build_budgets_page(lab.services)
     assert read.calls <= 1

@@ -359,7 +359,7 @@ def test_a_pause_holds_everything_until_it_is_over(lab):
     idle = lab.add(REST)
     lab.minute(2)
     with lab.units() as unit:
-        unit.cleanups.save(unit.cleanups.get("lab").paused(lab.clock(), "ada", "a demo"))
+        unit.cleanups.save(unit.cleanups.get("lab").with_pause(lab.clock(), "ada", "a demo"))
     lab.minute(ENOUGH + 10)
     assert lab.node(idle).asked == "present"
     with lab.units() as unit:
@@ -376,7 +376,7 @@ def test_what_was_decided_before_a_pause_is_not_done_after_it(lab):
     lab.controller._acts.request_end = lambda _unit, *order: decided.append(order)
     lab.minute(ENOUGH)
     with lab.units() as unit:
-        unit.cleanups.save(unit.cleanups.get("lab").paused(lab.clock(), "ada", "stop it"))
+        unit.cleanups.save(unit.cleanups.get("lab").with_pause(lab.clock(), "ada", "stop it"))
     with pytest.raises(StaleVersion), lab.units() as unit:
         acts.request_end(unit, *decided[-1])
     assert lab.node(idle).asked == "present"
@@ -578,7 +578,7 @@ def test_nobody_is_told_of_a_start_a_pause_and_the_pace(lab):
         lab.add(REST)
     with lab.units() as unit:
         unit.leases.release(lab.lease)
-        unit.cleanups.save(unit.cleanups.get("lab").paused(NOON, "ada", "a demo"))
+        unit.cleanups.save(unit.cleanups.get("lab").with_pause(NOON, "ada", "a demo"))
     lab.start_daemon("two")
     lab.minute(ENOUGH)
     with lab.units() as unit:
