@@ -141,7 +141,7 @@ class BillMatches:
         found = {}
         for node_id in node_ids:
             number, last = looks.get(node_id, (0, 0))
-            times = "1 poll" if number == 1 else f"{number} looks"
+            times = "1 poll" if number == 1 else f"{number} polls"
             saw = f"{times} saw it READY, the last at {to_rfc3339(last)}" if number else ""
             words = [*([saw] if saw else ["no poll ever saw it READY"]), *spans.get(node_id, [])]
             seen = Seen.OBSERVED if number else Seen.RECORDED

@@ -158,7 +158,7 @@ class Budgets:
         other = self._connection.execute(statement).scalar_one_or_none()
         if other is not None:
             raise Conflict(
-                f"a budget named {budget.name!r} is there already exists; use another name, or"
+                f"a budget named {budget.name!r} already exists; use another name, or"
                 " change that budget",
                 field="name",
                 budget_id=other,

@@ -49,6 +49,8 @@ def test_prices_say_since_when_and_from_where(api):
     ]
     api.when("GET", "/v1/prices", {"prices": [], "next_page_token": ""})
     assert steward("prices", "list").stdout == "no such price is known\n"
+    steward("prices", "list", "--provisioning-model", "flex-start")
+    assert api.calls[-1].query["provisioning_model"] == ["flex_start"]
 
 
 def test_a_runtime_version_comes_with_its_reasons(api):

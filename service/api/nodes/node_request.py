@@ -195,7 +195,8 @@ class NodeRequest(HardwareRequest):
 
 
 class ReimageRequest(Body):
-    """The software for a legacy TPU Node: give exactly one of --runtime-version and --framework."""
+    """The software for a legacy TPU Node: give exactly one of `runtime_version` and
+    `framework`."""
 
     runtime_version: Name | None = Field(default=None, examples=["2.16.1"])
     framework: FrameworkRequest | None = Field(default=None, examples=[None])

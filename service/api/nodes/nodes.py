@@ -77,7 +77,7 @@ class _Versioned(msgspec.Struct):
     version: int
 
 
-_versioned = msgspec.json.Decoder(_Versioned)  # made once, by one thread: see `store.rows.decoder`
+_versioned = msgspec.json.Decoder(_Versioned)  # made once, by one thread: see `json_columns`
 
 
 class StopQuery(BaseModel):

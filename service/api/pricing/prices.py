@@ -195,8 +195,7 @@ class PricePage(Page):
 @router.get("", operation_id="list_prices", responses=may_answer(422))
 def list_prices(prices: PricesDep, query: Annotated[PricesQuery, Query()]) -> PricePage:
     """The list prices in force at a given time, by generation, model, unit and region, each with
-    the
-    negotiated discount that is in force then."""
+    the negotiated discount that is in force then."""
     found, token = query.cut_page(prices.list_in_force(query.to_question()))
     return PricePage(prices=tuple(map(PriceView.from_price, found)), next_page_token=token)
 

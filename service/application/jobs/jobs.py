@@ -206,7 +206,7 @@ class JobService:
         return unit.jobs.save(replace(job, cancel_requested_at=now, next_try_at=now))
 
     def _check_submission(self, submission: Submission) -> _Wanted:
-        submission = check_submission(replace(submission, project=submission.project))
+        submission = check_submission(submission)
         if submission.node_request is None:
             return _Wanted(submission)
         request, meant = self._requests.resolve_request(submission.node_request)

@@ -49,8 +49,8 @@ class NodeRequests:
         """The request with its project, and the spec that it means. Raises Rejected (with the
         remedy) if the request cannot be granted."""
         wanted = replace(wanted, project=choose_project(wanted.project, self._projects))
-        provisioning_modes.check_times(wanted.valid_until, wanted.max_wait_seconds, self._clock())
         now = self._clock()
+        provisioning_modes.check_times(wanted.valid_until, wanted.max_wait_seconds, now)
         with self._units.reading() as unit:
             book = self._prices.get_book(unit)
             model = wanted.provisioning_model

@@ -35,7 +35,12 @@ def list_prices(
     json: options.Json = False,
 ) -> None:
     """List the prices in force, with discounts."""
-    asked = {"generation": generation, "provisioning_model": model, "region": region, "at": at}
+    asked = {
+        "generation": generation,
+        "provisioning_model": options.choose_model(model),
+        "region": region,
+        "at": at,
+    }
     with open_client() as client:
         answer = client.get_all("/v1/prices", "prices", asked)
     if json:

@@ -39,7 +39,7 @@ def logging_client(channel: grpc.Channel) -> LoggingServiceV2Client:
 
 
 class GoogleHistory:
-    """`service.cloud.ports.History` over Google's own client."""
+    """`service.cloud.ports.OperationHistory` over Google's own client."""
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ from service.emulator.workers.options import (
 )
 
 OPTIONS = declare_options(
-    "collect no-block quiet remain-after-exit same-dir scope service-type slice-inherit user system"
+    "collect no-block quiet remain-after-exit same-dir scope slice-inherit user system"
     " no-ask-password expand-environment",
     "unit property description slice setenv uid gid nice working-directory service-type machine",
     "u=unit p=property E=setenv G=collect q=quiet r=remain-after-exit d=same-dir",

@@ -281,6 +281,9 @@ def test_a_unit_takes_the_options_of_its_caller_and_leaves_those_of_its_command(
     unit = unit_of(*parse_options(args, OPTIONS))
     assert (unit.name, unit.command) == ("a.service", ["/bin/sh", "-c", "--unit=b"])
     assert unit.properties["Restart"] == "always"
+    assert unit_of(*parse_options(["--service-type", "exec", "/bin/sh"], OPTIONS)).command == [
+        "/bin/sh"
+    ]
 
 
 def test_a_unit_s_name_is_free_once_it_has_ended(tmp_path):

@@ -15,7 +15,7 @@ import pytest
 from service.emulator.app import build_world, run_in_thread
 from service.emulator.workers.docker.containers import Container
 from service.emulator.workers.docker.formats import format_age
-from service.emulator.workers.docker.images import image_of
+from service.emulator.workers.docker.images import image_of, plan_pull
 from service.emulator.workers.docker.plan import ContainerPlan, plan_of
 from service.emulator.workers.path_shims import python_command
 from tests.emulator.docker import Docker
@@ -125,9 +125,18 @@ def test_inspect_tells_all_or_what_a_template_asks(docker):
 
 
 @pytest.mark.parametrize(
+    ("said", "seconds"), [(None, 9), ("", 9), ("0", 0), ("3", 3), ("inf", 0), ("soon", 0)]
+)
+def test_the_environment_goes_before_the_tag_of_a_slow_pull(said, seconds):
+    env = {} if said is None else {"EMULATOR_PULL_SECONDS": said}
+    assert plan_pull(image_of("train:slowpull-9s"), env, {}).seconds == seconds
+
+
+@pytest.mark.parametrize(
     ("env", "grace", "code"),
     [
         ("EMULATOR_STOP_SECONDS=0.01", "10", "143\n"),
+        ("EMULATOR_STOP_SECONDS=0.3", "-1", "143\n"),
         ("EMULATOR_STOP_CODE=0", "10", "0\n"),
         ("EMULATOR_IGNORE_SIGTERM=1", "0.05", "137\n"),
     ],

@@ -76,8 +76,8 @@ def accept_beat(
         )
     if not 0 < seconds <= LONGEST_SECONDS:
         raise Rejected(
-            f"a heartbeat holds for 1 to {LONGEST_SECONDS // HOUR} hours; to have a node stay for"
-            " longer, keep it",
+            f"a heartbeat holds for 1 second to {LONGEST_SECONDS // HOUR} hours; to keep a node for"
+            " longer, use :keep",
             field="expires_seconds",
         )
     until = min(sent_at, now) + seconds

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 
 from service.emulator.workers.docker import worker
 from service.emulator.workers.docker.containers import (
@@ -58,7 +59,8 @@ def stop_containers(store: Store, args: list[str]) -> int:
         word = last_value(options, "signal", last_value(container.options, "stop-signal", "TERM"))
         speed = 1.0 if program_of(container) else worker.read_speed()
         _send_signal(store, container, _parse_signal(word))
-        over = time.monotonic() + max(float(asked or own), 0) / speed
+        grace = float(asked or own)
+        over = time.monotonic() + (inf if grace < 0 else grace / speed)  # below 0: no limit
         while store.read_state(container).is_running and time.monotonic() < over:
             time.sleep(LOOK_SECONDS)
         _end_container(store, container)

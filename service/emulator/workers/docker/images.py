@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 
 from service.emulator.workers.docker import worker
@@ -120,7 +121,8 @@ def plan_pull(image: WorkerImage, env: Mapping[str, str], told: Mapping[str, obj
     by_name = next((WORDS[word] for word in image.words if word in WORDS), "")
     fails = env.get("EMULATOR_PULL_FAILS", "")
     fails = {"0": "", "false": "", "1": "missing", "true": "missing"}.get(fails, fails)
-    seconds = _parse_seconds(env.get("EMULATOR_PULL_SECONDS", "")) or float(slow[1] if slow else 0)
+    by_tag = slow[1] if slow else ""
+    seconds = _parse_seconds(env.get("EMULATOR_PULL_SECONDS") or by_tag)
     return Pull(
         _parse_seconds(str(told.get("pull_seconds", seconds))),
         str(told.get("pull_fails", fails or by_name)),
@@ -168,7 +170,9 @@ def fetch_image(images: Images, image: WorkerImage, env: Mapping[str, str]) -> l
 
 
 def _parse_seconds(text: str) -> float:
+    """The seconds of a text; 0 where the text is no finite number."""
     try:
-        return max(0.0, float(text or 0))
+        seconds = float(text or 0)
     except ValueError:
         return 0.0
+    return max(0.0, seconds) if isfinite(seconds) else 0.0
