@@ -22,7 +22,7 @@ sys.modules["googleapiclient"] = None
 from service.emulator.surfaces import discovery
 
 for version in sys.argv[1:]:
-    made = discovery.document(version, "http://127.0.0.1:1/")
+    made = discovery.get_document(version, "http://127.0.0.1:1/")
     print(made["version"], "Node" in made["schemas"])
 print(discovery.__file__)
 """
