@@ -104,7 +104,8 @@ class Foundation:
 
 
 def open_foundation(settings: Settings, clock: Clock = wall_clock) -> Foundation:
-    """Open the database. Raises StoreUnavailable if it cannot be used."""
+    """Open the database. Raises StoreUnavailable, with a message of one line, if the
+    database cannot be used."""
     engine = make_engine(settings.database_url)
     check_migrated(engine)
     units = Units(engine)
@@ -114,7 +115,7 @@ def open_foundation(settings: Settings, clock: Clock = wall_clock) -> Foundation
 
 
 def build_services(base: Foundation, timekeeper: Timekeeper | None = None) -> Services:
-    """The services that the API and the dashboard read from."""
+    """The services behind the API and the dashboard."""
     shared = base.units, base.prices, base.clock
     projects, least = base.settings.projects, idle_mode(base.settings).times.least_idle
     account = Account.from_settings(

@@ -89,8 +89,8 @@ class OrphanService:
         return sorted(wanted, key=lambda one: (-(one.hourly or 0), one.orphan.shown.path))
 
     def sum_by_kind(self) -> Mapping[OrphanKind, OrphanSum]:
-        """The sums of each kind, for callers who ask again and again: the database counts the
-        orphans, and reads no orphan in full."""
+        """The sums of each kind, for callers who ask again and again. Only the kind and the
+        shown resource of each orphan are read; orphans that cost the same are priced once."""
         totals = dict.fromkeys(OrphanKind, OrphanSum())
         with self._units.reading() as unit:
             now, book = self._clock(), self._prices.get_book(unit)

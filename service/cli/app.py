@@ -57,7 +57,7 @@ MODULES = {
     },
     **{name: f"service.cli.{name}" for name in ("orphans", "runtimes", "catalog")},
 }
-"""Where each command is."""
+"""The module of each command; the keys are those of `HELP`."""
 
 TYPED = f"{__name__}.typed"
 """The key of the context's `meta` that holds the arguments as they were typed."""

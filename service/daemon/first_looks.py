@@ -13,8 +13,8 @@ from service.domain.lease import Lease
 log = structlog.get_logger()
 
 FIRST_LOOK_SECONDS = 30
-"""Seconds that other controllers wait at most. The look records the time before the takeover first,
-but a cloud without an answer must not delay a deletion for longer."""
+"""Seconds that other controllers wait at most. What happened before the takeover is recorded
+first, but a cloud without an answer must not delay a deletion for longer."""
 
 
 class FirstLooks:

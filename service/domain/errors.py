@@ -50,8 +50,8 @@ class RuntimeMismatch(Rejected):
 class QuotaTooSmall(Rejected):
     """The request exceeds the quota in every possible place.
 
-    `quotas` are the limits, `other_zones` are zones without a known limit: request more quota from
-    Google, or change the request.
+    `quotas` are the limits, `other_zones` are zones without a known limit that is too small:
+    request more quota from Google, or change the request.
     """
 
 

@@ -15,8 +15,8 @@ LEAST_SWEPT = 1024
 class Event:
     """A change of a target at `due`; `act` is called with the time of the change.
 
-    A `fate` (a preemption, a maintenance window) ends no operation in progress, so it waits for its
-    time even when all other events run at once.
+    A `fate` (a preemption, a maintenance window) is not the scheduled end of an operation, so it
+    waits for its time even when all other events run at once.
     """
 
     due: float

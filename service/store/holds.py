@@ -1,4 +1,4 @@
-"""Holds: what is set aside for nodes that have not ended, and what the ledger holds of them."""
+"""Holds: what is set aside for nodes that have not ended, and what the ledger holds for a scope."""
 
 from __future__ import annotations
 

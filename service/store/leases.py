@@ -187,8 +187,8 @@ class Leases:
         return self._connection.execute(statement).scalar_one_or_none() or 0
 
     def read_sight(self, project: str) -> tuple[int, str]:
-        """(time of the last look at the whole project, current holder); (0, "") if there is no
-        row."""
+        """(time of the last look at the whole project, holder). The holder is "" once the lease has
+        expired; (0, "") if there is no row."""
         statement = select(
             leases.c.looked_at, case((leases.c.expires_at < self._now, ""), else_=leases.c.holder)
         ).where(leases.c.project == project)

@@ -67,7 +67,7 @@ class Heartbeats:
         return None if row is None else Heartbeat(**row)
 
     def find_holding(self, since: int) -> Mapping[str, Heartbeat]:
-        """The heartbeats that held at any time after `since`, by node."""
+        """The heartbeats that held at any time after `since`, over or not, by node."""
         statement = select(*heartbeats.c).where(heartbeats.c.until > since)
         rows = self._connection.execute(statement).mappings()
         return {row["node_id"]: Heartbeat(**row) for row in rows}

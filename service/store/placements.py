@@ -16,8 +16,8 @@ from service.store.json_columns import dumps, loads
 from service.store.tables import nodes, placements
 
 MOST_RECENT = 500
-"""The largest number of attempts that are considered. A burst of failures counts by its end; older
-hardware counts as available and is tried again, once."""
+"""The largest number of recent attempts that are considered. A burst of failures counts by its end.
+Hardware whose failures are older than these attempts is tried again, once."""
 
 _COLUMNS = [placements.c[field.name] for field in fields(Placement)]
 _OUTCOME = [field.name for field in fields(Placement)].index("outcome")

@@ -1,1 +1,1 @@
-"""Routes of budgets."""
+"""Routes and response models of budgets."""

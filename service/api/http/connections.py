@@ -165,7 +165,8 @@ class LimitedProtocol(HttpToolsProtocol):
             self._deadline = None
 
     def _give_up_head(self) -> None:
-        """End a connection on which the head of a request is late."""
+        """Answer 408 to a late head, or close if no head has begun. While an answer is being sent,
+        the connection closes after it."""
         self._deadline = None
         if not self.is_idle:  # the next request, while an answer is under way
             self.cycle.keep_alive = False

@@ -1,4 +1,4 @@
-"""The outermost middleware: request ids, security headers, and limits of requests and answers."""
+"""The guard: request ids, security headers, and limits of requests and answers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ class _Unread(Exception):
 
 
 class Guard:
-    """Outermost, so that refusals and failures have the security headers too.
+    """Outside of authentication and routes: refusals and failures have the security headers too.
+
+    Only `RequestMetrics` and `Head` are further out.
 
     `loopback_only`: without a token the service is safe only because no other machine reaches it. A
     page of another site can make its own name resolve to this machine (DNS rebinding); the Host

@@ -182,8 +182,10 @@ def members_of(
 def may_answer(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The error responses of a route, for its documentation. A route with 413 has a body, which can
     also time out: 408."""
-    told = {*statuses, 408} if 413 in statuses else set(statuses)
-    return {status: {"model": Problem, "description": _TITLES[status]} for status in sorted(told)}
+    possible = {*statuses, 408} if 413 in statuses else set(statuses)
+    return {
+        status: {"model": Problem, "description": _TITLES[status]} for status in sorted(possible)
+    }
 
 
 def too_large(scope: Scope) -> Response:

@@ -1,4 +1,4 @@
-"""Routes that keep a node: its idleness, time to live and job do not end the node until then."""
+"""Routes that keep a node: until the keep ends, idleness, time to live and jobs do not end it."""
 
 from __future__ import annotations
 

@@ -262,10 +262,11 @@ def _response_with_policy(
 ) -> Response:
     """The answer to a request that may set an idle policy: the node with `warnings` and the policy
     that applies."""
-    told = msgspec.json.encode([*warnings, *found.warnings])
+    all_warnings = msgspec.json.encode([*warnings, *found.warnings])
     policy = AppliedView.from_rule(found.applied).model_dump_json().encode()
     document = nodes.get_document(found.node.id)[:-1]
-    return _node_response(document + b',"warnings":' + told + b',"policy":' + policy + b"}", status)
+    document += b',"warnings":' + all_warnings + b',"policy":' + policy + b"}"
+    return _node_response(document, status)
 
 
 def changed_document(nodes: NodeService, changed: HasWarnings, status: int) -> Response:

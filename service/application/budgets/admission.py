@@ -246,7 +246,8 @@ def _compute_rooms(
 
 @dataclass(frozen=True, slots=True)
 class _Purchased:
-    """A reservation that is not over: what is set aside for it, and who pays."""
+    """A reservation that is not over or not fully posted: what is set aside for it, and who
+    pays."""
 
     hold: ReservationHold
     who: Payer
@@ -261,7 +262,7 @@ class _Own:
 
 
 def _list_purchased(unit: Unit, book: PriceBook, now: int) -> list[_Purchased]:
-    """The reservations that are not over, with their rates and payers."""
+    """The reservations that are not over or not fully posted, with their rates and payers."""
     if not book.purchases:
         return []
     by_id = {reservation.id: reservation for reservation in unit.reservations.list_standing()}

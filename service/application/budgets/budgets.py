@@ -96,7 +96,7 @@ class CreatedBudget:
 
 @dataclass(frozen=True, slots=True)
 class BudgetShare:
-    """What is left of a budget that a payer spends from, in nano-dollars. `left` may be below 0;
+    """The rest of a budget that a payer spends from, in nano-dollars. `left` may be below 0;
     None if the price of one of its nodes is unknown."""
 
     budget: Budget
@@ -297,7 +297,7 @@ class BudgetService:
             return None
 
     def list_shares(self, who: Payer) -> Sequence[BudgetShare]:
-        """What is left of each budget that a payer spends from and that counts now, by name.
+        """The rest of each budget that a payer spends from and that counts now, by name.
         Budgets count in different windows, so the budget with the least left need not be the first
         to refuse."""
         now = self._clock()

@@ -84,8 +84,8 @@ class DaemonActs:
             for link in links:
                 unit.links.add(link, now)
         message = _build_message(assessed, now, urls)
-        told = recipients_of(assessed.subject.applied, node.owner)
-        for notification in notifications_of(message, told, now, new_id):
+        recipients = recipients_of(assessed.subject.applied, node.owner)
+        for notification in notifications_of(message, recipients, now, new_id):
             unit.notifications.add(notification)
 
     def warn_of_keep(self, unit: Unit, subject: IdleSubject, keep: Keep, now: int) -> None:
@@ -94,8 +94,8 @@ class DaemonActs:
         node = subject.node
         message = f"the date until which it is kept cannot be read ({keep.reason}); it stays until"
         message = f"{message} the label is corrected: write it as {LABEL}=2026-12-01"
-        told = unit.events.list_by_kind(node.id, ALARM, 0)
-        if any(event.message == message for event in told):
+        alarms = unit.events.list_by_kind(node.id, ALARM, 0)
+        if any(event.message == message for event in alarms):
             return
         unit.events.add(Event(node.id, now, ALARM, message, DAEMON))
         log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=message)

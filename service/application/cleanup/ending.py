@@ -88,8 +88,8 @@ def record_end(  # noqa: PLR0913 - who, why, and what it was looked at with
     *,
     times: IdleTimes,
 ) -> None:
-    """Record that somebody has a node deleted by a message about its idleness, with the known
-    evidence; the caller requests the deletion itself. Raises Conflict if this incarnation is being
+    """Record a deletion that a person requested with the link of an idle message, with the known
+    evidence. The caller requests the deletion itself. Raises Conflict if this incarnation is being
     deleted already.
 
     The caller has locked the node, and the history is written before the course, as in `begin_end`:

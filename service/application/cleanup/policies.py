@@ -94,8 +94,8 @@ class PolicyService:
         return [default, *(policy for scope, policy in known.items() if scope != DEFAULT)]
 
     def get(self, scope: str) -> Policy:
-        """The policy of a scope; the shipped policy for a default that nobody has written. Raises
-        Rejected for an invalid scope, NotFound if the scope has no policy."""
+        """The policy of a scope. The default scope has the shipped policy until it is changed.
+        Raises Rejected for an invalid scope, NotFound if the scope has no policy."""
         check_scope(scope)
         with self._units.reading() as unit:
             return _get_or_shipped(unit, scope)

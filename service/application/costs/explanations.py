@@ -25,8 +25,9 @@ from service.store.usage_versions import UsageVersion
 @dataclass(frozen=True, slots=True)
 class Explanation(InWords):
     """A line, the interval that it is part of with every version of that interval, the price and
-    who is charged. `reservation` is what was bought, and used here or by nobody. `stretches` are
-    the parts of the line's period that it charges, if there are several."""
+    who is charged. `reservation` is the reservation of the line: the line charges its used or its
+    unused chips. `stretches` are the parts of the line's period that it charges, if there are
+    several."""
 
     line: PostedLine
     usage: Usage
@@ -134,8 +135,8 @@ def _is_adjustment(line: PostedLine) -> bool:
 def _list_stretches(
     line: PostedLine, usage: Usage, book: PriceBook, whose: Sequence[Attribution]
 ) -> tuple[Window, ...]:
-    """The stretches of a line, if there are several. None for an adjustment, or if more became
-    known since: they would not add up."""
+    """The stretches of a line, if there are several. Empty for an adjustment, or if more became
+    known since: the stretches would not add up."""
     if _is_adjustment(line):
         return ()
     slot = LedgerSlot(

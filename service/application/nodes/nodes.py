@@ -100,7 +100,7 @@ class NodeService:
         made: list[Node] = []
 
         def write_node(unit: Unit, remember: Remember) -> str:
-            def remember_node(node: Node) -> None:  # before a budget counts a second request
+            def remember_node(node: Node) -> None:  # a repeated request must not count twice
                 remember(node.id)
 
             made[:] = [
@@ -370,14 +370,14 @@ def change_node(
 
 
 def describe_ended_keep(before: Node, after: Node, now: int) -> tuple[str, ...]:
-    """What the caller who requested the end or stop of a node is told of the keep that it ended."""
+    """A warning for the caller whose stop or deletion ended a keep; empty if no keep was ended."""
     keep = asked_keep(before, now)
     if keep is None or after.kept_until is not None:
         return ()
-    told = f"the keep until {to_rfc3339(keep.until or now)} ends with that ({keep.reason})"
+    warning = f"the keep until {to_rfc3339(keep.until or now)} ends with that ({keep.reason})"
     if after.asked is Asked.STOPPED and after.ends_after_keep:
-        told += f"; the node is deleted next: {after.ends_after_keep}"
-    return (told,)
+        warning += f"; the node is deleted next: {after.ends_after_keep}"
+    return (warning,)
 
 
 def _check_can_ask(node: Node, asked: Asked) -> None:

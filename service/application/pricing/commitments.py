@@ -141,7 +141,7 @@ class CommitmentService:
             return replace(report, as_of=now)
 
     def find_usage(self, window: Window) -> CommitmentUsage | None:
-        """What commitments cover in a window; None if there are no commitments. The current minute
+        """What commitments cover in a window; None if no commitment stands. The current minute
         is left out, so that the figures of a page are computed once a minute."""
         now = self._clock()
         end = min(floor_to(now, MINUTE), window.end)

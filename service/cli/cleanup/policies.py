@@ -50,7 +50,7 @@ def list_policies(context: typer.Context, json: options.Json = False) -> None:
                 format_age(policy["grace_seconds"]),
                 policy["action"],
                 ", ".join(policy["also"]) or NOTHING,
-                idle_terms.told_words(policy["recipients"]) or "nobody",
+                idle_terms.describe_recipients(policy["recipients"]) or "nobody",
             )
             for policy in answer.value["policies"]
         ],
@@ -162,8 +162,8 @@ def _print_policy(policy: Mapping[str, Any]) -> None:
     print_facts(
         [
             ("Scope", policy["scope"]),
-            ("Rule", idle_terms.rule_words(policy)),
-            ("Tells", idle_terms.told_words(policy["recipients"]) or "nobody"),
+            ("Rule", idle_terms.describe_rule(policy)),
+            ("Tells", idle_terms.describe_recipients(policy["recipients"]) or "nobody"),
             ("Written", f"{format_time(policy['updated_at'])} UTC" if policy["updated_at"] else ""),
         ]
     )

@@ -70,14 +70,14 @@ def settings_of(policy: Mapping[str, Any]) -> dict[str, Any]:
     return {name: policy[name] for name in _SETTINGS}
 
 
-def rule_words(policy: Mapping[str, Any]) -> str:
+def describe_rule(policy: Mapping[str, Any]) -> str:
     """`delete after 1h00m with 15m00s of grace, also crash_loop`."""
     also = f", also {' and '.join(policy['also'])}" if policy["also"] else ""
     after, grace = format_age(policy["idle_after_seconds"]), format_age(policy["grace_seconds"])
     return f"{policy['action']} after {after} with {grace} of grace{also}"
 
 
-def told_words(recipients: Sequence[Mapping[str, Any]]) -> str:
+def describe_recipients(recipients: Sequence[Mapping[str, Any]]) -> str:
     """Webhooks and e-mail addresses in a row. Empty without recipients."""
     return ", ".join(
         target

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli.nodes.idle_terms import rule_words, told_words
+from service.cli.nodes.idle_terms import describe_recipients, describe_rule
 from service.cli.terminal import options
 from service.cli.terminal.client import open_client
 from service.cli.terminal.formatting import NOTHING, format_time
@@ -142,10 +142,10 @@ def policy(node: options.NodeName, json: options.Json = False) -> None:
     print_facts(
         [
             ("Policy of", "the node itself" if shown["source"] == "node" else shown["source"]),
-            ("Rule", rule_words(shown)),
+            ("Rule", describe_rule(shown)),
             ("Action taken", shown["applied_action"]),
             ("Limited by", "; ".join(shown["limits"])),
-            ("Tells", told_words(shown["recipients"]) or "nobody"),
+            ("Tells", describe_recipients(shown["recipients"]) or "nobody"),
             ("Recipients from", shown["told_by"]),
         ]
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from service.cli.nodes.idle_terms import rule_words
+from service.cli.nodes.idle_terms import describe_rule
 from service.cli.nodes.queue import (
     describe_model,
     gives_up,
@@ -213,7 +213,7 @@ def _list_dates(node: View, now: int) -> Iterator[tuple[str, str]]:
     yield "Goes after that", node.get("ends_after_keep") or ""
     if node.get("idle"):
         idle = node["idle"]
-        yield "Idle policy", rule_words({**idle, "idle_after_seconds": idle["after_seconds"]})
+        yield "Idle policy", describe_rule({**idle, "idle_after_seconds": idle["after_seconds"]})
     if node["ended_at"]:
         yield "Ended", f"{format_time(node['ended_at'])} UTC"
     yield "Deleted for", node["delete_reason"] or ""
@@ -246,7 +246,7 @@ def show_update(node: View, said: View) -> None:
     if "idle" in said:
         policy = node["policy"]
         whose = "its own" if policy["source"] == "node" else f"that of {policy['source']}"
-        print_lines(f"the idle policy of {name} is {whose}: {rule_words(policy)}")
+        print_lines(f"the idle policy of {name} is {whose}: {describe_rule(policy)}")
     print_lines(*(f"note: {warning}" for warning in node.get("warnings") or ()))
 
 

@@ -110,7 +110,7 @@ def _describe_queue(node: Mapping[str, Any]) -> str:
 
 @contextmanager
 def show_progress() -> Iterator[Show]:
-    """Shows one line that changes on a terminal; elsewhere each new line once."""
+    """Shows one line that changes on a terminal; elsewhere a line when it differs from the last."""
     screen = make_console(err=True)
     if screen.is_terminal:
         with screen.status("") as status:

@@ -89,7 +89,8 @@ class DevPlan:
         return self.web, self.grpc, self.rest
 
     def build_environment(self) -> dict[str, str]:
-        """Environment variables of the children."""
+        """Environment variables of the children. No proxy is set: clients of an emulator need
+        none."""
         return {
             **os.environ,
             "STEWARD_DATABASE_URL": self.database_url,

@@ -86,7 +86,8 @@ def _serve_requests(settings: Settings, address: Address, given: socket.socket |
 
 
 def check_guarded(settings: Settings, address: Address) -> None:
-    """Raise Failure when the service would listen on a network without a token."""
+    """Raise Failure if the service would listen on a network without a token: anyone there could
+    spend money."""
     token = settings.admin_token
     if not address.is_local and (token is None or not token.get_secret_value()):
         raise Failure(

@@ -46,7 +46,7 @@ def explain_crashes(command: str) -> Iterator[None]:
 def _explain_crash(command: str, error: Exception) -> Failure:
     """Failure that blames the other program at the address of the service, else this program.
 
-    It shows the last line of this program in the traceback: `cli/nodes.py, line 7`.
+    It shows the last line of this program in the traceback: `cli/nodes/nodes.py, line 7`.
     """
     try:
         with open_client() as client:

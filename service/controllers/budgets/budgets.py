@@ -29,8 +29,8 @@ from service.store.unit import Unit, Units
 log = structlog.get_logger()
 
 PERIOD_SECONDS = 30
-"""Seconds in which one daemon checks a budget: budgets belong to no project, so all daemons see
-them."""
+"""A budget is checked at most once in so many seconds, by one of all daemons: budgets belong to no
+project, so all daemons see them."""
 
 NAME = "the budget controller"
 KIND = "budget"
@@ -229,7 +229,8 @@ def _is_unchanged(unit: Unit, budget: Budget) -> bool:
 
 
 def _announce_deletion(unit: Unit, budget: Budget, node: Node, reason: str, now: int) -> None:
-    """Record on the node when it will be deleted. No node is deleted without this event."""
+    """Record on the node when it will be deleted. No budget deletes a node without
+    this event."""
     message = f"to be deleted at {to_rfc3339(now + budget.grace_seconds)}: {reason}"
     unit.events.add(Event(node.id, now, KIND, message, NAME, {"budget_id": budget.id}))
 

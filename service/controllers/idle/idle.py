@@ -47,7 +47,8 @@ class IdleActs(Protocol):
     `service.application.cleanup.daemon`."""
 
     def notify_node(self, unit: Unit, assessed: AssessedNode, now: int) -> None:
-        """Put the notifications about a node into the outbox, one for each recipient."""
+        """Put the notifications about a node into the outbox, one for each recipient and
+        channel."""
         ...
 
     def warn_of_keep(self, unit: Unit, subject: IdleSubject, keep: Keep, now: int) -> None:

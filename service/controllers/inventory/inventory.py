@@ -67,9 +67,9 @@ class InventoryChanges:
     """Differences between one look and the records.
 
     `changed` has the sightings of each changed node, by slice number. `asleep` are nodes to wake:
-    nodes that lack something and are not due soon, and nodes whose queued resource changed its
-    state. `missing` are nodes that have lacked something for a few looks, `found` are nodes that
-    are complete again. `lacking` is set if any node or slice is not listed.
+    nodes that lack something and are not due soon, and nodes whose queued resource is gone or has
+    changed its state. `missing` are nodes that lack something and whose misses are still counted,
+    `found` are nodes that are complete again. `lacking` is set if any node or slice is not listed.
     """
 
     changed: dict[str, dict[int, Sighting]]

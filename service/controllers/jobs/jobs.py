@@ -58,8 +58,8 @@ BATCH = 60
 """Jobs of one tick, the longest waiting first; limited so that a tick stays short."""
 
 GONE_SECONDS = 300
-"""Seconds that a new attempt waits for the deletion of its predecessor's node, which holds quota.
-The attempt waits longer while that node may still run the container."""
+"""Seconds that a new attempt waits at most for the deletion of its predecessor's node, which holds
+quota. The attempt waits longer while that node may still run the container."""
 
 ACTOR = "the job controller"
 

@@ -206,7 +206,8 @@ class LaunchSteps:
         self._tools.save(node, lease, with_operation)
 
     def _adopt_node(self, node: Node, lease: Lease) -> None:
-        """Keep the node if its name was taken by an earlier create of ours with a lost answer."""
+        """Keep the node if its name was taken by an earlier create of ours with a lost answer; fail
+        the node if a stranger has the name."""
         cloud, place = self._tools.cloud, node.place
         ours = (
             is_our_ticket(node, cloud.queued(place))
@@ -269,7 +270,8 @@ class LaunchSteps:
         return self._tools.save(node, lease, end_attempt)
 
     def fail_on_conflict(self, node: Node, lease: Lease) -> None:
-        """Give the node up because a stranger has its name; none of our nodes is in the cloud."""
+        """Give the node up because a stranger has its name; nothing of this node is in the
+        cloud."""
         reason = (
             f"{node.cloud_id} in {node.zone} exists and is unmanaged; it is not touched."
             " Create the node again: it then gets another name in the cloud"

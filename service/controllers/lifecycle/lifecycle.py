@@ -174,7 +174,8 @@ class LifecycleController:
                 )
 
     def _give_notice(self, unit: Unit, node: Node, now: int) -> Node:
-        """Notify the owner of a kept node, whose time to live has expired, when it is deleted."""
+        """Tell the owner of a node that was kept beyond its time to live when it will be
+        deleted."""
         applied = applied_policy(node.spec, node.team, unit.idle_policies.find_all(), Action.DELETE)
         after = with_notice(node, now, applied.rule.grace_seconds)
         acts_at, over_at = after.kept_until, node.deletes_at

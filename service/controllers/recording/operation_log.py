@@ -64,9 +64,9 @@ class OperationLog:
         """The poll of a node that is gone, or of each of its slices. Called beforehand, because no
         cloud call is made while a transaction is open.
 
-        The node last existed when it was last seen, or when a list last showed it (the writer adds
-        that time with `polls_since`). It was gone at the latest when the lists first lacked it.
-        """
+        The node is last known to have existed when it was last seen, or when a list last showed it
+        (the writer adds that time with `polls_since`). It was gone at the latest when the lists
+        first lacked it."""
         parts = [slice_as_node(node, number) for number in slice_numbers(node)]
         if node.missed_at is not None and len(parts) == 1:
             now = max(node.seen_at, min(now, node.missed_at))
@@ -134,7 +134,7 @@ class SharedRecords(OperationLog):
         self._locks: dict[tuple[str, str], threading.Lock] = {}
 
     def forget_project(self, project: str) -> None:
-        """Drop the project's lists; called at the begin of a tick."""
+        """Drop the project's lists; called at the beginning of a tick."""
         for key in list(self._by_zone):
             if key[0] == project:
                 self._by_zone.pop(key, None)

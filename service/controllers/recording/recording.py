@@ -171,7 +171,8 @@ def shorten_last_usage(
 def charge_unseen_usage(
     unit: Unit, node: Node, poll: Callable[[Node], Poll], book: PriceBook
 ) -> None:
-    """Charge the usage of a closed node that was never observed but is in the cloud's record."""
+    """Charge usage that no look observed but the cloud's record shows, of a node that is gone for
+    good."""
     unit.usage.lock([node.id])
     for number in slice_numbers(node):
         member = slice_as_node(node, number)

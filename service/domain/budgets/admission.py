@@ -50,7 +50,8 @@ class Hold(NamedTuple):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the node is STOPPED as requested, and so costs nothing until its next start."""
+        """Whether the node is STOPPED as requested. It costs nothing, and its next start is
+        admitted again."""
         return self.asked is Asked.STOPPED and self.state == NodeState.STOPPED
 
     def remaining_cost(self, window: Window, now: int) -> int | None:

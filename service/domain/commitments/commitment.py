@@ -149,7 +149,7 @@ def check_commitment(wanted: Commitment, others: Iterable[Commitment], book: Pri
     """Raise Rejected, with the field, for a commitment that cannot have been bought.
 
     Raises Conflict if the name is taken in the same project and region at that time. `others` are
-    the valid records.
+    the records that are not withdrawn.
     """
     if not re.fullmatch(NAME, wanted.name):
         raise Rejected(f"{wanted.name[:80]!r} is not the name of a commitment", field="name")

@@ -162,7 +162,8 @@ def format_lines(account: Account, charges: Iterable[Charge], now: int) -> Itera
     """Charges as lines of RFC 4180, cells in the order of `column_names`.
 
     The versions differ in the header only. `x_Estimated` is false if nothing can change any more:
-    the month of the charge is closed at `now` (`period.py`), and the interval of usage is certain.
+    the month of the charge is closed at `now` (`billing_period.py`), and the interval of usage is
+    certain.
 
     The charges come ordered by start and resource. Charges of a resource with the same start are
     ordered by their text, which is the same in every database.

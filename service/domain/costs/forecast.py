@@ -127,9 +127,9 @@ class RunningNode:
 class ForecastBasis:
     """The input of a forecast, in nano-dollars as of `now`.
 
-    `committed` is the cost of all running nodes until their TTL or the period's end. `running` are
-    the nodes that may end before, `names` are those of all running nodes. `unpriced` counts nodes
-    without a known price, which are in no figure.
+    `committed` is the cost of all running nodes and open reservations until their TTL or end, or
+    the period's end. `running` are the nodes that may end before, `names` are those of everything
+    in `committed`. `unpriced` counts nodes without a known price, which are in no figure.
     """
 
     window: Window

@@ -43,7 +43,7 @@ class LinkRefusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One link, by the hash of its token. `notified_at` is the notification of its verdict."""
+    """One link, by the hash of its token. `notified_at` is when its verdict was notified."""
 
     token_hash: str
     verb: Verb

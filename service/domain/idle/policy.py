@@ -164,7 +164,8 @@ def apply_policies(
 ) -> AppliedRule:
     """Return the rule that holds for a node: its own, else its team's, its project's, the default.
 
-    Recipients are those of the policy that holds, else of the nearest policy with recipients.
+    Recipients are those of the policy that holds, else of the nearest policy with recipients: who
+    is notified need not be who set the rule.
     """
     scopes = scopes_of(spec, team)
     known = [policies[scope] for scope in scopes if scope in policies]

@@ -36,7 +36,8 @@ about the time until its last count."""
 UNREAD = "the reports of its workers cannot be read, or are dated in the future"
 
 CRASHES = 3
-"""The number of restarts of a container within `idle_after` that is a crash loop."""
+"""So many restarts of one container within ten minutes, or failed attempts of the node's job, are a
+crash loop."""
 
 
 class MetricFamily(StrEnum):
@@ -76,10 +77,10 @@ class Host:
 @dataclass(frozen=True, slots=True)
 class Signals:
     """The measurements and reports of one incarnation of a node: the tracks by worker and kind, the
-    newest report of each worker, the instant of the last read, and the instance ids of the workers.
-    Some metrics identify a worker by its instance id alone, so they show nothing of the time before
-    `named_at`. `unread_since` is the first of the consecutive failed reads of reports; None where
-    the newest read succeeded."""
+    newest report of each worker, the instant of the last complete read, and the instance ids of the
+    workers. Some metrics identify a worker by its instance id alone, so they show nothing of the
+    time before `named_at`. `unread_since` is the first of the consecutive failed reads of reports;
+    None where the newest read succeeded."""
 
     tracks: Mapping[tuple[int, Kind], SignalTrack] = field(default_factory=dict)
     hosts: Mapping[int, Host] = field(default_factory=dict)
@@ -94,10 +95,10 @@ class ActivityEvidence:
     """All evidence of the activity of one incarnation of a node.
 
     `counts_from` is READY plus the warm-up; a node is never idle before it. `hosts` are the newest
-    reports by worker, of this boot only; `asked_at` is the instant of their read. `named` is the
-    instant since which a worker's instance id is known, without workers whose id is unknown.
-    `report_seconds` is the largest age of the newest reports where only reports show the node: they
-    are not read more often. `queued_job` is the id of a job that waits for this node.
+    reports by worker, of this boot only; `asked_at` is the instant of their last complete read.
+    `named` is the instant since which a worker's instance id is known, without workers whose id is
+    unknown. `report_seconds` is the largest age of the newest reports where only reports show the
+    node: they are not read more often. `queued_job` is the id of a job that waits for this node.
     """
 
     workers: int

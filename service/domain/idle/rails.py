@@ -28,7 +28,8 @@ BREAKER_SECONDS = 600
 CLOSING_SECONDS = 900
 CLOSING_PERCENT = 90
 LOST_SECONDS = 2 * HOUR
-"""A single node that is unknown for this long does not keep the breaker open."""
+"""Nodes that are unknown for this long do not keep the breaker open, unless they are enough to open
+one."""
 MISSING_NODES = 3
 CLOCK_SECONDS = 60
 
@@ -97,8 +98,8 @@ def pace_ends(
     this or an earlier daemon began; `period` is the time between two ticks.
 
     A tick ends at most three nodes and a tenth of the fleet, one node of each owner. An hour ends
-    three nodes, or a quarter of the fleet. After a takeover the daemon continues the tick of the
-    previous daemon. Each waiting node gets the earliest time of its turn.
+    at most three nodes, or a quarter of the fleet if that is more. After a takeover the daemon
+    continues the tick of the previous daemon. Each waiting node gets the earliest time of its turn.
     """
     line = sorted(due, key=lambda node: (-(node.hourly or 0), node.node_id))
     # an instant that is later than now: the clock was set back

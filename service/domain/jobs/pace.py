@@ -21,10 +21,10 @@ ASSERT_SECONDS = 30
 """Between two checks that the metadata still holds the task that no worker has answered."""
 
 CLAIM_SECONDS = 15
-"""Between two claims of the job that is next on a node."""
+"""Between two attempts of the job that is next on a node to claim it."""
 
 QUEUE_SECONDS = 300
-"""Between two claims of a job with others before it. The end of a job wakes the next job."""
+"""Between two attempts of a job with others before it. The end of a job wakes the next job."""
 
 FOLLOW_SECONDS = 3.0
 """Between two reads of a followed job's log, while few jobs are followed."""

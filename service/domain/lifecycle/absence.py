@@ -27,7 +27,8 @@ class Absence(StrEnum):
     """How certain it is that a missing node, or a slice of it, is gone."""
 
     CERTAIN = "certain"
-    """The node is gone: the cloud's own record says so, or enough polls lacked it."""
+    """The node is gone: the cloud's own record says so, or LOOKS complete lists lacked it for at
+    least CONFIRM_SECONDS."""
 
     UNPROVED = "unproved"
     """The node may be in the next answer again."""

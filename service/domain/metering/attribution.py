@@ -11,7 +11,8 @@ from service.domain.ids import check_labels
 from service.domain.nodes.node import Node
 
 MAX_AHEAD = 60
-"""Maximum number of seconds by which repeated changes may start in the future."""
+"""Maximum number of seconds by which repeated changes may start in the future. Until then the
+earlier attribution is charged."""
 
 ALWAYS = 0
 """Start of the first attribution of a node: every second has an attribution."""

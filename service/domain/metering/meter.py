@@ -137,7 +137,8 @@ def with_end(usage: Usage, end_lo: int, end: int, evidence: Evidence) -> Usage:
 
 
 FIRST_MINUTE = "preempted in its first minute"
-"""A value of `Usage.free`: Google does not charge a TPU that it takes back so soon."""
+"""A value of `Usage.free`: Google does not charge a TPU that it takes back so soon after its
+creation."""
 
 
 class FirstMinuteWaiver(StrEnum):

@@ -85,7 +85,8 @@ class Reservation:
 def check_reservation(wanted: Reservation, others: Iterable[Reservation]) -> None:
     """Raise Rejected, with the field, for a reservation that cannot have been bought.
 
-    Raises Conflict if the name is taken at that time. `others` are the valid records.
+    Raises Conflict if the name is taken at that time. `others` are the records that are not
+    withdrawn.
     """
     if not _NAME.fullmatch(wanted.name):
         raise Rejected(f"{wanted.name[:80]!r} is not the name of a reservation", field="name")

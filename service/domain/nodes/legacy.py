@@ -47,7 +47,8 @@ _MODELS = {
 def check_request(
     said: Collection[str], accelerator: AcceleratorType, model: ProvisioningModel
 ) -> None:
-    """Raise Rejected, with the field and what to do instead, if no legacy TPU Node can be so.
+    """Raise Rejected, with the field and what to do instead, if a legacy TPU Node cannot
+    meet the request.
 
     `said` names the fields that the request fills.
     """

@@ -256,8 +256,8 @@ class Node:
     `queue_since` is when that state was first seen. `slices_seen` is the last seen state of each
     slice, in their order; empty for a node of one slice. `alarmed_at` is when a human was told that
     the node does not reach the state that was asked for. `missed_at` is since when the lists have
-    lacked the node or a slice of it, and `misses` counts these lists; None and 0 while the lists
-    show all of it.
+    lacked the node or a slice of it, and `misses` counts these lists, up to the two that matter;
+    None and 0 while the lists show all of it.
 
     `kept_until` and `kept_because` are the last keep that was requested (None: no keep; see
     `service.domain.nodes.keep`). `ends_after_keep` is why the node ends after its keep.

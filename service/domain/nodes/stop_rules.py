@@ -10,9 +10,9 @@ from service.domain.nodes.node import NodeSpec
 def stop_obstacles(spec: NodeSpec) -> tuple[str, ...]:
     """All reasons against a stop; empty if the cloud can stop such a node.
 
-    Google stops only "single TPU nodes". A preemptible node is deleted and created again instead
-    (reference/cloud-tpu-api.md section 3.1). A queued node is granted once: its queued resource
-    holds the node until both are deleted.
+    Google stops only "single TPU nodes". A node that Google may take back is deleted and created
+    again instead (reference/cloud-tpu-api.md section 3.1). A queued node is granted once: its
+    queued resource holds the node until both are deleted.
     """
     found = []
     model = spec.provisioning_model

@@ -224,7 +224,8 @@ def judge_orphan(orphan: Orphan, watch: FleetWatch | None, now: int) -> tuple[Or
 
 
 def _find_hold(orphan: Orphan, watch: FleetWatch | None, now: int) -> str:
-    """Why no orphan of the project or zone may be deleted now; empty if nothing prevents it."""
+    """Why this orphan may not be deleted now although it is old enough; empty if nothing prevents
+    it."""
     if watch is None or now - watch.since <= WINDOW_SECONDS:
         return (
             "this daemon has polled the project for less than 15 minutes; it is deleted after that"

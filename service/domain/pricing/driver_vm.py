@@ -31,7 +31,8 @@ MODELS = (ProvisioningModel.ON_DEMAND, ProvisioningModel.SPOT)
 
 
 def check_vm(vm: UserVm, architecture: Architecture) -> None:
-    """Raise Rejected for a VM that Compute Engine does not sell, or that drives no TPU Node."""
+    """Raise Rejected for a name that no machine type can have, for a model under which no machine
+    is sold, or for a VM that drives no TPU Node."""
     if architecture is not Architecture.NODE:
         raise Rejected(
             "the price of a TPU VM includes its machine; use vm only with architecture node",

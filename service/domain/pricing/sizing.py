@@ -68,7 +68,7 @@ class Option:
     """A fit under one provisioning model at its cheapest place. `cost` is nano-dollars for the
     whole duration; None where the price or the duration is unknown. `lasts` is the number of
     seconds that the spend pays for. `within` says whether the cost is within the spend; None
-    without a limit, or where the cost is unknown."""
+    without a limit, or where neither the cost nor `lasts` shows it."""
 
     fit: SizedType
     offer: PriceOffer

@@ -272,7 +272,7 @@ def read_row(
     cells: Cells, number: int, span: RowSpan, projects: Collection[str], amounts: Amounts
 ) -> BillRow | SkipReason:
     """Return the row, or why it is not kept. Raises Rejected, naming the row, for a cell that
-    cannot be read."""
+    cannot be read, or for usage in more than one UTC hour."""
     project, is_regular, sku = _call_cached(_cached_sale, cells, _SOLD) or _read_sale(cells)
     if project and project not in projects:
         return SkipReason.OTHER_PROJECT

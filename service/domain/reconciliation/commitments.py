@@ -177,8 +177,8 @@ class _Place:
 
 @dataclass(slots=True)
 class _Covered:
-    """Running sums of covered usage. `unknown` counts hours without an amount of use, `unlisted`
-    hours without a list price, `rounded` hours that are covered in part."""
+    """Running sums of covered usage. `unknown` counts hours without an amount of use or of cost,
+    `unlisted` hours without a list price, `rounded` hours that are covered in part."""
 
     seconds: int = 0
     at_list: int = 0

@@ -27,7 +27,7 @@ class Verdict(StrEnum):
     """Too recent: the bill may still change."""
 
     BILL_WITHOUT_NODE = "bill_without_node"
-    """Google bills a TPU that is in none of our records: a leak."""
+    """Google bills a TPU that was created outside of this service: a leak."""
 
     NODE_WITHOUT_BILL = "node_without_bill"
     """We charge for a node that Google does not bill: a phantom."""

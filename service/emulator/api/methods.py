@@ -77,5 +77,5 @@ SERVICES = (
     *PRODUCTS,
 )
 
-# A fault names a call that several versions have only once.
+# For faults, a call that several versions have is one call.
 RPCS = tuple(dict.fromkeys(method.name for service in SERVICES for method in service.methods))

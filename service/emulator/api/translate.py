@@ -104,7 +104,10 @@ def _build_step(field: FieldDescriptor, twin: FieldDescriptor) -> Step:
 
 
 def _same_values(source: EnumDescriptor, target: EnumDescriptor) -> Mapping[int, int]:
-    """Return the target's number for each number of the source with the same name."""
+    """Return the target's number of the same name, or of its `NEAREST`, for each of the source.
+
+    A number without one is left out, and the caller passes it on unchanged.
+    """
     known = {value.name: value.number for value in target.values}
     pairs = {}
     for value in source.values:

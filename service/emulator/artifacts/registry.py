@@ -1,4 +1,5 @@
-"""Emulated container registries. Every image exists, unless the configuration denies it."""
+"""Emulated container registries. Every image exists, unless its name or the configuration denies
+it."""
 
 from __future__ import annotations
 

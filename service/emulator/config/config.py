@@ -51,7 +51,7 @@ class Durations:
     suspend: float = 5.0
     remove: float = 4.0
     refuse: float = 1.5
-    """Until the operation of a delete fails that came in a state without deletion."""
+    """Until the operation of a delete fails, if the state of the node does not allow the delete."""
     examine: float = 30.0
     """Between two checks for hardware, at least one second, unless hardware becomes free."""
 

@@ -56,12 +56,14 @@ class Observer:
         )
 
     def held_until(self, moment: float) -> float | None:
-        """Return the last time, up to `moment`, at which a chip was held; None for never."""
+        """Return the last time, up to `moment`, at which a chip was held; None for never in
+        the present run."""
         run = self._present_run()
         return None if run is None else last_time(self._device_courses(run), are_chips_held, moment)
 
     def busy_until(self, moment: float, percent: float) -> float | None:
-        """Return the last time at which the CPU was above `percent`; None for never."""
+        """Return the last time, up to `moment`, at which the CPU was above `percent`; None for
+        never in the present run."""
         run = self._present_run()
 
         def is_busy(values: Values) -> bool:
@@ -70,9 +72,10 @@ class Observer:
         return None if run is None else last_time([self._get_course(run, "cpu")], is_busy, moment)
 
     def sent_until(self, moment: float, rate: float) -> float | None:
-        """Return the last time at which the network was above `rate` bytes per second.
+        """Return the last time, up to `moment`, at which the network was above `rate` bytes a
+        second.
 
-        None if it never was.
+        None if it never was in the present run.
         """
         run = self._present_run()
 

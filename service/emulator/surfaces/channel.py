@@ -27,7 +27,8 @@ METHODS = {
 
 
 class LocalChannel(grpc.Channel):
-    """A channel to a world. `sleep` is called with the seconds of a delay by a fault."""
+    """A channel to a world. `sleep` gets the seconds of a delay by a fault, at most the timeout of
+    the call. With a simulated clock it must advance that clock."""
 
     def __init__(self, world: World, sleep: Sleep = lambda _: None) -> None:
         self._world = world
@@ -132,7 +133,8 @@ class _LocalCall(grpc.UnaryUnaryMultiCallable):  # type: ignore[type-arg]
 
 
 class _Finished(grpc.Call, grpc.Future):  # type: ignore[type-arg]
-    """A successful call that has ended, so its status never changes."""
+    """A call that has ended, so its status never changes; successful unless a subclass says
+    otherwise."""
 
     def __init__(self, response: Any = None) -> None:
         self._response = response

@@ -38,7 +38,8 @@ class Row:
 
 
 def status_page(world: World, grpc_address: str, rest_url: str) -> str:
-    """Return the page as HTML; each list shows its first `MOST_ROWS` rows and its total."""
+    """Return the page as HTML. Nodes, queued resources and pending events are cut to `MOST_ROWS`;
+    nodes and queued resources have totals."""
     now = world.run_due_events()
     nodes = [world.nodes[name] for name in world.get_sight().names[:MOST_ROWS]]
     queue = world.queue.records.values()

@@ -89,7 +89,8 @@ def log_transition(world: World, transition: Transition) -> None:
 
 
 def _log_interruption(world: World, record: NodeRecord, before: str, after: str, at: float) -> None:
-    """Write one entry for a lost node, and one for each machine that was in use."""
+    """Write the entries of an interruption: one for a preempted or terminated node, and one for
+    each machine of a node that was READY. The interruption also counts for the metric."""
     if after in TERMINATE_REASONS:
         method = "tpu.nodes.terminate"
         audit = {

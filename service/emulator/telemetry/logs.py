@@ -55,7 +55,8 @@ def write_entry(
     at: float,
     severity: str = "DEFAULT",
 ) -> None:
-    """Write one entry about a node. By the configuration the entry is late, lost or duplicated."""
+    """Write one entry about a node. By the configuration the entry is late, lost or duplicated;
+    nothing is written if `log_entries` is 0."""
     settings = world.config.telemetry
     if not settings.log_entries or _is_hit(settings.log_lost_share, "lost", record, at):
         return

@@ -51,7 +51,7 @@ _WINDOWS = (
 
 @dataclass(frozen=True, slots=True)
 class CostsFound:
-    """The answer. `times` is None if the window is one step. `committed` is the cost after
+    """The answer. `times` is None if the step is `all`. `committed` is the cost after
     commitments in words; empty if there is none in its term, or if the question has filters."""
 
     start: Moment

@@ -127,7 +127,8 @@ def _find_subject(services: Services, found: Explanation) -> tuple[str, str, Seq
 
 
 def _describe_list_price(found: Explanation) -> str:
-    """The on-demand cost of the same seconds at list price; empty if the line is charged at it."""
+    """The on-demand cost of the same seconds at list price. Empty if no list price is known, or if
+    the line is charged at it."""
     line = found.line
     if line.list_nanos is None or line.list_price_nanos in (None, line.price_nanos):
         return ""

@@ -81,7 +81,8 @@ class Money:
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
     """One attempt in words. `lost` is the time that ran after the last checkpoint and was lost,
-    empty for none; `is_lost_known` is False if the program reported no checkpoints."""
+    empty for none. `is_lost_known` is False if the attempt ended early, the job has no checkpoint
+    directory, and no step or checkpoint was reported."""
 
     number: int
     node_href: str

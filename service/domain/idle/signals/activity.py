@@ -29,8 +29,8 @@ class Activity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ActivitySlot:
-    """The activity in [start, end) by rollups: whether any worker was at work, and whether every
-    worker was at rest."""
+    """The activity in [start, end) by rollups: whether a worker, a job or a heartbeat showed work,
+    and whether every worker was at rest."""
 
     start: int
     end: int
