@@ -33,6 +33,9 @@ def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
         ("host", "127.0.0.1"),
         ("port", 8080),
         ("idle_mode", "observe"),
+        ("idle_warmup_seconds", 1_800),
+        ("idle_telemetry_seconds", 240),
+        ("idle_start_seconds", 900),
         ("emulator", ""),
         ("admin_token", None),
         ("billing_account_name", ""),
@@ -51,6 +54,18 @@ def test_how_often_it_looks_can_be_set_but_not_to_never(
     assert getattr(Settings(**NO_FILE), name.lower()) == 7
     monkeypatch.setenv(f"STEWARD_{name}", "0")
     with pytest.raises(ValueError, match="greater than or equal to 1"):
+        Settings(**NO_FILE)
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize("mode", ["observe", "notify", "stop", "delete"])
+def test_the_cleanup_has_four_modes_and_no_other(
+    monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setenv("STEWARD_IDLE_MODE", mode)
+    assert Settings(**NO_FILE).idle_mode == mode
+    monkeypatch.setenv("STEWARD_IDLE_MODE", f"{mode} all")
+    with pytest.raises(ValueError, match="idle_mode"):
         Settings(**NO_FILE)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from service.application.cleanup.cleanup import CleanupService, IdleMode
-from service.domain.clock import parse_rfc3339
+from service.domain.clock import parse_rfc3339, to_rfc3339
 from service.domain.idle.policy import Action
+from service.domain.idle.rails import Breaker
 from tests.controllers.idle.conftest import REST, TIMES, WORK, FakeWorkers, IdleLab
 
 MINUTES = (TIMES.warmup + 1_800 + TIMES.telemetry) // 60 + 1
@@ -192,8 +195,21 @@ def test_the_nodes_that_wait_are_named_and_so_is_who_waits_for_each_rail(client,
 def test_a_breaker_is_closed_by_hand_with_a_reason_only_where_it_is_open(client, lab):
     closing = {"project": "lab", "breaker": True}
     assert client.post("/v1/cleanup:resume", json=closing).status_code == 422
-    answer = client.post("/v1/cleanup:resume", json={**closing, "reason": "metrics are back"})
-    assert answer.status_code == 409
+    wanted = {**closing, "reason": "metrics are back"}
+    assert client.post("/v1/cleanup:resume", json=wanted).status_code == 409
+    opened_at = lab.clock()
+    with lab.units() as unit:
+        row = unit.cleanups.get("lab")
+        breaker = Breaker(opened_at=opened_at, reason="metrics went dark")
+        unit.cleanups.save(replace(row, breaker=breaker))
+    shown = client.get("/v1/cleanup").json()["projects"][0]
+    assert (shown["breaker_open_since"], shown["breaker_reason"]) == (
+        to_rfc3339(opened_at),
+        "metrics went dark",
+    )
+    closed = client.post("/v1/cleanup:resume", json=wanted)
+    assert closed.status_code == 200
+    assert closed.json()["projects"][0]["breaker_open_since"] is None
 
 
 def test_the_coverage_names_each_metric_and_what_nobody_sees(client, lab):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.app import ALONE, HELP, Modules
+from service.cli.app import ALONE, HELP, MODULES, Modules
 from tests.cli.given import node, page
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -65,3 +65,7 @@ def test_help_lists_every_command_with_its_own_help():
     assert {name: command.help for name, command in Modules().items()} == HELP
     _, shown, _ = run("--help")
     assert re.findall(r"(?m)^  ([a-z]+)  ", shown.partition("Commands:")[2]) == list(HELP)
+
+
+def test_each_command_of_the_help_has_a_module():
+    assert MODULES.keys() == HELP.keys()

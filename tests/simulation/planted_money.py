@@ -76,13 +76,15 @@ def the_rollup_lags() -> Any:
 
 
 def slots_without_the_price() -> Any:
-    """Two prices within an hour are one slot, so that the second takes the place of the first."""
-    slot = ledger.LedgerSlot
+    """Two prices within an hour are one slot, under the first of them."""
+    parts = ledger.parts_of
 
-    def merged(hour: int, _: str, since: int, list_price: int | None) -> Any:
-        return slot(hour, "any", since, list_price)
+    def merged(meter_: Meter, start: int, end: int) -> Iterator[Any]:
+        first: dict[tuple[int, int], Any] = {}
+        for slot, cut in parts(meter_, start, end):
+            yield first.setdefault((slot.hour, slot.since), slot), cut
 
-    return patch.object(ledger, "LedgerSlot", merged)
+    return patch.object(ledger, "parts_of", merged)
 
 
 MONEY_BUGS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import urlsafe_b64decode
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -792,6 +793,7 @@ def test_messages_carry_links_that_can_be_used_where_people_can_reach_them(lab):
     for verb in Verb:
         address = body["links"][verb]
         assert address.startswith("https://steward.example.com/links/")
+        assert len(urlsafe_b64decode(address.rpartition("/")[2] + "=")) == 32, "256 random bits"
         with lab.units.reading() as unit:
             link = unit.links.find_by_hash(hash_of(address.rpartition("/")[2]))
         assert (link.verb, link.node_id, link.incarnation) == (verb, idle.id, 1)

@@ -26,7 +26,7 @@ MIDNIGHT = 1_793_491_200
 DOLLAR = 1_000_000_000
 OLD = Rules(newest=MIDNIGHT + 100 * HOUR)
 CENT = replace(OLD, tolerance=DOLLAR // 100)
-RAN = InventorySight(Seen.OBSERVED, "3 looks saw it READY")
+RAN = InventorySight(Seen.OBSERVED, "3 polls saw it READY")
 
 
 def billed(**changes):
@@ -156,7 +156,7 @@ def test_a_node_without_a_bill_is_told_with_what_shows_that_it_ran():
     line = one([], [charged()])
     assert (line.verdict, line.seen) == (Verdict.NODE_WITHOUT_BILL, Seen.OBSERVED)
     assert (line.variance, line.by_seconds) == (-9_600_000_000, -9_600_000_000)
-    assert line.reason == "charged by us and not on the bill; 3 looks saw it READY"
+    assert line.reason == "charged by us and not on the bill; 3 polls saw it READY"
 
 
 def test_an_hour_of_our_node_that_the_ledger_lacks_is_no_leak():

@@ -125,11 +125,19 @@ def test_inspect_tells_all_or_what_a_template_asks(docker):
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds"), [(None, 9), ("", 9), ("0", 0), ("3", 3), ("inf", 0), ("soon", 0)]
+    ("said", "seconds"),
+    [(None, 9), ("", 9), ("0", 0), ("3", 3), ("inf", 9), ("soon", 9), ("-5", 9), ("1e300", 9)],
 )
 def test_the_environment_goes_before_the_tag_of_a_slow_pull(said, seconds):
     env = {} if said is None else {"EMULATOR_PULL_SECONDS": said}
     assert plan_pull(image_of("train:slowpull-9s"), env, {}).seconds == seconds
+
+
+@pytest.mark.parametrize(("said", "fails"), [(None, "denied"), ("0", ""), ("1", "missing")])
+def test_the_environment_goes_before_the_name_of_a_pull_that_fails(said, fails):
+    env = {} if said is None else {"EMULATOR_PULL_FAILS": said}
+    assert plan_pull(image_of("denied:v1"), env, {}).fails == fails
+    assert plan_pull(image_of("denied:v1"), env, {"pull_fails": "mine"}).fails == "mine"
 
 
 @pytest.mark.parametrize(

@@ -223,11 +223,6 @@ def what_an_earlier_incarnation_did_counts() -> Any:
     stack = ExitStack()
     stack.enter_context(
         patch.object(
-            assess, "signals_of", lambda _, found: Signals() if found is None else found.signals
-        )
-    )
-    stack.enter_context(
-        patch.object(
             idle_fleet, "signals_of", lambda _, found: Signals() if found is None else found.signals
         )
     )

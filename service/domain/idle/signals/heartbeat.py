@@ -77,7 +77,7 @@ def accept_beat(
     if not 0 < seconds <= LONGEST_SECONDS:
         raise Rejected(
             f"a heartbeat holds for 1 second to {LONGEST_SECONDS // HOUR} hours; to keep a node for"
-            " longer, use :keep",
+            " longer, use POST /v1/nodes/{id}:keep",
             field="expires_seconds",
         )
     until = min(sent_at, now) + seconds

@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 
 from service.emulator.workers.docker import worker
@@ -27,6 +26,8 @@ WORDS = {
     "nopull": "unavailable",
     "nospace": "no-space",
 }
+LONGEST_SECONDS = 86_400.0
+"""Of a pull."""
 SLOW = re.compile(r"(?:^|[/:_.-])slowpull-(\d+(?:\.\d+)?)s(?=$|[/:_.-])")
 
 
@@ -119,13 +120,13 @@ def plan_pull(image: WorkerImage, env: Mapping[str, str], told: Mapping[str, obj
     """Return the plan of a pull: the configuration overrides the environment, then the name."""
     slow = SLOW.search(f"{image.name}:{image.tag}")
     by_name = next((WORDS[word] for word in image.words if word in WORDS), "")
-    fails = env.get("EMULATOR_PULL_FAILS", "")
+    fails = env.get("EMULATOR_PULL_FAILS", "") or by_name
     fails = {"0": "", "false": "", "1": "missing", "true": "missing"}.get(fails, fails)
-    by_tag = slow[1] if slow else ""
-    seconds = _parse_seconds(env.get("EMULATOR_PULL_SECONDS") or by_tag)
+    by_tag = float(slow[1]) if slow else 0.0
+    seconds = _parse_seconds(env.get("EMULATOR_PULL_SECONDS", ""), by_tag)
     return Pull(
-        _parse_seconds(str(told.get("pull_seconds", seconds))),
-        str(told.get("pull_fails", fails or by_name)),
+        _parse_seconds(str(told.get("pull_seconds", "")), seconds),
+        str(told.get("pull_fails", fails)),
         str(told.get("digest", "")),
     )
 
@@ -169,10 +170,10 @@ def fetch_image(images: Images, image: WorkerImage, env: Mapping[str, str]) -> l
     ]
 
 
-def _parse_seconds(text: str) -> float:
-    """The seconds of a text; 0 where the text is no finite number."""
+def _parse_seconds(text: str, other: float) -> float:
+    """The seconds of a text; `other` where the text is no number of seconds within a day."""
     try:
-        seconds = float(text or 0)
+        seconds = float(text)
     except ValueError:
-        return 0.0
-    return max(0.0, seconds) if isfinite(seconds) else 0.0
+        return other
+    return seconds if 0 <= seconds <= LONGEST_SECONDS else other
