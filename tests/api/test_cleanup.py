@@ -42,6 +42,7 @@ def test_how_an_idle_node_stands_is_shown_with_its_signals(client, lab):
     assert shown["limits"] == ["STEWARD_IDLE_MODE is observe"]
     assert shown["verdict"]["level"] == "QUIET"
     assert shown["verdict"]["coverage_percent"] == 100
+    assert (shown["node_state"], shown["idle_at"], shown["kept_until"]) == ("READY", None, None)
     assert {one["signal"] for one in shown["signals"]} == {
         "tensorcore_idle_duration",
         "cpu",
@@ -55,6 +56,20 @@ def test_how_an_idle_node_stands_is_shown_with_its_signals(client, lab):
     assert (shown["state"], shown["due_at"]) == ("ACTIVE", None)
     assert "at work" in shown["verdict"]["reason"]
     assert client.get("/v1/nodes/nobody/idle").status_code == 404
+
+
+def test_a_quiet_node_says_when_it_becomes_idle_and_a_kept_one_until_when_it_is_kept(client, lab):
+    node = lab.add(REST)
+    lab.minute(20)
+    shown = client.get(f"/v1/nodes/{node.id}/idle").json()
+    assert shown["state"] == "QUIET"
+    lab.minute((parse_rfc3339(shown["idle_at"]) - lab.clock()) // 60 - 1)
+    assert client.get(f"/v1/nodes/{node.id}/idle").json()["state"] == "QUIET"
+    lab.minute(2)
+    client.post(f"/v1/nodes/{node.id}:keep", json={"reason": "a demo", "for_seconds": 600})
+    found = client.get(f"/v1/nodes/{node.id}/idle").json()
+    assert (found["state"], found["idle_at"]) == ("CANDIDATE", None)
+    assert found["kept_until"] == to_rfc3339(lab.clock() + 600)
 
 
 def signals_of(client, node):

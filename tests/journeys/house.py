@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from service.cli.processes.dev import IDLE_SETTINGS, TELEMETRY_DELAY, idle_environment
 from service.domain.jobs.startup import script_digest
 from tests.ports import free_port
 
@@ -32,10 +31,8 @@ class House:
         database: str = "",
         *,
         supervisors: bool = False,
-        laptop: bool = False,
     ) -> None:
-        """`supervisors` are run on the workers; on a `laptop` idle nodes go as soon as with
-        `make run`."""
+        """`supervisors` are run on the workers."""
         self.api = f"http://127.0.0.1:{(port := free_port())}"
         grpc_port, rest_port = free_port(), free_port()
         self.emulator = f"http://127.0.0.1:{rest_port}"
@@ -51,15 +48,12 @@ class House:
             "STEWARD_INVENTORY_SECONDS": "1",
             "STEWARD_LIFECYCLE_SECONDS": "1",
             "STEWARD_METERING_SECONDS": "1",
-            **(idle_environment(IDLE_SETTINGS) if laptop else {}),
         }
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._run("migrate").wait(PATIENCE)
         ports = ["--grpc-port", str(grpc_port), "--rest-port", str(rest_port)]
         if supervisors:
             ports += ["--run-startup-scripts-of", script_digest()]
-        if laptop:
-            ports += ["--telemetry-delay", str(TELEMETRY_DELAY)]
         self.start("emulator", *ports, "--speed", str(speed))
         self.start("serve")
         self.until(lambda: bool(self.get("/readyz")), "the server to answer")

@@ -1,26 +1,45 @@
-"""The manual's chapter on the cleanup, typed as written, gives what it shows."""
+"""The manual's chapter on the cleanup, typed as written after `make run`, gives what it shows."""
 
 from __future__ import annotations
 
+import re
+import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.journeys.house import House
-from tests.journeys.terminal import Terminal, alike, commands
+from service.cli.processes.dev import IDLE_SETTINGS, TELEMETRY_DELAY
+from service.cli.terminal.failure import FAILED
+from tests.cli.given import steward
+from tests.journeys.laptop import Laptop, typed_by_make_run
+from tests.journeys.terminal import MANUAL, Terminal, alike, commands, part_of
+from tests.ports import free_port
 
-pytestmark = pytest.mark.deep
-
-MANUAL = Path(__file__).parents[2] / "service/manual/cleanup.md"
+CHAPTER = MANUAL / "cleanup.md"
+PROGRAM = ".venv/bin/tpu-steward "
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    """A house in which idle nodes go as soon as with `make run`."""
-    made = House(tmp_path, supervisors=True, laptop=True)
-    yield made
-    made.stop()
+def laptop(tmp_path: Path) -> Iterator[Laptop]:
+    """All that `make run` starts."""
+    running = Laptop(tmp_path)
+    yield running
+    running.stop()
+
+
+def steps_of_the_tour() -> list[tuple[str, str]]:
+    """The commands of the chapter with what they are shown to print."""
+    steps = commands(part_of(CHAPTER, "cleanup"))
+    assert len(steps) == 15, "the chapter is still there"
+    return steps
+
+
+def typed_in_the_tour() -> list[list[str]]:
+    """The words of each command of this program in the tour."""
+    typed = [command.partition(PROGRAM)[2] for command, _ in steps_of_the_tour()]
+    return [shlex.split(re.split(r" [|>]|\)$", words)[0]) for words in typed if words]
 
 
 def is_asked_again(command: str) -> bool:
@@ -28,24 +47,56 @@ def is_asked_again(command: str) -> bool:
     return "nodes list" in command or "grep -o '^state" in command
 
 
+def test_every_command_of_the_tour_is_one_that_the_program_understands() -> None:
+    nobody = f"http://127.0.0.1:{free_port()}"
+    for words in typed_in_the_tour():
+        answer = steward(*words, STEWARD_URL=nobody)
+        assert answer.exit_code == FAILED, words
+        assert f"nothing answers at {nobody}" in answer.stderr
+
+
+def test_the_chapter_names_the_short_times_of_make_run() -> None:
+    assert typed_by_make_run() == ["dev"]
+    said = " ".join(CHAPTER.read_text().split())
+    assert f"idleness counts from {IDLE_SETTINGS['idle_warmup_seconds']} s after READY" in said
+    assert f"the newest {IDLE_SETTINGS['idle_telemetry_seconds']} s of signals do not count" in said
+    assert f"signals arrive {TELEMETRY_DELAY} s late at most" in said
+    assert f"not in its first {IDLE_SETTINGS['idle_start_seconds']} s" in said
+
+
+@pytest.mark.deep
 @pytest.mark.long
-def test_the_five_minutes_of_the_cleanup_typed_as_written_give_what_is_shown(
-    house: House, tmp_path: Path
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed here")
+def test_the_tour_typed_as_written_after_make_run_gives_what_is_shown(
+    laptop: Laptop, tmp_path: Path
 ) -> None:
-    part = MANUAL.read_text().partition("<!-- cleanup")[2].partition("<!-- end of cleanup")[0]
-    steps = commands(part)
-    assert len(steps) == 15, "the chapter is still there"
-    terminal = Terminal(house, tmp_path, patience=420)
-    for command, printed in steps:
+    the_settings_are_those_that_are_printed(laptop)
+    terminal = Terminal(laptop, tmp_path, patience=420)
+    for command, printed in steps_of_the_tour():
         if is_asked_again(command):
             terminal.type_until(command, printed)
             continue
         found = terminal.type(command)
-        assert alike(found) == alike(printed), f"{command}\n{found}\n{house.logs('daemon')[-3000:]}"
+        assert alike(found) == alike(printed), f"{command}\n{found}\n{laptop.logs('dev')[-3000:]}"
     terminal.close()
 
-    (ended,) = house.get("/v1/cleanup/history")["history"]
+    (ended,) = laptop.get("/v1/cleanup/history")["history"]
     assert (ended["name"], ended["action"]) == ("sleepy", "delete")
+    shown = laptop.get(f"/v1/nodes/{ended['node_id']}/idle")
+    assert shown["ended"] == [ended], "the node shows the evidence of the history"
     signals = {one["signal"]: one["level"] for one in ended["evidence"]["signals"]}
     assert signals["cpu"] == signals["network"] == "QUIET"
     assert ended["evidence"]["verdict"]["level"] == "QUIET"
+
+
+def the_settings_are_those_that_are_printed(laptop: Laptop) -> None:
+    """Nobody set them: they are the defaults of `make run`."""
+    said = " ".join(laptop.welcome().split())
+    assert "idleness counts from 30 s after READY" in said
+    assert "the newest 60 s of signals do not count" in said
+    assert "signals arrive 30 s late at most" in said
+    assert "the daemon ends no node in its first 15 s" in said
+    cleanup = laptop.get("/v1/cleanup")
+    assert (cleanup["mode"], cleanup["telemetry_seconds"]) == ("delete", 60)
+    config = laptop.get("/_emulator/config", laptop.emulator)
+    assert (config["speed"], config["telemetry"]["delay_seconds"]) == (1, 30)

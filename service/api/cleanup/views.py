@@ -16,8 +16,9 @@ from service.application.cleanup.coverage import (
     ReportCoverage,
 )
 from service.domain.clock import to_rfc3339
-from service.domain.idle.assess import list_holders, list_limits
+from service.domain.idle.assess import is_kept, list_holders, list_limits
 from service.domain.idle.cleanup import Cleanup, EndRecord, RailHold
+from service.domain.idle.course import idle_at
 from service.domain.idle.explain import Claim, SignalState
 from service.domain.idle.plan import CleanupPlan, PlanEntry
 from service.domain.idle.policy import Action, with_waste
@@ -26,6 +27,7 @@ from service.domain.idle.rails import Rail, Waiting
 from service.domain.idle.signals.signal import Kind, Level
 from service.domain.lifecycle.precedence import Holder
 from service.domain.money import format_usd
+from service.domain.nodes.node import NodeState
 
 _EXAMPLE = "every device is at rest"
 
@@ -429,6 +431,7 @@ class NodeIdleView(View):
     """The idle state of a node, with the evidence."""
 
     node_id: str
+    node_state: NodeState = Field(description="The state of the node itself.")
     state: str = Field(
         description="WARMING, ACTIVE, QUIET, CANDIDATE, NOTIFIED, DELETING or UNKNOWN; empty for a"
         " node that was never checked.",
@@ -437,6 +440,10 @@ class NodeIdleView(View):
     since: Time | None
     judged_at: Time | None
     notified_at: Time | None
+    idle_at: Time | None = Field(
+        description="When a QUIET node has been at rest for long enough, if it stays at rest; null"
+        " in other states, and while something blocks its end."
+    )
     due_at: Time | None = Field(description="When its grace is over; null if no action follows.")
     action: Action | None = Field(
         description="What is done then; null for a node that is not READY."
@@ -453,6 +460,9 @@ class NodeIdleView(View):
     )
     limits: tuple[str, ...] = Field(description="Why less is done than the policy says.")
     held_by: tuple[Holder, ...] = Field(description="What holds its end back.")
+    kept_until: Time | None = Field(
+        description="The end of its keep; null without a keep, and for a date that cannot be read."
+    )
     waiting: WaitingView | None = Field(description="The rail that it waits for.")
     verdict: VerdictView | None
     signals: tuple[SignalView, ...]
@@ -477,12 +487,17 @@ class NodeIdleView(View):
         if subject is not None:
             subject = replace(subject, applied=with_waste(subject.applied, waste))
         signals = Signals() if watched is None else watched.signals
+        keep = subject.keep if subject is not None and is_kept(subject, now) else None
         return cls(
             node_id=found.node.id,
+            node_state=found.node.state,
             state="" if course is None else course.state,
             since=None if course is None else to_rfc3339(course.since),
             judged_at=None if watched is None else time_or_none(watched.judged_at or None),
             notified_at=None if course is None else time_or_none(course.notified_at),
+            idle_at=None
+            if watched is None or subject is None
+            else time_or_none(idle_at(watched.course, verdict, subject.applied, watched.judged_at)),
             due_at=None if watched is None else time_or_none(watched.due_at),
             action=None if subject is None else subject.applied.action,
             policy="" if subject is None else subject.applied.source,
@@ -490,6 +505,7 @@ class NodeIdleView(View):
             grace_seconds=None if rule is None else rule.grace_seconds,
             limits=() if subject is None else list_limits(subject),
             held_by=tuple(held),
+            kept_until=None if keep is None else time_or_none(keep.until),
             waiting=None if place is None else WaitingView.from_waiting(place, found.node.name),
             verdict=None if verdict is None else VerdictView.from_verdict(verdict),
             signals=tuple(SignalView.from_state(signal, now) for signal in found.signals),

@@ -18,7 +18,13 @@ from service.cli.terminal.formatting import (
     format_time,
     format_usd,
 )
-from service.cli.terminal.render import print_facts, print_json, print_lines, print_table
+from service.cli.terminal.render import (
+    print_facts,
+    print_json,
+    print_lines,
+    print_paragraphs,
+    print_table,
+)
 from service.domain.clock import parse_rfc3339, wall_clock
 
 MOST_NAMES = 20
@@ -77,7 +83,8 @@ def plan(project: Project = None, json: options.Json = False) -> None:
             for entry in found["entries"]
         ],
     )
-    print_lines("", *(f"{entry['name']}: {entry['reason']}" for entry in found["entries"]))
+    print_lines("")
+    print_paragraphs(*(f"{entry['name']}: {entry['reason']}" for entry in found["entries"]))
     nodes = format_count(len(found["entries"]), "node")
     print_lines(
         "", f"{nodes}; ending all of them saves {format_usd(found['saves_hourly'])} an hour"
@@ -188,10 +195,12 @@ def coverage(json: options.Json = False) -> None:
         )
         reports = project["reports"]
         reporting = format_count(reports["nodes"], "node")
-        print_lines(
-            f"supervisor reports: {reports['reported']} of {reporting};"
-            f" without metrics: {reports['needed']}, of these without a report: {reports['silent']}"
-        )
+        print_lines(f"supervisor reports: {reports['reported']} of {reporting}")
+        if reports["needed"]:
+            print_lines(
+                f"nodes without metrics: {reports['needed']},"
+                f" of these without a report: {reports['silent']}"
+            )
         if project["never_deleted"]:
             cost = format_usd(project["never_deleted_hourly_cost"])
             unseen = format_count(project["never_deleted"], "node")
@@ -231,9 +240,9 @@ def history(json: options.Json = False) -> None:
 
 _MODES = {
     "observe": "nodes are assessed, and no action follows",
-    "notify": "owners are notified of idle nodes, and nothing is stopped or deleted",
+    "notify": "people are told of idle nodes, and no node is stopped or deleted",
     "stop": "idle nodes are stopped after a notice, and none is deleted",
-    "delete": "idle nodes are stopped or deleted after a notice, as their policies say",
+    "delete": "idle nodes are stopped or deleted after a notice, by policy",
 }
 
 
@@ -253,13 +262,13 @@ def _print_project(project: Mapping[str, Any], now: int) -> None:
     )
     for rail in project["rails"]:
         until = "" if rail["until"] is None else f", until {format_time(rail['until'])}"
-        print_lines(
+        print_paragraphs(
             f"held by {rail['rail']} since {format_time(rail['since'])}{until}: {rail['reason']}"
         )
         if rail["waiting"]:
             names = rail["waiting"]
             more = f", and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-            print_lines(f"  these nodes wait for it: {', '.join(names[:MOST_NAMES])}{more}")
+            print_paragraphs(f"  these nodes wait for it: {', '.join(names[:MOST_NAMES])}{more}")
     if project["waiting"]:
         print_table(
             [">PLACE", "NODE", "WAITS FOR", "UNTIL (UTC)"],

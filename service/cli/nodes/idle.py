@@ -17,18 +17,23 @@ from service.cli.terminal.formatting import (
     format_since,
     format_time,
 )
-from service.cli.terminal.render import print_facts, print_json, print_lines, print_table
+from service.cli.terminal.render import (
+    print_facts,
+    print_json,
+    print_lines,
+    print_paragraphs,
+    print_table,
+)
 from service.cli.terminal.resolve import find_node
-from service.domain.clock import parse_rfc3339, wall_clock
+from service.domain.clock import parse_rfc3339, to_rfc3339, wall_clock
 from service.domain.idle.values import describe_value
+from service.domain.nodes.node import ENDED
 
 PAUSE = 5.0
 """Seconds between two updates of --watch."""
 
 MOST_WORKERS = 8
 """Largest number of workers that a line names."""
-
-LAST = frozenset({"DELETING"})
 
 _IDLE = frozenset({"CANDIDATE", "NOTIFIED"})
 """States of a node that has been idle for long enough."""
@@ -52,29 +57,41 @@ def idle(
             print_json(answer)
             return
         _print_idleness(answer.value, wall_clock())
-        while watch and answer.value["state"] not in LAST and not answer.value["ended"]:
+        while watch and not _is_over(answer.value):
             time.sleep(PAUSE)
             answer = client.send_request("GET", f"/v1/nodes/{found}/idle")
             print_lines(_format_line(answer.value, wall_clock()))
 
 
+def _is_over(shown: Mapping[str, Any]) -> bool:
+    """Whether the node is ending for idleness, or has ended. A node that was stopped for idleness
+    and started again is not over."""
+    is_ready = shown["node_state"] == "READY"
+    is_stopped = not is_ready and bool(shown["ended"])
+    return shown["state"] == "DELETING" or is_stopped or shown["node_state"] in ENDED
+
+
 def _format_line(shown: Mapping[str, Any], now: int) -> str:
     """One line of --watch: `12:00:00 NOTIFIED: deleted in 4m10s`."""
-    at = format_time(shown["judged_at"]).partition(" ")[2]
-    return f"{at} {shown['state'] or 'not checked yet'}: {_describe_next_step(shown, now)}"
+    at = format_time(to_rfc3339(now)).partition(" ")[2]
+    is_ending = shown["state"] == "DELETING" and shown["node_state"] != "DELETED"
+    is_checked = shown["state"] and shown["node_state"] == "READY"
+    state = shown["state"] if is_checked or is_ending else shown["node_state"]
+    return f"{at} {state}: {_describe_next_step(shown, now)}"
 
 
 def _describe_next_step(shown: Mapping[str, Any], now: int) -> str:
     """Next step of the cleanup and its time. If no step is due: the verdict of the signals."""
-    if shown["ended"]:
+    if _is_over(shown) and shown["ended"]:
         return f"{shown['ended'][0]['action']} requested by {shown['ended'][0]['actor']}"
+    if shown["node_state"] != "READY":
+        return "idleness counts only while a node is READY"
     if shown["state"] == "WARMING":
         return "READY a short while ago, idleness does not count yet"
     if shown["state"] in _IDLE and shown["held_by"]:
         return f"held back by {', '.join(shown['held_by'])}"
-    if shown["state"] in _IDLE:
-        return _describe_end(shown, now) or _describe_verdict(shown, now)
-    return _describe_verdict(shown, now)
+    end = _describe_end(shown, now) if shown["state"] in _IDLE else ""
+    return end or _describe_verdict(shown, now)
 
 
 def _describe_end(shown: Mapping[str, Any], now: int) -> str:
@@ -95,19 +112,17 @@ def _describe_end(shown: Mapping[str, Any], now: int) -> str:
 
 def _describe_verdict(shown: Mapping[str, Any], now: int) -> str:
     """Verdict of the signals: how long a QUIET node has been at rest and when it becomes idle, else
-    the reason of the verdict. The newest signals do not count yet."""
+    the reason of the verdict."""
     verdict = shown["verdict"]
     if verdict is None:
-        return "no signal was read yet"
-    if shown["state"] != "QUIET" or not verdict["since"] or not shown["idle_after_seconds"]:
+        return "not checked yet"
+    if shown["state"] != "QUIET" or not verdict["since"]:
         return str(verdict["reason"])
-    seconds, after = now - parse_rfc3339(verdict["since"]), shown["idle_after_seconds"]
-    said = f"at rest for {format_age(seconds)}"
-    if seconds < after:
-        return f"{said}, idle after {format_age(after)}"
+    said = f"at rest for {format_age(now - parse_rfc3339(verdict['since']))}"
     if verdict["blockers"]:
         return f"{said}, blocked by {', '.join(verdict['blockers'])}"
-    return f"{said}, idle as soon as the newest signals count"
+    left = 0 if shown["idle_at"] is None else parse_rfc3339(shown["idle_at"]) - now
+    return f"{said}, idle {f'in {format_age(left)}' if left > 0 else 'at one of the next checks'}"
 
 
 def _describe_policy(shown: Mapping[str, Any]) -> str:
@@ -138,35 +153,45 @@ def _list_reasons(signals: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _print_idleness(shown: Mapping[str, Any], now: int) -> None:
     verdict = shown["verdict"] or {"reason": "", "since": None, "lacking": [], "blockers": []}
     is_warming = shown["state"] == "WARMING"
-    blockers = [*verdict["blockers"], *shown["held_by"]]
+    held_by = [holder for holder in shown["held_by"] if holder != "unknown"]  # the state says it
+    blockers = [*verdict["blockers"], *held_by]
     # A single lacking signal is in the reason already.
     lacking = [] if is_warming or len(verdict["lacking"]) < 2 else verdict["lacking"]
     titles = ["lacking", *[""] * (len(lacking) - 1)] if lacking else []
+    # The evidence of an end stays as it was then.
+    is_over = _is_over(shown) and bool(shown["ended"])
+    as_of = parse_rfc3339(shown["ended"][0]["at"]) if is_over else now
+    judged_at = shown["judged_at"]
+    age = "" if is_over else f", {format_since(judged_at, now)} ago"
     print_facts(
         [
-            ("state", _format_line(shown, now).partition(" ")[2] or "not checked yet"),
+            ("state", _format_line(shown, now).partition(" ")[2]),
             ("at rest since", format_time(verdict["since"]) if verdict["since"] else ""),
             ("notified at", format_time(shown["notified_at"]) if shown["notified_at"] else ""),
             ("policy", _describe_policy(shown)),
             ("limited by", "; ".join(shown["limits"])),
+            ("kept until", format_time(shown["kept_until"]) if shown["kept_until"] else ""),
             ("blocked by", "" if is_warming else ", ".join(blockers)),
             *zip(titles, lacking, strict=True),
+            ("signals of", f"{format_time(judged_at)}{age}" if shown["signals"] else ""),
         ]
     )
     if shown["signals"]:
         print_lines("")
         print_table(
             [">WORKER", "SIGNAL", "LEVEL", ">VALUE", ">AGE", ">COVER", ">BUSY AGO"],
-            [_signal_row(signal, now) for signal in shown["signals"]],
+            [_signal_row(signal, as_of) for signal in shown["signals"]],
         )
-        print_lines(*_list_reasons(shown["signals"]))
+        print_paragraphs(*_list_reasons(shown["signals"]))
     for report in shown["reports"]:
         said = [format_count(report[key], name) for key, name in _COUNTED if report[key]]
         words = ", ".join([*said, report["holder"] or "the TPU is free"])
-        print_lines(f"worker {report['worker']}, {format_since(report['at'], now)} ago: {words}")
+        when = f"{format_since(report['at'], as_of)} {'before' if is_over else 'ago'}"
+        print_paragraphs(f"worker {report['worker']}, {when}: {words}")
     for end in shown["ended"]:
-        print_lines(
-            "", f"{format_time(end['at'])} {end['action']} by {end['actor']}: {end['reason']}"
+        print_lines("")
+        print_paragraphs(
+            f"{format_time(end['at'])} {end['action']} by {end['actor']}: {end['reason']}"
         )
 
 

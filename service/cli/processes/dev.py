@@ -56,8 +56,10 @@ Dashboard: {web}/
 
 
 IDLE = """\
-Idle nodes are deleted sooner here than at Google: they count {warmup} s after READY, signals are
-{telemetry} s late at most, and the mode is {mode}. Without a policy, owners are only notified.
+Idle nodes end sooner here than at Google: idleness counts from {warmup} s after READY, the
+newest {telemetry} s of signals do not count, signals arrive {delay} s late at most, and the daemon
+ends no node in its first {start} s. The mode is {mode}.
+Without a policy, owners are only notified.
 """
 IDLE_SETTINGS: Mapping[str, int | str] = {
     "idle_mode": "delete",
@@ -258,6 +260,8 @@ def format_welcome(plan: DevPlan, children: Sequence[Child]) -> str:
         idle=IDLE.format(
             warmup=plan.idle["idle_warmup_seconds"],
             telemetry=plan.idle["idle_telemetry_seconds"],
+            delay=TELEMETRY_DELAY,
+            start=plan.idle["idle_start_seconds"],
             mode=plan.idle["idle_mode"],
         ).rstrip(),
         program=elsewhere + program_command(),

@@ -100,6 +100,12 @@ def print_lines(*lines: str) -> None:
         typer.echo(clean_text(line))
 
 
+def print_paragraphs(*paragraphs: str) -> None:
+    """Print each text, wrapped between words at the width of the terminal."""
+    for paragraph in paragraphs:
+        print_renderable(to_text(paragraph))
+
+
 def print_errors(*lines: str) -> None:
     """Print lines to stderr."""
     for line in lines:

@@ -131,13 +131,34 @@ def _advance_idle(
 
 
 def is_idle(verdict: IdleVerdict, applied: AppliedRule, until: int) -> bool:
-    """Whether the node was at rest for long enough, and nothing blocks its deletion. The host of a
-    crash loop is busy with the loop, so it does not block: recipients are told, and the policy says
-    whether the node ends."""
-    is_waste = verdict.waste is not None
-    blockers = set(verdict.blockers) - ({Blocker.HOST_BUSY} if is_waste else set())
+    """Whether the node was at rest for long enough, and nothing blocks its deletion. In a crash
+    loop recipients are told, and the policy says whether the node ends."""
     since = _rest_since(verdict)
-    return not blockers and since is not None and until - since >= applied.rule.idle_after_seconds
+    return (
+        not _blockers_of(verdict)
+        and since is not None
+        and until - since >= applied.rule.idle_after_seconds
+    )
+
+
+def idle_at(
+    course: IdleCourse, verdict: IdleVerdict | None, applied: AppliedRule, judged_at: int
+) -> int | None:
+    """Return when a QUIET node has been at rest for long enough, if it stays at rest. The newest
+    seconds did not count at `judged_at`, and will not count then. None in other states, and while
+    something blocks the deletion."""
+    if course.state is not State.QUIET or verdict is None or verdict.until is None:
+        return None
+    since = _rest_since(verdict)
+    if _blockers_of(verdict) or since is None:
+        return None
+    return since + applied.rule.idle_after_seconds + judged_at - verdict.until
+
+
+def _blockers_of(verdict: IdleVerdict) -> set[Blocker]:
+    """What blocks the deletion. The host of a crash loop is busy with the loop, and does not."""
+    ignored = set() if verdict.waste is None else {Blocker.HOST_BUSY}
+    return set(verdict.blockers) - ignored
 
 
 def _rest_since(verdict: IdleVerdict) -> int | None:

@@ -325,12 +325,22 @@ def _prove_worker(
         return _Proof(tuple(stopped), least, busy_until, bool(stopped))
     is_busy = busy_until > start  # a busy host blocks, and is not lacking
     lacking = [
-        f"{name} of worker {worker} has readings at rest for {share} % of the time;"
-        f" {COVERAGE_PERCENT} % is needed{f'; {holder}' if name == 'device' and holder else ''}"
+        _describe_lacking(name, worker, share, holder if name == "device" else "")
         for name, share in (("device", device), ("cpu", cpu), ("network", network))
         if share < COVERAGE_PERCENT and not (name != "device" and is_busy)
     ]
     return _Proof((*stopped, *lacking), least, busy_until, bool(stopped))
+
+
+def _describe_lacking(name: str, worker: int, share: int, holder: str) -> str:
+    """What is lacking of a signal that is at rest for `share` percent of the time."""
+    why = f"; {holder}" if holder else ""
+    if not share:
+        return f"{name} of worker {worker} has no reading at rest{why}"
+    return (
+        f"{name} of worker {worker} has readings at rest for {share} % of the time;"
+        f" {COVERAGE_PERCENT} % is needed{why}"
+    )
 
 
 def coverage_of(track: SignalTrack | None, start: int, until: int) -> int:

@@ -184,11 +184,15 @@ def test_the_coverage_names_what_nobody_sees(api):
     lines = steward("cleanup", "coverage").stdout.splitlines()
     assert lines[0] == "project lab: 2 READY nodes, 1 unknown"
     assert lines[2].split() == ["cpu", "failed", "0", "1h00m", "no", "answer"]
-    assert lines[3] == (
-        "supervisor reports: 2 of 3 nodes; without metrics: 2, of these without a report: 1"
-    )
-    assert lines[4].startswith("1 node without supervisor and metrics")
-    assert lines[4].endswith("$9.60 an hour")
+    assert lines[3:5] == [
+        "supervisor reports: 2 of 3 nodes",
+        "nodes without metrics: 2, of these without a report: 1",
+    ]
+    assert lines[5].startswith("1 node without supervisor and metrics")
+    assert lines[5].endswith("$9.60 an hour")
+    found = {**found, "reports": {**found["reports"], "needed": 0, "silent": 0}}
+    api.when("GET", "/v1/cleanup/coverage", {"projects": [found]})
+    assert "nodes without metrics" not in steward("cleanup", "coverage").stdout
 
 
 def test_the_history_is_a_table_and_says_where_the_evidence_is(api):
@@ -235,10 +239,12 @@ VERDICT = {
 def shown(**changes):
     return {
         "node_id": ID,
+        "node_state": "READY",
         "state": "NOTIFIED",
         "since": "2026-11-05T11:58:00Z",
         "judged_at": "2026-11-05T12:00:00Z",
         "notified_at": "2026-11-05T11:58:00Z",
+        "idle_at": None,
         "due_at": "2026-11-05T12:04:10Z",
         "action": "delete",
         "policy": "team:vision",
@@ -246,6 +252,7 @@ def shown(**changes):
         "grace_seconds": 900,
         "limits": [],
         "held_by": [],
+        "kept_until": None,
         "waiting": None,
         "verdict": VERDICT,
         "signals": [
@@ -312,12 +319,12 @@ ENDED = {
             "NOTIFIED: waits for the rail mass",
         ),
         (
-            {"due_at": None, "state": "QUIET"},
-            "QUIET: at rest for 1h00m, idle as soon as the newest signals count",
+            {"due_at": None, "state": "QUIET", "idle_at": "2026-11-05T12:01:10Z"},
+            "QUIET: at rest for 1h00m, idle in 1m10s",
         ),
         (
-            {"due_at": None, "state": "QUIET", "idle_after_seconds": 7_200},
-            "QUIET: at rest for 1h00m, idle after 2h00m",
+            {"due_at": None, "state": "QUIET", "idle_at": "2026-11-05T11:59:50Z"},
+            "QUIET: at rest for 1h00m, idle at one of the next checks",
         ),
         (
             {"state": "QUIET", "verdict": {**VERDICT, "blockers": ["session"]}},
@@ -331,8 +338,24 @@ ENDED = {
             {"due_at": None, "action": "notify"},
             "NOTIFIED: idle, no action follows (policy action notify)",
         ),
-        ({"verdict": None, "state": ""}, "not checked yet: no signal was read yet"),
-        ({"ended": [ENDED]}, "NOTIFIED: delete requested by the cleanup daemon"),
+        ({"verdict": None, "state": ""}, "READY: not checked yet"),
+        (
+            {"verdict": None, "state": "", "node_state": "CREATING"},
+            "CREATING: idleness counts only while a node is READY",
+        ),
+        (
+            {"state": "DELETING", "ended": [ENDED]},
+            "DELETING: delete requested by the cleanup daemon",
+        ),
+        (
+            {"state": "DELETING", "node_state": "DELETED", "ended": [ENDED]},
+            "DELETED: delete requested by the cleanup daemon",
+        ),
+        (
+            {"state": "WARMING", "node_state": "STOPPED", "ended": [{**ENDED, "action": "stop"}]},
+            "STOPPED: stop requested by the cleanup daemon",
+        ),
+        ({"ended": [{**ENDED, "action": "stop"}]}, "NOTIFIED: deleted in 4m10s"),
     ],
 )
 def test_a_node_says_what_happens_to_it_next(api, changes, said):
@@ -416,6 +439,48 @@ def test_watching_looks_again_until_the_node_goes(api):
         "12:00:00 NOTIFIED: deleted in 5s",
         "12:00:00 DELETING: delete requested by the cleanup daemon",
     ]
+
+
+def test_watching_goes_on_after_a_stop_and_ends_with_the_node(api):
+    path = f"/v1/nodes/{ID}/idle"
+    stopped = {**ENDED, "action": "stop"}
+    gone = shown(node_state="DELETED", ended=[])
+    api.when("GET", path, shown(ended=[stopped]), shown(ended=[stopped]), gone)
+    lines = steward("nodes", "idle", ID, "--watch").stdout.splitlines()
+    assert lines[-2:] == [
+        "12:00:00 NOTIFIED: deleted in 4m10s",
+        "12:00:00 DELETED: idleness counts only while a node is READY",
+    ]
+
+
+def test_a_line_of_watch_has_the_time_at_which_it_is_printed(api):
+    api.when("GET", f"/v1/nodes/{ID}/idle", shown(judged_at="2026-11-05T11:56:00Z"))
+    lines = steward("nodes", "idle", ID).stdout.splitlines()
+    assert "signals of     2026-11-05 11:56:00, 4m00s ago" in lines
+
+
+def test_the_evidence_of_an_end_does_not_grow_old(api):
+    ended = {**ENDED, "at": "2026-11-05T11:59:58Z"}
+    reading = signal("cpu", last_active_at="2026-11-05T11:58:58Z")
+    over = shown(state="DELETING", node_state="DELETED", ended=[ended], signals=[reading])
+    api.when("GET", f"/v1/nodes/{ID}/idle", over)
+    lines = steward("nodes", "idle", ID).stdout.splitlines()
+    assert "signals of     2026-11-05 12:00:00" in lines
+    (cpu,) = [line.split() for line in lines if "cpu" in line]
+    assert cpu == ["0", "cpu", "QUIET", "2.5", "%", "58s", "98", "%", "1m00s"]
+    assert "worker 0, 10s before: 1 SSH session, the TPU is free" in lines
+
+
+def test_a_kept_node_says_until_when(api):
+    api.when("GET", f"/v1/nodes/{ID}/idle", shown(kept_until="2026-11-05T14:00:00Z"))
+    lines = steward("nodes", "idle", ID).stdout.splitlines()
+    assert "kept until     2026-11-05 14:00:00" in lines
+
+
+def test_an_unknown_node_is_not_said_to_be_blocked_by_that(api):
+    blind = shown(state="UNKNOWN", held_by=["unknown"])
+    api.when("GET", f"/v1/nodes/{ID}/idle", blind)
+    assert "blocked by" not in steward("nodes", "idle", ID).stdout
 
 
 def test_the_whole_answer_is_there_as_json(api):

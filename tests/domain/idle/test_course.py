@@ -13,6 +13,7 @@ from service.domain.idle.course import (
     State,
     advance_course,
     due_at,
+    idle_at,
 )
 from service.domain.idle.policy import SHIPPED, Action, AppliedRule, Rule, Waste, with_waste
 from service.domain.idle.proof import Blocker, IdleVerdict
@@ -59,6 +60,41 @@ def test_an_idle_node_is_told_of_first_and_due_after_its_grace():
 @pytest.mark.parametrize(("short", "state"), [(0, State.NOTIFIED), (1, State.QUIET)])
 def test_a_node_has_to_be_idle_for_the_whole_time(short, state):
     assert move(START, quiet(T - DELAY - AFTER + short)).course.state is state
+
+
+@pytest.mark.parametrize("short", [0, 1, 700])
+def test_a_quiet_node_is_idle_at_the_announced_time_and_not_before(short):
+    """`short` is what its rest lacks at T. The newest seconds do not count at any time."""
+    rest = quiet(T - DELAY - AFTER + short, until=T - DELAY)
+    at = idle_at(replace(START, state=State.QUIET), rest, policy(), T)
+    assert at == T + short
+    for early, state in ((1, State.QUIET), (0, State.NOTIFIED)):
+        then = replace(rest, until=at - early - DELAY)
+        assert move(START, then, at - early).course.state is state
+
+
+@pytest.mark.parametrize(
+    ("course", "verdict"),
+    [
+        (notified(), quiet(T, until=T)),
+        (START, quiet(T, until=T)),
+        (replace(START, state=State.QUIET), None),
+        (replace(START, state=State.QUIET), quiet(T)),
+        (replace(START, state=State.QUIET), replace(quiet(None), until=T)),
+        (
+            replace(START, state=State.QUIET),
+            quiet(T, until=T, blockers=(Blocker.HOST_BUSY,)),
+        ),
+    ],
+)
+def test_no_time_is_announced_for_a_node_that_is_not_at_rest_or_is_blocked(course, verdict):
+    assert idle_at(course, verdict, policy(), T) is None
+
+
+def test_a_busy_host_does_not_delay_the_time_of_a_crash_loop():
+    loop = quiet(T - 60, until=T, blockers=(Blocker.HOST_BUSY,), waste=Waste.CRASH_LOOP)
+    at_rest = replace(START, state=State.QUIET)
+    assert idle_at(at_rest, loop, policy(), T) == T - 60 + AFTER
 
 
 def test_work_and_warming_up_reset_the_course():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from service.application.cleanup.cleanup import IdleBrief
 from service.dashboard.kit.figures import format_duration, to_moment
-from service.domain.idle.course import State
+from service.domain.idle.course import State, idle_at
 from service.domain.idle.policy import Action, Waste
 from service.domain.idle.rails import Rail
 
@@ -33,8 +33,6 @@ def idle_line(brief: IdleBrief, now: int) -> str:
         return ""
     what = "at rest" if verdict.waste is None else _WASTES[verdict.waste]
     said = f"{what} for {format_duration(now - verdict.since)}"
-    if course.state is State.QUIET:
-        return said
     return f"{said}; {after}" if (after := _describe_next_action(brief, now)) else said
 
 
@@ -47,16 +45,26 @@ def idle_sentence(brief: IdleBrief, now: int) -> str:
 
 
 def _describe_next_action(brief: IdleBrief, now: int) -> str:
-    """The next action on a node that has been idle for long enough, or what the action waits
-    for."""
+    """The next action on a node at rest, or what the action waits for."""
     if brief.keep is not None:
         until = brief.keep.until
         return "kept" if until is None else f"kept until {to_moment(until).full}"
+    if brief.watched.course.state is State.QUIET:
+        return _describe_idle_time(brief, now)
     ends, due_at = _ENDS.get(brief.applied.action), brief.watched.due_at
     if ends is None or due_at is None:
         return ""
-    if due_at > now:
-        return f"{ends} in {format_duration(due_at - now)}"
-    if brief.waiting is not None:
+    if due_at <= now and brief.waiting is not None:
         return f"waits: {_RAILS[brief.waiting.rail]}"
-    return f"{ends} at the next check"
+    return f"{ends} {_describe_time(due_at, now, 'the next check')}"
+
+
+def _describe_idle_time(brief: IdleBrief, now: int) -> str:
+    """When a QUIET node has been at rest for long enough. Empty while something blocks its end."""
+    watched = brief.watched
+    at = idle_at(watched.course, watched.verdict, brief.applied, watched.judged_at)
+    return "" if at is None else f"idle {_describe_time(at, now, 'one of the next checks')}"
+
+
+def _describe_time(at: int, now: int, later: str) -> str:
+    return f"in {format_duration(at - now)}" if at > now else f"at {later}"

@@ -130,6 +130,7 @@ def build_node_page(services: Services, node_id: str) -> NodeSummary:
         node=build_node_row(said, cost.as_of, idle),
         facts=(
             *list_facts(said),
+            *_list_idle_facts(said, cost.as_of),
             *(
                 Fact(
                     "Ran in",
@@ -200,6 +201,23 @@ def list_facts(said: Mapping[str, Any]) -> Iterator[Fact]:
         if said[key] is not None:
             at = to_moment(parse_rfc3339(said[key]))
             yield Fact(name, at.full, at)
+
+
+def _list_idle_facts(said: Mapping[str, Any], now: int) -> Iterator[Fact]:
+    """The keep that holds now, and the node's own idle policy."""
+    keep, policy = None if said["ended_at"] else said.get("keep"), said.get("idle")
+    until = keep and keep["until"]
+    if keep and until is None:
+        yield Fact("Kept", "until a date that cannot be read")
+    elif keep and parse_rfc3339(until) > now:
+        at = to_moment(parse_rfc3339(until))
+        yield Fact("Kept until", f"{at.full}: {escape_invisible(keep['reason'])}")
+    if policy:
+        after, grace = format_duration(policy["after_seconds"]), policy["grace_seconds"]
+        yield Fact(
+            "Idle policy",
+            f"{policy['action']} after {after}, grace {format_duration(grace)}",
+        )
 
 
 def _cost_figures(cost: NodeCost) -> CostFigures:

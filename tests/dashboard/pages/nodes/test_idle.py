@@ -8,11 +8,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.application.cleanup.cleanup import IdleBrief
+from service.application.cleanup.keeps import KeepOrder
 from service.dashboard.pages.nodes.idle import idle_line, idle_sentence
 from service.domain.idle.cleanup import WatchedNode
 from service.domain.idle.course import IdleCourse, State
 from service.domain.idle.policy import Action, Policy, Rule, Waste, apply_policies
-from service.domain.idle.proof import IdleVerdict
+from service.domain.idle.proof import Blocker, IdleVerdict
 from service.domain.idle.rails import Rail, Waiting
 from service.domain.idle.signals.signal import Level
 from service.domain.nodes.keep import Keep
@@ -24,6 +25,12 @@ from tests.hands import NOON
 
 QUIET = IdleVerdict(Level.QUIET, "every device is at rest", since=NOON - 4_000)
 DUE = NOON + 540
+
+
+def at_rest(seconds: int) -> IdleVerdict:
+    """Proved at NOON, when readings of the newest four minutes did not count."""
+    since = NOON - seconds
+    return replace(QUIET, since=since, proved_since=since, until=NOON - 240)
 
 
 def brief(state=State.NOTIFIED, verdict=QUIET, action=Action.DELETE, due_at=DUE, **changes):
@@ -51,7 +58,19 @@ def brief(state=State.NOTIFIED, verdict=QUIET, action=Action.DELETE, due_at=DUE,
         ),
         (brief(keep=Keep(None, "?")), "at rest for 1 h 6 min; kept"),
         (brief(action=Action.NOTIFY, due_at=None), "at rest for 1 h 6 min"),
-        (brief(State.QUIET), "at rest for 1 h 6 min"),
+        (brief(State.QUIET, at_rest(1_200)), "at rest for 20 min; idle in 44 min"),
+        (
+            brief(State.QUIET, at_rest(3_900)),
+            "at rest for 1 h 5 min; idle at one of the next checks",
+        ),
+        (
+            brief(State.QUIET, at_rest(60), keep=Keep(NOON + 60, "mine")),
+            "at rest for 1 min; kept until 2026-11-05 12:01:00 UTC",
+        ),
+        (
+            brief(State.QUIET, replace(at_rest(60), blockers=(Blocker.SESSION,))),
+            "at rest for 1 min",
+        ),
         (
             brief(verdict=replace(QUIET, waste=Waste.CRASH_LOOP)),
             "in a crash loop for 1 h 6 min; deleted in 9 min",
@@ -105,6 +124,17 @@ def test_a_row_and_a_page_say_when_a_node_goes(lab: Lab, browser: TestClient) ->
     node_id = idle_node(lab, "sleepy")
     for page in ("/", f"/nodes/{node_id}"):
         assert "at rest for 40 min; deleted in 10 min" in text_of(browser.get(page))
+
+
+def test_the_page_of_a_node_has_its_keep_and_its_policy(lab: Lab, browser: TestClient) -> None:
+    node_id = idle_node(lab, "sleepy")
+    page = f"/nodes/{node_id}"
+    assert "Idle policy delete after 30 min, grace 5 min" in text_of(browser.get(page))
+    assert "Kept until 2026-11-05 13:00:00" not in text_of(browser.get(page))
+    lab.services.keeps.keep_node(node_id, KeepOrder("the demo", for_seconds=3_600))
+    assert "Kept until 2026-11-05 13:00:00 UTC: the demo" in text_of(browser.get(page))
+    lab.clock.pass_(3_600)
+    assert "Kept until 2026-11-05 13:00:00" not in text_of(browser.get(page))
 
 
 def test_what_was_seen_of_an_incarnation_before_is_not_said(lab: Lab, browser: TestClient) -> None:
