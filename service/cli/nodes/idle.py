@@ -106,7 +106,9 @@ def _describe_end(shown: Mapping[str, Any], now: int) -> str:
     if left > 0:
         return f"{verb} in {format_age(left)}"
     if shown["waiting"]:
-        return f"waits for the rail {shown['waiting']['rail']}"
+        until = shown["waiting"]["until"]
+        when = f", until {format_time(until)}" if until else ""
+        return f"waits for the rail {shown['waiting']['rail']}{when}"
     return f"{verb} as soon as the newest signals are read"
 
 

@@ -11,7 +11,13 @@ from service.cli.nodes.idle_terms import describe_recipients, describe_rule
 from service.cli.terminal import options
 from service.cli.terminal.client import open_client
 from service.cli.terminal.formatting import NOTHING, format_time
-from service.cli.terminal.render import print_facts, print_json, print_lines, print_table
+from service.cli.terminal.render import (
+    print_errors,
+    print_facts,
+    print_json,
+    print_lines,
+    print_table,
+)
 from service.cli.terminal.resolve import find_node
 from service.domain.clock import parse_instant_or_date
 
@@ -123,10 +129,10 @@ def heartbeat_token(node: options.NodeName, json: options.Json = False) -> None:
         return
     made = answer.value
     print_lines(made["token"])
-    typer.echo(
-        f"not shown again; valid until {format_time(made['expires_at'])} UTC, or until the node is"
-        f" recreated: STEWARD_TOKEN=... tpu-steward nodes heartbeat {made['node_id']}",
-        err=True,
+    print_errors(
+        f"not shown again; valid until {format_time(made['expires_at'])} UTC,",
+        "or until the node is recreated; to use it:",
+        f"STEWARD_TOKEN=... tpu-steward nodes heartbeat {made['node_id']}",
     )
 
 

@@ -315,8 +315,15 @@ ENDED = {
             "NOTIFIED: deleted as soon as the newest signals are read",
         ),
         (
-            {"due_at": "2026-11-05T11:59:00Z", "waiting": {"rail": "mass"}},
+            {"due_at": "2026-11-05T11:59:00Z", "waiting": {"rail": "mass", "until": None}},
             "NOTIFIED: waits for the rail mass",
+        ),
+        (
+            {
+                "due_at": "2026-11-05T11:59:00Z",
+                "waiting": {"rail": "hour", "until": "2026-11-05T12:40:00Z"},
+            },
+            "NOTIFIED: waits for the rail hour, until 2026-11-05 12:40:00",
         ),
         (
             {"due_at": None, "state": "QUIET", "idle_at": "2026-11-05T12:01:10Z"},

@@ -19,7 +19,7 @@ _RAILS = {
     Rail.MASS: "most of the nodes are idle at once",
     Rail.TICK: "other nodes go first",
     Rail.OWNER: "other nodes of the owner go first",
-    Rail.HOUR: "the limit of an hour is reached",
+    Rail.HOUR: "the hourly limit is reached",
 }
 
 
@@ -55,7 +55,9 @@ def _describe_next_action(brief: IdleBrief, now: int) -> str:
     if ends is None or due_at is None:
         return ""
     if due_at <= now and brief.waiting is not None:
-        return f"waits: {_RAILS[brief.waiting.rail]}"
+        until = brief.waiting.until
+        left = "" if until is None else f", for {format_duration(until - now)}"
+        return f"waits: {_RAILS[brief.waiting.rail]}{left}"
     return f"{ends} {_describe_time(due_at, now, 'the next check')}"
 
 

@@ -27,7 +27,7 @@ from service.dashboard.pages.costs.ledger import read_lines
 from service.dashboard.pages.nodes.idle import idle_sentence
 from service.dashboard.pages.nodes.jobs import tone_of_job
 from service.dashboard.pages.nodes.queue import Slices, Ticket, slices_of, ticket_of
-from service.domain.clock import parse_rfc3339
+from service.domain.clock import MINUTE, parse_rfc3339
 from service.domain.event import Event
 
 _BATCH = 1_000
@@ -213,11 +213,13 @@ def _list_idle_facts(said: Mapping[str, Any], now: int) -> Iterator[Fact]:
         at = to_moment(parse_rfc3339(until))
         yield Fact("Kept until", f"{at.full}: {escape_invisible(keep['reason'])}")
     if policy:
-        after, grace = format_duration(policy["after_seconds"]), policy["grace_seconds"]
-        yield Fact(
-            "Idle policy",
-            f"{policy['action']} after {after}, grace {format_duration(grace)}",
-        )
+        after, grace = map(_format_exactly, (policy["after_seconds"], policy["grace_seconds"]))
+        yield Fact("Idle policy", f"{policy['action']} after {after}, grace {grace}")
+
+
+def _format_exactly(seconds: int) -> str:
+    """A duration without rounding: `150 s`, `30 min`, `1 h 30 min`."""
+    return f"{seconds:,} s" if seconds % MINUTE else format_duration(seconds)
 
 
 def _cost_figures(cost: NodeCost) -> CostFigures:

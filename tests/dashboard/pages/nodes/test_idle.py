@@ -53,6 +53,10 @@ def brief(state=State.NOTIFIED, verdict=QUIET, action=Action.DELETE, due_at=DUE,
             "at rest for 1 h 6 min; waits: most of the nodes are idle at once",
         ),
         (
+            brief(due_at=NOON - 30, waiting=Waiting("n", Rail.HOUR, 1, NOON + 2_400)),
+            "at rest for 1 h 6 min; waits: the hourly limit is reached, for 40 min",
+        ),
+        (
             brief(keep=Keep(NOON + 60, "mine")),
             "at rest for 1 h 6 min; kept until 2026-11-05 12:01:00 UTC",
         ),
@@ -108,7 +112,7 @@ def idle_node(lab: Lab, name: str, *, incarnation: int = 1) -> str:
         name=name,
         attempt=1,
         state=NodeState.READY,
-        idle=IdlePolicy(after_seconds=1_800, grace_seconds=300, action="delete"),
+        idle=IdlePolicy(after_seconds=1_800, grace_seconds=330, action="delete"),
     )
     course = IdleCourse(node.id, incarnation, State.NOTIFIED, lab.clock(), notified_at=lab.clock())
     verdict = replace(QUIET, since=lab.clock() - 2_400)
@@ -129,7 +133,7 @@ def test_a_row_and_a_page_say_when_a_node_goes(lab: Lab, browser: TestClient) ->
 def test_the_page_of_a_node_has_its_keep_and_its_policy(lab: Lab, browser: TestClient) -> None:
     node_id = idle_node(lab, "sleepy")
     page = f"/nodes/{node_id}"
-    assert "Idle policy delete after 30 min, grace 5 min" in text_of(browser.get(page))
+    assert "Idle policy delete after 30 min, grace 330 s" in text_of(browser.get(page))
     assert "Kept until 2026-11-05 13:00:00" not in text_of(browser.get(page))
     lab.services.keeps.keep_node(node_id, KeepOrder("the demo", for_seconds=3_600))
     assert "Kept until 2026-11-05 13:00:00 UTC: the demo" in text_of(browser.get(page))
