@@ -240,7 +240,7 @@ def history(json: options.Json = False) -> None:
 
 _MODES = {
     "observe": "nodes are assessed, and no action follows",
-    "notify": "people are told of idle nodes, and no node is stopped or deleted",
+    "notify": "people are notified of idle nodes, and none is stopped or deleted",
     "stop": "idle nodes are stopped after a notice, and none is deleted",
     "delete": "idle nodes are stopped or deleted after a notice, by policy",
 }

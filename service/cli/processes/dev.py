@@ -56,9 +56,9 @@ Dashboard: {web}/
 
 
 IDLE = """\
-Idle nodes end sooner here than at Google: idleness counts from {warmup} s after READY, the
-newest {telemetry} s of signals do not count, signals arrive {delay} s late at most, and the daemon
-ends no node in its first {start} s. The mode is {mode}.
+Idle nodes end sooner here than at Google. Idleness counts from {warmup} s after READY.
+The newest {telemetry} s of signals do not count, and signals arrive {delay} s late at most.
+The mode is {mode}, and the daemon ends no node in its first {start} s.
 Without a policy, owners are only notified.
 """
 IDLE_SETTINGS: Mapping[str, int | str] = {

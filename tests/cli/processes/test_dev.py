@@ -114,7 +114,7 @@ def test_everything_starts_works_heals_and_stops(dev, tmp_path):
     said = dev.hears("Dashboard:", dev.said)
     the_last_line_is_the_address_to_open(dev, said)
     assert "Jobs run their commands on this machine, as this user" in said
-    assert "idleness counts from 30 s after READY" in said
+    assert "Idleness counts from 30 s after READY" in said
     cleanup = httpx2.get(f"{dev.url}/v1/cleanup").json()
     assert (cleanup["mode"], cleanup["telemetry_seconds"]) == ("delete", 60)
     config = httpx2.get(f"http://127.0.0.1:{dev.rest}/_emulator/config").json()
