@@ -461,9 +461,12 @@ def test_watching_goes_on_after_a_stop_and_ends_with_the_node(api):
 
 
 def test_a_line_of_watch_has_the_time_at_which_it_is_printed(api):
-    api.when("GET", f"/v1/nodes/{ID}/idle", shown(judged_at="2026-11-05T11:56:00Z"))
-    lines = steward("nodes", "idle", ID).stdout.splitlines()
+    earlier = shown(judged_at="2026-11-05T11:56:00Z")
+    gone = shown(judged_at="2026-11-05T11:56:00Z", node_state="DELETED")
+    api.when("GET", f"/v1/nodes/{ID}/idle", earlier, earlier, gone)
+    lines = steward("nodes", "idle", ID, "--watch").stdout.splitlines()
     assert "signals of     2026-11-05 11:56:00, 4m00s ago" in lines
+    assert lines[-2] == "12:00:00 NOTIFIED: deleted in 4m10s"
 
 
 def test_the_evidence_of_an_end_does_not_grow_old(api):
