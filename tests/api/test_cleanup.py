@@ -58,6 +58,13 @@ def test_how_an_idle_node_stands_is_shown_with_its_signals(client, lab):
     assert client.get("/v1/nodes/nobody/idle").status_code == 404
 
 
+def test_a_state_that_only_google_knows_is_shown_as_it_is(client, lab, units):
+    node = lab.add(REST)
+    with units() as unit:
+        unit.nodes.save(replace(unit.nodes.get(node.id), state="HIBERNATING"))
+    assert client.get(f"/v1/nodes/{node.id}/idle").json()["node_state"] == "HIBERNATING"
+
+
 def test_a_quiet_node_says_when_it_becomes_idle_and_a_kept_one_until_when_it_is_kept(client, lab):
     node = lab.add(REST)
     lab.minute(20)

@@ -27,7 +27,6 @@ from service.domain.idle.rails import Rail, Waiting
 from service.domain.idle.signals.signal import Kind, Level
 from service.domain.lifecycle.precedence import Holder
 from service.domain.money import format_usd
-from service.domain.nodes.node import NodeState
 
 _EXAMPLE = "every device is at rest"
 
@@ -431,7 +430,10 @@ class NodeIdleView(View):
     """The idle state of a node, with the evidence."""
 
     node_id: str
-    node_state: NodeState = Field(description="The state of the node itself.")
+    node_state: str = Field(
+        description="The state of the node itself: Google's name of it, or one of ours.",
+        examples=["READY"],
+    )
     state: str = Field(
         description="WARMING, ACTIVE, QUIET, CANDIDATE, NOTIFIED, DELETING or UNKNOWN; empty for a"
         " node that was never checked.",

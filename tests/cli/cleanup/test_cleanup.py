@@ -170,6 +170,7 @@ def test_the_coverage_names_what_nobody_sees(api):
         "error": "no answer",
         "nodes": 0,
     }
+    reports = {"nodes": 3, "reported": 2, "needed": 2, "silent": 1, "newest_at": None}
     found = {
         "project": "lab",
         "nodes": 2,
@@ -177,7 +178,7 @@ def test_the_coverage_names_what_nobody_sees(api):
         "unknown": 1,
         "never_deleted": 1,
         "never_deleted_hourly_cost": "9.600000000",
-        "reports": {"nodes": 3, "reported": 2, "needed": 2, "silent": 1, "newest_at": None},
+        "reports": reports,
         "families": [family],
     }
     api.when("GET", "/v1/cleanup/coverage", {"projects": [found]})
@@ -190,7 +191,7 @@ def test_the_coverage_names_what_nobody_sees(api):
     ]
     assert lines[5].startswith("1 node without supervisor and metrics")
     assert lines[5].endswith("$9.60 an hour")
-    found = {**found, "reports": {**found["reports"], "needed": 0, "silent": 0}}
+    found = {**found, "reports": {**reports, "needed": 0, "silent": 0}}
     api.when("GET", "/v1/cleanup/coverage", {"projects": [found]})
     assert "nodes without metrics" not in steward("cleanup", "coverage").stdout
 

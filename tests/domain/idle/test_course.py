@@ -67,6 +67,7 @@ def test_a_quiet_node_is_idle_at_the_announced_time_and_not_before(short):
     """`short` is what its rest lacks at T. The newest seconds do not count at any time."""
     rest = quiet(T - DELAY - AFTER + short, until=T - DELAY)
     at = idle_at(replace(START, state=State.QUIET), rest, policy(), T)
+    assert at is not None
     assert at == T + short
     for early, state in ((1, State.QUIET), (0, State.NOTIFIED)):
         then = replace(rest, until=at - early - DELAY)

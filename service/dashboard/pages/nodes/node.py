@@ -206,12 +206,10 @@ def list_facts(said: Mapping[str, Any]) -> Iterator[Fact]:
 def _list_idle_facts(said: Mapping[str, Any], now: int) -> Iterator[Fact]:
     """The keep that holds now, and the node's own idle policy."""
     keep, policy = None if said["ended_at"] else said.get("keep"), said.get("idle")
-    until = keep and keep["until"]
-    if keep and until is None:
+    if keep and keep["until"] is None:
         yield Fact("Kept", "until a date that cannot be read")
-    elif keep and parse_rfc3339(until) > now:
-        at = to_moment(parse_rfc3339(until))
-        yield Fact("Kept until", f"{at.full}: {escape_invisible(keep['reason'])}")
+    elif keep and (until := parse_rfc3339(keep["until"])) > now:
+        yield Fact("Kept until", f"{to_moment(until).full}: {escape_invisible(keep['reason'])}")
     if policy:
         after, grace = map(_format_exactly, (policy["after_seconds"], policy["grace_seconds"]))
         yield Fact("Idle policy", f"{policy['action']} after {after}, grace {grace}")
