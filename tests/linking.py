@@ -51,7 +51,7 @@ def tokens_of(units: Units, node: Node, *, at: int = TOLD, now: int = TOLD) -> d
     made: list[str] = []
 
     def make_token() -> str:
-        made.append(f"token-{len(made)}-of-{node.id}-at-{at}")
+        made.append(f"token-{len(made)}-of-{node.id}-at-{at}-{now}")
         return made[-1]
 
     promise = LinkPromise(node.id, node.attempt, at, "https://steward.example.com")
