@@ -15,14 +15,7 @@ from service.application.retries import run_with_retries
 from service.domain.clock import Clock, to_rfc3339
 from service.domain.event import Event
 from service.domain.idle.assess import SHIPPED_TIMES, IdleTimes
-from service.domain.idle.links import (
-    KEEP_SECONDS,
-    Link,
-    LinkRefusal,
-    Verb,
-    find_refusal,
-    hash_of,
-)
+from service.domain.idle.links import KEEP_SECONDS, Link, LinkRefusal, Verb, find_refusal, hash_of
 from service.domain.nodes.keep import asked_keep, cloud_ends_at, keep_of
 from service.domain.nodes.node import Asked, Node
 from service.store.pricebook import PriceShelf

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
 import pytest
@@ -12,6 +12,7 @@ from service.application.cleanup.links import (
     MAX_MISSES,
     MOST_OF_A_LINK,
     MOST_OF_AN_ADDRESS,
+    LinkOffer,
     LinkService,
     UnknownLink,
 )
@@ -276,7 +277,8 @@ def test_of_two_processes_that_use_a_link_at_once_one_does_and_the_other_says_it
     node = told_of(units)
     token = tokens_of(units, node)[verb]
     second_token = tokens_of(units, node, now=TOLD + 10)[verb] if is_resent else token
-    mark, others = Links.mark_used, []
+    mark = Links.mark_used
+    others: list[Future[LinkOffer | UnknownLink]] = []
 
     def meanwhile(rows, link, now):
         marked = mark(rows, link, now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from email import message_from_bytes, policy
 from typing import Any
 
@@ -210,7 +210,8 @@ def test_a_link_that_is_made_while_another_is_being_used_is_used_too(box, monkey
     box.write()
     box.sends = [fail]
     box.deliver()
-    early, mark, others = box.tokens()[verb], Links.mark_used, []
+    early, mark = box.tokens()[verb], Links.mark_used
+    others: list[Future[None]] = []
     box.clock.pass_(10)
 
     def meanwhile(links: Links, link: Link, now: int) -> Link:
