@@ -7,7 +7,7 @@ from typing import Any
 from service.domain.clock import HOUR
 from service.domain.idle.cleanup import WatchedNode
 from service.domain.idle.course import IdleCourse, State
-from service.domain.idle.links import Verb, make_links
+from service.domain.idle.links import LinkPromise, Verb, make_links
 from service.domain.idle.policy import Action
 from service.domain.nodes.node import Node, NodeState
 from service.store.unit import Units
@@ -51,10 +51,11 @@ def tokens_of(units: Units, node: Node, *, at: int = TOLD, now: int = TOLD) -> d
     made: list[str] = []
 
     def make_token() -> str:
-        made.append(f"token-{len(made)}-of-{node.id}-at-{at}")
+        made.append(f"token-{len(made)}-of-{node.id}-at-{at}-{now}")
         return made[-1]
 
-    _, links = make_links(node.id, node.attempt, at, now, make_token, "https://steward.example.com")
+    promise = LinkPromise(node.id, node.attempt, at, "https://steward.example.com")
+    _, links = make_links(promise, now, make_token)
     with units() as unit:
         for link in links:
             unit.links.add(link, now)

@@ -853,6 +853,12 @@ def _make_tables() -> None:
     op.create_index(
         op.f("ix_cleanup_links_expires_at"), "cleanup_links", ["expires_at"], unique=False
     )
+    op.create_index(
+        op.f("ix_cleanup_links_node_id_notified_at"),
+        "cleanup_links",
+        ["node_id", "notified_at"],
+        unique=False,
+    )
     op.create_table(
         "heartbeat_tokens",
         sa.Column("token_hash", sa.Text(), nullable=False),

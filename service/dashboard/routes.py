@@ -37,7 +37,11 @@ from service.dashboard.pages.costs.reservations import build_reservations_page
 from service.dashboard.pages.costs.spend_chart import WINDOWS
 from service.dashboard.pages.costs.statements import build_statement_page, build_statements_page
 from service.dashboard.pages.manual import get_manual_page, get_problem_address, search_manual
-from service.dashboard.pages.message_link import build_failure_page, build_link_page
+from service.dashboard.pages.message_link import (
+    build_failure_page,
+    build_limit_page,
+    build_link_page,
+)
 from service.dashboard.pages.nodes.job import build_job_page
 from service.dashboard.pages.nodes.jobs import JobsAsked, build_jobs_page
 from service.dashboard.pages.nodes.node import build_node_page
@@ -45,7 +49,14 @@ from service.dashboard.pages.nodes.orphans import build_orphans_page
 from service.dashboard.pages.overview import OverviewQuery, build_overview_page
 from service.dashboard.pages.reference import PATH as REFERENCE
 from service.dashboard.pages.reference import Reference
-from service.domain.errors import BudgetExceeded, Conflict, NotFound, Rejected, StoreUnavailable
+from service.domain.errors import (
+    BudgetExceeded,
+    Conflict,
+    NotFound,
+    RateLimited,
+    Rejected,
+    StoreUnavailable,
+)
 
 _HERE = Path(__file__).parent
 _STATIC = _HERE / "static"
@@ -407,18 +418,26 @@ def problem(request: Request, slug: str) -> Response:
 @router.get("/links/{token}")
 def link(request: Request, token: str) -> Response:
     """The action of a link in a message. Changes nothing, because mail programs open links too."""
-    return _answer_link(request, lambda services: services.links.read_offer(token))
+    return _answer_link(
+        request, lambda services, address: services.links.read_offer(token, address)
+    )
 
 
 @router.post("/links/{token}")
 def use_link(request: Request, token: str) -> Response:
     """Perform the action of a link in a message, once."""
-    return _answer_link(request, lambda services: services.links.use_link(token))
+    return _answer_link(request, lambda services, address: services.links.use_link(token, address))
 
 
-def _answer_link(request: Request, ask: Callable[[Services], LinkOffer | UnknownLink]) -> Response:
+def _answer_link(
+    request: Request, ask: Callable[[Services, str], LinkOffer | UnknownLink]
+) -> Response:
+    """The page of a link. `ask` takes the services and the address of the client."""
+    address = "" if request.client is None else request.client.host
     try:
-        page = build_link_page(ask(request.app.state.services))
+        page = build_link_page(ask(request.app.state.services, address))
+    except RateLimited as error:
+        page = build_limit_page(error)
     except (BudgetExceeded, Conflict, Rejected, StoreUnavailable) as error:
         page = build_failure_page(error)
     return _pages.TemplateResponse(

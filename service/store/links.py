@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from service.domain.clock import DAY
@@ -29,10 +29,13 @@ class Links:
         self._connection = connection
 
     def add(self, link: Link, now: int) -> None:
-        """Write a new link, and delete links that expired long ago."""
+        """Write a new link, and delete links that expired long ago. The link counts as used if
+        another link of its verdict and verb was used: the caller holds the lock of the node."""
         oldest = now - KEPT_SECONDS
         self._connection.execute(delete(cleanup_links).where(cleanup_links.c.expires_at < oldest))
-        self._connection.execute(insert(cleanup_links), _to_row(link))
+        used = select(func.min(cleanup_links.c.used_at)).where(*_is_like(link))
+        used_at = self._connection.execute(used).scalar_one()
+        self._connection.execute(insert(cleanup_links), _to_row(replace(link, used_at=used_at)))
 
     def find_by_hash(self, token_hash: str) -> Link | None:
         """The link of that hash; None for an unknown token, or one that expired long ago."""
@@ -41,7 +44,8 @@ class Links:
         return None if row is None else Link(**{**row, "verb": Verb(row["verb"])})
 
     def mark_used(self, link: Link, now: int) -> Link:
-        """Mark a link as used. Raises StaleVersion if it was used since it was read."""
+        """Mark a link as used, and all links of its verdict and verb with it. Raises StaleVersion
+        if it was used since it was read. The caller holds the lock of the node."""
         after = replace(link, used_at=now, version=link.version + 1)
         changed = (
             update(cleanup_links)
@@ -51,6 +55,11 @@ class Links:
         )
         if self._connection.execute(changed).rowcount != 1:
             raise StaleVersion("this link was used by someone else just now")
+        self._connection.execute(
+            update(cleanup_links)
+            .where(*_is_like(link), cleanup_links.c.used_at.is_(None))
+            .values(used_at=now, version=cleanup_links.c.version + 1)
+        )
         return after
 
 
@@ -112,6 +121,12 @@ class Heartbeats:
         statement = select(*heartbeat_tokens.c).where(heartbeat_tokens.c.token_hash == token_hash)
         row = self._connection.execute(statement).mappings().one_or_none()
         return None if row is None else HeartbeatToken(**row)
+
+
+def _is_like(link: Link) -> Sequence[ColumnElement[bool]]:
+    """Whether a link is of the same verdict and verb."""
+    same = ("node_id", "incarnation", "notified_at", "verb")
+    return [cleanup_links.c[name] == getattr(link, name) for name in same]
 
 
 def _to_row(one: Link | Heartbeat | HeartbeatToken) -> dict[str, Any]:

@@ -3,7 +3,6 @@ of the node."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -22,7 +21,7 @@ from service.domain.idle.assess import (
 )
 from service.domain.idle.cleanup import DAEMON, Cleanup, RailHold
 from service.domain.idle.course import Notice, due_at
-from service.domain.idle.links import BYTES, Verb, make_links
+from service.domain.idle.links import LinkPromise
 from service.domain.idle.policy import DEFAULT, Action, AppliedRule, Waste
 from service.domain.idle.proof import IdleVerdict
 from service.domain.ids import new_id
@@ -73,17 +72,7 @@ class DaemonActs:
         if tell is Notice.IDLE and not assessed.is_told:
             unit.events.add(Event(node.id, now, ALARM, UNTOLD, DAEMON))
             log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=UNTOLD)
-        urls: Mapping[Verb, str] | None = None  # None if the API has no public address
-        notified_at = assessed.moved.course.notified_at
-        if self._public_url and tell is Notice.IDLE and notified_at is not None:
-            urls, links = make_links(
-                *(node.id, node.attempt, notified_at, now),
-                lambda: secrets.token_urlsafe(BYTES),
-                self._public_url,
-            )
-            for link in links:
-                unit.links.add(link, now)
-        message = _build_message(assessed, now, urls)
+        message = _build_message(assessed, now, self._public_url)
         recipients = recipients_of(assessed.subject.applied, node.owner)
         for notification in notifications_of(message, recipients, now, new_id):
             unit.notifications.add(notification)
@@ -141,7 +130,7 @@ _WASTED: Mapping[Waste, str] = {
 }
 
 
-def _build_message(assessed: AssessedNode, now: int, links: Mapping[Verb, str] | None) -> Message:
+def _build_message(assessed: AssessedNode, now: int, public_url: str) -> Message:
     """The message to people outside: the text of the event, with the signals."""
     subject, verdict, course = assessed.subject, assessed.verdict, assessed.moved.course
     signals = assessed.watched.signals
@@ -150,7 +139,11 @@ def _build_message(assessed: AssessedNode, now: int, links: Mapping[Verb, str] |
     look = IdleLook(subject.node, applied, verdict, signals, subject.hourly)
     if assessed.moved.tell is Notice.BLIND:
         return unknown_message(look, now, course.frozen_at if course.frozen_at is not None else now)
-    return idle_message(look, now, since, due_at(course, applied), links)
+    promise = None
+    if public_url and course.notified_at is not None:
+        node = subject.node
+        promise = LinkPromise(node.id, node.attempt, course.notified_at, public_url)
+    return idle_message(look, now, since, due_at(course, applied), promise)
 
 
 def _describe_idle(assessed: AssessedNode) -> str:

@@ -4,13 +4,12 @@ this."""
 from __future__ import annotations
 
 import secrets
-import threading
-from collections import OrderedDict, deque
 from dataclasses import dataclass
 
+from service.application.cleanup.flood_gate import FloodGate
 from service.application.retries import iter_tries
-from service.domain.clock import MINUTE, Clock, to_rfc3339
-from service.domain.errors import Conflict, RateLimited, StaleVersion, TokenRefused
+from service.domain.clock import Clock, to_rfc3339
+from service.domain.errors import Conflict, StaleVersion, TokenRefused
 from service.domain.event import Event
 from service.domain.idle.links import BYTES, hash_of
 from service.domain.idle.signals.heartbeat import (
@@ -28,39 +27,9 @@ MOST_A_MINUTE = 240
 """Heartbeats of one node that one process accepts in a minute: one of every second worker of the
 largest slices. More is a flood."""
 
-_MOST_NODES = 20_000
-"""Nodes that are counted at once; the node with the oldest last call is dropped first."""
-
 _LONGEST_TOKEN = 100
 _UNKNOWN = ""
 """The key under which all unknown tokens are counted."""
-
-
-class FloodGate:
-    """Counts calls by node in the last minute, in one process."""
-
-    def __init__(self, most: int = MOST_A_MINUTE) -> None:
-        self._most = most
-        self._lock = threading.Lock()
-        self._calls: OrderedDict[str, deque[int]] = OrderedDict()
-
-    def count_call(self, node_id: str, now: int) -> None:
-        """Count one more call. Raises RateLimited with the seconds to wait if there are too
-        many."""
-        with self._lock:
-            calls = self._calls.setdefault(node_id, deque())
-            self._calls.move_to_end(node_id)
-            while calls and not now - MINUTE < calls[0] <= now:
-                calls.popleft()
-            if len(calls) >= self._most:
-                wait = calls[0] + MINUTE - now
-                raise RateLimited(
-                    f"more than {self._most} heartbeats came within a minute; send one a minute",
-                    retry_after=wait,
-                )
-            calls.append(now)
-            if len(self._calls) > _MOST_NODES:
-                self._calls.popitem(last=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +46,8 @@ class HeartbeatService:
     def __init__(self, units: Units, clock: Clock) -> None:
         self._units = units
         self._clock = clock
-        self._gate = FloodGate()
+        told = "heartbeats came within a minute; send one a minute"
+        self._gate = FloodGate(MOST_A_MINUTE, told)
 
     def make_token(self, node_id: str, actor: str = "") -> NewToken:
         """Create a token for heartbeats of the current incarnation of a node; the token permits

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from dataclasses import dataclass, replace
 from functools import partial
 
 from service.application.budgets import admission
 from service.application.cleanup.ending import record_end
+from service.application.cleanup.flood_gate import FloodGate
 from service.application.cleanup.keeps import write_keep
 from service.application.nodes.cost import NodeCost, cost_of
 from service.application.nodes.nodes import NodeService
 from service.application.retries import run_with_retries
-from service.domain.clock import MINUTE, Clock, to_rfc3339
+from service.domain.clock import Clock, to_rfc3339
 from service.domain.event import Event
 from service.domain.idle.assess import SHIPPED_TIMES, IdleTimes
 from service.domain.idle.links import KEEP_SECONDS, Link, LinkRefusal, Verb, find_refusal, hash_of
@@ -23,6 +22,14 @@ from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
 ACTOR = "a link in a message"
+MOST_OF_A_LINK = 120
+"""Requests for one link that one process answers in a minute. A person needs two. Mail programs and
+mail servers open links too, and a mail has up to 20 recipients with the same link."""
+
+MOST_OF_AN_ADDRESS = 600
+"""Requests for links from one client address that one process answers in a minute. A mail server
+may open the links of many mails at once, and a proxy may stand for all callers."""
+
 MAX_MISSES = 30
 """Unknown tokens in a minute, of all callers of one process."""
 
@@ -56,29 +63,7 @@ class LinkOffer:
 
 @dataclass(frozen=True, slots=True)
 class UnknownLink:
-    """An unknown token. `retry_after` is the number of seconds to wait; 0 unless too many unknown
-    tokens came."""
-
-    retry_after: int = 0
-
-
-class UnknownLinkCounter:
-    """Counts unknown tokens, so that guessing is rate-limited."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._at: deque[int] = deque()
-
-    def count_miss(self, now: int) -> int:
-        """Count one more unknown token; returns the seconds until there is room again, 0 if there
-        is."""
-        with self._lock:
-            recent = [at for at in self._at if now - MINUTE < at <= now]
-            self._at = deque(recent)
-            if len(recent) >= MAX_MISSES:
-                return recent[0] + MINUTE - now
-            self._at.append(now)
-            return 0
+    """An unknown token."""
 
 
 class LinkService:
@@ -97,20 +82,27 @@ class LinkService:
         self._clock = clock
         self._nodes = nodes
         self._times = times
-        self._misses = UnknownLinkCounter()
+        self._of_address = FloodGate(
+            MOST_OF_AN_ADDRESS, "requests for links came from this address within a minute"
+        )
+        self._of_link = FloodGate(MOST_OF_A_LINK, "requests for this link came within a minute")
+        self._misses = FloodGate(MAX_MISSES, "requests for unknown links came within a minute")
 
-    def read_offer(self, token: str) -> LinkOffer | UnknownLink:
-        """What a link would do. Changes nothing."""
+    def read_offer(self, token: str, address: str = "") -> LinkOffer | UnknownLink:
+        """What a link would do; `address` is the address of the client. Changes nothing. Raises
+        RateLimited with the seconds to wait if too many requests came."""
+        self._count_request(token, address)
         with self._units.reading() as unit:
             link = self._find_link(unit, token)
             if link is not None:
                 return self._build_offer(unit, link)
         return self._count_miss()
 
-    def use_link(self, token: str) -> LinkOffer | UnknownLink:
+    def use_link(self, token: str, address: str = "") -> LinkOffer | UnknownLink:
         """Do what a link offers, in one unit of work. Raises Rejected if the node cannot be kept,
         BudgetExceeded if a budget has no room for that, Conflict if other writers keep changing the
-        node."""
+        node, and RateLimited as `read_offer` does."""
+        self._count_request(token, address)
 
         def use_once(unit: Unit) -> LinkOffer | UnknownLink:
             link = self._find_link(unit, token)
@@ -128,8 +120,14 @@ class LinkService:
     def _find_link(self, unit: Unit, token: str) -> Link | None:
         return None if len(token) > _LONGEST_TOKEN else unit.links.find_by_hash(hash_of(token))
 
+    def _count_request(self, token: str, address: str) -> None:
+        now = self._clock()
+        self._of_address.count_call(address, now)
+        self._of_link.count_call(hash_of(token), now)
+
     def _count_miss(self) -> UnknownLink:
-        return UnknownLink(self._misses.count_miss(self._clock()))
+        self._misses.count_call("", self._clock())
+        return UnknownLink()
 
     def _build_offer(self, unit: Unit, link: Link) -> LinkOffer:
         now, node = self._clock(), unit.nodes.get(link.node_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -9,11 +10,12 @@ import structlog
 
 from service.domain.clock import Clock
 from service.domain.errors import CloudError, InvalidRequest, NotFound
+from service.domain.idle.links import BYTES, make_links
 from service.domain.idle.policy import Recipient
 from service.domain.lease import Lease
 from service.domain.notifications.notification import Channel, Notification, next_retry_at
 from service.notify.ports import Messenger
-from service.store.unit import Units
+from service.store.unit import Unit, Units
 
 log = structlog.get_logger()
 
@@ -27,7 +29,7 @@ _LONGEST_ERROR = 500
 
 class DeliveryController:
     """Delivers at least once, with the same id each time: a message is sent again after a crash
-    between sending and saving."""
+    between sending and saving. Each try has links of its own, so that none is stored."""
 
     name = "delivery"
 
@@ -41,20 +43,24 @@ class DeliveryController:
         with self._units.reading() as unit:
             due = unit.notifications.list_due(self._clock(), BATCH)
         for message in due:
+            now = self._clock()
             with self._units(lease) as unit:
-                claimed = unit.notifications.claim(message, self._clock() + CLAIM_SECONDS)
-            if claimed is not None:
-                after = self._try_message(claimed)
-                if after.next_try_at is None:
-                    after = after.without_links()
-                with self._units(lease) as unit:
-                    unit.notifications.save(after)
+                claimed = unit.notifications.claim(message, now + CLAIM_SECONDS)
+                if claimed is None:
+                    continue
+                complete = mint_links(unit, claimed, now)
+            after = self._try_message(claimed, complete)
+            if after.next_try_at is None:
+                after = after.without_links()
+            with self._units(lease) as unit:
+                unit.notifications.save(after)
 
-    def _try_message(self, message: Notification) -> Notification:
-        """Send the message; returns the message with the outcome."""
+    def _try_message(self, message: Notification, complete: Notification) -> Notification:
+        """Send the message, `complete` with the links of this try; returns the message to store,
+        with the outcome and without links."""
         now, tried = self._clock(), replace(message, tries=message.tries + 1)
         try:
-            partly = self._send_message(message)
+            partly = self._send_message(complete)
         except InvalidRequest as error:
             return self._with_failure(tried, str(error), None)
         except CloudError as error:
@@ -85,3 +91,18 @@ class DeliveryController:
                 raise InvalidRequest(str(error)) from None
             recipient = Recipient(budget.webhook, budget.secret, emails=budget.emails)
         return messenger.send(message, recipient, self._clock())
+
+
+def mint_links(unit: Unit, message: Notification, now: int) -> Notification:
+    """Return the message for one try, with new links in it, and write their hashes. The links are
+    in the returned message only, which must not be stored. Links of an earlier try, which may have
+    arrived, stay valid. A message without links is returned as it is."""
+    promise = message.promise
+    if promise is None:
+        return message
+    # A link of an earlier try may be used at the same time, and these links with it.
+    unit.nodes.lock(promise.node_id)
+    addresses, links = make_links(promise, now, lambda: secrets.token_urlsafe(BYTES))
+    for link in links:
+        unit.links.add(link, now)
+    return message.with_links(addresses)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from service.application.cleanup.links import LinkOffer, UnknownLink
 from service.dashboard.kit.figures import format_money, to_moment
-from service.domain.errors import BudgetExceeded, Conflict, Rejected, StoreUnavailable
+from service.domain.errors import BudgetExceeded, Conflict, RateLimited, Rejected, StoreUnavailable
 from service.domain.idle.links import Verb
 
 UNKNOWN_PRICE = "an unknown price"
@@ -35,19 +35,20 @@ class LinkPage:
 def build_link_page(found: LinkOffer | UnknownLink) -> LinkPage:
     """The page of a link that was shown or used."""
     match found:
-        case UnknownLink(retry_after=0):
+        case UnknownLink():
             return LinkPage(
                 404, "There is no such link", "Copy the whole address from the message."
             )
-        case UnknownLink(retry_after=seconds):
-            return LinkPage(
-                429,
-                "Too many unknown links",
-                f"Try again in {seconds} s.",
-                retry_after=seconds,
-            )
         case LinkOffer():
             return _build_offer_page(found)
+
+
+def build_limit_page(error: RateLimited) -> LinkPage:
+    """The page that says how long to wait."""
+    seconds = error.facts["retry_after"]
+    assert isinstance(seconds, int)
+    sentence = f"Nothing was changed: {error}. Try again in {seconds} s."
+    return LinkPage(429, "Too many requests", sentence, retry_after=seconds)
 
 
 def build_failure_page(error: BudgetExceeded | Conflict | Rejected | StoreUnavailable) -> LinkPage:

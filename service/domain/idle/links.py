@@ -1,7 +1,8 @@
 """Links in messages that keep or delete a node with one click. Pure.
 
 Everybody with the link may use it, so a link is long, works once, and is for one verdict on one
-incarnation of one node. Only its hash is stored. Opening a link changes nothing: mail programs open
+incarnation of one node. A stored message only promises its links: each try to send the message
+makes new ones, and only their hashes are stored. Opening a link changes nothing: mail programs open
 links too.
 """
 
@@ -42,8 +43,22 @@ class LinkRefusal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class LinkPromise:
+    """What the links of a message are for: a verdict on an incarnation of a node, notified at
+    `notified_at`. `public_url` is the address of the API."""
+
+    node_id: str
+    incarnation: int
+    notified_at: int
+    public_url: str
+
+
+@dataclass(frozen=True, slots=True)
 class Link:
-    """One link, by the hash of its token. `notified_at` is when its verdict was notified."""
+    """One link, by the hash of its token. `notified_at` is when its verdict was notified.
+
+    The links of one verdict and one verb are used together: `used_at` is when the first was used.
+    """
 
     token_hash: str
     verb: Verb
@@ -56,21 +71,16 @@ class Link:
 
 
 def make_links(
-    node_id: str,
-    incarnation: int,
-    notified_at: int,
-    now: int,
-    make_token: Callable[[], str],
-    public_url: str,
+    promise: LinkPromise, now: int, make_token: Callable[[], str]
 ) -> tuple[Mapping[Verb, str], Sequence[Link]]:
     """Return the addresses of a link for each verb, and the links to store. `make_token` returns
-    256 random bits as text for an address; `public_url` is the address of the API."""
+    256 random bits as text for an address."""
     tokens = {verb: make_token() for verb in Verb}
-    base = public_url.rstrip("/")
+    base = promise.public_url.rstrip("/")
     addresses = {verb: f"{base}/links/{token}" for verb, token in tokens.items()}
+    bound = promise.node_id, promise.incarnation, promise.notified_at
     links = [
-        Link(hash_of(token), verb, node_id, incarnation, notified_at, now + LIFE_SECONDS)
-        for verb, token in tokens.items()
+        Link(hash_of(token), verb, *bound, now + LIFE_SECONDS) for verb, token in tokens.items()
     ]
     return addresses, links
 

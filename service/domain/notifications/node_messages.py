@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 
 from service.domain.clock import HOUR, to_rfc3339
 from service.domain.errors import Rejected
 from service.domain.idle.cleanup import RailHold
-from service.domain.idle.links import Verb
+from service.domain.idle.links import LinkPromise, Verb
 from service.domain.idle.policy import Action, AppliedRule, Recipient
 from service.domain.idle.proof import IdleVerdict, Signals
 from service.domain.idle.rails import Rail
@@ -20,6 +20,7 @@ from service.domain.nodes.keep import LABEL
 from service.domain.nodes.node import Node
 from service.domain.notifications.letters import to_one_line
 from service.domain.notifications.notification import (
+    PROMISE,
     About,
     Channel,
     Notification,
@@ -74,11 +75,12 @@ def idle_message(
     now: int,
     idle_since: int,
     acts_at: int | None,
-    links: Mapping[Verb, str] | None = None,
+    promise: LinkPromise | None = None,
 ) -> Message:
     """The message that a node is idle, with the action at `acts_at` (None: no action).
 
-    `links` are URLs that keep or delete the node; without them the message names the commands.
+    `promise` is for links that keep or delete the node; without them the message names the
+    commands.
     """
     action = look.applied.action
     done = {Action.STOP: "stopped", Action.DELETE: "deleted"}.get(action)
@@ -99,7 +101,8 @@ def idle_message(
         "acts_at": _format_time(acts_at),
         "idle_cost": _format_usd(idle_cost),
         "coverage": look.verdict.coverage,
-        "links": dict(links or {}),
+        "links": {},
+        **({} if promise is None else {PROMISE: asdict(promise)}),
         **_describe_look(look),
     }
     return _make_node_message(MessageKind.IDLE, look.node, now, subject, facts)

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import Rejected
+from service.domain.idle.links import LinkPromise, Verb
 from service.domain.idle.policy import Format, Recipient
 from service.domain.network import is_public, parse_address
 
@@ -22,6 +23,10 @@ GIVE_UP_SECONDS = DAY
 FIRST_RETRY_SECONDS = 10
 MAX_URL = 2_000
 MAX_EMAILS = 20
+
+PROMISE = "promised_links"
+"""The key of a stored body that says what its links are for. The body of a sent message has
+`links` instead."""
 
 _EMAIL = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
 
@@ -64,14 +69,31 @@ class Notification:
     recipient: Recipient | None = None
 
     def without_links(self) -> Notification:
-        """The notification after its last try, without its links.
+        """The notification after its last try, without links: messages that earlier versions wrote
+        have theirs in the stored body."""
+        facts = _facts_of(self.body)
+        return replace(self, body=body_of({**facts, "links": {}})) if facts.get("links") else self
 
-        A reader of the database must not be able to use the links.
-        """
-        facts = json.loads(self.body)
-        if not isinstance(facts, dict) or not facts.get("links"):
-            return self
-        return replace(self, body=body_of({**facts, "links": {}}))
+    @property
+    def promise(self) -> LinkPromise | None:
+        """What the links of the message are for; None for a message without links."""
+        told = _facts_of(self.body).get(PROMISE)
+        return LinkPromise(**told) if isinstance(told, dict) else None
+
+    def with_links(self, addresses: Mapping[Verb, str]) -> Notification:
+        """The notification of one try, with the links that were promised. It must not be stored:
+        a reader of the database must not be able to use the links."""
+        facts = {key: value for key, value in _facts_of(self.body).items() if key != PROMISE}
+        return replace(self, body=body_of({**facts, "links": addresses}))
+
+
+def _facts_of(body: str) -> Mapping[str, object]:
+    """The facts of a body; empty for a body that is no JSON object."""
+    try:
+        facts = json.loads(body)
+    except ValueError:
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def body_of(facts: Mapping[str, object]) -> str:

@@ -124,6 +124,7 @@ cleanup_links = Table(
     Column("used_at", BigInteger),
     Column("version", Integer, nullable=False),
     Index(None, "expires_at"),
+    Index(None, "node_id", "notified_at"),
 )
 
 heartbeats = Table(

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import event
 
+from service.application.cleanup.flood_gate import FloodGate
 from service.application.cleanup.heartbeats import (
     MOST_A_MINUTE,
-    FloodGate,
     HeartbeatService,
 )
 from service.domain.clock import DAY
@@ -93,7 +93,7 @@ def test_a_flood_for_one_node_leaves_others_their_turn(service, add):
 
 
 def test_a_gate_counts_the_newest_minute_and_survives_a_clock_that_is_set_back():
-    gate = FloodGate(most=2)
+    gate = FloodGate(2, "came")
     gate.count_call("n", NOON)
     gate.count_call("n", NOON + 30)
     with pytest.raises(RateLimited) as caught:

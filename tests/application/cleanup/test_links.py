@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
 import pytest
 
 from service.application.cleanup.links import (
     MAX_MISSES,
+    MOST_OF_A_LINK,
+    MOST_OF_AN_ADDRESS,
+    LinkOffer,
     LinkService,
     UnknownLink,
-    UnknownLinkCounter,
 )
 from service.application.nodes.nodes import NodeService
+from service.dashboard.pages.message_link import build_link_page
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY, HOUR
-from service.domain.errors import Rejected
+from service.domain.errors import RateLimited, Rejected
 from service.domain.idle.course import State
 from service.domain.idle.links import LIFE_SECONDS, LinkRefusal, Verb, hash_of
 from service.domain.idle.policy import Action
@@ -26,6 +29,10 @@ from service.domain.idle.signals.signal import Level
 from service.domain.ids import new_id
 from service.domain.jobs.job import Attempt, Job, JobSpec, attempt_id
 from service.domain.nodes.node import Asked, NodeState
+from service.domain.notifications.notification import MAX_EMAILS
+from service.store.engine import make_engine
+from service.store.links import Links
+from service.store.unit import Units
 from tests import factories
 from tests.hands import NOON
 from tests.linking import TOLD, notified, tokens_of, told_of
@@ -250,6 +257,52 @@ def test_of_many_who_use_a_link_at_once_one_does(units, links, verb):
     assert node_of(units, node).version == 1
 
 
+@pytest.fixture
+def other_links(engine, clock):
+    """The service of a second API process, with connections of its own."""
+    second = make_engine(engine.url.render_as_string(hide_password=False))
+    shared = Units(second), Shelf(), clock
+    yield LinkService(*shared, NodeService(*shared, [factories.PROJECT]))
+    second.dispose()
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize("is_resent", [False, True])
+@pytest.mark.parametrize("verb", list(Verb))
+def test_of_two_processes_that_use_a_link_at_once_one_does_and_the_other_says_it_is_gone(
+    units, links, other_links, monkeypatch, verb, is_resent
+):
+    """The second begins before the first commits, with the same link or with that of a message that
+    was sent again."""
+    node = told_of(units)
+    token = tokens_of(units, node)[verb]
+    second_token = tokens_of(units, node, now=TOLD + 10)[verb] if is_resent else token
+    mark = Links.mark_used
+    others: list[Future[LinkOffer | UnknownLink]] = []
+
+    def meanwhile(rows, link, now):
+        marked = mark(rows, link, now)
+        if not others:
+            others.append(pool.submit(other_links.use_link, second_token))
+            assert not wait(others, timeout=1).done, "it waits for the first to commit"
+        return marked
+
+    monkeypatch.setattr(Links, "mark_used", meanwhile)
+    with ThreadPoolExecutor(1) as pool:
+        first = links.use_link(token)
+        second = others[0].result()
+    assert [build_link_page(offer).status for offer in (first, second)] == [200, 410]
+    assert len(story_of(units, node)) == 1
+    after = node_of(units, node)
+    assert after.version == 1
+    with units.reading() as unit:
+        ended = unit.cleanups.list_by_node(node.id)
+    if verb is Verb.DELETE:
+        assert (after.asked, [one.reason for one in ended]) == (Asked.ABSENT, [BECAUSE])
+    else:
+        assert (after.kept_until, ended) == (NOON + 4 * HOUR, [])
+
+
 def test_what_somebody_else_wrote_meanwhile_is_not_written_over(units, links, monkeypatch):
     """The node changes between the look and the write: the unit is done over, the link still
     works, and nothing of the other change is lost."""
@@ -286,17 +339,59 @@ def test_whoever_guesses_is_slowed_down_and_nobody_else(units, links, clock):
         asked = links.read_offer if number % 2 else links.use_link
         assert asked(f"guess-{number}") == UnknownLink()
         clock.pass_(1)
-    assert links.read_offer("guess") == UnknownLink(retry_after=30)
-    assert links.use_link("guess") == UnknownLink(retry_after=30)
+    for asked in (links.read_offer, links.use_link):
+        assert seconds_to_wait(asked, "guess") == 30
     assert links.use_link(token).done
     clock.pass_(30)
     assert links.read_offer("guess") == UnknownLink()
-    assert links.read_offer("guess") == UnknownLink(retry_after=1)
+    assert seconds_to_wait(links.read_offer, "guess") == 1
 
 
-def test_a_clock_that_was_set_back_shuts_nobody_out():
-    misses = UnknownLinkCounter()
-    for _ in range(MAX_MISSES):
-        assert misses.count_miss(NOON) == 0
-    assert misses.count_miss(NOON) == 60
-    assert misses.count_miss(NOON - HOUR) == 0
+def seconds_to_wait(asked, *of):
+    with pytest.raises(RateLimited, match="came") as refused:
+        asked(*of)
+    return refused.value.facts["retry_after"]
+
+
+def test_mail_programs_that_open_the_links_of_a_mail_slow_nobody_down(units, links):
+    """A mail has at most 20 recipients. The mail server opens both links, and the mail program of
+    each does so twice."""
+    tokens = tokens_of(units, told_of(units))
+    for number in range(MAX_EMAILS):
+        for address in ("the mail server", f"program {number}", f"program {number}"):
+            for token in tokens.values():
+                assert links.read_offer(token, address).refusal is None
+    assert links.use_link(tokens[Verb.KEEP], "program 7").done
+
+
+def test_known_and_unknown_links_are_limited_each_by_itself(units, links, clock):
+    tokens = tokens_of(units, told_of(units))
+    for number in range(MOST_OF_A_LINK):
+        links.read_offer(tokens[Verb.DELETE])
+        clock.pass_(1 if number % 4 == 0 else 0)
+    for asked in (links.read_offer, links.use_link):
+        assert seconds_to_wait(asked, tokens[Verb.DELETE], "another address") == 30
+    assert links.use_link(tokens[Verb.KEEP]).done
+    clock.pass_(30)
+    assert links.use_link(tokens[Verb.DELETE]).done
+
+
+def test_an_address_is_limited_over_all_links(units, links, clock):
+    node = told_of(units)
+    count = MOST_OF_AN_ADDRESS // MOST_OF_A_LINK
+    tokens = [tokens_of(units, node, at=TOLD + number)[Verb.KEEP] for number in range(count)]
+    for token in tokens:
+        for _ in range(MOST_OF_A_LINK):
+            links.read_offer(token, "192.0.2.1")
+    clock.pass_(20)
+    assert seconds_to_wait(links.use_link, tokens[0], "192.0.2.1") == 40
+    assert seconds_to_wait(links.read_offer, "guess", "192.0.2.1") == 40
+
+
+def test_a_clock_that_was_set_back_shuts_nobody_out(units, links, clock):
+    token = tokens_of(units, told_of(units))[Verb.KEEP]
+    for _ in range(MOST_OF_A_LINK):
+        links.read_offer(token)
+    assert seconds_to_wait(links.read_offer, token) == 60
+    clock.now -= HOUR
+    assert links.read_offer(token).refusal is None

@@ -6,12 +6,14 @@ import json
 from base64 import urlsafe_b64decode
 from dataclasses import replace
 from itertools import groupby
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from sqlalchemy import update
 
 from service.application.cleanup.daemon import DaemonActs
+from service.controllers.budgets.notifications import DeliveryController
 from service.domain.clock import parse_rfc3339
 from service.domain.errors import StaleVersion
 from service.domain.idle.course import State
@@ -21,7 +23,7 @@ from service.domain.idle.rails import Rail
 from service.domain.idle.signals.heartbeat import Heartbeat
 from service.domain.idle.signals.signal import Kind
 from service.domain.nodes.node import Asked, IdlePolicy, NodeState
-from service.domain.notifications.notification import About
+from service.domain.notifications.notification import About, Channel
 from service.store.cleanups import Cleanups
 from service.store.tables import leases
 from tests import factories
@@ -786,10 +788,15 @@ def test_an_inherited_policy_deletes_what_its_owner_was_told_of_by_mail(lab):
 
 
 def test_messages_carry_links_that_can_be_used_where_people_can_reach_them(lab):
-    lab.controller._acts = DaemonActs("https://steward.example.com/")
+    lab.controller._acts, lab.has_post = DaemonActs("https://steward.example.com/"), False
     idle = lab.add(REST, owner="ada@example.com")
     lab.minute(IDLE_MINUTES + 1)
-    ((_, body),) = messages(lab)
+    ((_, waiting),) = messages(lab)
+    assert waiting["links"] == {}, "the links are made when the message is sent"
+    sent: list[str] = []
+    mail = SimpleNamespace(send=lambda one, *_: sent.append(one.body))
+    DeliveryController(lab.units, {Channel.MAIL: mail}, lab.clock).tick(lab.lease)
+    body = json.loads(*sent)
     for verb in Verb:
         address = body["links"][verb]
         assert address.startswith("https://steward.example.com/links/")

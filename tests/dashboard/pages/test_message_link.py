@@ -4,23 +4,32 @@ own."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from structlog.testing import capture_logs
 
 from service.api.app import create_app
-from service.application.cleanup.links import MAX_MISSES
+from service.application.cleanup.links import MAX_MISSES, MOST_OF_A_LINK, MOST_OF_AN_ADDRESS
 from service.dashboard.pages.message_link import build_failure_page
 from service.dashboard.routes import add_dashboard
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import HOUR
-from service.domain.errors import BudgetExceeded, Conflict, Rejected, StoreUnavailable
-from service.domain.idle.links import Verb
-from service.domain.nodes.node import Asked, Node
+from service.domain.errors import (
+    BudgetExceeded,
+    Conflict,
+    RateLimited,
+    Rejected,
+    StoreUnavailable,
+)
+from service.domain.idle.links import LIFE_SECONDS, Verb
+from service.domain.nodes.node import Asked, Node, NodeState
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, text_of
-from tests.hands import NOON
+from tests.hands import NOON, HandClock
 from tests.linking import notified, tokens_of, told_of
 
 TOKEN = "s3cret-t0ken"
@@ -113,6 +122,42 @@ def test_a_link_about_a_node_that_worked_since_is_gone_with_the_reason(
     assert node_of(lab, node).asked is Asked.PRESENT
 
 
+@pytest.mark.parametrize("verb", list(Verb))
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"attempt": 3}, "the node was created again since, and this link is for the earlier one"),
+        ({"asked": Asked.ABSENT}, "the node is already being deleted"),
+        ({"state": NodeState.DELETED, "ended_at": NOON}, "the node no longer exists"),
+    ],
+)
+def test_a_link_to_a_node_that_is_another_by_now_is_gone_with_the_reason(
+    lab: Lab, outside: TestClient, verb: Verb, changed: dict[str, Any], why: str
+) -> None:
+    node = told_of(lab.units)
+    path = paths_of(lab, node)[verb]
+    with lab.units() as unit:
+        before = unit.nodes.save(replace(unit.nodes.get(node.id), **changed))
+    for answer in (outside.get(path), outside.post(path), outside.post(path)):
+        assert answer.status_code == 410
+        assert f"Nothing was changed: {why}." in text_of(answer)
+        assert "<form" not in answer.text
+    assert node_of(lab, node) == before
+    assert lab.services.nodes.list_events(node.id, 0, 9) == []
+
+
+def test_an_expired_link_is_gone_with_the_reason(
+    lab: Lab, outside: TestClient, clock: HandClock
+) -> None:
+    node = told_of(lab.units)
+    path = paths_of(lab, node)[Verb.DELETE]
+    clock.pass_(LIFE_SECONDS)
+    answer = outside.post(path)
+    assert answer.status_code == 410
+    assert "Nothing was changed: this link has expired." in text_of(answer)
+    assert node_of(lab, node).asked is Asked.PRESENT
+
+
 def test_wrong_tokens_are_not_found_and_then_too_many(lab: Lab, outside: TestClient) -> None:
     node = told_of(lab.units)
     path = paths_of(lab, node)[Verb.KEEP]
@@ -122,7 +167,46 @@ def test_wrong_tokens_are_not_found_and_then_too_many(lab: Lab, outside: TestCli
     answer = outside.get("/links/guess")
     assert answer.status_code == 429
     assert answer.headers["retry-after"] == "60"
+    assert "more than 30 requests for unknown links came within a minute" in text_of(answer)
     assert outside.post(path).status_code == 200
+
+
+def test_a_link_that_is_requested_too_often_is_refused_for_a_while(
+    lab: Lab, outside: TestClient, clock: HandClock
+) -> None:
+    node = told_of(lab.units)
+    paths = paths_of(lab, node)
+    for number in range(MOST_OF_A_LINK):
+        method = "HEAD" if number % 2 else "GET"
+        assert outside.request(method, paths[Verb.DELETE]).status_code == 200
+    for method in ("GET", "HEAD", "POST"):
+        answer = outside.request(method, paths[Verb.DELETE])
+        assert answer.status_code == 429
+        assert answer.headers["retry-after"] == "60"
+        assert answer.headers["cache-control"] == "no-store"
+    said = text_of(outside.get(paths[Verb.DELETE]))
+    assert "more than 120 requests for this link came within a minute. Try again in 60 s." in said
+    assert node_of(lab, node).asked is Asked.PRESENT
+    assert outside.get(paths[Verb.KEEP]).status_code == 200, "another link is not affected"
+    clock.pass_(60)
+    assert outside.post(paths[Verb.DELETE]).status_code == 200
+
+
+def test_an_address_that_requests_too_many_links_is_refused_and_no_other_address(
+    lab: Lab, outside: TestClient
+) -> None:
+    node = told_of(lab.units)
+    path = paths_of(lab, node)[Verb.KEEP]
+    near = TestClient(outside.app, "https://steward.example.com", client=("192.0.2.1", 9))
+    for _ in range(MOST_OF_AN_ADDRESS):
+        with suppress(RateLimited):
+            lab.services.links.read_offer("guess", "192.0.2.1")
+    answer = near.post(path)
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "60")
+    assert "came from this address within a minute" in text_of(answer)
+    assert node_of(lab, node).kept_until is None
+    far = TestClient(outside.app, "https://steward.example.com", client=("192.0.2.2", 9))
+    assert far.post(path).status_code == 200
 
 
 def test_what_cannot_be_kept_is_refused_with_the_reason(lab: Lab, outside: TestClient) -> None:
@@ -136,7 +220,7 @@ def test_what_cannot_be_kept_is_refused_with_the_reason(lab: Lab, outside: TestC
 def test_a_database_that_is_away_is_said(
     lab: Lab, outside: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(token: str) -> None:
+    def fail(token: str, address: str) -> None:
         raise StoreUnavailable("the database is locked")
 
     monkeypatch.setattr(lab.services.links, "use_link", fail)
@@ -184,7 +268,7 @@ def test_nothing_of_a_name_becomes_markup(lab: Lab, outside: TestClient) -> None
 def test_a_failure_writes_no_token_to_the_log(
     lab: Lab, outside: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(token: str) -> None:
+    def fail(token: str, address: str) -> None:
         raise RuntimeError("odd")
 
     monkeypatch.setattr(lab.services.links, "read_offer", fail)

@@ -10,6 +10,7 @@ import pytest
 from service.domain.idle.links import (
     LIFE_SECONDS,
     Link,
+    LinkPromise,
     LinkRefusal,
     Verb,
     find_refusal,
@@ -50,7 +51,8 @@ def test_only_the_hash_of_a_token_is_kept():
 
 def test_each_verb_gets_an_address_of_its_own_and_only_its_hash_is_stored():
     tokens = iter(["one", "two"])
-    addresses, links = make_links("n", 2, 900, 950, lambda: next(tokens), "https://a.example.com/")
+    promise = LinkPromise("n", 2, 900, "https://a.example.com/")
+    addresses, links = make_links(promise, 950, lambda: next(tokens))
     assert addresses == {
         Verb.KEEP: "https://a.example.com/links/one",
         Verb.DELETE: "https://a.example.com/links/two",

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from service.domain.idle.cleanup import RailHold
-from service.domain.idle.links import Verb
+from service.domain.idle.links import LinkPromise, Verb
 from service.domain.idle.policy import Action, AppliedRule, Format, Recipient, Rule, Waste
 from service.domain.idle.proof import IdleVerdict, Signals
 from service.domain.idle.rails import Rail
@@ -25,6 +25,7 @@ from service.domain.notifications.node_messages import (
     ttl_message,
     unknown_message,
 )
+from service.domain.notifications.notification import PROMISE as PROMISE_KEY
 from service.domain.notifications.notification import About, Channel
 from tests import factories
 from tests.hands import NOON
@@ -34,6 +35,7 @@ LINKS = {
     Verb.KEEP: "https://steward.example.com/links/k",
     Verb.DELETE: "https://steward.example.com/links/d",
 }
+PROMISE = LinkPromise("n-1", 2, NOON, "https://steward.example.com/")
 HOOK = Recipient("https://hooks.example.com/x", "s" * 16)
 MAIL = Recipient(emails=("ada@example.com",))
 
@@ -56,11 +58,13 @@ def written(message, *recipients):
 
 
 def body(message):
-    return written(message)[0].body
+    """The body that is sent."""
+    (one,) = written(message)
+    return one.body if one.promise is None else one.with_links(LINKS).body
 
 
 def test_an_idle_node_is_told_of_with_what_will_be_done_and_what_it_costs():
-    text = text_of(body(idle_message(look(), NOON, SINCE, ACTS, LINKS)))
+    text = text_of(body(idle_message(look(), NOON, SINCE, ACTS, PROMISE)))
     assert text.startswith(
         "Node train has been idle since 2026-11-05T11:00:00Z."
         " It will be deleted at 2026-11-05T12:15:00Z, unless the node is kept"
@@ -107,7 +111,7 @@ def test_without_a_public_address_the_commands_are_named():
 @pytest.mark.parametrize("action", [Action.OBSERVE, Action.NOTIFY])
 def test_a_policy_that_only_notifies_promises_nothing(action):
     limits = ("STEWARD_IDLE_MODE is notify",)
-    message = idle_message(look(action=action, limits=limits), NOON, SINCE, ACTS, LINKS)
+    message = idle_message(look(action=action, limits=limits), NOON, SINCE, ACTS, PROMISE)
     text = text_of(body(message))
     assert "No action follows by itself." in text
     assert "It will be" not in text
@@ -132,13 +136,14 @@ def test_a_price_that_nobody_knows_is_never_nothing():
 
 
 def test_the_body_names_the_node_and_the_facts_for_programs():
-    (one,) = written(idle_message(look(), NOON, SINCE, ACTS, LINKS))
-    facts = json.loads(one.body)
+    (one,) = written(idle_message(look(), NOON, SINCE, ACTS, PROMISE))
+    facts = json.loads(one.with_links(LINKS).body)
     assert (facts["kind"], facts["id"], facts["at"]) == ("node.idle", "m-1", "2026-11-05T12:00:00Z")
     assert facts["node"]["incarnation"] == 2
     assert facts["hourly_cost"] == "9.600000000"
     assert facts["action"] == "delete"
     assert facts["links"] == {"keep": LINKS[Verb.KEEP], "delete": LINKS[Verb.DELETE]}
+    assert PROMISE_KEY not in facts, "what we store is nothing to programs"
     assert (one.about_kind, one.about_id, one.recipient) == (About.NODE, "n-1", HOOK)
 
 
@@ -204,7 +209,7 @@ def hostile_messages():
         node=node, limits=(HOSTILE,), verdict=IdleVerdict(Level.QUIET, HOSTILE, lacking=(HOSTILE,))
     )
     return [
-        idle_message(found, NOON, SINCE, ACTS, LINKS),
+        idle_message(found, NOON, SINCE, ACTS, PROMISE),
         idle_message(found, NOON, SINCE, ACTS),
         unknown_message(found, NOON, SINCE),
         ttl_message(node, NOON, SINCE, ACTS, None),
@@ -298,10 +303,26 @@ def test_each_recipient_gets_a_message_of_its_own_by_its_own_channel():
     assert {(one.created_at, one.next_try_at) for one in found} == {(NOON, NOON)}
 
 
-def test_a_message_that_was_sent_keeps_no_link():
-    (one,) = written(idle_message(look(), NOON, SINCE, ACTS, LINKS))
-    assert "/links/" in one.body
-    assert "/links/" not in one.without_links().body
-    assert text_of(one.without_links().body)
-    (plain_one,) = written(idle_message(look(), NOON, SINCE, ACTS))
-    assert plain_one.without_links() is plain_one
+def test_a_stored_message_promises_links_and_has_none():
+    (one,) = written(idle_message(look(), NOON, SINCE, ACTS, PROMISE))
+    assert one.promise == PROMISE
+    assert "/links/" not in one.body
+    assert "/links/" in one.with_links(LINKS).body
+    assert one.with_links(LINKS).promise is None
+    assert "tpu-steward nodes keep" in text_of(one.body)
+
+
+def test_a_message_of_an_earlier_version_keeps_no_link_after_its_last_try():
+    (one,) = written(idle_message(look(), NOON, SINCE, ACTS, PROMISE))
+    old = one.with_links(LINKS)
+    assert "/links/" not in old.without_links().body
+    assert text_of(old.without_links().body)
+    assert one.without_links() is one
+
+
+@pytest.mark.parametrize("odd", ["", "no JSON", "[]", '{"promised_links": 7}'])
+def test_a_body_that_is_no_message_about_a_node_promises_no_links(odd):
+    (one,) = written(idle_message(look(), NOON, SINCE, ACTS))
+    assert one.promise is None
+    assert replace(one, body=odd).promise is None
+    assert replace(one, body=odd).without_links().body == odd

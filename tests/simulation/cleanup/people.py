@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.application.cleanup.keeps import KeepOrder
 from service.application.cleanup.links import UnknownLink
+from service.controllers.budgets.notifications import mint_links
 from service.domain.errors import StewardError
 from service.domain.idle.links import KEEP_SECONDS
 from service.domain.idle.plan import CleanupPlan
@@ -110,7 +111,8 @@ class People:
             for one in unit.notifications.list_due(agenda.seconds(), 100):
                 sent = replace(one, tries=1, sent_at=agenda.seconds(), next_try_at=None)
                 unit.notifications.save(sent)
-                links: Mapping[str, str] = json.loads(one.body).get("links", {})
+                body = mint_links(unit, one, agenda.seconds()).body
+                links: Mapping[str, str] = json.loads(body).get("links", {})
                 if links and one.id not in self._told:
                     self._told.add(one.id)
                     self._click(one.about_id, links)
