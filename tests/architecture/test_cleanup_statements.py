@@ -26,8 +26,8 @@ STATEMENTS = {
         "application/cleanup/test_keeps.py",
         "test_a_keep_beyond_the_end_that_google_makes_is_refused_with_its_time",
     ),
-    "It never deletes an UNKNOWN node for idleness, however long it is UNKNOWN. People are told what"
-    " it costs.": (
+    "It never deletes an UNKNOWN node for idleness, however long it is UNKNOWN. People are told"
+    " what it costs.": (
         "controllers/idle/test_idle.py",
         "test_the_owner_of_a_node_that_nobody_can_see_is_told_after_two_hours_and_then_daily",
     ),
@@ -84,7 +84,7 @@ def test_a_node_is_given_no_way_to_delete_itself():
 
 NOTHING = "\N{EN DASH}"
 
-SAID = {
+SAID: dict[tuple[str, ...], tuple[str, ...]] = {
     ("goes", "goes", "goes"): ("no", "it has rails of its own"),
     ("stays", "stays", "stays"): ("yes",),
     ("goes", "stays", "goes"): ("a pause does",),
