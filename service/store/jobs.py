@@ -87,10 +87,11 @@ _RUNS = exists().where(
 )
 _WAITING = (
     select(jobs.c.node_id, func.min(jobs.c.id))
-    .where(jobs.c.ended_at.is_(None), jobs.c.own_node.is_(False), jobs.c.node_id != "", ~_RUNS)
+    .where(jobs.c.ended_at.is_(None), jobs.c.node_id != "", ~_RUNS)
     .group_by(jobs.c.node_id)
 )
-"""The oldest job that waits for each node, and runs on none."""
+"""The oldest job that waits for each node, and runs on none: a job for which a caller has named the
+node, or a job between two attempts on its own node."""
 
 
 class Jobs:
@@ -224,8 +225,8 @@ class Jobs:
         return {attempt.node_id: (found[attempt.job_id], attempt) for attempt in attempts}
 
     def find_waiting(self, project: str) -> Mapping[str, str]:
-        """The oldest job that waits for each node that a caller has named, by node. A running job
-        does not wait."""
+        """The oldest job that waits for each node, by node: for a node that a caller has named, or
+        for the next attempt on its own node. A running job does not wait."""
         statement = _WAITING.where(jobs.c.project == project)
         return dict(self._connection.execute(statement).all())
 

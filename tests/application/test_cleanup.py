@@ -56,6 +56,7 @@ def test_a_plan_says_what_would_go_and_why_and_apply_does_just_that(lab, service
         assert lab.node(one).asked == "present"
     (ended,) = service.list_ended()
     assert (ended.actor, ended.plan_id) == ("ada", plan.id)
+    assert lab.node(idle).delete_reason == f"requested by ada: {ended.reason}"
 
 
 @pytest.mark.deep

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Protocol
 import msgspec
 from fastapi import Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel, ConfigDict, Field
 
 from service.api.cleanup.policies import AppliedView
 from service.api.http.deps import ExplanationsDep, NodesDep, PoliciesDep, VersionDep, services_of
@@ -80,14 +79,6 @@ class _Versioned(msgspec.Struct):
 _versioned = msgspec.json.Decoder(_Versioned)  # made once, by one thread: see `json_columns`
 
 
-class StopQuery(BaseModel):
-    """How a node is stopped; an unknown parameter is refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    force: bool = Field(default=False, description="Stop it although a job runs on it.")
-
-
 @router.post(
     "",
     status_code=201,
@@ -132,12 +123,10 @@ async def list_nodes(request: Request) -> Response:
     operation_id="stop_node",
     responses=_CHANGED | may_answer(404, 409, 412, 422),
 )
-def stop_node(
-    node_id: str, nodes: NodesDep, version: VersionDep, query: Annotated[StopQuery, Query()]
-) -> Response:
-    """Request the stop of a node. Its disk stays, its chips cost nothing, and its keep ends."""
-    changed = nodes.request_stop(node_id, version=version, force=query.force)
-    return changed_document(nodes, changed, 202)
+def stop_node(node_id: str, nodes: NodesDep, version: VersionDep) -> Response:
+    """Request the stop of a node. Its disk stays, and its chips cost nothing. Its keep ends, and so
+    does a job that runs on it."""
+    return changed_document(nodes, nodes.request_stop(node_id, version=version), 202)
 
 
 @router.post(
@@ -198,7 +187,8 @@ def update_node(
     responses=_CHANGED | may_answer(404, 409, 412, 422),
 )
 def delete_node(node_id: str, nodes: NodesDep, version: VersionDep) -> Response:
-    """Request the deletion of a node. The node is gone when its state is DELETED; its keep ends."""
+    """Request the deletion of a node. The node is gone when its state is DELETED. Its keep ends,
+    and so does a job that runs on it."""
     return changed_document(nodes, nodes.request_end(node_id, version=version), 202)
 
 

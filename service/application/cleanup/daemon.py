@@ -3,7 +3,7 @@ of the node."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import structlog
@@ -21,8 +21,9 @@ from service.domain.idle.assess import (
 )
 from service.domain.idle.cleanup import DAEMON, Cleanup, RailHold
 from service.domain.idle.course import Notice, due_at
+from service.domain.idle.ends import describe_idleness
 from service.domain.idle.links import LinkPromise
-from service.domain.idle.policy import DEFAULT, Action, AppliedRule, Waste
+from service.domain.idle.policy import DEFAULT, Action, AppliedRule
 from service.domain.idle.proof import IdleVerdict
 from service.domain.ids import new_id
 from service.domain.nodes.keep import LABEL, Keep
@@ -119,15 +120,8 @@ class DaemonActs:
 
 def reason_of(verdict: IdleVerdict) -> str:
     """Why a node is ended, as its owner reads it."""
-    since = "" if verdict.since is None else f" since {to_rfc3339(verdict.since)}"
-    what = "been idle" if verdict.waste is None else _WASTED[verdict.waste]
-    return f"it has {what}{since}: {verdict.reason}, {verdict.coverage} % of that time is measured"
-
-
-_WASTED: Mapping[Waste, str] = {
-    Waste.CRASH_LOOP: "been in a crash loop",
-    Waste.NO_PROGRESS: "made no progress",
-}
+    measured = f"{verdict.coverage} % of that time is measured"
+    return f"{describe_idleness(verdict)}: {verdict.reason}, {measured}"
 
 
 def _build_message(assessed: AssessedNode, now: int, public_url: str) -> Message:

@@ -10,13 +10,16 @@ from service.domain.clock import to_rfc3339
 from service.domain.errors import Conflict, StaleVersion
 from service.domain.event import Event
 from service.domain.idle.assess import AssessedNode, IdleTimes, with_begun_end
-from service.domain.idle.cleanup import Cleanup, EndRecord
+from service.domain.idle.cleanup import DAEMON, Cleanup, EndRecord
 from service.domain.idle.course import CourseChange
 from service.domain.idle.explain import explain_signals
 from service.domain.idle.policy import SHIPPED, Action, scopes_of
 from service.domain.idle.readings import families_of
+from service.domain.lifecycle.precedence import describe_others
+from service.domain.nodes.deletion import requested_by
 from service.domain.nodes.node import Asked, Node
 from service.store.idle_fleet import read_subject
+from service.store.node_ends import read_causes
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit
 
@@ -33,6 +36,13 @@ class EndOrder:
     cleanup: Cleanup
     times: IdleTimes
     plan_id: str = ""
+
+    @property
+    def delete_reason(self) -> str:
+        """Why the node is deleted: the evidence, after the person who has requested that."""
+        if self.actor == DAEMON:
+            return self.reason
+        return requested_by(self.actor, self.reason)
 
 
 def begin_end(unit: Unit, order: EndOrder, now: int) -> Node:
@@ -61,16 +71,17 @@ def begin_end(unit: Unit, order: EndOrder, now: int) -> Node:
             evidence=evidence_of(order.assessed, order.cleanup, order.times),
         )
     )
-    unit.idle_courses.save([with_begun_end(order.assessed, now, is_deletion=is_deletion)])
     verb = "deletion" if is_deletion else "stop"
-    message = f"{verb} requested: {order.reason}"
+    others = describe_others(read_causes(unit, node, now), order.reason)
+    message = f"{verb} requested: {order.reason}{others}"
+    unit.idle_courses.save([with_begun_end(order.assessed, now, is_deletion=is_deletion)])
     unit.events.add(Event(node.id, now, "asked", message, order.actor))
     return unit.nodes.save(
         replace(
             node,
             asked=Asked.ABSENT if is_deletion else Asked.STOPPED,
             delete_requested_at=now if is_deletion else None,
-            delete_reason=order.reason if is_deletion else node.delete_reason,
+            delete_reason=order.delete_reason if is_deletion else node.delete_reason,
             alarmed_at=None,
             tries=0,
             next_try_at=now,

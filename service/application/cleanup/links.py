@@ -18,6 +18,7 @@ from service.domain.idle.assess import SHIPPED_TIMES, IdleTimes
 from service.domain.idle.links import KEEP_SECONDS, Link, LinkRefusal, Verb, find_refusal, hash_of
 from service.domain.nodes.keep import asked_keep, cloud_ends_at, keep_of
 from service.domain.nodes.node import Asked, Node
+from service.store.node_ends import read_causes
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
@@ -170,6 +171,7 @@ class LinkService:
             done, ended = "deletion requested", asked_keep(node, now)
             if ended is not None:
                 done += f"; the keep until {to_rfc3339(ended.until or now)} ends with it"
+            causes = read_causes(unit, node, now)  # before the course of the node ends
             record_end(unit, node, ACTOR, reason, self._prices, now, times=self._times)
-            after = self._nodes.request_end_in(unit, node, ACTOR, reason)
+            after = self._nodes.request_end_in(unit, node, ACTOR, f"with {reason}", causes)
         return replace(offer, node=after, done=done)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from service.application.budgets import admission
 from service.application.budgets.budgets import MessageReach
 from service.application.cleanup.cleanup import IdleMode
 from service.application.projects import choose_projects
 from service.application.retries import run_with_retries
-from service.domain.budgets.alerts import EXCEEDED, deletes_at
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
 from service.domain.idle.ends import End, EndOutlook, ends_of
@@ -31,6 +29,7 @@ from service.domain.nodes.node import Node
 from service.domain.notifications.node_messages import recipients_of
 from service.domain.notifications.notification import check_recipient
 from service.store.idle_fleet import read_subject
+from service.store.node_ends import find_exceeded_budgets
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
@@ -164,7 +163,7 @@ class PolicyService:
                 read_subject(unit, node, self._prices, self._mode.ceiling, now),
                 unit.idle_courses.find_by_node(node_id),
                 claim.job_id if claim is not None and is_own else "",
-                _budgets_that_delete(unit, node, now),
+                find_exceeded_budgets(unit, node, now),
             )
             return replace(self._of_node(unit, node), ends=ends_of(outlook, now))
 
@@ -186,21 +185,6 @@ class PolicyService:
 
     def _retry_stale(self, work: Callable[[Unit], T], *, once: bool) -> T:
         return run_with_retries(self._units, work, "the policy", once=once)
-
-
-def _budgets_that_delete(unit: Unit, node: Node, now: int) -> Mapping[str, int]:
-    """The exceeded budgets that delete a node: their names, and when they delete it."""
-    who, found = admission.payer_of(unit, node), {}
-    for budget in unit.budgets.list_all():
-        window = budget.window_at(now)
-        if window is None or not budget.scope.applies_to(who):
-            continue
-        alert = unit.alerts.find_by_budget(budget.id).get(EXCEEDED)
-        is_of_now = alert is not None and alert.period == window.start
-        at = deletes_at(budget, alert) if is_of_now else None
-        if at is not None:
-            found[budget.name] = at
-    return found
 
 
 def _get_or_shipped(unit: Unit, scope: str) -> Policy:

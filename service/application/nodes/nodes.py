@@ -12,23 +12,24 @@ from service.application.idempotency import Remember, find_result, write_once
 from service.application.nodes.cost import NodeCost, cost_of
 from service.application.nodes.requests import NodeRequests
 from service.application.retries import run_with_retries
-from service.domain.clock import Clock, to_rfc3339
+from service.domain.clock import Clock
 from service.domain.errors import Conflict, Rejected, StaleVersion
 from service.domain.event import Event
 from service.domain.idempotency import RequestKey
 from service.domain.idle.assess import LEAST_IDLE
 from service.domain.idle.terms import TermsChange, terms_difference, with_terms
 from service.domain.lifecycle import reimaging
-from service.domain.lifecycle.expiry import other_reasons
-from service.domain.lifecycle.lifecycle import out_of_time
+from service.domain.lifecycle.precedence import describe_others
 from service.domain.lifecycle.reimaging import Software
 from service.domain.metering.attribution import Reattribution, apply_reattribution, describe_change
 from service.domain.nodes.connection import Connection, connection_to
-from service.domain.nodes.keep import asked_keep, without_keep
+from service.domain.nodes.deletion import CALLER, requested_by
+from service.domain.nodes.keep import asked_keep, describe_keep_end, without_keep
 from service.domain.nodes.node import Asked, Node
 from service.domain.nodes.request import RequestedNode
 from service.domain.nodes.stop_rules import stop_obstacles
 from service.store.ledger import PostedLine
+from service.store.node_ends import read_causes
 from service.store.node_list import ANY, NodeFilter, NodeListPage
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
@@ -157,36 +158,33 @@ class NodeService:
         """Request the deletion of a node, which ends a keep; repeating the request changes nothing.
         The state of the node shows when it is deleted."""
 
-        def request_deletion(unit: Unit, node: Node) -> EndRequested:
-            after = self._ask_for(unit, node, Asked.ABSENT, actor)
-            return EndRequested(after, describe_ended_keep(node, after, self._clock()))
+        return self._end_or_stop(node_id, version, Asked.ABSENT, actor)
 
-        return self._change_locked(node_id, version, request_deletion)
-
-    def stop(
-        self, node_id: str, *, version: int | None = None, actor: str = "", force: bool = False
-    ) -> Node:
+    def stop(self, node_id: str, *, version: int | None = None, actor: str = "") -> Node:
         """`request_stop`, returning the node alone."""
-        return self.request_stop(node_id, version=version, actor=actor, force=force).node
+        return self.request_stop(node_id, version=version, actor=actor).node
 
     def request_stop(
-        self, node_id: str, *, version: int | None = None, actor: str = "", force: bool = False
+        self, node_id: str, *, version: int | None = None, actor: str = ""
     ) -> EndRequested:
-        """Request a node to stop, which ends a keep. Raises Rejected if the cloud cannot stop such
-        a node, Conflict while a job runs on it, unless `force` is given."""
+        """Request a node to stop, which ends a keep, and a job that runs on it, as a deletion does.
+        Raises Rejected if the cloud cannot stop such a node."""
+        return self._end_or_stop(node_id, version, Asked.STOPPED, actor)
 
-        def check_and_stop(unit: Unit, node: Node) -> EndRequested:
-            claim = None if force else unit.jobs.find_claim(node.id)
-            if claim is not None:
-                raise Conflict(
-                    f"job {claim.job_id} runs on node {node.name}; cancel the job, or stop the node"
-                    " with force=true",
-                    job_id=claim.job_id,
-                )
-            after = self._ask_for(unit, node, Asked.STOPPED, actor)
-            return EndRequested(after, describe_ended_keep(node, after, self._clock()))
+    def _end_or_stop(
+        self, node_id: str, version: int | None, asked: Asked, actor: str
+    ) -> EndRequested:
+        def end_or_stop(unit: Unit, node: Node) -> EndRequested:
+            after = self._ask_for(unit, node, asked, actor)
+            if after is node:
+                return EndRequested(node)
+            claim = unit.jobs.find_claim(node.id)
+            warnings = () if claim is None else (f"job {claim.job_id} ends with that",)
+            return EndRequested(
+                after, (*warnings, *describe_ended_keep(node, after, self._clock()))
+            )
 
-        return self._change_locked(node_id, version, check_and_stop)
+        return self._change_locked(node_id, version, end_or_stop)
 
     def start(self, node_id: str, *, version: int | None = None, actor: str = "") -> Node:
         """Request a stopped node to run again."""
@@ -271,10 +269,13 @@ class NodeService:
         admission.admit_under_new_payer(unit, after, latest, self._prices, now)
         return after
 
-    def request_end_in(self, unit: Unit, node: Node, actor: str, reason: str) -> Node:
-        """Request the deletion of a node in the caller's unit of work, with a reason; the deletion
-        ends a keep. Returns the node as it was written."""
-        return self._ask_for(unit, node, Asked.ABSENT, actor, reason)
+    def request_end_in(
+        self, unit: Unit, node: Node, actor: str, means: str, causes: Sequence[str]
+    ) -> Node:
+        """Request the deletion of a node in the caller's unit of work; the deletion ends a keep.
+        `means` says how it was requested, as in `with a link`; `causes` would have ended the node
+        too. Returns the node as it was written."""
+        return self._ask_for(unit, node, Asked.ABSENT, actor, means, causes)
 
     def get_connection(self, node_id: str) -> Connection:
         """How to reach a node; raises Conflict while it cannot be reached."""
@@ -309,29 +310,39 @@ class NodeService:
     ) -> T:
         return change_node(self._units, self._clock, node_id, version, change)
 
-    def _ask_for(self, unit: Unit, node: Node, asked: Asked, actor: str, reason: str = "") -> Node:
+    def _ask_for(
+        self,
+        unit: Unit,
+        node: Node,
+        asked: Asked,
+        actor: str,
+        means: str = "",
+        causes: Sequence[str] | None = None,
+    ) -> Node:
+        """Write what is asked of a node. A repeated request changes nothing: the first reason
+        stays."""
         if node.asked is asked or (node.has_ended and asked is Asked.ABSENT):
             return node
         _check_can_ask(node, asked)
-        now = self._clock()
+        now, is_deletion = self._clock(), asked is Asked.ABSENT
         admission.on_asked(unit, node, asked, self._prices, now)
-        message = f"{_SENTENCES[asked]}: {reason}" if reason else _SENTENCES[asked]
-        if asked is not Asked.PRESENT and (keep := asked_keep(node, now)) is not None:
-            until = to_rfc3339(keep.until or now)
-            ended = f"the keep until {until} ends: {reason or _SENTENCES[asked]}"
-            unit.events.add(Event(node.id, now, "asked", ended, actor or "caller"))
-            node = without_keep(node)
-        if asked is Asked.ABSENT:
-            message += other_reasons(node, out_of_time(node, now))
-            node = replace(node, ends_after_keep="")
-        unit.events.add(Event(node.id, now, "asked", message, actor or "caller"))
-        requested_at = now if asked is Asked.ABSENT else None
+        message = f"{_SENTENCES[asked]} {means}".rstrip()
+        if asked is not Asked.PRESENT:
+            causes = read_causes(unit, node, now) if causes is None else causes
+            message += describe_others(causes, "")
+            if keep := describe_keep_end(node, now, is_deletion=is_deletion):
+                message += f"; {keep}"
+            if asked_keep(node, now) is not None:
+                node = without_keep(node)
+        unit.events.add(Event(node.id, now, "asked", message, actor or CALLER))
+        if is_deletion:
+            reason = f"requested {means}" if means else requested_by(actor)
+            node = replace(node, ends_after_keep="", delete_reason=reason)
         return unit.nodes.save(
             replace(
                 node,
                 asked=asked,
-                delete_requested_at=requested_at,
-                delete_reason=reason or node.delete_reason,
+                delete_requested_at=now if is_deletion else None,
                 alarmed_at=None,
                 tries=0,
                 next_try_at=now,
@@ -371,10 +382,9 @@ def change_node(
 
 def describe_ended_keep(before: Node, after: Node, now: int) -> tuple[str, ...]:
     """A warning for the caller whose stop or deletion ended a keep; empty if no keep was ended."""
-    keep = asked_keep(before, now)
-    if keep is None or after.kept_until is not None:
+    warning = describe_keep_end(before, now, is_deletion=after.asked is Asked.ABSENT)
+    if not warning:
         return ()
-    warning = f"the keep until {to_rfc3339(keep.until or now)} ends with that ({keep.reason})"
     if after.asked is Asked.STOPPED and after.ends_after_keep:
         warning += f"; the node is deleted next: {after.ends_after_keep}"
     return (warning,)

@@ -10,11 +10,13 @@ from service.cli.terminal.client import Client
 from service.cli.terminal.failure import Failure
 
 
-def check_jobs(client: Client, node_id: str, node: str, *, force: bool, json: bool) -> bool:
-    """Whether a job runs on the node. At a terminal the user confirms that the job may end.
+def check_jobs(client: Client, node_id: str, node: str, *, force: bool, json: bool) -> None:
+    """Have the user confirm, at a terminal, that the job on the node may end.
 
     Raises Failure without a terminal, or when the user says no. With `force` nobody is asked.
     """
+    if force:
+        return
     # Imported here: the import takes time that the other commands of nodes need not pay.
     from service.domain.jobs.job import ENDED_STATES, JobState  # noqa: PLC0415
 
@@ -23,11 +25,11 @@ def check_jobs(client: Client, node_id: str, node: str, *, force: bool, json: bo
     running = [
         job["id"] for job in jobs if job["node_id"] == node_id and job["state"] not in does_not_run
     ]
-    if not running or force:
-        return bool(running)
+    if not running:
+        return
     said = f"job {running[0]} runs on node {node}, and ends with it"
     if not json and is_at_terminal() and typer.confirm(f"{said}. Go on?", err=True):
-        return True
+        return
     raise Failure(f"{said}; cancel the job, or repeat with --force")
 
 

@@ -105,9 +105,8 @@ def stop(
     """Stop an on-demand node that has one host. A keep ends with it."""
     with open_client() as client:
         found = find_node(client, node)
-        is_busy = check_jobs(client, found, node, force=force, json=json)
-        params = {"force": "true"} if is_busy or force else None
-        answer = client.send_request("POST", f"/v1/nodes/{found}:stop", params=params)
+        check_jobs(client, found, node, force=force, json=json)
+        answer = client.send_request("POST", f"/v1/nodes/{found}:stop")
         _follow_change(client, answer, Goal.STOPPED, timeout if wait else None, json=json)
 
 

@@ -14,15 +14,16 @@ from service.domain.budgets.budget import Budget, BudgetBooks, BudgetStanding, O
 from service.domain.clock import Clock, to_rfc3339
 from service.domain.errors import LeaseLost, NotFound, StaleVersion, StoreUnavailable
 from service.domain.event import Event
+from service.domain.idle.ends import describe_exceeded
 from service.domain.ids import new_id
 from service.domain.lease import Lease
-from service.domain.lifecycle.expiry import keep_sentence, other_reasons
-from service.domain.lifecycle.lifecycle import out_of_time
+from service.domain.lifecycle.precedence import describe_others
 from service.domain.money import format_dollars, format_usd
-from service.domain.nodes.keep import asked_keep
+from service.domain.nodes.keep import describe_keep_end
 from service.domain.nodes.node import Asked, Node
 from service.domain.notifications.notification import Channel, Notification, body_of
 from service.domain.time_window import Window
+from service.store.node_ends import read_causes
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
@@ -138,7 +139,7 @@ class BudgetController:
             ]
             announced = {node.id: _find_announcement(unit, budget, node, fired_at) for node in due}
         reason = (
-            f"the budget {budget.name!r} is exceeded:"
+            f"{describe_exceeded(budget.name)}:"
             f" {format_dollars(spent)} of {format_dollars(budget.amount)} spent"
         )
         for node in due:
@@ -182,10 +183,10 @@ class BudgetController:
                 unit.nodes.lock(node.id)  # before any budget, as every writer of a node does
                 if not _is_unchanged(unit, budget):
                     return
-                message = f"deletion requested: {reason}"
-                message += other_reasons(node, out_of_time(node, now))
-                if asked_keep(node, now) is not None:
-                    message += f"; {keep_sentence(node)}, and that does not stop the budget"
+                others = describe_others(read_causes(unit, node, now), reason)
+                message = f"deletion requested: {reason}{others}"
+                if keep := describe_keep_end(node, now, is_deletion=True):
+                    message += f"; {keep}, because a keep does not stop a budget"
                 facts = {"budget_id": budget.id}
                 unit.events.add(Event(node.id, now, "asked", message, NAME, facts))
                 unit.nodes.save(

@@ -45,11 +45,13 @@ from service.domain.jobs.transition import (
 )
 from service.domain.lease import Lease
 from service.domain.lifecycle.expiry import keep_sentence, waits_for_job_end, with_ended_job
+from service.domain.lifecycle.precedence import describe_others
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.meter import Evidence
 from service.domain.nodes.node import Asked, Node, NodeState
 from service.domain.nodes.placement import Outcome
 from service.domain.nodes.request import RequestedNode, ResolvedRequest
+from service.store.node_ends import read_causes
 from service.store.unit import Unit, Units
 
 log = structlog.get_logger()
@@ -436,7 +438,9 @@ class JobsController:
                 unit.events.add(Event(node.id, now, "held", message, ACTOR))
                 unit.nodes.save(kept)
             return
-        unit.events.add(Event(node.id, now, "asked", f"deletion requested: {reason}", ACTOR))
+        others = describe_others(read_causes(unit, node, now), reason)
+        message = f"deletion requested: {reason}{others}"
+        unit.events.add(Event(node.id, now, "asked", message, ACTOR))
         unit.nodes.save(
             replace(
                 node,

@@ -37,11 +37,13 @@ from service.domain.lifecycle.lifecycle import (
     out_of_time,
     with_retry,
 )
+from service.domain.lifecycle.precedence import describe_others
 from service.domain.lifecycle.step import NodeStep
 from service.domain.money import format_usd
 from service.domain.nodes.node import Asked, Node
 from service.domain.notifications.node_messages import notifications_of, recipients_of, ttl_message
 from service.domain.pricing.estimate import hourly_price
+from service.store.node_ends import read_causes
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
@@ -156,13 +158,15 @@ class LifecycleController:
             case ExpiryStep.HOLD:
                 after = with_end_held(node, expiry, now)
                 if after.ends_after_keep != node.ends_after_keep:
-                    message = f"deletion waits: {expiry.sentence}; {keep_sentence(node)}"
+                    others = describe_others(read_causes(unit, node, now), expiry.reason)
+                    message = f"deletion waits: {expiry.reason}{others}; {keep_sentence(node)}"
                     unit.events.add(Event(node.id, now, "held", message))
                 return after
             case ExpiryStep.NOTICE:
                 return self._give_notice(unit, node, now)
             case ExpiryStep.END:
-                message = f"deletion requested: {expiry.sentence}"
+                others = describe_others(read_causes(unit, node, now), expiry.reason)
+                message = f"deletion requested: {expiry.reason}{others}"
                 unit.events.add(Event(node.id, now, "asked", message))
                 return replace(
                     node,

@@ -74,14 +74,13 @@ def _build_offer_page(offer: LinkOffer) -> LinkPage:
             rows,
             "Keep the node",
         )
-    return LinkPage(
-        200,
-        f"Delete node {name} now?",
-        "The node and all data on its disks will be lost. This link works once.",
-        rows,
-        "Delete the node",
-        is_alarm=True,
-    )
+    lost = "The node and all data on its disks will be lost. This link works once."
+    question, button = f"Delete node {name} now?", "Delete the node"
+    if offer.job_id:
+        question = f"Delete node {name} although a job runs on it?"
+        lost = f"Job {offer.job_id} runs on the node, and ends with it. {lost}"
+        button = "Delete the node all the same"
+    return LinkPage(200, question, lost, rows, button, is_alarm=True)
 
 
 def _list_facts(offer: LinkOffer) -> tuple[tuple[str, str], ...]:

@@ -84,8 +84,8 @@ def advance_course(  # noqa: PLR0913 - one look: the course, and all that was fo
     if before.state is State.DELETING:
         return CourseChange(before)
     applied = with_waste(applied, verdict.waste)
-    if is_kept:  # the links of the earlier message still work
-        before = replace(before, told=None, promised_at=None, frozen_seconds=0)
+    if is_kept:
+        before = _without_notice(before)
     if verdict.level is Level.ACTIVE or not is_warm:
         state = State.ACTIVE if verdict.level is Level.ACTIVE else State.WARMING
         return CourseChange(_restart_in(before, state, now))
@@ -111,7 +111,7 @@ def _advance_idle(
     if is_kept:
         return CourseChange(_in_state(course, State.CANDIDATE, now))
     if applied.action is Action.OBSERVE:
-        return CourseChange(_restart_in(course, State.CANDIDATE, now))
+        return CourseChange(_in_state(_without_notice(course), State.CANDIDATE, now))
     does_end = applied.action.rank >= Action.STOP.rank
     announced = applied.action if is_told else Action.OBSERVE
     if course.told is not None and not does_end:
@@ -176,6 +176,12 @@ def due_at(course: IdleCourse, applied: AppliedRule) -> int | None:
         return None
     at = max(course.notified_at + applied.rule.grace_seconds, course.promised_at or 0)
     return at + course.frozen_seconds
+
+
+def _without_notice(course: IdleCourse) -> IdleCourse:
+    """The course without the notice of an action. The links of the message still work: what a
+    person requests is not held back by a keep or by the mode."""
+    return replace(course, told=None, promised_at=None, frozen_seconds=0)
 
 
 def _freeze_course(course: IdleCourse, applied: AppliedRule, now: int) -> CourseChange:

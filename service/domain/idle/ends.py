@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from service.domain.clock import to_rfc3339
 from service.domain.idle.assess import IdleSubject, list_holders
 from service.domain.idle.cleanup import Cleanup, WatchedNode
 from service.domain.idle.course import State
-from service.domain.idle.policy import Action
+from service.domain.idle.policy import Action, AppliedRule, Waste
+from service.domain.idle.proof import IdleVerdict
+from service.domain.idle.signals.signal import Level
 from service.domain.lifecycle.expiry import waits_for_job_end
+from service.domain.lifecycle.lifecycle import out_of_time
 from service.domain.lifecycle.precedence import HELD_BY, EndCause, Holder
 from service.domain.nodes.keep import Keep, cloud_ends_at, goes_at, keep_of_node
 from service.domain.nodes.node import Asked, Node
@@ -43,6 +47,60 @@ class EndOutlook:
     budgets: Mapping[str, int] = field(default_factory=dict)
 
 
+def list_causes(
+    node: Node,
+    now: int,
+    *,
+    applied: AppliedRule | None,
+    watched: WatchedNode | None,
+    budgets: Mapping[str, int],
+) -> tuple[tuple[EndCause, str], ...]:
+    """Return every cause that would end a node now, with its text, the strongest first, whatever
+    holds it back. The arguments are as in `EndOutlook`.
+
+    Requests of people and the acts of Google are not here: they are known once they happen.
+    """
+    found = []
+    if waits_for_job_end(node):
+        found.append((EndCause.JOB_END, node.ends_after_keep))
+    first_to_last = sorted(budgets, key=lambda name: (budgets[name], name))
+    found += [(EndCause.BUDGET, describe_exceeded(name)) for name in first_to_last]
+    if over := out_of_time(node, now):
+        found.append((EndCause.TTL, over))
+    if applied is not None and watched is not None and _is_idle(node, applied, watched):
+        assert watched.verdict is not None
+        found.append((EndCause.IDLE, describe_idleness(watched.verdict)))
+    return tuple(found)
+
+
+def describe_exceeded(budget: str) -> str:
+    """The begin of the reason of every end by a budget with this name."""
+    return f"the budget {budget!r} is exceeded"
+
+
+def describe_idleness(verdict: IdleVerdict) -> str:
+    """The begin of the reason of every end for idleness: what the node did, and since when."""
+    since = "" if verdict.since is None else f" since {to_rfc3339(verdict.since)}"
+    what = "been idle" if verdict.waste is None else _WASTED[verdict.waste]
+    return f"it has {what}{since}"
+
+
+_WASTED: Mapping[Waste, str] = {
+    Waste.CRASH_LOOP: "been in a crash loop",
+    Waste.NO_PROGRESS: "made no progress",
+}
+
+
+def _is_idle(node: Node, applied: AppliedRule, watched: WatchedNode) -> bool:
+    """Whether this incarnation is proved idle, and its policy would stop or delete it for that."""
+    course, verdict = watched.course, watched.verdict
+    if verdict is None or verdict.level is not Level.QUIET or course.incarnation != node.attempt:
+        return False
+    is_candidate = course.state in {State.CANDIDATE, State.NOTIFIED}
+    ends = applied.rule.action.rank >= Action.STOP.rank
+    return ends and is_candidate and (verdict.waste is None or verdict.waste in applied.rule.also)
+
+
 def ends_of(outlook: EndOutlook, now: int) -> tuple[End, ...]:
     """Return all ends of a node, the strongest first; none for a node that is being deleted."""
     node = outlook.node
@@ -55,7 +113,7 @@ def ends_of(outlook: EndOutlook, now: int) -> tuple[End, ...]:
         google = End(EndCause.GOOGLE, "Google ends a flex-start node", cloud_at)
     if outlook.budgets:  # the budget that deletes the node first; no hold applies to budgets
         name, at = min(outlook.budgets.items(), key=lambda item: (item[1], item[0]))
-        budget = End(EndCause.BUDGET, f"the budget {name!r} is exceeded", at)
+        budget = End(EndCause.BUDGET, describe_exceeded(name), at)
     found = [
         google,
         _find_job_end(outlook, keep, now),
@@ -88,11 +146,12 @@ def _find_ttl_end(outlook: EndOutlook, keep: Keep | None, now: int) -> End | Non
         at = None
     elif keep is not None:
         at = None if keep.until is None else max(over_at, keep.until)
-    return End(EndCause.TTL, f"its time to live of {node.spec.ttl_seconds} s", at, held_by)
+    reason = out_of_time(node, now) or f"its time to live of {node.spec.ttl_seconds} s"
+    return End(EndCause.TTL, reason, at, held_by)
 
 
 def _find_idle_end(outlook: EndOutlook, now: int) -> End | None:
-    subject, watched = outlook.subject, outlook.watched
+    node, subject, watched = outlook.node, outlook.subject, outlook.watched
     if subject is None or watched is None or watched.verdict is None:
         return None
     applied = subject.applied
@@ -106,6 +165,8 @@ def _find_idle_end(outlook: EndOutlook, now: int) -> End | None:
     verb = "deletes" if applied.rule.action is Action.DELETE else "stops"
     whose = "its own policy" if applied.is_own else f"the policy of {applied.source}"
     reason = f"{whose} {verb} idle nodes"
+    if _is_idle(node, applied, watched):
+        reason = f"{describe_idleness(watched.verdict)}; {reason}"
     at, keep = watched.due_at, subject.keep
     is_candidate = watched.course.state is State.CANDIDATE
     if keep is not None and keep.is_active(now) and is_candidate:  # the grace begins after the keep

@@ -139,8 +139,9 @@ def _explain_missing_node(node: Node, facts: NodeFacts) -> AttemptVerdict:
     is_gone = node.state in LOST or facts.placement in (Outcome.VANISHED, Outcome.PREEMPTED)
     if is_gone or node.asked is Asked.PRESENT:
         return AttemptVerdict(Reason.NODE_GONE, "the node was lost before the container started")
+    what = "deleted" if node.asked is Asked.ABSENT else "stopped"
     why = f": {node.delete_reason}" if node.delete_reason else ""
-    return AttemptVerdict(Reason.NODE_DELETED, f"the node was deleted before the job started{why}")
+    return AttemptVerdict(Reason.NODE_DELETED, f"the node was {what} before the job started{why}")
 
 
 _REMEDIES: Mapping[str, str] = {

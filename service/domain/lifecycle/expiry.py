@@ -7,7 +7,6 @@ notified first, and has the grace of the idle policy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -32,18 +31,12 @@ class ExpiryStep(StrEnum):
 class Expiry:
     """The action now, with the reason of the strongest cause that applies.
 
-    `also` has the reasons of the other causes; `held_by` is what holds the end back.
+    `held_by` is what holds the end back.
     """
 
     turn: ExpiryStep
     reason: str
-    also: tuple[str, ...] = ()
     held_by: tuple[Holder, ...] = ()
-
-    @property
-    def sentence(self) -> str:
-        """The reason, with the other reasons in brackets."""
-        return f"{self.reason} (also: {'; '.join(self.also)})" if self.also else self.reason
 
 
 def waits_for_job_end(node: Node) -> bool:
@@ -74,25 +67,10 @@ def expiry_of(node: Node, over: str, now: int, *, is_paused: bool) -> Expiry | N
     decision = decide_end(reasons, holding)
     if decision.ender is None:
         held_by = sorted({holder for holders in decision.held.values() for holder in holders})
-        return Expiry(ExpiryStep.HOLD, *_order_reasons(reasons, min(reasons)), tuple(held_by))
+        return Expiry(ExpiryStep.HOLD, reasons[min(reasons)], tuple(held_by))
     needs_notice = decision.ender is EndCause.TTL and _was_kept(node)
     turn = ExpiryStep.NOTICE if needs_notice else ExpiryStep.END
-    return Expiry(turn, *_order_reasons(reasons, decision.ender))
-
-
-def other_reasons(node: Node, over: str) -> str:
-    """The weaker causes that would end a node too, to append to the reason; empty without any.
-
-    `over` is as in `expiry_of`.
-    """
-    job_end = node.ends_after_keep if waits_for_job_end(node) else ""
-    others = [reason for reason in (job_end, over) if reason]
-    return f" (also: {'; '.join(others)})" if others else ""
-
-
-def _order_reasons(reasons: Mapping[EndCause, str], first: EndCause) -> tuple[str, tuple[str, ...]]:
-    others = tuple(reasons[ender] for ender in sorted(reasons) if ender is not first)
-    return reasons[first], others
+    return Expiry(turn, reasons[decision.ender])
 
 
 def _was_kept(node: Node) -> bool:

@@ -58,6 +58,15 @@ class EndDecision:
     held: Mapping[EndCause, frozenset[Holder]]
 
 
+def describe_others(causes: Iterable[str], reason: str) -> str:
+    """The causes that apply beside the one that decides, to append to its reason; empty for none.
+
+    A cause whose text begins the reason is the one that decides.
+    """
+    others = [text for text in causes if not reason.startswith(text)]
+    return f" (also: {'; '.join(others)})" if others else ""
+
+
 def decide_end(enders: Iterable[EndCause], holders: Iterable[Holder]) -> EndDecision:
     """The strongest cause that nothing holds back, with the others and their holders."""
     holding = frozenset(holders)

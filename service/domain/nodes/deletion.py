@@ -6,6 +6,16 @@ from dataclasses import replace
 
 from service.domain.nodes.node import Node
 
+CALLER = "caller"
+"""The actor of a request over HTTP: one token is shared by all callers."""
+
+
+def requested_by(actor: str, reason: str = "") -> str:
+    """Why a node is deleted that a person wants to be deleted: who that is, and the reason if one
+    was given."""
+    who = f"requested by {'a caller' if actor in {'', CALLER} else actor}"
+    return f"{who}: {reason}" if reason else who
+
 
 def wanted_since(node: Node) -> int | None:
     """Since when the cloud resources of a node are to be deleted; None while they may stay.

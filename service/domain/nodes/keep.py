@@ -120,6 +120,19 @@ def asked_keep(node: Node, now: int) -> Keep | None:
     return Keep(node.kept_until, node.kept_because)
 
 
+def describe_keep_end(node: Node, now: int, *, is_deletion: bool) -> str:
+    """The sentence that a keep ends with the node; empty if no keep is active.
+
+    A stop ends no keep by a label: the label stays, and so does the node.
+    """
+    keep = keep_of_node(node) if is_deletion else asked_keep(node, now)
+    is_notice = is_on_notice(node) and keep is not None and keep.until == node.kept_until
+    if keep is None or is_notice or not keep.is_active(now):
+        return ""
+    until = "an invalid date" if keep.until is None else to_rfc3339(keep.until)
+    return f"the keep until {until} ends with that ({keep.reason})"
+
+
 def cloud_ends_at(node: Node) -> int | None:
     """When Google itself ends the node; None unless it is a flex-start node."""
     is_flex = node.spec.provisioning_model is ProvisioningModel.FLEX_START

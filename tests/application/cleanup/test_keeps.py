@@ -179,8 +179,55 @@ def test_a_person_is_not_held_by_a_keep_which_ends_and_is_said(nodes, add, units
     assert found.warnings == ("the keep until 2026-11-06T12:00:00Z ends with that (a demo)",)
     after = node_of(units, node)
     assert (after.asked, after.kept_until, after.kept_because) == (asked, None, "")
-    assert story_of(units, node)[0][1].startswith("the keep until 2026-11-06T12:00:00Z ends: ")
+    ((_, said),) = story_of(units, node)
+    assert said.endswith("requested; the keep until 2026-11-06T12:00:00Z ends with that (a demo)")
     assert getattr(nodes, verb)(node.id).warnings == ()
+
+
+def test_a_label_that_keeps_a_node_is_named_by_a_deletion_and_stays_after_a_stop(nodes, add, units):
+    node = add(labels={LABEL: "2026-11-07"})
+    assert nodes.request_stop(node.id).warnings == ()
+    said = "the keep until 2026-11-07T00:00:00Z ends with that (label keep-until=2026-11-07)"
+    assert nodes.request_end(node.id).warnings == (said,)
+    assert story_of(units, node)[-1][1] == f"deletion requested; {said}"
+    odd = add(labels={LABEL: "soon"}, name="odd")
+    (said,) = nodes.request_end(odd.id).warnings
+    assert said == "the keep until an invalid date ends with that (label keep-until=soon)"
+
+
+def test_the_notice_of_a_time_to_live_is_no_keep_that_ends(nodes, add, units):
+    told = {"kept_until": NOON + 60, "kept_because": NOTICE, "ends_after_keep": TTL_TOLD}
+    node = add(**told, ttl_seconds=60)
+    assert nodes.request_end(node.id).warnings == ()
+    assert story_of(units, node)[-1][1] == (
+        "deletion requested (also: its time to live has expired)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("actor", "reason"),
+    [
+        ("ada", "requested by ada"),
+        ("", "requested by a caller"),
+        ("caller", "requested by a caller"),
+    ],
+)
+def test_the_reason_of_a_deletion_says_who_requested_it_first(nodes, add, units, actor, reason):
+    node = add()
+    nodes.delete(node.id, actor=actor)
+    first = node_of(units, node)
+    assert first.delete_reason == reason
+    nodes.delete(node.id, actor="eve")
+    assert node_of(units, node) == first, "a repeated request changes nothing"
+    stopped = add(name="other")
+    nodes.stop(stopped.id, actor=actor)
+    assert node_of(units, stopped).delete_reason == ""
+
+
+def test_a_node_that_is_ended_for_another_reason_keeps_that_reason(nodes, add, units):
+    node = add(asked=Asked.ABSENT, delete_reason="its time to live has expired")
+    nodes.delete(node.id, actor="ada")
+    assert node_of(units, node).delete_reason == "its time to live has expired"
 
 
 def test_a_node_that_nobody_keeps_is_ended_without_a_word_of_a_keep(nodes, add, units):
@@ -195,6 +242,7 @@ def test_what_would_have_ended_a_node_stands_beside_what_a_person_asked_for(node
     nodes.delete(node.id)
     assert story_of(units, node)[-1][1] == (
         "deletion requested (also: job 7 is SUCCEEDED; its time to live has expired)"
+        "; the keep until 2026-11-06T12:00:00Z ends with that (a demo)"
     )
     assert node_of(units, node).ends_after_keep == ""
 

@@ -332,12 +332,11 @@ def test_a_node_on_which_a_job_runs_is_not_ended_unasked(api, verb):
     assert api.calls[0].query["node_id"] == [ID]
 
 
-@pytest.mark.parametrize(("verb", "query"), [("delete", {}), ("stop", {"force": ["true"]})])
-def test_force_ends_a_node_on_which_a_job_runs(api, verb, query):
-    api.when("GET", "/v1/jobs", jobs("RUNNING"))
+@pytest.mark.parametrize("verb", ENDS)
+def test_force_ends_a_node_on_which_a_job_runs_without_a_question(api, verb):
     api.when(*ENDS[verb], node(asked="absent"), status=202)
     assert steward("nodes", verb, ID, "--force").exit_code == 0
-    assert api.calls[-1].query == query
+    assert [(call.method, call.path, call.query) for call in api.calls] == [(*ENDS[verb], {})]
 
 
 @pytest.mark.parametrize(

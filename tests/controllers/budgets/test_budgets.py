@@ -196,7 +196,7 @@ def test_a_keep_holds_no_budget_back_and_both_the_message_and_the_story_say_so(p
     assert node.kept_until > clock.now
     with purse.units.reading() as unit:
         (*_, last) = [event.message for _, event in unit.events.list_by_node(node.id, 0, 99)]
-    assert "(a demo), and that does not stop the budget" in last
+    assert "ends with that (a demo), because a keep does not stop a budget" in last
 
 
 def test_a_node_says_which_budget_deletes_it_and_when(purse, clock):

@@ -548,7 +548,7 @@ def _silence(house: House) -> None:
 
 
 def _stop(house: House) -> None:
-    house.nodes.stop(house.callers[0].id, force=True)
+    house.nodes.stop(house.callers[0].id)
 
 
 def _delete(house: House) -> None:

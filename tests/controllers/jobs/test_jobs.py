@@ -416,7 +416,7 @@ def test_a_job_whose_node_is_stopped_while_it_waits_says_so_too(lab):
     lab.ticks(10)
     lab.cloud.come_up(lab.node(node).place.path)
     lab.tick()
-    lab.nodes.stop(node.id, force=True)
+    lab.nodes.stop(node.id)
     lab.ticks(60)
     assert "nodes start" in lab.shown(job).job.detail
 
@@ -434,7 +434,7 @@ def test_a_job_waits_for_a_node_whose_stop_was_just_requested(lab):
 
 @pytest.mark.concurrent
 @pytest.mark.deep
-def test_no_node_is_stopped_while_a_job_claims_it_again(lab, monkeypatch):
+def test_a_stop_while_a_job_claims_its_node_again_ends_the_new_attempt(lab, monkeypatch):
     job, (worker,) = lab.running(retries=Retries(failure=1))
     node, claim = lab.node_of(job), Jobs.add_attempt
     stops: list[Future[object]] = []
@@ -450,9 +450,15 @@ def test_no_node_is_stopped_while_a_job_claims_it_again(lab, monkeypatch):
             worker.exit(3)
             lab.tick()
     [stop] = stops
-    with pytest.raises(Conflict, match=job.id):
-        stop.result()
+    stop.result()
+    lab.ticks(60)
     assert lab.attempt(job).number == 2
+    assert lab.node(node).asked == "absent", "the node of a job goes with the job"
+    lab.cloud.settle()
+    lab.ticks(60)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason) == ("FAILED", "NODE_DELETED")
+    assert shown.detail == "the node was stopped before the job started"
 
 
 def test_a_job_says_behind_which_job_it_waits(lab):
@@ -492,15 +498,33 @@ def test_a_caller_s_node_is_charged_to_the_job_while_it_runs_there(lab):
     assert sum(one.cost for one in own) == lab.cost(node)
 
 
-def test_a_node_with_a_running_job_is_stopped_by_force_alone(lab):
-    node = lab.up()
-    job = lab.submit(node=node.name)
-    lab.ticks(20)
-    with pytest.raises(Conflict, match=job.id):
-        lab.nodes.stop(node.id)
-    lab.nodes.stop(node.id, force=True)
+@pytest.mark.parametrize("is_own", [True, False])
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [
+        ("request_end", "the node was deleted through this service: requested by ada"),
+        ("request_stop", "the node was stopped through this service"),
+    ],
+)
+def test_a_person_who_ends_or_stops_a_node_ends_its_job_which_says_so(lab, verb, said, is_own):
+    if is_own:
+        job, _ = lab.running()
+    else:
+        job = lab.submit(node=lab.up().name)
+        lab.ticks(20)
+    node = lab.node_of(job)
+    changed = getattr(lab.nodes, verb)(node.id, actor="ada")
+    assert changed.warnings == (f"job {job.id} ends with that",)
     lab.ticks(60)
-    assert lab.shown(job).job.reason == "NODE_DELETED"
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason, shown.detail) == ("FAILED", "NODE_DELETED", said)
+    with lab.units.reading() as unit:
+        assert unit.jobs.find_claim(node.id) is None
+    if is_own:
+        assert lab.node(node).asked == "absent", "the node of a job goes with the job"
+    else:
+        again = getattr(lab.nodes, verb)(node.id, actor="eve")
+        assert again.warnings == ()
 
 
 @pytest.mark.parametrize("moment", ["claimed", "released"])

@@ -13,9 +13,9 @@ from service.domain.nodes.queued_resource import QueueState
 from tests.controllers.conftest import Lab
 from tests.fakes import Killed
 
-NODE = "deletion of the node in us-west4-a: as asked"
-QUEUE = "deletion of its queued resource in us-west4-a: as asked"
-SLICES = "deletion of its slices in us-west4-a: as asked"
+NODE = "deletion of the node in us-west4-a: requested by a caller"
+QUEUE = "deletion of its queued resource in us-west4-a: requested by a caller"
+SLICES = "deletion of its slices in us-west4-a: requested by a caller"
 
 
 def lines(lab: Lab, node: Node, said: str) -> int:

@@ -26,11 +26,13 @@ from service.domain.errors import (
     StoreUnavailable,
 )
 from service.domain.idle.links import LIFE_SECONDS, Verb
+from service.domain.jobs.job import Job
 from service.domain.nodes.node import Asked, Node, NodeState
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, text_of
 from tests.hands import NOON, HandClock
-from tests.linking import notified, tokens_of, told_of
+from tests.linking import TOLD, notified, tokens_of, told_of
+from tests.store.test_jobs import a_job, an_attempt
 
 TOKEN = "s3cret-t0ken"
 
@@ -107,6 +109,34 @@ def test_a_delete_link_deletes(lab: Lab, outside: TestClient) -> None:
     answer = outside.post(paths_of(lab, node)[Verb.DELETE])
     assert answer.status_code == 200
     assert "Node train: deletion requested." in text_of(answer)
+    assert node_of(lab, node).asked is Asked.ABSENT
+
+
+def run_job(lab: Lab, node: Node) -> Job:
+    """A job that ran on the node before the message was written."""
+    job = a_job(node_id=node.id)
+    with lab.units() as unit:
+        unit.jobs.add(job, None)
+        unit.jobs.add_attempt(an_attempt(job, node, claimed_at=TOLD - 60))
+    return job
+
+
+def test_the_page_asks_whether_a_node_is_deleted_although_a_job_runs_on_it(
+    lab: Lab, outside: TestClient
+) -> None:
+    node = told_of(lab.units)
+    path = paths_of(lab, node)[Verb.DELETE]
+    idle = outside.get(path)
+    assert "Delete the node all the same" not in idle.text
+    job = run_job(lab, node)
+    asked = outside.get(path)
+    assert "Delete node train although a job runs on it?" in text_of(asked)
+    assert f"Job {job.id} runs on the node, and ends with it." in text_of(asked)
+    assert '<button type="submit">Delete the node all the same</button>' in asked.text
+    assert node_of(lab, node).asked is Asked.PRESENT
+    other = told_of(lab.units, name="other")
+    assert "all the same" not in outside.get(paths_of(lab, other)[Verb.KEEP]).text
+    assert "Node train: deletion requested." in text_of(outside.post(path))
     assert node_of(lab, node).asked is Asked.ABSENT
 
 

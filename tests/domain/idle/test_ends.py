@@ -9,8 +9,8 @@ from service.domain.clock import HOUR
 from service.domain.idle.assess import IdleSubject
 from service.domain.idle.cleanup import Cleanup, RailHold, WatchedNode
 from service.domain.idle.course import IdleCourse, State
-from service.domain.idle.ends import End, EndOutlook, ends_of
-from service.domain.idle.policy import Action, apply_policies
+from service.domain.idle.ends import End, EndOutlook, ends_of, list_causes
+from service.domain.idle.policy import Action, Waste, apply_policies
 from service.domain.idle.proof import IdleVerdict
 from service.domain.idle.rails import Rail
 from service.domain.idle.signals.signal import Level
@@ -101,12 +101,13 @@ def test_the_first_budget_ends_a_node_and_nothing_holds_it():
 def test_idleness_is_held_by_all_of_them(changes, held_by):
     (end,) = of_idle(**changes)
     assert (end.ender, end.at, end.held_by) == (EndCause.IDLE, NOON + 900, held_by)
-    assert end.reason == "its own policy deletes idle nodes"
+    since = "it has been idle; " if changes.get("level", Level.QUIET) is Level.QUIET else ""
+    assert end.reason == f"{since}its own policy deletes idle nodes"
 
 
 def test_a_policy_that_only_notifies_ends_nothing():
     assert of_idle(action="notify") == ()
-    assert of_idle(action="stop")[0].reason == "its own policy stops idle nodes"
+    assert of_idle(action="stop")[0].reason.endswith("its own policy stops idle nodes")
 
 
 @pytest.mark.parametrize("changes", [{"asked": Asked.ABSENT}, {"state": NodeState.DELETED}])
@@ -118,3 +119,61 @@ def test_the_strongest_stands_first():
     mark = {"ends_after_keep": "job 7 is SUCCEEDED"}
     found = ends_of(outlook(ttl_seconds=HOUR, **KEPT, **mark), NOON)
     assert [end.ender for end in found] == [EndCause.JOB_END, EndCause.TTL]
+
+
+MARK = {"ends_after_keep": "job 7 is SUCCEEDED"}
+JOB_END = (EndCause.JOB_END, "job 7 is SUCCEEDED")
+OVER = (EndCause.TTL, "its time to live has expired")
+IDLE = (EndCause.IDLE, "it has been idle since 2026-11-05T11:00:00Z")
+
+
+def causes(state=State.NOTIFIED, action="delete", incarnation=1, verdict=None, budgets=(), **node):
+    made = factories.sent(**(READY | node), idle=IdlePolicy(action=action))
+    course = IdleCourse(made.id, incarnation, state, NOON)
+    verdict = verdict or IdleVerdict(Level.QUIET, "every device is at rest", since=NOON - HOUR)
+    seen = WatchedNode(course, "lab", verdict=verdict)
+    applied = apply_policies(made.spec, "", {}, Action.OBSERVE)
+    return list(list_causes(made, NOON, applied=applied, watched=seen, budgets=dict(budgets)))
+
+
+def test_every_cause_that_applies_now_is_listed_the_strongest_first_whatever_holds_it():
+    exceeded = {"b": NOON + 9, "a": NOON + 9, "c": NOON}
+    assert causes(budgets=exceeded, ttl_seconds=HOUR, **KEPT, **MARK) == [
+        JOB_END,
+        (EndCause.BUDGET, "the budget 'c' is exceeded"),
+        (EndCause.BUDGET, "the budget 'a' is exceeded"),
+        (EndCause.BUDGET, "the budget 'b' is exceeded"),
+        OVER,
+        IDLE,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"state": State.CANDIDATE}, [IDLE]),
+        ({"state": State.QUIET}, []),
+        ({"state": State.UNKNOWN}, []),
+        ({"incarnation": 2}, []),
+        ({"action": "notify"}, []),
+        ({"action": "stop"}, [IDLE]),
+        ({"state": State.QUIET, "ttl_seconds": 2 * HOUR}, []),
+        ({"state": State.QUIET, "ttl_seconds": HOUR}, [OVER]),
+        ({"verdict": IdleVerdict(Level.ACTIVE, "why", waste=Waste.CRASH_LOOP)}, []),
+    ],
+)
+def test_a_cause_that_does_not_apply_yet_is_not_listed(changes, found):
+    assert causes(**changes) == found
+
+
+def test_a_cause_has_the_same_words_in_the_outlook_and_beside_a_reason():
+    node = factories.sent(**READY, ttl_seconds=HOUR, idle=IdlePolicy(action="delete"))
+    verdict = IdleVerdict(Level.QUIET, "every device is at rest", since=NOON - HOUR)
+    course = IdleCourse(node.id, node.attempt, State.NOTIFIED, NOON)
+    seen = WatchedNode(course, "lab", verdict=verdict, due_at=NOON)
+    subject = IdleSubject(node, apply_policies(node.spec, "", {}, Action.DELETE))
+    found = ends_of(EndOutlook(node, Cleanup("lab"), subject, seen, budgets={"a": NOON}), NOON)
+    listed = list_causes(node, NOON, applied=subject.applied, watched=seen, budgets={"a": NOON})
+    assert [end.ender for end in found] == [cause for cause, _ in listed]
+    for end, (_, text) in zip(found, listed, strict=True):
+        assert end.reason.startswith(text)

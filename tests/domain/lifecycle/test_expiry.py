@@ -10,7 +10,6 @@ from service.domain.lifecycle.expiry import (
     ExpiryStep,
     expiry_of,
     keep_sentence,
-    other_reasons,
     waits_for_job_end,
     with_end_held,
     with_ended_job,
@@ -81,26 +80,9 @@ def test_a_keep_holds_job_ends_and_times_to_live_and_a_pause_the_latter(
     assert found is None or found.reason.startswith(reason)
 
 
-def test_the_highest_that_applies_is_the_reason_and_the_others_stand_beside_it():
-    found = decided(ends_after_keep=JOB, **LIVES)
-    assert (found.reason, found.also) == (JOB, (OVER,))
-    assert found.sentence == f"{JOB} (also: {OVER})"
-    assert decided(**LIVES).sentence == OVER
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({}, ""),
-        (LIVES, f" (also: {OVER})"),
-        ({"ends_after_keep": JOB}, f" (also: {JOB})"),
-        ({"ends_after_keep": TTL_HELD} | LIVES, f" (also: {OVER})"),
-        ({"ends_after_keep": JOB} | LIVES, f" (also: {JOB}; {OVER})"),
-    ],
-)
-def test_what_would_end_a_node_as_well_stands_beside_the_reason(changes, said):
-    node = factories.sent(**changes)
-    assert other_reasons(node, out_of_time(node, NOON)) == said
+def test_the_highest_that_applies_is_the_reason():
+    assert decided(ends_after_keep=JOB, **LIVES).reason == JOB
+    assert decided(**LIVES).reason == OVER
 
 
 def turn_of(node, now):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.domain.lifecycle.precedence import EndCause, Holder, decide_end
+from service.domain.lifecycle.precedence import EndCause, Holder, decide_end, describe_others
 
 KEEP, UNKNOWN, JOB = Holder.KEEP, Holder.UNKNOWN, Holder.BUSY_JOB
 RAILS, PAUSE, MODE = Holder.RAILS, Holder.PAUSE, Holder.MODE
@@ -37,3 +37,18 @@ def test_the_strongest_that_nothing_holds_back_decides_and_the_others_are_shown(
     assert decide_end([EndCause.IDLE, EndCause.TTL], [KEEP]).ender is None
     assert decide_end([EndCause.IDLE, EndCause.TTL], [RAILS]).ender is EndCause.TTL
     assert decide_end([], []).ender is None
+
+
+@pytest.mark.parametrize(
+    ("causes", "reason", "said"),
+    [
+        ([], "it is over", ""),
+        (["it is over"], "it is over", ""),
+        (["it is idle since noon"], "it is idle since noon: every device is at rest", ""),
+        (["it is over"], "", " (also: it is over)"),
+        (["a job", "it is over"], "a budget", " (also: a job; it is over)"),
+        (["a job", "it is over", "it is idle"], "it is over", " (also: a job; it is idle)"),
+    ],
+)
+def test_every_cause_but_the_deciding_one_stands_beside_the_reason(causes, reason, said):
+    assert describe_others(causes, reason) == said
