@@ -27,7 +27,7 @@ from service.domain.idle.signals.signal import MONITORED, Kind, Level
 
 OLD = "the newest report is too old; reports are read where they are needed"
 HELD = "a process holds the device"
-LOOPS = "a container that restarts again and again holds it"
+LOOPS = "a container that restarts repeatedly holds it"
 UNHELD = "no process holds the device of any worker"
 SCHEDULED = "says which chips the VM has, not what they do"
 

@@ -158,7 +158,7 @@ def test_a_crash_loop_is_shown_as_held_and_not_as_free():
     hosts = {"hosts": {0: Host(NOW, "process 7 holds it", restarts=3)}}
     one = explained(Kind.DEVICE, AT_REST, families=ABSENT, signals=hosts)[Kind.DEVICE]
     assert describe_value(one.signal, one.value) == "held"
-    assert "restarts again and again" in one.reason
+    assert "restarts repeatedly" in one.reason
 
 
 @pytest.mark.parametrize(
