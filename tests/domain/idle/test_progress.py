@@ -18,8 +18,8 @@ JOB = Job("j", "lab", JobSpec("a/b:c"), NOW - 9 * HOUR, failures=9)
 def attempt(number, claimed_at, *, ended_at=None, **changes):
     made = Attempt(f"j-{number}", "j", number, "lab", "node", claimed_at, phase=Phase.PULLING)
     if ended_at is not None:
-        ended = {"phase": Phase.ENDED, "reason": Reason.PROGRAM_FAILED}
-        made = replace(made, ended_at=ended_at, released_at=ended_at, **ended)
+        made = replace(made.in_phase(Phase.ENDED, ended_at), reason=Reason.PROGRAM_FAILED)
+        made = replace(made, ended_at=ended_at, released_at=ended_at)
     return replace(made, **changes)
 
 

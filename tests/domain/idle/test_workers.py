@@ -44,7 +44,8 @@ def verdict(works=None, unseen=None):
         for kind, rest in REST.items()
     }
     if works is not None:
-        samples[Kind.TENSORCORE_IDLE].append(Sample(*works, "", NOON - 60, NOON, 0.0))
+        uid, worker = works
+        samples[Kind.TENSORCORE_IDLE].append(Sample(uid, worker, "", NOON - 60, NOON, 0.0))
     found = with_samples({}, workers_of([subject]), samples.items(), 0)
     subject = subject.with_tracks(found.tracks[subject.node.id])
     return verdict_on(subject, PRESENT, NOON, IdleTimes())
