@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from service.domain.clock import HOUR
@@ -10,6 +10,7 @@ from service.domain.idle.assess import IdleSubject, signals_of
 from service.domain.idle.cleanup import DAEMON, Cleanup, WatchedNode
 from service.domain.idle.policy import MAX_SECONDS, Action, AppliedRule, Policy, apply_policies
 from service.domain.idle.progress import activity_of
+from service.domain.idle.proof import CRASHES
 from service.domain.idle.rails import BegunEnd
 from service.domain.idle.signals.heartbeat import Heartbeat
 from service.domain.jobs.job import Attempt, Job
@@ -45,6 +46,7 @@ class _Around:
     policies: Mapping[str, Policy]
     courses: Mapping[str, WatchedNode]
     claims: Mapping[str, tuple[Job, Attempt]]
+    attempts: Mapping[str, Sequence[Attempt]]
     waiting: Mapping[str, str]
     beats: Mapping[str, Heartbeat]
     rates: Mapping[str, int | None]
@@ -128,10 +130,12 @@ def _read_around(
     ceiling: Action,
     now: int,
 ) -> _Around:
+    claims = unit.jobs.find_claims(project)
     return _Around(
         unit.idle_policies.find_all(),
         courses,
-        unit.jobs.find_claims(project),
+        claims,
+        _read_attempts(unit, [job for job, _ in claims.values()]),
         unit.jobs.find_waiting(project),
         unit.heartbeats.find_holding(now - MAX_SECONDS),
         _read_rates(unit, project, prices.get_book(unit), now),
@@ -139,6 +143,13 @@ def _read_around(
         ceiling,
         now,
     )
+
+
+def _read_attempts(unit: Unit, holding: Iterable[Job]) -> Mapping[str, Sequence[Attempt]]:
+    """All attempts of the jobs that may be in a crash loop, by job. A job with a node of its own
+    has one attempt on each node."""
+    failing = [job.id for job in holding if job.failures >= CRASHES and not job.own_node]
+    return unit.jobs.list_attempts_of(failing)
 
 
 def _read_rates(unit: Unit, project: str, book: PriceBook, now: int) -> Mapping[str, int | None]:
@@ -155,6 +166,9 @@ def _read_rates(unit: Unit, project: str, book: PriceBook, now: int) -> Mapping[
 def _build_subject(node: Node, around: _Around) -> IdleSubject:
     watched, claim = around.courses.get(node.id), around.claims.get(node.id)
     beat = around.beats.get(node.id)
+    job = None
+    if claim is not None:
+        job = activity_of(*claim, around.now, around.attempts.get(claim[0].id, ()))
     holds = around.find_rule(node)
     return IdleSubject(
         node=node,
@@ -163,7 +177,7 @@ def _build_subject(node: Node, around: _Around) -> IdleSubject:
         signals=signals_of(node, watched),
         keep=keep_of_node(node),
         heartbeat_until=beat.until if beat is not None and beat.incarnation == node.attempt else 0,
-        job=None if claim is None else activity_of(*claim, around.now),
+        job=job,
         queued_job=around.waiting.get(node.id, ""),
         hourly=around.rates.get(node.id),
         can_tell=bool(recipients_of(holds, node.owner)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -201,6 +201,17 @@ class Jobs:
         """The attempts of a job, first to last."""
         rows = self._connection.execute(_LATEST, {"job": job_id}).mappings()
         return [_attempt_from_row(row) for row in rows]
+
+    def list_attempts_of(self, ids: Iterable[str]) -> Mapping[str, Sequence[Attempt]]:
+        """The attempts of several jobs, by job."""
+        wanted, found = list(ids), dict[str, list[Attempt]]()
+        for first in range(0, len(wanted), 500):
+            statement = select(*_ATTEMPT).where(
+                job_attempts.c.job_id.in_(wanted[first : first + 500])
+            )
+            for row in self._connection.execute(statement).mappings():
+                found.setdefault(row["job_id"], []).append(_attempt_from_row(row))
+        return found
 
     def find_claim(self, node_id: str) -> Attempt | None:
         """The attempt that holds a node; None if there is none."""

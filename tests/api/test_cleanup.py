@@ -146,7 +146,9 @@ def test_what_workers_report_is_shown_with_its_age(client, lab):
     assert report["age_seconds"] == age < 600
     assert (report["worker"], report["sessions"], report["holder"]) == (0, 2, "process 7 holds it")
     device = signals_of(client, node)[0, "device"]
-    assert (device["level"], device["reason"]) == ("UNKNOWN", "process 7 holds it")
+    said = f"process 7 holds it, since at least {report['held_since']}"
+    assert (device["level"], device["reason"]) == ("UNKNOWN", said)
+    assert parse_rfc3339(report["held_since"]) <= parse_rfc3339(report["at"])
     assert (device["value"], device["coverage_percent"]) == (1.0, 0)
     assert parse_rfc3339(shown["reports_read_at"]) >= parse_rfc3339(report["at"])
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import select, update
 
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import Conflict, NotFound, StaleVersion
@@ -20,6 +22,7 @@ from service.domain.idle.readings import FamilyRead
 from service.domain.idle.rollup import ActivityHour
 from service.domain.idle.signals.heartbeat import Heartbeat, HeartbeatToken
 from service.domain.idle.signals.signal import Kind, Level, SignalTrack
+from service.store.tables import idle_courses
 from tests import factories
 from tests.hands import NOON
 
@@ -41,7 +44,7 @@ def node(units):
 def watched(node, **changes):
     signals = Signals(
         {(0, Kind.CPU): SignalTrack(NOON, 1.5, Level.QUIET, ((NOON - 60, NOON),), NOON - 90)},
-        {0: Host(NOON, "python 7", sessions=1)},
+        {0: Host(NOON, "python 7", sessions=1, held_since=NOON - 300)},
         NOON,
         {0: "987"},
     )
@@ -95,6 +98,19 @@ def test_a_course_is_read_as_it_was_written(units, node):
         (again,) = unit.idle_courses.save([later])
         assert unit.idle_courses.find_by_node(node.id) == again
         assert unit.idle_courses.find_by_node("nobody") is None
+
+
+def test_a_holder_in_an_older_row_has_no_instant(units, engine, node):
+    with units() as unit:
+        unit.idle_courses.save([watched(node)])
+    with engine.begin() as connection:
+        (signals,) = connection.execute(select(idle_courses.c.signals)).scalars()
+        document = json.loads(signals)
+        assert document["hosts"]["0"].pop("held_since") == NOON - 300
+        connection.execute(update(idle_courses).values(signals=json.dumps(document)))
+    with units.reading() as unit:
+        found = unit.idle_courses.find_by_node(node.id)
+    assert found.signals.hosts == {0: Host(NOON, "python 7", sessions=1)}
 
 
 def test_the_course_of_a_node_that_ended_can_still_be_read(units, node):

@@ -50,6 +50,22 @@ def test_a_job_and_its_attempts_are_read_as_they_were_written(units, node):
             unit.jobs.get("nobody")
 
 
+def test_the_attempts_of_several_jobs_are_found_by_job(units, node):
+    jobs = [a_job() for _ in range(3)]
+    tried = [
+        an_attempt(job, node, number, released_at=NOON) for job in jobs[:2] for number in (1, 2)
+    ]
+    with units() as unit:
+        for job in jobs:
+            unit.jobs.add(job, None)
+        for attempt in tried:
+            unit.jobs.add_attempt(attempt)
+        found = unit.jobs.list_attempts_of([jobs[1].id, jobs[2].id])
+        assert set(found) == {jobs[1].id}
+        assert {one.id for one in found[jobs[1].id]} == {one.id for one in tried[2:]}
+        assert unit.jobs.list_attempts_of([]) == {}
+
+
 def test_what_was_changed_since_it_was_read_is_not_written_over(units, node):
     job = a_job()
     attempt = an_attempt(job, node)

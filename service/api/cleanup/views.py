@@ -381,6 +381,10 @@ class WorkerReportView(View):
         description="The process that holds the accelerator, empty for none.",
         examples=["process 4242 (python3 train.py) holds /dev/vfio/0"],
     )
+    held_since: Time | None = Field(
+        description="The end of the first of the consecutive reports that show this process."
+        " The process has held the accelerator at least since then. None without a process."
+    )
     sessions: int = Field(description="SSH sessions.", examples=[0])
     containers: int = Field(description="Running containers that belong to no job.", examples=[0])
     restarts: int = Field(
@@ -395,6 +399,7 @@ class WorkerReportView(View):
             at=to_rfc3339(host.at),
             age_seconds=max(0, now - host.at),
             holder=host.holder,
+            held_since=time_or_none(host.held_since),
             sessions=host.sessions,
             containers=host.containers,
             restarts=host.restarts,

@@ -203,6 +203,7 @@ def evidence_of(assessed: AssessedNode, cleanup: Cleanup, times: IdleTimes) -> M
                 "worker": worker,
                 "at": to_rfc3339(host.at),
                 "holder": host.holder,
+                "held_since": None if host.held_since is None else to_rfc3339(host.held_since),
                 "sessions": host.sessions,
                 "containers": host.containers,
                 "restarts": host.restarts,

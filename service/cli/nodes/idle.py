@@ -187,7 +187,9 @@ def _print_idleness(shown: Mapping[str, Any], now: int) -> None:
         print_paragraphs(*_list_reasons(shown["signals"]))
     for report in shown["reports"]:
         said = [format_count(report[key], name) for key, name in _COUNTED if report[key]]
-        words = ", ".join([*said, report["holder"] or "the TPU is free"])
+        held_since = report.get("held_since")
+        since = [f"since at least {format_time(held_since)}"] if held_since else []
+        words = ", ".join([*said, report["holder"] or "the TPU is free", *since])
         when = f"{format_since(report['at'], as_of)} {'before' if is_over else 'ago'}"
         print_paragraphs(f"worker {report['worker']}, {when}: {words}")
     for end in shown["ended"]:

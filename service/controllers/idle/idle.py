@@ -284,7 +284,8 @@ def _add_samples(
         new.append((found.kind, new_samples))
         if found.is_deep:
             memory.deep.add(found.kind)
-        seen = max(filter(None, (before.seen_at, newest_end(new_samples))), default=None)
+        ends = before.seen_at, found.seen_at, newest_end(new_samples)
+        seen = max(filter(None, ends), default=None)
         families[found.kind] = FamilyRead(seen_at=seen, read_at=found.until)
     tracks = {subject.node.id: subject.signals.tracks for subject in fleet.subjects}
     measured = with_samples(tracks, workers_of(fleet.subjects), new, oldest)

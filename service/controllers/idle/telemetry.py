@@ -11,25 +11,27 @@ import structlog
 from service.cloud.ports import Sample, Telemetry
 from service.domain.clock import HOUR, Clock
 from service.domain.errors import CloudError
-from service.domain.idle.readings import FamilyRead
+from service.domain.idle.readings import ABSENT_SECONDS, FamilyRead, newest_end
 from service.domain.idle.signals.signal import MONITORED, Kind
 
 log = structlog.get_logger()
 
 LONGEST_SECONDS = 6 * HOUR
-"""How far back a read goes at most, after a time without reads."""
+"""How far back the points of a read go at most, after a time without reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class FamilySamples:
     """Result of one read of a metric: its samples up to `until`, or the error. `is_deep` is set if
-    the read went back as far as a fresh memory needs."""
+    the read went back as far as a fresh memory needs. `seen_at` is the end of the newest point that
+    is too old for a sample, None where no such point was looked for or found."""
 
     kind: Kind
     until: int
     samples: Sequence[Sample] = ()
     error: str = ""
     is_deep: bool = False
+    seen_at: int | None = None
 
 
 Start = Callable[[Callable[[], None]], None]
@@ -92,7 +94,7 @@ class TelemetryReader:
                 with self._lock:
                     deeper = self._owed.pop((project, kind), 0)
                 since = (before.read_at or 0) - self._overlap - deeper
-                found = self._read_family(project, kind, since)
+                found = self._read_family(project, kind, since, before.read_at or 0)
                 with self._lock:
                     if found.error and deeper:
                         self._owed.setdefault((project, kind), deeper)
@@ -102,15 +104,22 @@ class TelemetryReader:
             with self._lock:
                 self._running.discard(project)
 
-    def _read_family(self, project: str, kind: Kind, since: int) -> FamilySamples:
+    def _read_family(self, project: str, kind: Kind, since: int, read_at: int) -> FamilySamples:
+        """Read the samples of a metric since `since`. Only 24 hours without a point show that the
+        metric is absent: where a read finds none, the unread time before it is read once too."""
         until = self._clock()
         since = max(since, until - LONGEST_SECONDS)
+        unread = max(read_at, until - ABSENT_SECONDS)
+        seen_at = None
         try:
             samples = self._telemetry.read_samples(project, kind, since, until)
+            if not samples and unread < since:
+                older = self._telemetry.read_samples(project, kind, unread, since)
+                seen_at = newest_end(older)
         except CloudError as error:
             log.warning("idle.not_read", project=project, metric=kind, reason=str(error))
             return FamilySamples(kind, until, error=str(error)[:500] or type(error).__name__)
         except Exception as error:  # a thread that dies unnoticed would leave all metrics stale
             log.exception("idle.read_broke", project=project, metric=kind)
             return FamilySamples(kind, until, error=type(error).__name__)
-        return FamilySamples(kind, until, samples)
+        return FamilySamples(kind, until, samples, seen_at=seen_at)

@@ -52,8 +52,8 @@ class IdleTimes:
 
     @property
     def max_read_age(self) -> int:
-        """The largest age of the newest read of Monitoring before an end that only Monitoring
-        proves. Two periods, as the result of a read is used in the next period."""
+        """The largest age of the newest read of Monitoring before an end. Two periods, as the
+        result of a read is used in the next period."""
         return 2 * max(self.period, SOON_SECONDS)
 
 

@@ -12,8 +12,10 @@ from enum import StrEnum
 from service.domain.clock import to_rfc3339
 from service.domain.idle.assess import IdleSubject, IdleTimes, evidence_of
 from service.domain.idle.proof import (
+    CRASHES,
     UNREAD,
     ActivityEvidence,
+    Host,
     MetricFamily,
     coverage_of,
     heartbeat_activity,
@@ -25,6 +27,8 @@ from service.domain.idle.signals.signal import MONITORED, Kind, Level
 
 OLD = "the newest report is too old; reports are read where they are needed"
 HELD = "a process holds the device"
+LOOPS = "a container that restarts repeatedly holds it"
+UNHELD = "no process holds the device of any worker"
 SCHEDULED = "says which chips the VM has, not what they do"
 
 
@@ -80,8 +84,12 @@ def explain_signals(
     evidence = evidence_of(subject, families, times)
     states, job = [*_list_measured(evidence, span)], evidence.job
     if job is not None:
-        at, said = job_activity(job, now)
+        at, said = job_activity(evidence, job, now)
         quiet = f"job {job.job_id} has made no progress since {to_rfc3339(job.progress_at)}"
+        if at <= span.until < job.progress_at:
+            quiet = f"job {job.job_id} makes steps, and {UNHELD}"
+        elif job.failures >= CRASHES:
+            quiet = f"{quiet}; {job.failures} of its attempts failed within the last hour"
         states.append(_build_claim(Claim.JOB, at, said, quiet, span))
     if evidence.heartbeat_until:
         at, said = heartbeat_activity(evidence.heartbeat_until, now)
@@ -108,13 +116,16 @@ def _list_measured(evidence: ActivityEvidence, span: _Span) -> Iterator[SignalSt
         shown = "at work" if track.level is Level.ACTIVE else "at rest"
         if track.level is not Level.ACTIVE and track.at_rest:
             shown = f"at rest since {to_rfc3339(track.at_rest[0][0])}"
+        value, host = track.value, evidence.hosts.get(worker)
+        if kind is Kind.DEVICE and track.level is Level.QUIET and host is not None and host.holder:
+            value, shown = 1.0, LOOPS
         yield SignalState(
             worker,
             kind,
             Level.UNKNOWN if unknown else track.level,
             unknown or shown,
             coverage_of(track, span.start, span.until),
-            track.value,
+            value,
             track.end,
             None if kind is Kind.SCHEDULED_CHIPS else track.broken_at,
         )
@@ -133,9 +144,15 @@ def _explain_unknown(evidence: ActivityEvidence, worker: int, kind: Kind, span: 
             return UNREAD
         if track.end < span.now - evidence.report_seconds:
             return OLD
-    host = evidence.hosts.get(worker)
-    holder = "" if host is None else host.holder
-    return holder or HELD if track.level is Level.UNKNOWN else ""
+    return describe_holder(evidence.hosts.get(worker)) if track.level is Level.UNKNOWN else ""
+
+
+def describe_holder(host: Host | None) -> str:
+    """Return `process 7 (python) holds /dev/vfio/0, since at least 2026-11-05T12:00:00Z`."""
+    if host is None or not host.holder:
+        return HELD
+    since = host.held_since
+    return host.holder if since is None else f"{host.holder}, since at least {to_rfc3339(since)}"
 
 
 def _build_claim(

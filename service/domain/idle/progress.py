@@ -2,21 +2,57 @@
 
 from __future__ import annotations
 
-from service.domain.idle.proof import JobActivity
-from service.domain.jobs.job import Attempt, Job, Phase
+from collections.abc import Iterable, Iterator
+
+from service.domain.clock import HOUR
+from service.domain.idle.proof import CRASHES, JobActivity
+from service.domain.jobs.job import PROGRAM, Attempt, Job, Phase
+
+FAILURE_SECONDS = HOUR
+"""Failed attempts that ended longer ago are no crash loop."""
+
+STEADY_SECONDS = 600
+"""An attempt that has run for so long is no part of a crash loop."""
 
 
-def activity_of(job: Job, attempt: Attempt, now: int) -> JobActivity:
-    """Return the activity of a job. A step, a checkpoint or the start of its container is progress;
-    a running container alone is not. No instant is later than `now`."""
-    seen = [attempt.claimed_at]
-    for report in attempt.own_reports:
-        seen += [
-            at for at in (report.started_at, report.step_at, report.checkpoint_at) if at is not None
-        ]
+def activity_of(
+    job: Job, attempt: Attempt, now: int, earlier: Iterable[Attempt] = ()
+) -> JobActivity:
+    """Return the activity of a job by its present attempt. A step, a checkpoint or the start of its
+    container is progress; a running container alone is not. In a crash loop only steps and
+    checkpoints are progress, of the `earlier` attempts on the node too; its preparations are no
+    activity. No instant is later than `now`."""
+    on_node = [other for other in earlier if other.node_id == attempt.node_id]
+    failures = sum(_has_failed(other, now) for other in on_node)
+    starts = [at for report in attempt.own_reports if (at := report.started_at) is not None]
+    started_at = max(starts, default=attempt.claimed_at)
+    is_running = attempt.phase is Phase.RUNNING
+    is_steady = is_running and now - started_at >= STEADY_SECONDS
+    is_loop = failures >= CRASHES and not is_steady
+    if is_loop:
+        seen = [min(other.claimed_at for other in on_node)]
+        seen += [at for other in (attempt, *on_node) for at in _list_steps(other)]
+    else:
+        seen = [attempt.claimed_at, *starts, *_list_steps(attempt)]
     return JobActivity(
         job_id=job.id,
-        is_preparing=attempt.phase is not Phase.RUNNING,
+        is_preparing=not is_running and not is_loop,
         progress_at=min(now, max(seen)),
-        failures=job.failures,
+        failures=failures,
+        started_at=min(now, started_at),
     )
+
+
+def _has_failed(attempt: Attempt, now: int) -> bool:
+    """Whether the program failed in an attempt that ended within the last hour."""
+    ended_at = attempt.ended_at
+    is_recent = ended_at is not None and now - ended_at < FAILURE_SECONDS
+    return is_recent and attempt.reason in PROGRAM
+
+
+def _list_steps(attempt: Attempt) -> Iterator[int]:
+    """Yield the instants of the steps and checkpoints of an attempt."""
+    for report in attempt.own_reports:
+        for at in (report.step_at, report.checkpoint_at):
+            if at is not None:
+                yield at

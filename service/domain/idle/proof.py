@@ -36,8 +36,11 @@ about the time until its last count."""
 UNREAD = "the reports of its workers cannot be read, or are dated in the future"
 
 CRASHES = 3
-"""So many restarts of one container within ten minutes, or failed attempts of the node's job, are a
-crash loop."""
+"""So many restarts of one container within ten minutes, or failed attempts of the node's job within
+an hour, are a crash loop."""
+
+OPEN_SECONDS = 300
+"""The time that a job has to open the device after its start."""
 
 
 class MetricFamily(StrEnum):
@@ -53,17 +56,20 @@ class MetricFamily(StrEnum):
 @dataclass(frozen=True, slots=True)
 class JobActivity:
     """The job that holds the node: whether it prepares to run, when it last made progress (a step,
-    a checkpoint, the start; whole UTC seconds), and how many of its attempts failed lately."""
+    a checkpoint, the start), how many of its attempts failed on the node within the last hour, and
+    when its container started. Instants are whole UTC seconds."""
 
     job_id: str
     is_preparing: bool
     progress_at: int
     failures: int = 0
+    started_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """One worker by the newest report of its supervisor, at a whole UTC second."""
+    """One worker by the newest report of its supervisor, at a whole UTC second. `held_since` is the
+    end of the first of the consecutive reports with this holder; None without a holder."""
 
     at: int
     holder: str = ""
@@ -72,6 +78,7 @@ class Host:
     restarts: int = 0
     """The most restarts of one container within ten minutes."""
     boot: str = ""
+    held_since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +251,7 @@ def _list_activity(evidence: ActivityEvidence, now: int) -> Iterator[tuple[int, 
     if evidence.heartbeat_until > evidence.counts_from:
         yield heartbeat_activity(evidence.heartbeat_until, now)
     if evidence.job is not None:
-        yield job_activity(evidence.job, now)
+        yield job_activity(evidence, evidence.job, now)
 
 
 def _newest_work(tracks: Mapping[tuple[int, Kind], SignalTrack]) -> tuple[int, int, Kind] | None:
@@ -279,11 +286,29 @@ def heartbeat_activity(until: int, now: int) -> tuple[int, str]:
     return min(until, now + 1), "a heartbeat says that it is at work"
 
 
-def job_activity(job: JobActivity, now: int) -> tuple[int, str]:
-    """Return the end of the work that the job of a node shows, with a text."""
+def job_activity(evidence: ActivityEvidence, job: JobActivity, now: int) -> tuple[int, str]:
+    """Return the end of the work that the job of a node shows, with a text. Progress without a
+    device is no work, as after a silent fall back to the CPU: the work ends with the start."""
     if job.is_preparing:
         return now + 1, f"job {job.job_id} prepares to run"
+    tracks = [evidence.tracks.get((worker, Kind.DEVICE)) for worker in range(evidence.workers)]
+    oldest = now - evidence.report_seconds
+    if tracks and all(_was_free(track, job, oldest) for track in tracks):
+        return min(job.started_at, job.progress_at), f"job {job.job_id} started"
     return job.progress_at, f"job {job.job_id} makes progress"
+
+
+def _was_free(track: SignalTrack | None, job: JobActivity, oldest: int) -> bool:
+    """Whether reports show that no process held the device of a worker at the newest progress of
+    the job, and for `OPEN_SECONDS` since its start. Of progress after the newest report, the report
+    counts if it is not before `oldest`."""
+    if track is None or (job.progress_at >= track.end and track.end < oldest):
+        return False
+    at = min(job.progress_at, track.end - 1)
+    return any(
+        first <= at < last and last - max(first, job.started_at) >= OPEN_SECONDS
+        for first, last in track.at_rest
+    )
 
 
 def _tracks_by_worker(evidence: ActivityEvidence) -> Mapping[int, Mapping[Kind, SignalTrack]]:
@@ -318,7 +343,7 @@ def _prove_worker(
     holder = "" if host is None else host.holder
     if device < COVERAGE_PERCENT and _has_never_started(evidence, worker):
         device = max(device, _coverage_of_missing(evidence.named[worker], tracks, window))
-    elif device < COVERAGE_PERCENT and evidence.job is not None and holder:
+    elif device < COVERAGE_PERCENT and _is_used_by_job(evidence.job, host):
         device = min(cpu, network)  # the job holds the device, and is judged by its progress
     least = min(device, cpu, network)
     if least >= COVERAGE_PERCENT:
@@ -341,6 +366,14 @@ def _describe_lacking(name: str, worker: int, share: int, holder: str) -> str:
         f"{name} of worker {worker} has readings at rest for {share} % of the time;"
         f" {COVERAGE_PERCENT} % is needed{why}"
     )
+
+
+def _is_used_by_job(job: JobActivity | None, host: Host | None) -> bool:
+    """Whether the job of a node accounts for the use of a reported device. The attempts of a crash
+    loop hold the device now and then."""
+    if job is None or host is None:
+        return False
+    return bool(host.holder) or job.failures >= CRASHES
 
 
 def coverage_of(track: SignalTrack | None, start: int, until: int) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.domain import claims
-from service.domain.idle.proof import Host
+from service.domain.idle.proof import CRASHES, Host
 from service.domain.idle.signals.signal import HOST_BYTES, HOST_PERCENT, Kind, Reading
 
 REPORT, ACTIVITY = "report", "activity"
@@ -26,6 +26,9 @@ read."""
 AHEAD_SECONDS = 5
 """A report that is dated further ahead of our clock does not count. It would look new until that
 time, also after its meter has ended."""
+
+RESTART_SECONDS = 600
+"""The time before a report in which the meter counts restarts."""
 
 _LONGEST_HOLDER = 300
 _INSTANCE = re.compile(r"[0-9]{1,20}", re.ASCII)
@@ -131,21 +134,32 @@ def parse_activity(
     )
 
 
-def readings_of(worker: int, activity: WorkerActivity) -> Sequence[Reading]:
+def readings_of(
+    worker: int, activity: WorkerActivity, *, is_held_on: bool = False
+) -> Sequence[Reading]:
     """Return the readings of a worker by its activity: at rest over the whole quiet time, or else
     at work in the last second, as present work does not show the time before. A signal that came to
-    rest in this time was at work just before: a burst between two reports counts."""
+    rest in this time was at work just before: a burst between two reports counts.
+
+    A crash loop is no work of the device while the meter counts its restarts. `is_held_on` says
+    that an earlier report had the same holder: that process is not of the loop.
+    """
     first, at = activity.watched_from, activity.at
+    device_from, free_since = first, activity.device_free_since
+    if activity.restarts >= CRASHES and not is_held_on:
+        looped_from = max(first, at - RESTART_SECONDS)
+        if free_since is None or free_since > looped_from:
+            device_from = free_since = looped_from
     readings = []
-    for kind, since, at_work in (
-        (Kind.DEVICE, activity.device_free_since, 1.0),
-        (Kind.REPORTED_CPU, activity.cpu_quiet_since, HOST_PERCENT + 1),
-        (Kind.REPORTED_NETWORK, activity.network_quiet_since, HOST_BYTES + 1),
+    for kind, start, since, at_work in (
+        (Kind.DEVICE, device_from, free_since, 1.0),
+        (Kind.REPORTED_CPU, first, activity.cpu_quiet_since, HOST_PERCENT + 1),
+        (Kind.REPORTED_NETWORK, first, activity.network_quiet_since, HOST_BYTES + 1),
     ):
         if since is None:
             readings.append(Reading(worker, kind, at - 1, at, at_work))
             continue
-        if since > first:
+        if since > start:
             readings.append(Reading(worker, kind, since - 1, since, at_work))
         if since < at:
             readings.append(Reading(worker, kind, since, at, 0.0))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from service.domain.clock import HOUR
 from service.domain.idle.assess import REPORT_PAUSE, SOON_SECONDS, IdleSubject, IdleTimes
 from service.domain.idle.course import State
-from service.domain.idle.proof import REPORT_AGE, STALE_SECONDS, Signals
+from service.domain.idle.proof import REPORT_AGE, STALE_SECONDS, Host, Signals, shown_at_work
 from service.domain.idle.report import WorkerReport, readings_of
 from service.domain.idle.signals.signal import Kind, Level, Reading, SignalTrack, with_reading
 from service.domain.idle.workers import is_covered
@@ -83,9 +83,19 @@ def pause_of(subject: IdleSubject, now: int, times: IdleTimes) -> int | None:
     # A report that was too old at the newest read counts as stopped until a newer one is read.
     oldest = (signals.asked_at or 0) - REPORT_AGE
     has_stopped = any(host.at < oldest for host in signals.hosts.values())
-    if is_candidate(subject, times) or not is_seen or is_unread or has_stopped:
+    is_suspect = is_candidate(subject, times) or _may_lack_device(subject, now - times.telemetry)
+    if is_suspect or not is_seen or is_unread or has_stopped:
         return REPORT_PAUSE
     return NAMES_PAUSE if len(signals.instances) < node.spec.hosts else None
+
+
+def _may_lack_device(subject: IdleSubject, since: int) -> bool:
+    """Whether a job runs, and Monitoring shows no work of its devices after `since`: only reports
+    show whether a process holds them."""
+    job = subject.job
+    if job is None or job.is_preparing:
+        return False
+    return shown_at_work(subject.signals.tracks, since) is None
 
 
 def is_candidate(subject: IdleSubject, times: IdleTimes) -> bool:
@@ -174,8 +184,9 @@ def _apply_answer(
         activity, known = report.activity, hosts.get(worker)
         if activity is None or (known is not None and activity.host.at < known.at):
             continue  # an older report may be of the previous boot
-        hosts[worker] = activity.host
-        for reading in readings_of(worker, activity):
+        hosts[worker] = host = _follow_holder(known, activity.host)
+        is_held_on = host.held_since is not None and host.held_since < host.at
+        for reading in readings_of(worker, activity, is_held_on=is_held_on):
             key = worker, reading.kind
             tracks[key] = with_reading(tracks.get(key), reading, oldest)
             readings.append(reading)
@@ -183,6 +194,17 @@ def _apply_answer(
     failing_since = before.unread_since if before.unread_since is not None else answer.asked_at
     unread_since = None if answer.is_complete else failing_since
     return Signals(tracks, hosts, asked_at, instances, named_at, unread_since), readings
+
+
+def _follow_holder(before: Host | None, host: Host) -> Host:
+    """The worker with the instant since which reports show its holder. Another holder or boot
+    begins at the end of its first report."""
+    if not host.holder:
+        return host
+    is_known = before is not None and (before.holder, before.boot) == (host.holder, host.boot)
+    if before is None or not is_known:
+        return replace(host, held_since=host.at)
+    return replace(host, held_since=before.at if before.held_since is None else before.held_since)
 
 
 def _drop_contested_ids(

@@ -67,7 +67,7 @@ def decide_round(
     times: IdleTimes,
 ) -> IdleRound:
     """Return the decision of the round. `earlier` are the courses after the previous round. A due
-    node without fresh signals waits for them, and takes no turn of another node."""
+    node waits for fresh reports and fresh metrics, and takes no turn of another node."""
     now, sights = facts.now, {}
     for assessed in nodes:
         # The first minutes are no work: nodes that were made together come to rest together.
@@ -83,11 +83,7 @@ def decide_round(
     if holds:
         waits = _hold_line([_to_due_node(assessed) for assessed in due], holds)
         return IdleRound(replace(cleanup, waiting=waits), ())
-    line = []
-    for assessed in due:  # where not every worker reports, Monitoring has to be fresh too
-        hosts, reported = assessed.subject.node.spec.hosts, assessed.subject.signals.hosts
-        if assessed.is_fresh and (len(reported) >= hosts or facts.is_read):
-            line.append(_to_due_node(assessed))
+    line = [_to_due_node(assessed) for assessed in due if assessed.is_fresh and facts.is_read]
     allowed = pace_ends(line, facts.live, facts.begun, now, times.period)
     by_node = {assessed.subject.node.id: assessed for assessed in due}
     goes = tuple(by_node[node_id] for node_id in allowed.goes)

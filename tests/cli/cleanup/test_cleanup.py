@@ -8,9 +8,11 @@ import pytest
 
 from service.cli.cleanup import cleanup
 from service.cli.nodes import idle
+from service.cli.terminal.formatting import format_time
 from tests.cli.given import ID, node, steward
 from tests.hands import NOON
 
+SINCE = "2026-11-05T11:40:00Z"
 PLAN = "5f2b7c0d9e8a4b1c5f2b7c0d9e8a4b1c"
 
 
@@ -429,6 +431,10 @@ def test_the_table_of_signals_fits_into_eighty_columns(api):
         (
             {"sessions": 2, "containers": 1, "restarts": 4, "holder": "process 7 (x) holds y"},
             "worker 0, 12s ago: 2 SSH sessions, 1 container, 4 restarts, process 7 (x) holds y",
+        ),
+        (
+            {"sessions": 0, "holder": "process 7 (x) holds y", "held_since": SINCE},
+            f"worker 0, 12s ago: process 7 (x) holds y, since at least {format_time(SINCE)}",
         ),
     ],
 )

@@ -67,10 +67,11 @@ class FakeTelemetry:
     points: dict[Kind, list[Sample]] = field(default_factory=dict)
     broken: set[Kind] = field(default_factory=set)
     reads: list[tuple[Kind, int, int]] = field(default_factory=list)
+    error_before: int | None = None
 
     def read_samples(self, _project: str, kind: Kind, since: int, until: int) -> Sequence[Sample]:
         self.reads.append((kind, since, until))
-        if kind in self.broken:
+        if kind in self.broken or since < (self.error_before or 0):
             raise CloudUnavailable("no answer")
         arrived = self.clock() - self.late
         return [

@@ -14,12 +14,14 @@ from sqlalchemy import update
 
 from service.application.cleanup.daemon import DaemonActs
 from service.controllers.budgets.notifications import DeliveryController
-from service.domain.clock import parse_rfc3339
+from service.domain.clock import HOUR, parse_rfc3339
 from service.domain.errors import StaleVersion
 from service.domain.idle.course import State
 from service.domain.idle.links import Verb, hash_of
 from service.domain.idle.policy import Action, Policy, Recipient, Rule
+from service.domain.idle.proof import MetricFamily
 from service.domain.idle.rails import Rail
+from service.domain.idle.readings import families_of
 from service.domain.idle.signals.heartbeat import Heartbeat
 from service.domain.idle.signals.signal import Kind
 from service.domain.nodes.node import Asked, IdlePolicy, NodeState
@@ -93,6 +95,23 @@ def test_a_metric_that_cannot_be_read_freezes_the_course(lab):
     lab.telemetry.broken.clear()
     lab.minute(ENOUGH)
     assert lab.node(idle).asked == "absent"
+
+
+def test_a_metric_with_points_of_ten_hours_ago_is_present_and_they_are_no_readings(lab):
+    node = lab.add(REST)
+    end = lab.clock() - 10 * HOUR
+    lab.doing[node.id] = {kind: REST[kind] for kind in (Kind.CPU, Kind.NETWORK)}
+    lab.measure(Kind.TENSORCORE_IDLE, 0, 0, end - 60, 1e6)
+    lab.minute(2)
+    with lab.units.reading() as unit:
+        reads = unit.cleanups.get("lab").families
+    families = families_of(reads, lab.clock(), TIMES.telemetry, TIMES.period)
+    assert reads[Kind.TENSORCORE_IDLE].seen_at == end
+    assert families[Kind.TENSORCORE_IDLE] is MetricFamily.PRESENT
+    assert families[Kind.DUTY_CYCLE] is MetricFamily.ABSENT
+    assert (0, Kind.TENSORCORE_IDLE) not in lab.course(node).signals.tracks
+    asked = [kind for kind, *_ in lab.telemetry.reads if kind is Kind.TENSORCORE_IDLE]
+    assert len(asked) == 3, "the first read is of two parts"
 
 
 @pytest.mark.deep

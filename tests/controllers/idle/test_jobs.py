@@ -9,9 +9,10 @@ import pytest
 
 from service.application.cleanup.daemon import DaemonActs
 from service.domain.idle.proof import Blocker
-from service.domain.jobs.job import Phase
+from service.domain.jobs.job import Phase, Reason
 from service.domain.nodes.node import IdlePolicy
 from tests.controllers.idle.conftest import REST, TIMES
+from tests.hands import NOON
 from tests.store.test_jobs import a_job, an_attempt
 
 ENOUGH = (TIMES.warmup + 1_800 + TIMES.telemetry) // 60 + 5 + 3
@@ -52,6 +53,28 @@ def test_people_are_told_that_a_job_that_hangs_stays_where_the_policy_does_not_m
     why = "a node in no_progress is only notified; to have it deleted, set also: no_progress"
     assert [(one["acts_at"], one["limits"]) for one in told] == [(None, [why])]
     assert said.message.endswith(why)
+
+
+def failed(job, node, number, at):
+    """An attempt whose program failed at that instant, ten seconds after its start."""
+    ended = {"phase": Phase.ENDED, "reason": Reason.PROGRAM_FAILED, "ended_at": at}
+    return replace(an_attempt(job, node, number, **ended), claimed_at=at - 10, released_at=at)
+
+
+@pytest.mark.parametrize(("failures", "waste"), [(3, "crash_loop"), (2, "no_progress")])
+def test_failures_of_the_last_hour_make_a_crash_loop_of_a_job(lab, failures, waste):
+    node = lab.add(REST)
+    job = a_job(node_id=node.id, failures=40)
+    now = NOON + 3_600
+    with lab.units() as unit:
+        unit.jobs.add(job, None)
+        for number in range(1, 5):
+            at = now - 600 * number if number <= failures else now - 86_400
+            unit.jobs.add_attempt(failed(job, node, number, at))
+        unit.jobs.add_attempt(an_attempt(job, node, 5, phase=Phase.RUNNING))
+    lab.minute(60)
+    found = lab.course(node).verdict
+    assert (found.level, found.waste) == ("QUIET", waste)
 
 
 @pytest.mark.deep

@@ -14,11 +14,14 @@ from service.application.cleanup.coverage import coverage_of
 from service.cloud.ports import Sample
 from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.telemetry import at_once
+from service.domain.catalog.provisioning import Architecture
 from service.domain.idle.assess import IdleSubject
 from service.domain.idle.policy import Action, AppliedRule, Rule
 from service.domain.idle.proof import Blocker
 from service.domain.idle.signals.signal import Kind
-from service.domain.nodes.node import IdlePolicy
+from service.domain.nodes.node import IdlePolicy, NodeState, Place
+from service.domain.orphans.adoption import Adopter, adopt_orphan
+from service.domain.orphans.orphan import Orphan, OrphanKind, ShownResource
 from service.store.idle_fleet import read_fleet
 from service.store.tables import leases
 from tests import factories
@@ -318,6 +321,52 @@ def test_ids_of_instances_come_with_the_report_and_find_their_metrics(lab):
     assert named == {worker: machine(lab, node, worker).instance for worker in (0, 1)}
 
 
+def adopted_spec():
+    """The spec of a node of a stranger that was adopted."""
+    shown = ShownResource(
+        Place("lab", "us-west4-a", "theirs"),
+        queued=False,
+        state=NodeState.READY,
+        uid="7",
+        accelerator_type="v5litepod-8",
+        provisioning_model="on_demand",
+        runtime_version="v2-alpha-tpuv5-lite",
+    )
+    orphan = Orphan(
+        OrphanKind.STRANGER, certain=False, shown=shown, first_seen=NOON, since=NOON, last_seen=NOON
+    )
+    return adopt_orphan(orphan, Adopter(), NOON)[0].spec
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"spec": adopted_spec()},
+        {"architecture": Architecture.NODE, "accelerator_type": "v2-8", "generation": "v2"},
+        {"supervisor": False},
+    ],
+    ids=["adopted", "legacy", "without supervisor"],
+)
+def test_a_node_that_nothing_shows_is_unknown_for_days_and_coverage_has_its_price(lab, changes):
+    mine, dark = add(lab), lab.add(None, owner="b")
+    spec = replace(dark.spec, **changes) if "spec" not in changes else changes["spec"]
+    lab.change(dark, spec=replace(spec, project="lab", idle=dark.spec.idle))
+    with lab.units() as unit:
+        unit.usage.save(factories.usage(node_id=dark.id, project="lab", start=NOON))
+    lab.minute(ENOUGH + 1)
+    for _ in range(48):
+        lab.clock.pass_(3_600)
+        lab.minute()
+    assert lab.ended() == [mine.name]
+    assert (lab.course(dark).course.state, lab.node(dark).asked) == ("UNKNOWN", "present")
+    with lab.units.reading() as unit:
+        fleet = read_fleet(unit, "lab", lab.prices, Action.DELETE, lab.clock())
+    found = coverage_of(fleet, lab.clock(), TIMES)
+    assert (found.unseen, found.nodes) == (1, 1)
+    assert found.unseen_hourly == fleet.subjects[0].hourly == 9_600_000_000
+
+
 @pytest.mark.deep
 def test_nodes_without_a_supervisor_are_never_read_and_coverage_says_what_they_cost(lab):
     adopted, mine = lab.add(None, supervisor=False), add(lab)
@@ -482,6 +531,50 @@ def test_a_crash_loop_on_a_busy_host_is_told_and_no_end_of_it_is_announced(lab):
         ]
     assert (told["action"], told["acts_at"]) == ("notify", None)
     assert "also: crash_loop" in told["limits"][0]
+
+
+def crash(lab, node, minutes):
+    """Let a container of a node crash three times in ten minutes; each start holds the device for a
+    part of the time."""
+    for number in range(minutes):
+        is_held = number % 3 < 2
+        machine(lab, node).doing = {
+            "restarts": 3,
+            "containers": 1,
+            "holder": f"process {number} (python3 serve.py) holds /dev/vfio/0" if is_held else "",
+            "device_free_since": None if is_held else lab.clock(),
+            "cpu_quiet_since": NOON,
+            "network_quiet_since": NOON,
+        }
+        lab.minute()
+
+
+@pytest.mark.deep
+def test_a_crash_loop_that_only_reports_show_is_told_and_ends_where_the_policy_means_it(lab):
+    told = add(lab, owner="ada@example.com")
+    crash(lab, told, ENOUGH + 60)
+    watched = lab.course(told)
+    assert (watched.verdict.level, watched.verdict.waste) == ("QUIET", "crash_loop")
+    assert (watched.course.state, watched.due_at) == ("NOTIFIED", None)
+    assert lab.ended() == []
+    also = IdlePolicy(1_800, 300, "delete", ("crash_loop",))
+    lab.change(told, spec=replace(told.spec, idle=also))
+    crash(lab, told, GRACE_MINUTES + LATE_MINUTES)
+    assert lab.ended() == [told.name]
+    with lab.units.reading() as unit:
+        (ended,) = unit.cleanups.list_by_node(told.id)
+    (report,) = ended.evidence["reports"]
+    assert (report["held_since"] is None) == (report["holder"] == "")
+
+
+@pytest.mark.deep
+def test_a_training_beside_a_container_that_crashes_is_never_ended(lab):
+    also = IdlePolicy(1_800, 300, "delete", ("crash_loop",))
+    node = add(lab, idle=also)
+    machine(lab, node).do(NOON, holder=HOLDER, device_free_since=None, restarts=9, containers=2)
+    lab.minute(2 * ENOUGH)
+    assert lab.ended() == []
+    assert lab.course(node).verdict.level == "UNKNOWN"
 
 
 @pytest.mark.deep

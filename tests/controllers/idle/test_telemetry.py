@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from service.cloud.ports import Sample
 from service.controllers.idle.telemetry import TelemetryReader, at_once
+from service.domain.clock import DAY, HOUR
 from service.domain.errors import CloudUnavailable
 from service.domain.idle.readings import FamilyRead
 from service.domain.idle.signals.signal import MONITORED, Kind
-from tests.controllers.idle.conftest import Later
+from tests.controllers.idle.conftest import FakeTelemetry, Later
 from tests.hands import NOON, HandClock
 
 OVERLAP, DEEPER = 300, 600
@@ -88,3 +90,58 @@ def test_one_project_owes_nothing_to_another():
     monitoring.broken = set()
     reader.take_results("other", READ)
     assert set(monitoring.since.values()) == {SHALLOW}
+
+
+def last_seen(before, *ends, error_before=None):
+    """The result of a read of the duty cycle whose points ended then, and the calls for it."""
+    telemetry = FakeTelemetry(HandClock(), error_before=error_before)
+    telemetry.points[Kind.DUTY_CYCLE] = [
+        Sample("", 0, "1", end - 60, end, 0.0) for end in sorted(ends)
+    ]
+    reader = TelemetryReader(telemetry, HandClock(), OVERLAP, at_once)
+    read = {**READ, Kind.DUTY_CYCLE: before}
+    (found,) = [one for one in reader.take_results("lab", read) if one.kind is Kind.DUTY_CYCLE]
+    calls = [(since, until) for kind, since, until in telemetry.reads if kind is Kind.DUTY_CYCLE]
+    assert len(telemetry.reads) - len(calls) == len(MONITORED) - 1, "one call for each other metric"
+    return found, calls
+
+
+NEVER = FamilyRead()
+FIRST_READ, BEFORE_IT = (NOON - 6 * HOUR, NOON), (NOON - DAY, NOON - 6 * HOUR)
+
+
+def test_a_metric_without_points_is_looked_for_in_the_whole_day_at_its_first_read():
+    found, calls = last_seen(NEVER, NOON - 11 * HOUR, NOON - 10 * HOUR)
+    assert calls == [FIRST_READ, BEFORE_IT]
+    assert (found.seen_at, found.samples, found.error) == (NOON - 10 * HOUR, [], "")
+
+
+def test_a_metric_that_has_no_point_in_a_day_was_never_seen():
+    found, calls = last_seen(NEVER, NOON - DAY - 60)
+    assert calls == [FIRST_READ, BEFORE_IT]
+    assert (found.seen_at, found.error) == (None, "")
+
+
+def test_a_metric_with_fresh_points_is_read_once():
+    found, calls = last_seen(NEVER, NOON - 10 * HOUR, NOON - 300)
+    assert calls == [FIRST_READ]
+    assert [sample.end for sample in found.samples] == [NOON - 300]
+
+
+def test_a_metric_that_was_read_lately_is_not_looked_for_again():
+    _, calls = last_seen(FamilyRead(read_at=NOON - 60))
+    assert calls == [(SHALLOW, NOON)]
+
+
+def test_after_a_long_time_without_reads_the_unread_time_is_read_too():
+    read_at = NOON - 10 * HOUR
+    found, calls = last_seen(FamilyRead(read_at=read_at), NOON - 8 * HOUR)
+    assert calls == [FIRST_READ, (read_at, NOON - 6 * HOUR)]
+    assert found.seen_at == NOON - 8 * HOUR
+
+
+def test_a_day_of_which_a_part_cannot_be_read_is_a_failed_read():
+    found, calls = last_seen(NEVER, NOON - 10 * HOUR, error_before=NOON - 6 * HOUR)
+    assert calls == [FIRST_READ, BEFORE_IT]
+    assert found.error
+    assert found.seen_at is None

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from service.domain.idle.assess import IdleSubject, IdleTimes
-from service.domain.idle.explain import HELD, OLD, SCHEDULED, Claim, explain_signals
+from service.domain.idle.explain import HELD, LOOPS, OLD, SCHEDULED, Claim, explain_signals
 from service.domain.idle.policy import Action, AppliedRule, Rule
 from service.domain.idle.proof import UNREAD, Host, JobActivity, MetricFamily, Signals
 from service.domain.idle.signals.signal import MONITORED, Kind, Level, Reading, with_reading
+from service.domain.idle.values import describe_value
 from tests import factories
 
 NOW, AFTER = 1_000_000, 3_600
@@ -115,6 +116,14 @@ AT_REST = [(LONG_AGO, NOW, 0.0)]
     [
         (AT_REST, {}, Level.QUIET, "at rest since 1970-01-12T09:46:40Z"),
         (HELD_NOW, {"hosts": {0: Host(NOW, "process 7 holds it")}}, Level.UNKNOWN, "process 7"),
+        (
+            HELD_NOW,
+            {"hosts": {0: Host(NOW, "process 7 holds it", held_since=LONG_AGO)}},
+            Level.UNKNOWN,
+            "process 7 holds it, since at least 1970-01-12T09:46:40Z",
+        ),
+        (AT_REST, {"hosts": {0: Host(NOW, "process 7 holds it", restarts=3)}}, Level.QUIET, LOOPS),
+        (AT_REST, {"hosts": {0: Host(NOW, restarts=3)}}, Level.QUIET, "at rest since"),
         (HELD_NOW, {}, Level.UNKNOWN, HELD),
         ([(LONG_AGO, NOW - 361, 0.0)], {"asked_at": NOW}, Level.UNKNOWN, "has stopped"),
         ([(LONG_AGO, NOW - 360, 0.0)], {"asked_at": NOW}, Level.QUIET, "at rest since"),
@@ -143,6 +152,32 @@ def test_a_job_is_a_signal_by_its_progress(work, level, reason, coverage):
     one = explained(job=work)[Claim.JOB]
     assert (one.worker, one.value, one.level, one.coverage) == (None, None, level, coverage)
     assert one.reason.startswith(reason)
+
+
+def test_a_crash_loop_is_shown_as_held_and_not_as_free():
+    hosts = {"hosts": {0: Host(NOW, "process 7 holds it", restarts=3)}}
+    one = explained(Kind.DEVICE, AT_REST, families=ABSENT, signals=hosts)[Kind.DEVICE]
+    assert describe_value(one.signal, one.value) == "held"
+    assert "restarts repeatedly" in one.reason
+
+
+@pytest.mark.parametrize(
+    ("progress_at", "reason"),
+    [
+        (NOW - 100, "job j makes steps, and no process holds the device of any worker"),
+        (UNTIL, "job j has made no progress since 1970-01-12T13:42:40Z"),
+    ],
+)
+def test_steps_without_a_device_are_explained(progress_at, reason):
+    work = JobActivity("j", is_preparing=False, progress_at=progress_at, started_at=LONG_AGO)
+    one = explained(Kind.DEVICE, AT_REST, families=ABSENT, job=work)[Claim.JOB]
+    assert (one.level, one.reason, one.last_active_at) == (Level.QUIET, reason, LONG_AGO)
+
+
+def test_the_failed_attempts_of_a_crash_loop_are_explained():
+    work = JobActivity("j", is_preparing=False, progress_at=LONG_AGO, failures=3)
+    one = explained(job=work)[Claim.JOB]
+    assert one.reason.endswith("; 3 of its attempts failed within the last hour")
 
 
 @pytest.mark.parametrize(

@@ -304,6 +304,73 @@ def test_a_job_is_activity_while_it_prepares_or_makes_progress():
     assert verdict(at_rest(job=moving)).level is Level.ACTIVE
 
 
+STEPS = JobActivity("j", is_preparing=False, progress_at=NOW - 100, started_at=UNTIL - AFTER)
+
+
+@pytest.mark.parametrize(
+    ("devices", "changes", "level"),
+    [
+        # The reports of both workers cover the step, and show a free device.
+        ([(LONG_AGO, NOW)] * 2, {}, Level.QUIET),
+        # The reports end before the step, and are young.
+        ([(LONG_AGO, NOW - 400)] * 2, {"report_seconds": 400}, Level.QUIET),
+        ([(LONG_AGO, NOW - 401)] * 2, {"report_seconds": 400}, Level.ACTIVE),
+        # One worker does not report, or holds its device.
+        ([(LONG_AGO, NOW), None], {}, Level.ACTIVE),
+        ([(LONG_AGO, NOW), (NOW - 1, NOW, 1.0)], {}, Level.ACTIVE),
+        # Reports begin after the step.
+        ([(NOW - 99, NOW)] * 2, {}, Level.ACTIVE),
+    ],
+)
+def test_steps_are_no_work_where_all_workers_report_a_free_device(devices, changes, level):
+    tracks = {
+        (worker, Kind.DEVICE): track(Kind.DEVICE, span)
+        for worker, span in enumerate(devices)
+        if span is not None
+    }
+    found = verdict(at_rest(2, tracks=tracks, job=STEPS, **changes))
+    assert found.level is level
+    if level is Level.QUIET:
+        assert (found.waste, found.since) == (Waste.NO_PROGRESS, STEPS.started_at)
+
+
+@pytest.mark.parametrize(("started", "level"), [(300, Level.QUIET), (299, Level.ACTIVE)])
+def test_a_job_has_time_to_open_the_device_after_its_start(started, level):
+    job = replace(STEPS, started_at=NOW - started, progress_at=NOW - 99)
+    tracks = {(0, Kind.DEVICE): track(Kind.DEVICE, (LONG_AGO, NOW))}
+    at_start = at_rest(tracks=tracks, job=job)
+    assert judge_evidence(at_start, AFTER, NOW, 100).level is level
+
+
+def test_a_job_that_prepares_is_at_work_though_its_device_is_free():
+    tracks = {(0, Kind.DEVICE): track(Kind.DEVICE, (LONG_AGO, NOW))}
+    preparing = replace(STEPS, is_preparing=True)
+    assert verdict(at_rest(tracks=tracks, job=preparing)).level is Level.ACTIVE
+
+
+def test_a_crash_loop_that_only_reports_show_is_waste_and_a_duty_cycle_at_work_is_work():
+    absent = dict.fromkeys(MONITORED, MetricFamily.ABSENT)
+    holder = "process 7 (python) holds /dev/vfio/0"
+    hosts = {0: Host(NOW, holder, restarts=3, containers=1)}
+    loop = ActivityEvidence(1, LONG_AGO, reported(), absent, hosts, NOW)
+    found = verdict(loop)
+    assert (found.level, found.waste) == (Level.QUIET, Waste.CRASH_LOOP)
+    works = {**reported(), (0, Kind.DUTY_CYCLE): track(Kind.DUTY_CYCLE, (NOW - 60, NOW, 60.0))}
+    assert verdict(replace(loop, tracks=works, families=PRESENT)).level is Level.ACTIVE
+
+
+def test_the_attempts_of_a_crash_loop_of_a_job_hold_the_device_now_and_then():
+    absent = dict.fromkeys(MONITORED, MetricFamily.ABSENT)
+    device = track(Kind.DEVICE, (NOW - 600, NOW - 599, 1.0), (NOW - 600, NOW))
+    tracks = {**reported(), (0, Kind.DEVICE): device}
+    job = JobActivity("j", is_preparing=False, progress_at=LONG_AGO, failures=3)
+    loop = ActivityEvidence(1, LONG_AGO, tracks, absent, {0: Host(NOW)}, NOW, job=job)
+    found = verdict(loop)
+    assert (found.level, found.waste) == (Level.QUIET, Waste.CRASH_LOOP)
+    assert verdict(replace(loop, job=replace(job, failures=2))).level is Level.UNKNOWN
+    assert verdict(replace(loop, hosts={})).level is Level.UNKNOWN
+
+
 def test_a_job_without_progress_and_a_crash_loop_are_waste():
     stuck = JobActivity("j", is_preparing=False, progress_at=UNTIL - AFTER)
     assert verdict(at_rest(job=stuck)).waste is Waste.NO_PROGRESS

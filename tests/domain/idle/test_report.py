@@ -124,13 +124,44 @@ def test_what_came_to_rest_while_it_was_watched_was_at_work_until_then():
 
 
 def test_work_now_says_nothing_of_the_time_before():
-    readings = readings_of(0, BUSY)
+    readings = readings_of(0, replace(BUSY, restarts=2))
     assert {(one.start, one.end) for one in readings} == {(AT - 1, AT)}
     assert {one.kind: level_of(one, was_quiet=True) for one in readings} == {
         Kind.DEVICE: Level.UNKNOWN,
         Kind.REPORTED_CPU: Level.ACTIVE,
         Kind.REPORTED_NETWORK: Level.ACTIVE,
     }
+
+
+LOOP = replace(BUSY, restarts=3)
+
+
+@pytest.mark.parametrize(
+    ("activity", "is_held_on", "device"),
+    [
+        (LOOP, False, [(AT - 600, AT, 0.0)]),
+        (replace(LOOP, holder="", device_free_since=AT - 90), False, [(AT - 600, AT, 0.0)]),
+        (replace(LOOP, watched_from=AT - 60), False, [(AT - 60, AT, 0.0)]),
+        (
+            replace(LOOP, holder="", device_free_since=AT - 700),
+            False,
+            [(AT - 701, AT - 700, 1.0), (AT - 700, AT, 0.0)],
+        ),
+        (LOOP, True, [(AT - 1, AT, 1.0)]),
+        (replace(LOOP, restarts=2), False, [(AT - 1, AT, 1.0)]),
+    ],
+)
+def test_a_crash_loop_is_no_work_of_the_device_while_its_restarts_are_counted(
+    activity, is_held_on, device
+):
+    readings = readings_of(0, activity, is_held_on=is_held_on)
+    found = [(one.start, one.end, one.value) for one in readings if one.kind is Kind.DEVICE]
+    assert found == device
+
+
+def test_a_crash_loop_leaves_cpu_and_network_at_work():
+    kinds = {one.kind: level_of(one, was_quiet=False) for one in readings_of(0, LOOP)}
+    assert kinds[Kind.REPORTED_CPU] is kinds[Kind.REPORTED_NETWORK] is Level.ACTIVE
 
 
 def test_what_has_just_come_to_rest_shows_no_time_at_rest():

@@ -11,7 +11,7 @@ from service.domain.idle.assess import REPORT_PAUSE, IdleSubject, IdleTimes, has
 from service.domain.idle.cleanup import WatchedNode
 from service.domain.idle.course import IdleCourse, State
 from service.domain.idle.policy import Action, AppliedRule, Rule
-from service.domain.idle.proof import Blocker, Host, IdleVerdict, Signals
+from service.domain.idle.proof import Blocker, Host, IdleVerdict, JobActivity, Signals
 from service.domain.idle.report import WorkerActivity, WorkerReport
 from service.domain.idle.reports import (
     MOST_READS,
@@ -194,6 +194,89 @@ def test_reads_that_fail_are_counted_from_the_first_one_and_tried_again_soon():
     assert second.unread_since == NOON
     assert pause_of(make_subject(signals=second), NOON, TIMES) == REPORT_PAUSE
     assert after(make_subject(signals=second), make_answer(asked_at=NOON + 90)).unread_since is None
+
+
+def holds(pid, at, boot="b", **changes):
+    holder = f"process {pid} (python) holds /dev/vfio/0" if pid else ""
+    free_since = None if pid else at - 30
+    given = {"boot": boot, "holder": holder, "device_free_since": free_since, **changes}
+    return make_answer(replace(REST, at=at, **given), asked_at=at)
+
+
+def follow(*answers, signals=None):
+    """The signals after answers, each of its own read."""
+    signals = signals or Signals()
+    for answer in answers:
+        signals = after(make_subject(signals=signals), answer)
+    return signals
+
+
+@pytest.mark.parametrize(
+    ("answers", "held_since"),
+    [
+        ([holds(7, NOON - 900)], NOON - 900),
+        ([holds(7, NOON - 900), holds(7, NOON - 900)], NOON - 900),
+        ([holds(7, NOON - 900), holds(7, NOON - 600), holds(7, NOON - 300)], NOON - 900),
+        ([holds(7, NOON - 900), holds(8, NOON - 600), holds(8, NOON - 300)], NOON - 600),
+        ([holds(7, NOON - 900), holds(0, NOON - 600), holds(7, NOON - 300)], NOON - 300),
+        ([holds(7, NOON - 900), holds(7, NOON - 600, "c"), holds(7, NOON, "c")], NOON - 600),
+        ([holds(7, NOON - 900), holds(0, NOON - 600)], None),
+    ],
+)
+def test_a_device_is_held_since_the_first_consecutive_report_of_its_holder(answers, held_since):
+    assert follow(*answers).hosts[0].held_since == held_since
+
+
+def test_a_holder_of_an_old_row_is_known_since_its_report():
+    known = follow(holds(7, NOON - 900))
+    old = replace(known, hosts={0: replace(known.hosts[0], held_since=None)})
+    assert follow(holds(7, NOON - 300), signals=old).hosts[0].held_since == NOON - 900
+
+
+LOOPS = {"restarts": 3, "containers": 1}
+
+
+def test_a_crash_loop_that_only_reports_show_comes_to_rest():
+    reports = [
+        holds(pid, at, **LOOPS)
+        for pid, at in enumerate(range(NOON - 3_000, NOON + 1, 300))
+        if pid != 4  # a report may be free of a holder too
+    ]
+    device = follow(*reports, *reports[-1:]).tracks[0, Kind.DEVICE]
+    assert device.at_rest == ((NOON - 3_600, NOON),), "a report that is read again adds nothing"
+    assert device.broken_at is None
+
+
+def test_a_training_beside_a_crash_loop_holds_its_device():
+    reports = [holds(7, at, **LOOPS) for at in range(NOON - 3_000, NOON + 1, 300)]
+    device = follow(*reports).tracks[0, Kind.DEVICE]
+    assert (device.at_rest, device.level) == ((), Level.UNKNOWN)
+
+
+def test_a_crash_loop_takes_nothing_from_the_work_before_it():
+    device = follow(holds(7, NOON - 100), holds(8, NOON, **LOOPS)).tracks[0, Kind.DEVICE]
+    assert device.at_rest == ((NOON - 100, NOON),)
+
+
+RUNS = JobActivity("j", is_preparing=False, progress_at=NOON)
+WORKS = {
+    **SEEN,
+    (0, Kind.DUTY_CYCLE): SignalTrack(NOON - 60, 90.0, Level.ACTIVE, broken_at=NOON - 60),
+}
+
+
+@pytest.mark.parametrize(
+    ("job", "tracks", "pause"),
+    [
+        (RUNS, SEEN, 300),
+        (RUNS, WORKS, None),
+        (replace(RUNS, is_preparing=True), SEEN, None),
+        (None, SEEN, None),
+    ],
+)
+def test_reports_are_read_where_a_job_runs_and_monitoring_shows_no_work(job, tracks, pause):
+    subject = make_subject(signals=replace(COVERED, tracks=tracks), job=job)
+    assert pause_of(subject, NOON, TIMES) == pause
 
 
 def test_a_report_from_before_the_one_that_is_known_changes_nothing():

@@ -66,12 +66,12 @@ def test_what_has_no_fresh_report_waits_and_takes_nobody_s_turn():
     assert names(round_of([*stale, node(7), *busy(40)])) == ["n7"]
 
 
-def test_what_only_monitoring_shows_waits_for_a_fresh_read_of_it():
+def test_no_node_ends_without_a_fresh_read_of_monitoring_even_if_all_its_workers_report():
     unseen, seen = node(1), node(2)
     signals = Signals(hosts={worker: Host(NOW) for worker in range(seen.subject.node.spec.hosts)})
     seen = replace(seen, subject=replace(seen.subject, signals=signals))
     fleet = [unseen, seen, *busy(38)]
-    assert names(round_of(fleet, is_read=False)) == ["n2"]
+    assert names(round_of(fleet, is_read=False)) == []
     assert names(round_of(fleet)) == ["n1", "n2"]
 
 
