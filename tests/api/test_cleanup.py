@@ -190,6 +190,9 @@ def test_the_nodes_that_wait_are_named_and_so_is_who_waits_for_each_rail(client,
     assert client.get(f"/v1/nodes/{idle.id}/idle").json()["waiting"]["name"] == idle.name
     resumed = client.post("/v1/cleanup:resume", json={}).json()
     assert resumed["projects"][0]["waiting"][0]["name"] == idle.name
+    (place,) = resumed["projects"][0]["waiting"]
+    assert parse_rfc3339(place["since"]) <= lab.clock() - 60, "it has waited for some checks"
+    assert client.get(f"/v1/nodes/{idle.id}/idle").json()["waiting"] == place
 
 
 def test_a_breaker_is_closed_by_hand_with_a_reason_only_where_it_is_open(client, lab):
@@ -209,7 +212,14 @@ def test_a_breaker_is_closed_by_hand_with_a_reason_only_where_it_is_open(client,
     )
     closed = client.post("/v1/cleanup:resume", json=wanted)
     assert closed.status_code == 200
-    assert closed.json()["projects"][0]["breaker_open_since"] is None
+    shown = closed.json()["projects"][0]
+    assert shown["breaker_open_since"] is None
+    assert shown["breaker_closed_at"] == to_rfc3339(lab.clock())
+    assert shown["breaker_closed_by"] == "caller"
+    assert shown["breaker_closed_reason"] == "metrics are back"
+    lab.minute(3)
+    still = client.get("/v1/cleanup").json()["projects"][0]
+    assert still["breaker_closed_at"] == shown["breaker_closed_at"], "kept until it opens again"
 
 
 def test_the_coverage_names_each_metric_and_what_nobody_sees(client, lab):

@@ -305,3 +305,33 @@ def test_the_idleness_of_a_node_is_shown_after_its_end_as_well(lab, service):
     assert shown.ended[0].evidence["verdict"]["level"] == "QUIET"
     with pytest.raises(NotFound):
         service.get_node("nobody")
+
+
+def breaker_of(lab):
+    with lab.units.reading() as unit:
+        return unit.cleanups.get("lab").breaker
+
+
+@pytest.mark.deep
+def test_a_breaker_that_a_person_closed_opens_for_new_losses_only(lab, service):
+    nodes = [lab.add(WORK, idle=None) for _ in range(12)]
+    lab.minute(20)
+    for node in nodes[:5]:
+        lab.doing[node.id] = None
+    lab.minute(14)
+    assert breaker_of(lab).is_open
+    with pytest.raises(Rejected, match="reason"):
+        service.close_breaker("lab", "ada", " ")
+    closed_at = lab.clock()
+    service.close_breaker("", "ada", "one zone is down")
+    lab.minute(2)
+    lab.start_daemon("two")
+    lab.minute(20)
+    breaker = breaker_of(lab)
+    assert (breaker.is_open, breaker.closed_at, breaker.closed_by) == (False, closed_at, "ada")
+    assert breaker.closed_reason == "one zone is down"
+    for node in nodes[5:9]:
+        lab.doing[node.id] = None
+    lab.minute(14)
+    assert breaker_of(lab).is_open, "four of seven more"
+    assert breaker_of(lab).closed_at is None

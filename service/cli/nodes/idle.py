@@ -89,8 +89,19 @@ def _describe_end(shown: Mapping[str, Any], now: int) -> str:
     if left > 0:
         return f"{verb} in {format_age(left)}"
     if shown["waiting"]:
-        return f"waits for the rail {shown['waiting']['rail']}"
+        rail, since = shown["waiting"]["rail"], shown["waiting"]["since"]
+        so_far = f", {format_since(since, now)} so far" if since else ""
+        return f"waits for the rail {rail}{so_far}"
     return f"{verb} as soon as the newest signals are read"
+
+
+def _describe_wait(waiting: Mapping[str, Any] | None) -> str:
+    """`2026-11-05 11:30:00, until 2026-11-05 12:30:00 at the earliest`. Empty for a node that waits
+    for no rail."""
+    if not waiting or not waiting["since"]:
+        return ""
+    since, until = format_time(waiting["since"]), waiting["until"]
+    return f"{since}, until {format_time(until)} at the earliest" if until else since
 
 
 def _describe_verdict(shown: Mapping[str, Any], now: int) -> str:
@@ -150,6 +161,7 @@ def _print_idleness(shown: Mapping[str, Any], now: int) -> None:
             ("policy", _describe_policy(shown)),
             ("limited by", "; ".join(shown["limits"])),
             ("blocked by", "" if is_warming else ", ".join(blockers)),
+            ("waits since", _describe_wait(shown["waiting"])),
             *zip(titles, lacking, strict=True),
         ]
     )

@@ -82,7 +82,7 @@ def decide_round(
     due = [assessed for assessed in nodes if assessed.is_due]
     if holds:
         waits = _hold_line([_to_due_node(assessed) for assessed in due], holds)
-        return IdleRound(replace(cleanup, waiting=waits), ())
+        return IdleRound(replace(cleanup, waiting=_add_since(waits, before, now)), ())
     line = []
     for assessed in due:  # where not every worker reports, Monitoring has to be fresh too
         hosts, reported = assessed.subject.node.spec.hosts, assessed.subject.signals.hosts
@@ -91,7 +91,7 @@ def decide_round(
     allowed = pace_ends(line, facts.live, facts.begun, now, times.period)
     by_node = {assessed.subject.node.id: assessed for assessed in due}
     goes = tuple(by_node[node_id] for node_id in allowed.goes)
-    return IdleRound(replace(cleanup, waiting=allowed.waits), goes)
+    return IdleRound(replace(cleanup, waiting=_add_since(allowed.waits, before, now)), goes)
 
 
 def _list_earlier_sights(
@@ -216,4 +216,16 @@ def _hold_line(line: Sequence[DueNode], holds: Sequence[RailHold]) -> tuple[Wait
     return tuple(
         Waiting(due.node_id, last.rail, place, last.until)
         for place, due in enumerate(ordered, start=1)
+    )
+
+
+def _add_since(waits: Sequence[Waiting], before: Cleanup, now: int) -> tuple[Waiting, ...]:
+    """The waiting nodes with the instants since which they wait, for whichever rail. A node that
+    did not wait in the previous round waits since now."""
+    known = {
+        waiting.node_id: waiting.since if waiting.since is not None else before.ticked_at or now
+        for waiting in before.waiting
+    }
+    return tuple(
+        replace(waiting, since=min(now, known.get(waiting.node_id, now))) for waiting in waits
     )

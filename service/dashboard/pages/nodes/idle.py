@@ -58,5 +58,7 @@ def _describe_next_action(brief: IdleBrief, now: int) -> str:
     if due_at > now:
         return f"{ends} in {format_duration(due_at - now)}"
     if brief.waiting is not None:
-        return f"waits: {_RAILS[brief.waiting.rail]}"
+        since, reason = brief.waiting.since, _RAILS[brief.waiting.rail]
+        waits = "waits" if since is None else f"waits since {to_moment(since).full}"
+        return f"{waits}: {reason}"
     return f"{ends} at the next check"

@@ -46,6 +46,10 @@ def brief(state=State.NOTIFIED, verdict=QUIET, action=Action.DELETE, due_at=DUE,
             "at rest for 1 h 6 min; waits: most of the nodes are idle at once",
         ),
         (
+            brief(due_at=NOON - 30, waiting=Waiting("n", Rail.TICK, 2, NOON + 60, NOON - 120)),
+            "at rest for 1 h 6 min; waits since 2026-11-05 11:58:00 UTC: other nodes go first",
+        ),
+        (
             brief(keep=Keep(NOON + 60, "mine")),
             "at rest for 1 h 6 min; kept until 2026-11-05 12:01:00 UTC",
         ),
