@@ -150,6 +150,24 @@ def test_a_plan_is_shown_applied_once_and_found_in_the_history(client, lab):
     assert shown["ended"][0]["evidence"]["verdict"]["level"] == "QUIET"
 
 
+@pytest.mark.deep
+def test_a_plan_is_applied_while_the_mass_rail_holds_the_daemon(client, units, clock):
+    lab = IdleLab(units, clock, Action.DELETE)
+    nodes = [lab.add(REST) for _ in range(6)]
+    lab.minute(MINUTES + 10)
+    (project,) = client.get("/v1/cleanup").json()["projects"]
+    assert "mass" in [held["rail"] for held in project["rails"]]
+    assert len(project["waiting"]) == 6
+    plan = client.post("/v1/cleanup:plan", json={}).json()
+    assert "mass" in plan["held_by"]
+    assert lab.ended() == []
+    applied = client.post("/v1/cleanup:apply", json={"plan_id": plan["plan_id"]})
+    assert applied.status_code == 200
+    assert len(applied.json()["entries"]) == 6
+    for node in nodes:
+        assert client.get(f"/v1/nodes/{node.id}").json()["asked"] == "absent"
+
+
 @pytest.mark.parametrize("plan_id", ["", "x", "0" * 31, "G" * 32, "0" * 33, "../../etc"])
 def test_what_is_no_plan_id_is_refused(client, lab, plan_id):
     assert client.post("/v1/cleanup:apply", json={"plan_id": plan_id}).status_code == 422

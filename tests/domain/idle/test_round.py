@@ -105,6 +105,8 @@ def test_what_is_held_back_does_not_go(changes):
         (None, {"drift": 61.0}, Rail.CLOCK, NOW + 900),
         (None, {"drift": -61.0}, Rail.CLOCK, NOW + 900),
         (None, {"census": FleetCensus(9, 3)}, Rail.INVENTORY, None),
+        (None, {"census": FleetCensus(29, 3)}, Rail.INVENTORY, None),
+        (None, {"census": FleetCensus(30, 3), "is_shrunk": True}, Rail.INVENTORY, None),
         (
             Cleanup("lab", breaker=Breaker(opened_at=NOW - 60, reason="why", fresh_since=NOW - 60)),
             {},
@@ -128,7 +130,10 @@ def test_a_rail_holds_everything_and_says_until_when(before, facts, rail, until)
         {"held_since": NOW - 900},
         {"drift": 60.0},
         {"census": FleetCensus(9, 2)},
+        {"census": FleetCensus(30, 3)},
         {"census": FleetCensus(100, 10)},
+        {"census": FleetCensus(3, 2), "is_shrunk": True},
+        {"census": FleetCensus(3, 0), "is_shrunk": True},
     ],
 )
 def test_what_is_just_in_order_holds_nothing(facts):
