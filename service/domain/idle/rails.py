@@ -214,8 +214,8 @@ def update_breaker(
     breaker = replace(breaker, lost=tuple(sorted(kept.items())), seen=tuple(sorted(seen)))
     reason = _find_reason_to_open(known, recent, before, after)
     if reason:
-        since = breaker.opened_at if breaker.opened_at is not None else now
-        return Breaker(breaker.lost, since, reason, seen=breaker.seen)
+        opened_at = breaker.opened_at if breaker.opened_at is not None else now
+        return Breaker(breaker.lost, opened_at, reason, seen=breaker.seen)
     if not breaker.is_open:
         return breaker
     is_fresh = _has_recovered(lost, after, now)

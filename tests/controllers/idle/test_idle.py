@@ -831,7 +831,8 @@ def test_three_nodes_that_are_missing_without_a_request_hold_the_cleanup(
 
 @pytest.mark.deep
 def test_three_missing_nodes_of_many_hold_while_the_project_has_shrunk_by_half(lab):
-    held, lab.is_shrunk = [], lambda lease: lease == lab.lease and not held
+    is_stable: list[bool] = []
+    lab.is_shrunk = lambda lease: lease == lab.lease and not is_stable
     lab.start_daemon("two")
     idle = lab.add(REST)
     for _ in range(40):
@@ -840,6 +841,6 @@ def test_three_missing_nodes_of_many_hold_while_the_project_has_shrunk_by_half(l
     lab.minute(ENOUGH)
     assert rails_of(lab) == [Rail.INVENTORY]
     assert lab.node(idle).asked == "present"
-    held.append("the number of nodes is stable")
+    is_stable.append(True)
     lab.minute()
     assert lab.node(idle).asked == "absent"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from service import wiring
@@ -18,7 +20,8 @@ def test_the_cleanup_knows_from_the_orphan_collector_that_a_project_has_shrunk(
 ):
     told = []
     monkeypatch.setattr(wiring, "build_idle_controller", lambda *parts: told.append(parts[-1]))
-    settings = Settings(projects=(PROJECT,), emulator="127.0.0.1:9", _env_file=None)
+    no_file: Any = {"_env_file": None}
+    settings = Settings(projects=(PROJECT,), emulator="127.0.0.1:9", **no_file)
     base = wiring.Foundation(settings, engine, units, PriceShelf(), clock)
     periods = wiring.build_controllers(base, FakeCloud(clock))
     (collector,) = [
