@@ -78,8 +78,14 @@ bench: $(DEVELOPMENT) ## Measure, and print ratios from one run.
 
 # SEEDS=3000 is so many of them, SEEDS=500-999 those; `python -m tests.simulation 17` is one alone.
 SEEDS ?= 1000
-simulate: $(DEVELOPMENT) ## Live through SEEDS=1000 fleets under faults and killed daemons.
-	@$(BIN)/python -m tests.simulation $(if $(findstring -,$(SEEDS)),$(SEEDS),0-$(shell expr $(SEEDS) - 1))
+# fleet: faults and killed daemons. cleanup: idle nodes. interleaving: two daemons on PostgreSQL.
+WHAT ?= fleet
+SIMULATION_fleet := tests.simulation
+SIMULATION_cleanup := tests.simulation.cleanup
+SIMULATION_interleaving := tests.interleaving
+simulate: $(DEVELOPMENT) ## Run SEEDS=1000 lives of WHAT=fleet, cleanup or interleaving.
+	@[ -n "$(SIMULATION_$(WHAT))" ] || { echo "WHAT is fleet, cleanup or interleaving" >&2; exit 1; }
+	@$(BIN)/python -m $(SIMULATION_$(WHAT)) $(if $(findstring -,$(SEEDS)),$(SEEDS),0-$(shell expr $(SEEDS) - 1))
 
 format: $(DEVELOPMENT) ## Put the code into its shape.
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -78,6 +78,7 @@ from service.domain.errors import Rejected
 from service.domain.idle.assess import IdleTimes
 from service.domain.idle.policy import Action
 from service.domain.jobs.log import LogCursor, LogLine, LogPage
+from service.domain.lease import Lease
 from service.domain.notifications.notification import Channel
 from service.domain.time_window import Window
 from service.notify.mail import MailMessenger, parse_relay
@@ -172,14 +173,16 @@ def idle_mode(settings: Settings) -> IdleMode:
     )
 
 
-def build_idle_controller(base: Foundation, cloud: TpuCloud) -> IdleController:
+def build_idle_controller(
+    base: Foundation, cloud: TpuCloud, is_shrunk: Callable[[Lease], bool]
+) -> IdleController:
     """The controller of idle nodes. It reads Cloud Monitoring, or the emulator's, and reports of
-    workers."""
+    workers. `is_shrunk` is that of the collector of orphans."""
     mode = idle_mode(base.settings)
     overlap = mode.times.telemetry + mode.times.period
     reader = TelemetryReader(connect_monitoring(base.settings), base.clock, overlap)
     reports = ReportReader(cloud, base.clock, mode.times)
-    manners = IdleManners(mode.times, mode.ceiling, reports=reports)
+    manners = IdleManners(mode.times, mode.ceiling, reports=reports, is_shrunk=is_shrunk)
     acts = DaemonActs(base.settings.public_url, mode.times)
     return IdleController(base.units, base.prices, base.clock, reader, acts, manners)
 
@@ -373,7 +376,7 @@ def build_controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[C
             BudgetController(*books, build_budget_service(base, costs, forecaster)),
         ),
         (settings.lifecycle_seconds, delivery),
-        (settings.idle_seconds, build_idle_controller(base, cloud)),
+        (settings.idle_seconds, build_idle_controller(base, cloud, garbage.is_shrunk)),
         (settings.metering_seconds, ForecastsController(base.units, forecaster, base.clock)),
     ):
         periods.setdefault(period, []).append(controller)

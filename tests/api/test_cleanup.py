@@ -174,6 +174,24 @@ def test_a_plan_is_shown_applied_once_and_found_in_the_history(client, lab):
     assert shown["ended"][0]["evidence"]["verdict"]["level"] == "QUIET"
 
 
+@pytest.mark.deep
+def test_a_plan_is_applied_while_the_mass_rail_holds_the_daemon(client, units, clock):
+    lab = IdleLab(units, clock, Action.DELETE)
+    nodes = [lab.add(REST) for _ in range(6)]
+    lab.minute(MINUTES + 10)
+    (project,) = client.get("/v1/cleanup").json()["projects"]
+    assert "mass" in [held["rail"] for held in project["rails"]]
+    assert len(project["waiting"]) == 6
+    plan = client.post("/v1/cleanup:plan", json={}).json()
+    assert "mass" in plan["held_by"]
+    assert lab.ended() == []
+    applied = client.post("/v1/cleanup:apply", json={"plan_id": plan["plan_id"]})
+    assert applied.status_code == 200
+    assert len(applied.json()["entries"]) == 6
+    for node in nodes:
+        assert client.get(f"/v1/nodes/{node.id}").json()["asked"] == "absent"
+
+
 @pytest.mark.parametrize("plan_id", ["", "x", "0" * 31, "G" * 32, "0" * 33, "../../etc"])
 def test_what_is_no_plan_id_is_refused(client, lab, plan_id):
     assert client.post("/v1/cleanup:apply", json={"plan_id": plan_id}).status_code == 422
@@ -214,6 +232,9 @@ def test_the_nodes_that_wait_are_named_and_so_is_who_waits_for_each_rail(client,
     assert client.get(f"/v1/nodes/{idle.id}/idle").json()["waiting"]["name"] == idle.name
     resumed = client.post("/v1/cleanup:resume", json={}).json()
     assert resumed["projects"][0]["waiting"][0]["name"] == idle.name
+    (place,) = resumed["projects"][0]["waiting"]
+    assert parse_rfc3339(place["since"]) <= lab.clock() - 60, "it has waited for some checks"
+    assert client.get(f"/v1/nodes/{idle.id}/idle").json()["waiting"] == place
 
 
 def test_a_breaker_is_closed_by_hand_with_a_reason_only_where_it_is_open(client, lab):
@@ -233,7 +254,14 @@ def test_a_breaker_is_closed_by_hand_with_a_reason_only_where_it_is_open(client,
     )
     closed = client.post("/v1/cleanup:resume", json=wanted)
     assert closed.status_code == 200
-    assert closed.json()["projects"][0]["breaker_open_since"] is None
+    shown = closed.json()["projects"][0]
+    assert shown["breaker_open_since"] is None
+    assert shown["breaker_closed_at"] == to_rfc3339(lab.clock())
+    assert shown["breaker_closed_by"] == "caller"
+    assert shown["breaker_closed_reason"] == "metrics are back"
+    lab.minute(3)
+    still = client.get("/v1/cleanup").json()["projects"][0]
+    assert still["breaker_closed_at"] == shown["breaker_closed_at"], "kept until it opens again"
 
 
 def test_the_coverage_names_each_metric_and_what_nobody_sees(client, lab):

@@ -52,13 +52,82 @@ def test_a_request_that_says_nothing_of_idleness_inherits_and_is_told_so(client,
     assert (node["idle"], node["policy"]["source"], node["warnings"]) == (None, "default", [])
 
 
-def test_nothing_is_said_of_limits_where_there_are_none(client, ask, services, units, clock):
-    mode = IdleMode(Action.DELETE)
-    policies = PolicyService(units, PriceShelf(), clock, [factories.PROJECT], mode)
-    object.__setattr__(services, "policies", policies)
-    node = ask(idle=OWN)
-    assert (node["policy"]["applied_action"], node["policy"]["limits"]) == ("delete", [])
-    assert node["warnings"] == []
+@pytest.fixture
+def set_mode(services, units, clock):
+    """Set STEWARD_IDLE_MODE."""
+
+    def set_mode(ceiling):
+        mode = IdleMode(ceiling)
+        policies = PolicyService(units, PriceShelf(), clock, [factories.PROJECT], mode)
+        object.__setattr__(services, "policies", policies)
+
+    return set_mode
+
+
+WEAKER = {
+    (Action.OBSERVE, Action.OBSERVE): Action.OBSERVE,
+    (Action.OBSERVE, Action.NOTIFY): Action.OBSERVE,
+    (Action.OBSERVE, Action.STOP): Action.OBSERVE,
+    (Action.OBSERVE, Action.DELETE): Action.OBSERVE,
+    (Action.NOTIFY, Action.OBSERVE): Action.OBSERVE,
+    (Action.NOTIFY, Action.NOTIFY): Action.NOTIFY,
+    (Action.NOTIFY, Action.STOP): Action.NOTIFY,
+    (Action.NOTIFY, Action.DELETE): Action.NOTIFY,
+    (Action.STOP, Action.OBSERVE): Action.OBSERVE,
+    (Action.STOP, Action.NOTIFY): Action.NOTIFY,
+    (Action.STOP, Action.STOP): Action.STOP,
+    (Action.STOP, Action.DELETE): Action.STOP,
+    (Action.DELETE, Action.OBSERVE): Action.OBSERVE,
+    (Action.DELETE, Action.NOTIFY): Action.NOTIFY,
+    (Action.DELETE, Action.STOP): Action.STOP,
+    (Action.DELETE, Action.DELETE): Action.DELETE,
+}
+"""By mode and the action of a policy: the action that is taken."""
+
+
+@pytest.mark.parametrize(("mode", "action"), list(WEAKER))
+def test_a_request_is_answered_with_the_weaker_of_the_mode_and_its_own_policy(
+    ask, set_mode, mode, action
+):
+    set_mode(mode)
+    node, done = ask(idle=OWN | {"action": action}), WEAKER[mode, action]
+    limits = [] if done is action else [f"STEWARD_IDLE_MODE is {mode}"]
+    assert (node["policy"]["source"], node["policy"]["action"]) == ("node", action)
+    assert (node["policy"]["applied_action"], node["policy"]["limits"]) == (done, limits)
+    warned = f"idle.action is {action}, and {done} is done: STEWARD_IDLE_MODE is {mode}"
+    assert node["warnings"] == ([warned] if limits else [])
+
+
+@pytest.mark.parametrize(("mode", "action"), list(WEAKER))
+def test_a_request_is_answered_with_the_weaker_of_the_mode_and_the_policy_that_it_inherits(
+    client, ask, set_mode, mode, action
+):
+    set_mode(mode)
+    client.put("/v1/cleanup/policies/team:vision", json={"action": action})
+    policy, done = ask()["policy"], WEAKER[mode, action]
+    assert (policy["source"], policy["action"]) == ("team:vision", action)
+    assert policy["applied_action"] == done
+    assert policy["limits"] == ([] if done is action else [f"STEWARD_IDLE_MODE is {mode}"])
+
+
+@pytest.mark.parametrize(
+    ("mode", "done", "limits"),
+    [
+        (Action.DELETE, "notify", 1),
+        (Action.STOP, "notify", 1),
+        (Action.NOTIFY, "notify", 1),
+        (Action.OBSERVE, "observe", 2),
+    ],
+)
+def test_a_request_is_told_that_an_inherited_stop_only_notifies_where_google_cannot_stop(
+    client, ask, set_mode, mode, done, limits
+):
+    set_mode(mode)
+    client.put("/v1/cleanup/policies/team:vision", json={"action": "stop"})
+    policy = ask(provisioning_model="spot")["policy"]
+    assert (policy["action"], policy["applied_action"]) == ("stop", done)
+    assert policy["limits"][0].startswith("the cloud cannot stop this node: ")
+    assert policy["limits"][1:] == ["STEWARD_IDLE_MODE is observe"][: limits - 1]
 
 
 def test_the_idle_policy_is_set_and_taken_away_again(client, up):

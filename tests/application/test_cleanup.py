@@ -12,7 +12,7 @@ from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.domain.errors import Conflict, NotFound, Rejected
 from service.domain.idle.assess import list_holders
 from service.domain.idle.policy import Action, Policy, Recipient, Rule
-from service.domain.idle.rails import Breaker
+from service.domain.idle.rails import Breaker, Rail
 from service.domain.idle.signals.heartbeat import Heartbeat
 from service.domain.jobs.job import Phase
 from service.domain.lifecycle.precedence import Holder
@@ -306,3 +306,50 @@ def test_the_idleness_of_a_node_is_shown_after_its_end_as_well(lab, service):
     assert shown.ended[0].evidence["verdict"]["level"] == "QUIET"
     with pytest.raises(NotFound):
         service.get_node("nobody")
+
+
+def breaker_of(lab):
+    with lab.units.reading() as unit:
+        return unit.cleanups.get("lab").breaker
+
+
+@pytest.mark.deep
+def test_a_breaker_that_a_person_closed_opens_for_new_losses_only(lab, service):
+    nodes = [lab.add(WORK, idle=None) for _ in range(12)]
+    lab.minute(20)
+    for node in nodes[:5]:
+        lab.doing[node.id] = None
+    lab.minute(14)
+    assert breaker_of(lab).is_open
+    with pytest.raises(Rejected, match="reason"):
+        service.close_breaker("lab", "ada", " ")
+    closed_at = lab.clock()
+    service.close_breaker("", "ada", "one zone is down")
+    lab.minute(2)
+    lab.start_daemon("two")
+    lab.minute(20)
+    breaker = breaker_of(lab)
+    assert (breaker.is_open, breaker.closed_at, breaker.closed_by) == (False, closed_at, "ada")
+    assert breaker.closed_reason == "one zone is down"
+    for node in nodes[5:9]:
+        lab.doing[node.id] = None
+    lab.minute(14)
+    assert breaker_of(lab).is_open, "four of seven more"
+    assert breaker_of(lab).closed_at is None
+
+
+@pytest.mark.deep
+def test_a_person_applies_a_plan_that_the_mass_rail_keeps_the_daemon_from(lab, service):
+    lab.ceiling = Action.DELETE
+    lab.start_daemon("one")
+    nodes = [lab.add(REST) for _ in range(8)]
+    lab.minute(IDLE_MINUTES + DELETES.grace_seconds // 60 + 5)
+    (status,) = service.list_statuses()
+    assert [held.rail for held in status.cleanup.holds] == [Rail.MASS]
+    assert lab.ended() == [], "the daemon waits"
+    plan = service.make_plan("lab", "ada")
+    assert (len(plan.entries), plan.held_by) == (8, (Rail.MASS,))
+    service.apply_plan(plan.id, "ada")
+    assert sorted(lab.ended()) == sorted(node.name for node in nodes), "all at once"
+    assert {lab.node(node).asked for node in nodes} == {"absent"}
+    assert {ended.actor for ended in service.list_ended()} == {"ada"}

@@ -185,3 +185,34 @@ def test_another_python_is_named_and_an_old_one_refused(with_uv):
     assert with_uv.calls() == []
     assert with_uv.make("install", "PYTHON=another")[0] == 0
     assert with_uv.calls()[0] == "python -m venv --without-pip .venv"
+
+
+@pytest.mark.parametrize(
+    ("words", "called"),
+    [
+        ((), "tests.simulation 0-999"),
+        (("SEEDS=30",), "tests.simulation 0-29"),
+        (("WHAT=cleanup", "SEEDS=1000"), "tests.simulation.cleanup 0-999"),
+        (("WHAT=cleanup", "SEEDS=500-999"), "tests.simulation.cleanup 500-999"),
+        (("WHAT=interleaving", "SEEDS=7"), "tests.interleaving 0-6"),
+    ],
+)
+def test_make_simulate_runs_the_seeds_of_what_is_named(with_uv, words, called):
+    assert with_uv.make("simulate", *words)[0] == 0
+    assert with_uv.calls()[-1] == f"python -m {called}"
+    module = called.split()[0].replace(".", "/")
+    assert (HOUSE / module / "__main__.py").exists()
+
+
+def test_make_simulate_refuses_what_it_does_not_know(with_uv):
+    code, _, complained = with_uv.make("simulate", "WHAT=weather")
+    assert (code, complained[0]) == (2, "WHAT is fleet, cleanup or interleaving")
+    assert not any("-m tests" in call for call in with_uv.calls())
+
+
+def test_make_help_says_what_can_be_simulated_in_a_line_of_80_columns(with_uv):
+    code, said, _ = with_uv.make("help")
+    assert code == 0
+    (simulate,) = [line for line in said if "make simulate" in line]
+    assert "WHAT=fleet, cleanup or interleaving" in simulate
+    assert len(simulate) <= 80

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from service.domain.errors import CapacityUnavailable, CloudNotFound
-from service.domain.lifecycle.absence import CONFIRM_SECONDS
+from service.domain.lifecycle.absence import CONFIRM_SECONDS, FleetCensus
 from service.domain.nodes.node import Asked, Node, NodeState
 from tests.controllers.conftest import Lab
 from tests.controllers.test_queue import up as up_in_queue
@@ -117,6 +117,8 @@ def test_of_many_that_are_missing_those_are_gone_that_somebody_deleted(lab: Lab)
         lab.cloud.delete_elsewhere(path)
     looks(lab, 2)
     assert [lab.node(node).state for node in nodes] == ["DELETED", "DELETED", "DELETED", "READY"]
+    with lab.units.reading() as unit:
+        assert unit.nodes.read_census(nodes[0].spec.project) == FleetCensus(1, 0)
 
 
 def test_of_many_that_are_missing_those_end_whose_deletion_is_asked_for(lab: Lab) -> None:

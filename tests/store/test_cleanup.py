@@ -22,7 +22,7 @@ from service.domain.idle.readings import FamilyRead
 from service.domain.idle.rollup import ActivityHour
 from service.domain.idle.signals.heartbeat import Heartbeat, HeartbeatToken
 from service.domain.idle.signals.signal import Kind, Level, SignalTrack
-from service.store.tables import idle_courses
+from service.store.tables import cleanups, idle_courses
 from tests import factories
 from tests.hands import NOON
 
@@ -156,10 +156,10 @@ def test_the_cleanup_of_a_project_is_read_as_it_was_written(units):
     wanted = Cleanup(
         "lab",
         NOON,
-        breaker=Breaker((("n", NOON),), NOON, "why", NOON),
+        breaker=Breaker((("n", NOON),), NOON, "why", NOON, NOON, "ada", "seen", ("m",)),
         families={Kind.CPU: FamilyRead(NOON, NOON, "")},
         holds=(RailHold(Rail.MASS, "why", NOON),),
-        waiting=(Waiting("n", Rail.HOUR, 1, NOON),),
+        waiting=(Waiting("n", Rail.HOUR, 1, NOON, NOON - 60),),
     ).with_pause(NOON, "ada", "a demo")
     with units() as unit:
         assert unit.cleanups.get("lab") == Cleanup("lab")
@@ -170,6 +170,22 @@ def test_the_cleanup_of_a_project_is_read_as_it_was_written(units):
     for stale in (saved, wanted):
         with pytest.raises(StaleVersion), units() as unit:
             unit.cleanups.save(stale)
+
+
+def test_a_row_of_an_earlier_version_says_less_and_is_read(units, engine):
+    with units() as unit:
+        unit.cleanups.save(Cleanup("lab"))
+    with engine.begin() as connection:
+        connection.execute(
+            update(cleanups).values(
+                breaker='{"lost":[["n",7]],"opened_at":7,"reason":"why","fresh_since":null}',
+                waiting='[{"node_id":"n","rail":"hour","place":1,"until":9}]',
+            )
+        )
+    with units.reading() as unit:
+        row = unit.cleanups.get("lab")
+    assert row.breaker == Breaker((("n", 7),), 7, "why")
+    assert row.waiting == (Waiting("n", Rail.HOUR, 1, 9, since=None),)
 
 
 def test_a_plan_is_found_by_its_id_until_it_is_old(units):

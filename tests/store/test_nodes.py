@@ -9,6 +9,7 @@ import pytest
 
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import Conflict, NotFound, StaleVersion
+from service.domain.lifecycle.absence import FleetCensus
 from service.domain.nodes.node import Asked, Endpoint, IdlePolicy, NodeState
 from tests import factories
 from tests.hands import NOON
@@ -206,3 +207,20 @@ def test_a_node_that_was_left_alone_is_due_once_it_is_woken(units):
         unit.nodes.wake([], NOON)
     with units.reading() as unit:
         assert set(unit.nodes.list_due("lab", NOON, 10)) == {nodes[0].id, nodes[2].id}
+
+
+def test_the_census_counts_what_should_be_there_and_of_that_what_is_missed(units):
+    sent = {"sent_at": NOON, "missed_at": NOON, "misses": 1}
+    for changes in (
+        {},
+        {"state": NodeState.READY},
+        {"asked": Asked.STOPPED},
+        {"missed_at": None, "misses": 0},
+        {"asked": Asked.ABSENT},
+        {"ended_at": NOON + 9},
+        {"sent_at": None},
+        {"project": "other"},
+    ):
+        given.stored(units, **{**sent, **changes})
+    with units.reading() as unit:
+        assert unit.nodes.read_census(factories.PROJECT) == FleetCensus(4, 3)

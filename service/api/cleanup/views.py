@@ -64,6 +64,10 @@ class WaitingView(View):
         description="`tick`, `hour` and `owner` limit the pace: the node waits for its turn."
     )
     place: int = Field(description="Counts from 1; the most expensive node is first.", examples=[1])
+    since: Time | None = Field(
+        description="Since when rails hold it without a gap, whichever rail it is now; null for a"
+        " node that no check has covered since an upgrade."
+    )
     until: Time | None
 
     @classmethod
@@ -74,6 +78,7 @@ class WaitingView(View):
             name=name,
             rail=waiting.rail,
             place=waiting.place,
+            since=time_or_none(waiting.since),
             until=time_or_none(waiting.until),
         )
 
@@ -93,6 +98,13 @@ class CleanupProjectView(View):
     pause_reason: str
     breaker_open_since: Time | None
     breaker_reason: str
+    breaker_closed_at: Time | None = Field(
+        description="When the breaker last closed; null while it is open, or if it never opened."
+    )
+    breaker_closed_by: str = Field(
+        description="The person who closed it; empty if it closed by itself.", examples=["caller"]
+    )
+    breaker_closed_reason: str = Field(examples=["Monitoring is back"])
     rails: tuple[HeldView, ...] = Field(description="The rails that hold now.")
     waiting: tuple[WaitingView, ...]
 
@@ -112,6 +124,9 @@ class CleanupProjectView(View):
             pause_reason=row.pause_reason,
             breaker_open_since=time_or_none(row.breaker.opened_at),
             breaker_reason=row.breaker.reason,
+            breaker_closed_at=time_or_none(row.breaker.closed_at),
+            breaker_closed_by=row.breaker.closed_by,
+            breaker_closed_reason=row.breaker.closed_reason,
             rails=tuple(HeldView.from_hold(held, waiting) for held in row.holds),
             waiting=tuple(WaitingView.from_waiting(place, name) for place, name in named),
         )

@@ -177,9 +177,10 @@ class CleanupService:
     def close_breaker(self, project: str, actor: str, reason: str) -> Cleanup:
         """Close the breaker of a project by hand. Raises Conflict if it is not open, Rejected
         without a reason."""
-        if not reason.strip():
-            raise Rejected("give a reason: why do you close the breaker?", field="reason")
-        row = self._save_changed(self._resolve_project(project), Cleanup.closed_breaker)
+        now = self._clock()
+        row = self._save_changed(
+            self._resolve_project(project), lambda row: row.with_closed_breaker(now, actor, reason)
+        )
         log.warning("cleanup.breaker_closed", project=row.project, actor=actor, reason=reason)
         return row
 

@@ -258,6 +258,7 @@ def _print_project(project: Mapping[str, Any], now: int) -> None:
                 "no daemon is running" if upcoming is None else _format_due(upcoming, now),
             ),
             ("paused", pause_said if project["paused_at"] is not None else ""),
+            ("breaker", _describe_closing(project)),
         ]
     )
     for rail in project["rails"]:
@@ -271,12 +272,28 @@ def _print_project(project: Mapping[str, Any], now: int) -> None:
             print_paragraphs(f"  these nodes wait for it: {', '.join(names[:MOST_NAMES])}{more}")
     if project["waiting"]:
         print_table(
-            [">PLACE", "NODE", "WAITS FOR", "UNTIL (UTC)"],
+            [">PLACE", "NODE", "WAITS FOR", "SINCE (UTC)", "UNTIL (UTC)"],
             [
-                (str(node["place"]), node["name"], node["rail"], format_time(node["until"]))
+                (
+                    str(node["place"]),
+                    node["name"],
+                    node["rail"],
+                    format_time(node["since"]),
+                    format_time(node["until"]),
+                )
                 for node in project["waiting"]
             ],
         )
+
+
+def _describe_closing(project: Mapping[str, Any]) -> str:
+    """When the breaker last closed, who closed it, and why. Empty while it is open, or if it never
+    opened."""
+    if project["breaker_closed_at"] is None:
+        return ""
+    closer = project["breaker_closed_by"] or "itself"
+    at, reason = format_time(project["breaker_closed_at"]), project["breaker_closed_reason"]
+    return f"closed by {closer} at {at}: {reason}"
 
 
 def _format_due(at: str | None, now: int) -> str:

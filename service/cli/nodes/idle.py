@@ -112,6 +112,15 @@ def _describe_end(shown: Mapping[str, Any], now: int) -> str:
     return f"{verb} as soon as the newest signals are read"
 
 
+def _describe_wait(waiting: Mapping[str, Any] | None) -> str:
+    """`2026-11-05 11:30:00, until 2026-11-05 12:30:00 at the earliest`. Empty for a node that waits
+    for no rail."""
+    if not waiting or not waiting["since"]:
+        return ""
+    since, until = format_time(waiting["since"]), waiting["until"]
+    return f"{since}, until {format_time(until)} at the earliest" if until else since
+
+
 def _describe_verdict(shown: Mapping[str, Any], now: int) -> str:
     """Verdict of the signals: how long a QUIET node has been at rest and when it becomes idle, else
     the reason of the verdict."""
@@ -174,6 +183,7 @@ def _print_idleness(shown: Mapping[str, Any], now: int) -> None:
             ("limited by", "; ".join(shown["limits"])),
             ("kept until", format_time(shown["kept_until"]) if shown["kept_until"] else ""),
             ("blocked by", "" if is_warming else ", ".join(blockers)),
+            ("waits since", _describe_wait(shown["waiting"])),
             *zip(titles, lacking, strict=True),
             ("signals of", f"{format_time(judged_at)}{age}" if shown["signals"] else ""),
         ]

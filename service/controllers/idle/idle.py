@@ -70,12 +70,14 @@ class IdleActs(Protocol):
 @dataclass(frozen=True, slots=True)
 class IdleManners:
     """Settings of the controller, its monotonic clock in seconds, and the reader of worker reports
-    (None: reports are not read)."""
+    (None: reports are not read). `is_shrunk` says whether half of a project's nodes went missing
+    lately; it is the collector of orphans that polls them."""
 
     times: IdleTimes = field(default_factory=IdleTimes)
     ceiling: Action = Action.OBSERVE
     monotonic: Callable[[], float] = time.monotonic
     reports: ReportReader | None = None
+    is_shrunk: Callable[[Lease], bool] = lambda _lease: False
 
 
 class IdleController:
@@ -102,6 +104,7 @@ class IdleController:
         self._ceiling = manners.ceiling
         self._monotonic = manners.monotonic
         self._reports = manners.reports
+        self._is_shrunk = manners.is_shrunk
         self._ticked: dict[str, tuple[int, float]] = {}
         self._memories: dict[str, IdleMemory] = {}
         self._rollups = Rollups(units, manners.times.telemetry)
@@ -143,6 +146,7 @@ class IdleController:
             fleet.begun,
             memory.has_read,
             is_read_since(families, known, now - self._times.max_read_age),
+            self._is_shrunk(lease),
         )
         before = replace(fleet.cleanup, families=families)
         decided = decide_round(before, looks, fleet.courses, facts, self._times)

@@ -104,6 +104,12 @@ class GarbageController:
                 left -= 1
             self._act_isolated(orphan, watch, lease)
 
+    def is_shrunk(self, lease: Lease) -> bool:
+        """Whether half of the project's nodes or more went missing lately; False before the first
+        complete poll under this lease."""
+        watch = self._watch_of(lease)
+        return watch is not None and watch.is_shrunk
+
     def _watch_of(self, lease: Lease) -> FleetWatch | None:
         held, watch = self._watches.get(lease.project, (None, None))
         return watch if held == lease else None

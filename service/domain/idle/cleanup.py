@@ -72,11 +72,19 @@ class Cleanup:
             raise Conflict(f"the cleanup of project {self.project} is not paused")
         return replace(self, paused_at=None, paused_by="", pause_reason="", pauses=self.pauses + 1)
 
-    def closed_breaker(self) -> Cleanup:
-        """Return the row with a closed breaker. Raises Conflict if the breaker is not open."""
+    def with_closed_breaker(self, now: int, actor: str, reason: str) -> Cleanup:
+        """Return the row with a breaker that a person closed. Raises Rejected without a reason,
+        Conflict if the breaker is not open."""
+        if not reason.strip():
+            raise Rejected("give a reason: why do you close the breaker?", field="reason")
         if not self.breaker.is_open:
             raise Conflict(f"the breaker of project {self.project} is not open")
-        return replace(self, breaker=Breaker())
+        # Without its hold: a breaker that opens at the next check sends an alarm again.
+        return replace(
+            self,
+            breaker=self.breaker.close_by_hand(now, actor, reason.strip()[:MAX_REASON]),
+            holds=tuple(held for held in self.holds if held.rail is not Rail.BREAKER),
+        )
 
 
 ALARMING = frozenset({Rail.MASS, Rail.BREAKER, Rail.INVENTORY, Rail.CLOCK})

@@ -30,6 +30,9 @@ CLOSING_PERCENT = 90
 LOST_SECONDS = 2 * HOUR
 """Nodes that are unknown for this long do not keep the breaker open, unless they are enough to open
 one."""
+CLOSED_BY_ITSELF = (
+    f"{CLOSING_PERCENT} % of the nodes had fresh signals for {CLOSING_SECONDS // 60} min"
+)
 MISSING_NODES = 3
 CLOCK_SECONDS = 60
 
@@ -68,12 +71,14 @@ class BegunEnd(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A node that a rail holds back: its place in the line from 1 on, and the earliest end of the
-    wait; None where it is unknown."""
+    wait; None where it is unknown. `since` is the first round of an unbroken series of rounds in
+    which any rail held the node; None in rows of an earlier version."""
 
     node_id: str
     rail: Rail
     place: int
     until: int | None
+    since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +159,20 @@ class Breaker:
     """The breaker of a project: `lost` are the instants at which known nodes became unknown,
     `opened_at` is when it opened, and `fresh_since` the instant since which nine in ten of the
     nodes that were ever known are known again.
+
+    `closed_at` is when it last closed, with the reason and the person; `closed_by` is empty if it
+    closed by itself. All three are kept until it opens again. `seen` are the nodes that were lost
+    when a person closed it: their loss does not count until they are known again.
     """
 
     lost: tuple[tuple[str, int], ...] = ()
     opened_at: int | None = None
     reason: str = ""
     fresh_since: int | None = None
+    closed_at: int | None = None
+    closed_by: str = ""
+    closed_reason: str = ""
+    seen: tuple[str, ...] = ()
 
     @property
     def is_open(self) -> bool:
@@ -171,6 +184,12 @@ class Breaker:
         """When the breaker closes if no further node is lost; None while too many are unknown."""
         return None if self.fresh_since is None else self.fresh_since + CLOSING_SECONDS
 
+    def close_by_hand(self, now: int, actor: str, reason: str) -> Breaker:
+        """Return the closed breaker. A person has seen the lost nodes: only further losses open the
+        breaker again."""
+        seen = tuple(sorted({*self.seen, *(node for node, _ in self.lost)}))
+        return Breaker(closed_at=now, closed_by=actor, closed_reason=reason, seen=seen)
+
 
 def update_breaker(
     breaker: Breaker, before: Mapping[str, NodeSight], after: Mapping[str, NodeSight], now: int
@@ -181,35 +200,49 @@ def update_breaker(
     went from work to rest at one instant: a sign of a monitoring outage. It closes after fifteen
     minutes in which nine in ten are known. Of fewer than ten nodes, one may be unknown, or a node
     with gaps would keep the breaker open for hours. Nodes that were never known do not count, or
-    they would keep it open for ever.
+    they would keep it open for ever. Neither do nodes whose loss a person has seen.
     """
     known = [node for node, sight in before.items() if sight.is_known and node in after]
+    seen = {node for node in breaker.seen if node in after and not after[node].is_known}
     lost = {node: at for node, at in breaker.lost if node in after}
     for node in known:
-        if not after[node].is_known:
+        if not after[node].is_known and node not in seen:
             lost.setdefault(node, now)
     lost = {node: at for node, at in lost.items() if not after[node].is_known}
     recent = {node: at for node, at in lost.items() if now - at < BREAKER_SECONDS}
     kept = lost if breaker.is_open else recent
-    breaker = replace(breaker, lost=tuple(sorted(kept.items())))
-    enough = sum(sight.is_known for sight in after.values()) + len(recent)
-    reason = ""
-    if enough >= BREAKER_NODES and 100 * len(recent) > BREAKER_PERCENT * enough:
-        reason = (
-            f"{len(recent)} of {enough} nodes became unknown within {BREAKER_SECONDS // 60} min"
-        )
-    fell = _count_rested_at_once(before, after)
-    if len(known) >= BREAKER_NODES and 100 * fell > BREAKER_PERCENT * len(known):
-        reason = f"{fell} of {len(known)} nodes became idle in the same second"
+    breaker = replace(breaker, lost=tuple(sorted(kept.items())), seen=tuple(sorted(seen)))
+    reason = _find_reason_to_open(known, recent, before, after)
     if reason:
-        return replace(breaker, opened_at=breaker.opened_at or now, reason=reason, fresh_since=None)
+        opened_at = breaker.opened_at if breaker.opened_at is not None else now
+        return Breaker(breaker.lost, opened_at, reason, seen=breaker.seen)
     if not breaker.is_open:
         return breaker
     is_fresh = _has_recovered(lost, after, now)
     since = (breaker.fresh_since if breaker.fresh_since is not None else now) if is_fresh else None
-    if since is not None and now - since >= CLOSING_SECONDS:
-        return Breaker()
-    return replace(breaker, fresh_since=since)
+    if since is None or now - since < CLOSING_SECONDS:
+        return replace(breaker, fresh_since=since)
+    still = tuple(sorted(recent.items()))
+    return Breaker(still, closed_at=now, closed_reason=CLOSED_BY_ITSELF, seen=breaker.seen)
+
+
+def _find_reason_to_open(
+    known: Sequence[str],
+    recent: Mapping[str, int],
+    before: Mapping[str, NodeSight],
+    after: Mapping[str, NodeSight],
+) -> str:
+    """Why the breaker opens now, empty if it does not. `known` are the nodes that were known before
+    this assessment, `recent` the nodes that were lost within ten minutes."""
+    enough = sum(sight.is_known for sight in after.values()) + len(recent)
+    reason = ""
+    if enough >= BREAKER_NODES and 100 * len(recent) > BREAKER_PERCENT * enough:
+        minutes = BREAKER_SECONDS // 60
+        reason = f"{len(recent)} of {enough} nodes became unknown within {minutes} min"
+    fell = _count_rested_at_once(before, after)
+    if len(known) >= BREAKER_NODES and 100 * fell > BREAKER_PERCENT * len(known):
+        reason = f"{fell} of {len(known)} nodes became idle in the same second"
+    return reason
 
 
 def _has_recovered(lost: Mapping[str, int], after: Mapping[str, NodeSight], now: int) -> bool:

@@ -38,7 +38,7 @@ class RoundFacts:
     monotonic clock since the previous round, `begun` the recent ends by the daemon. `has_read` is
     whether this process has read every metric itself: until then it knows the past from rows, which
     are minutes old. `is_read` is whether each metric that the project has was read within two
-    periods."""
+    periods. `is_shrunk` is `FleetWatch.is_shrunk`, as the collector of orphans has it."""
 
     now: int
     held_since: int
@@ -48,6 +48,7 @@ class RoundFacts:
     begun: Sequence[BegunEnd] = ()
     has_read: bool = True
     is_read: bool = True
+    is_shrunk: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +83,12 @@ def decide_round(
     due = [assessed for assessed in nodes if assessed.is_due]
     if holds:
         waits = _hold_line([_to_due_node(assessed) for assessed in due], holds)
-        return IdleRound(replace(cleanup, waiting=waits), ())
+        return IdleRound(replace(cleanup, waiting=_add_since(waits, before, now)), ())
     line = [_to_due_node(assessed) for assessed in due if assessed.is_fresh and facts.is_read]
     allowed = pace_ends(line, facts.live, facts.begun, now, times.period)
     by_node = {assessed.subject.node.id: assessed for assessed in due}
     goes = tuple(by_node[node_id] for node_id in allowed.goes)
-    return IdleRound(replace(cleanup, waiting=allowed.waits), goes)
+    return IdleRound(replace(cleanup, waiting=_add_since(allowed.waits, before, now)), goes)
 
 
 def _list_earlier_sights(
@@ -176,11 +177,9 @@ def _list_holds(cleanup: Cleanup, facts: RoundFacts, times: IdleTimes) -> Sequen
     elif not facts.has_read:
         add_hold(Rail.START, "a daemon has just begun, and has not read every metric yet")
     _hold_for_clock(known.get(Rail.CLOCK), facts, times, found)
-    missing = facts.census.missing
-    if facts.census.is_mass_absence and missing >= MISSING_NODES:
-        reason = (
-            f"{missing} of {facts.census.wanted} nodes are missing, and no record shows a deletion"
-        )
+    if _is_inventory_doubtful(facts.census, is_shrunk=facts.is_shrunk):
+        missing, wanted = facts.census.missing, facts.census.wanted
+        reason = f"{missing} of {wanted} nodes are missing, and no record shows a deletion"
         add_hold(Rail.INVENTORY, reason)
     if cleanup.breaker.is_open:
         breaker = cleanup.breaker
@@ -190,6 +189,20 @@ def _list_holds(cleanup: Cleanup, facts: RoundFacts, times: IdleTimes) -> Sequen
         reason = "more than half of the nodes are idle at once; look at the plan, and apply it"
         add_hold(Rail.MASS, reason, since, since + MASS_SECONDS)
     return found
+
+
+def _is_inventory_doubtful(census: FleetCensus, *, is_shrunk: bool) -> bool:
+    """Whether the cloud's lists are probably wrong: at least three nodes are missing that nobody
+    asked to delete, and they are a mass absence, or the project has shrunk by half.
+
+    A mass absence is the stricter rule: more than a tenth of our nodes, for as long as they are
+    missing. It counts our nodes only. A project shrinks by every resource that the cloud lists,
+    also by those of others and those with a requested deletion. So a project may have shrunk
+    where fewer than a tenth of our nodes are missing: 3 of 40, next to 60 nodes of others. A
+    deletion by another program ends the node's record once the cloud's record of it is found, so it
+    counts in neither.
+    """
+    return census.missing >= MISSING_NODES and (census.is_mass_absence or is_shrunk)
 
 
 def _hold_for_clock(
@@ -212,4 +225,16 @@ def _hold_line(line: Sequence[DueNode], holds: Sequence[RailHold]) -> tuple[Wait
     return tuple(
         Waiting(due.node_id, last.rail, place, last.until)
         for place, due in enumerate(ordered, start=1)
+    )
+
+
+def _add_since(waits: Sequence[Waiting], before: Cleanup, now: int) -> tuple[Waiting, ...]:
+    """The waiting nodes with the instants since which they wait, for whichever rail. A node that
+    did not wait in the previous round waits since now."""
+    known = {
+        waiting.node_id: waiting.since if waiting.since is not None else before.ticked_at or now
+        for waiting in before.waiting
+    }
+    return tuple(
+        replace(waiting, since=min(now, known.get(waiting.node_id, now))) for waiting in waits
     )

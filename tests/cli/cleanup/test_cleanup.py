@@ -57,6 +57,9 @@ def project(**changes):
         "pause_reason": "",
         "breaker_open_since": None,
         "breaker_reason": "",
+        "breaker_closed_at": None,
+        "breaker_closed_by": "",
+        "breaker_closed_reason": "",
         "rails": [],
         "waiting": [],
         **changes,
@@ -140,6 +143,7 @@ def test_the_status_says_what_holds_and_who_waits(api):
         "waiting": ["trainer"],
     }
     waiting = {"node_id": ID, "name": "trainer", "rail": "mass", "place": 1, "until": None}
+    waiting |= {"since": "2026-11-05T11:31:00Z"}
     held = project(rails=[rail], waiting=[waiting], ticked_at=None)
     api.when("GET", "/v1/cleanup", {"mode": "observe", "projects": [held]})
     lines = steward("cleanup", "status").stdout.splitlines()
@@ -150,7 +154,26 @@ def test_the_status_says_what_holds_and_who_waits(api):
         in lines
     )
     assert "  these nodes wait for it: trainer" in lines
-    assert lines[-1].split() == ["1", "trainer", "mass", "-"]
+    assert lines[-1].split() == ["1", "trainer", "mass", "2026-11-05", "11:31:00", "-"]
+    assert all(len(line) <= 80 for line in lines[-2:])
+
+
+@pytest.mark.parametrize(
+    ("closer", "said"),
+    [
+        ("ada", "breaker     closed by ada at 2026-11-05 11:40:00: Monitoring is back"),
+        ("", "breaker     closed by itself at 2026-11-05 11:40:00: Monitoring is back"),
+    ],
+)
+def test_the_status_says_who_closed_the_breaker_when_and_why(api, closer, said):
+    closed = {
+        "breaker_closed_at": "2026-11-05T11:40:00Z",
+        "breaker_closed_by": closer,
+        "breaker_closed_reason": "Monitoring is back",
+    }
+    for shown, is_said in ((project(**closed), True), (project(), False)):
+        api.when("GET", "/v1/cleanup", {"mode": "delete", "projects": [shown]})
+        assert (said in steward("cleanup", "status").stdout.splitlines()) is is_said
 
 
 def test_the_status_names_no_more_nodes_of_a_rail_than_can_be_read(api):
@@ -299,6 +322,28 @@ def test_a_reading_is_shown_with_its_unit(api, signal, value, said):
     assert f" {said} " in line
 
 
+def wait(rail, **changes):
+    times = {"since": "2026-11-05T11:30:00Z", "until": "2026-11-05T12:30:00Z"}
+    return {"node_id": ID, "name": "trainer", "rail": rail, "place": 1, **times, **changes}
+
+
+@pytest.mark.parametrize(
+    ("waiting", "said"),
+    [
+        (wait("tick"), "2026-11-05 11:30:00, until 2026-11-05 12:30:00 at the earliest"),
+        (wait("pause", until=None), "2026-11-05 11:30:00"),
+        (wait("tick", since=None), ""),
+        (None, ""),
+    ],
+)
+def test_a_node_says_since_when_and_until_when_it_waits_for_a_rail(api, waiting, said):
+    api.when("GET", f"/v1/nodes/{ID}/idle", shown(waiting=waiting))
+    lines = steward("nodes", "idle", ID).stdout.splitlines()
+    found = [line.removeprefix("waits since").strip() for line in lines if "waits since" in line]
+    assert found == ([said] if said else [])
+    assert all(len(line) <= 80 for line in lines if "waits since" in line)
+
+
 ENDED = {
     "at": "2026-11-05T12:00:00Z",
     "action": "delete",
@@ -318,15 +363,12 @@ ENDED = {
             "NOTIFIED: deleted as soon as the newest signals are read",
         ),
         (
-            {"due_at": "2026-11-05T11:59:00Z", "waiting": {"rail": "mass", "until": None}},
+            {"due_at": "2026-11-05T11:59:00Z", "waiting": wait("mass", until=None)},
             "NOTIFIED: waits for the rail mass",
         ),
         (
-            {
-                "due_at": "2026-11-05T11:59:00Z",
-                "waiting": {"rail": "hour", "until": "2026-11-05T12:40:00Z"},
-            },
-            "NOTIFIED: waits for the rail hour, until 2026-11-05 12:40:00",
+            {"due_at": "2026-11-05T11:59:00Z", "waiting": wait("hour")},
+            "NOTIFIED: waits for the rail hour, until 2026-11-05 12:30:00",
         ),
         (
             {"due_at": None, "state": "QUIET", "idle_at": "2026-11-05T12:01:10Z"},

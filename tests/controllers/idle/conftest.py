@@ -164,6 +164,7 @@ class IdleLab:
         self.doing: dict[str, dict[Kind, float] | None] = {}
         self.hosts: dict[str, int] = {}
         self.has_post = True
+        self.is_shrunk: Callable[[Lease], bool] = lambda _lease: False
         self.controller: IdleController
         self.lease: Lease
         self.prices = PriceShelf()
@@ -174,7 +175,9 @@ class IdleLab:
         reports = None
         if self.workers is not None:
             reports = ReportReader(self.workers, self.clock, TIMES, at_once)  # type: ignore[arg-type]
-        manners = IdleManners(TIMES, self.ceiling, lambda: float(self.clock()), reports)
+        manners = IdleManners(
+            TIMES, self.ceiling, lambda: float(self.clock()), reports, self.is_shrunk
+        )
         self.controller = IdleController(
             self.units,
             self.prices,

@@ -824,3 +824,49 @@ def test_messages_carry_links_that_can_be_used_where_people_can_reach_them(lab):
             link = unit.links.find_by_hash(hash_of(address.rpartition("/")[2]))
         assert (link.verb, link.node_id, link.incarnation) == (verb, idle.id, 1)
         assert link.notified_at == lab.course(idle).course.notified_at
+
+
+def goes_missing(lab, count, **changes):
+    """Nodes that the cloud's lists lack, and that nobody asked to delete unless `changes` say
+    so."""
+    for _ in range(count):
+        missed = lab.add(WORK, missed_at=lab.clock(), misses=1)
+        lab.doing[missed.id] = None
+        lab.change(missed, **{"state": NodeState.CREATING, **changes})
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("count", "changes", "is_held"),
+    [
+        (2, {}, False),
+        (3, {}, True),
+        (4, {"asked": Asked.ABSENT}, False),
+        (4, {"state": NodeState.DELETED, "ended_at": NOON}, False),
+    ],
+)
+def test_three_nodes_that_are_missing_without_a_request_hold_the_cleanup(
+    lab, count, changes, is_held
+):
+    idle = lab.add(REST)
+    goes_missing(lab, count, **changes)
+    lab.minute(ENOUGH)
+    assert rails_of(lab) == ([Rail.INVENTORY] if is_held else [])
+    assert lab.node(idle).asked == ("present" if is_held else "absent")
+
+
+@pytest.mark.deep
+def test_three_missing_nodes_of_many_hold_while_the_project_has_shrunk_by_half(lab):
+    is_stable: list[bool] = []
+    lab.is_shrunk = lambda lease: lease == lab.lease and not is_stable
+    lab.start_daemon("two")
+    idle = lab.add(REST)
+    for _ in range(40):
+        lab.change(lab.add(None), state=NodeState.CREATING)
+    goes_missing(lab, 3)
+    lab.minute(ENOUGH)
+    assert rails_of(lab) == [Rail.INVENTORY]
+    assert lab.node(idle).asked == "present"
+    is_stable.append(True)
+    lab.minute()
+    assert lab.node(idle).asked == "absent"

@@ -137,7 +137,7 @@ def test_the_daemon_is_built_with_reads_on_threads(units, engine, clock, hanging
     with units() as unit:
         unit.nodes.add(factories.node(project="lab", supervisor=True, **ready))
         lease = unit.leases.take("lab", "test", 36_000)
-    build_idle_controller(base, cloud).tick(lease)
+    build_idle_controller(base, cloud, lambda _: False).tick(lease)
     for asked in cloud.asked.values():
         assert asked.wait(PATIENCE)
     assert len(hanging.threads) == len(cloud.asked)

@@ -495,10 +495,14 @@ def test_half_a_fleet_that_goes_missing_stops_the_collecting(yard: Yard) -> None
     yard.watch(WINDOW_SECONDS - 60)
     for number in range(8):
         yard.cloud.lose(Place(PROJECT, ZONE, f"s-{number}").path)
+    assert not yard.garbage.is_shrunk(yard.lease)
     yard.watch(300)
     assert "half of the project's nodes or more went missing" in yard.orphan(path).reason
+    assert yard.garbage.is_shrunk(yard.lease)
+    assert not yard.garbage.is_shrunk(replace(yard.lease, epoch=yard.lease.epoch + 1))
     assert yard.cloud.count("delete") == 0
     yard.watch(WINDOW_SECONDS)
+    assert not yard.garbage.is_shrunk(yard.lease)
     assert yard.cloud.count("delete") == 1
 
 

@@ -22,11 +22,20 @@ def test_a_pause_wants_a_reason_and_counts():
         Cleanup("lab").without_pause()
 
 
-def test_a_breaker_is_closed_by_hand_where_it_is_open():
-    row = Cleanup("lab", breaker=Breaker(opened_at=NOW, reason="why"))
-    assert row.closed_breaker().breaker == Breaker()
+def test_a_breaker_is_closed_by_hand_where_it_is_open_with_a_reason():
+    mass, held = RailHold(Rail.MASS, "why", NOW), RailHold(Rail.BREAKER, "why", NOW)
+    row = Cleanup("lab", breaker=Breaker(opened_at=NOW, reason="why"), holds=(held, mass))
+    after = row.with_closed_breaker(NOW + 9, "ada", f" seen {'x' * 600}")
+    assert (after.breaker.is_open, after.breaker.reason) == (False, "")
+    assert (after.breaker.closed_at, after.breaker.closed_by) == (NOW + 9, "ada")
+    assert after.breaker.closed_reason.startswith("seen x")
+    assert len(after.breaker.closed_reason) == 500
+    assert after.holds == (mass,)
+    assert new_alarms(after, row) == (held,), "one that opens at the next check is told of again"
+    with pytest.raises(Rejected, match="reason"):
+        row.with_closed_breaker(NOW, "ada", "  ")
     with pytest.raises(Conflict):
-        Cleanup("lab").closed_breaker()
+        Cleanup("lab").with_closed_breaker(NOW, "ada", "why")
 
 
 @pytest.mark.parametrize(

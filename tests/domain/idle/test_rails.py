@@ -267,3 +267,79 @@ def test_as_many_lost_nodes_as_open_a_breaker_keep_it_open():
     for hour in range(1, 50):
         breaker = update_breaker(breaker, half, half, NOW + 3_600 * hour)
         assert breaker.fresh_since is None
+
+
+def test_a_breaker_that_closes_by_itself_says_so_until_it_opens_again():
+    well = fleet(*[KNOWN] * 10)
+    dark = fleet(*[LOST] * 4, *[KNOWN] * 6)
+    breaker = update_breaker(Breaker(), well, dark, NOW)
+    assert breaker.closed_at is None
+    breaker = update_breaker(breaker, dark, well, NOW + 100)
+    breaker = update_breaker(breaker, well, well, NOW + 1_000)
+    assert (breaker.opened_at, breaker.reason) == (None, "")
+    assert (breaker.closed_at, breaker.closed_by) == (NOW + 1_000, "")
+    assert breaker.closed_reason == "90 % of the nodes had fresh signals for 15 min"
+    assert update_breaker(breaker, well, well, NOW + 9_000).closed_at == NOW + 1_000
+    again = update_breaker(breaker, well, dark, NOW + 9_060)
+    assert (again.opened_at, again.closed_at, again.closed_reason) == (NOW + 9_060, None, "")
+
+
+def test_losses_of_the_last_ten_minutes_count_after_the_breaker_has_closed_by_itself():
+    well, two = fleet(*[KNOWN] * 20), fleet(*[LOST] * 2, *[KNOWN] * 18)
+    breaker = update_breaker(Breaker(), well, fleet(*[LOST] * 7, *[KNOWN] * 13), NOW)
+    breaker = update_breaker(breaker, well, well, NOW + 100)
+    breaker = update_breaker(breaker, well, two, NOW + 940)
+    breaker = update_breaker(breaker, two, two, NOW + 1_000)
+    assert not breaker.is_open
+    seven = fleet(*[LOST] * 7, *[KNOWN] * 13)
+    assert update_breaker(breaker, two, seven, NOW + 1_060).is_open, "seven of twenty"
+
+
+def closed_by_hand():
+    """A breaker that ada closed while four of ten nodes were lost, and these ten nodes."""
+    dark = fleet(*[LOST] * 4, *[KNOWN] * 6)
+    opened = update_breaker(Breaker(), fleet(*[KNOWN] * 10), dark, NOW)
+    assert opened.is_open
+    return opened.close_by_hand(NOW + 30, "ada", "one zone is down"), dark
+
+
+def test_a_breaker_that_a_person_closed_stays_closed_for_the_losses_that_the_person_saw():
+    breaker, dark = closed_by_hand()
+    assert (breaker.closed_at, breaker.closed_by) == (NOW + 30, "ada")
+    assert breaker.closed_reason == "one zone is down"
+    as_known_to_a_daemon_that_takes_over = fleet(*[KNOWN] * 10)
+    for before in (dark, as_known_to_a_daemon_that_takes_over):
+        after = update_breaker(breaker, before, dark, NOW + 60)
+        assert not after.is_open
+        assert after == breaker, "who closed it, when and why stays in the row"
+
+
+def test_new_losses_open_a_breaker_that_a_person_closed():
+    breaker, dark = closed_by_hand()
+    one_more = fleet(*[LOST] * 5, *[KNOWN] * 5)
+    breaker = update_breaker(breaker, dark, one_more, NOW + 60)
+    assert not breaker.is_open, "one of six"
+    two_more = fleet(*[LOST] * 6, *[KNOWN] * 4)
+    breaker = update_breaker(breaker, one_more, two_more, NOW + 120)
+    assert breaker.is_open, "two of six"
+    assert "2 of 6" in breaker.reason
+    assert (breaker.closed_at, breaker.closed_by, breaker.closed_reason) == (None, "", "")
+
+
+def test_a_node_that_was_known_again_and_is_lost_once_more_is_a_new_loss():
+    breaker, dark = closed_by_hand()
+    well = fleet(*[KNOWN] * 10)
+    breaker = update_breaker(breaker, dark, well, NOW + 60)
+    assert breaker.seen == ()
+    assert update_breaker(breaker, well, dark, NOW + 120).is_open
+
+
+def test_losses_that_a_person_saw_do_not_keep_a_breaker_open_that_opens_later():
+    breaker, dark = closed_by_hand()
+    two_more = fleet(*[LOST] * 6, *[KNOWN] * 4)
+    breaker = update_breaker(breaker, dark, two_more, NOW + 60)
+    assert breaker.is_open
+    for minute in range(2, 18):
+        breaker = update_breaker(breaker, dark, dark, NOW + 60 * minute)
+    assert not breaker.is_open
+    assert set(breaker.seen) == {"n0", "n1", "n2", "n3"}

@@ -11,7 +11,7 @@ from service.domain.idle.cleanup import Cleanup, WatchedNode
 from service.domain.idle.course import CourseChange, IdleCourse, State
 from service.domain.idle.policy import Action, AppliedRule, Rule
 from service.domain.idle.proof import Host, IdleVerdict, Signals
-from service.domain.idle.rails import Breaker, Rail
+from service.domain.idle.rails import Breaker, Rail, Waiting
 from service.domain.idle.round import RoundFacts, decide_round
 from service.domain.idle.signals.signal import Kind, Level, SignalTrack
 from service.domain.lifecycle.absence import FleetCensus
@@ -105,6 +105,8 @@ def test_what_is_held_back_does_not_go(changes):
         (None, {"drift": 61.0}, Rail.CLOCK, NOW + 900),
         (None, {"drift": -61.0}, Rail.CLOCK, NOW + 900),
         (None, {"census": FleetCensus(9, 3)}, Rail.INVENTORY, None),
+        (None, {"census": FleetCensus(29, 3)}, Rail.INVENTORY, None),
+        (None, {"census": FleetCensus(30, 3), "is_shrunk": True}, Rail.INVENTORY, None),
         (
             Cleanup("lab", breaker=Breaker(opened_at=NOW - 60, reason="why", fresh_since=NOW - 60)),
             {},
@@ -128,7 +130,10 @@ def test_a_rail_holds_everything_and_says_until_when(before, facts, rail, until)
         {"held_since": NOW - 900},
         {"drift": 60.0},
         {"census": FleetCensus(9, 2)},
+        {"census": FleetCensus(30, 3)},
         {"census": FleetCensus(100, 10)},
+        {"census": FleetCensus(3, 2), "is_shrunk": True},
+        {"census": FleetCensus(3, 0), "is_shrunk": True},
     ],
 )
 def test_what_is_just_in_order_holds_nothing(facts):
@@ -184,6 +189,33 @@ def test_what_waits_for_a_rail_stands_in_line_the_dearest_first():
     found = round_of(nodes, Cleanup("lab").with_pause(NOW, "ada", "why"))
     assert [one.node_id for one in found.cleanup.waiting] == ["n3", "n2", "n1"]
     assert [one.place for one in found.cleanup.waiting] == [1, 2, 3]
+
+
+def waits(found):
+    return {one.node_id: (one.rail, one.since) for one in found.cleanup.waiting}
+
+
+def test_a_node_waits_since_the_first_round_of_an_unbroken_wait_for_any_rail():
+    first, second = node(1, hourly=9_000), node(2)
+    fleet = [first, second, *busy(8)]
+    paused = round_of(fleet, Cleanup("lab").with_pause(NOW, "ada", "why"))
+    assert waits(paused) == {"n1": (Rail.PAUSE, NOW), "n2": (Rail.PAUSE, NOW)}
+    resumed = paused.cleanup.without_pause()
+    paced = round_of(fleet, resumed, now=NOW + 60)
+    assert names(paced) == ["n1"]
+    assert waits(paced) == {"n2": (Rail.TICK, NOW)}, "it has waited since the pause"
+    at_work = round_of([first, *busy(9)], paced.cleanup, now=NOW + 120)
+    again = round_of(fleet, at_work.cleanup, now=NOW + 180)
+    assert waits(again) == {"n2": (Rail.TICK, NOW + 180)}, "it worked in between"
+
+
+def test_a_node_whose_row_does_not_say_since_when_it_waits_does_so_since_the_round_before():
+    fleet = [node(1, hourly=9_000), node(2), *busy(8)]
+    old = Cleanup("lab", ticked_at=NOW - 60, waiting=(Waiting("n2", Rail.TICK, 1, NOW),))
+    assert waits(round_of(fleet, old)) == {"n2": (Rail.TICK, NOW - 60)}
+    assert waits(round_of(fleet, replace(old, ticked_at=0))) == {"n2": (Rail.TICK, NOW)}
+    ahead = replace(old, waiting=(Waiting("n2", Rail.TICK, 1, NOW, NOW + 900),))
+    assert waits(round_of(fleet, ahead)) == {"n2": (Rail.TICK, NOW)}, "a clock that was set back"
 
 
 def test_when_nodes_go_dark_together_the_breaker_opens():

@@ -55,9 +55,10 @@ def _describe_next_action(brief: IdleBrief, now: int) -> str:
     if ends is None or due_at is None:
         return ""
     if due_at <= now and brief.waiting is not None:
-        until = brief.waiting.until
-        left = "" if until is None else f", for {format_duration(until - now)}"
-        return f"waits: {_RAILS[brief.waiting.rail]}{left}"
+        since, until = brief.waiting.since, brief.waiting.until
+        waits = "waits" if since is None else f"waits since {to_moment(since).full}"
+        left = "" if until is None else f", {format_duration(until - now)} more"
+        return f"{waits}: {_RAILS[brief.waiting.rail]}{left}"
     return f"{ends} {_describe_time(due_at, now, 'the next check')}"
 
 

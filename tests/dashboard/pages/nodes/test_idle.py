@@ -54,7 +54,14 @@ def brief(state=State.NOTIFIED, verdict=QUIET, action=Action.DELETE, due_at=DUE,
         ),
         (
             brief(due_at=NOON - 30, waiting=Waiting("n", Rail.HOUR, 1, NOON + 2_400)),
-            "at rest for 1 h 6 min; waits: the hourly limit is reached, for 40 min",
+            "at rest for 1 h 6 min; waits: the hourly limit is reached, 40 min more",
+        ),
+        (
+            brief(due_at=NOON - 30, waiting=Waiting("n", Rail.TICK, 2, NOON + 60, NOON - 120)),
+            (
+                "at rest for 1 h 6 min; waits since 2026-11-05 11:58:00 UTC: other nodes go first,"
+                " 1 min more"
+            ),
         ),
         (
             brief(keep=Keep(NOON + 60, "mine")),
