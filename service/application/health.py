@@ -137,6 +137,11 @@ class HealthService:
             unused=unused,
         )
 
+    def count_preemptions(self) -> Sequence[tuple[str, str, int]]:
+        """Preempted attempts of all time by generation and provisioning model."""
+        with self._units.reading() as unit:
+            return unit.fleet.count_preemptions()
+
     def read_stamp(self) -> OverviewStamp:
         """The current second, the revision of the store, and which daemons look at the cloud."""
         with self._units.reading() as unit:

@@ -134,14 +134,14 @@ def _read_around(
         unit.jobs.find_claims(project),
         unit.jobs.find_waiting(project),
         unit.heartbeats.find_holding(now - MAX_SECONDS),
-        _read_rates(unit, project, prices.get_book(unit), now),
+        read_rates(unit, project, prices.get_book(unit), now),
         unit.notifications.list_untried(About.NODE),
         ceiling,
         now,
     )
 
 
-def _read_rates(unit: Unit, project: str, book: PriceBook, now: int) -> Mapping[str, int | None]:
+def read_rates(unit: Unit, project: str, book: PriceBook, now: int) -> Mapping[str, int | None]:
     """Nano-dollars an hour of each node that is billed; None if a price is unknown."""
     rates: dict[str, int | None] = {}
     for (sku, chips), ids in unit.usage.find_open_in(project).items():
