@@ -37,7 +37,7 @@ LIMIT = 50
 
 _WASTES = {Waste.CRASH_LOOP: WasteKind.CRASH_LOOP, Waste.NO_PROGRESS: WasteKind.NO_PROGRESS}
 _LOOKS = {
-    Waste.CRASH_LOOP: (AgendaKind.CRASH_LOOP, "its container restarts again and again"),
+    Waste.CRASH_LOOP: (AgendaKind.CRASH_LOOP, "its container restarts and fails each time"),
     Waste.NO_PROGRESS: (AgendaKind.NO_PROGRESS, "its job holds the device and makes no progress"),
 }
 
