@@ -142,6 +142,11 @@ class HealthService:
         with self._units.reading() as unit:
             return unit.fleet.count_preemptions()
 
+    def count_preemptions_since(self, start: int) -> int:
+        """Attempts that were preempted since an instant."""
+        with self._units.reading() as unit:
+            return unit.fleet.count_preemptions_since(start)
+
     def read_stamp(self) -> OverviewStamp:
         """The current second, the revision of the store, and which daemons look at the cloud."""
         with self._units.reading() as unit:

@@ -152,6 +152,13 @@ class FleetCounts:
         )
         return [(row[0], row[1], row[2]) for row in self._connection.execute(statement)]
 
+    def count_preemptions_since(self, start: int) -> int:
+        """Attempts that were preempted since an instant."""
+        statement = select(func.count()).where(
+            placements.c.outcome == Outcome.PREEMPTED, placements.c.ended_at >= start
+        )
+        return self._connection.execute(statement).scalar_one()
+
     def count_overdue(self) -> int:
         """How many deletions are overdue."""
         statement = select(func.count()).select_from(nodes).where(*_OVERDUE)
