@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from sqlalchemy import Engine
 
 from service.api.app import create_app
+from service.application.attention.attention import AttentionService
 from service.application.budgets.budgets import BudgetService, MessageReach
 from service.application.budgets.shares import BudgetShares
 from service.application.cleanup.cleanup import CleanupService, IdleMode
@@ -148,6 +149,7 @@ def build_services(base: Foundation, timekeeper: Timekeeper | None = None) -> Se
         commitments=CommitmentService(*shared, projects),
         orphans=OrphanService(*shared, projects),
         health=HealthService(*shared, projects),
+        attention=AttentionService(*shared, projects),
         readiness=ReadinessService(DatabaseProbe(base.settings.database_url), projects, timekeeper),
         heartbeats=HeartbeatService(base.units, base.clock),
         keeps=KeepService(*shared),

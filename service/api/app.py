@@ -6,7 +6,6 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
 
 from anyio import to_thread
 from fastapi import FastAPI
@@ -44,6 +43,12 @@ from service.api.pricing import discounts, prices
 from service.api.system import health
 from service.api.system.metrics import FleetCollector, OrphanCollector, RequestMetrics
 from service.api.system.readiness import Readiness
+from service.api.system.spend_metrics import (
+    BuildCollector,
+    SpendCollector,
+    WasteCollector,
+    read_version,
+)
 from service.application.services import Services
 
 _SHARED_COUNTS = "PROMETHEUS_MULTIPROC_DIR"
@@ -94,10 +99,13 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
     registry, counting = _make_registries()
     registry.register(FleetCollector(services.health))
     registry.register(OrphanCollector(services.orphans))
+    registry.register(SpendCollector(services.costs, services.forecasts, services.budgets))
+    registry.register(WasteCollector(services.attention))
+    registry.register(BuildCollector())
     app = FastAPI(
         title="TPU Steward",
         summary="Owns the life of every Cloud TPU in your projects.",
-        version=_read_version(),
+        version=read_version(),
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -153,10 +161,3 @@ def _build_middleware(
     ]
     auth = Middleware(Auth, token=admin_token) if admin_token else Middleware(OpenAuth)
     return [*found, auth]
-
-
-def _read_version() -> str:
-    try:
-        return version("tpu-steward")
-    except PackageNotFoundError:
-        return "0"

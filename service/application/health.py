@@ -137,6 +137,16 @@ class HealthService:
             unused=unused,
         )
 
+    def count_preemptions(self) -> Sequence[tuple[str, str, int]]:
+        """Preempted attempts of all time by generation and provisioning model."""
+        with self._units.reading() as unit:
+            return unit.fleet.count_preemptions()
+
+    def count_preemptions_since(self, start: int) -> int:
+        """Attempts that were preempted since an instant."""
+        with self._units.reading() as unit:
+            return unit.fleet.count_preemptions_since(start)
+
     def read_stamp(self) -> OverviewStamp:
         """The current second, the revision of the store, and which daemons look at the cloud."""
         with self._units.reading() as unit:

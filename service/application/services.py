@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from service.application.answers import Answers
+from service.application.attention.attention import AttentionService
 from service.application.budgets.budgets import BudgetService
 from service.application.cleanup.cleanup import CleanupService
 from service.application.cleanup.heartbeats import HeartbeatService
@@ -63,5 +64,6 @@ class Services:
     keeps: KeepService
     links: LinkService
     policies: PolicyService
+    attention: AttentionService
     pages: Answers = field(default_factory=lambda: Answers(_KEPT_PAGES))
     """Pages that were worked out, by all that they depend on."""

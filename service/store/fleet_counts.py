@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import BigInteger, Connection, case, cast, func, select
+from sqlalchemy import BigInteger, Connection, case, cast, func, or_, select
 
+from service.domain.nodes.node import Asked, NodeState
+from service.domain.nodes.placement import Outcome
 from service.domain.pricing.price_book import RESERVED, Sku
-from service.store.tables import nodes, usage
+from service.store.tables import nodes, placements, usage
 
 _WANTED_SINCE = func.coalesce(
     nodes.c.delete_requested_at, case((nodes.c.replacing, nodes.c.replacing_since))
@@ -61,6 +63,21 @@ class OverdueDeletion:
     replacing: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class FailingDeletion:
+    """A node that has not been deleted since `asked_at`, although the deletion was tried: `tries`
+    attempts in a row have failed, the last one with `error`, and the next is at `next_try_at`.
+    Instants are UTC seconds."""
+
+    node_id: str
+    name: str
+    state: str
+    asked_at: int
+    tries: int
+    error: str
+    next_try_at: int | None
+
+
 class FleetCounts:
     """Counts over all live nodes."""
 
@@ -92,6 +109,55 @@ class FleetCounts:
         )
         rows = self._connection.execute(statement).all()
         return (rows[0][0] if rows else 0), [OverdueDeletion(*row[1:]) for row in rows]
+
+    def list_failing_deletions(self) -> Sequence[FailingDeletion]:
+        """Deletions that failed at least once or are overdue, the oldest first."""
+        statement = (
+            select(
+                *(nodes.c.id, nodes.c.name, nodes.c.state, _WANTED_SINCE),
+                *(nodes.c.tries, nodes.c.last_error, nodes.c.next_try_at),
+            )
+            .where(
+                nodes.c.ended_at.is_(None),
+                _WANTED_SINCE.is_not(None),
+                or_(nodes.c.alarmed_at.is_not(None), nodes.c.last_error != ""),
+            )
+            .order_by(_WANTED_SINCE, nodes.c.id)
+        )
+        return [FailingDeletion(*row) for row in self._connection.execute(statement)]
+
+    def list_ending(self, until: int) -> Sequence[str]:
+        """The ids of READY nodes with a time limit that may end them before `until`. The lifecycle
+        notes the next instant of each as its next step."""
+        statement = (
+            select(nodes.c.id)
+            .where(
+                nodes.c.ended_at.is_(None),
+                nodes.c.next_try_at < until,
+                nodes.c.state == NodeState.READY,
+                nodes.c.asked == Asked.PRESENT,
+            )
+            .order_by(nodes.c.next_try_at, nodes.c.id)
+        )
+        return self._connection.execute(statement).scalars().all()
+
+    def count_preemptions(self) -> Sequence[tuple[str, str, int]]:
+        """Preempted attempts of all time by generation and provisioning model."""
+        columns = (placements.c.generation, placements.c.model)
+        statement = (
+            select(*columns, func.count())
+            .where(placements.c.outcome == Outcome.PREEMPTED)
+            .group_by(*columns)
+            .order_by(*columns)
+        )
+        return [(row[0], row[1], row[2]) for row in self._connection.execute(statement)]
+
+    def count_preemptions_since(self, start: int) -> int:
+        """Attempts that were preempted since an instant."""
+        statement = select(func.count()).where(
+            placements.c.outcome == Outcome.PREEMPTED, placements.c.ended_at >= start
+        )
+        return self._connection.execute(statement).scalar_one()
 
     def count_overdue(self) -> int:
         """How many deletions are overdue."""

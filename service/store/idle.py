@@ -19,6 +19,7 @@ from service.domain.idle.policy import Action
 from service.domain.idle.proof import Host, IdleVerdict, Signals
 from service.domain.idle.rollup import ActivityHour
 from service.domain.idle.signals.signal import Kind, SignalTrack
+from service.domain.nodes.node import Asked, NodeState
 from service.store.json_columns import dumps, loads
 from service.store.tables import idle_courses, idle_rollups, nodes
 
@@ -59,6 +60,34 @@ class _Stored:
     unread_since: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class RestingNode:
+    """A READY node that is proved idle, or of which that is unknown, without its signals. `told` is
+    the action that was announced, `due_at` when it happens; None for no action."""
+
+    node_id: str
+    name: str
+    state: State
+    since: int
+    verdict: IdleVerdict | None
+    told: Action | None
+    due_at: int | None
+    kept_until: int | None
+
+
+_RESTING = select(
+    *(nodes.c.id, nodes.c.name, idle_courses.c.state, idle_courses.c.since),
+    *(idle_courses.c.verdict, idle_courses.c.told, idle_courses.c.due_at, nodes.c.kept_until),
+).where(
+    nodes.c.id == idle_courses.c.node_id,
+    nodes.c.attempt == idle_courses.c.incarnation,
+    nodes.c.ended_at.is_(None),
+    nodes.c.state == NodeState.READY,
+    nodes.c.asked == Asked.PRESENT,
+    idle_courses.c.state.in_([State.CANDIDATE, State.NOTIFIED, State.UNKNOWN]),
+)
+
+
 class IdleCourses:
     """The idle course of each node; one row for each, guarded by its version."""
 
@@ -95,6 +124,23 @@ class IdleCourses:
         statement = select(*idle_courses.c).where(idle_courses.c.node_id == node_id)
         row = self._connection.execute(statement).mappings().one_or_none()
         return None if row is None else _from_row(row)
+
+    def list_resting(self, projects: Iterable[str]) -> Sequence[RestingNode]:
+        """The READY nodes of these projects that are proved idle, or unknown."""
+        statement = _RESTING.where(idle_courses.c.project.in_(list(projects)))
+        return [
+            RestingNode(
+                node_id=row.id,
+                name=row.name,
+                state=State(row.state),
+                since=row.since,
+                verdict=loads(row.verdict, IdleVerdict) if row.verdict else None,
+                told=None if row.told is None else Action(row.told),
+                due_at=row.due_at,
+                kept_until=row.kept_until,
+            )
+            for row in self._connection.execute(statement)
+        ]
 
     def save(self, watched: Iterable[WatchedNode]) -> Sequence[WatchedNode]:
         """Write courses over the versions that were read, 0 for new ones; returns them with their

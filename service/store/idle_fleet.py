@@ -138,7 +138,7 @@ def _read_around(
         _read_attempts(unit, [job for job, _ in claims.values()]),
         unit.jobs.find_waiting(project),
         unit.heartbeats.find_holding(now - MAX_SECONDS),
-        _read_rates(unit, project, prices.get_book(unit), now),
+        read_rates(unit, project, prices.get_book(unit), now),
         unit.notifications.list_untried(About.NODE),
         ceiling,
         now,
@@ -152,7 +152,7 @@ def _read_attempts(unit: Unit, holding: Iterable[Job]) -> Mapping[str, Sequence[
     return unit.jobs.list_attempts_of(failing)
 
 
-def _read_rates(unit: Unit, project: str, book: PriceBook, now: int) -> Mapping[str, int | None]:
+def read_rates(unit: Unit, project: str, book: PriceBook, now: int) -> Mapping[str, int | None]:
     """Nano-dollars an hour of each node that is billed; None if a price is unknown."""
     rates: dict[str, int | None] = {}
     for (sku, chips), ids in unit.usage.find_open_in(project).items():

@@ -16,6 +16,7 @@ from sqlalchemy import Engine
 
 from service.api.app import create_app
 from service.api.http.problems import MEDIA_TYPE
+from service.application.attention.attention import AttentionService
 from service.application.budgets.budgets import BudgetService
 from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.application.cleanup.heartbeats import HeartbeatService
@@ -101,6 +102,7 @@ def services(units: Units, clock: HandClock, probe: DatabaseProbe) -> Services:
         commitments=CommitmentService(*shared, projects),
         orphans=OrphanService(*shared, projects),
         health=HealthService(*shared, projects),
+        attention=AttentionService(*shared, projects),
         readiness=ReadinessService(probe, projects),
         heartbeats=HeartbeatService(units, clock),
         keeps=KeepService(*shared),

@@ -329,7 +329,7 @@ def test_an_alarm_can_be_set_on_what_is_not_in_our_books(client, there):
     assert found["steward_orphans", "stranger"] == 2
     assert found["steward_orphans", "ours_without_record"] == 1
     assert found["steward_orphans", "leftover"] == 0
-    assert found["steward_orphans_hourly_usd",] == 19.2
+    assert found["steward_orphans_dollars_per_hour",] == 19.2
     assert found["steward_orphans_unpriced",] == 1
 
 

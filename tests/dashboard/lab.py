@@ -11,6 +11,7 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.app import create_app
+from service.application.attention.attention import AttentionService
 from service.application.budgets.budgets import BudgetService
 from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.application.cleanup.heartbeats import HeartbeatService
@@ -118,6 +119,7 @@ class Lab:
             commitments=CommitmentService(*shared, projects),
             orphans=OrphanService(*shared, projects),
             health=HealthService(*shared, projects),
+            attention=AttentionService(*shared, projects),
             readiness=ReadinessService(DatabaseProbe("postgresql:///nowhere"), projects),
             heartbeats=HeartbeatService(units, clock),
             keeps=KeepService(*shared),

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Header, Request
 
+from service.application.attention.attention import AttentionService
 from service.application.budgets.budgets import BudgetService
 from service.application.cleanup.cleanup import CleanupService
 from service.application.cleanup.heartbeats import HeartbeatService
@@ -90,6 +91,7 @@ ExportsDep = Annotated[ExportService, _from_services(lambda services: services.e
 ForecastsDep = Annotated[ForecastService, _from_services(lambda services: services.forecasts)]
 PricesDep = Annotated[PriceService, _from_services(lambda services: services.prices)]
 BudgetsDep = Annotated[BudgetService, _from_services(lambda services: services.budgets)]
+AttentionDep = Annotated[AttentionService, _from_services(lambda services: services.attention)]
 HealthDep = Annotated[HealthService, _from_services(lambda services: services.health)]
 CapacityDep = Annotated[CapacityService, _from_services(lambda services: services.capacity)]
 CleanupDep = Annotated[CleanupService, _from_services(lambda services: services.cleanup)]

@@ -79,6 +79,8 @@ SUMMARIES: Mapping[str, str] = {
     "explain_ledger_entry": "Explain a ledger entry of a node",
     "get_node_connection": "Get the addresses and code to connect to a node",
     "get_fleet": "Get what runs now and its cost per hour",
+    "get_waste": "Get what costs money and does no work",
+    "get_agenda": "Get what needs a person and what happens next",
     "send_heartbeat": "Send a heartbeat of a node",
     "create_heartbeat_token": "Create a heartbeat token for a node",
     "keep_node": "Keep a node",

@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi.routing import iter_route_contexts
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -29,7 +29,7 @@ class FleetCollector(Collector):
     def __init__(self, health: HealthService) -> None:
         self._health = health
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         """The gauges as of now."""
         fleet = self._health.read_fleet()
         yield from _count_nodes(fleet)
@@ -72,6 +72,14 @@ class FleetCollector(Collector):
             looked = sight.looked_at
             age.add_metric((sight.project,), fleet.as_of - looked if looked else math.inf)
         yield age
+        preemptions = CounterMetricFamily(
+            "steward_preemptions",
+            "Preempted attempts to run a node, of all time.",
+            labels=("generation", "provisioning_model"),
+        )
+        for generation, model, number in self._health.count_preemptions():
+            preemptions.add_metric((generation, model), number)
+        yield preemptions
 
 
 class OrphanCollector(Collector):
@@ -93,7 +101,7 @@ class OrphanCollector(Collector):
         yield counts
         total = sum(totals.values(), OrphanSum())
         yield GaugeMetricFamily(
-            "steward_orphans_hourly_usd",
+            "steward_orphans_dollars_per_hour",
             "Cost an hour of the orphans whose price is known.",
             value=total.hourly / NANOS,
         )

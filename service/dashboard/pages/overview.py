@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from calendar import monthrange
 from dataclasses import dataclass
 
-from service.application.costs.costs import CostQuestion
+from service.application.costs.costs import CostQuestion, CostReport
 from service.application.health import FleetHealth
 from service.application.nodes.nodes import NodeFilter
-from service.application.orphans import OrphanSum
 from service.application.services import Services
 from service.dashboard.kit.banners import Alarms, list_alarms, list_notices
 from service.dashboard.kit.figures import (
@@ -16,21 +16,30 @@ from service.dashboard.kit.figures import (
     format_difference,
     format_money,
     to_moment,
+    utc_date,
 )
 from service.dashboard.kit.node_rows import NodeRow, build_node_row
 from service.dashboard.kit.series import GROUPINGS
+from service.dashboard.pages.attention import (
+    AgendaLists,
+    WasteFigure,
+    build_agenda_lists,
+    describe_waste,
+)
+from service.dashboard.pages.costs.budget_lines import BudgetLine, list_budget_lines
 from service.dashboard.pages.costs.spend_chart import (
     WINDOWS,
     Spending,
     build_spending,
     format_share,
 )
+from service.dashboard.pages.costs.spenders import Spenders, build_spenders
 from service.dashboard.pages.nodes.idle import idle_line
-from service.dashboard.pages.nodes.orphans import OrphanTotals, describe_totals
 from service.domain.budgets.budget import Period
 from service.domain.costs.forecast import Method
 from service.domain.errors import Rejected
 from service.domain.nodes.node import ENDED
+from service.domain.time_window import Granularity, split_into_buckets, zone_of
 
 DEFAULT_WINDOW = "30d"
 DEFAULT_GROUP = "generation"
@@ -38,6 +47,8 @@ NODES = 100
 """The most nodes on one page."""
 
 ENDED_SHOWN = 5
+BUDGETS = 5
+SPARK_HEIGHT = 28
 _ENDED_LOOKED_AT = 50
 
 
@@ -69,18 +80,32 @@ class ForecastFigure:
 
 
 @dataclass(frozen=True, slots=True)
+class Sparkline:
+    """The cost of the last hours as columns of at most SPARK_HEIGHT pixels, the oldest first, and
+    the same in words."""
+
+    heights: tuple[int, ...]
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class OverviewFigures:
-    """The sums, and what they are made of. `saved` is this month's difference to list prices."""
+    """The sums, and what they are made of. `saved` is this month's difference to list prices;
+    `cap` compares the month with the budget of everything, empty without such a budget."""
 
     burn: str
     running: str
+    spark: Sparkline
     month: str
-    month_since: str
     month_as_of: Moment
+    month_day: str
+    cap: str
     today: str
     saved: str
     saved_share: str
+    preemptions: str
     forecast: ForecastFigure
+    waste: WasteFigure
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +116,10 @@ class Overview:
     as_of: Moment
     alarms: Alarms
     notices: tuple[str, ...]
-    orphans: OrphanTotals
     figures: OverviewFigures
+    agenda: AgendaLists
+    spenders: Spenders
+    budgets: tuple[BudgetLine, ...]
     spending: Spending
     nodes: tuple[NodeRow, ...]
     live: int
@@ -114,9 +141,12 @@ def _build_overview(services: Services, view: OverviewQuery) -> Overview:
     """The page as of now, from the same services as the answers of the API."""
     grouping = GROUPINGS[view.group]
     fleet = services.health.read_fleet()
-    report, month = services.costs.report_all(
-        CostQuestion(window=view.window, aggregate=(view.group,)), CostQuestion(window="mtd")
+    report, month, day = services.costs.report_all(
+        CostQuestion(window=view.window, aggregate=(view.group,)),
+        CostQuestion(window="mtd"),
+        CostQuestion(window="24h", step=Granularity.HOUR),
     )
+    budgets = list_budget_lines(services)
     spending = build_spending(report, grouping, view.window)
     rows, more = _list_live_nodes(services, view.after, fleet.as_of)
     ended = _list_ended_nodes(services, fleet.as_of)
@@ -125,18 +155,24 @@ def _build_overview(services: Services, view: OverviewQuery) -> Overview:
         as_of=to_moment(fleet.as_of),
         alarms=list_alarms(services.health, fleet.as_of),
         notices=tuple(list_notices(fleet)),
-        orphans=describe_totals(sum(services.orphans.sum_by_kind().values(), OrphanSum())),
         figures=OverviewFigures(
             burn=format_money(fleet.burn),
             running=_describe_running(fleet),
+            spark=_draw_sparkline(day),
             month=format_money(month.total),
-            month_since=to_moment(month.window.start).date,
             month_as_of=to_moment(month.as_of),
+            month_day=_describe_day(month.as_of),
+            cap=next((line.of_amount for line in budgets if line.is_whole), ""),
             today=spending.rows[-1].total if spending.rows else format_money(0),
             saved=format_difference(month.list_total, month.total),
             saved_share=format_share(month.list_total - month.total, month.list_total),
+            preemptions=_describe_preemptions(services, month.window.start),
             forecast=_describe_forecast(services),
+            waste=describe_waste(services.attention.read_waste()),
         ),
+        agenda=build_agenda_lists(services.attention.read_agenda()),
+        spenders=build_spenders(services, view.window),
+        budgets=budgets[:BUDGETS],
         spending=spending,
         nodes=rows,
         live=sum(state.nodes for state in fleet.counts),
@@ -144,6 +180,31 @@ def _build_overview(services: Services, view: OverviewQuery) -> Overview:
         ended=ended,
         first_use=not rows and not ended and not view.after,
     )
+
+
+def _draw_sparkline(report: CostReport) -> Sparkline:
+    """The cost of each of the last 24 hours. The first and the last hour may be parts of hours."""
+    costs: dict[int, int] = {}
+    for row in report.rows:
+        costs[row.bucket.start] = costs.get(row.bucket.start, 0) + row.cost
+    hours = split_into_buckets(report.window, Granularity.HOUR, zone_of("UTC"))
+    amounts = [max(0, costs.get(hour.start, 0)) for hour in hours]
+    highest = max(amounts, default=0)
+    heights = tuple(-(-amount * SPARK_HEIGHT // highest) if highest else 0 for amount in amounts)
+    return Sparkline(
+        heights, f"{format_money(sum(amounts))} in 24 hours, {format_money(highest)} in the highest"
+    )
+
+
+def _describe_day(now: int) -> str:
+    """`day 5 of 30`."""
+    day = utc_date(now)
+    return f"day {day.day} of {monthrange(day.year, day.month)[1]}"
+
+
+def _describe_preemptions(services: Services, since: int) -> str:
+    number = services.health.count_preemptions_since(since)
+    return format_count(number, "preemption") if number else "no preemption"
 
 
 def _describe_forecast(services: Services) -> ForecastFigure:

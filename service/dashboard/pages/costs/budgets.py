@@ -99,7 +99,7 @@ def build_budgets_page(services: Services) -> BudgetsPage:
     budgets = services.budgets.list_all()
     details = sorted(
         services.budgets.list_histories(budgets[:SHOWN]),
-        key=lambda detail: (-_used_millionths(detail.shown), detail.shown.budget.name),
+        key=lambda detail: (-used_millionths(detail.shown), detail.shown.budget.name),
     )
     return BudgetsPage(
         rows=tuple(_build_row(detail, now) for detail in details),
@@ -108,7 +108,7 @@ def build_budgets_page(services: Services) -> BudgetsPage:
     )
 
 
-def _used_millionths(shown: BudgetStatus) -> int:
+def used_millionths(shown: BudgetStatus) -> int:
     """Millionths of the amount that are spent or held; -1 if the budget is not active."""
     standing = shown.standing
     if standing is None:
@@ -118,7 +118,7 @@ def _used_millionths(shown: BudgetStatus) -> int:
 
 def _build_row(detail: BudgetHistory, now: int) -> BudgetRow:
     budget, standing = detail.shown.budget, detail.shown.standing
-    tone, verdict = _describe_state(detail.shown)
+    tone, verdict = describe_state(detail.shown)
     held = left = forecast = ""
     if standing is not None:
         known, has_unpriced = standing.held.known, bool(standing.held.unpriced)
@@ -203,7 +203,7 @@ def _describe_terms(budget: Budget) -> str:
     )
 
 
-def _describe_state(shown: BudgetStatus) -> tuple[str, str]:
+def describe_state(shown: BudgetStatus) -> tuple[str, str]:
     """The sign and the words for the state of a budget."""
     standing, budget = shown.standing, shown.budget
     if standing is None:

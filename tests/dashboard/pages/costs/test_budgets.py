@@ -188,4 +188,4 @@ def test_a_sign_says_how_it_stands(
     verdict: tuple[str, str],
 ) -> None:
     shown = BudgetStatus(factories.budget(**budget), None if now is None else standing(*now))
-    assert budgets._describe_state(replace(shown, deletes_at=deletes_at)) == verdict
+    assert budgets.describe_state(replace(shown, deletes_at=deletes_at)) == verdict

@@ -41,14 +41,15 @@ def test_the_first_page_says_how_many_there_are_and_what_they_cost(
 ) -> None:
     lab.found(_stranger("a"), _stranger("b", accelerator_type="v99-8"), orphan())
     page = browser.get("/")
-    told = "3 orphans at $19.20/h and 1 more with unknown price: in the cloud, and in no"
-    assert told in text_of(page)
-    assert '<a href="/orphans">See the orphans</a>' in page.text
+    said = text_of(page)
+    assert "Waste now $19.20 /h 3 orphans $19.20/h and 1 without a price" in said
+    assert "Orphans $19.20/h 3 resources are in the cloud and in no record here" in said
+    assert '<a href="/orphans">Orphans</a>' in page.text
 
 
 def test_what_costs_nothing_is_not_said_to_burn(lab: Lab, browser: TestClient) -> None:
     lab.found(orphan(kind=OrphanKind.ZOMBIE, shown=shown("queue", queued=True, state="SUSPENDED")))
-    assert "1 orphan, which cost nothing now" in text_of(browser.get("/"))
+    assert "Waste now $0.00 /h 1 orphan $0.00/h" in text_of(browser.get("/"))
     said = text_of(browser.get("/orphans"))
     assert "queue stale queued resource v5litepod-8 queued resource" in said
 

@@ -1,0 +1,294 @@
+"""Waste, and the agenda: what needs a person, and what happens next by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from service.application.health import FleetHealth, HealthService
+from service.application.orphans import OrphanService, OrphanSum
+from service.domain.attention.agenda import Agenda, AgendaEntry, AgendaKind, build_agenda
+from service.domain.attention.waste import (
+    WasteKind,
+    WasteReport,
+    WasteSource,
+    WasteSum,
+    build_waste_report,
+)
+from service.domain.budgets.alerts import EXCEEDED, deletes_at
+from service.domain.clock import DAY, Clock
+from service.domain.idle.cleanup import ALARMING, RailHold
+from service.domain.idle.course import BLIND_SECONDS, State
+from service.domain.idle.policy import Action, Waste
+from service.domain.lifecycle.expiry import waits_for_job_end
+from service.domain.nodes.keep import cloud_ends_at, goes_at
+from service.domain.nodes.node import Node
+from service.store.fleet_counts import FailingDeletion
+from service.store.idle import RestingNode
+from service.store.idle_fleet import read_rates
+from service.store.pricebook import PriceShelf
+from service.store.unit import Unit, Units
+
+AHEAD_SECONDS = DAY
+"""How far ahead the agenda looks."""
+
+LIMIT = 50
+"""The most entries in each part of the agenda."""
+
+_WASTES = {Waste.CRASH_LOOP: WasteKind.CRASH_LOOP, Waste.NO_PROGRESS: WasteKind.NO_PROGRESS}
+_LOOKS = {
+    Waste.CRASH_LOOP: (AgendaKind.CRASH_LOOP, "its container restarts and fails each time"),
+    Waste.NO_PROGRESS: (AgendaKind.NO_PROGRESS, "its job holds the device and makes no progress"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Fleet:
+    """What one reading unit found: the resting nodes, the failing deletions, the READY nodes whose
+    time ends soon, and nano-dollars an hour of each billed node (None: a price is unknown)."""
+
+    now: int
+    resting: Sequence[RestingNode]
+    failing: Sequence[FailingDeletion]
+    ending: Sequence[Node]
+    rates: Mapping[str, int | None]
+    budgets: Sequence[AgendaEntry]
+    holds: Sequence[tuple[str, RailHold]]
+
+
+class AttentionService:
+    """Reads the store only. The overview, `GET /v1/fleet/waste`, `GET /v1/fleet/agenda` and
+    `/metrics` show the same figures."""
+
+    def __init__(
+        self,
+        units: Units,
+        prices: PriceShelf,
+        clock: Clock,
+        projects: Sequence[str],
+    ) -> None:
+        self._units = units
+        self._prices = prices
+        self._clock = clock
+        self._projects = tuple(projects)
+        self._health = HealthService(units, prices, clock, projects)
+        self._orphans = OrphanService(units, prices, clock, projects)
+
+    def read_waste(self) -> WasteReport:
+        """Everything that is paid for now and does no work."""
+        fleet = self._read_fleet()
+        orphans = sum(self._orphans.sum_by_kind().values(), OrphanSum())
+        unused = self._health.read_fleet().unused
+        unknown = WasteSum()
+        for node in fleet.resting:
+            if node.state is State.UNKNOWN:
+                unknown = unknown.with_source(fleet.rates.get(node.node_id))
+        return build_waste_report(
+            fleet.now,
+            _list_sources(fleet),
+            {
+                WasteKind.ORPHAN: WasteSum(orphans.number, orphans.hourly, orphans.unpriced),
+                WasteKind.UNUSED_RESERVATION: WasteSum(1 if unused else 0, unused),
+            },
+            unknown,
+        )
+
+    def read_agenda(self, limit: int = LIMIT) -> Agenda:
+        """What a person has to decide, and what happens by itself within a day."""
+        fleet = self._read_fleet()
+        entries = [
+            *_list_failing(fleet),
+            *_describe_orphans(sum(self._orphans.sum_by_kind().values(), OrphanSum())),
+            *fleet.budgets,
+            *_describe_holds(fleet),
+            *_describe_unpriced(self._health.read_fleet()),
+            *_list_resting(fleet),
+            *_list_ending(fleet),
+        ]
+        return build_agenda(fleet.now, entries, limit)
+
+    def count_failing_deletions(self) -> int:
+        """How many deletions failed at least once and have not ended."""
+        with self._units.reading() as unit:
+            return len(unit.fleet.list_failing_deletions())
+
+    def _read_fleet(self) -> _Fleet:
+        now = self._clock()
+        with self._units.reading() as unit:
+            book = self._prices.get_book(unit)
+            rates: dict[str, int | None] = {}
+            for project in self._projects:
+                rates |= read_rates(unit, project, book, now)
+            ending = unit.nodes.find_many(unit.fleet.list_ending(now + AHEAD_SECONDS))
+            return _Fleet(
+                now,
+                unit.idle_courses.list_resting(self._projects),
+                unit.fleet.list_failing_deletions(),
+                list(ending.values()),
+                rates,
+                list(_list_budgets(unit, now)),
+                [
+                    (project, held)
+                    for project in self._projects
+                    for held in unit.cleanups.get(project).holds
+                ],
+            )
+
+
+def _list_sources(fleet: _Fleet) -> Iterator[WasteSource]:
+    """The single nodes that are waste. A failing deletion counts only while it is billed."""
+    for failing in fleet.failing:
+        if failing.node_id in fleet.rates:
+            yield WasteSource(
+                WasteKind.FAILING_DELETION,
+                failing.name,
+                fleet.rates[failing.node_id],
+                failing.asked_at,
+                failing.node_id,
+            )
+    for node in fleet.resting:
+        if node.state is State.UNKNOWN or node.verdict is None:
+            continue
+        waste = node.verdict.waste
+        until = node.kept_until
+        yield WasteSource(
+            WasteKind.IDLE if waste is None else _WASTES[waste],
+            node.name,
+            fleet.rates.get(node.node_id),
+            node.verdict.since,
+            node.node_id,
+            until if until is not None and until > fleet.now else None,
+        )
+
+
+def _list_failing(fleet: _Fleet) -> Iterator[AgendaEntry]:
+    for failing in fleet.failing:
+        tries = f"{failing.tries} attempts in a row failed" if failing.tries > 1 else "it failed"
+        why = f"; the last error: {failing.error}" if failing.error else ""
+        billed = failing.node_id in fleet.rates
+        yield AgendaEntry(
+            AgendaKind.FAILING_DELETION,
+            failing.name,
+            f"Its deletion does not end: {tries}{why}",
+            since=failing.asked_at,
+            hourly=fleet.rates[failing.node_id] if billed else 0,
+            subject_id=failing.node_id,
+        )
+
+
+def _describe_orphans(found: OrphanSum) -> Iterator[AgendaEntry]:
+    if found.number:
+        what = "1 resource is" if found.number == 1 else f"{found.number} resources are"
+        yield AgendaEntry(
+            AgendaKind.ORPHANS,
+            "",
+            f"{what} in the cloud and in no record here: adopt or delete",
+            hourly=found.hourly,
+        )
+
+
+def _describe_unpriced(health: FleetHealth) -> Iterator[AgendaEntry]:
+    if health.unpriced:
+        what = "1 node has" if health.unpriced == 1 else f"{health.unpriced} nodes have"
+        yield AgendaEntry(
+            AgendaKind.UNPRICED, "", f"{what} no known price, and the cost is in no figure"
+        )
+
+
+def _list_budgets(unit: Unit, now: int) -> Iterator[AgendaEntry]:
+    """The exceeded budgets of the current period."""
+    for budget in unit.budgets.list_all():
+        window = budget.window_at(now)
+        alert = None if window is None else unit.alerts.find_by_budget(budget.id).get(EXCEEDED)
+        if window is None or alert is None or alert.fired_at is None:
+            continue
+        if alert.period != window.start:
+            continue
+        at = deletes_at(budget, alert)
+        deletes = at is not None
+        yield AgendaEntry(
+            AgendaKind.BUDGET_DELETES if deletes else AgendaKind.BUDGET_EXCEEDED,
+            budget.name,
+            "The budget is exceeded, and its nodes are deleted"
+            if deletes
+            else "The budget is exceeded",
+            at=at,
+            since=alert.fired_at,
+            subject_id=budget.id,
+        )
+
+
+def _describe_holds(fleet: _Fleet) -> Iterator[AgendaEntry]:
+    for project, held in fleet.holds:
+        if held.rail in ALARMING:
+            yield AgendaEntry(
+                AgendaKind.CLEANUP_HOLDS,
+                project,
+                f"No idle node is deleted: {held.reason}",
+                since=held.since,
+                at=held.until,
+            )
+
+
+def _list_resting(fleet: _Fleet) -> Iterator[AgendaEntry]:
+    """What happens to idle nodes, and what a person has to look at."""
+    for node in fleet.resting:
+        hourly, now = fleet.rates.get(node.node_id), fleet.now
+        if node.state is State.UNKNOWN:
+            if now - node.since >= BLIND_SECONDS:
+                reason = "" if node.verdict is None else f": {node.verdict.reason}"
+                yield AgendaEntry(
+                    AgendaKind.UNKNOWN,
+                    node.name,
+                    f"It is unknown whether the node works{reason}",
+                    since=node.since,
+                    hourly=hourly,
+                    subject_id=node.node_id,
+                )
+            continue
+        since = None if node.verdict is None else node.verdict.since
+        is_kept = node.kept_until is not None and node.kept_until > now
+        if node.due_at is not None and not is_kept:
+            verb = "stopped" if node.told is Action.STOP else "deleted"
+            yield AgendaEntry(
+                AgendaKind.IDLE_END,
+                node.name,
+                f"The node is idle, and is {verb}",
+                at=max(node.due_at, now),
+                since=since,
+                hourly=hourly,
+                subject_id=node.node_id,
+            )
+        elif node.verdict is not None and node.verdict.waste is not None and not is_kept:
+            kind, looks = _LOOKS[node.verdict.waste]
+            yield AgendaEntry(
+                kind,
+                node.name,
+                f"The node does no work: {looks}",
+                since=since,
+                hourly=hourly,
+                subject_id=node.node_id,
+            )
+
+
+def _list_ending(fleet: _Fleet) -> Iterator[AgendaEntry]:
+    """The nodes whose time to live, job or run duration ends within the time ahead."""
+    for node in fleet.ending:
+        google = cloud_ends_at(node)
+        at = google if google is not None else goes_at(node)
+        if at is None or at > fleet.now + AHEAD_SECONDS:
+            continue
+        if google is not None:
+            kind, text = AgendaKind.GOOGLE_END, "Google ends the flex-start node"
+        elif waits_for_job_end(node):
+            kind, text = AgendaKind.JOB_END, "The job has ended, and the node is deleted"
+        else:
+            kind, text = AgendaKind.TTL_END, "The time to live ends, and the node is deleted"
+        yield AgendaEntry(
+            kind,
+            node.name,
+            text,
+            at=max(at, fleet.now),
+            hourly=fleet.rates.get(node.id),
+            subject_id=node.id,
+        )

@@ -1,0 +1,133 @@
+"""Waste, what needs a person, and what is next, in words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from service.dashboard.kit.figures import (
+    Moment,
+    format_count,
+    format_duration,
+    format_money,
+    to_moment,
+)
+from service.dashboard.kit.links import node_address
+from service.domain.attention.agenda import Agenda, AgendaEntry, AgendaKind
+from service.domain.attention.waste import WasteKind, WasteReport, WasteSum
+
+SHOWN = 8
+"""Lines of each list on the first page."""
+
+_WASTES = {
+    WasteKind.FAILING_DELETION: ("failing deletion", "failing deletions"),
+    WasteKind.ORPHAN: ("orphan", "orphans"),
+    WasteKind.UNUSED_RESERVATION: ("unused reservation", "unused reservations"),
+    WasteKind.CRASH_LOOP: ("crash loop", "crash loops"),
+    WasteKind.NO_PROGRESS: ("node without progress", "nodes without progress"),
+    WasteKind.IDLE: ("idle node", "idle nodes"),
+}
+_PAGES = {
+    AgendaKind.ORPHANS: "/orphans",
+    AgendaKind.UNPRICED: "/prices",
+    AgendaKind.BUDGET_DELETES: "/budgets",
+    AgendaKind.BUDGET_EXCEEDED: "/budgets",
+}
+_NAMES = {AgendaKind.ORPHANS: "Orphans", AgendaKind.UNPRICED: "Prices"}
+_URGENT = frozenset({AgendaKind.FAILING_DELETION, AgendaKind.BUDGET_DELETES})
+
+
+@dataclass(frozen=True, slots=True)
+class WasteFigure:
+    """The cost an hour of what does no work, its parts, and what is unknown (empty for nothing)."""
+
+    hourly: str
+    parts: tuple[str, ...]
+    unknown: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgendaRow:
+    """One line: its sign (`tone`), the subject with its page (empty for none), and a sentence.
+    `wait` is the time until `at`, or since `since`."""
+
+    tone: str
+    name: str
+    href: str
+    text: str
+    at: Moment | None
+    wait: str
+    hourly: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgendaLists:
+    """Both lists, and how many lines each leaves out."""
+
+    needs_person: tuple[AgendaRow, ...]
+    needs_person_left_out: int
+    next: tuple[AgendaRow, ...]
+    next_left_out: int
+
+
+def describe_waste(report: WasteReport) -> WasteFigure:
+    """The figure of the waste, with its kinds, the most expensive first."""
+    kinds = sorted(
+        ((kind, total) for kind, total in report.by_kind.items() if total.number),
+        key=lambda item: (-item[1].hourly, item[0]),
+    )
+    unknown = report.unknown
+    return WasteFigure(
+        hourly=format_money(report.total.hourly),
+        parts=tuple(
+            f"{format_count(total.number, *_WASTES[kind])} {_cost(total)}" for kind, total in kinds
+        ),
+        unknown=f"{_cost(unknown)} unknown whether it works" if unknown.number else "",
+    )
+
+
+def _cost(total: WasteSum) -> str:
+    if total.unpriced == total.number:
+        return "at an unknown price"
+    more = f" and {total.unpriced} without a price" if total.unpriced else ""
+    return f"{format_money(total.hourly)}/h{more}"
+
+
+def build_agenda_lists(agenda: Agenda) -> AgendaLists:
+    """The lists of the first page."""
+    personal, following = agenda.needs_person, agenda.next
+    return AgendaLists(
+        tuple(_build_rows(personal[:SHOWN], agenda.as_of)),
+        max(0, len(personal) - SHOWN),
+        tuple(_build_rows(following[:SHOWN], agenda.as_of)),
+        max(0, len(following) - SHOWN),
+    )
+
+
+def _build_rows(entries: Iterable[AgendaEntry], now: int) -> Iterable[AgendaRow]:
+    for entry in entries:
+        href = _PAGES.get(entry.kind, "")
+        if entry.subject_id and not href:
+            href = node_address(entry.subject_id)
+        if href == "/budgets":
+            href += f"#budget-{quote(entry.subject_id, safe='')}"
+        wait = ""
+        if entry.at is not None:
+            left = entry.at - now
+            wait = f"in {format_duration(left)}" if left > 0 else "at the next check"
+        elif entry.since is not None:
+            wait = f"for {format_duration(now - entry.since)}"
+        yield AgendaRow(
+            tone="trouble"
+            if entry.kind in _URGENT
+            else "coming"
+            if entry.needs_person
+            else "going",
+            name=entry.subject or _NAMES.get(entry.kind, ""),
+            href=href,
+            text=entry.text,
+            at=None if entry.at is None else to_moment(entry.at),
+            wait=wait,
+            hourly=f"{format_money(entry.hourly)}/h" if entry.hourly else "",
+        )

@@ -1,0 +1,60 @@
+"""Budgets in one line each, for the first page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from service.application.budgets.budgets import BudgetStatus
+from service.application.services import Services
+from service.dashboard.kit.figures import format_money
+from service.dashboard.pages.costs.budgets import (
+    BudgetBar,
+    build_bar,
+    describe_state,
+    used_millionths,
+)
+from service.domain.budgets.budget import Period, Scope
+
+MOST = 40
+"""The most budgets that are read for the first page, the largest amounts first."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetLine:
+    """One budget: its name, `$12.00 of $100.00, 12 %`, its state, and its bar. `is_whole` says that
+    it is the monthly budget of everything."""
+
+    id: str
+    name: str
+    of_amount: str
+    tone: str
+    verdict: str
+    bar: BudgetBar
+    is_whole: bool
+
+
+def list_budget_lines(services: Services) -> tuple[BudgetLine, ...]:
+    """The active budgets, those closest to their amount first."""
+    budgets = sorted(services.budgets.list_all(), key=lambda budget: (-budget.amount, budget.name))
+    shown = services.budgets.list_statuses(budgets[:MOST])
+    active = sorted(
+        (one for one in shown if one.standing is not None),
+        key=lambda one: (-used_millionths(one), one.budget.name),
+    )
+    return tuple(_build_line(one) for one in active)
+
+
+def _build_line(shown: BudgetStatus) -> BudgetLine:
+    budget, standing = shown.budget, shown.standing
+    assert standing is not None
+    tone, verdict = describe_state(shown)
+    percent = standing.spent * 100 // budget.amount
+    return BudgetLine(
+        budget.id,
+        budget.name,
+        f"{format_money(standing.spent)} of {format_money(budget.amount)}, {percent:,} %",
+        tone,
+        verdict,
+        build_bar(budget, standing, shown.alerts),
+        budget.scope == Scope() and budget.period is Period.MONTH,
+    )

@@ -1,0 +1,126 @@
+"""The first page says what is wasted, what needs a person, and what is next."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.application.costs.costs import CostQuestion
+from service.dashboard.pages.attention import build_agenda_lists, describe_waste
+from service.dashboard.pages.costs.spenders import describe_change
+from service.domain.attention.agenda import AgendaEntry, AgendaKind, build_agenda
+from service.domain.attention.waste import WasteKind, WasteSource, WasteSum, build_waste_report
+from service.domain.nodes.node import Asked, NodeState
+from tests import factories
+from tests.dashboard.lab import Lab
+from tests.dashboard.reading import text_of
+from tests.hands import NOON
+
+UP, DOWN = "\N{BLACK UP-POINTING TRIANGLE}", "\N{BLACK DOWN-POINTING TRIANGLE}"
+
+
+def test_waste_names_its_kinds_by_cost_and_what_is_unknown_apart():
+    report = build_waste_report(
+        NOON,
+        [
+            WasteSource(WasteKind.IDLE, "a", 1_500_000_000),
+            WasteSource(WasteKind.IDLE, "b", None),
+            WasteSource(WasteKind.CRASH_LOOP, "c", 2_000_000_000),
+        ],
+        {},
+        WasteSum(2, 3_000_000_000),
+    )
+    shown = describe_waste(report)
+    assert shown.hourly == "$3.50"
+    assert shown.parts == ("1 crash loop $2.00/h", "2 idle nodes $1.50/h and 1 without a price")
+    assert shown.unknown == "$3.00/h unknown whether it works"
+
+
+def test_waste_of_an_unknown_price_is_said_so():
+    report = build_waste_report(NOON, [WasteSource(WasteKind.IDLE, "a", None)], {}, WasteSum())
+    assert describe_waste(report).parts == ("1 idle node at an unknown price",)
+
+
+def test_each_line_leads_to_its_page_and_says_when():
+    entries = [
+        AgendaEntry(
+            AgendaKind.IDLE_END,
+            "train",
+            "The node is idle",
+            NOON + 90,
+            hourly=10**9,
+            subject_id="a/b",
+        ),
+        AgendaEntry(AgendaKind.TTL_END, "late", "It ends", NOON, subject_id="n"),
+        AgendaEntry(
+            AgendaKind.BUDGET_EXCEEDED, "cap", "Exceeded", since=NOON - 60, subject_id="b-1"
+        ),
+        AgendaEntry(AgendaKind.CLEANUP_HOLDS, "lab", "No idle node is deleted"),
+    ]
+    lists = build_agenda_lists(build_agenda(NOON, entries, 10))
+    late, train = lists.next
+    assert (train.href, train.wait, train.hourly) == ("/nodes/a%2Fb", "in 1 min", "$1.00/h")
+    assert (late.href, late.wait, late.hourly) == ("/nodes/n", "at the next check", "")
+    cap, held = lists.needs_person
+    assert (cap.href, cap.wait, cap.at) == ("/budgets#budget-b-1", "for 1 min", None)
+    assert (held.href, held.wait) == ("", "")
+
+
+def test_lines_beyond_the_page_are_counted():
+    entries = [
+        AgendaEntry(AgendaKind.TTL_END, f"n-{number}", "It ends", NOON) for number in range(11)
+    ]
+    lists = build_agenda_lists(build_agenda(NOON, entries, 50))
+    assert (len(lists.next), lists.next_left_out) == (8, 3)
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "said"),
+    [
+        (118, 100, f"{UP} 18 %"),
+        (50, 100, f"{DOWN} 50 %"),
+        (0, 100, f"{DOWN} 100 %"),
+        (1_000, 1_001, "unchanged"),
+        (5_000, 100, f"{UP} 50 times"),
+        (7, 0, "new"),
+        (0, 0, ""),
+    ],
+)
+def test_a_change_is_told_without_colour(now, before, said):
+    assert describe_change(now, before) == said
+
+
+def test_a_failing_deletion_stands_on_the_first_page(lab: Lab, browser: TestClient) -> None:
+    node = factories.node(
+        name="stuck",
+        state=NodeState.READY,
+        asked=Asked.ABSENT,
+        delete_requested_at=NOON - 120,
+        tries=2,
+        last_error="503 <b>no</b>",
+    )
+    with lab.units() as unit:
+        unit.nodes.add(node)
+        unit.usage.save(factories.usage(node_id=node.id))
+    page = browser.get("/")
+    said = text_of(page)
+    assert "Waste now $9.60 /h 1 failing deletion $9.60/h" in said
+    assert "stuck $9.60/h · for 2 min Its deletion does not end: 2 attempts in a row failed" in said
+    assert "<b>no</b>" not in page.text
+
+
+def test_a_quiet_fleet_says_so(lab: Lab, browser: TestClient) -> None:
+    with lab.units() as unit:
+        unit.nodes.add(factories.node(state=NodeState.READY))
+    said = text_of(browser.get("/"))
+    assert "nothing is known to be wasted" in said
+    assert "Needs attention Nothing. All deletions end, and no budget is exceeded." in said
+    assert "Next 24 hours Nothing ends by itself." in said
+
+
+def test_spenders_add_up_to_their_total(lab: Lab, browser: TestClient) -> None:
+    lab.lives_a_month()
+    said = text_of(browser.get("/"))
+    costs = lab.services.costs
+    report = costs.report(CostQuestion(window="30d", aggregate=("team",)))
+    assert f"Who spends ${report.total / 10**9:,.2f} by team in 30 days" in said
