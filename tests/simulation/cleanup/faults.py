@@ -60,7 +60,7 @@ class ReadFaults:
         for _ in range(self.luck.choice([1, 2])):
             how = self.luck.choice([How.FAILS, How.FAILS, *How])
             start = now + self.luck.uniform(900, 2_400)
-            end = min(start + self.luck.choice([900, 1_800, 3_000]), latest)
+            end = min(start + self.luck.choice([900, 2_400, 3_000]), latest)
             some = [Kind.CPU, Kind.NETWORK] if how is How.EMPTY else list(COUNTED)
             one = frozenset({self.luck.choice(some)})
             is_one = self.luck.random() < 0.5 and how is not How.UNREPORTED
@@ -92,16 +92,22 @@ class ReadFaults:
         return next((one for one in self.spells if one.start <= now and one.end > since), None)
 
     def find_blind(self, node: Node, booted_at: float, now: int, *, has_metrics: bool) -> str:
+        """Why nobody can end a node now, as its signals are not fresh; empty where somebody can."""
+        for spell in self.spells:
+            is_reported = spell.how is How.UNREPORTED and node.spec.supervisor
+            if is_reported and spell.holds(now) and now - spell.start > BLIND_SECONDS:
+                return f"{spell.how} for {now - spell.start:.0f} s"
+        return self.find_unread(booted_at, now, has_metrics=has_metrics)
+
+    def find_unread(self, booted_at: float, now: int, *, has_metrics: bool) -> str:
         """Why nobody can know now whether a node is at rest; empty where somebody can."""
+        slow = SLOWEST if any(spell.how is How.SLOW for spell in self.spells) else 0
         for spell in self.spells:
             lasts = now - spell.start
-            longest = {
-                How.FAILS: BLIND_SECONDS,
-                How.UNREPORTED: BLIND_SECONDS if node.spec.supervisor else None,
-                How.EMPTY: STOPPED_SECONDS if has_metrics else None,
-            }.get(spell.how)
-            was_seen = spell.how is not How.EMPTY or booted_at < spell.start - SEEN_SECONDS
-            if longest is not None and was_seen and spell.holds(now) and lasts > longest:
+            is_failing = spell.how is How.FAILS and lasts > BLIND_SECONDS + slow
+            was_seen = has_metrics and booted_at < spell.start - SEEN_SECONDS
+            is_empty = spell.how is How.EMPTY and was_seen and lasts > STOPPED_SECONDS + slow
+            if spell.holds(now) and (is_failing or is_empty):
                 return f"{spell.how} for {lasts:.0f} s"
         return ""
 

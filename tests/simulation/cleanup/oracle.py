@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from service.domain.event import Event
 from service.domain.idle.assess import IdleTimes
 from service.domain.idle.cleanup import DAEMON, REFRESH_SECONDS, Cleanup
 from service.domain.idle.plan import PlanEntry
@@ -29,6 +30,7 @@ LATE_SECONDS = 900
 HELD_SECONDS = 180
 """So long after a time to live is over, or a pause, the daemon has looked at the node again."""
 TTL_REASON, BUDGET_REASON = "its time to live", "the budget"
+ANNOUNCED = "it will be"
 UNSAID = "it is unknown"
 """The begin of a message that announces no end."""
 
@@ -204,6 +206,8 @@ class CleanupOracle:
         now = self.agenda.seconds()
         for node, why in self._left(now):
             raise Violation(f"{node.name} {why}, and is still there at {now}: {self._why(node.id)}")
+        for node_id in self.fleet.lives:
+            self._check_announced(node_id)
         if self.ceiling is Action.OBSERVE:
             told = [one for one in self.fleet.lives if self._list_told(one)]
             if told:
@@ -401,10 +405,27 @@ class CleanupOracle:
         if budget.set_at + budget.grace + 2 * LATE_SECONDS < at:
             yield f"has no money since {budget.set_at}"
 
-    def _list_told(self, node_id: str) -> list[int]:
+    def _check_announced(self, node_id: str) -> None:
+        """Raises Violation for an end that was announced while the node was needed, or while nobody
+        could know that it was at rest."""
+        node, life = self._get(node_id), self.fleet.lives[node_id]
+        for event in self._list_notices(node_id):
+            if ANNOUNCED not in event.message:
+                continue
+            for one in self._list_claims(node):
+                if one.start + 2 * self.times.period <= event.at < one.until:
+                    raise Violation(f"the end of {node.name} was announced, and {one.why} holds it")
+            why = self.faults.find_unread(life.booted_at, event.at, has_metrics=self.has_metrics)
+            if why:
+                raise Violation(f"the end of {node.name} was announced though {why}")
+
+    def _list_notices(self, node_id: str) -> list[Event]:
         with self.units.reading() as unit:
             told = unit.events.list_by_kind(node_id, "idle", 0)
-        return [one.at for one in told if not one.message.startswith(UNSAID)]
+        return [one for one in told if not one.message.startswith(UNSAID)]
+
+    def _list_told(self, node_id: str) -> list[int]:
+        return [one.at for one in self._list_notices(node_id)]
 
     def _list_claims(self, node: Node) -> list[Claim]:
         return [one for one in self._claims.get(node.id, ()) if one.is_of(node)]

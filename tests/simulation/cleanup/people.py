@@ -61,7 +61,9 @@ class People:
 
     def _decide_fate(self, node_id: str) -> None:
         luck, later, fate = self._luck, self._life.agenda.after, self._life.fate
-        if luck.random() < (0.1 if fate.is_crowd or fate.is_mass else 0.5):
+        is_other = fate.has_jobs or fate.has_beats or fate.has_faults
+        share = 0.1 if fate.is_crowd or fate.is_mass else 0.2 if is_other else 0.5
+        if luck.random() < share:
             when, seconds = luck.uniform(300, 2_700), luck.choice([3_600, 7_200])
             later(when, partial(self._keep, node_id, seconds))
         if luck.random() < 0.2:

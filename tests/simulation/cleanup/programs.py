@@ -61,10 +61,11 @@ class Programs:
                 start = luck.uniform(300, LATEST)
                 end = self.life.agenda.now + start + luck.uniform(300, LATEST)
                 later(start, partial(self._beat, node_id, end))
-            if fate.has_jobs and luck.random() < (0.8 if rests else 0.3):
-                conduct, seconds = luck.choice(list(Conduct)), luck.uniform(1_200, LATEST)
+            if fate.has_jobs and luck.random() < (1.0 if rests else 0.3):
+                conduct = luck.choice([*Conduct, Conduct.STEPS, Conduct.HANGS])
+                seconds = luck.uniform(1_800, LATEST)
                 begin = partial(self._begin_job, node_id, conduct, seconds)
-                later(luck.uniform(300, LATEST / 2), begin)
+                later(luck.uniform(300, LATEST / 3), begin)
 
     def _beat(self, node_id: str, end: float) -> None:
         """Send a heartbeat, and the next one after a while, now and then too late."""
