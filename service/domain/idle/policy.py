@@ -200,14 +200,16 @@ def _limit_action(
     wanted: Action, spec: NodeSpec, ceiling: Action, *, is_own: bool
 ) -> tuple[Action, tuple[str, ...]]:
     """The effective action, and the reasons why it is weaker. A stop that the cloud cannot do never
-    becomes a deletion."""
-    action, limits = wanted, []
-    if action is Action.STOP and not is_own and (why := stop_obstacles(spec)):
-        action = Action.NOTIFY
+    becomes a deletion: a deletion that the mode limits to a stop becomes a notice too. A node's own
+    policy never asks for such a stop."""
+    action, limits = wanted.limited_to(ceiling), []
+    does_stop = Action.STOP in (wanted, action) and not (is_own and wanted is Action.STOP)
+    if does_stop and (why := stop_obstacles(spec)):
+        action = action.limited_to(Action.NOTIFY)
         limits.append(f"the cloud cannot stop this node: {'; '.join(why)}")
-    if ceiling.rank < action.rank:
+    if ceiling.rank < wanted.rank:
         limits.append(f"STEWARD_IDLE_MODE is {ceiling}")
-    return action.limited_to(ceiling), tuple(limits)
+    return action, tuple(limits)
 
 
 def check_own(own: IdlePolicy, spec: NodeSpec, least: int) -> None:

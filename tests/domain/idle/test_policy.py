@@ -89,6 +89,16 @@ def test_an_inherited_stop_that_the_cloud_cannot_do_is_a_notice_and_never_a_dele
     check_own(IdlePolicy(action="stop"), factories.spec(), 240)
 
 
+@pytest.mark.parametrize("own", [None, IdlePolicy(action="delete")])
+def test_a_deletion_that_the_mode_limits_to_a_stop_is_a_notice_where_the_cloud_cannot_stop(own):
+    spot = factories.spec(provisioning_model=ProvisioningModel.SPOT, idle=own)
+    found = what(spot, ceiling=Action.STOP, default=(Action.DELETE,))
+    assert found.action is Action.NOTIFY
+    assert "cannot stop" in found.limits[0]
+    assert found.limits[1] == "STEWARD_IDLE_MODE is stop"
+    assert what(spot, ceiling=Action.OBSERVE, default=(Action.DELETE,)).action is Action.OBSERVE
+
+
 def test_nobody_is_idle_for_less_than_signals_take_to_arrive():
     check_rule(Rule(idle_after_seconds=240), 240)
     with pytest.raises(Rejected) as refused:

@@ -3,102 +3,310 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 
+from service.domain.event import Event
 from service.domain.idle.assess import IdleTimes
-from service.domain.idle.cleanup import DAEMON, REFRESH_SECONDS
+from service.domain.idle.cleanup import DAEMON, REFRESH_SECONDS, Cleanup
+from service.domain.idle.plan import PlanEntry
+from service.domain.idle.policy import Action
 from service.domain.idle.rails import share_of
 from service.domain.lease import Lease
 from service.domain.nodes.node import Asked, IdlePolicy, Node
 from service.store.unit import Units
+from tests.simulation.cleanup.faults import ReadFaults
+from tests.simulation.cleanup.rails import TICK_SECONDS, RailJudge
 from tests.simulation.cleanup.workloads import RESTS, WASTE, Fleet, Life
 from tests.simulation.clock import Agenda
 from tests.simulation.invariants import Violation
 
-TICK_SECONDS = 45
-"""Two ends so close are of one look."""
 ALIGNED_SECONDS = 60
 """Points are of whole minutes."""
+TOLD_SECONDS = 45
+"""So long a message waits until it is sent."""
+LATE_SECONDS = 900
+"""So long the end of a node may take for which nothing but the daemon is waited for."""
+HELD_SECONDS = 180
+"""So long after a time to live is over, or a pause, the daemon has looked at the node again."""
+TTL_REASON, BUDGET_REASON = "its time to live", "the budget"
+ANNOUNCED = "it will be"
+UNSAID = "it is unknown"
+"""The begin of a message that announces no end."""
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What the daemon began to end."""
+    """What the daemon began to end: `live` nodes were there then, `ready` of them READY."""
 
     at: int
     node: Node
     live: int
+    ready: int
 
 
+class Why(StrEnum):
+    """What says that a node is at work, though its device may be at rest."""
+
+    BEAT = "a heartbeat"
+    JOB = "a job"
+    QUEUED = "a queued job"
+
+
+@dataclass(slots=True)
+class Claim:
+    """A claim that a node is needed, from `start` to `until`; a heartbeat is of one incarnation."""
+
+    why: Why
+    start: int
+    until: float
+    incarnation: int | None = None
+
+    def is_of(self, node: Node) -> bool:
+        return self.incarnation in (None, node.attempt)
+
+
+@dataclass(slots=True)
+class KeepSpan:
+    """A keep as it truly held: a person's stop may have ended it early."""
+
+    start: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class OwnersBudget:
+    """A budget that deletes what an owner has, and when it was set."""
+
+    owner: str
+    set_at: int
+    grace: int
+
+
+@dataclass
 class CleanupOracle:
     """Looks at each end when it is asked for, and at what is left at the end of all."""
 
-    def __init__(self, agenda: Agenda, units: Units, fleet: Fleet, times: IdleTimes) -> None:
-        self._agenda = agenda
-        self._units = units
-        self._fleet = fleet
-        self._times = times
-        self.ends: list[End] = []
-        self.paused = False
-        self.sees_devices = True
-        self.unseen: set[str] = set()
-        """Ids of nodes that nothing ever shows."""
-        self.policies: dict[str, IdlePolicy] = {}
-        """What holds for each node, its own or inherited."""
-        self.troubled: set[str] = set()
-        """Ids of nodes to which something happened that may delay their end."""
-        self.keeps: dict[str, int] = {}
-        """Until when people have kept a node."""
-        self._known: set[tuple[str, int]] = set()
+    agenda: Agenda
+    units: Units
+    fleet: Fleet
+    times: IdleTimes
+    ceiling: Action
+    faults: ReadFaults
+    is_clear: bool
+    """Whether the signals of all nodes are there all the time."""
+    is_hazy: bool
+    """Whether single points get lost, or daemons die so often that nobody sees much."""
+    sees_devices: bool
+    has_metrics: bool
+    ends: list[End] = field(default_factory=list)
+    """For idleness."""
+    others: list[End] = field(default_factory=list)
+    """For their time to live, or for a budget."""
+    paused: bool = False
+    pauses: list[KeepSpan] = field(default_factory=list)
+    unseen: set[str] = field(default_factory=set)
+    """Ids of nodes that nothing ever shows."""
+    policies: dict[str, IdlePolicy] = field(default_factory=dict)
+    """What holds for each node, its own or inherited."""
+    ttls: dict[str, int] = field(default_factory=dict)
+    troubled: dict[str, int] = field(default_factory=dict)
+    """When something happened to a node that may delay its end, by id."""
+    lost: dict[str, int] = field(default_factory=dict)
+    """When the cloud took a node, by id."""
+    budget: OwnersBudget | None = None
+    _asked: dict[str, Asked] = field(default_factory=dict)
+    """What was last asked of a node, by anybody."""
+    _by_people: dict[str, int] = field(default_factory=dict)
+    """When a person deleted a node, by id."""
+    _keeps: dict[str, list[KeepSpan]] = field(default_factory=dict)
+    _claims: dict[str, list[Claim]] = field(default_factory=dict)
 
-    def committed(self, nodes: list[Node], lease: Lease | None) -> None:
-        """See what was written; raises Violation for an end that must not be."""
+    def __post_init__(self) -> None:
+        self.began_at = self.agenda.seconds()
+        self.rails = RailJudge(self)
+
+    def committed(
+        self, nodes: Iterable[Node], lease: Lease | None, row: Cleanup | None = None
+    ) -> None:
+        """See what a daemon wrote; raises Violation for what must not be."""
+        if lease is None:
+            return
+        if row is not None:
+            self.rails.see(row)
         for node in nodes:
-            this = node.id, node.attempt
-            if lease is None or node.asked is not Asked.ABSENT or this in self._known:
+            if node.asked is Asked.PRESENT or self._asked.get(node.id) is node.asked:
                 continue
-            with self._units.reading() as unit:
-                ended = unit.cleanups.list_by_node(node.id)
-                if not any((one.incarnation, one.actor) == (this[1], DAEMON) for one in ended):
-                    continue
-                self._known.add(this)
-                live = sum(not unit.nodes.get(one).has_ended for one in self._fleet.lives)
-            end = End(self._agenda.seconds(), node, live)
-            self.ends.append(end)
-            self._check_node(end)
-            self._check_pace(end)
+            self._asked[node.id] = node.asked
+            self._judge_end(node)
 
-    def has_applied(self, node_ids: Iterable[str]) -> None:
+    def has_asked(self, node_id: str, asked: Asked) -> None:
+        """A person has asked for that."""
+        self._asked[node_id] = asked
+        if asked is Asked.ABSENT:
+            self._by_people.setdefault(node_id, self.agenda.seconds())
+        if asked is not Asked.PRESENT:
+            for keep in self._keeps.get(node_id, ()):
+                keep.until = min(keep.until, self.agenda.seconds())
+
+    def has_kept(self, node_id: str, seconds: int) -> None:
+        """A person has kept a node for so many seconds."""
+        now = self.agenda.seconds()
+        self._keeps.setdefault(node_id, []).append(KeepSpan(now, now + seconds))
+
+    def has_claimed(self, node_id: str, claim: Claim) -> None:
+        """A program needs a node; the claim may be ended later."""
+        self._claims.setdefault(node_id, []).append(claim)
+
+    def has_applied(self, entries: Iterable[PlanEntry]) -> None:
         """A person has ended these; raises Violation where one was at work, or somebody kept it."""
-        now = self._agenda.seconds()
-        for node_id in node_ids:
-            life, after = self._fleet.lives[node_id], self.policies[node_id].after_seconds
-            if self.keeps.get(node_id, 0) > now:
+        now = self.agenda.seconds()
+        for entry in entries:
+            node_id, node = entry.node_id, self._get(entry.node_id)
+            life, after = self.fleet.lives[node_id], self.policies[node_id].after_seconds
+            if self.kept_until(node_id) > now:
                 raise Violation(f"{node_id} was kept, and a plan has ended it")
-            until = now - self._times.telemetry - 2 * ALIGNED_SECONDS - REFRESH_SECONDS
+            self._check_claims(node, now)
+            until = now - self.times.telemetry - 2 * ALIGNED_SECONDS - REFRESH_SECONDS
             if life.works_within(until - after + REFRESH_SECONDS, until):
                 raise Violation(f"{node_id} is {life.workload}, and a plan has ended it")
+            self.has_asked(node_id, node.asked)
+
+    def kept_until(self, node_id: str) -> int:
+        """Until when a node was kept at the longest; 0 if it never was."""
+        return max((keep.until for keep in self._keeps.get(node_id, ())), default=0)
+
+    def is_at_rest(self, node_id: str, now: float) -> bool:
+        """Whether a node is there, at rest, and all is as it was since it was told of."""
+        life = self.fleet.lives[node_id]
+        is_quiet = life.workload in RESTS and not life.works_within(life.booted_at, now + 1)
+        is_own = node_id not in self.troubled and node_id not in self._claims
+        does_end = self.policies[node_id].action == "delete"
+        return is_quiet and is_own and does_end and self._get(node_id).asked is Asked.PRESENT
+
+    def find_told(self, node_id: str) -> int | None:
+        """When the owner of a node was last told that it is idle."""
+        return max(self._list_told(node_id), default=None)
+
+    def share_of(self, node_id: str) -> str:
+        """Whose turn the end of a node takes."""
+        node = self._get(node_id)
+        return share_of(node.id, node.owner, node.team)
+
+    def count_troubled(self, since: float) -> int:
+        """How many nodes something has happened to since then."""
+        return sum(at > since for at in self.troubled.values())
+
+    def count_lost(self, since: float) -> int:
+        """How many nodes the cloud has taken since then."""
+        return sum(at > since for at in self.lost.values())
+
+    def at_rest(self) -> None:
+        """Raises Violation for a node that is still there, long after all is calm."""
+        now = self.agenda.seconds()
+        for node, why in self._left(now):
+            raise Violation(f"{node.name} {why}, and is still there at {now}: {self._why(node.id)}")
+        for node_id in self.fleet.lives:
+            self._check_announced(node_id)
+        if self.ceiling is Action.OBSERVE:
+            told = [one for one in self.fleet.lives if self._list_told(one)]
+            if told:
+                raise Violation(f"people were told of {told}, and the mode only observes")
+
+    def is_left(self, at: int) -> bool:
+        """Whether a node is still there that has to be gone at an instant to come."""
+        return next(self._left(at), None) is not None
+
+    def in_time(self, delay: int) -> None:
+        """Raises Violation for an idle node that went too late, where its signals were there.
+
+        It has the time of its course and two looks, and while a rail held it or no daemon looked,
+        the time stood still. `delay` is how late points come.
+        """
+        for end in self.ends:
+            life = self.fleet.lives[end.node.id]
+            was_blind = any(spell.start < end.at for spell in self.faults.spells)
+            if was_blind or end.node.id in self.troubled or life.workload not in RESTS:
+                continue
+            due = self._due_at(end.node, life, end.at, delay)
+            held = self.rails.seconds_held(end.node.id, due - self.times.period, end.at)
+            latest = due + held + self.rails.seconds_down(life.booted_at, end.at)
+            if end.at > latest:
+                late, rounds = end.at - latest, self.rails.rounds
+                held_by = {rail for one in rounds if one.at > due for rail in one.holds}
+                raise Violation(f"{end.node.name} was ended {late:.0f} s too late; {held_by} held")
+
+    def _due_at(self, node: Node, life: Life, at: int, delay: int) -> float:
+        """When a node has to be gone that no rail holds: `at` is when it went."""
+        idle, period = self.policies[node.id], self.times.period
+        claims = [one for one in self._list_claims(node) if one.start <= at]
+        beats = [one.until for one in claims if one.why is Why.BEAT]
+        since = max([life.rests_since(), life.booted_at + self.times.warmup, *beats])
+        told = since + idle.after_seconds + self.times.telemetry + delay + period
+        others = [one.until for one in claims if one.why is not Why.BEAT]
+        kept = [keep.until for keep in self._keeps.get(node.id, ()) if keep.start <= at]
+        told = max([told, *(until + period for until in (*others, *kept))])
+        return told + idle.grace_seconds + period
+
+    def _judge_end(self, node: Node) -> None:
+        now = self.agenda.seconds()
+        does_stop = node.asked is Asked.STOPPED
+        action = Action.STOP if does_stop else Action.DELETE
+        with self.units.reading() as unit:
+            records = unit.cleanups.list_by_node(node.id)
+            live = sum(not unit.nodes.get(one).has_ended for one in self.fleet.lives)
+        end = End(now, node, live, self._count_ready())
+        mine = [one for one in records if (one.actor, one.action) == (DAEMON, action)]
+        if any(one.incarnation == node.attempt and now - one.at <= TICK_SECONDS for one in mine):
+            self.ends.append(end)
+            self._check_action(end, action)
+            self._check_node(end)
+            self._check_pace(end)
+            self.rails.check_end(end)
+        elif node.delete_reason.startswith(TTL_REASON) and not does_stop:
+            self.others.append(end)
+            self._check_ttl(end)
+        elif node.delete_reason.startswith(BUDGET_REASON) and not does_stop:
+            self.others.append(end)
+            self._check_budget(end)
+        else:
+            raise Violation(f"nothing ends {node.name}: {node.asked}, {node.delete_reason!r}")
+
+    def _check_action(self, end: End, action: Action) -> None:
+        """The weaker of the policy and the mode is done, and no stop that the cloud cannot do."""
+        node, wanted = end.node, Action(self.policies[end.node.id].action)
+        allowed = wanted.limited_to(self.ceiling)
+        if action is not allowed:
+            raise Violation(f"{node.name} was to be {allowed}, and {action} was done")
+        if action is Action.STOP and not node.spec.stoppable:
+            raise Violation(f"{node.name} is to be stopped, which the cloud cannot do")
 
     def _check_node(self, end: End) -> None:
         node, now = end.node, end.at
-        life, idle = self._fleet.lives[node.id], self.policies[node.id]
-        if idle.action != "delete":
-            raise Violation(f"{node.name} has a policy that only says {idle.action}")
+        life, idle = self.fleet.lives[node.id], self.policies[node.id]
         if self.paused:
             raise Violation(f"{node.name} was ended in a pause")
-        kept_until = self.keeps.get(node.id, 0)
-        if kept_until > now:
-            raise Violation(f"{node.name} was kept until {kept_until}")
+        if self.kept_until(node.id) > now:
+            raise Violation(f"{node.name} was kept until {self.kept_until(node.id)}")
         if node.id in self.unseen:
             raise Violation(f"{node.name} was ended, and nothing has ever shown it")
+        self._check_claims(node, now)
+        booted_at = life.booted_at
+        if blind := self.faults.find_blind(node, booted_at, now, has_metrics=self.has_metrics):
+            raise Violation(f"{node.name} was ended though {blind}")
         self._check_rest(end, life, idle)
+
+    def _check_claims(self, node: Node, now: int) -> None:
+        for one in self._list_claims(node):
+            if one.start <= now < one.until:
+                raise Violation(f"{node.name} was ended, and {one.why} holds it since {one.start}")
 
     def _check_rest(self, end: End, life: Life, idle: IdlePolicy) -> None:
         node, now = end.node, end.at
         if life.workload in WASTE and not self.sees_devices:
             return  # a machine at rest, for all that Monitoring has of it
         if life.workload not in RESTS:
-            until = now - self._times.telemetry - ALIGNED_SECONDS
+            until = now - self.times.telemetry - ALIGNED_SECONDS
             if life.works_within(until - idle.after_seconds + 2 * ALIGNED_SECONDS, until):
                 raise Violation(f"{node.name} is {life.workload}, and was ended at work")
             if not life.work:
@@ -106,19 +314,21 @@ class CleanupOracle:
         # a host that fails and comes back before anybody has looked was READY all the time
         up = min(life.booted_at, max(node.state_since, node.up_since or 0))
         earliest = life.rests_since(up) if life.workload in RESTS else up
-        rested = max(earliest, up + self._times.warmup) + idle.after_seconds
-        least = rested + self._times.telemetry + idle.grace_seconds
+        beats = [one.until for one in self._list_claims(node) if one.why is Why.BEAT]
+        rested = max([earliest, up + self.times.warmup, *(at for at in beats if at <= now)])
+        least = rested + idle.after_seconds + self.times.telemetry + idle.grace_seconds
         if now < least:
             raise Violation(f"{node.name} was ended {least - now:.0f} s early")
         self._check_notice(end, life, idle)
 
     def _check_notice(self, end: End, life: Life, idle: IdlePolicy) -> None:
+        """After the last work, claim and keep, the owner has the whole grace."""
         node, now = end.node, end.at
-        with self._units.reading() as unit:
-            told = [one.at for one in unit.events.list_by_kind(node.id, "idle", 0)]
         # a host that fails and comes back at once is the same node, at rest as before
-        begun = max([node.sent_at or 0, *(last for _, last in life.work)])
-        since = [at for at in told if at >= begun]
+        begun = [node.sent_at or 0, *(last for _, last in life.work)]
+        begun += [one.until for one in self._list_claims(node)]
+        begun += [keep.until for keep in self._keeps.get(node.id, ())]
+        since = [at for at in self._list_told(node.id) if at >= max(begun)]
         if not since or now - max(since) < idle.grace_seconds:
             raise Violation(f"{node.name} had no whole grace: told at {since}, ended at {now}")
 
@@ -133,65 +343,102 @@ class CleanupOracle:
         if len(lately) > max(3, (end.live + len(lately)) * 25 // 100):
             raise Violation(f"{len(lately)} of {end.live} nodes were ended within an hour")
 
-    def at_rest(self) -> None:
-        """Raises Violation for an idle node that is still there, long after all is calm."""
-        now = self._agenda.seconds()
-        for node, life in self._left(now):
-            raise Violation(
-                f"{node.name} is {life.workload} since {life.rests_since():.0f}, and is"
-                f" still there at {now}: {self._why(node.id)}"
-            )
+    def _check_ttl(self, end: End) -> None:
+        """Held by a keep, then after a notice of the grace, and by a pause; by nothing else."""
+        node, now = end.node, end.at
+        if node.id not in self.ttls:
+            raise Violation(f"{node.name} was ended, and has no time to live")
+        if self.paused:
+            raise Violation(f"the time to live of {node.name} has ended it in a pause")
+        least = self._ttl_over_at(node)
+        if now < least - 1:
+            raise Violation(f"the time to live has ended {node.name} {least - now:.0f} s early")
+        held = [least, *(one.until for one in self.pauses if least - HELD_SECONDS < one.until)]
+        grace = self.policies[node.id].grace_seconds if len(held) > 1 else 0
+        latest = max(held) + grace + HELD_SECONDS + self._seconds_dead(self.began_at, now)
+        if now > latest:
+            raise Violation(f"the time to live has ended {node.name} {now - latest:.0f} s late")
 
-    def is_left(self, at: int) -> bool:
-        """Whether a node is still there that has to be gone at an instant to come."""
-        return next(self._left(at), None) is not None
+    def _ttl_over_at(self, node: Node) -> float:
+        """The earliest end by the time to live, and after keeps that have held it back."""
+        over = self.fleet.lives[node.id].first_booted_at + self.ttls[node.id]
+        grace = self.policies[node.id].grace_seconds
+        keeps = [keep.until for keep in self._keeps.get(node.id, ())]
+        return max([over, *(until + grace for until in keeps if until > over)])
 
-    def _left(self, at: int) -> Iterator[tuple[Node, Life]]:
-        for node_id, life in self._fleet.lives.items():
-            is_kept = self.keeps.get(node_id, 0) > at - 3_600
-            if life.workload not in RESTS or node_id in self.unseen or is_kept:
+    def _seconds_dead(self, start: float, end: float) -> float:
+        """For how many seconds of [start, end) no daemon may have been there."""
+        return self.agenda.fog.within(start, end)
+
+    def _check_budget(self, end: End) -> None:
+        node, budget = end.node, self.budget
+        if budget is None or node.owner != budget.owner:
+            raise Violation(f"a budget has ended {node.name}, for which it does not pay")
+        with self.units.reading() as unit:
+            told = [one.at for one in unit.events.list_by_kind(node.id, "budget", 0)]
+        if not told or end.at - min(told) < budget.grace:
+            raise Violation(f"a budget has ended {node.name} without its grace: {told}, {end.at}")
+
+    def _left(self, at: int) -> Iterator[tuple[Node, str]]:
+        """The nodes that should be gone at an instant, each with the reason."""
+        for node_id, life in self.fleet.lives.items():
+            node = self._get(node_id)
+            if node.asked is not Asked.ABSENT:
+                yield from ((node, why) for why in self._list_overdue(node, life, at))
+            elif self._by_people.get(node_id, at) < at - LATE_SECONDS and not node.has_ended:
+                yield node, f"was deleted by a person at {self._by_people[node_id]}"
+
+    def _list_overdue(self, node: Node, life: Life, at: int) -> Iterator[str]:
+        needed = [self.kept_until(node.id), *(one.until for one in self._list_claims(node))]
+        action = Action(self.policies[node.id].action).limited_to(self.ceiling)
+        does_end = action is Action.DELETE or (action is Action.STOP and node.spec.stoppable)
+        is_free = max(needed) <= at - 3_600 and node.id not in self.unseen
+        if life.workload in RESTS and is_free and does_end and node.asked is Asked.PRESENT:
+            yield f"is {life.workload} since {life.rests_since():.0f}"
+        if node.id in self.ttls and life.first_booted_at and not self.paused:
+            over = max([self._ttl_over_at(node), *(one.until for one in self.pauses)])
+            if over + LATE_SECONDS < at:
+                yield f"has outlived its {self.ttls[node.id]} s"
+        budget, is_there = self.budget, life.first_booted_at and node.asked is Asked.PRESENT
+        if budget is None or node.owner != budget.owner or not is_there:
+            return  # a stopped node costs nothing
+        if budget.set_at + budget.grace + 2 * LATE_SECONDS < at:
+            yield f"has no money since {budget.set_at}"
+
+    def _check_announced(self, node_id: str) -> None:
+        """Raises Violation for an end that was announced while the node was needed, or while nobody
+        could know that it was at rest."""
+        node, life = self._get(node_id), self.fleet.lives[node_id]
+        for event in self._list_notices(node_id):
+            if ANNOUNCED not in event.message:
                 continue
-            with self._units.reading() as unit:
-                node = unit.nodes.get(node_id)
-            if self.policies[node_id].action == "delete" and node.asked is Asked.PRESENT:
-                yield node, life
+            for one in self._list_claims(node):
+                if one.start + 2 * self.times.period <= event.at < one.until:
+                    raise Violation(f"the end of {node.name} was announced, and {one.why} holds it")
+            why = self.faults.find_unread(life.booted_at, event.at, has_metrics=self.has_metrics)
+            if why:
+                raise Violation(f"the end of {node.name} was announced though {why}")
 
-    def in_time(self, delay: int) -> None:
-        """Raises Violation for an idle node that went too late, where nothing has gone wrong that
-        could explain it. The pace lets one go in each look; `delay` is how late points come."""
-        calm = [one for one in self.ends if one.node.id not in self.troubled]
-        for end in calm:
-            life, idle = self._fleet.lives[end.node.id], self.policies[end.node.id]
-            if life.workload not in RESTS:
-                continue
-            since = max(life.rests_since(), life.booted_at + self._times.warmup)
-            latest = since + idle.after_seconds + idle.grace_seconds
-            latest += self._times.telemetry + delay + (2 + len(self.ends)) * self._times.period
-            if end.at > latest:
-                raise Violation(f"{end.node.name} was ended {end.at - latest:.0f} s too late")
+    def _list_notices(self, node_id: str) -> list[Event]:
+        with self.units.reading() as unit:
+            told = unit.events.list_by_kind(node_id, "idle", 0)
+        return [one for one in told if not one.message.startswith(UNSAID)]
 
-    def in_turn(self) -> None:
-        """Raises Violation for a node that waited for others though the pace let it go: a look ends
-        a tenth of the live nodes, and one of each owner, else team, else each by itself."""
-        calm = [one for one in self.ends if one.node.id not in self.troubled]
-        for place, end in enumerate(calm):
-            node, idle = end.node, self.policies[end.node.id]
-            with self._units.reading() as unit:
-                told = [one.at for one in unit.events.list_by_kind(node.id, "idle", 0)]
-            before = calm[:place]
-            share = share_of(node.id, node.owner, node.team)
-            same = sum(
-                share == share_of(one.node.id, one.node.owner, one.node.team) for one in before
-            )
-            turns = max(same, len(before) // max(1, min(3, end.live // 10)))
-            latest = (
-                max(told) + idle.grace_seconds + (2 + turns) * self._times.period + TICK_SECONDS
-            )
-            if end.at > latest:
-                raise Violation(f"{node.name} was ended {end.at - latest} s after its turn")
+    def _list_told(self, node_id: str) -> list[int]:
+        return [one.at for one in self._list_notices(node_id)]
+
+    def _list_claims(self, node: Node) -> list[Claim]:
+        return [one for one in self._claims.get(node.id, ()) if one.is_of(node)]
+
+    def _count_ready(self) -> int:
+        return sum(1 for _ in self.fleet.records())
+
+    def _get(self, node_id: str) -> Node:
+        with self.units.reading() as unit:
+            return unit.nodes.get(node_id)
 
     def _why(self, node_id: str) -> str:
-        with self._units.reading() as unit:
+        with self.units.reading() as unit:
             watched, cleanup = unit.idle_courses.find_by_node(node_id), unit.cleanups.get("lab")
         state = "not looked at" if watched is None else f"{watched.course.state}, {watched.verdict}"
         return f"{state}; {cleanup.holds}"

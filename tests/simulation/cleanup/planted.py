@@ -6,25 +6,33 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 from google.cloud.monitoring_v3 import Aggregation
 
 from service.application.cleanup import cleanup, links
+from service.application.nodes.nodes import NodeService
 from service.cloud.google import telemetry
+from service.controllers.budgets.budgets import BudgetController
 from service.controllers.idle import reports
 from service.controllers.idle.idle import IdleController
 from service.controllers.lifecycle import launch
-from service.domain.idle import assess, course, proof, rails, report
+from service.controllers.lifecycle.lifecycle import LifecycleController
+from service.domain.errors import Conflict
+from service.domain.idle import assess, course, policy, proof, rails, readings, report
 from service.domain.idle import links as domain_links
 from service.domain.idle import round as rounds
 from service.domain.idle.course import IdleCourse, State
+from service.domain.idle.policy import Action
 from service.domain.idle.proof import ActivityEvidence, IdleVerdict, MetricFamily, Signals
 from service.domain.idle.rails import DueNode, Rail, RailDecision, Waiting
 from service.domain.idle.signals.signal import Kind, Level, SignalTrack
+from service.domain.lifecycle import precedence
+from service.domain.lifecycle.precedence import EndCause, Holder
 from service.domain.nodes import deletion
-from service.domain.nodes.keep import Keep
+from service.domain.nodes.keep import Keep, asked_keep
+from service.domain.nodes.node import Asked
 from service.store import idle_fleet
 from service.store.cleanups import Cleanups
 from tests.simulation.cleanup import run
@@ -203,7 +211,10 @@ def a_keep_is_lost_at_a_recreation() -> Any:
 
 
 def a_report_of_the_boot_before_counts() -> Any:
-    """What a worker had written before it went down is read as of now."""
+    """What a worker had written before it went down is read as of now.
+
+    The product has two defences: rest also counts only from the boot on. Both are taken away.
+    """
     real = report.parse_worker
 
     def parse(values: Mapping[str, str], now: int, _since: int = 0) -> Any:
@@ -219,7 +230,10 @@ def a_report_of_the_boot_before_counts() -> Any:
 
 
 def what_an_earlier_incarnation_did_counts() -> Any:
-    """A node that was made again goes on where the one before was."""
+    """A node that was made again goes on where the one before was.
+
+    The product has two defences: rest also counts only from the boot on. Both are taken away.
+    """
     stack = ExitStack()
     stack.enter_context(
         patch.object(
@@ -243,7 +257,10 @@ def _since_it_was_first_ready(node: Any, times: Any) -> int:
 
 
 def unknown_for_long_is_at_rest() -> Any:
-    """What nobody has seen at work for two hours does not work."""
+    """What nobody has seen at work for two hours does not work.
+
+    The product has two defences: an UNKNOWN verdict also holds an end back. Both are taken away.
+    """
     lost: set[tuple[str, int]] = set()
     real = course.advance_course
 
@@ -282,6 +299,130 @@ def a_link_works_twice() -> Any:
     )
 
 
+def nothing_is_ever_ended_for_anything() -> Any:
+    """Neither idleness, nor a time to live, nor a budget ever ends a node."""
+    stack = ExitStack()
+    for plant in (nothing_is_ever_a_candidate, a_ttl_never_ends, a_budget_never_deletes):
+        stack.enter_context(plant())
+    return stack
+
+
+def a_ttl_never_ends() -> Any:
+    """Nobody looks whether the time to live of a node is over."""
+    return patch.object(LifecycleController, "_expire_node", lambda _self, node, *_: node)
+
+
+def a_budget_never_deletes() -> Any:
+    """A budget that is exceeded tells people, and that is all."""
+    return patch.object(BudgetController, "_delete_due", lambda *_: None)
+
+
+def a_heartbeat_is_ignored() -> Any:
+    """A heartbeat is stored, and says nothing about the node."""
+    real = assess.evidence_of
+    return patch.object(
+        assess, "evidence_of", lambda *some: replace(real(*some), heartbeat_until=0)
+    )
+
+
+def a_job_on_the_node_is_ignored() -> Any:
+    """A node is judged as if no job ran on it.
+
+    The product has two defences: a job is activity, and holds an end back. Both are taken away.
+    """
+    evidence_of, list_holders = assess.evidence_of, assess.list_holders
+    stack = ExitStack()
+    stack.enter_context(
+        patch.object(assess, "evidence_of", lambda *some: replace(evidence_of(*some), job=None))
+    )
+    stack.enter_context(
+        patch.object(
+            assess,
+            "list_holders",
+            lambda *some: [one for one in list_holders(*some) if one is not Holder.BUSY_JOB],
+        )
+    )
+    return stack
+
+
+def a_ttl_is_held_by_unknown() -> Any:
+    """A node of which nobody knows what it does outlives its time."""
+    real = LifecycleController._expire_node
+
+    def expire(self: Any, node: Any, now: int, lease: Any) -> Any:
+        with self._units.reading() as unit:
+            watched = unit.idle_courses.find_by_node(node.id)
+        verdict = None if watched is None else watched.verdict
+        is_unknown = verdict is not None and verdict.level is Level.UNKNOWN
+        return node if is_unknown else real(self, node, now, lease)
+
+    return patch.object(LifecycleController, "_expire_node", expire)
+
+
+def a_keep_does_not_hold_a_ttl() -> Any:
+    """A time to live ends a node that somebody keeps, after a notice at most."""
+    held_by = {EndCause.TTL: frozenset({Holder.PAUSE})}
+    return patch.dict(cast("dict[Any, Any]", precedence.HELD_BY), held_by)
+
+
+def the_mode_is_ignored() -> Any:
+    """What a policy says is done, though the mode of the daemon is weaker."""
+    real = policy._limit_action
+    return patch.object(
+        policy,
+        "_limit_action",
+        lambda wanted, spec, _ceiling, **how: real(wanted, spec, Action.DELETE, **how),
+    )
+
+
+def a_delete_link_works_twice() -> Any:
+    """Nobody looks whether a link was used, and whether its node is being deleted already."""
+    real = domain_links.find_refusal
+
+    def find_refusal(link: Any, **how: Any) -> Any:
+        is_first = link.verb is not domain_links.Verb.DELETE
+        free = {**how, "ended": False, "ending": False}
+        return real(link, **how) if is_first else real(replace(link, used_at=None), **free)
+
+    return patch.object(links, "find_refusal", find_refusal)
+
+
+def a_failed_read_counts_as_absent() -> Any:
+    """A metric that could not be read is one that the project does not have."""
+    real = readings.family_of
+
+    def family_of(*some: Any) -> MetricFamily:
+        found = real(*some)
+        return MetricFamily.ABSENT if found is MetricFamily.FAILED else found
+
+    return patch.object(readings, "family_of", family_of)
+
+
+def one_mass_holds_for_ever() -> Any:
+    """Once more than half of a fleet was idle, nothing goes any more."""
+    real = rounds._find_mass_since
+    masses: set[int] = set()
+
+    def find_mass_since(before: Any, nodes: Any, earlier: Any, facts: Any) -> int | None:
+        since = real(before, nodes, earlier, facts)
+        masses.update([] if since is None else [since])
+        return facts.now if masses else None
+
+    return patch.object(rounds, "_find_mass_since", find_mass_since)
+
+
+def a_keep_holds_back_a_person() -> Any:
+    """Whoever wants to delete or stop a node that is kept is told to wait."""
+    real = NodeService._ask_for
+
+    def ask_for(self: Any, unit: Any, node: Any, asked: Asked, *more: Any) -> Any:
+        if asked is not Asked.PRESENT and asked_keep(node, self._clock()) is not None:
+            raise Conflict("it is kept")
+        return real(self, unit, node, asked, *more)
+
+    return patch.object(NodeService, "_ask_for", ask_for)
+
+
 GROSS: Mapping[str, Planting] = {
     plant.__name__: plant
     for plant in (
@@ -289,6 +430,7 @@ GROSS: Mapping[str, Planting] = {
         everything_is_unknown,
         the_breaker_never_closes,
         the_pace_is_zero,
+        nothing_is_ever_ended_for_anything,
     )
 }
 SUBTLE: Mapping[str, Planting] = {
@@ -311,5 +453,16 @@ SUBTLE: Mapping[str, Planting] = {
         a_stale_plan_is_applied,
         what_an_earlier_incarnation_did_counts,
         a_link_works_twice,
+        a_ttl_never_ends,
+        a_budget_never_deletes,
+        a_heartbeat_is_ignored,
+        a_job_on_the_node_is_ignored,
+        a_ttl_is_held_by_unknown,
+        a_keep_does_not_hold_a_ttl,
+        the_mode_is_ignored,
+        a_delete_link_works_twice,
+        a_failed_read_counts_as_absent,
+        one_mass_holds_for_ever,
+        a_keep_holds_back_a_person,
     )
 }

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 from structlog.processors import format_exc_info
@@ -28,7 +27,7 @@ from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.telemetry import TelemetryReader, at_once
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.idle.assess import IdleTimes
-from service.domain.idle.policy import Action, Policy, Recipient, rule_of
+from service.domain.idle.policy import Policy, Recipient, rule_of
 from service.domain.nodes.node import IdlePolicy
 from service.domain.nodes.request import RequestedNode
 from service.emulator.app import build_world
@@ -36,9 +35,14 @@ from service.emulator.surfaces import control
 from service.emulator.surfaces.channel import LocalChannel
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
+from tests.simulation.cleanup.faults import FaultyTelemetry, FaultyWorkers, ReadFaults
+from tests.simulation.cleanup.fortune import MASS, THRONG_IDLE, Fortune
 from tests.simulation.cleanup.oracle import CleanupOracle
 from tests.simulation.cleanup.people import PUBLIC_URL, People
-from tests.simulation.cleanup.workloads import Fleet, Life, Workload
+from tests.simulation.cleanup.programs import Programs
+from tests.simulation.cleanup.rails import RoundUnits
+from tests.simulation.cleanup.treasury import Treasury
+from tests.simulation.cleanup.workloads import RESTS, Fleet, Life, Workload
 from tests.simulation.clock import Agenda
 from tests.simulation.crash_points import CrashPoints, SeamedCloud, SeamedUnits
 from tests.simulation.invariants import Violation
@@ -53,7 +57,7 @@ CALM_SECONDS = 8_100
 others have gone."""
 OTHERS_SECONDS = 3_600
 """Where more are idle than an hour lets go."""
-THRONG, THRONG_IDLE = 36, 6
+THRONG = 36
 """A tenth of them is what a look ends at most, and so many are fewer than an hour ends."""
 LEAST_CALM_SECONDS = 1_500
 """So long nothing else may go, though all that is idle has gone."""
@@ -65,7 +69,13 @@ PARENT = f"projects/{PROJECT}/locations/{ZONE}"
 GRACE = 300
 DELAY = 45
 INHERITED = IdlePolicy(after_seconds=1_200, grace_seconds=GRACE, action="delete")
-BROKEN = {"tick.broke", "lifecycle.failed", "idle.read_broke", "idle.reports_broke"}
+BROKEN = {
+    "tick.broke",
+    "lifecycle.failed",
+    "idle.read_broke",
+    "idle.reports_broke",
+    "budget.failed",
+}
 
 
 @dataclass
@@ -77,86 +87,72 @@ class Run:
     agenda: Agenda
 
     def __post_init__(self) -> None:
-        self._draw(self._luck("fortune"))
+        self.fate = fate = Fortune(self.seed)
         self.world = build_world(seed=self.seed, clock=lambda: self.agenda.now)
         self.units = Units(self.engine)
         shared = self.units, PriceShelf(), self.agenda.seconds
         self.nodes = NodeService(*shared, [PROJECT])
         self.keeps = KeepService(*shared)
         self.links = LinkService(*shared, self.nodes)
-        self.cleanup = CleanupService(*shared, [PROJECT], IdleMode(Action.DELETE, TIMES))
+        self.cleanup = CleanupService(*shared, [PROJECT], IdleMode(fate.ceiling, TIMES))
         self.fleet = Fleet(self.agenda, self.world, self._luck("fleet"))
-        self.oracle = CleanupOracle(self.agenda, self.units, self.fleet, TIMES)
-        self.oracle.sees_devices = self.has_reports
-        self.people = People(self, self._luck("people"))
-        self.seams = CrashPoints(self.agenda, self._luck("seams"), self.fortune)
+        self.faults = ReadFaults(self.agenda, self._luck("faults"))
+        self.oracle = CleanupOracle(
+            self.agenda,
+            self.units,
+            self.fleet,
+            TIMES,
+            fate.ceiling,
+            self.faults,
+            is_clear=fate.is_clear,
+            is_hazy=bool(fate.gaps or fate.late),
+            sees_devices=fate.has_reports,
+            has_metrics=fate.has_monitoring,
+        )
+        self.people = People(self, self._luck("people"), self._luck("more people"))
+        self.programs = Programs(self, self._luck("programs"))
+        self.treasury = Treasury(self, self._luck("treasury")) if fate.has_budget else None
+        self.seams = CrashPoints(self.agenda, self._luck("seams"), fate.rates)
         self.replica = Replica(
             "r0",
             self.agenda,
             self.world,
             self.engine,
             self.seams,
-            lambda _nodes, _lease: None,
+            self.oracle.committed,
             self._luck("replica"),
             more=self._controllers,
             lifecycle_seconds=LIFECYCLE_SECONDS,
             inventory_seconds=INVENTORY_SECONDS,
         )
 
-    def _draw(self, luck: Random) -> None:
-        """What is in store for this run."""
-        self.fortune: Any = SimpleNamespace(
-            kill=luck.choice([0, 0, 0.001, 0.004]), pause=0, late=0, oversleeps=0
-        )
-        self.gaps = luck.choice([0.0, 0.0, 0.03])
-        self.late = luck.choice([0.0, 0.0, 0.05])
-        self.outages = luck.choice([0, 0, 1, 1, 2])
-        self.is_crowd = luck.random() < 0.1
-        """Whether more nodes are idle at once than an hour lets go, and daemons die meanwhile."""
-        self.most_idle = 6 if self.is_crowd else luck.choice([3, 3, 5])
-        if self.is_crowd:
-            self.fortune.kill = 0.004
-        self.cores = luck.choice([1, 1, 4])
-        self.is_long = luck.random() < 0.1
-        """Whether what is unknown stays so for hours."""
-        self.is_throng = luck.random() < 0.03
-        """Whether so many nodes live in peace that several may go in one look."""
-        if self.is_throng:
-            self.fortune.kill, self.gaps, self.late, self.outages = 0, 0.0, 0.0, 0
-            self.is_crowd, self.most_idle, self.cores = False, THRONG_IDLE, 1
-        self.has_reports = luck.random() < 0.7
-        self.has_monitoring = luck.random() < 0.8 or not self.has_reports or self.is_throng
-        self.is_meddled = luck.random() < 0.15 and not self.is_throng
-        """Whether people act all the time, the cloud takes what it can, and daemons die often."""
-        if self.is_meddled:
-            self.fortune.kill = 0.01
-
     def live(self) -> None:
         """Raises Violation with what went wrong."""
         self._settle_the_world(missing=())
+        if self.treasury is not None:
+            self.treasury.begin()
         self._ask_for_nodes()
         self.fleet.begin()
         self.replica.begin()
         self.people.begin(self.fleet.lives)
+        self.programs.begin(self.fleet.lives)
         luck = self._luck("outages")
-        for _ in range(self.outages):
+        for _ in range(self.fate.outages):
             self.agenda.after(luck.uniform(1_800, STORMY_SECONDS - 900), self._lose_telemetry)
+        if self.fate.has_faults:
+            self.faults.draw(self.agenda.now + STORMY_SECONDS)
         self.agenda.pass_(STORMY_SECONDS)
         self.seams.calm = True
         self._calm_down()
         self.oracle.at_rest()
-        is_calm = not (self.fortune.kill or self.outages or self.gaps or self.late)
-        if is_calm and not self.people.has_paused:
-            if self.most_idle <= 3:
-                self.oracle.in_time(DELAY)
-            if self.most_idle <= 3 or self.is_throng:
-                self.oracle.in_turn()
+        if not self.fate.gaps:
+            self.oracle.in_time(DELAY)
 
     def _calm_down(self) -> None:
         """Live on until all that is idle has gone, and for as long as that may take at most."""
-        longest = CALM_SECONDS + (OTHERS_SECONDS if self.most_idle > 3 else 0)
+        longest = CALM_SECONDS + (OTHERS_SECONDS if self.fate.most_idle > 3 else 0)
         end = self.agenda.seconds() + longest
-        self.agenda.pass_(longest if self.is_long else LEAST_CALM_SECONDS)
+        self.agenda.pass_(longest if self.fate.is_long else LEAST_CALM_SECONDS)
         while self.agenda.now < end and self.oracle.is_left(end):
             self.agenda.pass_(LOOK_SECONDS)
 
@@ -171,14 +167,14 @@ class Run:
         return [(end.at, end.node.id) for end in self.oracle.ends]
 
     def _settle_the_world(self, missing: Sequence[str]) -> None:
-        always = () if self.has_monitoring else (ZONE,)
+        always = () if self.fate.has_monitoring else (ZONE,)
         told = {
-            "played_workers": "all" if self.has_reports else "none",
+            "played_workers": "all" if self.fate.has_reports else "none",
             "telemetry": {
-                "cores": self.cores,
+                "cores": self.fate.cores,
                 "delay_seconds": DELAY,
-                "gap_share": self.gaps,
-                "late_share": self.late,
+                "gap_share": self.fate.gaps,
+                "late_share": self.fate.late,
                 "missing": [*always, *self._dark(), *missing],
             },
         }
@@ -193,6 +189,7 @@ class Run:
     def _lose_telemetry(self) -> None:
         self._settle_the_world((ZONE,))
         seconds = self._luck("outage").choice([900, 3_600])
+        self.faults.add_outage(seconds)
         self.agenda.after(seconds, lambda: self._settle_the_world(()))
 
     def _ask_for_nodes(self) -> None:
@@ -201,48 +198,71 @@ class Run:
             rule = rule_of(INHERITED)
             told = (Recipient(emails=("ada@example.com",)),)
             unit.idle_policies.save(Policy(f"project:{PROJECT}", rule, told))
-        if self.is_throng:
+        if self.fate.is_throng:
             self._ask_for_a_throng()
             return
-        idle = 0
-        for number in range(12 if self.is_crowd else luck.randint(5, 10)):
-            is_one = self.is_crowd and idle < self.most_idle
-            workload = Workload.IDLE if is_one else luck.choice(list(Workload))
-            if workload in (Workload.IDLE, Workload.DONE):
-                idle += 1
-                workload = workload if idle <= self.most_idle else Workload.BUSY
-            own = IdlePolicy(
-                after_seconds=luck.choice([900, 1_200]),
-                grace_seconds=GRACE,
-                action=luck.choice(["delete", "delete", "delete", "notify"]),
-            )
-            is_inherited, is_dark = luck.random() < 0.3, luck.random() < 0.1
-            # more that go dark at once are an outage, and the breaker is right to stay open
-            is_dark = is_dark and 4 * (len(self.oracle.unseen) + 1) <= number + 1
-            spot = 0.8 if self.is_meddled else 0.3
-            is_spot = luck.random() < spot and not is_dark  # made again, it would be seen
-            wish = RequestedNode(
-                project=PROJECT,
-                name=f"n-{number}",
-                owner=luck.choice(["ada", "ada", "bob", "", ""]),
-                accelerator_type=luck.choice(
-                    ["v5litepod-1", "v5litepod-1", "v5litepod-4", "v5litepod-16"]
-                ),
-                zone=ZONE,
-                idle=None if is_inherited else own,
-                supervisor=not is_dark,
-                provisioning_model=(
-                    ProvisioningModel.SPOT if is_spot else ProvisioningModel.ON_DEMAND
-                ),
-                recreate_on_preemption=is_spot,
-            )
-            node = self.nodes.request(wish).node
-            holds = INHERITED if is_inherited else own
-            self.oracle.policies[node.id] = holds
-            self.fleet.lives[node.id] = Life(workload, holds.after_seconds)
-            if is_dark:
-                self.oracle.unseen.add(node.id)
+        self._idle, ttls = 0, self._luck("ttls")
+        for number in range(self._count_wanted(luck)):
+            self._ask_for_node(luck, number, ttls)
         self.agenda.after(300, lambda: self._settle_the_world(()))
+
+    def _choose_workload(self, luck: Random) -> Workload:
+        is_first = self.fate.is_crowd or self.fate.is_mass
+        if is_first and self._idle < self.fate.most_idle:
+            self._idle += 1
+            return Workload.IDLE
+        workload = luck.choice(list(Workload))
+        if workload not in RESTS:
+            return workload
+        self._idle += 1
+        return workload if self._idle <= self.fate.most_idle else Workload.BUSY
+
+    def _ask_for_node(self, luck: Random, number: int, ttls: Random) -> None:
+        workload = self._choose_workload(luck)
+        own = IdlePolicy(
+            after_seconds=luck.choice([900, 1_200]),
+            grace_seconds=GRACE,
+            action=luck.choice(["delete", "delete", "delete", "notify"]),
+        )
+        dark = 0.3 if self.fate.has_ttls else 0.1
+        is_inherited, is_dark = luck.random() < 0.3, luck.random() < dark
+        # more that go dark at once are an outage, and the breaker is right to stay open
+        is_dark = is_dark and 4 * (len(self.oracle.unseen) + 1) <= number + 1
+        if self.fate.is_mass:
+            own, is_dark = replace(own, action="delete"), False
+        spot = 0.8 if self.fate.is_meddled else 0.3
+        is_spot = luck.random() < spot and not is_dark  # made again, it would be seen
+        wish = RequestedNode(
+            project=PROJECT,
+            name=f"n-{number}",
+            owner=luck.choice(["ada", "ada", "bob", "", ""]),
+            accelerator_type=luck.choice(TYPES),
+            zone=ZONE,
+            idle=None if is_inherited else own,
+            supervisor=not is_dark,
+            provisioning_model=ProvisioningModel.SPOT if is_spot else ProvisioningModel.ON_DEMAND,
+            recreate_on_preemption=is_spot,
+            ttl_seconds=self._draw_ttl(ttls, is_dark=is_dark),
+        )
+        node = self.nodes.request(wish).node
+        if wish.ttl_seconds is not None:
+            self.oracle.ttls[node.id] = wish.ttl_seconds
+        holds = INHERITED if is_inherited else own
+        self.oracle.policies[node.id] = holds
+        self.fleet.lives[node.id] = Life(workload, holds.after_seconds)
+        if is_dark:
+            self.oracle.unseen.add(node.id)
+
+    def _count_wanted(self, luck: Random) -> int:
+        if self.fate.is_mass:
+            return MASS
+        return 12 if self.fate.is_crowd else luck.randint(5, 10)
+
+    def _draw_ttl(self, luck: Random, *, is_dark: bool) -> int | None:
+        if not self.fate.has_ttls:
+            return None
+        ttl = luck.choice([1_500, 2_400, 3_600, 5_000])
+        return ttl if is_dark or luck.random() < 0.4 else None
 
     def _ask_for_a_throng(self) -> None:
         """Many small nodes of nobody: some are idle, the others work."""
@@ -266,20 +286,26 @@ class Run:
         pace = Pace(lambda: self.agenda.now)
         seams = process.of(self.seams)
         cloud: Any = SeamedCloud(GoogleTpus(tpu_client(channel), pace, ONCE), seams, self.engine)
-        units = SeamedUnits(self.engine, seams, self.oracle.committed)
-        clock = self.agenda.seconds
-        telemetry = GoogleTelemetry(monitoring_client(channel), ONCE)
-        reader = TelemetryReader(telemetry, clock, TIMES.telemetry + TIMES.period, at_once)
+        units = RoundUnits(self.engine, seams, self.oracle.committed)
+        clock, faults = self.agenda.seconds, self.faults
+        telemetry = FaultyTelemetry(GoogleTelemetry(monitoring_client(channel), ONCE), faults)
+        overlap = TIMES.telemetry + TIMES.period
+        reader = TelemetryReader(telemetry, clock, overlap, faults.begin_read)
+        workers: Any = FaultyWorkers(cloud, faults)
         manners = IdleManners(
             TIMES,
-            Action.DELETE,
+            self.fate.ceiling,
             lambda: self.agenda.now,
-            ReportReader(cloud, clock, TIMES, at_once),
+            ReportReader(workers, clock, TIMES, at_once),
         )
         controller = IdleController(
             units, PriceShelf(), clock, reader, DaemonActs(PUBLIC_URL), manners
         )
-        return [(TIMES.period, controller)]
+        found: list[tuple[int, Controller]] = [(TIMES.period, controller)]
+        if self.treasury is not None:
+            watched = SeamedUnits(self.engine, seams, self.oracle.committed)
+            found += self.treasury.make_controllers(watched)
+        return found
 
     def _luck(self, of: str) -> Random:
         return Random(f"{self.seed}/{of}")

@@ -12,7 +12,7 @@ from tests.simulation.invariants import Violation
 from tests.simulation.search import is_found
 
 WITHIN = 10
-LONG = {"the_breaker_never_closes", "the_pace_is_zero"}
+LONG = {"the_breaker_never_closes", "the_pace_is_zero", "nothing_is_ever_ended_for_anything"}
 """Those that take a minute or two to be found; the other two say that the judge can fail."""
 
 SEEDS = 300
@@ -39,6 +39,18 @@ FOUND_BY = {
     "a_stale_plan_is_applied": 39,
     "what_an_earlier_incarnation_did_counts": 7,
     "a_link_works_twice": 28,
+    "nothing_is_ever_ended_for_anything": 5,
+    "a_ttl_never_ends": 14,
+    "a_budget_never_deletes": 23,
+    "a_heartbeat_is_ignored": 33,
+    "a_job_on_the_node_is_ignored": 18,
+    "a_ttl_is_held_by_unknown": 21,
+    "a_keep_does_not_hold_a_ttl": 21,
+    "the_mode_is_ignored": 26,
+    "a_delete_link_works_twice": 27,
+    "a_failed_read_counts_as_absent": 62,
+    "one_mass_holds_for_ever": 2,
+    "a_keep_holds_back_a_person": 15,
 }
 
 

@@ -55,6 +55,7 @@ class Life:
     work: list[list[float]] = field(default_factory=list)
     booted_at: float = 0.0
     boots: int = 0
+    first_booted_at: float = 0.0
 
     def works_within(self, start: float, end: float) -> bool:
         """Whether its device was at work at any time of [start, end)."""
@@ -92,6 +93,7 @@ class Fleet:
             if started > life.booted_at:
                 self._end_work(life)
                 life.booted_at, life.boots = started, life.boots + 1
+                life.first_booted_at = life.first_booted_at or started
                 self._boot(life, record)
         self._agenda.after(LOOK_SECONDS, self._look)
 
