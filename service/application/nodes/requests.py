@@ -21,7 +21,8 @@ from service.domain.nodes.creation import first_events, make_node
 from service.domain.nodes.node import Node
 from service.domain.nodes.request import RequestedNode, ResolvedRequest
 from service.domain.pricing import driver_vm
-from service.domain.pricing.estimate import hourly_price, sku_of
+from service.domain.pricing.burn import BilledUnits, burn_of
+from service.domain.pricing.estimate import sku_of
 from service.domain.pricing.purchases import pool_of
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
@@ -59,7 +60,7 @@ class NodeRequests:
             def hourly_rate(accelerator: AcceleratorType, zone: str) -> int | None:
                 pool = pool_of(wanted.project, zone, wanted.reservation) if is_reserved else ""
                 sku = sku_of(accelerator, model, zone, pool)
-                return hourly_price(accelerator.chips, book.find_price(sku, now))
+                return burn_of([BilledUnits(sku, accelerator.chips)], book, now)
 
             meant = alternatives.resolve_request(wanted, catalog.load_catalog(), hourly_rate)
             expected = quotas.list_warnings(unit, meant.spec, now)
