@@ -119,7 +119,8 @@ def open_foundation(settings: Settings, clock: Clock = wall_clock) -> Foundation
 def build_services(base: Foundation, timekeeper: Timekeeper | None = None) -> Services:
     """The services behind the API and the dashboard."""
     shared = base.units, base.prices, base.clock
-    projects, least = base.settings.projects, idle_mode(base.settings).times.least_idle
+    projects, mode = base.settings.projects, idle_mode(base.settings)
+    least = mode.times.least_idle
     account = Account.from_settings(
         base.settings.billing_account, base.settings.install, base.settings.billing_account_name
     )
@@ -127,7 +128,7 @@ def build_services(base: Foundation, timekeeper: Timekeeper | None = None) -> Se
     forecasts = ForecastService(*shared, costs)
     limits = build_budget_service(base, costs, forecasts)
     return Services(
-        nodes=NodeService(*shared, projects, least),
+        nodes=NodeService(*shared, projects, least, mode.ceiling),
         jobs=JobService(*shared, NodeRequests(*shared, projects, least), projects),
         job_logs=JobLogService(base.units, _LateLogs(base.settings), base.clock),
         costs=costs,

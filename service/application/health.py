@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from service.domain.clock import Clock
 from service.domain.metering.line_items import lines_of
-from service.domain.pricing.estimate import hourly_price
+from service.domain.pricing.burn import BilledUnits, burn_of
 from service.domain.pricing.price_book import ReservedPrice
 from service.store.fleet_counts import FleetCount, OverdueDeletion
 from service.store.pricebook import PriceShelf
@@ -104,20 +104,17 @@ class HealthService:
         burn = bought_rate = used = reserved = 0
         unpriced = unpriced_vms = unpriced_reserved = 0
         for group in running:
-            price = book.find_price(group.sku, now)
-            tpus = hourly_price(group.chips, price)
-            vms = (
-                None
-                if group.vm is None
-                else hourly_price(group.vms, book.find_price(group.vm, now))
-            )
+            tpus = burn_of([BilledUnits(group.sku, group.chips)], book, now)
+            vm = [] if group.vm is None else [BilledUnits(group.vm, group.vms)]
+            vms = burn_of(vm, book, now)
             burn += (tpus or 0) + (vms or 0)
-            used += (tpus or 0) if isinstance(price, ReservedPrice) else 0
+            is_reserved = isinstance(book.find_price(group.sku, now), ReservedPrice)
+            used += (tpus or 0) if is_reserved else 0
             unpriced += group.nodes if tpus is None else 0
             unpriced_vms += group.vms if vms is None else 0
         for usage in bought:
             if usage.start <= now < usage.end_as_of(now + 1) and not usage.free:
-                rate = hourly_price(usage.chips, book.find_price(usage.sku, now))
+                rate = burn_of([usage], book, now)
                 reserved, unpriced_reserved = reserved + 1, unpriced_reserved + (rate is None)
                 bought_rate += rate or 0
         unused = max(0, bought_rate - used)
@@ -168,7 +165,5 @@ class HealthService:
             for deletion in found:
                 running = unit.usage.list_open_of(deletion.node_id)
                 lines = [line for usage in running for line in lines_of(usage)]
-                rates = [hourly_price(line.units, book.find_price(line.sku, now)) for line in lines]
-                total = None if None in rates else sum(rate or 0 for rate in rates)
-                late.append(LateDeletion(deletion, total))
+                late.append(LateDeletion(deletion, burn_of(lines, book, now)))
             return number, late

@@ -20,7 +20,7 @@ from service.domain.nodes.node import Asked, IdlePolicy, Node, NodeState
 from service.domain.nodes.stop_rules import stop_obstacles
 from service.domain.notifications.node_messages import recipients_of
 from service.domain.notifications.notification import About
-from service.domain.pricing.estimate import hourly_price
+from service.domain.pricing.burn import BilledUnits, burn_of
 from service.domain.pricing.price_book import PriceBook
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit
@@ -156,7 +156,7 @@ def read_rates(unit: Unit, project: str, book: PriceBook, now: int) -> Mapping[s
     """Nano-dollars an hour of each node that is billed; None if a price is unknown."""
     rates: dict[str, int | None] = {}
     for (sku, chips), ids in unit.usage.find_open_in(project).items():
-        rate = hourly_price(chips, book.find_price(sku, now))
+        rate = burn_of([BilledUnits(sku, chips)], book, now)
         for node_id in ids:
             before = rates.get(node_id, 0)
             rates[node_id] = None if rate is None or before is None else before + rate

@@ -16,13 +16,11 @@ from typing import Any
 from sqlalchemy import Connection, Dialect, Select, bindparam, exists, select
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from service.domain.catalog.zones import region_of
-from service.domain.clock import HOUR
 from service.domain.errors import NotFound, Rejected
-from service.domain.metering.usage import pool_for
-from service.domain.money import format_usd, half_even
+from service.domain.metering.running import PriceParts, RunningCost, price_parts_of
+from service.domain.money import format_usd
 from service.domain.nodes.node import Node
-from service.domain.pricing.price_book import Price, PriceBook, Sku
+from service.domain.pricing.price_book import PriceBook, Sku
 from service.store.json_columns import loads
 from service.store.pricebook import PriceShelf
 from service.store.prices import AGE, Prices
@@ -65,8 +63,6 @@ ANY = NodeFilter()
 """Every node."""
 
 _ID_AT = 7
-_PARTS = 9
-"""The number of parts of a price key; see `price_key`."""
 
 _COSTS_NOTHING_MORE = ',"hourly_cost":"0.000000000","cost":"'
 
@@ -133,7 +129,8 @@ class _Clerk:
     def __init__(self, book: PriceBook, now: int) -> None:
         self._book = book
         self._now = now
-        self._rates: dict[str, _Rate] = {}
+        self._kinds: dict[str, tuple[str, RunningCost]] = {}
+        """By price key: the hourly cost as JSON text, and the cost of such nodes."""
 
     def to_json_array(self, rows: Iterable[Any]) -> str:
         """The views as a JSON array, each with the figures that grow: `hourly_cost` (null if no
@@ -141,96 +138,27 @@ class _Clerk:
         unknown."""
         pieces: list[str] = []
         add = pieces.append
-        for view, posted_nanos, left_out, key, start, posted, tails, _, _ in rows:
-            cost, unpriced, beginning = posted_nanos, left_out, _COSTS_NOTHING_MORE
+        for view, cost, unpriced, key, start, posted, tails, _, _ in rows:
+            beginning = _COSTS_NOTHING_MORE
             if key:
-                rate = self._rates.get(key) or self._add_rate(key)
-                beginning = rate.beginning
+                beginning, running = self._kinds.get(key) or self._add_kind(key)
                 if start is not None:
-                    now = max(self._now, posted)
-                    cost += rate.tail_cost(self._book, start, posted, now)
-                    unpriced += rate.unpriced_seconds(self._book, posted, now)
+                    nanos, seconds = running.growth_of(start, posted)
+                    cost, unpriced = cost + nanos, unpriced + seconds  # noqa: PLW2901 - the sums
                 # (start, posted) of each slice that is billed now
                 slices = loads(tails, dict[str, tuple[int, int]]).values() if tails else ()
                 for began, reached in slices:
-                    now = max(self._now, reached)
-                    cost += rate.tail_cost(self._book, began, reached, now)
-                    unpriced += rate.unpriced_seconds(self._book, reached, now)
+                    nanos, seconds = running.growth_of(began, reached)
+                    cost, unpriced = cost + nanos, unpriced + seconds  # noqa: PLW2901 - the sums
             add(view)
             add(f'{beginning}{format_usd(cost)}","unpriced_seconds":{unpriced}}},')
         return f"[{''.join(pieces)[:-1]}]"
 
-    def _add_rate(self, key: str) -> _Rate:
-        parts = key.split("|")
-        parts += [""] * (_PARTS - len(parts))
-        generation, model, region, single, chips, slices, pool, vm, vm_model = parts
-        tpu = self._make_line(Sku(generation, model, region, single == "1", pool), int(chips))
-        driver = self._make_line(Sku(vm, vm_model, region, is_vm=True), 1) if vm else None
-        hourly = tpu.hourly_rate(int(slices or 1))
-        if driver is not None:
-            its = driver.hourly_rate(1)
-            hourly = None if hourly is None or its is None else hourly + its
-        spelled = "null" if hourly is None else f'"{format_usd(hourly)}"'
-        beginning = f',"hourly_cost":{spelled},"cost":"'
-        self._rates[key] = rate = _Rate(beginning, tpu, driver)
-        return rate
-
-    def _make_line(self, sku: Sku, units: int) -> _Line:
-        since = self._book.steady_since(sku, self._now)
-        return _Line(sku, units, self._book.find_price(sku, self._now), since)
-
-
-@dataclass(frozen=True, slots=True)
-class _Rate:
-    """The cost of nodes of one kind: the hourly cost as JSON text, and their lines."""
-
-    beginning: str
-    tpu: _Line
-    vm: _Line | None
-
-    def unpriced_seconds(self, book: PriceBook, posted: int, now: int) -> int:
-        """Seconds since the end of the posted part whose price is unknown."""
-        found = self.tpu.unpriced_seconds(book, posted, now)
-        return found if self.vm is None else found + self.vm.unpriced_seconds(book, posted, now)
-
-    def tail_cost(self, book: PriceBook, start: int, posted: int, now: int) -> int:
-        """Nano-dollars since the end of the posted part."""
-        found = self.tpu.tail_cost(book, start, posted, now)
-        return found if self.vm is None else found + self.vm.tail_cost(book, start, posted, now)
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """One line of the cost: some chips, or the one machine, at a price that has held since
-    `since`."""
-
-    sku: Sku
-    units: int
-    price: Price | None
-    since: int
-
-    def hourly_rate(self, times: int) -> int | None:
-        """Nano-dollars an hour for so many of them."""
-        return None if self.price is None else times * self.units * self.price.per_chip_hour
-
-    def unpriced_seconds(self, book: PriceBook, posted: int, now: int) -> int:
-        """Seconds since the end of the posted part whose price is unknown."""
-        if self.price is not None and self.since <= posted:
-            return 0
-        cuts = book.list_cuts(self.sku, posted, now)
-        return sum(cut.end - cut.start for cut in cuts if cut.price is None)
-
-    def tail_cost(self, book: PriceBook, start: int, posted: int, now: int) -> int:
-        """Nano-dollars since the end of the posted part: R(F(now)) - R(F(posted))."""
-        if self.price is not None and self.since <= start:
-            rate = self.units * self.price.per_chip_hour
-            return half_even(rate * (now - start), HOUR) - half_even(rate * (posted - start), HOUR)
-        total = until_posted = 0
-        for cut in book.list_cuts(self.sku, start, now):
-            rate = 0 if cut.price is None else self.units * cut.price.per_chip_hour
-            total += rate * (cut.end - cut.start)
-            until_posted += rate * max(0, min(cut.end, posted) - cut.start)
-        return half_even(total, HOUR) - half_even(until_posted, HOUR)
+    def _add_kind(self, key: str) -> tuple[str, RunningCost]:
+        running = RunningCost(decode_parts(key), self._book, self._now)
+        spelled = "null" if running.burn is None else f'"{format_usd(running.burn)}"'
+        self._kinds[key] = added = f',"hourly_cost":{spelled},"cost":"', running
+        return added
 
 
 @lru_cache(8)
@@ -241,21 +169,35 @@ def _compile_once(statement: Select[Any], dialect: Dialect) -> SQLCompiler:
 
 
 def price_key(node: Node) -> str:
-    """Everything that the price of a node depends on, in one text, so that a page reads one column.
-    For a node of several slices: the parts of one slice, and the number of slices. Empty parts at
-    the end are left out.
+    """The parts of the price of a node as one text. Empty once the node has ended, because it costs
+    nothing more."""
+    return "" if node.has_ended else encode_parts(price_parts_of(node.spec, node.zone))
 
-    Empty once the node has ended, because it costs nothing more.
-    """
-    if node.has_ended:
-        return ""
-    spec = node.spec
-    single = "1" if spec.hosts == spec.slices else "0"
-    sku = (spec.generation, spec.provisioning_model, region_of(node.zone), single)
-    slices = str(spec.slices) if spec.slices > 1 else ""
-    vm = ("", "") if spec.vm is None else (spec.vm.machine_type, spec.vm.provisioning_model)
-    parts = (*sku, spec.chips // spec.slices, slices, pool_for(spec, node.zone), *vm)
-    return "|".join(map(str, parts)).rstrip("|")
+
+def encode_parts(parts: PriceParts) -> str:
+    """The parts of a price as the text of one column, so that a page reads one column. Empty parts
+    at the end are left out."""
+    sku, vm = parts.sku, parts.vm
+    texts = (
+        *(sku.generation, sku.model, sku.region, "1" if sku.single_device else "0"),
+        *(str(parts.chips), str(parts.slices) if parts.slices > 1 else ""),
+        sku.pool.replace("%", "%25").replace("|", "%7C"),  # a caller's own text
+        *(("", "") if vm is None else (vm.generation, vm.model)),
+    )
+    return "|".join(texts).rstrip("|")
+
+
+def decode_parts(text: str) -> PriceParts:
+    """The parts of a price from `encode_parts`."""
+    generation, model, region, single, chips, *others = text.split("|")
+    slices, pool, vm, vm_model = (*others, "", "", "", "")[:4]
+    pool = pool.replace("%7C", "|").replace("%25", "%")
+    return PriceParts(
+        Sku(generation, model, region, single == "1", pool),
+        int(chips),
+        int(slices or 1),
+        Sku(vm, vm_model, region, is_vm=True) if vm else None,
+    )
 
 
 def _add_filters(statement: Select[Any], only: NodeFilter) -> Select[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from sqlalchemy import (
@@ -34,7 +34,8 @@ from service.store.node_list import price_key
 from service.store.placements import Placements
 from service.store.tables import leases, node_labels, nodes
 
-_COLUMNS = [nodes.c[field.name] for field in fields(Node)]
+_FIELDS = [field.name for field in fields(Node)]
+_COLUMNS = [nodes.c[name] for name in _FIELDS]
 _SAVE = update(nodes).where(
     nodes.c.id == bindparam("was_id"), nodes.c.version == bindparam("was_version")
 )
@@ -339,7 +340,7 @@ class Nodes:
         return len(stale)
 
     def _to_row(self, node: Node) -> dict[str, Any]:
-        row = asdict(node)
+        row = {name: getattr(node, name) for name in _FIELDS}
         row["spec"] = dumps(node.spec)
         row["labels"] = dumps(node.labels)
         row["endpoints"] = dumps(node.endpoints)

@@ -15,16 +15,24 @@ from service.domain.errors import NotFound, Rejected
 from service.domain.ids import new_id
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.line_items import make_meters
-from service.domain.metering.meter import Evidence
+from service.domain.metering.meter import (
+    Evidence,
+    FirstMinuteWaiver,
+    with_end,
+    with_first_minute_rule,
+    with_waiver,
+)
 from service.domain.metering.reservation import Reservation, usage_of
-from service.domain.metering.usage import pool_for
+from service.domain.metering.running import PriceParts
+from service.domain.metering.usage import pool_for, start_usage
 from service.domain.money import format_usd
 from service.domain.nodes.node import Endpoint, IdlePolicy, NodeState
 from service.domain.nodes.placement import Placement
+from service.domain.nodes.slices import slice_as_node
 from service.domain.pricing.discounts import Discount
 from service.domain.pricing.driver_vm import UserVm
-from service.domain.pricing.price_book import PriceBook
-from service.store.node_list import NodeFilter
+from service.domain.pricing.price_book import PriceBook, Sku
+from service.store.node_list import NodeFilter, decode_parts, encode_parts
 from tests import factories
 from tests.hands import NOON
 from tests.store.given import ALL, Shelf, metered, ran, stored
@@ -311,6 +319,124 @@ def test_the_cost_that_is_shown_is_what_the_meter_says_at_any_instant(
     document = shown(units, node, book, now)
     assert document["cost"] == format_usd(sum(meter.total_charge() for meter in found))
     assert document["unpriced_seconds"] == sum(meter.unpriced_seconds() for meter in found)
+
+
+ENDS = st.lists(
+    st.tuples(
+        st.integers(1, 3 * HOUR),  # seconds of usage
+        st.integers(0, 2 * HOUR),  # seconds until the end is known better
+        st.sampled_from(["plain", "first minute", "perhaps first minute", "failed stop"]),
+        st.integers(0, 5_000),  # seconds of rest
+    ),
+    max_size=3,
+)
+
+
+@pytest.mark.deep
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    changes=CHANGES,
+    ends=ENDS,
+    slices=st.sampled_from([1, 2]),
+    waits=st.lists(st.integers(0, 5 * HOUR), min_size=1, max_size=3),
+)
+def test_the_list_agrees_with_the_meter_through_waivers_failed_stops_and_slices(
+    units, changes, ends, slices, waits
+):
+    """Ended usage is posted, then waived or ended at another second, and posted again; the node
+    runs on."""
+    book = PriceBook(
+        factories.price(nanos, at, id=f"{region}/{at}", region=region)
+        for at, nanos, region in changes
+    )
+    node = stored(units, slices=slices, chips=8 * slices, hosts=slices)
+    parts = [slice_as_node(node, n) for n in range(slices)] if slices > 1 else [node]
+    whole = [
+        replace(start_usage(part, NOON, NOON, Evidence.OPERATION), slice=number)
+        for number, part in enumerate(parts, start=-1 if slices == 1 else 0)
+    ]
+    found, now = [], NOON
+    for lasted, wait, kind, rest in ends:
+        for first in whole:
+            usage = saved(units, restarted(first, now))
+            over = now + lasted
+            usage = metered(units, with_end(usage, now, over, Evidence.OBSERVED), book, over)
+            if kind == "first minute":
+                usage = with_waiver(usage, FirstMinuteWaiver.CERTAIN)
+            elif kind == "perhaps first minute":
+                usage = with_first_minute_rule(usage, now)
+            elif kind == "failed stop":  # it ran until its host broke down
+                usage = with_end(usage, now, over + rest, Evidence.OPERATION)
+            again = saved(units, replace(usage, dirty=True))
+            found.append(metered(units, again, book, over + wait + rest))
+        now += lasted + wait + rest
+    running = [saved(units, restarted(first, now)) for first in whole]
+    for wait in waits:
+        now += wait
+        running = [metered(units, usage, book, now) for usage in running]
+    now += waits[0]
+    meters = list(make_meters([*found, *running], book, now))
+    document = shown(units, node, book, now)
+    assert document["cost"] == format_usd(sum(meter.total_charge() for meter in meters))
+    assert document["unpriced_seconds"] == sum(meter.unpriced_seconds() for meter in meters)
+
+
+def restarted(usage, start):
+    """The same usage once more, from another second on."""
+    return replace(usage, id=new_id(), start=start, start_hi=start, posted_until=start)
+
+
+def saved(units, usage):
+    with units() as unit:
+        return unit.usage.save(usage)
+
+
+# ---- the parts of a price
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=12)
+
+
+@given(
+    pool=st.one_of(st.just(""), TEXTS.map(lambda name: f"lab/us-west4-a/{name}")),
+    single=st.booleans(),
+    chips=st.integers(1, 10_000),
+    slices=st.integers(1, 256),
+    vm=st.sampled_from([None, Sku("n1-standard-8", "spot", "us-west4", is_vm=True)]),
+)
+def test_the_parts_of_a_price_are_read_as_they_were_written(pool, single, chips, slices, vm):
+    sku = Sku("v5e", "reserved" if pool else "spot", "us-west4", single, pool)
+    parts = PriceParts(sku, chips, slices, vm)
+    assert decode_parts(encode_parts(parts)) == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (
+            "v5e|spot|us-west4|1|8",
+            PriceParts(Sku("v5e", "spot", "us-west4", single_device=True), 8),
+        ),
+        (
+            "v5e|reserved|us-west4|0|16|4|lab/us-west4-a/autumn",
+            PriceParts(Sku("v5e", "reserved", "us-west4", pool="lab/us-west4-a/autumn"), 16, 4),
+        ),
+        (
+            "v2|on_demand|us-west4|1|4|||n1-standard-8|spot",
+            PriceParts(
+                Sku("v2", "on_demand", "us-west4", single_device=True),
+                4,
+                vm=Sku("n1-standard-8", "spot", "us-west4", is_vm=True),
+            ),
+        ),
+    ],
+)
+def test_the_stored_form_of_the_parts_of_a_price_stays(text, parts):
+    assert encode_parts(parts) == text
+    assert decode_parts(text) == parts
 
 
 def bought(units, start, end):

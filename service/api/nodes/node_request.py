@@ -182,7 +182,7 @@ class NodeRequest(HardwareRequest):
     def to_wish(self) -> RequestedNode:
         """The same in the words of the domain."""
         apart = {"framework", "idle", "valid_until", "vm"}
-        values = self.model_dump(exclude_none=True, exclude=apart)
+        values = {name: said for name, said in self if said is not None and name not in apart}
         framework, idle, until = self.framework, self.idle, self.valid_until
         return RequestedNode(
             **values,

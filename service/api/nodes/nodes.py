@@ -88,12 +88,11 @@ _versioned = msgspec.json.Decoder(_Versioned)  # made once, by one thread: see `
 def request_node(
     body: NodeRequest,
     nodes: NodesDep,
-    policies: PoliciesDep,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Record the request for a node and answer at once; the daemon creates the node."""
     found = nodes.request(body.to_wish(), key=key_of(idempotency_key, body))
-    answer = _response_with_policy(nodes, policies.get_for_node(found.node.id), found.warnings, 201)
+    answer = _response_with_policy(found.document, found.policy, found.warnings, 201)
     answer.headers["Location"] = f"/v1/nodes/{found.node.id}"
     mark_repeat(answer, created=found.created)
     return answer
@@ -177,7 +176,8 @@ def update_node(
     """Change the idle policy and the time to live of a node, and who is charged for it from now on;
     the past stays as it is."""
     node = nodes.update(node_id, body.to_change(), version=version)
-    return _response_with_policy(nodes, policies.get_for_node(node.id), (), 200)
+    policy = policies.get_for_node(node.id)
+    return _response_with_policy(nodes.get_document(node.id), policy, (), 200)
 
 
 @router.delete(
@@ -248,14 +248,13 @@ def explain_ledger_entry(
 
 
 def _response_with_policy(
-    nodes: NodeService, found: NodePolicy, warnings: Sequence[str], status: int
+    node: bytes, found: NodePolicy, warnings: Sequence[str], status: int
 ) -> Response:
-    """The answer to a request that may set an idle policy: the node with `warnings` and the policy
-    that applies."""
+    """The answer to a request that may set an idle policy: the document of the node with `warnings`
+    and the policy that applies."""
     all_warnings = msgspec.json.encode([*warnings, *found.warnings])
     policy = AppliedView.from_rule(found.applied).model_dump_json().encode()
-    document = nodes.get_document(found.node.id)[:-1]
-    document += b',"warnings":' + all_warnings + b',"policy":' + policy + b"}"
+    document = node[:-1] + b',"warnings":' + all_warnings + b',"policy":' + policy + b"}"
     return _node_response(document, status)
 
 

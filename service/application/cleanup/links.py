@@ -56,10 +56,7 @@ class LinkOffer:
     @property
     def hourly(self) -> int | None:
         """The node's cost in nano-dollars an hour; None if a price is unknown."""
-        prices = [(rate.price, rate.units) for rate in self.cost.rates]
-        if any(price is None for price, _ in prices):
-            return None
-        return sum(price * units for price, units in prices if price is not None)
+        return self.cost.burn
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from service.domain.idle.ends import End, EndOutlook, ends_of
 from service.domain.idle.policy import (
     DEFAULT,
     SHIPPED,
+    Action,
     AppliedRule,
     Policy,
     Recipient,
@@ -147,7 +148,7 @@ class PolicyService:
     def get_for_node(self, node_id: str) -> NodePolicy:
         """The policy that applies to a node; raises NotFound."""
         with self._units.reading() as unit:
-            return self._of_node(unit, unit.nodes.get(node_id))
+            return read_node_policy(unit, unit.nodes.get(node_id), self._mode.ceiling)
 
     def get_with_ends(self, node_id: str) -> NodePolicy:
         """The policy that applies to a node, with everything that may end the node; raises
@@ -165,12 +166,8 @@ class PolicyService:
                 claim.job_id if claim is not None and is_own else "",
                 find_exceeded_budgets(unit, node, now),
             )
-            return replace(self._of_node(unit, node), ends=ends_of(outlook, now))
-
-    def _of_node(self, unit: Unit, node: Node) -> NodePolicy:
-        policies = unit.idle_policies.find_all()
-        found = apply_policies(node.spec, node.team, policies, self._mode.ceiling)
-        return NodePolicy(node, found, recipients_of(found, node.owner))
+            found = read_node_policy(unit, node, self._mode.ceiling)
+            return replace(found, ends=ends_of(outlook, now))
 
     def _check_recipients(self, told: Sequence[Recipient], before: Sequence[Recipient]) -> None:
         known = {recipient.webhook for recipient in before}
@@ -185,6 +182,12 @@ class PolicyService:
 
     def _retry_stale(self, work: Callable[[Unit], T], *, once: bool) -> T:
         return run_with_retries(self._units, work, "the policy", once=once)
+
+
+def read_node_policy(unit: Unit, node: Node, ceiling: Action) -> NodePolicy:
+    """The policy that applies to a node, if `ceiling` is the most that may be done."""
+    found = apply_policies(node.spec, node.team, unit.idle_policies.find_all(), ceiling)
+    return NodePolicy(node, found, recipients_of(found, node.owner))
 
 
 def _get_or_shipped(unit: Unit, scope: str) -> Policy:

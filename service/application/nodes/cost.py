@@ -6,16 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from service.application.costs.accruals import Accrual, list_unposted
-from service.domain.catalog.zones import region_of
 from service.domain.jobs.occupancy import Occupancy, list_occupancies
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.line_items import make_meters
 from service.domain.metering.meter import Meter, Usage
-from service.domain.metering.usage import pool_for
+from service.domain.metering.running import PriceParts, price_parts_of
 from service.domain.nodes.legacy import not_included
 from service.domain.nodes.node import Node
-from service.domain.pricing.driver_vm import sku_of
-from service.domain.pricing.price_book import Price, PriceBook, ReservedPrice, Sku
+from service.domain.pricing.burn import burn_of
+from service.domain.pricing.price_book import Price, PriceBook, ReservedPrice
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,8 @@ class NodeCost:
     price, None if that is unknown; `uncertainty` is the part of `cost` that may be wrong;
     `unpriced_seconds` were used at an unknown price, and are in no figure. `not_included` names
     other costs of the node that its owner pays elsewhere. `lines` add up to the figures; `rates`
-    are what the lines cost once the node is READY, none once it has ended. `reservations` are the
+    are what the lines cost once the node is READY, none once it has ended; `burn` is nano-dollars
+    an hour of all of them, None if a price is unknown. `reservations` are the
     ids of those that it ran in, in order of use; `free` are the rules by which some of it cost
     nothing. `unposted` is the part that is not in the ledger yet; `occupancy` is what its seconds
     were spent on, empty if no job ever ran on it."""
@@ -66,6 +66,7 @@ class NodeCost:
     not_included: tuple[str, ...] = ()
     lines: tuple[CostLine, ...] = ()
     rates: tuple[BurnRate, ...] = ()
+    burn: int | None = 0
     reservations: tuple[str, ...] = ()
     free: tuple[str, ...] = ()
     unposted: tuple[Accrual, ...] = ()
@@ -84,6 +85,7 @@ def cost_of(
     lines = tuple(_cost_lines(found))
     listed = [line.list_cost for line in lines]
     cuts = sorted((cut for meter in found for cut in meter.cuts), key=lambda cut: cut.start)
+    parts = None if node.has_ended else price_parts_of(node.spec, node.zone)
     used = (cut.price.reservation_id for cut in cuts if isinstance(cut.price, ReservedPrice))
     return NodeCost(
         cost=sum(line.cost for line in lines),
@@ -97,7 +99,8 @@ def cost_of(
         as_of=now,
         not_included=not_included(node),
         lines=lines,
-        rates=() if node.has_ended else tuple(_iter_rates(node, book, now)),
+        rates=() if parts is None else tuple(_iter_rates(node, parts, book, now)),
+        burn=0 if parts is None else burn_of(parts.list_lines(), book, now),
         reservations=tuple(dict.fromkeys(used)),
         free=tuple(dict.fromkeys(usage.free for usage in intervals if usage.free)),
         unposted=list_unposted(found, {usage.id: usage for usage in intervals}),
@@ -105,15 +108,11 @@ def cost_of(
     )
 
 
-def _iter_rates(node: Node, book: PriceBook, now: int) -> Iterator[BurnRate]:
-    spec, region = node.spec, region_of(node.zone)
-    single, pool = spec.hosts == spec.slices, pool_for(spec, node.zone)
-    tpu = Sku(spec.generation, spec.provisioning_model, region, single, pool)
-    price = _unit_price(book.find_price(tpu, now))
-    yield BurnRate(spec.accelerator_type, is_vm=False, units=spec.chips, price=price)
-    if spec.vm is not None:
-        price = _unit_price(book.find_price(sku_of(spec.vm, region), now))
-        yield BurnRate(spec.vm.machine_type, is_vm=True, units=1, price=price)
+def _iter_rates(node: Node, parts: PriceParts, book: PriceBook, now: int) -> Iterator[BurnRate]:
+    for line in parts.list_lines():
+        what = line.sku.generation if line.sku.is_vm else node.spec.accelerator_type
+        price = _unit_price(book.find_price(line.sku, now))
+        yield BurnRate(what, is_vm=line.sku.is_vm, units=line.units, price=price)
 
 
 def _unit_price(price: Price | None) -> int | None:

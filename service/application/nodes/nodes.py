@@ -8,7 +8,8 @@ from functools import partial
 from typing import TypeVar
 
 from service.application.budgets import admission
-from service.application.idempotency import Remember, find_result, write_once
+from service.application.cleanup.policies import NodePolicy, read_node_policy
+from service.application.idempotency import Remember, write_once
 from service.application.nodes.cost import NodeCost, cost_of
 from service.application.nodes.requests import NodeRequests
 from service.application.retries import run_with_retries
@@ -17,6 +18,7 @@ from service.domain.errors import Conflict, Rejected, StaleVersion
 from service.domain.event import Event
 from service.domain.idempotency import RequestKey
 from service.domain.idle.assess import LEAST_IDLE
+from service.domain.idle.policy import Action
 from service.domain.idle.terms import TermsChange, terms_difference, with_terms
 from service.domain.lifecycle import reimaging
 from service.domain.lifecycle.precedence import describe_others
@@ -61,11 +63,14 @@ class NodeChange:
 
 @dataclass(frozen=True, slots=True)
 class CreatedNode:
-    """A requested node; `created` is False if a request with the same key created it before."""
+    """A requested node, with its idle policy and its JSON document as of the same transaction.
+    `created` is False if a request with the same key created it before."""
 
     node: Node
     warnings: tuple[str, ...]
     created: bool
+    policy: NodePolicy
+    document: bytes
 
 
 class NodeService:
@@ -79,10 +84,12 @@ class NodeService:
         clock: Clock,
         projects: Sequence[str],
         least_idle: int = LEAST_IDLE,
+        ceiling: Action = Action.OBSERVE,
     ) -> None:
         self._units = units
         self._prices = prices
         self._clock = clock
+        self._ceiling = ceiling
         self._requests = NodeRequests(units, prices, clock, projects, least_idle)
 
     def request(
@@ -91,30 +98,41 @@ class NodeService:
         """Record a request for a node.
 
         With a `key`, repeated requests are one node. Raises Rejected (with the remedy) if the
-        request cannot be granted, Conflict if the name is taken.
+        request cannot be granted, Conflict if the name is taken. One transaction reads, one writes,
+        and both checks of the key stand: only the second excludes a concurrent request.
         """
         scope = f"nodes/{actor}"  # each caller has keys of its own
-        if key is not None and (known := find_result(self._units, scope, key)) is not None:
-            return CreatedNode(self.get(known), (), created=False)
-        wanted, meant = self._requests.resolve_request(wanted)
+        with self._units.reading() as unit:
+            known = None if key is None else unit.idempotency_keys.find_result(scope, key)
+            if known is not None:
+                return self._answer(unit, unit.nodes.get(known))
+            wanted, meant = self._requests.resolve_in(unit, wanted)
 
-        made: list[Node] = []
+        made: list[CreatedNode] = []
 
         def write_node(unit: Unit, remember: Remember) -> str:
             def remember_node(node: Node) -> None:  # a repeated request must not count twice
                 remember(node.id)
 
-            made[:] = [
-                self._requests.record_node(unit, wanted, meant, actor, written=remember_node)
-            ]
-            return made[0].id
+            node = self._requests.record_node(unit, wanted, meant, actor, written=remember_node)
+            made[:] = [self._answer(unit, node, meant.warnings, created=True)]
+            return node.id
 
         opened = partial(admission.open_unit, self._units, self._clock)
         node_id, created = write_once(
             self._units, scope, key, self._clock, write_node, opened=opened
         )
-        node = made[0] if created else self.get(node_id)
-        return CreatedNode(node, meant.warnings if created else (), created=created)
+        if created:
+            return made[0]
+        with self._units.reading() as unit:
+            return self._answer(unit, unit.nodes.get(node_id))
+
+    def _answer(
+        self, unit: Unit, node: Node, warnings: tuple[str, ...] = (), *, created: bool = False
+    ) -> CreatedNode:
+        policy = read_node_policy(unit, node, self._ceiling)
+        document = unit.listing.read_one(node.id, self._prices, self._clock())
+        return CreatedNode(node, warnings, created, policy, document)
 
     def is_quick(self, only: NodeFilter, page_size: int, _page_token: str = "") -> bool:
         """Whether a page takes less than a millisecond whatever the database holds: some nodes in

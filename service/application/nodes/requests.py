@@ -21,14 +21,15 @@ from service.domain.nodes.creation import first_events, make_node
 from service.domain.nodes.node import Node
 from service.domain.nodes.request import RequestedNode, ResolvedRequest
 from service.domain.pricing import driver_vm
-from service.domain.pricing.estimate import hourly_price, sku_of
+from service.domain.pricing.burn import BilledUnits, burn_of
+from service.domain.pricing.estimate import sku_of
 from service.domain.pricing.purchases import pool_of
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
 
 class NodeRequests:
-    """`resolve_request` reads, `record_node` writes; neither calls the cloud."""
+    """`resolve_in` reads, `record_node` writes; neither calls the cloud."""
 
     def __init__(
         self,
@@ -48,26 +49,35 @@ class NodeRequests:
     def resolve_request(self, wanted: RequestedNode) -> tuple[RequestedNode, ResolvedRequest]:
         """The request with its project, and the spec that it means. Raises Rejected (with the
         remedy) if the request cannot be granted."""
-        wanted = replace(wanted, project=choose_project(wanted.project, self._projects))
+        with self._units.reading() as unit:
+            return self.resolve_in(unit, wanted)
+
+    def resolve_in(
+        self, unit: Unit, wanted: RequestedNode
+    ) -> tuple[RequestedNode, ResolvedRequest]:
+        """`resolve_request`, in the caller's unit of work."""
+        project = choose_project(wanted.project, self._projects)
+        wanted = wanted if project == wanted.project else replace(wanted, project=project)
         now = self._clock()
         provisioning_modes.check_times(wanted.valid_until, wanted.max_wait_seconds, now)
-        with self._units.reading() as unit:
-            book = self._prices.get_book(unit)
-            model = wanted.provisioning_model
-            is_reserved = model == ProvisioningModel.RESERVED
+        book = self._prices.get_book(unit)
+        model = wanted.provisioning_model
+        is_reserved = model == ProvisioningModel.RESERVED
 
-            def hourly_rate(accelerator: AcceleratorType, zone: str) -> int | None:
-                pool = pool_of(wanted.project, zone, wanted.reservation) if is_reserved else ""
-                sku = sku_of(accelerator, model, zone, pool)
-                return hourly_price(accelerator.chips, book.find_price(sku, now))
+        def hourly_rate(accelerator: AcceleratorType, zone: str) -> int | None:
+            pool = pool_of(wanted.project, zone, wanted.reservation) if is_reserved else ""
+            sku = sku_of(accelerator, model, zone, pool)
+            return burn_of([BilledUnits(sku, accelerator.chips)], book, now)
 
-            meant = alternatives.resolve_request(wanted, catalog.load_catalog(), hourly_rate)
-            expected = quotas.list_warnings(unit, meant.spec, now)
+        meant = alternatives.resolve_request(wanted, catalog.load_catalog(), hourly_rate)
+        expected = quotas.list_warnings(unit, meant.spec, now)
         check_idle(meant.spec, self.least_idle)
         startup.check_size(startup.metadata_of(meant.spec))
         if (vm := meant.spec.vm) is not None:
             expected = (*expected, *driver_vm.describe_unpriced(vm, meant.spec.zones, book, now))
-        return wanted, replace(meant, warnings=(*meant.warnings, *expected))
+        if expected:
+            meant = replace(meant, warnings=(*meant.warnings, *expected))
+        return wanted, meant
 
     def admit_job(self, unit: Unit, node: Node, job: Job) -> None:
         """Admit a job on an existing node, in the unit in which the job claims it. Raises

@@ -42,7 +42,7 @@ from service.domain.lifecycle.step import NodeStep
 from service.domain.money import format_usd
 from service.domain.nodes.node import Asked, Node
 from service.domain.notifications.node_messages import notifications_of, recipients_of, ttl_message
-from service.domain.pricing.estimate import hourly_price
+from service.domain.pricing.burn import burn_of
 from service.store.node_ends import read_causes
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
@@ -200,13 +200,7 @@ class LifecycleController:
 
     def _known_rate(self, unit: Unit, node: Node, now: int) -> int | None:
         """Nano-dollars an hour that are billed for the node; None if a price is unknown."""
-        book = self._prices.get_book(unit)
-        rates = [
-            hourly_price(usage.chips, book.find_price(usage.sku, now))
-            for usage in unit.usage.list_open_of(node.id)
-        ]
-        known = [rate for rate in rates if rate is not None]
-        return sum(known) if len(known) == len(rates) else None
+        return burn_of(unit.usage.list_open_of(node.id), self._prices.get_book(unit), now)
 
     def _describe_billing(self, unit: Unit, node: Node, now: int) -> str:
         """Whether and at what rate the node is still billed, as a clause."""

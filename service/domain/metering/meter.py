@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple, TypeGuard
@@ -199,6 +199,42 @@ def waive_siblings(
                 yield after
 
 
+RatedStretch = tuple[int, int, int]
+"""Seconds [start, end) at one rate in nano-dollars an hour for each unit."""
+
+
+def rate_paid(cuts: Iterable[PriceStretch]) -> tuple[RatedStretch, ...]:
+    """The stretches at the paid price; without a known price, at 0."""
+    return tuple((cut.start, cut.end, _paid_rate(cut)) for cut in cuts)
+
+
+def charge_in(
+    stretches: Iterable[RatedStretch], units: int, start: int, after: int, until: int
+) -> int:
+    """R(F(until)) - R(F(after)): nano-dollars for `units` units in [after, until), if the usage
+    began at `start`. F is the cost since the start, R rounds it to the nano-dollar.
+
+    This is the one rule by which usage is charged, in the ledger and in every list.
+    """
+    total = before = 0
+    for first, end, rate in stretches:
+        begin = max(first, start)
+        if until > begin:
+            total += rate * (min(until, end) - begin)
+        if after > begin:
+            before += rate * (min(after, end) - begin)
+    return half_even(total * units, HOUR) - half_even(before * units, HOUR)
+
+
+def unpriced_in(cuts: Iterable[PriceStretch], start: int, end: int) -> int:
+    """Seconds of [start, end) without a known price. Their cost is unknown, not zero."""
+    return _seconds_in((cut for cut in cuts if cut.price is None), start, end)
+
+
+def _seconds_in(cuts: Iterable[PriceStretch], start: int, end: int) -> int:
+    return sum(max(0, min(end, cut.end) - max(start, cut.start)) for cut in cuts)
+
+
 class Figures(NamedTuple):
     """Nano-dollars as paid and at list price, chip-seconds, and seconds without a known price."""
 
@@ -231,18 +267,20 @@ class Meter:
         if usage.is_purchase:  # unused capacity saves nothing
             cuts = tuple(replace(cut, listed=cut.price) for cut in cuts)
         self.cuts = cuts
+        self._paid = rate_paid(cuts)
         self._figures: dict[tuple[int, int], Figures] = {}
 
     def charge_in(self, start: int, end: int) -> int:
         """Nano-dollars for the part of the usage in [start, end)."""
-        return self._charge_until(end, _paid_rate) - self._charge_until(start, _paid_rate)
+        return charge_in(self._paid, self.usage.units, self.usage.start, start, end)
 
     def list_charge_in(self, start: int, end: int) -> int:
         """Nano-dollars for the same part on demand at list price.
 
         If no list price is known, the paid price counts, so that no uncertain saving is shown.
         """
-        return self._charge_until(end, _list_rate) - self._charge_until(start, _list_rate)
+        listed = tuple((cut.start, cut.end, _list_rate(cut)) for cut in self.cuts)
+        return charge_in(listed, self.usage.units, self.usage.start, start, end)
 
     def figures_in(self, start: int, end: int) -> Figures:
         """All figures of [start, end), computed once."""
@@ -252,21 +290,19 @@ class Meter:
                 self.charge_in(start, end),
                 self.list_charge_in(start, end),
                 self.chip_seconds_in(start, end),
-                self.seconds_in(start, end, priced=False),
+                unpriced_in(self.cuts, start, end),
             )
         return found
 
     def total_charge(self) -> int:
         """Nano-dollars for the whole interval."""
-        return self._charge_until(self.end, _paid_rate)
+        return charge_in(self._paid, self.usage.units, self.usage.start, self.usage.start, self.end)
 
     def seconds_in(self, start: int, end: int, *, priced: bool) -> int:
         """Seconds of [start, end) with a known price, or without one."""
-        return sum(
-            max(0, min(end, cut.end) - max(start, cut.start))
-            for cut in self.cuts
-            if (cut.price is not None) is priced
-        )
+        if not priced:
+            return unpriced_in(self.cuts, start, end)
+        return _seconds_in((cut for cut in self.cuts if cut.price is not None), start, end)
 
     def chip_seconds_in(self, start: int, end: int) -> int:
         """Chip-seconds of [start, end) with a known price."""
@@ -274,7 +310,7 @@ class Meter:
 
     def unpriced_seconds(self) -> int:
         """Seconds without a known price. Their cost is unknown, not zero."""
-        return self.seconds_in(self.usage.start, self.end, priced=False)
+        return unpriced_in(self.cuts, self.usage.start, self.end)
 
     def total_uncertainty(self) -> int:
         """Nano-dollars for charged seconds that may not have been used."""
@@ -297,14 +333,6 @@ class Meter:
         return split_by_attribution(
             self._attributions, max(start, self.usage.start), min(end, self.end)
         )
-
-    def _charge_until(self, until: int, rate: Callable[[PriceStretch], int]) -> int:
-        total = 0
-        for cut in self.cuts:
-            seconds = min(until, cut.end) - cut.start
-            if seconds > 0:
-                total += seconds * rate(cut)
-        return half_even(total * self.usage.units, HOUR)
 
 
 def _paid_rate(cut: PriceStretch) -> int:

@@ -23,19 +23,24 @@ def start_usage(node: Node, start: int, start_hi: int, evidence: Evidence) -> Us
         zone=node.zone,
         accelerator_type=spec.accelerator_type,
         chips=spec.chips,
-        sku=Sku(
-            spec.generation,
-            spec.provisioning_model,
-            region_of(node.zone),
-            spec.hosts == 1,
-            pool_for(spec, node.zone),
-        ),
+        sku=node_sku(spec, node.zone, spec.hosts),
         start=start,
         start_hi=start_hi,
         start_evidence=evidence,
         posted_until=start,
         vm="" if vm is None else vm.machine_type,
         vm_model="" if vm is None else vm.provisioning_model,
+    )
+
+
+def node_sku(spec: NodeSpec, zone: str, hosts: int) -> Sku:
+    """The SKU of a node, or of a slice of it, that has so many hosts."""
+    return Sku(
+        spec.generation,
+        spec.provisioning_model,
+        region_of(zone),
+        hosts == 1,
+        pool_for(spec, zone),
     )
 
 

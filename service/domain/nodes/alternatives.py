@@ -45,10 +45,11 @@ def resolve_request(wish: RequestedNode, catalog: Catalog, rate: Rate) -> Resolv
     places = [_Place(accelerator, zone, rate(accelerator, zone)) for zone in zones]
     if not wish.zones:
         places.sort(key=_price_order)
-    meant = resolve_spec(wish, accelerator, tuple(place.zone for place in places))
-    spec = replace(meant.spec, cheapest_first=not wish.zones)
-    warnings = (*meant.warnings, *_warn_unpriced(wish, places[0]))
-    return replace(meant, spec=spec, warnings=warnings)
+    ordered = tuple(place.zone for place in places)
+    unpriced = _warn_unpriced(wish, places[0])
+    return resolve_spec(
+        wish, accelerator, ordered, cheapest_first=not wish.zones, warnings=unpriced
+    )
 
 
 def _resolve_any_of(wish: RequestedNode, catalog: Catalog, rate: Rate) -> ResolvedRequest:

@@ -120,9 +120,15 @@ def candidate_zones(
 
 
 def resolve_spec(
-    wish: RequestedNode, accelerator: AcceleratorType, zones: tuple[str, ...]
+    wish: RequestedNode,
+    accelerator: AcceleratorType,
+    zones: tuple[str, ...],
+    *,
+    cheapest_first: bool = False,
+    warnings: tuple[str, ...] = (),
 ) -> ResolvedRequest:
-    """The spec of a request, with its zones in order. Raises Rejected if it cannot be met."""
+    """The spec of a request, with its zones in order; `warnings` follow its own. Raises Rejected if
+    it cannot be met."""
     if wish.architecture is Architecture.NODE:
         plain = RequestedNode()
         values = {item.name: getattr(wish, item.name) for item in fields(wish)}
@@ -151,6 +157,7 @@ def resolve_spec(
         chips=accelerator.chips * wish.slices,
         hosts=accelerator.hosts * wish.slices,
         zones=zones,
+        cheapest_first=cheapest_first,
         runtime_version=runtime.version,
         provisioning_model=wish.provisioning_model,
         topology=accelerator.topology,
@@ -174,8 +181,8 @@ def resolve_spec(
         vm=wish.vm,
         supervisor=wish.supervisor and wish.architecture is Architecture.VM,
     )
-    warnings = (*runtime.warnings, *_list_own_vm_duties(wish, runtime.version), *told)
-    return ResolvedRequest(spec, warnings, (runtime.why,))
+    own = (*runtime.warnings, *_list_own_vm_duties(wish, runtime.version), *told)
+    return ResolvedRequest(spec, (*own, *warnings), (runtime.why,))
 
 
 def _check_details(wish: RequestedNode, accelerator: AcceleratorType) -> None:

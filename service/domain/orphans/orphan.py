@@ -14,7 +14,8 @@ from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.nodes.node import LOST, CloudNode, Place
 from service.domain.nodes.queued_resource import IN_LINE, QueuedResource
 from service.domain.pricing.billing_rules import is_billable
-from service.domain.pricing.estimate import hourly_price, sku_of
+from service.domain.pricing.burn import BilledUnits, burn_of
+from service.domain.pricing.estimate import sku_of
 from service.domain.pricing.price_book import PriceBook
 
 STEWARD = "steward"
@@ -240,8 +241,8 @@ def hourly_cost(shown: ShownResource, book: PriceBook, now: int) -> int | None:
     accelerator = shown.accelerator
     if accelerator is None or not is_billed(shown):
         return None
-    price = book.find_price(sku_of(accelerator, shown.provisioning_model, shown.place.zone), now)
-    return hourly_price(accelerator.chips, price)
+    sku = sku_of(accelerator, shown.provisioning_model, shown.place.zone)
+    return burn_of([BilledUnits(sku, accelerator.chips)], book, now)
 
 
 def hourly_cost_to_come(shown: ShownResource, book: PriceBook, now: int) -> int | None:
@@ -252,8 +253,8 @@ def hourly_cost_to_come(shown: ShownResource, book: PriceBook, now: int) -> int 
     accelerator = shown.accelerator
     if accelerator is None or not shown.queued or shown.state not in IN_LINE:
         return None
-    price = book.find_price(sku_of(accelerator, shown.provisioning_model, shown.place.zone), now)
-    return hourly_price(accelerator.chips * max(1, len(shown.nodes)), price)
+    sku = sku_of(accelerator, shown.provisioning_model, shown.place.zone)
+    return burn_of([BilledUnits(sku, accelerator.chips * max(1, len(shown.nodes)))], book, now)
 
 
 def owner_hints(labels: Mapping[str, str]) -> dict[str, str]:

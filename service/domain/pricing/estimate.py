@@ -9,6 +9,7 @@ from service.domain.catalog.accelerators import AcceleratorType
 from service.domain.catalog.zones import region_of
 from service.domain.clock import DAY, HOUR
 from service.domain.money import half_even
+from service.domain.pricing.burn import hourly_price
 from service.domain.pricing.price_book import (
     RESERVED,
     Price,
@@ -68,11 +69,6 @@ class PriceOffer:
 def sku_of(accelerator: AcceleratorType, model: str, zone: str, pool: str = "") -> Sku:
     """Return the SKU of this hardware in a zone; `pool` is where it is reserved."""
     return Sku(accelerator.generation, model, region_of(zone), accelerator.hosts == 1, pool)
-
-
-def hourly_price(chips: int, price: Price | None) -> int | None:
-    """Return the nano-dollars an hour for `chips` chips."""
-    return None if price is None else chips * price.per_chip_hour
 
 
 def select_usable(cuts: Sequence[PriceStretch]) -> Sequence[PriceStretch]:

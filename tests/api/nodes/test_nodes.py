@@ -43,6 +43,15 @@ def test_a_wish_is_answered_with_the_node_as_it_will_be_shown(client):
     assert (node["state"], node["chips"], node["team"]) == ("REQUESTED", 8, "vision")
 
 
+@pytest.mark.parametrize("reservation", ["a|b", "a|b|c|d", "50%7Coff"])
+def test_any_name_of_a_reservation_can_be_listed(client, reservation):
+    asked = {"provisioning_model": "reserved", "reservation": reservation}
+    answer = client.post("/v1/nodes", json=WISH | asked)
+    assert answer.status_code == 201, answer.text
+    (node,) = client.get("/v1/nodes").json()["nodes"]
+    assert (node["reservation"], node["hourly_cost"]) == (reservation, None)
+
+
 def test_every_field_of_the_contract_reaches_the_node(client):
     body = {
         "generation": "v5e",

@@ -13,7 +13,8 @@ from service.domain.attention.waste import WasteKind, WasteSum
 from service.domain.budgets.alerts import EXCEEDED, Alert
 from service.domain.budgets.budget import OnExceeded
 from service.domain.idle.policy import Action, Waste
-from service.domain.metering.usage import Evidence, start_usage
+from service.domain.metering.meter import Evidence
+from service.domain.metering.usage import start_usage
 from service.domain.nodes.node import Asked
 from service.store.tables import idle_courses, leases
 from tests import factories

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from service.domain.catalog import catalog
 from service.domain.clock import DAY, HOUR
+from service.domain.pricing.burn import hourly_price
 from service.domain.pricing.discounts import Discount
-from service.domain.pricing.estimate import hourly_price, list_offers, sku_of
+from service.domain.pricing.estimate import list_offers, sku_of
 from service.domain.pricing.price_book import CHIP_HOUR, DEVICE_HOUR, PriceBook
 from service.domain.pricing.purchases import Purchase
 from tests import factories

@@ -222,8 +222,6 @@ def _format_exactly(seconds: int) -> str:
 
 def _cost_figures(cost: NodeCost) -> CostFigures:
     saved = 0 if cost.list_cost is None else cost.list_cost - cost.cost
-    prices = [rate.price for rate in cost.rates]
-    known = [rate.units * rate.price for rate in cost.rates if rate.price is not None]
     factors = (
         f"{format_exact(rate.price)} for the VM"
         if rate.is_vm
@@ -241,7 +239,7 @@ def _cost_figures(cost: NodeCost) -> CostFigures:
     return CostFigures(
         cost=_format_cost(cost),
         vm=", ".join(_format_cost(part) for part in cost.lines if part.is_vm),
-        hourly="" if None in prices or not prices else format_money(sum(known)),
+        hourly="" if cost.burn is None or not cost.rates else format_money(cost.burn),
         rate=f"none is known for {' and '.join(without_price)}"
         if without_price
         else " + ".join(factors),
