@@ -162,7 +162,7 @@ def _build_overview(services: Services, view: OverviewQuery) -> Overview:
             month=format_money(month.total),
             month_as_of=to_moment(month.as_of),
             month_day=_describe_day(month.as_of),
-            cap=next((line.of_amount for line in budgets if line.is_whole), ""),
+            cap=next((line.share for line in budgets if line.is_whole), ""),
             today=spending.rows[-1].total if spending.rows else format_money(0),
             saved=format_difference(month.list_total, month.total),
             saved_share=format_share(month.list_total - month.total, month.list_total),

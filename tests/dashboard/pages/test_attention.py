@@ -10,6 +10,7 @@ from service.dashboard.pages.attention import build_agenda_lists, describe_waste
 from service.dashboard.pages.costs.spenders import describe_change
 from service.domain.attention.agenda import AgendaEntry, AgendaKind, build_agenda
 from service.domain.attention.waste import WasteKind, WasteSource, WasteSum, build_waste_report
+from service.domain.budgets.budget import Scope
 from service.domain.nodes.node import Asked, NodeState
 from tests import factories
 from tests.dashboard.lab import Lab
@@ -124,3 +125,14 @@ def test_spenders_add_up_to_their_total(lab: Lab, browser: TestClient) -> None:
     costs = lab.services.costs
     report = costs.report(CostQuestion(window="30d", aggregate=("team",)))
     assert f"Who spends ${report.total / 10**9:,.2f} by team in 30 days" in said
+
+
+def test_the_month_is_compared_with_the_budget_of_everything(lab: Lab, browser: TestClient) -> None:
+    lab.lives_a_month()
+    with lab.units() as unit:
+        unit.budgets.add(factories.budget(id="b-1", name="all", scope=Scope(), amount=10**13))
+    month = lab.services.costs.report(CostQuestion(window="mtd"))
+    said = text_of(browser.get("/"))
+    percent = month.total * 100 // 10**13
+    assert f"{percent} % of $10,000.00; day 5 of 30, as of 12:12:57 UTC" in said
+    assert f"in order ${month.total / 10**9:,.2f} of $10,000.00, {percent} %" in said

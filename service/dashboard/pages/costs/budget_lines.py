@@ -21,12 +21,13 @@ MOST = 40
 
 @dataclass(frozen=True, slots=True)
 class BudgetLine:
-    """One budget: its name, `$12.00 of $100.00, 12 %`, its state, and its bar. `is_whole` says that
-    it is the monthly budget of everything."""
+    """One budget: its name, `$12.00 of $100.00, 12 %`, `12 % of $100.00`, its state, and its bar.
+    `is_whole` says that it is the monthly budget of everything."""
 
     id: str
     name: str
     of_amount: str
+    share: str
     tone: str
     verdict: str
     bar: BudgetBar
@@ -53,6 +54,7 @@ def _build_line(shown: BudgetStatus) -> BudgetLine:
         budget.id,
         budget.name,
         f"{format_money(standing.spent)} of {format_money(budget.amount)}, {percent:,} %",
+        f"{percent:,} % of {format_money(budget.amount)}",
         tone,
         verdict,
         build_bar(budget, standing, shown.alerts),
