@@ -8,6 +8,7 @@ import pytest
 
 from service.application.cleanup.cleanup import IdleMode
 from service.application.cleanup.policies import PolicyService
+from service.application.nodes.nodes import NodeService
 from service.domain.budgets.budget import OnExceeded
 from service.domain.idle.policy import Action
 from service.store.pricebook import PriceShelf
@@ -55,7 +56,9 @@ def test_a_request_that_says_nothing_of_idleness_inherits_and_is_told_so(client,
 def test_nothing_is_said_of_limits_where_there_are_none(client, ask, services, units, clock):
     mode = IdleMode(Action.DELETE)
     policies = PolicyService(units, PriceShelf(), clock, [factories.PROJECT], mode)
+    nodes = NodeService(units, PriceShelf(), clock, [factories.PROJECT], ceiling=mode.ceiling)
     object.__setattr__(services, "policies", policies)
+    object.__setattr__(services, "nodes", nodes)
     node = ask(idle=OWN)
     assert (node["policy"]["applied_action"], node["policy"]["limits"]) == ("delete", [])
     assert node["warnings"] == []
