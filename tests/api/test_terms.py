@@ -8,6 +8,7 @@ import pytest
 
 from service.application.cleanup.cleanup import IdleMode
 from service.application.cleanup.policies import PolicyService
+from service.application.nodes.nodes import NodeService
 from service.domain.budgets.budget import OnExceeded
 from service.domain.idle.policy import Action
 from service.store.pricebook import PriceShelf
@@ -59,7 +60,9 @@ def set_mode(services, units, clock):
     def set_mode(ceiling):
         mode = IdleMode(ceiling)
         policies = PolicyService(units, PriceShelf(), clock, [factories.PROJECT], mode)
+        nodes = NodeService(units, PriceShelf(), clock, [factories.PROJECT], ceiling=ceiling)
         object.__setattr__(services, "policies", policies)
+        object.__setattr__(services, "nodes", nodes)
 
     return set_mode
 

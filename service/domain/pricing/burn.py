@@ -9,7 +9,7 @@ from typing import Protocol
 from service.domain.pricing.price_book import Price, PriceBook, Sku
 
 
-class Billed(Protocol):
+class PricedLine(Protocol):
     """Some units of a product: an interval of usage, or `BilledUnits`."""
 
     @property
@@ -37,7 +37,7 @@ def hourly_price(units: int, price: Price | None) -> int | None:
     return None if price is None else units * price.per_chip_hour
 
 
-def burn_of(lines: Iterable[Billed], book: PriceBook, now: int) -> int | None:
+def burn_of(lines: Iterable[PricedLine], book: PriceBook, now: int) -> int | None:
     """Return the nano-dollars an hour of all lines together at the prices of `now`; 0 without
     lines. None where the price of any line is unknown, which is not free."""
     total = 0
