@@ -118,7 +118,7 @@ def test_a_request_is_answered_with_the_weaker_of_the_mode_and_the_policy_that_i
     [
         (Action.DELETE, "notify", 1),
         (Action.STOP, "notify", 1),
-        (Action.NOTIFY, "notify", 1),
+        (Action.NOTIFY, "notify", 2),
         (Action.OBSERVE, "observe", 2),
     ],
 )
@@ -130,7 +130,7 @@ def test_a_request_is_told_that_an_inherited_stop_only_notifies_where_google_can
     policy = ask(provisioning_model="spot")["policy"]
     assert (policy["action"], policy["applied_action"]) == ("stop", done)
     assert policy["limits"][0].startswith("the cloud cannot stop this node: ")
-    assert policy["limits"][1:] == ["STEWARD_IDLE_MODE is observe"][: limits - 1]
+    assert policy["limits"][1:] == [f"STEWARD_IDLE_MODE is {mode}"][: limits - 1]
 
 
 def test_the_idle_policy_is_set_and_taken_away_again(client, up):
