@@ -120,7 +120,7 @@ class FleetCounts:
             .where(
                 nodes.c.ended_at.is_(None),
                 _WANTED_SINCE.is_not(None),
-                or_(nodes.c.alarmed_at.is_not(None), nodes.c.last_error != ""),
+                or_(nodes.c.alarmed_at.is_not(None), nodes.c.tries > 0),
             )
             .order_by(_WANTED_SINCE, nodes.c.id)
         )

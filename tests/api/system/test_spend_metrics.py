@@ -60,7 +60,7 @@ def test_waste_is_that_of_the_api(client, units, gauges):
     node = run_node(units)
     with units() as unit:
         before = unit.nodes.get(node.id)
-        failing = replace(before, asked=Asked.ABSENT, delete_requested_at=NOON, last_error="503")
+        failing = replace(before, asked=Asked.ABSENT, delete_requested_at=NOON, tries=1)
         unit.nodes.save(failing)
     shown = gauges()
     assert shown["steward_deletions_failing",] == 1

@@ -148,7 +148,7 @@ def test_a_failing_deletion_is_waste_while_it_is_billed(lab, attention):
 
 def test_a_deletion_that_was_just_requested_is_not_failing(lab, attention):
     node = billed(lab, lab.add(WORK))
-    lab.change(node, asked=Asked.ABSENT, delete_requested_at=NOON)
+    lab.change(node, asked=Asked.ABSENT, delete_requested_at=NOON, last_error="it was busy before")
     assert attention.read_waste().sources == ()
     assert attention.read_agenda().needs_person == ()
     assert attention.count_failing_deletions() == 0
