@@ -78,7 +78,11 @@ def live(address: str, inbox: Inbox, days: int, start: int = START) -> Month:
 
 
 @pytest.fixture(
-    scope="module", params=[SHORT, pytest.param(DAYS, marks=[pytest.mark.deep, pytest.mark.long])]
+    scope="module",
+    params=[
+        pytest.param(SHORT, marks=pytest.mark.long),
+        pytest.param(DAYS, marks=[pytest.mark.deep, pytest.mark.long]),
+    ],
 )
 def lived(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
