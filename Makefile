@@ -17,7 +17,7 @@ ITSELF := --no-deps --no-build-isolation --editable .
 # Without what Python keeps beside the sources, every process would compile all of them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install run test test-deep test-all check bench simulate format clean
+.PHONY: help install run demo test test-deep test-all check bench simulate format clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ install: $(RUNTIME) ## Make the virtual environment .venv, and nothing else.
 
 run: $(RUNTIME) ## Start everything on this machine: emulator, daemon, API and dashboard.
 	@$(BIN)/tpu-steward dev
+
+demo: $(RUNTIME) ## Start the same with 30 days of a lab's history, in about a minute.
+	@$(BIN)/tpu-steward demo
 
 # The journeys mostly wait, so two more than there are cores pay.
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(max(2, min(6, (os.cpu_count() or 1) + 2)))')

@@ -59,7 +59,7 @@ from service.controllers.budgets.forecasts import ForecastsController
 from service.controllers.budgets.notifications import DeliveryController
 from service.controllers.idle.idle import IdleController, IdleManners
 from service.controllers.idle.reports import ReportReader
-from service.controllers.idle.telemetry import TelemetryReader
+from service.controllers.idle.telemetry import Start, TelemetryReader, on_a_thread
 from service.controllers.inventory.audit_log import EvidenceController
 from service.controllers.inventory.inventory import InventoryController
 from service.controllers.jobs.jobs import JobsController
@@ -87,7 +87,7 @@ from service.notify.ports import Messenger
 from service.notify.webhook import WebhookMessenger
 from service.outbound import dial
 from service.settings import Settings
-from service.store.engine import make_engine
+from service.store.engine import make_engine, set_clock
 from service.store.migrate import check_migrated
 from service.store.pricebook import PriceShelf
 from service.store.probe import DatabaseProbe
@@ -105,10 +105,37 @@ class Foundation:
     clock: Clock
 
 
-def open_foundation(settings: Settings, clock: Clock = wall_clock) -> Foundation:
+@dataclass(frozen=True, slots=True)
+class CloudPorts:
+    """The cloud and its other services, as the daemon reaches them."""
+
+    tpus: TpuCloud
+    prices: PriceFeed
+    audit_log: OperationHistory
+    monitoring: Telemetry
+    registry: Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Pacing:
+    """The monotonic clock of the controllers in seconds, and how their reads in the background are
+    started. Without `has_threads`, each controller works on one thread, that of its caller."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    start: Start = on_a_thread
+    has_threads: bool = True
+
+
+def open_foundation(
+    settings: Settings,
+    clock: Clock = wall_clock,
+    database_clock: Callable[[], float] | None = None,
+) -> Foundation:
     """Open the database. Raises StoreUnavailable, with a message of one line, if the
-    database cannot be used."""
+    database cannot be used. `database_clock` replaces the clock of an SQLite database."""
     engine = make_engine(settings.database_url)
+    if database_clock is not None:
+        set_clock(engine, database_clock)
     check_migrated(engine)
     units = Units(engine)
     with units() as unit:
@@ -177,15 +204,15 @@ def idle_mode(settings: Settings) -> IdleMode:
 
 
 def build_idle_controller(
-    base: Foundation, cloud: TpuCloud, is_shrunk: Callable[[Lease], bool]
+    base: Foundation, cloud: CloudPorts, pacing: Pacing, is_shrunk: Callable[[Lease], bool]
 ) -> IdleController:
-    """The controller of idle nodes. It reads Cloud Monitoring, or the emulator's, and reports of
-    workers. `is_shrunk` is that of the collector of orphans."""
+    """The controller of idle nodes. It reads Cloud Monitoring and the reports of workers.
+    `is_shrunk` is that of the collector of orphans."""
     mode = idle_mode(base.settings)
     overlap = mode.times.telemetry + mode.times.period
-    reader = TelemetryReader(connect_monitoring(base.settings), base.clock, overlap)
-    reports = ReportReader(cloud, base.clock, mode.times)
-    manners = IdleManners(mode.times, mode.ceiling, reports=reports, is_shrunk=is_shrunk)
+    reader = TelemetryReader(cloud.monitoring, base.clock, overlap, pacing.start)
+    reports = ReportReader(cloud.tpus, base.clock, mode.times, pacing.start)
+    manners = IdleManners(mode.times, mode.ceiling, pacing.monotonic, reports, is_shrunk)
     acts = DaemonActs(base.settings.public_url, mode.times)
     return IdleController(base.units, base.prices, base.clock, reader, acts, manners)
 
@@ -340,38 +367,45 @@ def connect_registry(settings: Settings) -> Registry:
     return OciRegistry(access_token=access_tokens())
 
 
-def build_controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[Controller]]:
+def connect_cloud(settings: Settings) -> CloudPorts:
+    """Google Cloud, or the emulator in its place."""
+    return CloudPorts(
+        connect_google(settings),
+        connect_price_feed(settings),
+        connect_audit_log(settings, ReadPace(time.monotonic, per_minute=AUDIT_READS)),
+        connect_monitoring(settings),
+        connect_registry(settings),
+    )
+
+
+def build_controllers(
+    base: Foundation, cloud: CloudPorts, pacing: Pacing | None = None
+) -> dict[int, Sequence[Controller]]:
     """The controllers by their period in seconds."""
-    settings = base.settings
-    shared = base.units, cloud, base.prices, base.clock
+    settings, pacing = base.settings, pacing or Pacing()
+    shared = base.units, cloud.tpus, base.prices, base.clock
     manners = Installation(settings.install, settings.lifecycle_seconds)
     garbage = GarbageController(*shared, Installation(settings.install, settings.inventory_seconds))
     books = base.units, base.prices, base.clock
     costs = CostService(*books)
     forecaster = ForecastService(*books, costs)
     delivery = DeliveryController(base.units, build_messengers(settings), base.clock)
-    reads = ReadPace(time.monotonic, per_minute=AUDIT_READS)
     requests = NodeRequests(*books, settings.projects, idle_mode(settings).times.least_idle)
     jobs = JobsController(
-        base.units,
-        cloud,
-        connect_registry(settings),
-        requests,
-        base.clock,
-        settings.lifecycle_seconds,
+        base.units, cloud.tpus, cloud.registry, requests, base.clock, settings.lifecycle_seconds
     )
-    late = EvidenceController(
-        base.units, cloud, connect_audit_log(settings, reads), base.prices, base.clock
-    )
+    late = EvidenceController(base.units, cloud.tpus, cloud.audit_log, base.prices, base.clock)
+    steps = Steps(StepContext(*shared, manners))
+    lifecycle = LifecycleController(*shared, steps)
+    lifecycle.monotonic = steps.records.monotonic = pacing.monotonic
+    if not pacing.has_threads:
+        lifecycle.workers = jobs.workers = 1
     periods: dict[int, list[Controller]] = {}
     for period, controller in (
         (settings.inventory_seconds, InventoryController(*shared, onlookers=(garbage,))),
         (settings.inventory_seconds, garbage),
         (settings.inventory_seconds, late),
-        (
-            settings.lifecycle_seconds,
-            LifecycleController(*shared, Steps(StepContext(*shared, manners))),
-        ),
+        (settings.lifecycle_seconds, lifecycle),
         (settings.lifecycle_seconds, jobs),
         (settings.metering_seconds, MeteringController(base.units, base.prices, base.clock)),
         (
@@ -379,16 +413,18 @@ def build_controllers(base: Foundation, cloud: TpuCloud) -> dict[int, Sequence[C
             BudgetController(*books, build_budget_service(base, costs, forecaster)),
         ),
         (settings.lifecycle_seconds, delivery),
-        (settings.idle_seconds, build_idle_controller(base, cloud, garbage.is_shrunk)),
+        (
+            settings.idle_seconds,
+            build_idle_controller(base, cloud, pacing, garbage.is_shrunk),
+        ),
         (settings.metering_seconds, ForecastsController(base.units, forecaster, base.clock)),
     ):
         periods.setdefault(period, []).append(controller)
     if settings.prices_seconds:
         # The controller runs more often than it reads, so that a failed read is retried within an
         # hour.
-        feed = connect_price_feed(settings)
         prices = PricesController(
-            base.units, feed, base.prices, base.clock, settings.prices_seconds
+            base.units, cloud.prices, base.prices, base.clock, settings.prices_seconds
         )
         periods.setdefault(min(HOUR, settings.prices_seconds), []).append(prices)
     return dict(periods)
@@ -400,7 +436,7 @@ def build_daemon(base: Foundation) -> Daemon:
     if not projects:
         raise Rejected("no project is set; set STEWARD_PROJECTS to a comma-separated list")
     clock = AgreedClock()
-    working = build_controllers(replace(base, clock=clock), connect_google(base.settings))
+    working = build_controllers(replace(base, clock=clock), connect_cloud(base.settings))
     # Leases have their own connection: waiting for one of the pool must not lose them.
     lease_units = Units(make_engine(base.settings.database_url, pool_size=1), first=True)
     return Daemon(base.units, projects, working, clock, lease_units=lease_units)

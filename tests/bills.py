@@ -68,13 +68,16 @@ def row(**changes: Any) -> Row:
     return base
 
 
-def export(entries: Iterable[Mapping[str, Any]], exported_at: int) -> list[Row]:
+def export(
+    entries: Iterable[Mapping[str, Any]], exported_at: int, prices: Prices | None = None
+) -> list[Row]:
     """The rows of what the emulator's bill says: one for each UTC hour of each of its entries."""
-    return [one for entry in entries for one in _hours(entry, exported_at)]
+    known = prices or Prices()
+    return [one for entry in entries for one in _hours(entry, exported_at, known)]
 
 
-def _hours(entry: Mapping[str, Any], exported_at: int) -> Iterator[Row]:
-    sku = _sku(entry)
+def _hours(entry: Mapping[str, Any], exported_at: int, prices: Prices) -> Iterator[Row]:
+    sku = _sku(entry, prices)
     project = entry["name"].split("/")[1]
     start, end = entry["start"], entry["start"] + entry["seconds"]
     while start < end:
@@ -103,14 +106,14 @@ def _hours(entry: Mapping[str, Any], exported_at: int) -> Iterator[Row]:
         start = until
 
 
-def _sku(entry: Mapping[str, Any]) -> Sku:
+def _sku(entry: Mapping[str, Any], prices: Prices) -> Sku:
     generation = _GENERATIONS[entry["accelerator_type"].rpartition("-")[0]]
     short = generation[0].upper() + generation[1:]
     form = _FORMS[entry["provisioning_model"]].format(family=f"Tpu{short}", short=short)
     region = entry["name"].split("/")[3].rpartition("-")[0]
     return next(
         sku
-        for sku in list_skus(COMPUTE, Prices())
+        for sku in list_skus(COMPUTE, prices)
         if sku.description.startswith(form) and region in sku.regions
     )
 

@@ -16,6 +16,7 @@ from service.domain.errors import StewardError
 
 HELP = {
     "dev": "Run everything on this machine, on the emulator.",
+    "demo": "Show a lab with 30 days of history, on the emulator.",
     "serve": "Serve the API and the dashboard.",
     "daemon": "Reconcile nodes with the cloud and meter their cost.",
     "emulator": "Run an emulator of the Cloud TPU API.",
@@ -37,7 +38,7 @@ HELP = {
 """The commands with their help. The module of a command is imported when the command is named:
 importing all modules takes longer than most commands."""
 
-ALONE = ("dev", "serve", "daemon", "emulator", "migrate")
+ALONE = ("dev", "demo", "serve", "daemon", "emulator", "migrate")
 """The commands that run the service instead of calling it. Their errors keep their traceback."""
 
 MODULES = {

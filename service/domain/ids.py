@@ -5,16 +5,41 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 
 from service.domain.errors import Rejected
 
 
+@dataclass(frozen=True, slots=True)
+class IdSource:
+    """Where new ids take their time and their random bits from."""
+
+    seconds: Callable[[], float]
+    randbits: Callable[[int], int]
+
+
+_source: ContextVar[IdSource | None] = ContextVar("source of ids", default=None)
+
+
+@contextmanager
+def ids_from(source: IdSource) -> Iterator[None]:
+    """Make the ids of this thread from another source within the block: for a simulated clock."""
+    token = _source.set(source)
+    try:
+        yield
+    finally:
+        _source.reset(token)
+
+
 def new_id() -> str:
     """A UUID version 7 (RFC 9562). Later ids sort after earlier ones, which pagination uses."""
-    millis = time.time_ns() // 1_000_000
-    value = (millis << 80) | (0x7 << 76) | (secrets.randbits(12) << 64)
-    value |= (0b10 << 62) | secrets.randbits(62)
+    source = _source.get() or IdSource(time.time, secrets.randbits)
+    millis = int(source.seconds() * 1_000)
+    value = (millis << 80) | (0x7 << 76) | (source.randbits(12) << 64)
+    value |= (0b10 << 62) | source.randbits(62)
     text = f"{value:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 

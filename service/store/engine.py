@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,14 @@ from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from service.domain.clock import DAY
 from service.domain.errors import StoreUnavailable
 from service.store.revisions import count_writes
 
 _PRAGMAS = ("journal_mode=wal", "busy_timeout=5000", "synchronous=normal", "foreign_keys=on")
 _FOLDER_MODE, _FILE_MODE, _OTHERS = 0o700, 0o600, 0o077
+_EPOCH = 2_440_587.5
+"""The Julian day of 1970-01-01T00:00:00Z."""
 
 
 def parse_url(text: str) -> URL:
@@ -89,6 +93,17 @@ def make_engine(
     if counts:
         count_writes(engine)
     return engine
+
+
+def set_clock(engine: Engine, seconds: Callable[[], float]) -> None:
+    """Replace the clock of an SQLite database in this process, for the connections opened from now
+    on. `seconds` returns UTC seconds. Leases and timestamps of the database follow it."""
+
+    def add_functions(connection: Any, _record: object) -> None:
+        connection.create_function("strftime", 2, lambda *_: str(int(seconds())))
+        connection.create_function("julianday", 1, lambda _: seconds() / DAY + _EPOCH)
+
+    event.listen(engine, "connect", add_functions)
 
 
 def _limit_session(connection: Any, _record: object) -> None:

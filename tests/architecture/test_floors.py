@@ -61,6 +61,7 @@ PLANTED = [
     ("emulator-rooms", "emulator/helpers.py", ""),
     ("supervisor-out", "supervisor/planted.py", "import service.domain.money"),
     ("supervisor-in", "cli/planted.py", "import service.supervisor.supervisor"),
+    ("tests-out", "cli/demo/planted.py", "import tests.factories"),
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -15,9 +16,11 @@ from service.domain.ids import (
     LABEL_VALUE_RULE,
     MAX_LABELS,
     NAME_RULE,
+    IdSource,
     check_labels,
     check_name,
     cloud_id_for,
+    ids_from,
     new_id,
 )
 
@@ -109,3 +112,15 @@ def test_labels_that_google_would_refuse_or_that_pose_as_ours_are_refused(labels
 
 def test_as_many_labels_as_google_takes_beside_ours_are_allowed():
     check_labels({f"k{number}": "" for number in range(MAX_LABELS)})
+
+
+def test_a_source_gives_the_ids_of_its_block_their_time_and_chance():
+    source = IdSource(lambda: 1_793_880_000.25, Random(3).getrandbits)
+    with ids_from(source):
+        ids = [new_id() for _ in range(3)]
+    with ids_from(IdSource(lambda: 1_793_880_000.25, Random(3).getrandbits)):
+        again = [new_id() for _ in range(3)]
+    assert ids == again
+    assert {int(uuid.UUID(one)) >> 80 for one in ids} == {1_793_880_000_250}
+    assert {(uuid.UUID(one).version, uuid.UUID(one).variant) for one in ids} == {(7, uuid.RFC_4122)}
+    assert new_id() not in ids

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -347,7 +346,7 @@ def _repeatable_chance(living: Run) -> Iterator[None]:
         randbits=lambda count: luck().getrandbits(count), token_hex=secrets.token_hex
     )
     parts = SimpleNamespace(randrange=lambda end: luck().randrange(end))
-    clock = SimpleNamespace(time_ns=lambda: int(living.now * 1_000_000_000), time=time.time)
+    clock = SimpleNamespace(time=lambda: living.now)
     with (
         patch.object(ids, "secrets", bits),
         patch.object(ids, "time", clock),

@@ -9,11 +9,9 @@ from typing import Any
 
 from sqlalchemy import Engine, event
 
-from service.domain.clock import DAY
+from service.store.engine import set_clock
 from tests.simulation.fog import Fog
 
-EPOCH = 2_440_587.5
-"""The Julian day of 1970-01-01T00:00:00Z."""
 START = 1_793_880_000.0
 Act = Callable[[], object]
 
@@ -49,9 +47,8 @@ class Agenda:
 
 def set_databases_clock(engine: Engine, agenda: Agenda) -> None:
     """Have an SQLite database go by the agenda's time, and wait for no disk."""
+    set_clock(engine, lambda: agenda.now)
 
     @event.listens_for(engine, "connect")
     def connect(connection: Any, _: object) -> None:
-        connection.create_function("strftime", 2, lambda *_: str(agenda.seconds()))
-        connection.create_function("julianday", 1, lambda _: agenda.now / DAY + EPOCH)
         connection.execute("PRAGMA synchronous=off")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -31,12 +29,12 @@ from service.cloud.google.retries import ONCE, PATIENT
 from service.controllers.base import Controller
 from service.controllers.jobs.jobs import JobsController
 from service.controllers.prices import PricesController
-from service.domain import ids as names
 from service.domain.catalog.provisioning import Architecture
 from service.domain.clock import DAY, Clock, floor_to
 from service.domain.database_clock import AgreedClock
 from service.domain.errors import BudgetExceeded, Conflict, QuotaTooSmall, Rejected
 from service.domain.idempotency import RequestKey
+from service.domain.ids import IdSource, ids_from
 from service.domain.lifecycle.reimaging import Software
 from service.domain.metering.attribution import Reattribution
 from service.domain.nodes.node import Node
@@ -598,7 +596,5 @@ def steady_deadlines() -> Iterator[None]:
 def repeatable_ids(seed: int, agenda: Agenda) -> Iterator[None]:
     """Ids hold the time and chance; here both are the run's own."""
     luck = Random(f"{seed}/ids")
-    chance = SimpleNamespace(randbits=luck.getrandbits, token_hex=secrets.token_hex)
-    clock = SimpleNamespace(time_ns=lambda: int(agenda.now * 1_000_000_000), time=time.time)
-    with patch.object(names, "secrets", chance), patch.object(names, "time", clock):
+    with ids_from(IdSource(lambda: agenda.now, luck.getrandbits)):
         yield

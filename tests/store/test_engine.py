@@ -14,7 +14,8 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from service.domain.errors import Conflict, NotFound, StoreUnavailable
 from service.store.database_errors import translate_errors
-from service.store.engine import make_engine, parse_url
+from service.store.engine import make_engine, parse_url, set_clock
+from service.store.unit import Units
 from tests import factories
 from tests.hands import NOON
 from tests.store import given
@@ -196,3 +197,18 @@ def _ended(program: str) -> str:
     """What a process of its own says."""
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     return ended.stdout.decode().strip()
+
+
+def test_the_clock_of_a_sqlite_database_can_be_replaced(tmp_path):
+    engine = make_engine(f"sqlite:///{tmp_path}/steward.db", counts=False)
+    hands = [1_793_880_000.25]
+    set_clock(engine, lambda: hands[0])
+    units = Units(engine)
+    with units.reading() as unit:
+        assert unit.leases.read_clock() == pytest.approx(1_793_880_000.25, abs=0.001)
+    hands[0] += 3_600
+    with units.reading() as unit:
+        assert unit.leases.read_clock() == pytest.approx(1_793_883_600.25, abs=0.001)
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("select strftime('%s', 'now')").scalar() == "1793883600"
+    engine.dispose()

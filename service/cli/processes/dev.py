@@ -200,20 +200,26 @@ def _run_all(plan: DevPlan, stop: threading.Event) -> None:
         emulator.start()
         apply_migrations(plan.database_url)
         server.start()  # while the emulator starts; the daemon calls the emulator at once
-        _wait_until(lambda: plan.rest.can_connect(1) and plan.grpc.can_connect(1), needed, stop)
+        wait_until(lambda: plan.rest.can_connect(1) and plan.grpc.can_connect(1), needed, stop)
         daemon.start()
-        _wait_until(lambda: _is_ready(plan.web), needed, stop)
+        wait_until(lambda: is_ready(plan.web), needed, stop)
         if not stop.is_set():
             typer.echo(format_welcome(plan, (emulator, daemon, server)))
-        while not stop.wait(LOOK_SECONDS):
-            check_needed(needed)
-            _restart_if_ended(daemon, stop)
+        watch_children(daemon, needed, stop)
     finally:
         stop_all((daemon, server))
         emulator.stop()
 
 
-def _wait_until(done: Callable[[], bool], needed: Sequence[Child], stop: threading.Event) -> None:
+def watch_children(daemon: Child, needed: Sequence[Child], stop: threading.Event) -> None:
+    """Start the daemon again whenever it has ended, until `stop` is set. Raises Failure when a
+    needed child has ended."""
+    while not stop.wait(LOOK_SECONDS):
+        check_needed(needed)
+        restart_if_ended(daemon, stop)
+
+
+def wait_until(done: Callable[[], bool], needed: Sequence[Child], stop: threading.Event) -> None:
     """Return once `done` is true or `stop` is set. Raises Failure after START_SECONDS, and when a
     needed child has ended."""
     deadline = time.monotonic() + START_SECONDS
@@ -230,7 +236,7 @@ def check_needed(needed: Sequence[Child]) -> None:
             raise Failure(f"{child.name} {end}; everything stops")
 
 
-def _restart_if_ended(daemon: Child, stop: threading.Event) -> None:
+def restart_if_ended(daemon: Child, stop: threading.Event) -> None:
     """Start the daemon again when it has ended. Its whole state is in the database."""
     if end := daemon.describe_end():
         print_errors(f"{daemon.name} {end}; restarting it")
@@ -239,7 +245,8 @@ def _restart_if_ended(daemon: Child, stop: threading.Event) -> None:
             print_errors(f"{daemon.name} is process {daemon.pid} now")
 
 
-def _is_ready(web: Address) -> bool:
+def is_ready(web: Address) -> bool:
+    """Whether the service at the address answers, with a daemon that works."""
     try:
         return httpx2.get(f"{web.url}/readyz", timeout=2, trust_env=False).status_code == 200
     except httpx2.HTTPError:

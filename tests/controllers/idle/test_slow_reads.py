@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from service import wiring
 from service.domain.idle.readings import families_of
 from service.domain.idle.signals.signal import MONITORED, Kind, Level
 from service.domain.nodes.node import NodeState
 from service.settings import Settings
 from service.store.pricebook import PriceShelf
 from service.store.tables import leases
-from service.wiring import Foundation, build_idle_controller
+from service.wiring import CloudPorts, Foundation, Pacing, build_idle_controller
 from tests import factories
 from tests.controllers.idle.conftest import REST, TIMES
 from tests.hands import NOON
@@ -127,9 +126,8 @@ class HangingCloud:
         return []
 
 
-def test_the_daemon_is_built_with_reads_on_threads(units, engine, clock, hanging, monkeypatch):
+def test_the_daemon_is_built_with_reads_on_threads(units, engine, clock, hanging):
     cloud: Any = HangingCloud(hanging)
-    monkeypatch.setattr(wiring, "connect_monitoring", lambda _settings: cloud)
     no_file: Any = {"_env_file": None}
     settings = Settings(projects=("lab",), **no_file)
     base = Foundation(settings, engine, units, PriceShelf(), clock)
@@ -137,7 +135,8 @@ def test_the_daemon_is_built_with_reads_on_threads(units, engine, clock, hanging
     with units() as unit:
         unit.nodes.add(factories.node(project="lab", supervisor=True, **ready))
         lease = unit.leases.take("lab", "test", 36_000)
-    build_idle_controller(base, cloud, lambda _: False).tick(lease)
+    ports = CloudPorts(cloud, cloud, cloud, monitoring=cloud, registry=cloud)
+    build_idle_controller(base, ports, Pacing(), lambda _: False).tick(lease)
     for asked in cloud.asked.values():
         assert asked.wait(PATIENCE)
     assert len(hanging.threads) == len(cloud.asked)

@@ -23,7 +23,9 @@ def test_the_cleanup_knows_from_the_orphan_collector_that_a_project_has_shrunk(
     no_file: Any = {"_env_file": None}
     settings = Settings(projects=(PROJECT,), emulator="127.0.0.1:9", **no_file)
     base = wiring.Foundation(settings, engine, units, PriceShelf(), clock)
-    periods = wiring.build_controllers(base, FakeCloud(clock))
+    cloud: Any = FakeCloud(clock)
+    ports = wiring.CloudPorts(cloud, cloud, cloud, monitoring=cloud, registry=cloud)
+    periods = wiring.build_controllers(base, ports)
     (collector,) = [
         one for some in periods.values() for one in some if isinstance(one, GarbageController)
     ]

@@ -1,0 +1,1 @@
+"""`demo`: a month of a small lab, lived through by the real code, then served in real time."""
