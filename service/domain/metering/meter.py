@@ -218,11 +218,12 @@ def charge_in(
     """
     total = before = 0
     for first, end, rate in stretches:
-        begin = max(first, start)
+        # Comparisons and no min or max: a list of nodes calls this for each, and took 6 % longer.
+        begin = first if first > start else start  # noqa: FURB136 - see above
         if until > begin:
-            total += rate * (min(until, end) - begin)
+            total += rate * ((until if until < end else end) - begin)  # noqa: FURB136 - see above
         if after > begin:
-            before += rate * (min(after, end) - begin)
+            before += rate * ((after if after < end else end) - begin)  # noqa: FURB136 - see above
     return half_even(total * units, HOUR) - half_even(before * units, HOUR)
 
 
