@@ -23,10 +23,11 @@ def served() -> Iterator[Emulator]:
 
 
 @pytest.fixture
-def emulator(served: Emulator) -> Emulator:
-    """The served emulator as if it were new."""
+def emulator(served: Emulator) -> Iterator[Emulator]:
+    """The served emulator as if it were new; the next test finds nothing of this one."""
     Web(served.rest_url).ask("POST", "/_emulator/reset")
-    return served
+    yield served
+    Web(served.rest_url).ask("POST", "/_emulator/reset")
 
 
 @pytest.fixture

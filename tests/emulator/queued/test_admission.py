@@ -345,8 +345,8 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize("path", ["queuedResources?queuedResourceId=q", "queuedResources/q:reset"])
-def test_any_json_gets_an_answer(served, path):
-    web = Web(served.rest_url)
+def test_any_json_gets_an_answer(emulator, path):
+    web = Web(emulator.rest_url)
 
     @settings(max_examples=40, deadline=None)
     @given(JSON)

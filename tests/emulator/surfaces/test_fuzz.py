@@ -228,8 +228,8 @@ def path_of(method, version, name):
 @pytest.mark.parametrize(
     ("method", "version"), REST, ids=[f"{version}-{method.name}" for method, version in REST]
 )
-def test_any_body_and_parameter_gets_an_answer(served, method, version):
-    web = Web(served.rest_url)
+def test_any_body_and_parameter_gets_an_answer(emulator, method, version):
+    web = Web(emulator.rest_url)
     known = extended_class(method.request.DESCRIPTOR.full_name).DESCRIPTOR
     body = known.fields_by_name[method.body].message_type if len(method.body) > 1 else known
     parameters = [field.json_name for field in known.fields] + ["x", "alt", "fields", "node.name"]

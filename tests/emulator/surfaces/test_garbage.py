@@ -52,8 +52,8 @@ def is_googles(answer: tuple[int, Any]) -> bool:
 
 
 @pytest.mark.parametrize(("verb", "path"), PATHS)
-def test_any_json_gets_an_answer(served, verb, path):
-    web = Web(served.rest_url)
+def test_any_json_gets_an_answer(emulator, verb, path):
+    web = Web(emulator.rest_url)
 
     @settings(max_examples=40, deadline=None)
     @given(JSON)
@@ -75,8 +75,8 @@ def test_any_path_gets_an_answer(served, root, parts, query):
 
 
 @pytest.mark.parametrize("method", FULL_NAMES)
-def test_bytes_that_are_no_message_are_refused(served, method):
-    with grpc.insecure_channel(served.grpc_address) as channel:
+def test_bytes_that_are_no_message_are_refused(emulator, method):
+    with grpc.insecure_channel(emulator.grpc_address) as channel:
         call = channel.unary_unary(method, None, None)
         with pytest.raises(grpc.RpcError) as caught:
             call(b"\xff\xff\xff\xff\x01")
