@@ -216,7 +216,7 @@ class Run:
             self._luck("submitters"),
             self.fortune,
             self.nodes,
-            lambda node_id: self.service.stop(node_id, force=True),
+            self.service.stop,
         )
 
     def live(self) -> None:
