@@ -29,6 +29,10 @@ from tests.simulation.reference_ledger import Ware
 
 PRICES_SECONDS = 900
 """How often a daemon reads it."""
+DUE_SECONDS = PRICES_SECONDS // 3
+"""How often a daemon asks whether that is due."""
+READ_SECONDS = PRICES_SECONDS + DUE_SECONDS + 60
+"""Within that a daemon that nothing happens to has read it, and written down what it says."""
 LATE_SECONDS = (0, 0, 60, 1_200)
 """How long after it counts a price may be published."""
 CHANGED_AT_ONCE = 40
@@ -83,8 +87,13 @@ class Catalogue:
 
     def at_rest(self) -> None:
         """What it says is what is charged, unless somebody entered another price since."""
+        if unread := self.find_unread():
+            raise Violation(unread)
+
+    def find_unread(self) -> str:
+        """A price that it says and that is not charged, in words; else empty."""
         if not self.per_hour:
-            return
+            return ""
         now = self.agenda.seconds()
         for quote in read_skus(self.list_skus()).quotes:
             sku = quote.sku
@@ -92,7 +101,8 @@ class Catalogue:
             known = [one for one in self._of(ware) if one.effective_from <= now]
             latest = max(known, key=lambda one: one.effective_from, default=None)
             if latest is None or (not latest.is_manual and latest.nanos != quote.nanos):
-                raise Violation(f"{quote} was published, and {latest} is charged")
+                return f"{quote} was published, and {latest} is charged"
+        return ""
 
     def _of(self, ware: Ware) -> list[Price]:
         regions = {ware.region, group_of(ware.region)}

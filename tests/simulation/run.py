@@ -47,7 +47,13 @@ from tests.databases import fresh_database
 from tests.simulation.api_front import ApiFront
 from tests.simulation.budget_lab import BudgetLab
 from tests.simulation.buyer import Buyer
-from tests.simulation.catalogue import PRICES_SECONDS, Catalogue, CatalogueUnits
+from tests.simulation.catalogue import (
+    DUE_SECONDS,
+    PRICES_SECONDS,
+    READ_SECONDS,
+    Catalogue,
+    CatalogueUnits,
+)
 from tests.simulation.client_retries import RetryingClients
 from tests.simulation.clock import Agenda, set_databases_clock
 from tests.simulation.clock_skew import ClockSkew
@@ -214,7 +220,7 @@ class Run:
             self._luck("submitters"),
             self.fortune,
             self.nodes,
-            lambda node_id: self.service.stop(node_id, force=True),
+            self.service.stop,
         )
 
     def live(self) -> None:
@@ -231,10 +237,7 @@ class Run:
             self._sprees()
         self.agenda.pass_(self.fortune.hours * 3600)
         self._come_to_rest()
-        if self._is_unposted():
-            self.agenda.pass_(600)  # a price was read in the last second
-        if self.buyer.written:
-            self.agenda.pass_(PATIENCE)  # until the last full hour is posted
+        self._let_daemons_finish()
         self.deaths = sum(replica.deaths for replica in self.replicas)
         nodes = [*self.nodes, *self._nodes_of_jobs()]
         self.truth.at_rest(self.units, nodes, lied=self.weather.lied)
@@ -245,6 +248,15 @@ class Run:
             self.job_oracle.at_rest(self.submitters.jobs)
         if self.funds is not None:
             self.funds.at_rest(self._away)
+
+    def _let_daemons_finish(self) -> None:
+        """Nothing changes any more: time for them to read and to post what just did."""
+        if self.catalogue.find_unread():
+            self.agenda.pass_(READ_SECONDS)  # it changed after the last read
+        if self._is_unposted():
+            self.agenda.pass_(600)  # a price was read in the last second
+        if self.buyer.written:
+            self.agenda.pass_(PATIENCE)  # until the last full hour is posted
 
     def _is_unposted(self) -> bool:
         """Whether the ledger does not say yet what is known of a node."""
@@ -487,7 +499,7 @@ class Run:
             units = CatalogueUnits(self.engine, of, self.catalogue)
             feed, clock = self.catalogue.feed(of), self.agenda.seconds
             reader = PricesController(units, feed, PriceShelf(), clock, PRICES_SECONDS)
-            return [(PRICES_SECONDS // 3, reader)]
+            return [(DUE_SECONDS, reader)]
 
         return staff
 

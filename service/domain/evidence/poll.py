@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from service.domain.nodes.operation import COMES_UP, GOES_DOWN, Operation
@@ -43,8 +43,7 @@ class Poll:
 
     def last_end_of(self, *verbs: str) -> int | None:
         """End time of the last successful operation of these verbs; None if there is none."""
-        ends = (op.ended_at for op in self.operations if op.verb in verbs and op.has_succeeded)
-        return max((end for end in ends if end is not None), default=None)
+        return max(self._list_ends(*verbs), default=None)
 
     def first_up_before(self, last: int, since: int) -> int | None:
         """End time of the first successful create, start or reimage in [since, last).
@@ -52,11 +51,7 @@ class Poll:
         The node was READY from then on, went down unseen, and was READY again at `last`. None if no
         operation ended in that time.
         """
-        ends = (
-            op.ended_at
-            for op in self.operations
-            if op.verb in COMES_UP and op.has_succeeded and op.ended_at is not None
-        )
+        ends = self._list_ends(*COMES_UP)
         return min((end for end in ends if since <= end < last), default=None)
 
     def has_stop_before(self, instant: int) -> bool:
@@ -82,6 +77,17 @@ class Poll:
             if op.verb in GOES_DOWN and op.error is not None and op.created_at == accepted_at
         )
         return min((end for end in ends if end is not None), default=None)
+
+    def _list_ends(self, *verbs: str) -> Iterator[int]:
+        """Yield the end times of successful operations of these verbs. An operation may end long
+        after its node came up: if the node was taken down before that, the end is left out, as
+        it does not say when the node came up."""
+        taken_down = self._accepted_times(failed=False)
+        for op in self.operations:
+            if op.verb not in verbs or not op.has_succeeded or op.ended_at is None:
+                continue
+            if not any(op.created_at < at < op.ended_at for at in taken_down):
+                yield op.ended_at
 
     def _accepted_times(self, *, failed: bool) -> list[int]:
         return [

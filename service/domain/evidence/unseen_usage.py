@@ -22,7 +22,8 @@ def find_unseen_usage(
     an operation that brings a node up until the next operation that takes it down was accepted.
 
     An operation may end long after its node came up. If the node was taken down before that, the
-    end of the operation does not say what ran, and the operation is skipped.
+    node was READY before it was taken down, but nothing says since when. The interval then begins
+    when the operation was accepted: an upper bound, and wholly uncertain.
 
     Spot and preemptible nodes have no such intervals: no operation says when Google took them back,
     and they cannot be stopped.
@@ -30,37 +31,40 @@ def find_unseen_usage(
     since = node.sent_at
     if since is None or node.spec.provisioning_model in TAKEN_BACK:
         return
-    downs = sorted(op.created_at for op in operations if op.verb in GOES_DOWN)
-    taken_down = [op.created_at for op in operations if op.verb in GOES_DOWN and op.has_succeeded]
-    ups = (
-        op.ended_at
-        for op in operations
-        if op.verb in COMES_UP and op.has_succeeded and not _falls_within(taken_down, op)
-    )
-    for up in sorted(at for at in ups if at is not None and at >= since):
-        down = next((at for at in downs if at >= up), up)
+    for start, down, evidence in sorted(_list_intervals(operations)):
+        start_hi = down if evidence is Evidence.UNSEEN else start
         is_recorded = any(
-            usage.start < down and (usage.end is None or usage.end > up) for usage in usages
+            usage.start < down and (usage.end is None or usage.end > start) for usage in usages
         )
-        if down == up or is_recorded:
+        if start_hi >= since and not is_recorded:
+            usage = start_usage(node, start, start_hi, evidence)
+            yield with_end(usage, down, down, Evidence.OPERATION)
+
+
+def _list_intervals(operations: Sequence[Operation]) -> Iterator[tuple[int, int, Evidence]]:
+    """Yield start and end of each time that a node was READY, and the evidence for the start."""
+    downs = sorted((op.created_at, op.has_succeeded) for op in operations if op.verb in GOES_DOWN)
+    for op in operations:
+        if op.verb not in COMES_UP or not op.has_succeeded or op.ended_at is None:
             continue
-        usage = start_usage(node, up, up, Evidence.OPERATION)
-        yield with_end(usage, down, down, Evidence.OPERATION)
-
-
-def _falls_within(instants: Sequence[int], operation: Operation) -> bool:
-    """Whether any of the instants lies between the start and the end of an operation."""
-    start, end = operation.created_at, operation.ended_at
-    return end is not None and any(start < at < end for at in instants)
+        up = op.ended_at
+        within = [at for at, has_succeeded in downs if has_succeeded and op.created_at < at < up]
+        after = [at for at, _ in downs if at >= up]
+        if within:
+            yield op.created_at, within[0], Evidence.UNSEEN
+        elif after and after[0] > up:
+            yield up, after[0], Evidence.OPERATION
 
 
 def describe_unseen_usage(node: Node, usage: Usage, now: int) -> Event:
     """The event of usage that no poll saw."""
     start, end = to_rfc3339(usage.start), to_rfc3339(usage.end or now)
+    earliest = " at the earliest" if usage.start_evidence is Evidence.UNSEEN else ""
     return Event(
         node.id,
         now,
         "evidence",
-        f"it was READY from {start} to {end}, which no poll saw; source: the cloud's operations",
+        f"it was READY from {start}{earliest} to {end}, which no poll saw; source: the cloud's"
+        " operations",
         facts={"usage": usage.id, "start": usage.start, "end": usage.end},
     )

@@ -82,7 +82,8 @@ def merge_slices(node: Node, parts: Sequence[Node], now: int) -> Node:
     up_since = node.up_since if complete is None else complete
     return replace(
         node.with_state(state, now),
-        seen_at=min(piece.seen_at for piece in slices),
+        # A list that showed all slices as stored may have moved it beyond the looks at them.
+        seen_at=max(node.seen_at, min(piece.seen_at for piece in slices)),
         unanswered_at=parts[0].unanswered_at,
         health=next((piece.health for piece in slices if piece.health != "HEALTHY"), "HEALTHY"),
         endpoints=tuple(point for piece in slices for point in piece.endpoints),

@@ -533,6 +533,30 @@ def test_what_is_started_again_when_it_is_first_seen_was_ready_until_it_was_stop
     assert again.usage is None
 
 
+LATE = created(NOON + 900, created_at=NOON + 100)
+"""Of a node that was up long before its create ended."""
+
+
+def test_what_was_started_again_before_its_create_ended_is_ready_since_that_start():
+    node = factories.sent(state=NodeState.REQUESTED)
+    again = replace(started(NOON + 430), created_at=NOON + 400)
+    belief = look(node, READY, NOON + 1_000, LATE, stopped(NOON + 300), again)
+    assert interval(belief.usage) == (NOON + 430, NOON + 430, OPERATION)
+
+
+@pytest.mark.parametrize("down", [stopped(NOON + 300), deleted(NOON + 300)])
+@pytest.mark.parametrize(
+    ("state", "charged"), [(NodeState.REQUESTED, None), (CREATING, (NOON, NOON + 300))]
+)
+def test_what_was_taken_down_before_its_create_ended_is_not_charged_from_that_end(
+    down, state, charged
+):
+    node = factories.sent(state=state)
+    usage = usage_of_gone(node, None, Poll(NOON + 1_000, NOON, (LATE, down)))
+    assert (usage and (usage.start, usage.end)) == charged
+    assert usage is None or usage.uncertain_seconds == 300
+
+
 def test_what_was_stopped_had_come_up_though_its_create_is_said_to_have_failed():
     stop, start = (
         factories.operation(verb, created_at=NOON + at, ended_at=NOON + at + 10, done=True)

@@ -64,19 +64,40 @@ def test_what_somebody_saw_a_part_of_is_left_to_that(start, end, left):
     assert found(STARTED, STOPPED, usages=[seen]) == expected
 
 
+LATE = operation("create", NOON + 100, NOON + 900)
+"""Of a node that was up long before its create ended."""
+
+
 @pytest.mark.parametrize(
     ("stopped", "ran"),
     [
         (operation("stop", NOON + 100, NOON + 180), [(NOON + 900, NOON + 1_000)]),
-        (operation("stop", NOON + 101, NOON + 180), []),
-        (operation("stop", NOON + 899, NOON + 950), []),
+        (operation("stop", NOON + 101, NOON + 180), [(NOON + 100, NOON + 101)]),
+        (operation("stop", NOON + 899, NOON + 950), [(NOON + 100, NOON + 899)]),
         (operation("stop", NOON + 899), [(NOON + 900, NOON + 1_000)]),
         (operation("stop", NOON + 950, NOON + 960), [(NOON + 900, NOON + 950)]),
     ],
 )
-def test_a_create_that_is_over_after_its_node_was_stopped_tells_of_nothing_that_ran(stopped, ran):
-    late = operation("create", NOON + 100, NOON + 900)
-    assert found(late, stopped, operation("delete", NOON + 1_000)) == ran
+def test_a_create_that_ends_after_its_node_was_stopped_tells_of_what_ran_before(stopped, ran):
+    assert found(LATE, stopped, operation("delete", NOON + 1_000)) == ran
+
+
+def test_usage_before_the_end_of_its_own_create_is_wholly_uncertain():
+    stopped = operation("stop", NOON + 500, NOON + 510)
+    again = operation("start", NOON + 600, NOON + 615)
+    seen = factories.usage(start=NOON + 615, end=NOON + 2_000, end_lo=NOON + 2_000)
+    (usage,) = find_unseen_usage(NODE, [seen], (LATE, stopped, again, DELETED))
+    assert (usage.start, usage.end) == (NOON + 100, NOON + 500)
+    assert usage.uncertain_seconds == 400
+    assert usage.start_evidence is Evidence.UNSEEN
+    said = describe_unseen_usage(NODE, usage, NOON + 2_100).message
+    assert "from 2026-11-05T12:01:40Z at the earliest to 2026-11-05T12:08:20Z" in said
+
+
+def test_nothing_is_added_to_what_was_seen_before_the_end_of_its_create():
+    stopped = operation("stop", NOON + 500, NOON + 510)
+    seen = factories.usage(start=NOON + 130, end=NOON + 500, end_lo=NOON + 500)
+    assert found(LATE, stopped, operation("delete", NOON + 1_000), usages=[seen]) == []
 
 
 def test_what_was_taken_down_in_the_second_in_which_it_came_up_ran_for_none():

@@ -82,3 +82,10 @@ def test_while_a_slice_is_missing_the_whole_is_not_up():
     after = merge_slices(PAIR, [slice_as_node(PAIR, 0), slice_as_node(PAIR, 1)], NOON + 31)
     assert after.up_since is None
     assert after.slices_seen == PAIR.slices_seen
+
+
+def test_a_sight_of_one_slice_takes_nothing_from_what_the_lists_showed_of_all():
+    listed = replace(PAIR, seen_at=NOON + 500)
+    seen = replace(slice_as_node(listed, 0), state=NodeState.DELETING, seen_at=NOON + 530)
+    after = merge_slices(listed, [seen, slice_as_node(listed, 1)], NOON + 530)
+    assert after.seen_at == NOON + 500
