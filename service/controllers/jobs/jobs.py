@@ -39,6 +39,7 @@ from service.domain.jobs.transition import (
     apply_delivery,
     has_echoed,
     new_attempt,
+    with_answer,
     with_refusal,
     with_reports,
     with_wait_detail,
@@ -355,7 +356,7 @@ class JobsController:
         reports, answered = read
         attempt = replace(with_reports(found.attempt, reports, found.reached), read_at=now)
         if answered:
-            attempt = replace(attempt, answered_at=now)
+            attempt = with_answer(attempt, now)
         return replace(attempt, echoed=has_echoed(found.job, attempt, found.node))
 
     def _gather_facts(self, attempt: Attempt, node: Node, project: str) -> NodeFacts:

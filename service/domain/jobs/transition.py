@@ -17,6 +17,7 @@ from service.domain.jobs.job import (
 )
 from service.domain.jobs.next import SHOWN, AttemptDecision, AttemptStep, reports_of
 from service.domain.jobs.outcome import AttemptVerdict, exit_codes_of
+from service.domain.jobs.pace import OUTAGE_SECONDS
 from service.domain.jobs.presets import device_warnings
 from service.domain.jobs.report import SupervisorReport, WorkerState, is_newer
 from service.domain.jobs.task import needs_barrier
@@ -96,6 +97,14 @@ def with_reports(
             caught_up_at = report.step_at
         newer[str(number)] = replace(report, caught_up_at=caught_up_at)
     return replace(attempt, reports={**attempt.reports, **newer}) if newer else attempt
+
+
+def with_answer(attempt: Attempt, now: int) -> Attempt:
+    """Return the attempt after the cloud returned the reports of all slices."""
+    since = attempt.answering_since
+    if since is None or now - (attempt.answered_at or 0) > OUTAGE_SECONDS:
+        since = now
+    return replace(attempt, answered_at=now, answering_since=since)
 
 
 def has_echoed(job: Job, attempt: Attempt, node: Node) -> bool:

@@ -918,6 +918,43 @@ def test_a_cloud_that_gives_no_answer_for_hours_ends_no_job(lab):
     assert lab.state(job) == "RUNNING"
 
 
+@pytest.mark.parametrize("is_service_down", [False, True])
+def test_after_an_outage_workers_have_time_to_answer_a_task_that_could_not_be_written(
+    lab, is_service_down
+):
+    node = lab.up()
+    refuse_updates(lab, NotAllowed(REFUSAL))
+    job = lab.submit(node=node.id)
+    lab.ticks(20)
+    if not is_service_down:
+        for _ in range(1_000):
+            lab.cloud.fail("guest_attributes", NotAllowed(REFUSAL))
+    lab.tick(1_200)
+    worker = Worker(lab.cloud, node)
+    worker.report("IDLE", task_error="there is no steward-task")
+    lab.cloud.heal("guest_attributes")
+    lab.cloud.heal("update_metadata")
+    lab.ticks(20)
+    assert lab.state(job) == "PULLING"
+    assert worker.task["attempt"] == lab.attempt(job).id
+    worker.run()
+    lab.ticks(20)
+    assert lab.state(job) == "RUNNING"
+
+
+@pytest.mark.deep
+def test_a_worker_that_stays_silent_after_an_outage_is_silent(lab):
+    job, _ = lab.running()
+    for _ in range(1_000):
+        lab.cloud.fail("guest_attributes", CloudUnavailable("no answer"))
+    lab.tick(1_200)
+    lab.cloud.heal("guest_attributes")
+    lab.ticks(800)
+    assert lab.state(job) == "RUNNING"
+    lab.ticks(500)
+    assert lab.shown(job).job.reason == "SUPERVISOR_SILENT"
+
+
 def test_an_answer_for_one_of_two_slices_is_no_answer_for_the_job(lab, monkeypatch):
     job = lab.submit(node_request=factories.wish(queued=True, slices=2))
     lab.ticks(10)
