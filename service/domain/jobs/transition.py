@@ -247,11 +247,14 @@ def with_refusal(job: Job, reason: Reason, detail: str, now: int) -> Job:
     return job.with_end(JobState.FAILED, reason, detail, now)
 
 
-def with_wait_detail(job: Job, node: Node, first: str, before: int, holder: str) -> Job:
+def with_wait_detail(
+    job: Job, node: Node, first: str, before: int, holder: str, *, is_leaving: bool = False
+) -> Job:
     """Return the job that waits for a caller's node, with the reason of the wait as its detail.
 
     `first` is the oldest of the `before` jobs that come earlier on that node, `holder` the job
-    that holds the node (empty for none). The detail of an attempt that ended is kept.
+    that holds the node (empty for none). `is_leaving` says that the node is about to be preempted.
+    The detail of an attempt that ended is kept.
     """
     if job.reason is not Reason.UNDECIDED:
         return job
@@ -265,4 +268,6 @@ def with_wait_detail(job: Job, node: Node, first: str, before: int, holder: str)
         detail = f"it waits until job {holder} has released node {node.name}"
     elif node.state != NodeState.READY:
         detail = f"it waits until node {node.name} is READY; the node is {node.state}"
+    elif is_leaving:
+        detail = f"it waits: the workers of node {node.name} had the notice of its preemption"
     return replace(job, detail=detail)
