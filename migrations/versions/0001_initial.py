@@ -951,6 +951,7 @@ def _make_tables() -> None:
         sa.Column("echoed", sa.Boolean(), nullable=False),
         sa.Column("read_at", sa.BigInteger(), nullable=True),
         sa.Column("answered_at", sa.BigInteger(), nullable=True),
+        sa.Column("answering_since", sa.BigInteger(), nullable=True),
         sa.Column("reports", sa.Text(), nullable=False),
         sa.Column("stop_reason", sa.Text(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),

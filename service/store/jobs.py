@@ -221,6 +221,13 @@ class Jobs:
         row = self._connection.execute(statement).mappings().one_or_none()
         return None if row is None else _attempt_from_row(row)
 
+    def find_last(self, node_id: str) -> Attempt | None:
+        """The latest attempt that claimed a node; None if there is none."""
+        statement = select(*_ATTEMPT).where(job_attempts.c.node_id == node_id)
+        newest = statement.order_by(job_attempts.c.generation.desc()).limit(1)
+        row = self._connection.execute(newest).mappings().one_or_none()
+        return None if row is None else _attempt_from_row(row)
+
     def find_claims(self, project: str) -> Mapping[str, tuple[Job, Attempt]]:
         """The jobs that hold nodes of a project with their attempts, by node."""
         held = select(*_ATTEMPT).where(

@@ -23,7 +23,7 @@ from service.domain.errors import (
 from service.domain.event import Event
 from service.domain.jobs.job import Attempt, Job, JobState, Phase, Reason
 from service.domain.jobs.next import AttemptStep, decide_step, is_over
-from service.domain.jobs.outcome import NodeFacts
+from service.domain.jobs.outcome import NodeFacts, is_about_to_go
 from service.domain.jobs.pace import (
     ASSERT_SECONDS,
     claim_again_at,
@@ -39,6 +39,7 @@ from service.domain.jobs.transition import (
     apply_delivery,
     has_echoed,
     new_attempt,
+    with_answer,
     with_refusal,
     with_reports,
     with_wait_detail,
@@ -250,12 +251,19 @@ class JobsController:
             unit.nodes.lock(node.id)
             current = unit.nodes.get(node.id)
             is_free = current.state == NodeState.READY and current.asked is Asked.PRESENT
+            last = unit.jobs.find_last(node.id)
+            is_leaving = is_about_to_go(last, current, unit.leases.looked_at(job.project))
             holder = unit.jobs.find_claim(node.id)
             first, before = unit.jobs.line_before(job)
             job = with_wait_detail(
-                job, current, first, before, "" if holder is None else holder.job_id
+                job,
+                current,
+                first,
+                before,
+                "" if holder is None else holder.job_id,
+                is_leaving=is_leaving,
             )
-            if holder is not None or before or not is_free:
+            if holder is not None or before or not is_free or is_leaving:
                 later = claim_again_at(self._clock(), self._period, is_next=not before)
                 unit.jobs.save(replace(job, next_try_at=later))
                 return
@@ -355,7 +363,7 @@ class JobsController:
         reports, answered = read
         attempt = replace(with_reports(found.attempt, reports, found.reached), read_at=now)
         if answered:
-            attempt = replace(attempt, answered_at=now)
+            attempt = with_answer(attempt, now)
         return replace(attempt, echoed=has_echoed(found.job, attempt, found.node))
 
     def _gather_facts(self, attempt: Attempt, node: Node, project: str) -> NodeFacts:

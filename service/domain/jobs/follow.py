@@ -35,7 +35,9 @@ def decide_follow_up(job: Job, attempt: Attempt, node: Node) -> Follow:
     end = _ENDS.get(attempt.reason, JobState.FAILED)
     if job.cancel_requested_at is not None and end is not JobState.SUCCEEDED:
         return Follow(JobState.CANCELLED, again=False, same_node=False, detail=attempt.detail)
-    is_alive = not node.has_ended and node.asked is Asked.PRESENT and node.state not in LOST
+    # A node is READY for half a minute after the notice of its preemption.
+    is_gone = attempt.reason is Reason.PREEMPTED or node.state in LOST
+    is_alive = not node.has_ended and node.asked is Asked.PRESENT and not is_gone
     is_fit = attempt.reason not in _REPLACED_AFTER and _has_time_left(
         job, node, attempt.ended_at or 0
     )

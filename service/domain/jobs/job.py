@@ -238,10 +238,11 @@ class Attempt:
     `generation` is that of the newest task, `written_at` when that task was last written to the
     metadata of all slices (None: not yet), `echoed` whether every worker has answered it. `read_at`
     is the last read of the reports, `answered_at` when the cloud last returned the reports of all
-    slices; silence counts from answers alone, so an outage of the cloud ends no job. `reports`
-    holds the newest accepted report of each worker, by its number in the job. `stop_reason` says
-    why the containers had to stop. `detail` says why the newest task is not in the metadata yet,
-    until the task is there or the attempt is stopped.
+    slices, `answering_since` when the present series of such answers began; silence counts within
+    one series alone, so an outage of the cloud or of this service ends no job. `reports` holds the
+    newest accepted report of each worker, by its number in the job. `stop_reason` says why the
+    containers had to stop. `detail` says why the newest task is not in the metadata yet, until the
+    task is there or the attempt is stopped.
     """
 
     id: str
@@ -261,6 +262,7 @@ class Attempt:
     echoed: bool = False
     read_at: int | None = None
     answered_at: int | None = None
+    answering_since: int | None = None
     reports: Mapping[str, SupervisorReport] = field(default_factory=dict)
     stop_reason: Reason = Reason.UNDECIDED
     reason: Reason = Reason.UNDECIDED

@@ -191,9 +191,11 @@ def _is_lost(attempt: Attempt, node: Node) -> bool:
 
 def _has_failed_or_silent(attempt: Attempt, reports: Mapping[int, SupervisorReport | None]) -> bool:
     """Whether a container failed, or a worker was silent for too long at the cloud's last answer.
-    An outage of the cloud is not silence."""
-    since = attempt.ready_at or attempt.claimed_at
-    answered_at = attempt.answered_at or since
+
+    An outage is not silence: while it lasts no worker can be told its task, and none can report.
+    """
+    answered_at = attempt.answered_at or 0
+    since = attempt.answering_since or answered_at
     for report in reports.values():
         seen_at = 0
         if report is not None:

@@ -198,6 +198,19 @@ def _list_host_loss_signs(
         yield f"workers had the notice of {' and '.join(events)}"
 
 
+def is_about_to_go(last: Attempt | None, node: Node, looked_at: int) -> bool:
+    """Whether a node that is READY is about to be preempted, as far as its last attempt shows.
+
+    False for another placement, and once the whole project was listed (`looked_at`) so long after
+    that attempt that the list would show the preemption.
+    """
+    if last is None or last.placement != node.attempt:
+        return False
+    noticed = any(report.preempted_at is not None for report in last.own_reports)
+    is_recent = looked_at < (last.ended_at or 0) + PROOF_SECONDS
+    return is_recent and (noticed or last.reason is Reason.PREEMPTED)
+
+
 def _find_supervisor_reason(
     reports: Mapping[int, SupervisorReport | None],
 ) -> AttemptVerdict | None:

@@ -17,6 +17,10 @@ READ_SECONDS = 15
 READ_RUNNING_SECONDS = 60
 """Between two reads of the reports of a running attempt: one a minute."""
 
+OUTAGE_SECONDS = 300
+"""Without an answer of the cloud for longer than this, the answers before and after are not one
+series: five reads of a running attempt failed, or this service was down."""
+
 ASSERT_SECONDS = 30
 """Between two checks that the metadata still holds the task that no worker has answered."""
 

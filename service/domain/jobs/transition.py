@@ -17,6 +17,7 @@ from service.domain.jobs.job import (
 )
 from service.domain.jobs.next import SHOWN, AttemptDecision, AttemptStep, reports_of
 from service.domain.jobs.outcome import AttemptVerdict, exit_codes_of
+from service.domain.jobs.pace import OUTAGE_SECONDS
 from service.domain.jobs.presets import device_warnings
 from service.domain.jobs.report import SupervisorReport, WorkerState, is_newer
 from service.domain.jobs.task import needs_barrier
@@ -96,6 +97,14 @@ def with_reports(
             caught_up_at = report.step_at
         newer[str(number)] = replace(report, caught_up_at=caught_up_at)
     return replace(attempt, reports={**attempt.reports, **newer}) if newer else attempt
+
+
+def with_answer(attempt: Attempt, now: int) -> Attempt:
+    """Return the attempt after the cloud returned the reports of all slices."""
+    since = attempt.answering_since
+    if since is None or now - (attempt.answered_at or 0) > OUTAGE_SECONDS:
+        since = now
+    return replace(attempt, answered_at=now, answering_since=since)
 
 
 def has_echoed(job: Job, attempt: Attempt, node: Node) -> bool:
@@ -238,11 +247,14 @@ def with_refusal(job: Job, reason: Reason, detail: str, now: int) -> Job:
     return job.with_end(JobState.FAILED, reason, detail, now)
 
 
-def with_wait_detail(job: Job, node: Node, first: str, before: int, holder: str) -> Job:
+def with_wait_detail(
+    job: Job, node: Node, first: str, before: int, holder: str, *, is_leaving: bool = False
+) -> Job:
     """Return the job that waits for a caller's node, with the reason of the wait as its detail.
 
     `first` is the oldest of the `before` jobs that come earlier on that node, `holder` the job
-    that holds the node (empty for none). The detail of an attempt that ended is kept.
+    that holds the node (empty for none). `is_leaving` says that the node is about to be preempted.
+    The detail of an attempt that ended is kept.
     """
     if job.reason is not Reason.UNDECIDED:
         return job
@@ -256,4 +268,6 @@ def with_wait_detail(job: Job, node: Node, first: str, before: int, holder: str)
         detail = f"it waits until job {holder} has released node {node.name}"
     elif node.state != NodeState.READY:
         detail = f"it waits until node {node.name} is READY; the node is {node.state}"
+    elif is_leaving:
+        detail = f"it waits: the workers of node {node.name} had the notice of its preemption"
     return replace(job, detail=detail)

@@ -59,6 +59,7 @@ job_attempts = Table(
     Column("echoed", Boolean, nullable=False),
     Column("read_at", BigInteger),
     Column("answered_at", BigInteger),
+    Column("answering_since", BigInteger),
     Column("reports", Text, nullable=False),
     Column("stop_reason", Text, nullable=False),
     Column("reason", Text, nullable=False),

@@ -210,6 +210,78 @@ def test_a_preempted_job_runs_again_and_every_cent_is_somebodys(lab):
     assert shown.cost.cost == lab.cost(first_node) + lab.cost(node)
 
 
+def give_notice(lab, worker):
+    """Tell a worker of a preemption. The node is READY for another half a minute."""
+    worker.exit(143, reason="PREEMPTION_NOTICE", preempted_at=lab.clock())
+
+
+def test_after_the_notice_of_a_preemption_a_job_gets_another_node(lab):
+    job, (worker,) = lab.running()
+    node = lab.node_of(job)
+    give_notice(lab, worker)
+    while lab.shown(job).job.preemptions == 0:
+        lab.tick()
+    node = lab.node(node)
+    assert (node.state, node.asked) == ("READY", "absent")
+    lab.ticks(10)
+    lab.cloud.settle()
+    lab.ticks(20)
+    second = lab.attempt(job)
+    assert (second.number, second.node_id != node.id) == (2, True)
+
+
+def test_after_the_notice_of_a_preemption_no_job_claims_the_node_until_it_is_made_again(lab):
+    node = lab.up(provisioning_model=ProvisioningModel.SPOT, recreate_on_preemption=True)
+    jobs = [lab.submit(node=node.id) for _ in range(2)]
+    lab.ticks(20)
+    worker = Worker(lab.cloud, node)
+    worker.run()
+    lab.ticks(20)
+    lab.jobs.cancel(jobs[0].id)
+    give_notice(lab, worker)
+    lab.ticks(40)
+    assert [lab.state(job) for job in jobs] == ["CANCELLED", "QUEUED"]
+    assert lab.node(node).state == "READY"
+    assert "preemption" in lab.shown(jobs[1]).job.detail
+    lab.cloud.become(NodeState.PREEMPTED)
+    lab.ticks(60)
+    lab.cloud.settle()
+    lab.ticks(60)
+    lab.cloud.come_up()
+    lab.ticks(40)
+    attempt = lab.attempt(jobs[1])
+    assert (attempt.number, attempt.placement) == (1, 2)
+
+
+def test_a_node_that_outlives_the_notice_of_a_preemption_is_claimed_again(lab):
+    node = lab.up(recreate_on_preemption=True)
+    job = lab.submit(node=node.id)
+    lab.ticks(20)
+    worker = Worker(lab.cloud, node)
+    worker.run()
+    lab.ticks(20)
+    give_notice(lab, worker)
+    while lab.shown(job).job.preemptions == 0:
+        lab.tick()
+    lab.ticks(40)
+    assert lab.attempt(job).number == 1
+    lab.ticks(50)
+    assert lab.attempt(job).number == 2
+
+
+def test_the_notice_of_a_preemption_ends_a_job_whose_node_is_not_made_again(lab):
+    node = lab.up()
+    job = lab.submit(node=node.id)
+    lab.ticks(20)
+    worker = Worker(lab.cloud, node)
+    worker.run()
+    lab.ticks(20)
+    give_notice(lab, worker)
+    lab.ticks(90)
+    shown = lab.shown(job).job
+    assert (shown.state, shown.reason, lab.node(node).state) == ("FAILED", "PREEMPTED", "READY")
+
+
 def test_the_preemption_budget_ends_the_job(lab):
     job, _ = lab.running(retries=Retries(preemption=0))
     lab.cloud.become(NodeState.PREEMPTED, lab.node_of(job).place.path)
@@ -916,6 +988,43 @@ def test_a_cloud_that_gives_no_answer_for_hours_ends_no_job(lab):
     worker.run()
     lab.ticks(90)
     assert lab.state(job) == "RUNNING"
+
+
+@pytest.mark.parametrize("is_service_down", [False, True])
+def test_after_an_outage_workers_have_time_to_answer_a_task_that_could_not_be_written(
+    lab, is_service_down
+):
+    node = lab.up()
+    refuse_updates(lab, NotAllowed(REFUSAL))
+    job = lab.submit(node=node.id)
+    lab.ticks(20)
+    if not is_service_down:
+        for _ in range(1_000):
+            lab.cloud.fail("guest_attributes", NotAllowed(REFUSAL))
+    lab.tick(1_200)
+    worker = Worker(lab.cloud, node)
+    worker.report("IDLE", task_error="there is no steward-task")
+    lab.cloud.heal("guest_attributes")
+    lab.cloud.heal("update_metadata")
+    lab.ticks(20)
+    assert lab.state(job) == "PULLING"
+    assert worker.task["attempt"] == lab.attempt(job).id
+    worker.run()
+    lab.ticks(20)
+    assert lab.state(job) == "RUNNING"
+
+
+@pytest.mark.deep
+def test_a_worker_that_stays_silent_after_an_outage_is_silent(lab):
+    job, _ = lab.running()
+    for _ in range(1_000):
+        lab.cloud.fail("guest_attributes", CloudUnavailable("no answer"))
+    lab.tick(1_200)
+    lab.cloud.heal("guest_attributes")
+    lab.ticks(800)
+    assert lab.state(job) == "RUNNING"
+    lab.ticks(500)
+    assert lab.shown(job).job.reason == "SUPERVISOR_SILENT"
 
 
 def test_an_answer_for_one_of_two_slices_is_no_answer_for_the_job(lab, monkeypatch):

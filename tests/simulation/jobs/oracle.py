@@ -7,6 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from service.application.jobs.cost import attempt_costs, job_cost
@@ -34,9 +35,13 @@ FINAL = {
 BY_PROGRAM = {Reason.PROGRAM_FAILED, Reason.OOM_KILLED}
 UNDECIDED = {Reason.UNKNOWN, Reason.SUPERVISOR_SILENT}
 LOSSES = {Cause.POWER, Cause.PEERS, Cause.NOTICE}
+UP = {"READY", "CREATING"}
 CLASSIFY_SECONDS = 300
 """Evidence that comes later than this after the first end need not count."""
 
+
+NOTICE_SECONDS = 60
+"""What was told to go is gone by then, and every list shows it."""
 
 FUSE_BURNED = "its time to live has expired"
 
@@ -66,8 +71,8 @@ class JobOracle:
     _final: dict[str, tuple[str, int]] = field(default_factory=dict)
     _heard: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
     """By attempt and worker: the number of the newest report that was written down."""
-    _moves: dict[str, list[tuple[float, str]]] = field(default_factory=lambda: defaultdict(list))
-    """By the id of our node: when it went to which state."""
+    _moves: dict[str, list[Transition]] = field(default_factory=lambda: defaultdict(list))
+    """By the id of our node: when it, or which slice of it, went to which state."""
     _noticed: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """By the id of our node: when its workers were told of a preemption that came."""
     _owners: dict[int, str] = field(default_factory=dict)
@@ -116,7 +121,7 @@ class JobOracle:
         if record is not None:
             self._owners.setdefault(transition.uid, record.message.labels.get(LABEL, ""))
         owner = self._owners.get(transition.uid, "")
-        self._moves[owner].append((transition.at, transition.after))
+        self._moves[owner].append(transition)
         if record is not None and transition.after == "PREEMPTED" and record.notices:
             self._noticed[owner].append(min(record.notices.values()))
 
@@ -196,7 +201,9 @@ class JobOracle:
         for run in self.world.runs:
             runs[run.attempt].append(run)
         with self.units.reading() as unit:
-            for job in [unit.jobs.get(one.id) for one in jobs]:
+            found = [unit.jobs.get(one.id) for one in jobs]
+            self._check_claims_after_notices(unit, found)
+            for job in found:
                 attempts = unit.jobs.list_attempts(job.id)
                 self._check_job(job, attempts)
                 for attempt in attempts:
@@ -275,8 +282,30 @@ class JobOracle:
             raise self._wrong(
                 f"{attempt.id} ended with {attempt.reason} ({attempt.detail}), and in truth"
                 f" {[(run.worker, run.cause.value, run.exit_code) for run in runs]}"
-                f" on {self._moves[node.id]}, decided at {self.decided[attempt.id]}"
+                f" on {[(move.at, move.after) for move in self._moves[node.id]]},"
+                f" decided at {self.decided[attempt.id]}"
             )
+
+    def _check_claims_after_notices(self, unit: Unit, jobs: Sequence[Job]) -> None:
+        """What the service knows to be taken away gets no other attempt, of whichever job."""
+        own = {job.id: job.own_node for job in jobs}
+        claims: dict[str, list[Attempt]] = defaultdict(list)
+        for job in jobs:
+            for attempt in unit.jobs.list_attempts(job.id):
+                claims[attempt.node_id].append(attempt)
+        for attempts in claims.values():
+            for one, following in pairwise(sorted(attempts, key=lambda one: one.claimed_at)):
+                if one.id not in self.decided:
+                    continue
+                decided = self.decided[one.id].at
+                again = any(
+                    decided <= move.at <= following.claimed_at and move.after == "CREATING"
+                    for move in self._moves[one.node_id]
+                )
+                soon = own[one.job_id] or following.claimed_at < decided + NOTICE_SECONDS
+                known = one.reason is Reason.PREEMPTED and self._was_noticed(one, decided)
+                if known and soon and not again:
+                    raise self._wrong(f"{following.id} began after the notice to {one.id}")
 
     def _check_exit_codes(self, attempt: Attempt, runs: Sequence[ContainerRun]) -> None:
         real = {str(run.worker): run.exit_code for run in runs}
@@ -344,12 +373,13 @@ class JobOracle:
     def _lost_at(self, attempt: Attempt, runs: Sequence[ContainerRun]) -> float | None:
         """When the world first showed that hardware of the attempt was lost; None for never."""
         away = [
-            at
-            for at, state in self._moves[attempt.node_id]
-            if state not in ("READY", "CREATING") and at >= attempt.claimed_at
+            move.at
+            for move in self._moves[attempt.node_id]
+            if move.after not in UP and move.at >= attempt.claimed_at
         ]
         noticed = [run.end for run in runs if run.cause is Cause.NOTICE and run.end is not None]
-        return min([*away, *noticed], default=None)
+        before = list_downs(self._moves[attempt.node_id], attempt.claimed_at)
+        return min([*away, *noticed, *before], default=None)
 
     def _was_noticed(self, attempt: Attempt, by: float) -> bool:
         """Whether its workers had the notice of a preemption that came, by an instant. Hardware
@@ -357,10 +387,26 @@ class JobOracle:
         return any(attempt.claimed_at <= at <= by for at in self._noticed[attempt.node_id])
 
     def _has_been(self, node: Node, state: str) -> bool:
-        return any(after == state for _, after in self._moves[node.id])
+        return any(move.after == state for move in self._moves[node.id])
 
     def _wrong(self, what: str) -> Violation:
         return self.truth.wrong(what)
+
+
+def list_downs(moves: Sequence[Transition], by: float) -> list[float]:
+    """Since when slices of a node's newest hardware were down, if they were so at an instant.
+
+    What a job claims may be lost already, while no list has shown it yet.
+    """
+    earlier = [move for move in moves if move.at < by]
+    newest = max((move.created for move in earlier), default=0.0)
+    since: dict[int, float] = {}
+    for move in earlier:
+        if move.created == newest and move.after not in UP:
+            since.setdefault(move.uid, move.at)
+        elif move.created == newest:
+            since.pop(move.uid, None)
+    return list(since.values())
 
 
 def _is_refused(unit: Unit, node_id: str) -> bool:

@@ -16,6 +16,7 @@ from service.controllers.jobs import jobs as controller
 from service.controllers.jobs.jobs import JobsController
 from service.domain.jobs import next as next_step
 from service.domain.jobs import outcome, transition
+from service.domain.jobs.follow import decide_follow_up
 from service.domain.jobs.job import Attempt, Job, JobState, Reason
 from service.domain.jobs.next import AttemptDecision, AttemptStep
 from service.domain.jobs.outcome import AttemptVerdict
@@ -201,6 +202,29 @@ def two_jobs_on_one_node() -> Any:
     return stack
 
 
+def noticed_node_is_used_again() -> Any:
+    """After the notice of a preemption the next attempt begins on the node that goes."""
+
+    def stay(job: Job, attempt: Attempt, node: Node) -> Any:
+        if attempt.reason is Reason.PREEMPTED:
+            attempt = replace(attempt, reason=Reason.HOST_LOST)
+        return decide_follow_up(job, attempt, node)
+
+    stack = ExitStack()
+    stack.enter_context(patch.object(transition, "decide_follow_up", stay))
+    stack.enter_context(patch.object(controller, "is_about_to_go", lambda *_: False))
+    return stack
+
+
+def outage_is_silence() -> Any:
+    """Workers count as silent while the cloud gives no answer."""
+
+    def answered(attempt: Attempt, now: int) -> Attempt:
+        return replace(attempt, answered_at=now, answering_since=attempt.ready_at)
+
+    return patch.object(controller, "with_answer", answered)
+
+
 def _deciding(changed: Callable[[AttemptDecision], AttemptDecision]) -> Any:
     decide = next_step.decide_step
     return patch.object(controller, "decide_step", lambda *what: changed(decide(*what)))
@@ -226,5 +250,7 @@ SUBTLE: Mapping[str, Planting] = {
         cancelled_without_a_word,
         node_of_an_ended_job_stays,
         two_jobs_on_one_node,
+        noticed_node_is_used_again,
+        outage_is_silence,
     )
 }
