@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from service.cli.demo.agenda import Agenda
 from service.cli.demo.past import Past
 from service.cli.demo.story import LAST_SECONDS, Story
+from service.cli.demo.virtual_clock import VirtualClock
 from service.domain.clock import DAY, HOUR, MINUTE
 from service.settings import Settings
 
@@ -32,9 +32,11 @@ USUAL_SECONDS = 10 * MINUTE
 class Month:
     """The days before the demo. `past` has the world and the services, `story` the nodes' ids."""
 
-    def __init__(self, settings: Settings, agenda: Agenda, inbox: str, days: int = DAYS) -> None:
+    def __init__(
+        self, settings: Settings, clock: VirtualClock, inbox: str, days: int = DAYS
+    ) -> None:
         self._settings = settings
-        self.past = Past(settings, agenda, SEED)
+        self.past = Past(settings, clock, SEED)
         self.story = Story(self.past, inbox, days * DAY, SEED)
 
     def live(self, on_step: Callable[[], None] = lambda: None) -> None:

@@ -12,7 +12,7 @@ import structlog
 
 from service import wiring
 from service.application.services import Services
-from service.cli.demo.agenda import Agenda
+from service.cli.demo.virtual_clock import VirtualClock
 from service.cloud.google.channel import legacy_client, tpu_client
 from service.cloud.google.history import GoogleHistory, logging_client
 from service.cloud.google.legacy import LegacyTpus
@@ -59,12 +59,12 @@ class Past:
     emulator's world are those that the servers use afterwards.
     """
 
-    def __init__(self, settings: Settings, agenda: Agenda, seed: int) -> None:
-        self.agenda = agenda
-        self.world = build_world(seed=seed, clock=agenda.seconds)
-        self.base = wiring.open_foundation(settings, agenda, agenda.seconds)
+    def __init__(self, settings: Settings, clock: VirtualClock, seed: int) -> None:
+        self.clock = clock
+        self.world = build_world(seed=seed, clock=clock.seconds)
+        self.base = wiring.open_foundation(settings, clock, clock.seconds)
         self.services: Services = wiring.build_services(self.base)
-        self._cloud = connect_world(self.world, agenda)
+        self._cloud = connect_world(self.world, clock)
         self._luck = Random(f"{seed}/ids")  # noqa: S311 - repeatable on purpose, protects nothing
         self._awake_until = 0.0
         self._project = settings.projects[0]
@@ -73,7 +73,7 @@ class Past:
 
     def start_daemon(self, settings: Settings) -> None:
         """Start the controllers with these settings, in place of those that ran before."""
-        pacing = wiring.Pacing(self.agenda.seconds, at_once, has_threads=False)
+        pacing = wiring.Pacing(self.clock.seconds, at_once, has_threads=False)
         built = wiring.build_controllers(replace(self.base, settings=settings), self._cloud, pacing)
         self._tasks = [
             Task(controller, period)
@@ -84,9 +84,9 @@ class Past:
     def live_until(self, end: float, on_step: Callable[[], None] = lambda: None) -> None:
         """Let time pass to an instant, with everything that is due in it."""
         with self._own_ids(), self._held_lease(end) as lease:
-            while self.agenda.seconds() < end:
-                until = min(self.agenda.seconds() + STEP_SECONDS, end)
-                if self.agenda.pass_to(until):
+            while self.clock.seconds() < end:
+                until = min(self.clock.seconds() + STEP_SECONDS, end)
+                if self.clock.pass_to(until):
                     self.wake()
                 self.world.run_due_events()
                 ticks = [self._tick_if_due(task, lease) for task in self._tasks]
@@ -100,11 +100,11 @@ class Past:
 
     def wake(self, _: Transition | None = None) -> None:
         """Have the daemon look often for a while."""
-        self._awake_until = self.agenda.seconds() + AWAKE_SECONDS
+        self._awake_until = self.clock.seconds() + AWAKE_SECONDS
 
     def _tick_if_due(self, task: Task, lease: Lease) -> bool:
         """Give a controller its turn, and say whether it had one."""
-        now = self.agenda.seconds()
+        now = self.clock.seconds()
         is_quick = task.period < MINUTE
         is_awake = now < self._awake_until
         if now < task.due and not (is_quick and is_awake):
@@ -119,11 +119,11 @@ class Past:
     def _is_node_due(self) -> bool:
         """Whether a node waits for its next step."""
         with self.base.units.reading() as unit:
-            return bool(unit.nodes.list_due(self._project, self.agenda(), 1))
+            return bool(unit.nodes.list_due(self._project, self.clock(), 1))
 
     @contextmanager
     def _held_lease(self, end: float) -> Iterator[Lease]:
-        seconds = int(end - self.agenda.seconds()) + DAY
+        seconds = int(end - self.clock.seconds()) + DAY
         with self.base.units() as unit:
             lease = unit.leases.take(self._project, "demo", seconds)
         assert lease is not None, "no other daemon uses this database"
@@ -135,17 +135,17 @@ class Past:
 
     @contextmanager
     def _own_ids(self) -> Iterator[None]:
-        with ids_from(IdSource(self.agenda.seconds, self._luck.getrandbits)):
+        with ids_from(IdSource(self.clock.seconds, self._luck.getrandbits)):
             yield
 
 
-def connect_world(world: World, agenda: Agenda) -> wiring.CloudPorts:
+def connect_world(world: World, clock: VirtualClock) -> wiring.CloudPorts:
     """The ports of the daemon to a world in the same process: Google's own clients, no socket."""
-    channel = LocalChannel(world, agenda.sleep)
+    channel = LocalChannel(world, clock.sleep)
     return wiring.CloudPorts(
         tpus=GoogleTpus(
             tpu_client(channel),
-            Pace(agenda.seconds),
+            Pace(clock.seconds),
             ONCE,
             legacy=LegacyTpus(legacy_client(channel), ONCE),
         ),

@@ -91,14 +91,14 @@ EXPERIMENTS = (
 
 
 class Story:
-    """Puts on the agenda what people do. `tell` has to be called before the time passes."""
+    """Puts on the clock what people do. `tell` has to be called before the time passes."""
 
     def __init__(self, past: Past, inbox: str, seconds: float, seed: int) -> None:
         self._past = past
-        self._agenda = past.agenda
+        self._clock = past.clock
         self._services = past.services
         self._inbox = inbox
-        self.start = past.agenda.seconds()
+        self.start = past.clock.seconds()
         self.end = self.start + seconds
         self.watched_from = self.end - WATCHED_SECONDS
         self._seconds = seconds
@@ -108,10 +108,10 @@ class Story:
         """Ids of the nodes by their names."""
 
     def tell(self) -> None:
-        """Set up the cloud, and put all acts on the agenda."""
+        """Set up the cloud, and put all acts on the clock."""
         self._set_up_cloud()
-        self._agenda.at(self.start, self._set_up_budgets)
-        self._agenda.at(self.watched_from, self._set_up_policies)
+        self._clock.at(self.start, self._set_up_budgets)
+        self._clock.at(self.watched_from, self._set_up_policies)
         for standing in FLEET:
             self._at_share(standing.born, partial(self._ask_standing, standing))
         for day in range(int(self._seconds // DAY)):
@@ -136,9 +136,9 @@ class Story:
                 "permissions": DENIED,
             },
         )
-        self._agenda.at(self.watched_from, partial(self._configure, {"permissions": {}}))
+        self._clock.at(self.watched_from, partial(self._configure, {"permissions": {}}))
         measured: Mapping[str, object] = {"telemetry": {"missing": []}}
-        self._agenda.at(self.end - LAST_SECONDS, partial(self._configure, measured))
+        self._clock.at(self.end - LAST_SECONDS, partial(self._configure, measured))
 
     def _configure(self, changes: Mapping[str, object]) -> None:
         control.change_config(self._past.world, changes)
@@ -155,7 +155,7 @@ class Story:
         self, name: str, scope: Scope, dollars: float, lasts: float = 0, **changes: Any
     ) -> None:
         """Create a budget: for each month, or from now on for `lasts` seconds."""
-        now = int(self._agenda())
+        now = int(self._clock())
         budget = Budget(
             id="",
             name=name,
@@ -187,7 +187,7 @@ class Story:
     def _ask(self, name: str, owner: str, kind: str, *zones: str, **changes: Any) -> Node:
         """Request a node; its name begins with the team. Before the last day it has no supervisor,
         whose reports each minute would take time."""
-        is_old = self._agenda.seconds() < self.watched_from
+        is_old = self._clock.seconds() < self.watched_from
         wanted = RequestedNode(
             project=PROJECT,
             name=name,
@@ -215,7 +215,7 @@ class Story:
     def _ask_idle(self, name: str, owner: str, kind: str, works: float, **changes: Any) -> None:
         """Request a node that comes to rest after some hours of work."""
         node = self._ask(name, owner, kind, WEST, **changes)
-        ends_at = self._agenda.seconds() + works * HOUR
+        ends_at = self._clock.seconds() + works * HOUR
         self._works.assign(node.id, Workload.TRAINING, ends_at)
 
     def _delete(self, name: str, owner: str) -> None:
@@ -253,27 +253,27 @@ class Story:
 
     def _look_after(self, seconds: float) -> None:
         """Have the daemon look when something ends that no change announces."""
-        self._agenda.after(seconds, self._past.wake)
+        self._clock.after(seconds, self._past.wake)
 
     # the days
 
     def _at_share(self, share: float, act: Callable[[], object]) -> None:
-        self._agenda.at(self.start + share * self._seconds + 60, act)
+        self._clock.at(self.start + share * self._seconds + 60, act)
 
     def _before_end(self, hours: float, act: Callable[[], object]) -> None:
-        self._agenda.at(self.end - hours * HOUR, act)
+        self._clock.at(self.end - hours * HOUR, act)
 
     def _tell_day(self, day: int) -> None:
         """An experiment of some hours, and on most days a job."""
-        self._agenda.at(self.start + day * DAY, self._forget_operations)
+        self._clock.at(self.start + day * DAY, self._forget_operations)
         morning = self.start + day * DAY + self._luck.uniform(1, 4) * HOUR
         team, owner, kind, zone, model = EXPERIMENTS[day % len(EXPERIMENTS)]
         name, hours = f"{team}-exp-{day + 1:02}", self._luck.uniform(3, 11)
         # The first zone is full, so that the request goes on to the second.
         zones = (FULL, WEST) if zone == WEST else (zone,)
         ask = partial(self._ask, name, owner, kind, *zones, provisioning_model=model)
-        self._agenda.at(morning, ask)
-        self._agenda.at(morning + hours * HOUR, partial(self._delete, name, owner))
+        self._clock.at(morning, ask)
+        self._clock.at(morning + hours * HOUR, partial(self._delete, name, owner))
         noon = morning + self._luck.uniform(2, 6) * HOUR
         match day % 4:
             case 0:
@@ -291,14 +291,14 @@ class Story:
             case _:
                 return
         if noon < self.end - 12 * HOUR:
-            self._agenda.at(noon, job)
+            self._clock.at(noon, job)
 
     def _forget_operations(self) -> None:
         """Drop the operations that are older than a day: each look would read all of them."""
         operations = self._past.world.operations
         for operation in operations.list_all():
             created = metadata_of(operation).create_time.seconds
-            if operation.done and created < self._agenda.seconds() - DAY:
+            if operation.done and created < self._clock.seconds() - DAY:
                 operations.delete(operation.name)
 
     def _tell_middle(self) -> None:
@@ -331,7 +331,7 @@ class Story:
             "runtime_version": "v2-alpha-tpuv5-lite",
             "labels": {"made-by": "omar"},
         }
-        client = tpu_client(LocalChannel(self._past.world, self._agenda.sleep))
+        client = tpu_client(LocalChannel(self._past.world, self._clock.sleep))
         client.create_node(
             parent=f"projects/{PROJECT}/locations/{WEST}", node_id="omars-quick-test", node=theirs
         )

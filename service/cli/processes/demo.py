@@ -129,31 +129,31 @@ def _live_and_serve(settings: Settings, plan: DevPlan, days: int, stop: threadin
 
 def _live_past(settings: Settings, inbox: str, days: int, stop: threading.Event) -> World:
     """Live through the days up to now. Returns the world, whose clock is the wall clock then."""
-    from service.cli.demo.agenda import Agenda  # noqa: PLC0415 - costs seconds
     from service.cli.demo.month import Month  # noqa: PLC0415 - likewise
+    from service.cli.demo.virtual_clock import VirtualClock  # noqa: PLC0415 - costs seconds
 
     gc.collect()
     gc.freeze()  # imported modules stay: no collection scans them again
-    agenda = Agenda(int(precise_clock()) - days * DAY)
-    month = Month(settings, agenda, inbox, days)
+    clock = VirtualClock(int(precise_clock()) - days * DAY)
+    month = Month(settings, clock, inbox, days)
     start, shown = month.story.start, 0
 
     def show_day() -> None:
         nonlocal shown
         if stop.is_set():
             raise _Stopped
-        day = min(int(agenda.seconds() - start) // DAY + 1, days)
+        day = min(int(clock.seconds() - start) // DAY + 1, days)
         if day != shown and sys.stdout.isatty():
             typer.echo(f"\rday {day} of {days}", nl=day == days)
         shown = day
 
     try:
         month.live(show_day)
-        while (now := precise_clock()) - agenda.seconds() > CATCH_UP_SECONDS:
+        while (now := precise_clock()) - clock.seconds() > CATCH_UP_SECONDS:
             month.past.live_until(now, show_day)
     finally:
         month.past.close()
-    agenda.go_live(precise_clock)
+    clock.go_live(precise_clock)
     return month.past.world
 
 

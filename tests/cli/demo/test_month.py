@@ -12,9 +12,9 @@ from structlog.testing import capture_logs
 
 from service.application.costs.costs import CostQuestion
 from service.application.jobs.jobs import JobFilter
-from service.cli.demo.agenda import Agenda
 from service.cli.demo.inbox import Inbox, open_inbox
 from service.cli.demo.month import DAYS, Month
+from service.cli.demo.virtual_clock import VirtualClock
 from service.domain.clock import DAY, HOUR, floor_to
 from service.domain.idle.policy import Waste
 from service.domain.jobs.job import JobState
@@ -44,7 +44,7 @@ class Lived:
 
     @property
     def now(self) -> int:
-        return self.month.past.agenda()
+        return self.month.past.clock()
 
     def unit(self):
         return self.month.past.base.units.reading()
@@ -72,7 +72,7 @@ def live(address: str, inbox: Inbox, days: int, start: int = START) -> Month:
         idle_mode="delete",
         webhook_allow_private=True,
     )
-    month = Month(settings, Agenda(start), inbox.url, days)
+    month = Month(settings, VirtualClock(start), inbox.url, days)
     month.live()
     return month
 

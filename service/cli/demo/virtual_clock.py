@@ -9,7 +9,7 @@ from itertools import count
 Act = Callable[[], object]
 
 
-class Agenda:
+class VirtualClock:
     """A clock that is moved by `pass_to`, with acts that happen when it reaches their time.
 
     After `go_live` it is another clock, such as the wall clock: it moves by itself, and acts no
