@@ -34,7 +34,8 @@ class Topic(StrEnum):
     """Nodes, and what is set aside for them."""
 
     UPKEEP = "upkeep"
-    """What is known of idle nodes and of orphans, and what forecasts were recorded."""
+    """What is known of idle nodes, orphans and attempts, budgets with their alerts, and the
+    recorded forecasts."""
 
 
 class Revision(NamedTuple):
@@ -64,6 +65,9 @@ _TABLES: Mapping[Topic, tuple[Table, ...]] = {
         tables.cleanups,
         tables.orphans,
         tables.forecasts,
+        tables.budgets,
+        tables.alerts,
+        tables.placements,
     ),
 }
 _TOPICS_OF = {table.name: (topic,) for topic, some in _TABLES.items() for table in some}
