@@ -146,9 +146,8 @@ def _read_around(
 
 
 def _read_attempts(unit: Unit, holding: Iterable[Job]) -> Mapping[str, Sequence[Attempt]]:
-    """All attempts of the jobs that may be in a crash loop, by job. A job with a node of its own
-    has one attempt on each node."""
-    failing = [job.id for job in holding if job.failures >= CRASHES and not job.own_node]
+    """All attempts of the jobs that may be in a crash loop, by job."""
+    failing = [job.id for job in holding if job.failures >= CRASHES]
     return unit.jobs.list_attempts_of(failing)
 
 

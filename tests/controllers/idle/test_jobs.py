@@ -61,10 +61,11 @@ def failed(job, node, number, at):
     return replace(an_attempt(job, node, number, **ended), claimed_at=at - 10, released_at=at)
 
 
+@pytest.mark.parametrize("own_node", [False, True])
 @pytest.mark.parametrize(("failures", "waste"), [(3, "crash_loop"), (2, "no_progress")])
-def test_failures_of_the_last_hour_make_a_crash_loop_of_a_job(lab, failures, waste):
+def test_failures_of_the_last_hour_make_a_crash_loop_of_a_job(lab, failures, waste, own_node):
     node = lab.add(REST)
-    job = a_job(node_id=node.id, failures=40)
+    job = a_job(node_id=node.id, failures=40, own_node=own_node)
     now = NOON + 3_600
     with lab.units() as unit:
         unit.jobs.add(job, None)
