@@ -21,7 +21,9 @@ from sqlalchemy import (
     union_all,
 )
 
+from service.domain.budgets.budget import Payer, payer_under
 from service.domain.metering.attribution import Attribution
+from service.domain.nodes.node import Node
 from service.store.json_columns import dumps, loads
 from service.store.tables import attributions, usage
 
@@ -56,6 +58,10 @@ class Attributions:
     def list_by_node(self, node_id: str) -> tuple[Attribution, ...]:
         """All segments of a node, first to last."""
         return tuple(map(_from_row, self._connection.execute(_OF_NODE, {"node": node_id})))
+
+    def find_payer(self, node: Node) -> Payer:
+        """Who pays for a node now."""
+        return payer_under(node, self.list_by_node(node.id)[-1])
 
     def list_by_nodes(self, node_ids: Sequence[str]) -> Mapping[str, tuple[Attribution, ...]]:
         """The segments of several nodes, by node."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from service.domain.budgets.alerts import EXCEEDED, deletes_at
-from service.domain.budgets.budget import OnExceeded, Payer
+from service.domain.budgets.budget import OnExceeded
 from service.domain.idle.ends import list_causes
 from service.domain.idle.policy import Action, apply_policies
 from service.domain.nodes.node import Node
@@ -33,8 +33,7 @@ def find_exceeded_budgets(unit: Unit, node: Node, now: int) -> Mapping[str, int]
     ]
     if not deleting:
         return {}
-    whose, found = unit.attributions.list_by_node(node.id)[-1], {}
-    who = Payer(node.spec.project, whose.team, whose.owner, whose.job, whose.labels)
+    who, found = unit.attributions.find_payer(node), {}
     for budget in deleting:
         window = budget.window_at(now)
         if window is None or not budget.scope.applies_to(who):

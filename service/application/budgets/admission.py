@@ -15,7 +15,7 @@ from service.domain.budgets.admission import (
     rate_of_purchase,
     remaining_cost_outside,
 )
-from service.domain.budgets.budget import Budget, HeldAmount, Payer
+from service.domain.budgets.budget import Budget, HeldAmount, Payer, payer_under
 from service.domain.clock import DAY, Clock
 from service.domain.errors import BudgetExceeded
 from service.domain.jobs.job import Job
@@ -61,7 +61,7 @@ def admit_node(unit: Unit, node: Node, prices: PriceShelf, now: int) -> None:
     book = prices.get_book(unit)
     rate = rate_of(node.spec, book, now)
     unit.holds.save(Hold(node.id, rate.hourly, _lifetime_seconds(node, now)), now)
-    who = payer_of(unit, node)
+    who = unit.attributions.find_payer(node)
     covering = [budget for budget in unit.budgets.list_capping() if budget.scope.applies_to(who)]
     _require_room(unit, node, covering, book, now)
 
@@ -71,7 +71,7 @@ def admit_under_new_payer(
 ) -> None:
     """Admit a node that is charged to another payer from now on under the budgets of that payer, as
     if the node were new. Budgets that covered the node before are not asked."""
-    who, old = payer_of(unit, node), _to_payer(node, before)
+    who, old = unit.attributions.find_payer(node), payer_under(node, before)
     covering = [
         budget
         for budget in unit.budgets.list_capping()
@@ -113,7 +113,7 @@ def _place_and_admit(
     book = prices.get_book(unit)
     unit.holds.save(Hold(node.id, rate_of(node.spec, book, now).hourly, ttl), now)
     if is_longer:
-        who = payer_of(unit, node)
+        who = unit.attributions.find_payer(node)
         covering = [
             budget for budget in unit.budgets.list_capping() if budget.scope.applies_to(who)
         ]
@@ -124,7 +124,7 @@ def check_job(unit: Unit, node: Node, job: Job, prices: PriceShelf, now: int) ->
     """Raise BudgetExceeded unless the budgets of a job have room for its worst case on an existing
     node: `max_duration_seconds`. Budgets that cover the node have admitted it already."""
     who = Payer(job.project, job.team, job.owner, job.id, job.labels)
-    payer = payer_of(unit, node)
+    payer = unit.attributions.find_payer(node)
     covering = [
         budget
         for budget in unit.budgets.list_capping()
@@ -173,16 +173,6 @@ def held_amounts(
         _sum_held(found, position, _find_own_reservations(unit, budget, bought, book), window, now)
         for position, (budget, window) in enumerate(counting)
     ]
-
-
-def payer_of(unit: Unit, node: Node) -> Payer:
-    """Who pays for a node now."""
-    return _to_payer(node, unit.attributions.list_by_node(node.id)[-1])
-
-
-def _to_payer(node: Node, one: Attribution) -> Payer:
-    """Who pays for a node under one of its attributions."""
-    return Payer(node.spec.project, one.team, one.owner, one.job, one.labels)
 
 
 def _require_room(
@@ -335,8 +325,8 @@ def _list_left_behind(unit: Unit, book: PriceBook, now: int) -> list[_Behind]:
             _Behind(
                 over._replace(unposted_since=start),
                 end,
-                _to_payer(node, one),
-                _to_payer(node, whose[-1]),
+                payer_under(node, one),
+                payer_under(node, whose[-1]),
             )
             for start, end, one in split_by_attribution(whose, hold.unposted_since, now)
             if one is not whose[-1]

@@ -12,7 +12,9 @@ from zoneinfo import ZoneInfo
 
 from service.domain.clock import DATE, DAY, END_OF_TIME, parse_instant, to_rfc3339
 from service.domain.errors import Rejected
+from service.domain.metering.attribution import Attribution
 from service.domain.money import MAX_NANOS
+from service.domain.nodes.node import Node
 from service.domain.time_window import Window, midnight_of, zone_of
 
 CURRENCY = "USD"
@@ -107,6 +109,11 @@ class Payer:
     owner: str
     job: str
     labels: Mapping[str, str]
+
+
+def payer_under(node: Node, one: Attribution) -> Payer:
+    """Return who pays for a node under one of its attributions."""
+    return Payer(node.spec.project, one.team, one.owner, one.job, one.labels)
 
 
 @dataclass(frozen=True, slots=True)
