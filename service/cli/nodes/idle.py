@@ -27,7 +27,7 @@ from service.cli.terminal.render import (
 from service.cli.terminal.resolve import find_node
 from service.domain.clock import parse_rfc3339, to_rfc3339, wall_clock
 from service.domain.idle.values import describe_value
-from service.domain.nodes.node import ENDED
+from service.domain.nodes.node import ENDED, NodeState
 
 PAUSE = 5.0
 """Seconds between two updates of --watch."""
@@ -37,6 +37,9 @@ MOST_WORKERS = 8
 
 _IDLE = frozenset({"CANDIDATE", "NOTIFIED"})
 """States of a node that has been idle for long enough."""
+
+_STOPPED = frozenset({NodeState.STOPPING, NodeState.STOPPED})
+"""States of a node whose stop was requested."""
 
 _COUNTED = (("sessions", "SSH session"), ("containers", "container"), ("restarts", "restart"))
 """The counts of a worker's own report, with their nouns."""
@@ -63,12 +66,20 @@ def idle(
             print_lines(_format_line(answer.value, wall_clock()))
 
 
+def _find_end(shown: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The deletion or stop for idleness that the node is in, or has reached. None for a node that
+    was stopped for idleness and used again since."""
+    if not shown["ended"]:
+        return None
+    newest: Mapping[str, Any] = shown["ended"][0]
+    is_stopped = shown["node_state"] in _STOPPED and (shown["judged_at"] or "") <= newest["at"]
+    return newest if newest["action"] == "delete" or is_stopped else None
+
+
 def _is_over(shown: Mapping[str, Any]) -> bool:
-    """Whether the node is ending for idleness, or has ended. A node that was stopped for idleness
-    and started again is not over."""
-    is_ready = shown["node_state"] == "READY"
-    is_stopped = not is_ready and bool(shown["ended"])
-    return shown["state"] == "DELETING" or is_stopped or shown["node_state"] in ENDED
+    """Whether the node is ending for idleness, or has ended."""
+    is_ended = shown["state"] == "DELETING" or shown["node_state"] in ENDED
+    return is_ended or _find_end(shown) is not None
 
 
 def _format_line(shown: Mapping[str, Any], now: int) -> str:
@@ -82,16 +93,16 @@ def _format_line(shown: Mapping[str, Any], now: int) -> str:
 
 def _describe_next_step(shown: Mapping[str, Any], now: int) -> str:
     """Next step of the cleanup and its time. If no step is due: the verdict of the signals."""
-    if _is_over(shown) and shown["ended"]:
-        return f"{shown['ended'][0]['action']} requested by {shown['ended'][0]['actor']}"
+    if (end := _find_end(shown)) is not None:
+        return f"{end['action']} requested by {end['actor']}"
     if shown["node_state"] != "READY":
         return "idleness counts only while a node is READY"
     if shown["state"] == "WARMING":
         return "READY a short while ago, idleness does not count yet"
     if shown["state"] in _IDLE and shown["held_by"]:
         return f"held back by {', '.join(shown['held_by'])}"
-    end = _describe_end(shown, now) if shown["state"] in _IDLE else ""
-    return end or _describe_verdict(shown, now)
+    action = _describe_end(shown, now) if shown["state"] in _IDLE else ""
+    return action or _describe_verdict(shown, now)
 
 
 def _describe_end(shown: Mapping[str, Any], now: int) -> str:
@@ -170,10 +181,10 @@ def _print_idleness(shown: Mapping[str, Any], now: int) -> None:
     lacking = [] if is_warming or len(verdict["lacking"]) < 2 else verdict["lacking"]
     titles = ["lacking", *[""] * (len(lacking) - 1)] if lacking else []
     # The evidence of an end stays as it was then.
-    is_over = _is_over(shown) and bool(shown["ended"])
-    as_of = parse_rfc3339(shown["ended"][0]["at"]) if is_over else now
+    ending = _find_end(shown)
+    as_of = now if ending is None else parse_rfc3339(ending["at"])
     judged_at = shown["judged_at"]
-    age = "" if is_over else f", {format_since(judged_at, now)} ago"
+    age = "" if ending is not None else f", {format_since(judged_at, now)} ago"
     print_facts(
         [
             ("state", _format_line(shown, now).partition(" ")[2]),
@@ -200,7 +211,7 @@ def _print_idleness(shown: Mapping[str, Any], now: int) -> None:
         held_since = report.get("held_since")
         since = [f"since at least {format_time(held_since)}"] if held_since else []
         words = ", ".join([*said, report["holder"] or "the TPU is free", *since])
-        when = f"{format_since(report['at'], as_of)} {'before' if is_over else 'ago'}"
+        when = f"{format_since(report['at'], as_of)} {'ago' if ending is None else 'before'}"
         print_paragraphs(f"worker {report['worker']}, {when}: {words}")
     for end in shown["ended"]:
         print_lines("")

@@ -352,6 +352,10 @@ ENDED = {
 }
 
 
+EARLIER_STOP = {"at": "2026-11-05T11:00:00Z", "action": "stop"}
+"""A stop after which the node was started and checked again."""
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -408,6 +412,18 @@ ENDED = {
             "STOPPED: stop requested by the cleanup daemon",
         ),
         ({"ended": [{**ENDED, "action": "stop"}]}, "NOTIFIED: deleted in 4m10s"),
+        (
+            {"node_state": "STARTING", "ended": [{**ENDED, "action": "stop"}]},
+            "STARTING: idleness counts only while a node is READY",
+        ),
+        (
+            {"node_state": "STOPPED", "ended": [{**ENDED, **EARLIER_STOP}]},
+            "STOPPED: idleness counts only while a node is READY",
+        ),
+        (
+            {"node_state": "DELETED", "ended": [{**ENDED, **EARLIER_STOP}]},
+            "DELETED: idleness counts only while a node is READY",
+        ),
     ],
 )
 def test_a_node_says_what_happens_to_it_next(api, changes, said):
