@@ -141,7 +141,8 @@ def _describe_verdict(shown: Mapping[str, Any], now: int) -> str:
     if shown["state"] != "QUIET" or not verdict["since"]:
         return str(verdict["reason"])
     said = f"at rest for {format_age(now - parse_rfc3339(verdict['since']))}"
-    if verdict["blockers"]:
+    # A busy host does not block the end of a crash loop: then there is a time.
+    if verdict["blockers"] and shown["idle_at"] is None:
         return f"{said}, blocked by {', '.join(verdict['blockers'])}"
     left = 0 if shown["idle_at"] is None else parse_rfc3339(shown["idle_at"]) - now
     return f"{said}, idle {f'in {format_age(left)}' if left > 0 else 'at one of the next checks'}"

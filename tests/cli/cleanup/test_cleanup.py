@@ -387,6 +387,14 @@ EARLIER_STOP = {"at": "2026-11-05T11:00:00Z", "action": "stop"}
             "QUIET: at rest for 1h00m, blocked by session",
         ),
         (
+            {
+                "state": "QUIET",
+                "idle_at": "2026-11-05T12:01:10Z",
+                "verdict": {**VERDICT, "blockers": ["host_busy"], "waste": "crash_loop"},
+            },
+            "QUIET: at rest for 1h00m, idle in 1m10s",
+        ),
+        (
             {"due_at": None, "state": "WARMING"},
             "WARMING: READY a short while ago, idleness does not count yet",
         ),
