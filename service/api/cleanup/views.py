@@ -398,7 +398,7 @@ class WorkerReportView(View):
     )
     held_since: Time | None = Field(
         description="The end of the first of the consecutive reports that show this process."
-        " The process has held the accelerator at least since then. None without a process."
+        " The process has held the accelerator at least since then; null without a process."
     )
     sessions: int = Field(description="SSH sessions.", examples=[0])
     containers: int = Field(description="Running containers that belong to no job.", examples=[0])

@@ -230,8 +230,8 @@ def _is_unchanged(unit: Unit, budget: Budget) -> bool:
 
 
 def _announce_deletion(unit: Unit, budget: Budget, node: Node, reason: str, now: int) -> None:
-    """Record on the node when it will be deleted. No budget deletes a node without
-    this event."""
+    """Record on the node when it will be deleted. No budget deletes a node without this
+    event."""
     message = f"to be deleted at {to_rfc3339(now + budget.grace_seconds)}: {reason}"
     unit.events.add(Event(node.id, now, KIND, message, NAME, {"budget_id": budget.id}))
 
