@@ -76,9 +76,15 @@ class Notification:
 
     @property
     def promise(self) -> LinkPromise | None:
-        """What the links of the message are for; None for a message without links."""
+        """What the links of the message are for; None for a message without links, or with a
+        promise of another version: the message is sent without links then."""
         told = _facts_of(self.body).get(PROMISE)
-        return LinkPromise(**told) if isinstance(told, dict) else None
+        if not isinstance(told, dict):
+            return None
+        try:
+            return LinkPromise(**told)
+        except TypeError:  # other fields
+            return None
 
     def with_links(self, addresses: Mapping[Verb, str]) -> Notification:
         """The notification of one try, with the links that were promised. It must not be stored:

@@ -320,7 +320,9 @@ def test_a_message_of_an_earlier_version_keeps_no_link_after_its_last_try():
     assert one.without_links() is one
 
 
-@pytest.mark.parametrize("odd", ["", "no JSON", "[]", '{"promised_links": 7}'])
+@pytest.mark.parametrize(
+    "odd", ["", "no JSON", "[]", '{"promised_links": 7}', '{"promised_links": {"node_id": "n"}}']
+)
 def test_a_body_that_is_no_message_about_a_node_promises_no_links(odd):
     (one,) = written(idle_message(look(), NOON, SINCE, ACTS))
     assert one.promise is None
