@@ -34,6 +34,16 @@ class Alerts:
         )
         return {row.kind: Alert(*row) for row in self._connection.execute(statement)}
 
+    def find_by_kind(self, kind: str) -> Mapping[str, Alert]:
+        """The alerts of one kind, by budget."""
+        statement = select(alerts.c.budget_id, alerts.c.period, alerts.c.fired_at).where(
+            alerts.c.kind == kind
+        )
+        return {
+            row.budget_id: Alert(kind, row.period, row.fired_at)
+            for row in self._connection.execute(statement)
+        }
+
     def save(self, budget_id: str, alert: Alert) -> None:
         """Write the state of an alert."""
         values = {"period": alert.period, "fired_at": alert.fired_at}

@@ -148,6 +148,7 @@ PLACES = [
     ("/v1/costs window", "window", WINDOWS),
     ("/v1/exports/focus window", "window", WINDOWS),
     ("/v1/catalog/capacity window", "window", WINDOWS),
+    ("/v1/commitments/usage window", "window", WINDOWS),
     ("/v1/costs filter", "filter", FILTERS),
     ("/v1/forecasts filter", "filter", FILTERS),
     ("/v1/costs aggregate", "groups", AGGREGATES),
@@ -256,6 +257,10 @@ def is_within(document, schema, value):
             return False
 
 
+def _is_month(schema):
+    return any(str(example)[:7] == "2026-11" for example in schema.get("examples", ["2026-11"]))
+
+
 def test_every_instant_percentage_and_month_says_what_it_is(document):
     for place, schema in schemas_of(document):
         name = place.rpartition("/")[2].rpartition(" ")[2]
@@ -265,5 +270,7 @@ def test_every_instant_percentage_and_month_says_what_it_is(document):
                 assert one["format"] in {"date-time", "date"}, place
             if name == "percent" or name.endswith("_percent"):
                 assert "pattern" in one or "minimum" in one, place
-            if name == "period" and "enum" not in one and "2026-11" in str(schema.get("examples")):
+            if name in {"period", "month"} and "enum" not in one and _is_month(schema):
                 assert "pattern" in one, place
+            if name == "window" and one["type"] == "string":
+                assert one["pattern"], place

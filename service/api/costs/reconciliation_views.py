@@ -9,6 +9,7 @@ from pydantic import Field
 
 from service.api.costs.billed_commitment_views import BilledCommitmentView
 from service.api.http.schemas import (
+    Month,
     Page,
     Time,
     Usd,
@@ -124,9 +125,7 @@ class InvoiceView(View):
     """One invoice. `total` is of all rows that were sent of it, ours or not, and is the sum of the
     parts to the nano-dollar."""
 
-    month: str | None = Field(
-        description="`invoice.month`; null where the rows name none.", examples=["2026-11"]
-    )
+    month: Month | None = Field(description="`invoice.month`; null where the rows name none.")
     billing_account: str = Field(examples=["012345-6789AB-CDEF01"])
     currency: str = Field(examples=["EUR"])
     total: PartView

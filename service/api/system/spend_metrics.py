@@ -45,7 +45,7 @@ class SpendCollector(Collector):
         month = self._costs.report(CostQuestion(window="mtd", aggregate=("team",)))
         cost = GaugeMetricFamily(
             "steward_cost_month_to_date_dollars",
-            "Cost of this month (UTC) so far, by team; an empty team is nobody's.",
+            "Cost of this month (UTC) so far, by team; empty for nodes without a team.",
             labels=("team",),
         )
         teams: dict[str, int] = {}

@@ -197,9 +197,9 @@ def _describe_unpriced(health: FleetHealth) -> Iterator[AgendaEntry]:
 
 def _list_budgets(unit: Unit, now: int) -> Iterator[AgendaEntry]:
     """The exceeded budgets of the current period."""
+    exceeded = unit.alerts.find_by_kind(EXCEEDED)
     for budget in unit.budgets.list_all():
-        window = budget.window_at(now)
-        alert = None if window is None else unit.alerts.find_by_budget(budget.id).get(EXCEEDED)
+        window, alert = budget.window_at(now), exceeded.get(budget.id)
         if window is None or alert is None or alert.fired_at is None:
             continue
         if alert.period != window.start:

@@ -13,12 +13,12 @@ _MOST_KEYS = 20_000
 
 
 class FloodGate:
-    """Counts calls by key in the last minute, in one process. `told` continues the refusal after
+    """Counts calls by key in the last minute, in one process. `reason` continues the refusal after
     "more than 30"."""
 
-    def __init__(self, most: int, told: str) -> None:
+    def __init__(self, most: int, reason: str) -> None:
         self._most = most
-        self._told = told
+        self._reason = reason
         self._lock = threading.Lock()
         self._calls: OrderedDict[str, deque[int]] = OrderedDict()
 
@@ -32,7 +32,7 @@ class FloodGate:
                 calls.popleft()
             if len(calls) >= self._most:
                 wait = calls[0] + MINUTE - now
-                raise RateLimited(f"more than {self._most} {self._told}", retry_after=wait)
+                raise RateLimited(f"more than {self._most} {self._reason}", retry_after=wait)
             calls.append(now)
             if len(self._calls) > _MOST_KEYS:
                 self._calls.popitem(last=False)

@@ -46,8 +46,8 @@ class HeartbeatService:
     def __init__(self, units: Units, clock: Clock) -> None:
         self._units = units
         self._clock = clock
-        told = "heartbeats came within a minute; send one a minute"
-        self._gate = FloodGate(MOST_A_MINUTE, told)
+        reason = "heartbeats came within a minute; send one a minute"
+        self._gate = FloodGate(MOST_A_MINUTE, reason)
 
     def make_token(self, node_id: str, actor: str = "") -> NewToken:
         """Create a token for heartbeats of the current incarnation of a node; the token permits

@@ -179,8 +179,8 @@ class Story:
         self._rule("team:rl", Rule(2 * HOUR, HOUR, Action.NOTIFY))
 
     def _rule(self, scope: str, rule: Rule) -> None:
-        told = Recipient(webhook=f"{self._inbox}/{scope.partition(':')[2]}", secret=SECRET)
-        self._services.policies.save(scope, rule, [told])
+        recipient = Recipient(webhook=f"{self._inbox}/{scope.partition(':')[2]}", secret=SECRET)
+        self._services.policies.save(scope, rule, [recipient])
 
     # nodes and jobs
 

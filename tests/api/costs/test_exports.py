@@ -10,6 +10,7 @@ from decimal import Decimal
 
 import pytest
 
+from service import wiring
 from service.application.costs.exports import AT_ONCE, ExportService
 from service.domain.clock import DAY, HOUR
 from service.domain.costs.charge import ChargeKind
@@ -18,10 +19,11 @@ from service.domain.metering.meter import Evidence
 from service.domain.money import NANOS
 from service.domain.nodes.node import NodeState
 from service.domain.pricing.price_book import Sku
+from service.settings import Settings
 from service.store.engine import make_engine
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
-from tests import books
+from tests import books, factories
 from tests.charges import read
 from tests.databases import fresh_database
 from tests.domain.focus_checks import complaints
@@ -266,3 +268,19 @@ def test_whoever_hangs_up_gives_the_connection_back(units, engine):
     assert engine.pool.checkedout() == 1
     pieces.close()
     assert engine.pool.checkedout() == 0
+
+
+def test_the_name_of_the_billing_account_reaches_the_rows_from_the_settings(engine, units, clock):
+    books.ran(units, NOON - 5 * HOUR, NOON - 3 * HOUR)
+    metered(units, clock)
+    settings = Settings(
+        database_url=engine.url.render_as_string(hide_password=False),
+        projects=(factories.PROJECT,),
+        billing_account="012345-6789AB-CDEF01",
+        billing_account_name="Lab of Ada",
+    )
+    base = wiring.Foundation(settings, engine, units, PriceShelf(), clock)
+    export = wiring.build_services(base).exports.export_focus(Version.V1_2)
+    rows = read("".join(export.pieces))
+    assert {row["BillingAccountName"] for row in rows} == {"Lab of Ada"}
+    assert {row["BillingAccountId"] for row in rows} == {"012345-6789AB-CDEF01"}

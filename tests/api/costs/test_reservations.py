@@ -36,6 +36,13 @@ def record(client):
     return recorded
 
 
+def test_the_fleet_says_what_is_paid_for_chips_that_nobody_uses(client, record):
+    record()
+    fleet = client.get("/v1/fleet").json()
+    assert fleet["reservations"] == 1
+    assert fleet["hourly_cost"] == fleet["unused_reservations_hourly_cost"] != "0.000000000"
+
+
 def listed(client, **query):
     answer = client.get(PATH, params=query)
     assert answer.status_code == 200, answer.text

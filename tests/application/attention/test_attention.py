@@ -12,7 +12,10 @@ from service.domain.attention.agenda import AgendaKind
 from service.domain.attention.waste import WasteKind, WasteSum
 from service.domain.budgets.alerts import EXCEEDED, Alert
 from service.domain.budgets.budget import OnExceeded
+from service.domain.catalog.provisioning import ProvisioningModel
+from service.domain.idle.cleanup import ALARMING, RailHold
 from service.domain.idle.policy import Action, Waste
+from service.domain.idle.rails import Rail
 from service.domain.metering.meter import Evidence
 from service.domain.metering.usage import start_usage
 from service.domain.nodes.node import Asked
@@ -160,6 +163,57 @@ def test_the_end_of_a_time_to_live_is_on_the_agenda_a_day_before(lab, attention)
     (entry,) = attention.read_agenda().next
     assert (entry.kind, entry.subject_id) == (AgendaKind.TTL_END, soon.id)
     assert entry.at == lab.clock() + 7_200
+
+
+def test_a_keep_that_no_check_has_seen_yet_takes_the_end_from_the_agenda(lab, attention):
+    node = billed(lab, lab.add(REST))
+    lab.minute(IDLE_MINUTES)
+    assert lab.course(node).due_at is not None
+    lab.change(node, kept_until=lab.clock() + 7_200, kept_because="a demo")
+    assert attention.read_agenda().next == ()
+
+
+def test_a_node_that_is_looked_at_soon_and_lives_for_days_is_not_on_the_agenda(lab, attention):
+    lab.add(WORK, ttl_seconds=300_000, next_try_at=lab.clock() + 60)
+    lab.add(WORK, next_try_at=lab.clock() + 60)
+    assert attention.read_agenda().next == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "text"),
+    [
+        (
+            {"provisioning_model": ProvisioningModel.FLEX_START, "ttl_seconds": 3_600},
+            AgendaKind.GOOGLE_END,
+            "Google ends the flex-start node",
+        ),
+        (
+            {"ends_after_keep": "its job has ended", "kept_until": NOON + 3_600},
+            AgendaKind.JOB_END,
+            "The job has ended, and the node is deleted",
+        ),
+    ],
+)
+def test_each_end_at_a_known_time_is_named(lab, attention, changes, kind, text):
+    lab.add(WORK, next_try_at=lab.clock() + 3_600, **changes)
+    (entry,) = attention.read_agenda().next
+    assert (entry.kind, entry.text, entry.at) == (kind, text, NOON + 3_600)
+
+
+@pytest.mark.parametrize(
+    ("rail", "is_shown"), [(rail, rail in ALARMING) for rail in (Rail.MASS, Rail.START)]
+)
+def test_a_rail_with_an_alarm_needs_a_person(lab, attention, rail, is_shown):
+    held = RailHold(rail, "most nodes are idle at once", NOON - 60, NOON + 3_540)
+    with lab.units() as unit:
+        unit.cleanups.save(replace(unit.cleanups.get("lab"), holds=(held,)))
+    found = [
+        (entry.kind, entry.subject, entry.text, entry.since, entry.at)
+        for entry in attention.read_agenda().needs_person
+    ]
+    text = "No idle node is deleted: most nodes are idle at once"
+    shown = (AgendaKind.CLEANUP_HOLDS, "lab", text, NOON - 60, NOON + 3_540)
+    assert found == ([shown] if is_shown else [])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from service.emulator.errors import ApiError
 from service.emulator.surfaces import control
-from tests.emulator.factories import START, ZONE, name_of
+from tests.emulator.factories import START, ZONE, configured, name_of
 
 BASE = int(START)
 
@@ -80,6 +80,20 @@ def test_the_first_minute_is_free_for_whom_it_was_the_last(cloud, age, seconds, 
     control.preempt_node(cloud.world, {"name": name_of("a")})
     cloud.wait(1000)
     assert [facts(each) for each in cloud.bill()] == [(20, age, seconds, rule)]
+
+
+def test_the_first_minute_is_free_in_all_its_parts():
+    cloud = configured(durations={"repair": 5})
+    cloud.ready(scheduling_config={"spot": True})
+    cloud.wait(10)
+    control.maintain_node(cloud.world, {"name": name_of("a")})
+    cloud.wait(15)
+    control.preempt_node(cloud.world, {"name": name_of("a")})
+    cloud.wait(1000)
+    assert [facts(each) for each in cloud.bill()] == [
+        (20, 30, 0, "preempted-in-first-minute"),
+        (35, 45, 0, "preempted-in-first-minute"),
+    ]
 
 
 def test_a_node_deleted_in_its_first_minute_is_paid_for(cloud):
