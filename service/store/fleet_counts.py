@@ -24,6 +24,10 @@ _OVERDUE = (
 )
 """The SQL form of `service.domain.nodes.deletion.overdue_since`."""
 
+_FAILED = nodes.c.tries > case((nodes.c.queue_state != "", 1), else_=0)
+"""The deletion of a queued resource counts as an attempt when the cloud accepts it, so that only
+its repetition shows that it failed. Other accepted deletions reset the attempts."""
+
 
 @dataclass(frozen=True, slots=True)
 class FleetCount:
@@ -120,7 +124,7 @@ class FleetCounts:
             .where(
                 nodes.c.ended_at.is_(None),
                 _WANTED_SINCE.is_not(None),
-                or_(nodes.c.alarmed_at.is_not(None), nodes.c.tries > 0),
+                or_(nodes.c.alarmed_at.is_not(None), _FAILED),
             )
             .order_by(_WANTED_SINCE, nodes.c.id)
         )
