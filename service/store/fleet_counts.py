@@ -70,16 +70,13 @@ class OverdueDeletion:
 @dataclass(frozen=True, slots=True)
 class FailingDeletion:
     """A node that has not been deleted since `asked_at`, although the deletion was tried: `tries`
-    attempts in a row have failed, the last one with `error`, and the next is at `next_try_at`.
-    Instants are UTC seconds."""
+    attempts in a row have failed, the last one with `error`. `asked_at` is in UTC seconds."""
 
     node_id: str
     name: str
-    state: str
     asked_at: int
     tries: int
     error: str
-    next_try_at: int | None
 
 
 class FleetCounts:
@@ -118,8 +115,8 @@ class FleetCounts:
         """Deletions that failed at least once or are overdue, the oldest first."""
         statement = (
             select(
-                *(nodes.c.id, nodes.c.name, nodes.c.state, _WANTED_SINCE),
-                *(nodes.c.tries, nodes.c.last_error, nodes.c.next_try_at),
+                *(nodes.c.id, nodes.c.name, _WANTED_SINCE),
+                *(nodes.c.tries, nodes.c.last_error),
             )
             .where(
                 nodes.c.ended_at.is_(None),

@@ -44,12 +44,10 @@ class WasteSum:
     hourly: int = 0
     unpriced: int = 0
 
-    def with_source(self, hourly: int | None, number: int = 1) -> WasteSum:
-        """The sum with another source, or with several that cost `hourly` together."""
+    def with_source(self, hourly: int | None) -> WasteSum:
+        """The sum with another source, which costs `hourly`."""
         return WasteSum(
-            self.number + number,
-            self.hourly + (hourly or 0),
-            self.unpriced + (number if hourly is None else 0),
+            self.number + 1, self.hourly + (hourly or 0), self.unpriced + (hourly is None)
         )
 
 
