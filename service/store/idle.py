@@ -72,12 +72,11 @@ class RestingNode:
     verdict: IdleVerdict | None
     told: Action | None
     due_at: int | None
-    kept_until: int | None
 
 
 _RESTING = select(
     *(nodes.c.id, nodes.c.name, idle_courses.c.state, idle_courses.c.since),
-    *(idle_courses.c.verdict, idle_courses.c.told, idle_courses.c.due_at, nodes.c.kept_until),
+    *(idle_courses.c.verdict, idle_courses.c.told, idle_courses.c.due_at),
 ).where(
     nodes.c.id == idle_courses.c.node_id,
     nodes.c.attempt == idle_courses.c.incarnation,
@@ -137,7 +136,6 @@ class IdleCourses:
                 verdict=loads(row.verdict, IdleVerdict) if row.verdict else None,
                 told=None if row.told is None else Action(row.told),
                 due_at=row.due_at,
-                kept_until=row.kept_until,
             )
             for row in self._connection.execute(statement)
         ]

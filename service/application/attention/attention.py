@@ -21,7 +21,7 @@ from service.domain.idle.cleanup import ALARMING, RailHold
 from service.domain.idle.course import BLIND_SECONDS, State
 from service.domain.idle.policy import Action, Waste
 from service.domain.lifecycle.expiry import waits_for_job_end
-from service.domain.nodes.keep import cloud_ends_at, goes_at
+from service.domain.nodes.keep import Keep, cloud_ends_at, goes_at, keep_of_node
 from service.domain.nodes.node import Node
 from service.store.fleet_counts import FailingDeletion
 from service.store.idle import RestingNode
@@ -44,11 +44,13 @@ _LOOKS = {
 
 @dataclass(frozen=True, slots=True)
 class _Fleet:
-    """What one reading unit found: the resting nodes, the failing deletions, the READY nodes whose
-    time ends soon, and nano-dollars an hour of each billed node (None: a price is unknown)."""
+    """What one reading unit found: the resting nodes, the active keeps of those that are proved
+    idle, the failing deletions, the READY nodes whose time ends soon, and nano-dollars an hour of
+    each billed node (None: a price is unknown)."""
 
     now: int
     resting: Sequence[RestingNode]
+    keeps: Mapping[str, Keep]
     failing: Sequence[FailingDeletion]
     ending: Sequence[Node]
     rates: Mapping[str, int | None]
@@ -120,9 +122,11 @@ class AttentionService:
             for project in self._projects:
                 rates |= read_rates(unit, project, book, now)
             ending = unit.nodes.find_many(unit.fleet.list_ending(now + AHEAD_SECONDS))
+            resting = unit.idle_courses.list_resting(self._projects)
             return _Fleet(
                 now,
-                unit.idle_courses.list_resting(self._projects),
+                resting,
+                _find_keeps(unit, resting, now),
                 unit.fleet.list_failing_deletions(),
                 list(ending.values()),
                 rates,
@@ -133,6 +137,15 @@ class AttentionService:
                     for held in unit.cleanups.get(project).holds
                 ],
             )
+
+
+def _find_keeps(unit: Unit, resting: Sequence[RestingNode], now: int) -> Mapping[str, Keep]:
+    """The active keeps of the nodes that are proved idle, by request or by label."""
+    idle = unit.nodes.find_many(one.node_id for one in resting if one.state is not State.UNKNOWN)
+    keeps = {node_id: keep_of_node(node) for node_id, node in idle.items()}
+    return {
+        node_id: keep for node_id, keep in keeps.items() if keep is not None and keep.is_active(now)
+    }
 
 
 def _list_sources(fleet: _Fleet) -> Iterator[WasteSource]:
@@ -150,14 +163,14 @@ def _list_sources(fleet: _Fleet) -> Iterator[WasteSource]:
         if node.state is State.UNKNOWN or node.verdict is None:
             continue
         waste = node.verdict.waste
-        until = node.kept_until
+        keep = fleet.keeps.get(node.node_id)
         yield WasteSource(
             WasteKind.IDLE if waste is None else _WASTES[waste],
             node.name,
             fleet.rates.get(node.node_id),
             node.verdict.since,
             node.node_id,
-            until if until is not None and until > fleet.now else None,
+            None if keep is None else keep.until,
         )
 
 
@@ -247,7 +260,7 @@ def _list_resting(fleet: _Fleet) -> Iterator[AgendaEntry]:
                 )
             continue
         since = None if node.verdict is None else node.verdict.since
-        is_kept = node.kept_until is not None and node.kept_until > now
+        is_kept = node.node_id in fleet.keeps
         if node.due_at is not None and not is_kept:
             verb = "stopped" if node.told is Action.STOP else "deleted"
             yield AgendaEntry(

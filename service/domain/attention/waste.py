@@ -25,7 +25,8 @@ class WasteSource:
 
     `hourly` is nano-dollars an hour; None if a price is unknown. `since` is the UTC second since
     which it does no work, None where that is unknown. `kept_until` is the end of the keep that
-    holds an idle node now. `node_id` is empty for what is no node of ours.
+    holds an idle node now, None where its date cannot be read. `node_id` is empty for what is no
+    node of ours.
     """
 
     kind: WasteKind

@@ -75,6 +75,23 @@ def test_a_kept_idle_node_is_waste_that_nothing_ends(lab, attention):
     assert attention.read_agenda().next == ()
 
 
+@pytest.mark.parametrize(
+    ("label", "until"), [("2026-11-08", NOON + 5 * 43_200), ("next-week", None)]
+)
+def test_a_node_that_its_label_keeps_is_waste_that_needs_nobody(lab, attention, label, until):
+    node = billed(lab, lab.add(REST, labels={"keep-until": label}))
+    lab.minute(IDLE_MINUTES)
+    watched = lab.course(node)
+    assert watched.verdict is not None
+    with lab.units() as unit:
+        verdict = replace(watched.verdict, waste=Waste.CRASH_LOOP)
+        unit.idle_courses.save([replace(watched, verdict=verdict)])
+    (source,) = attention.read_waste().sources
+    assert (source.kind, source.kept_until) == (WasteKind.CRASH_LOOP, until)
+    agenda = attention.read_agenda()
+    assert (agenda.needs_person, agenda.next) == ((), ())
+
+
 def test_a_node_that_is_being_deleted_is_not_idle(lab, attention):
     node = billed(lab, lab.add(REST))
     lab.minute(IDLE_MINUTES)
