@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import update
 
 from service.application.attention.attention import AttentionService
+from service.application.health import HealthService
 from service.domain.attention.agenda import AgendaKind
 from service.domain.attention.waste import WasteKind, WasteSum
 from service.domain.budgets.alerts import EXCEEDED, Alert
@@ -15,7 +16,8 @@ from service.domain.budgets.budget import OnExceeded
 from service.domain.idle.policy import Action, Waste
 from service.domain.metering.meter import Evidence
 from service.domain.metering.usage import start_usage
-from service.domain.nodes.node import Asked
+from service.domain.nodes.node import Architecture, Asked
+from service.domain.pricing.driver_vm import UserVm
 from service.store.tables import idle_courses, leases
 from tests import factories
 from tests.controllers.idle.conftest import REST, TIMES, WORK, IdleLab
@@ -161,6 +163,19 @@ def test_a_failing_deletion_is_waste_while_it_is_billed(lab, attention):
         "Its deletion does not end: 3 attempts in a row failed;"
         " the last error: the cloud is unavailable"
     )
+
+
+@pytest.mark.parametrize(("priced", "hourly"), [(True, HOURLY + 379_998_000), (False, None)])
+def test_waste_costs_with_its_own_machine_what_the_alarm_says(lab, attention, priced, hourly):
+    node = billed(lab, lab.add(WORK, architecture=Architecture.NODE, vm=UserVm("n1-standard-8")))
+    with lab.units() as unit:
+        if priced:
+            machine = factories.price(379_998_000, generation="n1-standard-8", unit="vm_hour")
+            unit.prices.add(machine)
+    lab.change(node, asked=Asked.ABSENT, delete_requested_at=NOON, tries=1, alarmed_at=NOON)
+    (source,) = attention.read_waste().sources
+    _, (late,) = HealthService(lab.units, lab.prices, lab.clock, ["lab"]).list_overdue(1)
+    assert source.hourly == late.hourly == hourly
 
 
 def test_a_deletion_that_was_just_requested_is_not_failing(lab, attention):
