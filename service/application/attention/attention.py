@@ -110,7 +110,7 @@ class AttentionService:
         return build_agenda(fleet.now, entries, limit)
 
     def count_failing_deletions(self) -> int:
-        """How many deletions failed at least once and have not ended."""
+        """How many deletions failed at least once or are overdue, and have not ended."""
         with self._units.reading() as unit:
             return len(unit.fleet.list_failing_deletions())
 
@@ -182,7 +182,9 @@ def _list_failing(fleet: _Fleet) -> Iterator[AgendaEntry]:
         yield AgendaEntry(
             AgendaKind.FAILING_DELETION,
             failing.name,
-            f"Its deletion does not end: {tries}{why}",
+            f"Its deletion does not end: {tries}{why}"
+            if failing.tries
+            else "Its deletion is overdue",
             since=failing.asked_at,
             hourly=fleet.rates[failing.node_id] if billed else 0,
             subject_id=failing.node_id,

@@ -178,6 +178,20 @@ def test_waste_costs_with_its_own_machine_what_the_alarm_says(lab, attention, pr
     assert source.hourly == late.hourly == hourly
 
 
+def test_an_overdue_deletion_without_a_failed_attempt_is_not_said_to_have_failed(lab, attention):
+    node = billed(lab, lab.add(WORK))
+    lab.change(
+        node,
+        asked=Asked.ABSENT,
+        delete_requested_at=NOON,
+        alarmed_at=NOON,
+        last_error="it was busy before",
+    )
+    (entry,) = attention.read_agenda().needs_person
+    expected = (AgendaKind.FAILING_DELETION, "Its deletion is overdue")
+    assert (entry.kind, entry.text) == expected
+
+
 def test_a_deletion_that_was_just_requested_is_not_failing(lab, attention):
     node = billed(lab, lab.add(WORK))
     lab.change(node, asked=Asked.ABSENT, delete_requested_at=NOON, last_error="it was busy before")
