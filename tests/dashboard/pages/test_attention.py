@@ -127,6 +127,20 @@ def test_spenders_add_up_to_their_total(lab: Lab, browser: TestClient) -> None:
     assert f"Who spends ${report.total / 10**9:,.2f} by team in 30 days" in said
 
 
+@pytest.mark.parametrize(("teams", "rest"), [(6, "1 other"), (7, "2 others")])
+def test_spenders_beyond_the_fifth_are_one_line(
+    lab: Lab, browser: TestClient, teams: int, rest: str
+) -> None:
+    with lab.units() as unit:
+        for number in range(teams):
+            node = factories.node(name=f"n-{number}", team=f"t-{number}", state=NodeState.READY)
+            unit.nodes.add(node)
+            unit.usage.save(factories.usage(id=f"u-{number}", node_id=node.id))
+    lab.clock.pass_(3_600)
+    said = text_of(browser.get("/"))
+    assert f"t-4 $9.60 {100 / teams:.0f} % new {rest} $" in said
+
+
 def test_the_month_is_compared_with_the_budget_of_everything(lab: Lab, browser: TestClient) -> None:
     lab.lives_a_month()
     with lab.units() as unit:
