@@ -79,7 +79,6 @@ class AttentionService:
     def read_waste(self) -> WasteReport:
         """Everything that is paid for now and does no work."""
         fleet = self._read_fleet()
-        orphans = sum(self._orphans.sum_by_kind().values(), OrphanSum())
         unused = self._health.read_fleet().unused
         unknown = WasteSum()
         for node in fleet.resting:
@@ -89,7 +88,7 @@ class AttentionService:
             fleet.now,
             _list_sources(fleet),
             {
-                WasteKind.ORPHAN: WasteSum(orphans.number, orphans.hourly, orphans.unpriced),
+                WasteKind.ORPHAN: self._sum_orphans(),
                 WasteKind.UNUSED_RESERVATION: WasteSum(1 if unused else 0, unused),
             },
             unknown,
@@ -100,7 +99,7 @@ class AttentionService:
         fleet = self._read_fleet()
         entries = [
             *_list_failing(fleet),
-            *_describe_orphans(sum(self._orphans.sum_by_kind().values(), OrphanSum())),
+            *_describe_orphans(self._sum_orphans()),
             *fleet.budgets,
             *_describe_holds(fleet),
             *_describe_unpriced(self._health.read_fleet()),
@@ -113,6 +112,10 @@ class AttentionService:
         """How many deletions failed at least once or are overdue, and have not ended."""
         with self._units.reading() as unit:
             return len(unit.fleet.list_failing_deletions())
+
+    def _sum_orphans(self) -> WasteSum:
+        total = sum(self._orphans.sum_by_kind().values(), OrphanSum())
+        return WasteSum(total.number, total.hourly, total.unpriced)
 
     def _read_fleet(self) -> _Fleet:
         now = self._clock()
@@ -191,14 +194,14 @@ def _list_failing(fleet: _Fleet) -> Iterator[AgendaEntry]:
         )
 
 
-def _describe_orphans(found: OrphanSum) -> Iterator[AgendaEntry]:
+def _describe_orphans(found: WasteSum) -> Iterator[AgendaEntry]:
     if found.number:
         what = "1 resource is" if found.number == 1 else f"{found.number} resources are"
         yield AgendaEntry(
             AgendaKind.ORPHANS,
             "",
             f"{what} in the cloud and in no record here: adopt or delete",
-            hourly=found.hourly,
+            hourly=found.known_hourly,
         )
 
 

@@ -88,10 +88,11 @@ def describe_waste(report: WasteReport) -> WasteFigure:
 
 
 def _cost(total: WasteSum) -> str:
-    if total.unpriced == total.number:
+    hourly = total.known_hourly
+    if hourly is None:
         return "at an unknown price"
     more = f" and {total.unpriced} without a price" if total.unpriced else ""
-    return f"{format_money(total.hourly)}/h{more}"
+    return f"{format_money(hourly)}/h{more}"
 
 
 def build_agenda_lists(agenda: Agenda) -> AgendaLists:

@@ -45,6 +45,12 @@ class WasteSum:
     hourly: int = 0
     unpriced: int = 0
 
+    @property
+    def known_hourly(self) -> int | None:
+        """The nano-dollars an hour as far as prices are known; None if no source has a known
+        price."""
+        return None if self.number and self.unpriced == self.number else self.hourly
+
     def with_source(self, hourly: int | None) -> WasteSum:
         """The sum with another source, which costs `hourly`."""
         return WasteSum(
@@ -88,8 +94,7 @@ def build_waste_report(
         by_kind[source.kind] = by_kind[source.kind].with_source(source.hourly)
     for kind, total in summed.items():
         if total.number:
-            hourly = None if total.unpriced == total.number else total.hourly
-            found.append(WasteSource(kind, "", hourly))
+            found.append(WasteSource(kind, "", total.known_hourly))
             by_kind[kind] = total
     found.sort(key=lambda source: (-(source.hourly or 0), source.kind, source.name, source.node_id))
     return WasteReport(as_of, tuple(found), by_kind, unknown)

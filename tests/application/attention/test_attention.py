@@ -16,11 +16,12 @@ from service.domain.budgets.budget import OnExceeded
 from service.domain.idle.policy import Action, Waste
 from service.domain.metering.meter import Evidence
 from service.domain.metering.usage import start_usage
-from service.domain.nodes.node import Architecture, Asked
+from service.domain.nodes.node import Architecture, Asked, Place
 from service.domain.pricing.driver_vm import UserVm
 from service.store.tables import idle_courses, leases
 from tests import factories
 from tests.controllers.idle.conftest import REST, TIMES, WORK, IdleLab
+from tests.garbage import orphan, shown
 from tests.hands import NOON
 
 HOURLY = 9_600_000_000
@@ -206,6 +207,16 @@ def test_the_end_of_a_time_to_live_is_on_the_agenda_a_day_before(lab, attention)
     (entry,) = attention.read_agenda().next
     assert (entry.kind, entry.subject_id) == (AgendaKind.TTL_END, soon.id)
     assert entry.at == lab.clock() + 7_200
+
+
+@pytest.mark.parametrize(("zone", "hourly"), [("us-west4-a", HOURLY), ("nowhere1-a", None)])
+def test_orphans_without_a_known_price_have_an_unknown_cost(lab, attention, zone, hourly):
+    with lab.units() as unit:
+        unit.orphans.add(orphan(shown=shown(place=Place("lab", zone, "n-1"))))
+    (entry,) = attention.read_agenda().needs_person
+    assert (entry.kind, entry.hourly) == (AgendaKind.ORPHANS, hourly)
+    (source,) = attention.read_waste().sources
+    assert (source.kind, source.hourly) == (WasteKind.ORPHAN, hourly)
 
 
 @pytest.mark.parametrize(
