@@ -13,10 +13,11 @@ from service.domain.attention.agenda import AgendaKind
 from service.domain.attention.waste import WasteKind, WasteSum
 from service.domain.budgets.alerts import EXCEEDED, Alert
 from service.domain.budgets.budget import OnExceeded
+from service.domain.catalog.provisioning import Architecture
 from service.domain.idle.policy import Action, Waste
 from service.domain.metering.meter import Evidence
 from service.domain.metering.usage import start_usage
-from service.domain.nodes.node import Architecture, Asked, Place
+from service.domain.nodes.node import Asked, Place
 from service.domain.pricing.driver_vm import UserVm
 from service.store.tables import idle_courses, leases
 from tests import factories
