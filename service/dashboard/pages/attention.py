@@ -83,7 +83,9 @@ def describe_waste(report: WasteReport) -> WasteFigure:
         parts=tuple(
             f"{format_count(total.number, *_WASTES[kind])} {_cost(total)}" for kind, total in kinds
         ),
-        unknown=f"{_cost(unknown)} unknown whether it works" if unknown.number else "",
+        unknown=f"{format_count(unknown.number, 'node')} with unknown activity {_cost(unknown)}"
+        if unknown.number
+        else "",
     )
 
 

@@ -34,12 +34,14 @@ def test_waste_names_its_kinds_by_cost_and_what_is_unknown_apart():
     shown = describe_waste(report)
     assert shown.hourly == "$3.50"
     assert shown.parts == ("1 crash loop $2.00/h", "2 idle nodes $1.50/h and 1 without a price")
-    assert shown.unknown == "$3.00/h unknown whether it works"
+    assert shown.unknown == "2 nodes with unknown activity $3.00/h"
 
 
 def test_waste_of_an_unknown_price_is_said_so():
-    report = build_waste_report(NOON, [WasteSource(WasteKind.IDLE, "a", None)], {}, WasteSum())
-    assert describe_waste(report).parts == ("1 idle node at an unknown price",)
+    sources = [WasteSource(WasteKind.IDLE, "a", None)]
+    shown = describe_waste(build_waste_report(NOON, sources, {}, WasteSum(1, 0, 1)))
+    assert shown.parts == ("1 idle node at an unknown price",)
+    assert shown.unknown == "1 node with unknown activity at an unknown price"
 
 
 def test_each_line_leads_to_its_page_and_says_when():
