@@ -66,6 +66,7 @@ class RestingNode:
     the action that was announced, `due_at` when it happens; None for no action."""
 
     node_id: str
+    project: str
     name: str
     state: State
     since: int
@@ -75,7 +76,8 @@ class RestingNode:
 
 
 _RESTING = select(
-    *(nodes.c.id, nodes.c.name, idle_courses.c.state, idle_courses.c.since),
+    *(nodes.c.id, idle_courses.c.project, nodes.c.name),
+    *(idle_courses.c.state, idle_courses.c.since),
     *(idle_courses.c.verdict, idle_courses.c.told, idle_courses.c.due_at),
 ).where(
     nodes.c.id == idle_courses.c.node_id,
@@ -130,6 +132,7 @@ class IdleCourses:
         return [
             RestingNode(
                 node_id=row.id,
+                project=row.project,
                 name=row.name,
                 state=State(row.state),
                 since=row.since,

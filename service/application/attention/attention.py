@@ -268,11 +268,13 @@ def _list_resting(fleet: _Fleet) -> Iterator[AgendaEntry]:
         is_kept = node.node_id in fleet.keeps
         if node.due_at is not None and not is_kept:
             verb = "stopped" if node.told is Action.STOP else "deleted"
+            held = [hold for project, hold in fleet.holds if project == node.project]
+            waits = f" later, because the cleanup waits: {held[0].reason}" if held else ""
             yield AgendaEntry(
                 AgendaKind.IDLE_END,
                 node.name,
-                f"The node is idle, and is {verb}",
-                at=max(node.due_at, now),
+                f"The node is idle, and is {verb}{waits}",
+                at=_find_end(max(node.due_at, now), held),
                 since=since,
                 hourly=hourly,
                 subject_id=node.node_id,
@@ -287,6 +289,13 @@ def _list_resting(fleet: _Fleet) -> Iterator[AgendaEntry]:
                 hourly=hourly,
                 subject_id=node.node_id,
             )
+
+
+def _find_end(due_at: int, held: Sequence[RailHold]) -> int | None:
+    """When a node that is due at an instant ends; None while a hold without a known end delays
+    it."""
+    ends = [hold.until for hold in held]
+    return None if None in ends else max([due_at, *(end for end in ends if end is not None)])
 
 
 def _list_ending(fleet: _Fleet) -> Iterator[AgendaEntry]:

@@ -14,7 +14,9 @@ from service.domain.attention.waste import WasteKind, WasteSum
 from service.domain.budgets.alerts import EXCEEDED, Alert
 from service.domain.budgets.budget import OnExceeded
 from service.domain.catalog.provisioning import Architecture
+from service.domain.idle.cleanup import RailHold
 from service.domain.idle.policy import Action, Waste
+from service.domain.idle.rails import Rail
 from service.domain.metering.meter import Evidence
 from service.domain.metering.usage import start_usage
 from service.domain.nodes.node import Asked, Place
@@ -66,6 +68,38 @@ def test_an_idle_node_is_waste_and_its_end_is_next(lab, attention):
     assert entry.text == "The node is idle, and is deleted"
     assert agenda.needs_person == ()
     assert busy.id not in {entry.subject_id for entry in agenda.next}
+
+
+def test_the_end_of_an_idle_node_waits_while_the_cleanup_is_paused(lab, attention):
+    billed(lab, lab.add(REST))
+    lab.minute(IDLE_MINUTES)
+    with lab.units() as unit:
+        cleanup = unit.cleanups.get("lab")
+        unit.cleanups.save(cleanup.with_pause(lab.clock(), "mira", "a demo"))
+    lab.minute(60)
+    (entry,) = attention.read_agenda().next
+    assert (entry.kind, entry.at) == (AgendaKind.IDLE_END, None)
+    assert entry.text == (
+        "The node is idle, and is deleted later, because the cleanup waits: mira: a demo"
+    )
+
+
+@pytest.mark.parametrize(
+    ("ends", "at"), [((), 500), ((400,), 500), ((900, 700), 900), ((900, None), None)]
+)
+def test_holds_of_the_cleanup_delay_the_end_of_an_idle_node(lab, attention, ends, at):
+    node = billed(lab, lab.add(REST))
+    lab.minute(IDLE_MINUTES)
+    due_at = lab.course(node).due_at
+    assert due_at is not None
+    holds = tuple(
+        RailHold(Rail.START, "it began just now", 0, None if end is None else due_at - 500 + end)
+        for end in ends
+    )
+    with lab.units() as unit:
+        unit.cleanups.save(replace(unit.cleanups.get("lab"), holds=holds))
+    (entry,) = attention.read_agenda().next
+    assert entry.at == (None if at is None else due_at - 500 + at)
 
 
 def test_a_kept_idle_node_is_waste_that_nothing_ends(lab, attention):
