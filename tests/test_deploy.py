@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import promql_parser
 import pytest
+import typer
 import yaml
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.api.app import create_app
+from service.cli.app import app
 from service.domain.nodes.node import NodeState
 from service.domain.nodes.placement import Outcome, Placement
 from tests import factories
@@ -86,6 +89,16 @@ def test_every_expression_is_understood_and_asks_for_what_is_shown(shown):
 def test_a_name_that_is_not_shown_is_found(shown):
     (one,) = selectors(promql_parser.parse("max without (instance) (steward_gone) > 1"))
     assert one.name not in shown
+
+
+def test_alerts_name_commands_that_exist():
+    named = re.findall(r"`tpu-steward ([a-z ]+)`", ALERTS.read_text())
+    assert len(named) >= 3
+    for words in named:
+        command: Any = typer.main.get_command(app)
+        for word in words.split():
+            assert word in command.commands, words
+            command = command.commands[word]
 
 
 def test_each_alert_says_what_it_is_and_how_grave():

@@ -141,7 +141,9 @@ class AgendaEntryView(View):
     text: str = Field(
         description="What it is, in one sentence.", examples=["The node is idle, and is deleted"]
     )
-    at: Time | None = Field(description="When it happens; null if nothing happens by itself.")
+    at: Time | None = Field(
+        description="When it happens; null if nothing happens by itself, or while its end waits."
+    )
     since: Time | None = Field(description="Since when it has been so; null if unknown.")
     hourly_cost: Usd | None = Field(
         description="The cost an hour that depends on it; null if there is none, or if no price is"
@@ -170,7 +172,8 @@ class AgendaView(View):
         " most expensive. At most 50."
     )
     next: list[AgendaEntryView] = Field(
-        description="What happens by itself within 24 hours, the earliest first. At most 50."
+        description="What happens by itself within 24 hours, the earliest first, then idle nodes"
+        " whose end waits. At most 50."
     )
     left_out: int = Field(description="Entries beyond these limits.", examples=[0])
     as_of: Time

@@ -24,6 +24,10 @@ _OVERDUE = (
 )
 """The SQL form of `service.domain.nodes.deletion.overdue_since`."""
 
+_FAILED = nodes.c.tries > case((nodes.c.queue_state != "", 1), else_=0)
+"""The deletion of a queued resource counts as an attempt when the cloud accepts it, so that only
+its repetition shows that it failed. Other accepted deletions reset the attempts."""
+
 
 @dataclass(frozen=True, slots=True)
 class FleetCount:
@@ -66,16 +70,13 @@ class OverdueDeletion:
 @dataclass(frozen=True, slots=True)
 class FailingDeletion:
     """A node that has not been deleted since `asked_at`, although the deletion was tried: `tries`
-    attempts in a row have failed, the last one with `error`, and the next is at `next_try_at`.
-    Instants are UTC seconds."""
+    attempts in a row have failed, the last one with `error`. `asked_at` is in UTC seconds."""
 
     node_id: str
     name: str
-    state: str
     asked_at: int
     tries: int
     error: str
-    next_try_at: int | None
 
 
 class FleetCounts:
@@ -114,13 +115,13 @@ class FleetCounts:
         """Deletions that failed at least once or are overdue, the oldest first."""
         statement = (
             select(
-                *(nodes.c.id, nodes.c.name, nodes.c.state, _WANTED_SINCE),
-                *(nodes.c.tries, nodes.c.last_error, nodes.c.next_try_at),
+                *(nodes.c.id, nodes.c.name, _WANTED_SINCE),
+                *(nodes.c.tries, nodes.c.last_error),
             )
             .where(
                 nodes.c.ended_at.is_(None),
                 _WANTED_SINCE.is_not(None),
-                or_(nodes.c.alarmed_at.is_not(None), nodes.c.tries > 0),
+                or_(nodes.c.alarmed_at.is_not(None), _FAILED),
             )
             .order_by(_WANTED_SINCE, nodes.c.id)
         )

@@ -66,18 +66,19 @@ class RestingNode:
     the action that was announced, `due_at` when it happens; None for no action."""
 
     node_id: str
+    project: str
     name: str
     state: State
     since: int
     verdict: IdleVerdict | None
     told: Action | None
     due_at: int | None
-    kept_until: int | None
 
 
 _RESTING = select(
-    *(nodes.c.id, nodes.c.name, idle_courses.c.state, idle_courses.c.since),
-    *(idle_courses.c.verdict, idle_courses.c.told, idle_courses.c.due_at, nodes.c.kept_until),
+    *(nodes.c.id, idle_courses.c.project, nodes.c.name),
+    *(idle_courses.c.state, idle_courses.c.since),
+    *(idle_courses.c.verdict, idle_courses.c.told, idle_courses.c.due_at),
 ).where(
     nodes.c.id == idle_courses.c.node_id,
     nodes.c.attempt == idle_courses.c.incarnation,
@@ -131,13 +132,13 @@ class IdleCourses:
         return [
             RestingNode(
                 node_id=row.id,
+                project=row.project,
                 name=row.name,
                 state=State(row.state),
                 since=row.since,
                 verdict=loads(row.verdict, IdleVerdict) if row.verdict else None,
                 told=None if row.told is None else Action(row.told),
                 due_at=row.due_at,
-                kept_until=row.kept_until,
             )
             for row in self._connection.execute(statement)
         ]

@@ -152,10 +152,11 @@ def _read_attempts(unit: Unit, holding: Iterable[Job]) -> Mapping[str, Sequence[
 
 
 def read_rates(unit: Unit, project: str, book: PriceBook, now: int) -> Mapping[str, int | None]:
-    """Nano-dollars an hour of each node that is billed; None if a price is unknown."""
+    """Nano-dollars an hour of each node that is billed, with the machine that drives it; None if a
+    price is unknown."""
     rates: dict[str, int | None] = {}
-    for (sku, chips), ids in unit.usage.find_open_in(project).items():
-        rate = burn_of([BilledUnits(sku, chips)], book, now)
+    for (sku, units), ids in unit.usage.find_open_in(project).items():
+        rate = burn_of([BilledUnits(sku, units)], book, now)
         for node_id in ids:
             before = rates.get(node_id, 0)
             rates[node_id] = None if rate is None or before is None else before + rate

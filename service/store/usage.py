@@ -26,6 +26,7 @@ from service.domain.commitments.recommendation import ChipSpan
 from service.domain.errors import StaleVersion
 from service.domain.metering.meter import Evidence, Usage
 from service.domain.nodes.slices import WHOLE
+from service.domain.pricing.billing_rules import vm_is_charged_with_its_tpu
 from service.domain.pricing.price_book import ON_DEMAND, RESERVED, Sku
 from service.domain.pricing.purchases import pool_of
 from service.domain.time_window import Window
@@ -59,7 +60,8 @@ _RUNNING = (
 )
 
 _PRICED = select(
-    *(usage.c.node_id, usage.c.chips, usage.c.generation, usage.c.model, usage.c.region),
+    *(usage.c.node_id, usage.c.start_at, usage.c.vm, usage.c.vm_model),
+    *(usage.c.chips, usage.c.generation, usage.c.model, usage.c.region),
     *(usage.c.single_device, usage.c.project, usage.c.zone, usage.c.reservation),
 ).where(usage.c.end_at.is_(None), usage.c.project == bindparam("project"))
 
@@ -274,12 +276,17 @@ class Usages:
         return [_from_row(row) for row in self._connection.execute(statement)]
 
     def find_open_in(self, project: str) -> Mapping[tuple[Sku, int], Sequence[str]]:
-        """The nodes of a project with an open interval, by SKU and chips. A node with several
-        intervals is listed as often."""
+        """The nodes of a project with an open interval, by SKU and units, as in `lines_of`: their
+        chips, or the machine that drives them. A node with several lines is listed as often."""
         groups: dict[tuple[Any, ...], list[str]] = {}
-        for node_id, *priced in self._connection.execute(_PRICED, {"project": project}).all():
-            groups.setdefault(tuple(priced), []).append(node_id)
         found: dict[tuple[Sku, int], list[str]] = {}
+        rows = self._connection.execute(_PRICED, {"project": project}).all()
+        for node_id, start, vm, vm_model, *priced in rows:
+            groups.setdefault(tuple(priced), []).append(node_id)
+            if vm and vm_is_charged_with_its_tpu(start):
+                _, _, _, region, *_ = priced
+                machine = Sku(vm, vm_model, region, is_vm=True)
+                found.setdefault((machine, 1), []).append(node_id)
         for (chips, generation, model, region, single, *place), ids in groups.items():
             sku = Sku(generation, model, region, single, _pool_of(model, *place))
             found.setdefault((sku, chips), []).extend(ids)

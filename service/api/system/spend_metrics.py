@@ -102,7 +102,8 @@ class WasteCollector(Collector):
         yield from (hourly, sources)
         yield GaugeMetricFamily(
             "steward_deletions_failing",
-            "Deletions that failed at least once and have not ended, billed or not.",
+            "Deletions that failed at least once or are overdue, and have not ended, billed or"
+            " not.",
             value=self._attention.count_failing_deletions(),
         )
 

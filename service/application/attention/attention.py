@@ -21,7 +21,7 @@ from service.domain.idle.cleanup import ALARMING, RailHold
 from service.domain.idle.course import BLIND_SECONDS, State
 from service.domain.idle.policy import Action, Waste
 from service.domain.lifecycle.expiry import waits_for_job_end
-from service.domain.nodes.keep import cloud_ends_at, goes_at
+from service.domain.nodes.keep import Keep, cloud_ends_at, goes_at, keep_of_node
 from service.domain.nodes.node import Node
 from service.store.fleet_counts import FailingDeletion
 from service.store.idle import RestingNode
@@ -44,11 +44,13 @@ _LOOKS = {
 
 @dataclass(frozen=True, slots=True)
 class _Fleet:
-    """What one reading unit found: the resting nodes, the failing deletions, the READY nodes whose
-    time ends soon, and nano-dollars an hour of each billed node (None: a price is unknown)."""
+    """What one reading unit found: the resting nodes, the active keeps of those that are proved
+    idle, the failing deletions, the READY nodes whose time ends soon, and nano-dollars an hour of
+    each billed node (None: a price is unknown)."""
 
     now: int
     resting: Sequence[RestingNode]
+    keeps: Mapping[str, Keep]
     failing: Sequence[FailingDeletion]
     ending: Sequence[Node]
     rates: Mapping[str, int | None]
@@ -77,7 +79,6 @@ class AttentionService:
     def read_waste(self) -> WasteReport:
         """Everything that is paid for now and does no work."""
         fleet = self._read_fleet()
-        orphans = sum(self._orphans.sum_by_kind().values(), OrphanSum())
         unused = self._health.read_fleet().unused
         unknown = WasteSum()
         for node in fleet.resting:
@@ -87,7 +88,7 @@ class AttentionService:
             fleet.now,
             _list_sources(fleet),
             {
-                WasteKind.ORPHAN: WasteSum(orphans.number, orphans.hourly, orphans.unpriced),
+                WasteKind.ORPHAN: self._sum_orphans(),
                 WasteKind.UNUSED_RESERVATION: WasteSum(1 if unused else 0, unused),
             },
             unknown,
@@ -98,7 +99,7 @@ class AttentionService:
         fleet = self._read_fleet()
         entries = [
             *_list_failing(fleet),
-            *_describe_orphans(sum(self._orphans.sum_by_kind().values(), OrphanSum())),
+            *_describe_orphans(self._sum_orphans()),
             *fleet.budgets,
             *_describe_holds(fleet),
             *_describe_unpriced(self._health.read_fleet()),
@@ -108,9 +109,13 @@ class AttentionService:
         return build_agenda(fleet.now, entries, limit)
 
     def count_failing_deletions(self) -> int:
-        """How many deletions failed at least once and have not ended."""
+        """How many deletions failed at least once or are overdue, and have not ended."""
         with self._units.reading() as unit:
             return len(unit.fleet.list_failing_deletions())
+
+    def _sum_orphans(self) -> WasteSum:
+        total = sum(self._orphans.sum_by_kind().values(), OrphanSum())
+        return WasteSum(total.number, total.hourly, total.unpriced)
 
     def _read_fleet(self) -> _Fleet:
         now = self._clock()
@@ -120,9 +125,11 @@ class AttentionService:
             for project in self._projects:
                 rates |= read_rates(unit, project, book, now)
             ending = unit.nodes.find_many(unit.fleet.list_ending(now + AHEAD_SECONDS))
+            resting = unit.idle_courses.list_resting(self._projects)
             return _Fleet(
                 now,
-                unit.idle_courses.list_resting(self._projects),
+                resting,
+                _find_keeps(unit, resting, now),
                 unit.fleet.list_failing_deletions(),
                 list(ending.values()),
                 rates,
@@ -133,6 +140,15 @@ class AttentionService:
                     for held in unit.cleanups.get(project).holds
                 ],
             )
+
+
+def _find_keeps(unit: Unit, resting: Sequence[RestingNode], now: int) -> Mapping[str, Keep]:
+    """The active keeps of the nodes that are proved idle, by request or by label."""
+    idle = unit.nodes.find_many(one.node_id for one in resting if one.state is not State.UNKNOWN)
+    keeps = {node_id: keep_of_node(node) for node_id, node in idle.items()}
+    return {
+        node_id: keep for node_id, keep in keeps.items() if keep is not None and keep.is_active(now)
+    }
 
 
 def _list_sources(fleet: _Fleet) -> Iterator[WasteSource]:
@@ -150,14 +166,14 @@ def _list_sources(fleet: _Fleet) -> Iterator[WasteSource]:
         if node.state is State.UNKNOWN or node.verdict is None:
             continue
         waste = node.verdict.waste
-        until = node.kept_until
+        keep = fleet.keeps.get(node.node_id)
         yield WasteSource(
             WasteKind.IDLE if waste is None else _WASTES[waste],
             node.name,
             fleet.rates.get(node.node_id),
             node.verdict.since,
             node.node_id,
-            until if until is not None and until > fleet.now else None,
+            None if keep is None else keep.until,
         )
 
 
@@ -169,21 +185,23 @@ def _list_failing(fleet: _Fleet) -> Iterator[AgendaEntry]:
         yield AgendaEntry(
             AgendaKind.FAILING_DELETION,
             failing.name,
-            f"Its deletion does not end: {tries}{why}",
+            f"Its deletion does not end: {tries}{why}"
+            if failing.tries
+            else "Its deletion is overdue",
             since=failing.asked_at,
             hourly=fleet.rates[failing.node_id] if billed else 0,
             subject_id=failing.node_id,
         )
 
 
-def _describe_orphans(found: OrphanSum) -> Iterator[AgendaEntry]:
+def _describe_orphans(found: WasteSum) -> Iterator[AgendaEntry]:
     if found.number:
         what = "1 resource is" if found.number == 1 else f"{found.number} resources are"
         yield AgendaEntry(
             AgendaKind.ORPHANS,
             "",
             f"{what} in the cloud and in no record here: adopt or delete",
-            hourly=found.hourly,
+            hourly=found.known_hourly,
         )
 
 
@@ -247,14 +265,16 @@ def _list_resting(fleet: _Fleet) -> Iterator[AgendaEntry]:
                 )
             continue
         since = None if node.verdict is None else node.verdict.since
-        is_kept = node.kept_until is not None and node.kept_until > now
+        is_kept = node.node_id in fleet.keeps
         if node.due_at is not None and not is_kept:
             verb = "stopped" if node.told is Action.STOP else "deleted"
+            held = [hold for project, hold in fleet.holds if project == node.project]
+            waits = f" later, because the cleanup waits: {held[0].reason}" if held else ""
             yield AgendaEntry(
                 AgendaKind.IDLE_END,
                 node.name,
-                f"The node is idle, and is {verb}",
-                at=max(node.due_at, now),
+                f"The node is idle, and is {verb}{waits}",
+                at=_find_end(max(node.due_at, now), held),
                 since=since,
                 hourly=hourly,
                 subject_id=node.node_id,
@@ -269,6 +289,13 @@ def _list_resting(fleet: _Fleet) -> Iterator[AgendaEntry]:
                 hourly=hourly,
                 subject_id=node.node_id,
             )
+
+
+def _find_end(due_at: int, held: Sequence[RailHold]) -> int | None:
+    """When a node that is due at an instant ends; None while a hold without a known end delays
+    it."""
+    ends = [hold.until for hold in held]
+    return None if None in ends else max([due_at, *(end for end in ends if end is not None)])
 
 
 def _list_ending(fleet: _Fleet) -> Iterator[AgendaEntry]:

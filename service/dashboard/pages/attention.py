@@ -83,15 +83,18 @@ def describe_waste(report: WasteReport) -> WasteFigure:
         parts=tuple(
             f"{format_count(total.number, *_WASTES[kind])} {_cost(total)}" for kind, total in kinds
         ),
-        unknown=f"{_cost(unknown)} unknown whether it works" if unknown.number else "",
+        unknown=f"{format_count(unknown.number, 'node')} with unknown activity {_cost(unknown)}"
+        if unknown.number
+        else "",
     )
 
 
 def _cost(total: WasteSum) -> str:
-    if total.unpriced == total.number:
+    hourly = total.known_hourly
+    if hourly is None:
         return "at an unknown price"
     more = f" and {total.unpriced} without a price" if total.unpriced else ""
-    return f"{format_money(total.hourly)}/h{more}"
+    return f"{format_money(hourly)}/h{more}"
 
 
 def build_agenda_lists(agenda: Agenda) -> AgendaLists:

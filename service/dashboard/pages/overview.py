@@ -192,7 +192,7 @@ def _draw_sparkline(report: CostReport) -> Sparkline:
     highest = max(amounts, default=0)
     heights = tuple(-(-amount * SPARK_HEIGHT // highest) if highest else 0 for amount in amounts)
     return Sparkline(
-        heights, f"{format_money(sum(amounts))} in 24 hours, {format_money(highest)} in the highest"
+        heights, f"{format_money(report.total)} in 24 hours, {format_money(highest)} in the highest"
     )
 
 

@@ -48,10 +48,11 @@ PERSONAL = frozenset(
 class AgendaEntry:
     """One line of the agenda.
 
-    `at` is the UTC second at which it happens; None where nothing happens by itself. `since` is the
-    UTC second since which it has been so; None where that is unknown. `hourly` is nano-dollars an
-    hour, None where it is unknown or no cost depends on it. `subject` is the name of the node,
-    budget or project, `subject_id` its id: of a node or budget, else empty.
+    `at` is the UTC second at which it happens; None where nothing happens by itself, or while a
+    hold of the cleanup delays it. `since` is the UTC second since which it has been so; None where
+    that is unknown. `hourly` is nano-dollars an hour, None where it is unknown or no cost depends
+    on it. `subject` is the name of the node, budget or project, `subject_id` its id: of a node or
+    budget, else empty.
     """
 
     kind: AgendaKind

@@ -25,7 +25,8 @@ class WasteSource:
 
     `hourly` is nano-dollars an hour; None if a price is unknown. `since` is the UTC second since
     which it does no work, None where that is unknown. `kept_until` is the end of the keep that
-    holds an idle node now. `node_id` is empty for what is no node of ours.
+    holds an idle node now, None where its date cannot be read. `node_id` is empty for what is no
+    node of ours.
     """
 
     kind: WasteKind
@@ -44,12 +45,16 @@ class WasteSum:
     hourly: int = 0
     unpriced: int = 0
 
-    def with_source(self, hourly: int | None, number: int = 1) -> WasteSum:
-        """The sum with another source, or with several that cost `hourly` together."""
+    @property
+    def known_hourly(self) -> int | None:
+        """The nano-dollars an hour as far as prices are known; None if no source has a known
+        price."""
+        return None if self.number and self.unpriced == self.number else self.hourly
+
+    def with_source(self, hourly: int | None) -> WasteSum:
+        """The sum with another source, which costs `hourly`."""
         return WasteSum(
-            self.number + number,
-            self.hourly + (hourly or 0),
-            self.unpriced + (number if hourly is None else 0),
+            self.number + 1, self.hourly + (hourly or 0), self.unpriced + (hourly is None)
         )
 
 
@@ -89,8 +94,7 @@ def build_waste_report(
         by_kind[source.kind] = by_kind[source.kind].with_source(source.hourly)
     for kind, total in summed.items():
         if total.number:
-            hourly = None if total.unpriced == total.number else total.hourly
-            found.append(WasteSource(kind, "", hourly))
+            found.append(WasteSource(kind, "", total.known_hourly))
             by_kind[kind] = total
     found.sort(key=lambda source: (-(source.hourly or 0), source.kind, source.name, source.node_id))
     return WasteReport(as_of, tuple(found), by_kind, unknown)

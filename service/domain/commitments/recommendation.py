@@ -157,7 +157,7 @@ def recommend_commitment(
         return Recommendation(rates, days, reason="the price book has no on-demand price")
     if rates.committed is None:
         price = f"cud_{rates.years}y"
-        told = f"the price book has no price {price}; enter one with: tpu-steward prices add"
+        told = f"the price book has no price {price}; add it with POST /v1/prices"
         return Recommendation(rates, days, reason=told)
     if rates.committed >= rates.on_demand:
         told = "committed chips cost no less than what you pay on demand"

@@ -8,20 +8,23 @@ import pytest
 from sqlalchemy import update
 
 from service.application.attention.attention import AttentionService
+from service.application.health import HealthService
 from service.domain.attention.agenda import AgendaKind
 from service.domain.attention.waste import WasteKind, WasteSum
 from service.domain.budgets.alerts import EXCEEDED, Alert
 from service.domain.budgets.budget import OnExceeded
-from service.domain.catalog.provisioning import ProvisioningModel
+from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.idle.cleanup import ALARMING, RailHold
 from service.domain.idle.policy import Action, Waste
 from service.domain.idle.rails import Rail
 from service.domain.metering.meter import Evidence
 from service.domain.metering.usage import start_usage
-from service.domain.nodes.node import Asked
+from service.domain.nodes.node import Asked, Place
+from service.domain.pricing.driver_vm import UserVm
 from service.store.tables import idle_courses, leases
 from tests import factories
 from tests.controllers.idle.conftest import REST, TIMES, WORK, IdleLab
+from tests.garbage import orphan, shown
 from tests.hands import NOON
 
 HOURLY = 9_600_000_000
@@ -67,6 +70,38 @@ def test_an_idle_node_is_waste_and_its_end_is_next(lab, attention):
     assert busy.id not in {entry.subject_id for entry in agenda.next}
 
 
+def test_the_end_of_an_idle_node_waits_while_the_cleanup_is_paused(lab, attention):
+    billed(lab, lab.add(REST))
+    lab.minute(IDLE_MINUTES)
+    with lab.units() as unit:
+        cleanup = unit.cleanups.get("lab")
+        unit.cleanups.save(cleanup.with_pause(lab.clock(), "mira", "a demo"))
+    lab.minute(60)
+    (entry,) = attention.read_agenda().next
+    assert (entry.kind, entry.at) == (AgendaKind.IDLE_END, None)
+    assert entry.text == (
+        "The node is idle, and is deleted later, because the cleanup waits: mira: a demo"
+    )
+
+
+@pytest.mark.parametrize(
+    ("ends", "at"), [((), 500), ((400,), 500), ((900, 700), 900), ((900, None), None)]
+)
+def test_holds_of_the_cleanup_delay_the_end_of_an_idle_node(lab, attention, ends, at):
+    node = billed(lab, lab.add(REST))
+    lab.minute(IDLE_MINUTES)
+    due_at = lab.course(node).due_at
+    assert due_at is not None
+    holds = tuple(
+        RailHold(Rail.START, "it began just now", 0, None if end is None else due_at - 500 + end)
+        for end in ends
+    )
+    with lab.units() as unit:
+        unit.cleanups.save(replace(unit.cleanups.get("lab"), holds=holds))
+    (entry,) = attention.read_agenda().next
+    assert entry.at == (None if at is None else due_at - 500 + at)
+
+
 def test_a_kept_idle_node_is_waste_that_nothing_ends(lab, attention):
     node = billed(lab, lab.add(REST))
     lab.minute(IDLE_MINUTES - 1)
@@ -76,6 +111,23 @@ def test_a_kept_idle_node_is_waste_that_nothing_ends(lab, attention):
     (source,) = attention.read_waste().sources
     assert source.kept_until == until
     assert attention.read_agenda().next == ()
+
+
+@pytest.mark.parametrize(
+    ("label", "until"), [("2026-11-08", NOON + 5 * 43_200), ("next-week", None)]
+)
+def test_a_node_that_its_label_keeps_is_waste_that_needs_nobody(lab, attention, label, until):
+    node = billed(lab, lab.add(REST, labels={"keep-until": label}))
+    lab.minute(IDLE_MINUTES)
+    watched = lab.course(node)
+    assert watched.verdict is not None
+    with lab.units() as unit:
+        verdict = replace(watched.verdict, waste=Waste.CRASH_LOOP)
+        unit.idle_courses.save([replace(watched, verdict=verdict)])
+    (source,) = attention.read_waste().sources
+    assert (source.kind, source.kept_until) == (WasteKind.CRASH_LOOP, until)
+    agenda = attention.read_agenda()
+    assert (agenda.needs_person, agenda.next) == ((), ())
 
 
 def test_a_node_that_is_being_deleted_is_not_idle(lab, attention):
@@ -149,6 +201,33 @@ def test_a_failing_deletion_is_waste_while_it_is_billed(lab, attention):
     )
 
 
+@pytest.mark.parametrize(("priced", "hourly"), [(True, HOURLY + 379_998_000), (False, None)])
+def test_waste_costs_with_its_own_machine_what_the_alarm_says(lab, attention, priced, hourly):
+    node = billed(lab, lab.add(WORK, architecture=Architecture.NODE, vm=UserVm("n1-standard-8")))
+    with lab.units() as unit:
+        if priced:
+            machine = factories.price(379_998_000, generation="n1-standard-8", unit="vm_hour")
+            unit.prices.add(machine)
+    lab.change(node, asked=Asked.ABSENT, delete_requested_at=NOON, tries=1, alarmed_at=NOON)
+    (source,) = attention.read_waste().sources
+    _, (late,) = HealthService(lab.units, lab.prices, lab.clock, ["lab"]).list_overdue(1)
+    assert source.hourly == late.hourly == hourly
+
+
+def test_an_overdue_deletion_without_a_failed_attempt_is_not_said_to_have_failed(lab, attention):
+    node = billed(lab, lab.add(WORK))
+    lab.change(
+        node,
+        asked=Asked.ABSENT,
+        delete_requested_at=NOON,
+        alarmed_at=NOON,
+        last_error="it was busy before",
+    )
+    (entry,) = attention.read_agenda().needs_person
+    expected = (AgendaKind.FAILING_DELETION, "Its deletion is overdue")
+    assert (entry.kind, entry.text) == expected
+
+
 def test_a_deletion_that_was_just_requested_is_not_failing(lab, attention):
     node = billed(lab, lab.add(WORK))
     lab.change(node, asked=Asked.ABSENT, delete_requested_at=NOON, last_error="it was busy before")
@@ -214,6 +293,16 @@ def test_a_rail_with_an_alarm_needs_a_person(lab, attention, rail, is_shown):
     text = "No idle node is deleted: most nodes are idle at once"
     shown = (AgendaKind.CLEANUP_HOLDS, "lab", text, NOON - 60, NOON + 3_540)
     assert found == ([shown] if is_shown else [])
+
+
+@pytest.mark.parametrize(("zone", "hourly"), [("us-west4-a", HOURLY), ("nowhere1-a", None)])
+def test_orphans_without_a_known_price_have_an_unknown_cost(lab, attention, zone, hourly):
+    with lab.units() as unit:
+        unit.orphans.add(orphan(shown=shown(place=Place("lab", zone, "n-1"))))
+    (entry,) = attention.read_agenda().needs_person
+    assert (entry.kind, entry.hourly) == (AgendaKind.ORPHANS, hourly)
+    (source,) = attention.read_waste().sources
+    assert (source.kind, source.hourly) == (WasteKind.ORPHAN, hourly)
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,39 @@ def test_the_deletion_of_a_queued_resource_is_told_once_after_failures_too(lab: 
     assert lines(lab, node, QUEUE) == 1
 
 
+@pytest.mark.parametrize("slices", [1, 2])
+def test_an_accepted_deletion_of_a_queued_resource_is_not_failing(lab: Lab, slices: int) -> None:
+    node = queued(lab, slices)
+    lab.nodes.delete(node.id)
+    lab.tick()
+    with lab.units.reading() as unit:
+        assert unit.fleet.list_failing_deletions() == []
+
+
+def test_a_queued_resource_whose_deletion_is_refused_again_is_failing(lab: Lab) -> None:
+    node = queued(lab)
+    for _ in range(2):
+        lab.cloud.fail("dequeue", CloudUnavailable("no answer"))
+    lab.nodes.delete(node.id)
+    lab.tick(60)
+    lab.tick(60)
+    with lab.units.reading() as unit:
+        (failing,) = unit.fleet.list_failing_deletions()
+    assert (failing.node_id, failing.tries, failing.error) == (node.id, 2, "no answer")
+
+
+def test_a_queued_resource_that_stays_after_an_accepted_deletion_is_failing(lab: Lab) -> None:
+    node = queued(lab)
+    lab.nodes.delete(node.id)
+    lab.tick(60)
+    (path,) = lab.cloud.queues
+    lab.cloud.queues[path] = replace(lab.cloud.queues[path], state=QueueState.ACTIVE)
+    lab.tick(60)
+    with lab.units.reading() as unit:
+        (failing,) = unit.fleet.list_failing_deletions()
+    assert failing.node_id == node.id
+
+
 def test_the_deletion_of_slices_is_told_once_after_failures_too(lab: Lab) -> None:
     node = queued(lab, slices=2)
     path = lab.cloud.ticket

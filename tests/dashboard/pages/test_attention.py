@@ -34,12 +34,14 @@ def test_waste_names_its_kinds_by_cost_and_what_is_unknown_apart():
     shown = describe_waste(report)
     assert shown.hourly == "$3.50"
     assert shown.parts == ("1 crash loop $2.00/h", "2 idle nodes $1.50/h and 1 without a price")
-    assert shown.unknown == "$3.00/h unknown whether it works"
+    assert shown.unknown == "2 nodes with unknown activity $3.00/h"
 
 
 def test_waste_of_an_unknown_price_is_said_so():
-    report = build_waste_report(NOON, [WasteSource(WasteKind.IDLE, "a", None)], {}, WasteSum())
-    assert describe_waste(report).parts == ("1 idle node at an unknown price",)
+    sources = [WasteSource(WasteKind.IDLE, "a", None)]
+    shown = describe_waste(build_waste_report(NOON, sources, {}, WasteSum(1, 0, 1)))
+    assert shown.parts == ("1 idle node at an unknown price",)
+    assert shown.unknown == "1 node with unknown activity at an unknown price"
 
 
 def test_each_line_leads_to_its_page_and_says_when():
@@ -125,6 +127,20 @@ def test_spenders_add_up_to_their_total(lab: Lab, browser: TestClient) -> None:
     costs = lab.services.costs
     report = costs.report(CostQuestion(window="30d", aggregate=("team",)))
     assert f"Who spends ${report.total / 10**9:,.2f} by team in 30 days" in said
+
+
+@pytest.mark.parametrize(("teams", "rest"), [(6, "1 other"), (7, "2 others")])
+def test_spenders_beyond_the_fifth_are_one_line(
+    lab: Lab, browser: TestClient, teams: int, rest: str
+) -> None:
+    with lab.units() as unit:
+        for number in range(teams):
+            node = factories.node(name=f"n-{number}", team=f"t-{number}", state=NodeState.READY)
+            unit.nodes.add(node)
+            unit.usage.save(factories.usage(id=f"u-{number}", node_id=node.id))
+    lab.clock.pass_(3_600)
+    said = text_of(browser.get("/"))
+    assert f"t-4 $9.60 {100 / teams:.0f} % new {rest} $" in said
 
 
 def test_the_month_is_compared_with_the_budget_of_everything(lab: Lab, browser: TestClient) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from service.application.costs.costs import CostQuestion, CostReport
 from service.application.services import Services
 from service.dashboard.kit.cost_query import CostsAsked
-from service.dashboard.kit.figures import format_units, to_moment
+from service.dashboard.kit.figures import format_count, format_units, to_moment
 from service.dashboard.pages.costs.spend_chart import format_share
 from service.domain.clock import to_rfc3339
 from service.domain.costs.display_rounding import places_for, round_table, unit_for
@@ -82,7 +82,7 @@ def _build_lines(
     rows = []
     for number, (nanos, units, old) in enumerate(zip(amounts, shown, earlier, strict=True)):
         is_named = number < len(named)
-        name = (named[number] or _NOBODY[by]) if is_named else f"{len(others)} others"
+        name = (named[number] or _NOBODY[by]) if is_named else format_count(len(others), "other")
         href = asked.drill_into(by, named[number]).page if is_named else asked.page
         rows.append(
             Spender(
