@@ -20,6 +20,7 @@ from service.domain.clock import DAY, Clock
 from service.domain.idle.cleanup import ALARMING, RailHold
 from service.domain.idle.course import BLIND_SECONDS, State
 from service.domain.idle.policy import Action, Waste
+from service.domain.idle.rails import Rail
 from service.domain.lifecycle.expiry import waits_for_job_end
 from service.domain.nodes.keep import Keep, cloud_ends_at, goes_at, keep_of_node
 from service.domain.nodes.node import Node
@@ -279,7 +280,18 @@ def _list_resting(fleet: _Fleet) -> Iterator[AgendaEntry]:
                 hourly=hourly,
                 subject_id=node.node_id,
             )
-        elif node.verdict is not None and node.verdict.waste is not None and not is_kept:
+        elif is_kept:
+            continue
+        elif node.told is Action.OBSERVE:
+            yield AgendaEntry(
+                AgendaKind.UNTOLD,
+                node.name,
+                "The node is idle, and stays: its policy names no recipient",
+                since=since,
+                hourly=hourly,
+                subject_id=node.node_id,
+            )
+        elif node.verdict is not None and node.verdict.waste is not None:
             kind, looks = _LOOKS[node.verdict.waste]
             yield AgendaEntry(
                 kind,
@@ -311,11 +323,15 @@ def _list_ending(fleet: _Fleet) -> Iterator[AgendaEntry]:
             kind, text = AgendaKind.JOB_END, "The job has ended, and the node is deleted"
         else:
             kind, text = AgendaKind.TTL_END, "The time to live ends, and the node is deleted"
+        is_paused = kind is AgendaKind.TTL_END and any(
+            held.rail is Rail.PAUSE and project == node.spec.project
+            for project, held in fleet.holds
+        )
         yield AgendaEntry(
             kind,
             node.name,
-            text,
-            at=max(at, fleet.now),
+            f"{text} once the pause of the cleanup ends" if is_paused else text,
+            at=None if is_paused else max(at, fleet.now),
             hourly=fleet.rates.get(node.id),
             subject_id=node.id,
         )

@@ -340,3 +340,22 @@ def test_courses_of_other_projects_are_not_shown(lab, attention, engine):
             update(idle_courses).where(idle_courses.c.node_id == node.id).values(project="another")
         )
     assert attention.read_waste().sources == ()
+
+
+def test_an_idle_node_of_whom_nobody_can_be_told_needs_a_person(lab, attention):
+    node = billed(lab, lab.add(REST, idle=None, owner="ada"))
+    lab.minute((TIMES.warmup + 3_600 + TIMES.telemetry) // 60)
+    agenda = attention.read_agenda()
+    (entry,) = agenda.needs_person
+    assert (entry.kind, entry.subject_id, entry.hourly) == (AgendaKind.UNTOLD, node.id, HOURLY)
+    assert agenda.next == ()
+
+
+def test_a_pause_holds_a_time_to_live_back_on_the_agenda(lab, attention):
+    lab.add(WORK, ttl_seconds=7_200, next_try_at=lab.clock() + 7_200)
+    paused = RailHold(Rail.PAUSE, "ada: a demo", NOON)
+    with lab.units() as unit:
+        unit.cleanups.save(replace(unit.cleanups.get("lab"), holds=(paused,)))
+    (entry,) = attention.read_agenda().next
+    assert (entry.kind, entry.at) == (AgendaKind.TTL_END, None)
+    assert entry.text.endswith("once the pause of the cleanup ends")
