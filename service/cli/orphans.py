@@ -109,7 +109,7 @@ def list_orphans(
             ]
             for orphan, cost in zip(found, costs, strict=True)
         )
-        print_table(_COLUMNS, rows)
+        print_table(_COLUMNS, rows, spare=("WHOSE", "ID", "TYPE"))
         failed = (orphan for orphan in found if orphan["last_error"])
         print_lines("", *(f"{orphan['name']}: {orphan['last_error']}" for orphan in failed))
     print_lines(_describe_total(answer.value), NEVER)

@@ -67,6 +67,7 @@ def list_budgets(json: options.Json = False) -> None:
                 "WHEN EXCEEDED",
             ],
             map(_budget_row, answer.value["budgets"]),
+            spare=("PERIOD", "HELD"),
         )
 
 
