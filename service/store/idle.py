@@ -67,6 +67,7 @@ class RestingNode:
 
     node_id: str
     name: str
+    project: str
     state: State
     since: int
     verdict: IdleVerdict | None
@@ -76,7 +77,8 @@ class RestingNode:
 
 
 _RESTING = select(
-    *(nodes.c.id, nodes.c.name, idle_courses.c.state, idle_courses.c.since),
+    *(nodes.c.id, nodes.c.name, idle_courses.c.project),
+    *(idle_courses.c.state, idle_courses.c.since),
     *(idle_courses.c.verdict, idle_courses.c.told, idle_courses.c.due_at, nodes.c.kept_until),
 ).where(
     nodes.c.id == idle_courses.c.node_id,
@@ -132,6 +134,7 @@ class IdleCourses:
             RestingNode(
                 node_id=row.id,
                 name=row.name,
+                project=row.project,
                 state=State(row.state),
                 since=row.since,
                 verdict=loads(row.verdict, IdleVerdict) if row.verdict else None,

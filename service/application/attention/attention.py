@@ -250,11 +250,13 @@ def _list_resting(fleet: _Fleet) -> Iterator[AgendaEntry]:
         is_kept = node.kept_until is not None and node.kept_until > now
         if node.due_at is not None and not is_kept:
             verb = "stopped" if node.told is Action.STOP else "deleted"
+            holds = [held for project, held in fleet.holds if project == node.project]
+            wait = " once nothing holds the cleanup" if holds else ""
             yield AgendaEntry(
                 AgendaKind.IDLE_END,
                 node.name,
-                f"The node is idle, and is {verb}",
-                at=max(node.due_at, now),
+                f"The node is idle, and is {verb}{wait}",
+                at=max(node.due_at, now, *(held.until or now for held in holds)),
                 since=since,
                 hourly=hourly,
                 subject_id=node.node_id,

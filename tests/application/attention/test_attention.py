@@ -12,7 +12,9 @@ from service.domain.attention.agenda import AgendaKind
 from service.domain.attention.waste import WasteKind, WasteSum
 from service.domain.budgets.alerts import EXCEEDED, Alert
 from service.domain.budgets.budget import OnExceeded
+from service.domain.idle.cleanup import RailHold
 from service.domain.idle.policy import Action, Waste
+from service.domain.idle.rails import Rail
 from service.domain.metering.meter import Evidence
 from service.domain.metering.usage import start_usage
 from service.domain.nodes.node import Asked
@@ -62,6 +64,31 @@ def test_an_idle_node_is_waste_and_its_end_is_next(lab, attention):
     assert entry.text == "The node is idle, and is deleted"
     assert agenda.needs_person == ()
     assert busy.id not in {entry.subject_id for entry in agenda.next}
+
+
+@pytest.mark.parametrize("until", [None, NOON + 90_000])
+def test_an_idle_node_ends_no_sooner_than_the_cleanup_is_held(lab, attention, until):
+    node = billed(lab, lab.add(REST))
+    lab.minute(IDLE_MINUTES)
+    due = lab.course(node).due_at
+    assert due is not None
+    with lab.units() as unit:
+        held = RailHold(Rail.BREAKER, "3 of 9 nodes became unknown within 10 min", NOON, until)
+        unit.cleanups.save(replace(unit.cleanups.get("lab"), holds=(held,)))
+    (entry,) = attention.read_agenda().next
+    assert entry.text == "The node is idle, and is deleted once nothing holds the cleanup"
+    assert entry.at == (due if until is None else until)
+
+
+def test_what_holds_another_project_is_no_matter(lab):
+    node = billed(lab, lab.add(REST))
+    lab.minute(IDLE_MINUTES)
+    both = AttentionService(lab.units, lab.prices, lab.clock, ["lab", "another"])
+    with lab.units() as unit:
+        held = RailHold(Rail.BREAKER, "3 of 9 nodes became unknown within 10 min", NOON)
+        unit.cleanups.save(replace(unit.cleanups.get("another"), holds=(held,)))
+    (entry,) = both.read_agenda().next
+    assert (entry.text, entry.at) == ("The node is idle, and is deleted", lab.course(node).due_at)
 
 
 def test_a_kept_idle_node_is_waste_that_nothing_ends(lab, attention):
