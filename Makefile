@@ -52,7 +52,7 @@ install: $(RUNTIME) ## Make the virtual environment .venv, and nothing else.
 run: $(RUNTIME) ## Start everything on this machine: emulator, daemon, API and dashboard.
 	@$(BIN)/tpu-steward dev
 
-demo: $(RUNTIME) ## Start the same with 30 days of a lab's history, in about a minute.
+demo: $(RUNTIME) ## Start the same with 30 days of a lab's history, in a minute or two.
 	@$(BIN)/tpu-steward demo
 
 # The journeys mostly wait, so two more than there are cores pay.

@@ -79,14 +79,16 @@ def list_orphans(
         typer.Option(
             "--kind",
             metavar="KIND",
-            help="Only stranger, ours_without_record, zombie_queue or leftover.",
+            help="Only unmanaged, untracked, 'stale queued resource' or preempted. The API's names"
+            " are understood too.",
         ),
     ] = None,
     json: options.Json = False,
 ) -> None:
     """List the orphans, the most expensive first."""
+    asked = next((name for name, shown in _KINDS.items() if shown == kind), kind)
     with open_client() as client:
-        answer = client.get_all("/v1/orphans", "orphans", {"project": project, "kind": kind})
+        answer = client.get_all("/v1/orphans", "orphans", {"project": project, "kind": asked})
     if json:
         print_json(answer)
         return
@@ -109,7 +111,7 @@ def list_orphans(
             ]
             for orphan, cost in zip(found, costs, strict=True)
         )
-        print_table(_COLUMNS, rows)
+        print_table(_COLUMNS, rows, spare=("WHOSE", "ID", "TYPE"))
         failed = (orphan for orphan in found if orphan["last_error"])
         print_lines("", *(f"{orphan['name']}: {orphan['last_error']}" for orphan in failed))
     print_lines(_describe_total(answer.value), NEVER)

@@ -120,6 +120,23 @@ def test_nothing_to_show_is_good_news(api):
     assert api.calls[0].query["project"] == ["lab"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "asked"),
+    [
+        ("unmanaged", "stranger"),
+        ("untracked", "ours_without_record"),
+        ("stale queued resource", "zombie_queue"),
+        ("preempted", "leftover"),
+        ("stranger", "stranger"),
+        ("other", "other"),
+    ],
+)
+def test_a_kind_is_asked_for_by_the_word_that_the_list_shows(api, kind, asked):
+    api.when("GET", "/v1/orphans", page(total="0.000000000"))
+    assert steward("orphans", "list", "--kind", kind).exit_code == 0
+    assert api.calls[0].query["kind"] == [asked]
+
+
 def test_what_has_no_price_is_not_called_free(api):
     api.when("GET", "/v1/orphans", page(orphan(hourly_cost=None), total="0.000000000", unpriced=1))
     said = steward("orphans", "list").stdout

@@ -67,6 +67,7 @@ def list_budgets(json: options.Json = False) -> None:
                 "WHEN EXCEEDED",
             ],
             map(_budget_row, answer.value["budgets"]),
+            spare=("PERIOD", "HELD"),
         )
 
 
@@ -254,7 +255,8 @@ def _budget_facts(budget: Mapping[str, Any]) -> Iterator[tuple[str, Cell]]:
     yield "Name", budget["name"]
     yield "Id", budget["id"]
     yield "Scope", _describe_scope(budget["scope"])
-    yield "Amount", f"{format_usd(budget['amount'])} a {budget['period']} ({budget['tz']})"
+    often = "once" if budget["period"] == "custom" else f"a {budget['period']} ({budget['tz']})"
+    yield "Amount", f"{format_usd(budget['amount'])} {often}"
     if budget["spent"] is None:
         yield "Now", "it is not active now"
     else:

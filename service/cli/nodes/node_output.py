@@ -97,7 +97,7 @@ def _print_node_table(nodes: Sequence[View], *, ids: bool) -> None:
         ]
         for node in nodes
     ]
-    print_table([*columns, "ID"] if ids else columns, rows)
+    print_table([*columns, "ID"] if ids else columns, rows, spare=("MODEL", "ZONE", "TYPE"))
 
 
 def summarize_nodes(nodes: Sequence[View]) -> str:

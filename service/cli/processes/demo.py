@@ -91,7 +91,7 @@ def demo(
         database_url=f"sqlite:///{FOLDER}/steward.db",
         idle=IDLE_SETTINGS,
     )
-    typer.echo(f"Living through {days} days of a lab. Each takes a second or two.")
+    typer.echo(f"Living through {days} days of a lab. Each takes one to three seconds.")
     logs.set_up()
     with stopped_by_signals() as stop, _fresh_folder():
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import typer
 
@@ -48,18 +48,52 @@ def print_renderable(thing: RenderableType) -> None:
     typer.echo("\n".join(line.rstrip() for line in capture.get().splitlines()), color=True)
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[Cell]], spare: Sequence[str] = ()
+) -> None:
     """Print rows under their headings. A column with a heading that begins with `>` is aligned
-    right."""
+    right.
+
+    Where a terminal is so narrow that words would be broken, the `spare` columns are left out, the
+    first of them first, and a line says which.
+    """
     from rich.table import Table  # noqa: PLC0415 - as above
 
+    screen, left_out = make_console(), list[str]()
+    lines = list(zip(columns, *([to_text(cell) for cell in row] for row in rows), strict=True))
+    least = [_measure_column(heading, cells) for heading, *cells in lines]
+    for column in spare:
+        if sum(width for width, _ in least) + 2 * (len(least) - 1) <= screen.width:
+            break
+        place = next(at for at, (heading, *_) in enumerate(lines) if heading.strip(">") == column)
+        left_out.append(column)
+        del lines[place], least[place]
+    fits = sum(width for width, _ in least) + 2 * (len(least) - 1) <= screen.width
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        justify: Any = "right" if column.startswith(">") else "left"
-        grid.add_column(column.removeprefix(">"), justify=justify, overflow="fold")
-    for row in rows:
-        grid.add_row(*map(to_text, row))
+    for (heading, *_), (_, is_word) in zip(lines, least, strict=True):
+        grid.add_column(
+            heading.removeprefix(">"),
+            justify="right" if heading.startswith(">") else "left",
+            overflow="fold",
+            no_wrap=fits and is_word,
+        )
+    for row in zip(*(cells for _, *cells in lines), strict=True):
+        grid.add_row(*row)
     print_renderable(grid)
+    if left_out:
+        print_paragraphs(f"(a wider terminal also shows {', '.join(left_out)})")
+
+
+def _measure_column(heading: str, cells: Iterable[Text]) -> tuple[int, bool]:
+    """The least width in which no word of the column is broken, and whether that is because every
+    cell is one word: then the heading is not wrapped either."""
+    from rich.cells import cell_len  # noqa: PLC0415 - as above
+
+    name, texts = heading.removeprefix(">"), list(cells)
+    is_word = not any(" " in text.plain for text in texts)
+    words = [cell_len(word) for text in texts for word in text.plain.split()]
+    parts = [name] if is_word else name.split()
+    return max((*words, *map(cell_len, parts)), default=0), is_word
 
 
 def print_facts(pairs: Iterable[tuple[str, Cell]]) -> None:

@@ -102,6 +102,17 @@ def test_holds_of_the_cleanup_delay_the_end_of_an_idle_node(lab, attention, ends
     assert entry.at == (None if at is None else due_at - 500 + at)
 
 
+def test_what_holds_another_project_is_no_matter(lab):
+    node = billed(lab, lab.add(REST))
+    lab.minute(IDLE_MINUTES)
+    both = AttentionService(lab.units, lab.prices, lab.clock, ["lab", "another"])
+    with lab.units() as unit:
+        held = RailHold(Rail.BREAKER, "3 of 9 nodes became unknown within 10 min", NOON)
+        unit.cleanups.save(replace(unit.cleanups.get("another"), holds=(held,)))
+    (entry,) = both.read_agenda().next
+    assert (entry.text, entry.at) == ("The node is idle, and is deleted", lab.course(node).due_at)
+
+
 def test_a_kept_idle_node_is_waste_that_nothing_ends(lab, attention):
     node = billed(lab, lab.add(REST))
     lab.minute(IDLE_MINUTES - 1)

@@ -150,6 +150,17 @@ def test_one_is_shown_by_its_name_with_what_it_refused_and_told(api):
     assert json.loads(steward("budgets", "show", ID, "--json").stdout) == detail
 
 
+def test_a_budget_of_its_own_window_is_of_one_time(api):
+    found = budget(period="custom", refusals=[], notifications=[])
+    api.when("GET", "/v1/budgets", page(found))
+    api.when("GET", f"/v1/budgets/{ID}", found)
+    done = steward("budgets", "show", ID)
+    assert done.exit_code == 0, done.output
+    said = done.stdout
+    assert "Amount         $100.00 once\n" in said
+    assert "custom" not in said
+
+
 def test_a_budget_is_set_as_it_was_said(api):
     api.when("POST", "/v1/budgets", budget(), status=201)
     result = steward(

@@ -14,7 +14,7 @@ from service.dashboard.kit.figures import (
     to_moment,
 )
 from service.domain.budgets.alerts import EXCEEDED, Alert
-from service.domain.budgets.budget import Budget, BudgetStanding, Measure, OnExceeded
+from service.domain.budgets.budget import Budget, BudgetStanding, Measure, OnExceeded, Period
 
 SHOWN = 100
 """The most budgets on the page; the command line lists all."""
@@ -76,6 +76,7 @@ class BudgetRow:
     forecast: str
     rest: str
     ends: Moment | None
+    resets: bool
     bar: BudgetBar | None
     thresholds: str
     alerts: tuple[BudgetEvent, ...]
@@ -147,6 +148,7 @@ def _build_row(detail: BudgetHistory, now: int) -> BudgetRow:
         forecast=forecast,
         rest="" if standing is None else format_duration(standing.window.end - now),
         ends=None if standing is None else to_moment(standing.window.end),
+        resets=budget.period is not Period.CUSTOM,
         bar=None if standing is None else build_bar(budget, standing, detail.shown.alerts),
         thresholds=", ".join(
             f"{threshold.percent} %"

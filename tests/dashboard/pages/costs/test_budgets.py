@@ -56,6 +56,14 @@ def test_a_budget_is_shown_with_what_is_spent_held_and_left(lab: Lab, browser: T
     assert 'width="480"' in browser.get("/budgets").text
 
 
+def test_a_budget_of_its_own_window_ends_and_does_not_reset(lab: Lab, browser: TestClient) -> None:
+    put(lab, period=Period.CUSTOM, start=NOON - DAY, end=NOON + 2 * DAY)
+    said = text_of(browser.get("/budgets"))
+    assert "team vision; once, notifies only" in said
+    assert "Ends in 2 d" in said
+    assert "Resets" not in said
+
+
 def test_what_it_refused_is_said(lab: Lab, browser: TestClient) -> None:
     put(lab, amount=1, on_exceeded=OnExceeded.REFUSE)
     with pytest.raises(BudgetExceeded):
