@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from service.domain.clock import HOUR
@@ -10,10 +10,9 @@ from service.domain.idle.assess import IdleSubject, signals_of
 from service.domain.idle.cleanup import DAEMON, Cleanup, WatchedNode
 from service.domain.idle.policy import MAX_SECONDS, Action, AppliedRule, Policy, apply_policies
 from service.domain.idle.progress import activity_of
-from service.domain.idle.proof import CRASHES
+from service.domain.idle.proof import CRASHES, JobActivity
 from service.domain.idle.rails import BegunEnd
 from service.domain.idle.signals.heartbeat import Heartbeat
-from service.domain.jobs.job import Attempt, Job
 from service.domain.lifecycle.absence import FleetCensus
 from service.domain.nodes.keep import keep_of_node
 from service.domain.nodes.node import Asked, IdlePolicy, Node, NodeState
@@ -45,14 +44,12 @@ class _Around:
 
     policies: Mapping[str, Policy]
     courses: Mapping[str, WatchedNode]
-    claims: Mapping[str, tuple[Job, Attempt]]
-    attempts: Mapping[str, Sequence[Attempt]]
+    activities: Mapping[str, JobActivity]
     waiting: Mapping[str, str]
     beats: Mapping[str, Heartbeat]
     rates: Mapping[str, int | None]
     untried: Collection[tuple[str, int]]
     ceiling: Action
-    now: int
     rules: dict[tuple[IdlePolicy | None, str, tuple[str, ...]], AppliedRule] = field(
         default_factory=dict
     )
@@ -130,25 +127,51 @@ def _read_around(
     ceiling: Action,
     now: int,
 ) -> _Around:
-    claims = unit.jobs.find_claims(project)
+    activities = _read_activities(unit, project, now)
     return _Around(
         unit.idle_policies.find_all(),
         courses,
-        claims,
-        _read_attempts(unit, [job for job, _ in claims.values()]),
-        unit.jobs.find_waiting(project),
+        activities,
+        _find_waiting(unit, project, activities),
         unit.heartbeats.find_holding(now - MAX_SECONDS),
         read_rates(unit, project, prices.get_book(unit), now),
         unit.notifications.list_untried(About.NODE),
         ceiling,
-        now,
     )
 
 
-def _read_attempts(unit: Unit, holding: Iterable[Job]) -> Mapping[str, Sequence[Attempt]]:
-    """All attempts of the jobs that may be in a crash loop, by job."""
-    failing = [job.id for job in holding if job.failures >= CRASHES]
-    return unit.jobs.list_attempts_of(failing)
+def _read_activities(unit: Unit, project: str, now: int) -> Mapping[str, JobActivity]:
+    """The activity of the job of each node: of the job that holds it, or of a job in a crash loop
+    that waits there for its next attempt. Without the latter each pause of the loop would end the
+    rest of its node, and the grace would begin anew."""
+    claims = unit.jobs.find_claims(project)
+    between = unit.jobs.list_between_attempts(project, CRASHES)
+    failing = [job.id for job, _ in claims.values() if job.failures >= CRASHES]
+    attempts = unit.jobs.list_attempts_of([*failing, *(job.id for job in between)])
+    found: dict[str, JobActivity] = {}
+    for job in between:
+        on_node = [one for one in attempts.get(job.id, ()) if one.node_id == job.node_id]
+        if not on_node:
+            continue
+        last = max(on_node, key=lambda attempt: attempt.number)
+        activity = activity_of(job, last, now, on_node)
+        if activity.failures >= CRASHES:
+            found[job.node_id] = activity
+    for node_id, (job, attempt) in claims.items():
+        found[node_id] = activity_of(job, attempt, now, attempts.get(job.id, ()))
+    return found
+
+
+def _find_waiting(
+    unit: Unit, project: str, activities: Mapping[str, JobActivity]
+) -> Mapping[str, str]:
+    """The oldest job that waits for each node, other than the node's own job."""
+    waiting = dict(unit.jobs.find_waiting(project))
+    for node_id, job_id in list(waiting.items()):
+        activity = activities.get(node_id)
+        if activity is not None and activity.job_id == job_id:
+            waiting[node_id] = unit.jobs.find_waiting_for(node_id, besides=job_id)
+    return waiting
 
 
 def read_rates(unit: Unit, project: str, book: PriceBook, now: int) -> Mapping[str, int | None]:
@@ -164,11 +187,7 @@ def read_rates(unit: Unit, project: str, book: PriceBook, now: int) -> Mapping[s
 
 
 def _build_subject(node: Node, around: _Around) -> IdleSubject:
-    watched, claim = around.courses.get(node.id), around.claims.get(node.id)
-    beat = around.beats.get(node.id)
-    job = None
-    if claim is not None:
-        job = activity_of(*claim, around.now, around.attempts.get(claim[0].id, ()))
+    watched, beat = around.courses.get(node.id), around.beats.get(node.id)
     holds = around.find_rule(node)
     return IdleSubject(
         node=node,
@@ -177,7 +196,7 @@ def _build_subject(node: Node, around: _Around) -> IdleSubject:
         signals=signals_of(node, watched),
         keep=keep_of_node(node),
         heartbeat_until=beat.until if beat is not None and beat.incarnation == node.attempt else 0,
-        job=job,
+        job=around.activities.get(node.id),
         queued_job=around.waiting.get(node.id, ""),
         hourly=around.rates.get(node.id),
         can_tell=bool(recipients_of(holds, node.owner)),

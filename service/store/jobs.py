@@ -248,10 +248,25 @@ class Jobs:
         statement = _WAITING.where(jobs.c.project == project)
         return dict(self._connection.execute(statement).all())
 
-    def find_waiting_for(self, node_id: str) -> str:
-        """The id of the oldest job that waits for a node; empty if there is none."""
-        row = self._connection.execute(_WAITING.where(jobs.c.node_id == node_id)).first()
+    def find_waiting_for(self, node_id: str, *, besides: str = "") -> str:
+        """The id of the oldest job that waits for a node, `besides` one job; empty if there is
+        none."""
+        statement = _WAITING.where(jobs.c.node_id == node_id, jobs.c.id != besides)
+        row = self._connection.execute(statement).first()
         return "" if row is None else row[1]
+
+    def list_between_attempts(self, project: str, failures: int) -> Sequence[Job]:
+        """The jobs that wait for their next attempt on the node of the last one, after so many
+        failures or more."""
+        statement = select(*_JOB).where(
+            jobs.c.project == project,
+            jobs.c.ended_at.is_(None),
+            jobs.c.node_id != "",
+            jobs.c.failures >= failures,
+            ~_RUNS,
+        )
+        rows = self._connection.execute(statement.order_by(jobs.c.id)).mappings()
+        return [_job_from_row(row) for row in rows]
 
     def last_generation(self, node_id: str) -> int:
         """The highest generation of a task that a node was given; 0 before the first."""

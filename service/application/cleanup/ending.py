@@ -149,7 +149,8 @@ def _check_unchanged(unit: Unit, order: EndOrder, node: Node, now: int) -> None:
     claim = unit.jobs.find_claim(node.id)
     if claim is not None and (subject.job is None or subject.job.job_id != claim.job_id):
         raise Conflict(f"job {claim.job_id} has just begun on node {node.name}")
-    queued = unit.jobs.find_waiting_for(node.id)
+    known = "" if subject.job is None else subject.job.job_id
+    queued = unit.jobs.find_waiting_for(node.id, besides=known)
     if queued and queued != subject.queued_job:
         raise Conflict(f"job {queued} has just been submitted to node {node.name}")
     beat = unit.heartbeats.find_by_node(node.id)

@@ -21,7 +21,8 @@ def activity_of(
     """Return the activity of a job by its present attempt. A step, a checkpoint or the start of its
     container is progress; a running container alone is not. In a crash loop only steps and
     checkpoints are progress, of the `earlier` attempts on the node too; its preparations are no
-    activity. No instant is later than `now`."""
+    activity. An ended `attempt` is the last one of a job that waits for its next attempt. No
+    instant is later than `now`."""
     on_node = [other for other in earlier if other.node_id == attempt.node_id]
     failures = sum(_has_failed(other, now) for other in on_node)
     starts = [at for report in attempt.own_reports if (at := report.started_at) is not None]
@@ -38,7 +39,7 @@ def activity_of(
         job_id=job.id,
         is_preparing=not is_running and not is_loop,
         progress_at=min(now, max(seen)),
-        failures=failures,
+        failures=0 if is_steady else failures,
         started_at=min(now, started_at),
     )
 

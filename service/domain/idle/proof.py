@@ -55,9 +55,10 @@ class MetricFamily(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobActivity:
-    """The job that holds the node: whether it prepares to run, when it last made progress (a step,
-    a checkpoint, the start), how many of its attempts failed on the node within the last hour, and
-    when its container started. Instants are whole UTC seconds."""
+    """The job that holds the node, or that waits between two attempts of its crash loop on the
+    node: whether it prepares to run, when it last made progress (a step, a checkpoint, the start),
+    how many of its attempts failed on the node within the last hour, and when its container
+    started. A steady attempt counts no failures. Instants are whole UTC seconds."""
 
     job_id: str
     is_preparing: bool
@@ -105,7 +106,8 @@ class ActivityEvidence:
     reports by worker, of this boot only; `asked_at` is the instant of their last complete read.
     `named` is the instant since which a worker's instance id is known, without workers whose id is
     unknown. `report_seconds` is the largest age of the newest reports where only reports show the
-    node: they are not read more often. `queued_job` is the id of a job that waits for this node.
+    node: they are not read more often. `queued_job` is the id of a job other than `job` that waits
+    for this node.
     """
 
     workers: int

@@ -72,10 +72,65 @@ def test_failures_of_the_last_hour_make_a_crash_loop_of_a_job(lab, failures, was
         for number in range(1, 5):
             at = now - 600 * number if number <= failures else now - 86_400
             unit.jobs.add_attempt(failed(job, node, number, at))
-        unit.jobs.add_attempt(an_attempt(job, node, 5, phase=Phase.RUNNING))
+        running = an_attempt(job, node, 5, phase=Phase.RUNNING)
+        unit.jobs.add_attempt(replace(running, claimed_at=now - 300))
     lab.minute(60)
     found = lab.course(node).verdict
     assert (found.level, found.waste) == ("QUIET", waste)
+
+
+def crash(lab, node, *ended, own_node=True):
+    """A job whose attempts on a node failed at these instants, and that waits for its next one."""
+    job = a_job(id="m", node_id=node.id, failures=len(ended), own_node=own_node)
+    with lab.units() as unit:
+        unit.jobs.add(job, None)
+        for number, at in enumerate(ended, 1):
+            unit.jobs.add_attempt(failed(job, node, number, at))
+    return job
+
+
+@pytest.mark.parametrize("own_node", [False, True])
+def test_the_grace_of_a_crash_loop_goes_on_between_its_attempts(lab, own_node):
+    loops = replace(ENDS_HUNG, grace_seconds=900, also=("crash_loop",))
+    node = lab.add(REST, idle=loops)
+    lab.minute(30)
+    job = crash(lab, node, *(lab.clock() - 60 * ago for ago in (20, 15, 10)), own_node=own_node)
+    lab.minute(ENOUGH - 30)
+    told = lab.course(node).course
+    assert (told.state, lab.course(node).verdict.waste) == ("NOTIFIED", "crash_loop")
+    with lab.units() as unit:
+        running = an_attempt(job, node, 4, phase=Phase.RUNNING)
+        unit.jobs.add_attempt(replace(running, claimed_at=lab.clock()))
+    lab.minute(2)
+    with lab.units() as unit:
+        (attempt,) = unit.jobs.list_attempts(job.id)[-1:]
+        last = failed(job, node, 4, lab.clock())
+        unit.jobs.save_attempt(replace(last, version=attempt.version))
+    lab.minute(2)
+    assert lab.course(node).course.notified_at == told.notified_at
+    lab.minute(15)
+    assert lab.ended() == [node.name]
+
+
+@pytest.mark.parametrize("other", ["a", "z"])
+def test_a_job_that_waits_behind_a_crash_loop_keeps_its_node(lab, other):
+    node = lab.add(REST, idle=replace(ENDS_HUNG, also=("crash_loop",)))
+    lab.minute(30)
+    crash(lab, node, *(lab.clock() - 60 * ago for ago in (20, 15, 10)))
+    with lab.units() as unit:
+        unit.jobs.add(a_job(id=other, node_id=node.id), None)
+    lab.minute(ENOUGH - 30 + 20)
+    assert lab.course(node).verdict.blockers == (Blocker.QUEUED_JOB,)
+    assert lab.ended() == []
+
+
+def test_a_job_between_two_attempts_without_a_crash_loop_keeps_its_node(lab):
+    node = lab.add(REST, idle=replace(ENDS_HUNG, also=("crash_loop",)))
+    lab.minute(30)
+    crash(lab, node, *(lab.clock() - 60 * ago for ago in (20, 15)))
+    lab.minute(ENOUGH - 30 + 20)
+    assert lab.course(node).verdict.blockers == (Blocker.QUEUED_JOB,)
+    assert lab.ended() == []
 
 
 @pytest.mark.deep

@@ -80,8 +80,16 @@ def test_steps_of_every_attempt_of_a_crash_loop_are_progress():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "progress_at"), [(STEADY_SECONDS - 1, FIRST), (STEADY_SECONDS, NOW - 600)]
+    ("seconds", "progress_at", "failures"),
+    [(STEADY_SECONDS - 1, FIRST, 3), (STEADY_SECONDS, NOW - 600, 0)],
 )
-def test_an_attempt_that_goes_on_is_no_crash(seconds, progress_at):
+def test_an_attempt_that_goes_on_is_no_crash(seconds, progress_at, failures):
     runs = running(4, NOW - 700, started_at=NOW - seconds)
-    assert activity_of(JOB, runs, NOW, CRASHES).progress_at == progress_at
+    found = activity_of(JOB, runs, NOW, CRASHES)
+    assert (found.progress_at, found.failures) == (progress_at, failures)
+
+
+def test_a_crash_loop_between_two_attempts_is_judged_like_one_that_starts():
+    found = activity_of(JOB, CRASHES[-1], NOW, CRASHES)
+    assert not found.is_preparing
+    assert (found.progress_at, found.failures) == (FIRST, 3)
