@@ -104,7 +104,8 @@ class RailJudge:
         starts = [
             upto
             for since, upto in self._list_deaths()
-            if upto - since > GAP_SECONDS and upto <= end.at < upto + self.truth.times.start
+            # a daemon knows whole seconds only, also of its own start
+            if upto - since > GAP_SECONDS and upto <= end.at < int(upto) + self.truth.times.start
         ]
         if starts:
             raise Violation(f"{end.node.name} was ended {end.at - starts[0]:.0f} s after a start")
