@@ -75,8 +75,9 @@ def decide_round(
         booted = counts_from(assessed.subject.node, times) - times.warmup + BOOT_SECONDS
         sight = sight_of(assessed.verdict, assessed.watched, booted)
         sights[assessed.watched.course.node_id] = sight
-    breaker = update_breaker(before.breaker, _list_earlier_sights(nodes, earlier), sights, now)
-    mass_since = _find_mass_since(before, nodes, earlier, facts)
+    earlier_sights = _list_earlier_sights(nodes, earlier)
+    breaker = update_breaker(before.breaker, earlier_sights, sights, now)
+    mass_since = _find_mass_since(before, nodes, earlier_sights, facts)
     cleanup = replace(before, breaker=breaker, mass_since=mass_since)
     holds = tuple(_list_holds(cleanup, facts, times))
     cleanup = replace(cleanup, ticked_at=now, holds=holds)
@@ -131,12 +132,12 @@ def _to_due_node(assessed: AssessedNode) -> DueNode:
 def _find_mass_since(
     before: Cleanup,
     nodes: Sequence[AssessedNode],
-    earlier: Mapping[str, WatchedNode],
+    earlier: Mapping[str, NodeSight],
     facts: RoundFacts,
 ) -> int | None:
     """The instant since which more than half of the nodes are candidates with fresh signals; None
-    where they are not. A lost signal restarts the hour. A node that was never known does not, or it
-    would hold the others for ever."""
+    where they are not. A lost signal restarts the hour. A node that was not known since its start
+    does not, or it would hold the others for ever."""
     candidates = sum(
         assessed.is_idle and assessed.subject.applied.action.rank >= Action.STOP.rank
         for assessed in nodes
@@ -146,8 +147,7 @@ def _find_mass_since(
     is_lost = any(
         not _is_known(assessed.verdict)
         and (previous := earlier.get(assessed.subject.node.id)) is not None
-        and previous.verdict is not None
-        and _is_known(previous.verdict)
+        and previous.is_known
         for assessed in nodes
     )
     return facts.now if is_lost or before.mass_since is None else before.mass_since

@@ -178,6 +178,17 @@ def test_a_node_that_nobody_ever_sees_does_not_hold_the_others_for_ever():
     assert names(round_of([*six, blind], then, [*six, blind], now=NOW + 3_600)) == ["n0"]
 
 
+@pytest.mark.parametrize("changes", [{"attempt": 2}, {"state_since": NOW + 30}])
+def test_the_hour_goes_on_when_a_node_starts_again(changes):
+    six = [node(number) for number in range(6)]
+    first = round_of(six).cleanup
+    blind = node(7, verdict=IdleVerdict(Level.UNKNOWN, "?"), is_due=False)
+    started = replace(blind.subject, node=replace(blind.subject.node, **changes))
+    anew = replace(blind, subject=started, moved=CourseChange(six[0].moved.course))
+    found = round_of([*six, anew], first, [*six, node(7)], now=NOW + 60)
+    assert found.cleanup.mass_since == NOW
+
+
 def test_a_jump_of_the_clock_holds_until_the_time_of_a_start_is_over():
     first = round_of([node(1), *busy(9)], drift=100.0).cleanup
     assert rails(round_of([node(1), *busy(9)], first, now=NOW + 899)) == [Rail.CLOCK]
