@@ -5,14 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from service.application.timekeeping import Timekeeper
 from service.domain.clock import Clock
 from service.domain.metering.line_items import lines_of
 from service.domain.pricing.burn import BilledUnits, burn_of
 from service.domain.pricing.price_book import ReservedPrice
 from service.store.fleet_counts import FleetCount, OverdueDeletion
 from service.store.pricebook import PriceShelf
+from service.store.probe import DatabaseProbe
 from service.store.revisions import Revision
 from service.store.unit import Unit, Units
+
+
+class ReadinessService:
+    """Checks whether requests can be answered now, without a call to the cloud."""
+
+    def __init__(
+        self, probe: DatabaseProbe, projects: Sequence[str], timekeeper: Timekeeper | None = None
+    ) -> None:
+        self._probe = probe
+        self._projects = tuple(projects)
+        self._timekeeper = timekeeper
+
+    def check_ready(self) -> list[str]:
+        """Problems that do not stop the API. Raises StoreUnavailable with the reason if the
+        database cannot be read or written."""
+        alone = self._probe.check_usable(self._projects)
+        said = [] if self._timekeeper is None else [self._timekeeper.warning]
+        if alone:
+            said.append(
+                f"no daemon holds the lease of {', '.join(alone)}: nothing is created, deleted or"
+                " metered there; start one with: tpu-steward daemon"
+            )
+        return [problem for problem in said if problem]
+
 
 STALE_SECONDS = 120
 """Seconds without a look at the cloud after which the figures may be out of date."""

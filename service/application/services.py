@@ -17,7 +17,7 @@ from service.application.costs.explanations import ExplanationService
 from service.application.costs.exports import ExportService
 from service.application.costs.forecasts import ForecastService
 from service.application.costs.statements import StatementService
-from service.application.health import HealthService
+from service.application.health import HealthService, ReadinessService
 from service.application.jobs.jobs import JobService
 from service.application.jobs.logs import JobLogService
 from service.application.nodes.nodes import NodeService
@@ -29,7 +29,6 @@ from service.application.pricing.estimates import EstimateService
 from service.application.pricing.prices import PriceService
 from service.application.pricing.recommendations import RecommendationService
 from service.application.pricing.reservations import ReservationService
-from service.application.readiness import ReadinessService
 from service.application.reconciliations import ReconciliationService
 
 _KEPT_PAGES = 32

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from anyio import CapacityLimiter, to_thread
 
-from service.application.readiness import ReadinessService
+from service.application.health import ReadinessService
 from service.domain.errors import StewardError, StoreUnavailable
 
 KEPT_SECONDS = 1.0

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from service.domain.costs import explanation
-from service.domain.costs.explanation import LineCharge
-from service.domain.costs.sentences import InWords
+from service.domain.costs.explanation import InWords, LineCharge
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.meter import Meter, Usage
 from service.domain.pricing.price_book import Price, PriceStretch

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from service.domain.clock import HOUR, floor_to
 from service.domain.costs import explanation
-from service.domain.costs.explanation import LineCharge
-from service.domain.costs.sentences import InWords
+from service.domain.costs.explanation import InWords, LineCharge
 from service.domain.errors import NotFound
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.ledger import LedgerSlot

@@ -26,7 +26,7 @@ from service.cli.terminal.render import (
 )
 from service.cli.terminal.resolve import find_node
 from service.domain.clock import parse_rfc3339, to_rfc3339, wall_clock
-from service.domain.idle.values import describe_value
+from service.domain.idle.signals.signal import describe_value
 from service.domain.nodes.node import ENDED, NodeState
 
 PAUSE = 5.0

@@ -11,7 +11,7 @@ from dataclasses import replace
 import structlog
 
 from service.cloud.ports import TpuCloud
-from service.controllers.commands import cloud_under_lease
+from service.controllers.base import cloud_under_lease
 from service.domain.errors import CloudError, CloudNotFound, InvalidRequest, RateLimited
 from service.domain.jobs.job import Attempt, Job
 from service.domain.jobs.report import SupervisorReport, parse_report

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from service.cloud.ports import TpuCloud
-from service.controllers.commands import cloud_under_lease
+from service.controllers.base import cloud_under_lease
 from service.controllers.recording.operation_log import SharedRecords
 from service.domain.clock import Clock
 from service.domain.errors import StaleVersion

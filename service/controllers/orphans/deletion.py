@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from service.cloud.ports import TpuCloud
-from service.controllers.commands import cloud_under_lease
+from service.controllers.base import cloud_under_lease
 from service.controllers.lifecycle.context import Installation
 from service.domain.clock import Clock
 from service.domain.errors import CloudNotFound, StaleVersion

@@ -15,6 +15,28 @@ from service.domain.money import format_dollars, half_even
 from service.domain.pricing.price_book import VM_HOUR, Price, PriceBook
 from service.domain.time_window import Window
 
+
+class InWords:
+    """The sentences of an explanation.
+
+    These are the `sum`, the `source` of its price, `notes`, the `evidence` for both ends of the
+    interval, and who is `charged`.
+    """
+
+    __slots__ = ()
+
+    sum: str
+    source: str
+    notes: tuple[str, ...]
+    evidence: tuple[str, ...]
+    charged: str
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All sentences, the sum first."""
+        return (self.sum, self.source, *self.notes, *self.evidence, self.charged)
+
+
 NO_PRICE = "its price is unknown: the price book has none for it"
 
 

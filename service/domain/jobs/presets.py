@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from service.domain.catalog.frameworks import ENVIRONMENT, TENSORFLOW_PJRT
-from service.domain.catalog.images import Framework
+from service.domain.catalog.images import ENVIRONMENT, TENSORFLOW_PJRT, Framework
 from service.domain.jobs.job import Attempt, Job, Workers
 from service.domain.jobs.report import SupervisorReport
 from service.domain.nodes.node import Node

@@ -11,8 +11,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from service.domain.catalog.frameworks import ENVIRONMENT, TENSORFLOW_PJRT, as_shell
-from service.domain.catalog.images import Framework, Image
+from service.domain.catalog.images import ENVIRONMENT, TENSORFLOW_PJRT, Framework, Image, as_shell
 from service.domain.nodes.node import Node
 
 _DEVICES_PER_CHIP = {"v2": 2, "v3": 2, "tpu7x": 2}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from service.domain.idle.values import describe_value
+from service.domain.idle.signals.signal import describe_value
 from service.domain.money import format_dollars, parse_usd
 from service.domain.notifications.notification import body_of
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from service.emulator.errors import ApiError, Code
 from service.emulator.telemetry.filters import Term, evaluate_tree, list_terms, parse_filter
-from service.emulator.telemetry.patterns import compile_search
+from service.emulator.telemetry.selection import compile_search
 from service.emulator.telemetry.tokens import FilterError
 from service.emulator.world.log_buffer import BufferedLog, to_nanoseconds
 

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from service.api.app import create_app
 from service.api.system.readiness import Readiness
-from service.application.readiness import ReadinessService
+from service.application.health import ReadinessService
 from service.domain.errors import StoreUnavailable
 from service.domain.nodes.node import NodeState
 from service.store.engine import CONNECTIONS

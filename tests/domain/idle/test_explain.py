@@ -8,8 +8,14 @@ from service.domain.idle.assess import IdleSubject, IdleTimes
 from service.domain.idle.explain import HELD, LOOPS, OLD, SCHEDULED, Claim, explain_signals
 from service.domain.idle.policy import Action, AppliedRule, Rule
 from service.domain.idle.proof import UNREAD, Host, JobActivity, MetricFamily, Signals
-from service.domain.idle.signals.signal import MONITORED, Kind, Level, Reading, with_reading
-from service.domain.idle.values import describe_value
+from service.domain.idle.signals.signal import (
+    MONITORED,
+    Kind,
+    Level,
+    Reading,
+    describe_value,
+    with_reading,
+)
 from tests import factories
 
 NOW, AFTER = 1_000_000, 3_600

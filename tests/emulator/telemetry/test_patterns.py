@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.emulator.telemetry.patterns import compile_full_match, compile_search
+from service.emulator.telemetry.selection import compile_full_match, compile_search
 
 
 def test_a_pattern_that_would_take_for_ever_elsewhere_is_answered():

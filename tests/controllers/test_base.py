@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from service.controllers.commands import cloud_under_lease
+from service.controllers.base import cloud_under_lease
 from service.domain.errors import LeaseLost
 from service.domain.nodes.node import CloudNode, Node, Place
 from tests.controllers.conftest import Lab
