@@ -16,7 +16,7 @@ from service.domain.clock import Clock, to_rfc3339
 from service.domain.event import Event
 from service.domain.idle.assess import SHIPPED_TIMES, IdleTimes
 from service.domain.idle.links import KEEP_SECONDS, Link, LinkRefusal, Verb, find_refusal, hash_of
-from service.domain.nodes.keep import asked_keep, cloud_ends_at, keep_of
+from service.domain.nodes.keep import cloud_ends_at, describe_keep_end, keep_of
 from service.domain.nodes.node import Asked, Node
 from service.store.node_ends import read_causes
 from service.store.pricebook import PriceShelf
@@ -165,9 +165,8 @@ class LinkService:
                 done = f"kept until {to_rfc3339(node.kept_until or now)} already"
             unit.events.add(Event(node.id, now, "asked", f"{done}: {reason}", ACTOR))
         else:  # as DELETE does, with the evidence in the history; a keep ends with the node
-            done, ended = "deletion requested", asked_keep(node, now)
-            if ended is not None:
-                done += f"; the keep until {to_rfc3339(ended.until or now)} ends with it"
+            keep_end = describe_keep_end(node, now, is_deletion=True)
+            done = f"deletion requested; {keep_end}" if keep_end else "deletion requested"
             causes = read_causes(unit, node, now)  # before the course of the node ends
             record_end(unit, node, ACTOR, reason, self._prices, now, times=self._times)
             after = self._nodes.request_end_in(unit, node, ACTOR, f"with {reason}", causes)

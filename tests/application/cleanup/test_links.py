@@ -151,11 +151,24 @@ def test_a_keep_link_leaves_nothing_in_the_history(units, links):
         assert unit.cleanups.list_by_node(node.id) == []
 
 
+@pytest.mark.parametrize(
+    ("until", "said"), [("2026-12-24", "2026-12-24T00:00:00Z"), ("soon", "an invalid date")]
+)
+def test_a_delete_link_says_that_a_keep_by_label_ends_with_the_node(units, links, until, said):
+    node = told_of(units, labels={"keep-until": until})
+    offer = links.use_link(tokens_of(units, node)[Verb.DELETE])
+    assert offer.done == (
+        f"deletion requested; the keep until {said} ends with that (label keep-until={until})"
+    )
+
+
 def test_a_delete_link_ends_a_keep_and_says_so(units, links):
     node = told_of(units, kept_until=NOON + DAY, kept_because="a long run")
     offer = links.use_link(tokens_of(units, node)[Verb.DELETE])
     after = node_of(units, node)
-    assert offer.done.endswith("the keep until 2026-11-06T12:00:00Z ends with it")
+    assert offer.done == (
+        "deletion requested; the keep until 2026-11-06T12:00:00Z ends with that (a long run)"
+    )
     assert (after.kept_until, after.asked) == (None, Asked.ABSENT)
     ((_, said),) = story_of(units, node)
     ended = "the keep until 2026-11-06T12:00:00Z ends with that (a long run)"
