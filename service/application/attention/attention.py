@@ -57,6 +57,8 @@ class _Fleet:
     rates: Mapping[str, int | None]
     budgets: Sequence[AgendaEntry]
     holds: Sequence[tuple[str, RailHold]]
+    turns: Mapping[str, int]
+    """The earliest turn of each due node that waits only because other nodes end first."""
 
 
 class AttentionService:
@@ -127,6 +129,7 @@ class AttentionService:
                 rates |= read_rates(unit, project, book, now)
             ending = unit.nodes.find_many(unit.fleet.list_ending(now + AHEAD_SECONDS))
             resting = unit.idle_courses.list_resting(self._projects)
+            cleanups = {project: unit.cleanups.get(project) for project in self._projects}
             return _Fleet(
                 now,
                 resting,
@@ -135,11 +138,13 @@ class AttentionService:
                 list(ending.values()),
                 rates,
                 list(_list_budgets(unit, now)),
-                [
-                    (project, held)
-                    for project in self._projects
-                    for held in unit.cleanups.get(project).holds
-                ],
+                [(name, held) for name, cleanup in cleanups.items() for held in cleanup.holds],
+                {
+                    one.node_id: one.until
+                    for cleanup in cleanups.values()
+                    for one in cleanup.waiting
+                    if not cleanup.holds and one.until is not None
+                },
             )
 
 
@@ -223,15 +228,15 @@ def _list_budgets(unit: Unit, now: int) -> Iterator[AgendaEntry]:
             continue
         if alert.period != window.start:
             continue
-        at = deletes_at(budget, alert)
-        deletes = at is not None
+        at, text = deletes_at(budget, alert), "The budget is exceeded"
+        will_delete = at is not None and at > now
+        if at is not None:
+            text += ", and its nodes are deleted" if will_delete else ", and deletes its nodes"
         yield AgendaEntry(
-            AgendaKind.BUDGET_DELETES if deletes else AgendaKind.BUDGET_EXCEEDED,
+            AgendaKind.BUDGET_DELETES if will_delete else AgendaKind.BUDGET_EXCEEDED,
             budget.name,
-            "The budget is exceeded, and its nodes are deleted"
-            if deletes
-            else "The budget is exceeded",
-            at=at,
+            text,
+            at=at if will_delete else None,
             since=alert.fired_at,
             subject_id=budget.id,
         )
@@ -268,18 +273,7 @@ def _list_resting(fleet: _Fleet) -> Iterator[AgendaEntry]:
         since = None if node.verdict is None else node.verdict.since
         is_kept = node.node_id in fleet.keeps
         if node.due_at is not None and not is_kept:
-            verb = "stopped" if node.told is Action.STOP else "deleted"
-            held = [hold for project, hold in fleet.holds if project == node.project]
-            waits = f" later, because the cleanup waits: {held[0].reason}" if held else ""
-            yield AgendaEntry(
-                AgendaKind.IDLE_END,
-                node.name,
-                f"The node is idle, and is {verb}{waits}",
-                at=_find_end(max(node.due_at, now), held),
-                since=since,
-                hourly=hourly,
-                subject_id=node.node_id,
-            )
+            yield _describe_idle_end(fleet, node, node.due_at)
         elif is_kept:
             continue
         elif node.told is Action.OBSERVE:
@@ -301,6 +295,28 @@ def _list_resting(fleet: _Fleet) -> Iterator[AgendaEntry]:
                 hourly=hourly,
                 subject_id=node.node_id,
             )
+
+
+def _describe_idle_end(fleet: _Fleet, node: RestingNode, due_at: int) -> AgendaEntry:
+    """The end of an idle node: when it is due, when its turn comes, or when the holds end."""
+    due_at = max(due_at, fleet.now)
+    verb = "stopped" if node.told is Action.STOP else "deleted"
+    held = [hold for project, hold in fleet.holds if project == node.project]
+    turn = fleet.turns.get(node.node_id, fleet.now)
+    waits = ""
+    if held:
+        waits = f" later, because the cleanup waits: {held[0].reason}"
+    elif turn > due_at:
+        waits = " when its turn comes, as the cleanup ends few nodes at a time"
+    return AgendaEntry(
+        AgendaKind.IDLE_END,
+        node.name,
+        f"The node is idle, and is {verb}{waits}",
+        at=_find_end(max(due_at, turn), held),
+        since=None if node.verdict is None else node.verdict.since,
+        hourly=fleet.rates.get(node.node_id),
+        subject_id=node.node_id,
+    )
 
 
 def _find_end(due_at: int, held: Sequence[RailHold]) -> int | None:

@@ -16,7 +16,7 @@ from service.domain.budgets.budget import OnExceeded
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.idle.cleanup import ALARMING, RailHold
 from service.domain.idle.policy import Action, Waste
-from service.domain.idle.rails import Rail
+from service.domain.idle.rails import Rail, Waiting
 from service.domain.metering.meter import Evidence
 from service.domain.metering.usage import start_usage
 from service.domain.nodes.node import Asked, Place
@@ -100,6 +100,22 @@ def test_holds_of_the_cleanup_delay_the_end_of_an_idle_node(lab, attention, ends
         unit.cleanups.save(replace(unit.cleanups.get("lab"), holds=holds))
     (entry,) = attention.read_agenda().next
     assert entry.at == (None if at is None else due_at - 500 + at)
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_an_idle_node_ends_when_its_turn_comes(lab, attention, is_held):
+    node = billed(lab, lab.add(REST))
+    lab.minute(IDLE_MINUTES)
+    due_at = lab.course(node).due_at
+    assert due_at is not None
+    turn = Waiting(node.id, Rail.HOUR, 1, due_at + 900)
+    holds = (RailHold(Rail.START, "it began just now", 0, due_at + 60),) if is_held else ()
+    with lab.units() as unit:
+        unit.cleanups.save(replace(unit.cleanups.get("lab"), waiting=(turn,), holds=holds))
+    (entry,) = attention.read_agenda().next
+    assert entry.at == due_at + (60 if is_held else 900)
+    waits = " when its turn comes, as the cleanup ends few nodes at a time"
+    assert entry.text.endswith(waits) is not is_held
 
 
 def test_what_holds_another_project_is_no_matter(lab):
@@ -333,6 +349,18 @@ def test_an_exceeded_budget_needs_a_person(lab, attention, action, kind):
     (entry,) = attention.read_agenda().needs_person
     assert (entry.kind, entry.subject, entry.subject_id) == (kind, budget.name, "b-1")
     assert entry.at == (NOON + 600 if action is OnExceeded.DELETE else None)
+
+
+def test_a_budget_whose_grace_is_over_is_exceeded_without_an_instant(lab, attention):
+    budget = factories.budget(id="b-1", on_exceeded=OnExceeded.DELETE, grace_seconds=600)
+    window = budget.window_at(lab.clock())
+    assert window is not None
+    with lab.units() as unit:
+        unit.budgets.add(budget)
+        unit.alerts.save("b-1", Alert(EXCEEDED, window.start, fired_at=lab.clock() - 600))
+    (entry,) = attention.read_agenda().needs_person
+    assert (entry.kind, entry.at) == (AgendaKind.BUDGET_EXCEEDED, None)
+    assert entry.text == "The budget is exceeded, and deletes its nodes"
 
 
 def test_the_alert_of_an_earlier_period_is_over(lab, attention):
