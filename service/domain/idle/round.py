@@ -121,7 +121,9 @@ def sight_of(
             if at is not None and at > latest and kind in DEVICE_KINDS:
                 latest = at
     worked_at = latest if latest > since else None
-    return NodeSight(_is_known(verdict), worked_at, verdict.level is Level.QUIET)
+    # In the warm-up there is no proof: the newest points of work may only be late.
+    is_proved = (verdict.until or 0) > (verdict.since or 0)
+    return NodeSight(_is_known(verdict), worked_at, verdict.level is Level.QUIET and is_proved)
 
 
 def _to_due_node(assessed: AssessedNode) -> DueNode:

@@ -267,8 +267,9 @@ def test_nodes_whose_reports_show_a_device_that_is_held_have_not_gone_dark():
 
 
 def test_nodes_that_were_made_together_do_not_come_to_rest_together():
-    def made(number, level, ended):
-        one = node(number, is_due=False, verdict=IdleVerdict(level, "?"))
+    def made(number, level, ended, until=NOW - 60):
+        verdict = IdleVerdict(level, "?", since=NOW - 120, until=until)
+        one = node(number, is_due=False, verdict=verdict)
         made_at = replace(one.subject.node, up_since=NOW - 600, state_since=NOW - 600)
         track = SignalTrack(NOW - 60, 0.0, Level.QUIET, (), NOW - 600 + ended)
         signals = Signals(tracks={(0, Kind.TENSORCORE_IDLE): track})
@@ -283,3 +284,5 @@ def test_nodes_that_were_made_together_do_not_come_to_rest_together():
     assert not opens(booted, before)
     fell = [made(number, Level.QUIET, 121) for number in range(6)]
     assert opens(fell, before)
+    warming = [made(number, Level.QUIET, 121, until=NOW - 120) for number in range(6)]
+    assert not opens(warming, before), "in the warm-up the newest points of work may be late"

@@ -177,9 +177,7 @@ class RailJudge:
             return True
         lives = self.truth.fleet.lives.values()
         rests = sorted(last for life in lives for _, last in life.work if since < last <= now)
-        # two points of a minute; the newest points of work may not be there yet
-        apart = 120 + self.truth.times.telemetry
-        return any(later - first < apart for first, later in pairwise(rests))
+        return any(later - first < 120 for first, later in pairwise(rests))
 
     def _is_mass(self, now: int) -> bool:
         """Whether more than half of the nodes, and more than five, may be taken for candidates."""
