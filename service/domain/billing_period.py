@@ -50,7 +50,7 @@ class BillingMonth:
 
 
 def period_of(instant: int) -> BillingMonth:
-    """The month that contains an instant."""
+    """The billing period, a calendar month in UTC, that contains an instant."""
     first = datetime.fromtimestamp(instant, UTC).replace(
         day=1, hour=0, minute=0, second=0, microsecond=0
     )
@@ -59,7 +59,8 @@ def period_of(instant: int) -> BillingMonth:
 
 
 def period_named(name: str) -> BillingMonth:
-    """The month of that name, `2026-11`. Raises Rejected if the name is invalid."""
+    """The billing period of a month's name, such as `2026-11`. Raises Rejected if the name is
+    invalid."""
     match = re.fullmatch(MONTH, name)
     if match is None:
         raise Rejected(f"{name[:80]!r} is not a month; write it as 2026-11", field="period")
@@ -67,7 +68,7 @@ def period_named(name: str) -> BillingMonth:
 
 
 def billed_in(charged: int, now: int) -> int | None:
-    """The first second of the billing month of a charge of the instant `charged`, posted `now`.
+    """The first second of the billing period of a charge of the instant `charged`, posted `now`.
 
     None in the usual case that the billing month is the month of the charge itself.
     """

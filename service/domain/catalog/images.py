@@ -50,7 +50,8 @@ TENSORFLOW_PJRT: Mapping[str, str] = {
 
 
 def as_shell(environment: Mapping[str, str]) -> str:
-    """The variables as a prefix of a shell command. Values need no quotes."""
+    """The environment variables of a recipe as a prefix of a shell command. Values need no
+    quotes."""
     return " ".join(f"{name}={value}" for name, value in environment.items())
 
 
@@ -155,7 +156,8 @@ class Image:
 
 @cache
 def list_images() -> tuple[Image, ...]:
-    """All known images, the best first: certain before doubtful, new before old."""
+    """All known software images of runtime versions, the best first: certain before doubtful, new
+    before old."""
     return tuple(sorted(map(Image.from_row, read_rows("runtime_versions")), key=_preference_key))
 
 

@@ -31,7 +31,8 @@ class ProvisioningTerms:
 
 
 def is_queued(terms: ProvisioningTerms) -> bool:
-    """Whether the request needs a queued resource. Raises Rejected if no tier allows the terms."""
+    """Whether a request needs a queued resource by the rules of its provisioning model. Raises
+    Rejected if no tier allows the terms."""
     if terms.architecture is Architecture.NODE:
         return False  # `service.domain.nodes.legacy` has the other rules of legacy TPU Nodes
     needs = ""  # why the hardware is not available directly
@@ -53,7 +54,8 @@ def is_queued(terms: ProvisioningTerms) -> bool:
 
 
 def run_limit(terms: ProvisioningTerms) -> tuple[int | None, tuple[str, ...]]:
-    """Seconds after READY at which the node ends (None: never), and warnings about them.
+    """Seconds that a node may run after READY under its provisioning model (None: for ever), and
+    warnings.
 
     Raises Rejected when the time is longer than the tier allows.
     """
@@ -72,7 +74,7 @@ def run_limit(terms: ProvisioningTerms) -> tuple[int | None, tuple[str, ...]]:
 
 
 def check_times(valid_until: int | None, max_wait_seconds: int | None, now: int) -> None:
-    """Raise Rejected for a deadline that is given twice, or that has passed."""
+    """Raise Rejected for a request whose deadline is given twice, or has passed."""
     if valid_until is None:
         return
     if max_wait_seconds is not None:
@@ -86,6 +88,6 @@ def check_times(valid_until: int | None, max_wait_seconds: int | None, now: int)
 
 
 def gives_up_at(created_at: int, max_wait_seconds: int | None, until: int | None) -> int | None:
-    """When a node that is not READY is given up; None without a limit."""
+    """When a node that is not READY is given up in any provisioning mode; None without a limit."""
     waited = None if max_wait_seconds is None else created_at + max_wait_seconds
     return min((end for end in (waited, until) if end is not None), default=None)

@@ -22,7 +22,8 @@ def explain_choice(
     framework: Framework,
     version: str | None,
 ) -> tuple[str, ...]:
-    """Why `best` was chosen rather than `others`, which fit the same request."""
+    """The reasons why a runtime version was chosen: `best` rather than `others`, which fit the same
+    request."""
     if not best.framework_version:
         generation = accelerator.generation
         wanted = f"{framework.label} {version}" if version else framework.label
@@ -58,13 +59,13 @@ def describe_chosen(
 
 
 def describe_named(name: str, accelerator: AcceleratorType) -> str:
-    """The same sentence if the caller named the runtime version, and it fits."""
+    """A sentence of a node's events: the runtime version that was named, and the reason it fits."""
     fits = f"it fits {_format_hosts(accelerator)} of {accelerator.generation}"
     return f"took {name}, which was requested by name: {fits}"
 
 
 def list_warnings(image: Image, accelerator: AcceleratorType) -> list[str]:
-    """The warnings about an image that fits; empty if there are none."""
+    """The reasons to doubt the image of a runtime version that fits; empty if there are none."""
     doubt = _describe_doubt(image.standing)
     found = [f"{image.name} {doubt}."] if doubt else []
     if accelerator.generation in image.reported_on:
@@ -73,7 +74,7 @@ def list_warnings(image: Image, accelerator: AcceleratorType) -> list[str]:
 
 
 def vm_software(image: Image) -> str:
-    """The software of the user's own VM for a legacy TPU Node; empty for a TPU VM."""
+    """The software for the user's own VM beside an image of a legacy TPU Node; empty otherwise."""
     if image.architecture is Architecture.VM:
         return ""
     version = image.framework_version
@@ -94,7 +95,8 @@ def why_none(
     architecture: Architecture,
     known: Sequence[Image],
 ) -> str:
-    """Why no image fits, given the `known` ones of that framework, version and architecture."""
+    """The reason why no runtime version fits, given the `known` images of that framework, version
+    and architecture."""
     wanted = f"{framework.label} {version}" if version else framework.label
     if architecture is Architecture.NODE and accelerator.generation not in NODE_GENERATIONS:
         return _no_node(accelerator)
@@ -114,7 +116,8 @@ def why_none(
 def why_not(
     name: str, image: Image | None, accelerator: AcceleratorType, architecture: Architecture
 ) -> str:
-    """Why the named runtime version does not fit; `image` is None if the version is unknown."""
+    """The reason why the named runtime version does not fit; `image` is None if the version is
+    unknown."""
     if architecture is Architecture.NODE and accelerator.generation not in NODE_GENERATIONS:
         return _no_node(accelerator)
     if image is None:

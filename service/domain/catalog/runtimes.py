@@ -70,7 +70,8 @@ def check_runtime(
     accelerator: AcceleratorType,
     architecture: Architecture = Architecture.VM,
 ) -> list[str]:
-    """The warnings about this runtime version on this hardware; empty if there are none.
+    """Check that the runtime version fits this hardware, and return the warnings about it. Empty if
+    there are none.
 
     Raises RuntimeMismatch with the `compatible` ones, closest first, when it does not fit. The
     cloud may accept it and create a node on which no accelerator appears (jax-ml/jax#13260).
@@ -85,7 +86,7 @@ def check_runtime(
 
 
 def vm_software(runtime_version: str) -> str:
-    """The software of the user's own VM for a legacy TPU Node with that version.
+    """The software for the user's own VM beside the runtime version of a legacy TPU Node.
 
     Empty for the image of a TPU VM, and for an unknown version.
     """
@@ -98,7 +99,8 @@ def for_generation(
     framework: Framework | None = None,
     architecture: Architecture | None = None,
 ) -> tuple[Image, ...]:
-    """The images of a generation, framework and architecture (None: of all), best first."""
+    """The runtime versions for a generation, framework and architecture (None: all), as images,
+    best first."""
     return tuple(
         image
         for image in list_images()

@@ -12,7 +12,7 @@ from service.domain.time_window import Window
 
 
 def split_by_parts(parts: Sequence[Window], start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """(position, start, end) of each piece of [start, end) that lies in one of the parts.
+    """(position, start, end) of each piece of [start, end) that lies in one of some time windows.
 
     The parts are in order and do not overlap. Other parts are not visited: there may be thousands.
     """
@@ -66,7 +66,7 @@ class DaysAndHours:
 
 
 def edges_of(parts: Sequence[Window], *, to_the_end: bool) -> tuple[int, ...] | None:
-    """The edges of adjoining parts, for DaysAndHours; None if an edge is not a full hour of UTC.
+    """The edges of adjoining buckets, for DaysAndHours; None if an edge is not a full hour of UTC.
 
     With `to_the_end` nothing is charged after the last part, so its edge moves to a midnight.
     """

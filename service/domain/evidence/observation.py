@@ -37,7 +37,8 @@ class PolledNode:
 
 
 def observe_node(node: Node, sight: CloudNode, running: Usage | None, poll: Poll) -> PolledNode:
-    """The record after the cloud has shown `sight`; `running` is the open usage."""
+    """The record of an observed node, which the cloud has shown as `sight`; `running` is its open
+    usage."""
     is_same = node.cloud_uid == sight.uid
     if is_same and sight.state == NodeState.CREATING and node.up_since is not None:
         return PolledNode(node, running)  # stale: a node that was READY is never CREATING again
@@ -77,7 +78,7 @@ although no poll saw them."""
 def observe_queue(
     node: Node, queue: QueuedResource, asked: int, now: int
 ) -> tuple[Node, tuple[Event, ...]]:
-    """The node and its events after its queued resource was seen in another state.
+    """The node and its events after its queued resource was observed in another state.
 
     The state held when the request was sent at `asked`; it may have changed before the answer at
     `now`.
@@ -104,7 +105,7 @@ def observe_queue(
 
 
 def state_of_absent_node(node: Node, queue: QueuedResource) -> str:
-    """The state of a node that is gone while its queued resource still exists."""
+    """The observed state of a node that is gone while its queued resource still exists."""
     suspended = queue.state in (QueueState.SUSPENDING, QueueState.SUSPENDED)
     if suspended and queue.initiator != "USER":
         return NodeState.PREEMPTED
@@ -122,7 +123,8 @@ def _exact_instant(running: Usage | None, usage: Usage | None) -> int | None:
 
 
 def usage_of_gone(node: Node, running: Usage | None, poll: Poll) -> Usage | None:
-    """The closed usage of a node that is gone: the running one, or one that no poll saw.
+    """The closed usage of a node that is observed to be gone. It is the running one, or one that no
+    poll saw.
 
     Usage between two polls is assumed if an operation says that the node came up, or if nothing
     rules it out. None if there was no usage.
@@ -168,7 +170,8 @@ def _usage_after(node: Node, sight: CloudNode, running: Usage | None, poll: Poll
 
 
 def has_stayed_up(node: Node, state: str) -> bool:
-    """Whether a stop or delete has failed: a node that is down has no hardware to repair."""
+    """Whether an observed state shows that a stop or delete has failed. A node that is down has no
+    hardware to repair."""
     return node.state in _GOING and state in COMES_BACK_BY_ITSELF
 
 
@@ -213,7 +216,7 @@ def _close_usage(usage: Usage, poll: Poll) -> Usage:
 
 
 def find_return(node: Node, last_end: int | None, poll: Poll) -> Usage | None:
-    """Usage after `last_end` that no poll saw; None if there was none.
+    """Unseen usage after `last_end` of a node whose stop or delete failed; None if there was none.
 
     The operation that ended the last interval failed. So the node was READY again until another
     operation succeeded, or until it broke.

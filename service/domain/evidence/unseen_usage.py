@@ -16,7 +16,8 @@ from service.domain.nodes.operation import COMES_UP, GOES_DOWN, Operation
 def find_unseen_usage(
     node: Node, usages: Sequence[Usage], operations: Sequence[Operation]
 ) -> Iterator[Usage]:
-    """Intervals of a node that no recorded interval overlaps; for nodes that are gone for good.
+    """Unseen usage of a node: intervals that overlap no recorded interval. For nodes that are gone
+    for good.
 
     The node was started and taken down again between two polls. An interval lasts from the end of
     an operation that brings a node up until the next operation that takes it down was accepted.
@@ -57,7 +58,7 @@ def _list_intervals(operations: Sequence[Operation]) -> Iterator[tuple[int, int,
 
 
 def describe_unseen_usage(node: Node, usage: Usage, now: int) -> Event:
-    """The event of usage that no poll saw."""
+    """The event of unseen usage, for which there was no poll."""
     start, end = to_rfc3339(usage.start), to_rfc3339(usage.end or now)
     earliest = " at the earliest" if usage.start_evidence is Evidence.UNSEEN else ""
     return Event(

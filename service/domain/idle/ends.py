@@ -55,8 +55,8 @@ def list_causes(
     watched: WatchedNode | None,
     budgets: Mapping[str, int],
 ) -> tuple[tuple[EndCause, str], ...]:
-    """Return every cause that would end a node now, with its text, the strongest first, whatever
-    holds it back. The arguments are as in `EndOutlook`.
+    """Return every cause that would end a node now, with its text, the strongest first. It does not
+    matter what holds a cause back. The arguments are as in `EndOutlook`.
 
     Requests of people and the acts of Google are not here: they are known once they happen.
     """
@@ -74,12 +74,13 @@ def list_causes(
 
 
 def describe_exceeded(budget: str) -> str:
-    """The begin of the reason of every end by a budget with this name."""
+    """The begin of the reason of every end of a node by a budget with this name."""
     return f"the budget {budget!r} is exceeded"
 
 
 def describe_idleness(verdict: IdleVerdict) -> str:
-    """The begin of the reason of every end for idleness: what the node did, and since when."""
+    """The begin of the reason of every end of a node for idleness. It says what the node did, and
+    since when."""
     since = "" if verdict.since is None else f" since {to_rfc3339(verdict.since)}"
     what = "been idle" if verdict.waste is None else _WASTED[verdict.waste]
     return f"it has {what}{since}"

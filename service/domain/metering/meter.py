@@ -102,7 +102,7 @@ class Usage:
 def find_start_bounds(
     seen_before: int, first_ready: int, operation_ended: int | None
 ) -> tuple[int, int, Evidence]:
-    """(start, start_hi, evidence) of usage whose READY was first seen at `first_ready`.
+    """(start, start_hi, evidence) of the usage whose READY was first seen at `first_ready`.
 
     The end of the operation is the exact start, unless READY was seen before it: operations may
     stay open long after the node is up. An operation that ended before the node was last seen down
@@ -116,7 +116,7 @@ def find_start_bounds(
 def find_end_bounds(
     last_ready: int, first_gone: int, operation_created: int | None
 ) -> tuple[int, int, Evidence]:
-    """(end_lo, end, evidence) of usage last seen READY at `last_ready`, not so at `first_gone`.
+    """(end_lo, end, evidence) of the usage last seen READY at `last_ready`, not so at `first_gone`.
 
     The operation that ended the usage (delete, stop) did so when it was accepted.
     """
@@ -152,7 +152,7 @@ class FirstMinuteWaiver(StrEnum):
 
 
 def waiver_of(lost_lo: int, lost_hi: int, created_at: int | None) -> FirstMinuteWaiver:
-    """The waiver for a node that was preempted in [lost_lo, lost_hi].
+    """The waiver of the usage of a node that was preempted in [lost_lo, lost_hi].
 
     NONE if the creation time of the node is unknown.
     """
@@ -167,7 +167,8 @@ def waiver_of(lost_lo: int, lost_hi: int, created_at: int | None) -> FirstMinute
 
 
 def with_waiver(usage: Usage, waiver: FirstMinuteWaiver) -> Usage:
-    """An ended interval with a waiver applied. Its end bounds stay, for better evidence later."""
+    """The ended usage of a node with a waiver applied. Its end bounds stay, for better evidence
+    later."""
     assert usage.end is not None
     match waiver:
         case FirstMinuteWaiver.CERTAIN:
@@ -188,7 +189,7 @@ def with_first_minute_rule(usage: Usage, created_at: int | None) -> Usage:
 def waive_siblings(
     last: Usage | None, waiver: FirstMinuteWaiver, intervals: Iterable[Usage]
 ) -> Iterator[Usage]:
-    """The other intervals of a placement than its `last`, if the waiver changes them.
+    """The usage that a waiver changes in the other intervals of a placement than its `last`.
 
     The rule is about the node, so it waives all of its intervals or none.
     """
@@ -204,15 +205,16 @@ RatedStretch = tuple[int, int, int]
 
 
 def rate_paid(cuts: Iterable[PriceStretch]) -> tuple[RatedStretch, ...]:
-    """The stretches at the paid price; without a known price, at 0."""
+    """The stretches for a meter at the paid price; without a known price, at 0."""
     return tuple((cut.start, cut.end, _paid_rate(cut)) for cut in cuts)
 
 
 def charge_in(
     stretches: Iterable[RatedStretch], units: int, start: int, after: int, until: int
 ) -> int:
-    """R(F(until)) - R(F(after)): nano-dollars for `units` units in [after, until), if the usage
-    began at `start`. F is the cost since the start, R rounds it to the nano-dollar.
+    """Nano-dollars that a meter charges for `units` units in [after, until): R(F(until)) -
+    R(F(after)). The usage began at `start`. F is the cost since the start, R rounds it to the
+    nano-dollar.
 
     This is the one rule by which usage is charged, in the ledger and in every list.
     """
@@ -228,7 +230,8 @@ def charge_in(
 
 
 def unpriced_in(cuts: Iterable[PriceStretch], start: int, end: int) -> int:
-    """Seconds of [start, end) without a known price. Their cost is unknown, not zero."""
+    """Seconds of [start, end) for which the price book has no price. Their cost is unknown, not
+    zero."""
     return _seconds_in((cut for cut in cuts if cut.price is None), start, end)
 
 

@@ -36,7 +36,7 @@ class PriceParts:
 
 
 def price_parts_of(spec: NodeSpec, zone: str) -> PriceParts:
-    """Return the parts of the price of a node in a zone."""
+    """Return the parts of the price of a running node in a zone."""
     return PriceParts(
         node_sku(spec, zone, spec.hosts // spec.slices),
         spec.chips // spec.slices,

@@ -34,7 +34,8 @@ def start_usage(node: Node, start: int, start_hi: int, evidence: Evidence) -> Us
 
 
 def node_sku(spec: NodeSpec, zone: str, hosts: int) -> Sku:
-    """The SKU of a node, or of a slice of it, that has so many hosts."""
+    """The SKU for the usage of a node, or of one of its slices. `hosts` is the number of its
+    hosts."""
     return Sku(
         spec.generation,
         spec.provisioning_model,
@@ -45,7 +46,7 @@ def node_sku(spec: NodeSpec, zone: str, hosts: int) -> Sku:
 
 
 def pool_for(spec: NodeSpec, zone: str) -> str:
-    """The reservation pool of a node in a zone; empty if its capacity is not reserved."""
+    """The reservation pool for the usage of a node; empty if its capacity is not reserved."""
     if spec.provisioning_model != ProvisioningModel.RESERVED:
         return ""
     return pool_of(spec.project, zone, spec.reservation)

@@ -64,7 +64,8 @@ class Connection:
 
 
 def connection_to(node: Node) -> Connection:
-    """How to reach a node. Raises Conflict while the node is not READY, or has no address yet."""
+    """The connection to a node: the lines that reach it. Raises Conflict while the node is not
+    READY, or has no address yet."""
     if node.state != NodeState.READY:
         raise Conflict(
             f"node {node.id} is {node.state}: only a READY node can be reached", state=node.state

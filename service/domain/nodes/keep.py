@@ -51,7 +51,7 @@ def keep_of(
     for_seconds: int | None = None,
     ends_at: int | None = None,
 ) -> Keep:
-    """A keep until an instant or for some time.
+    """A keep of a node until an instant or for some time.
 
     Raises Rejected without a reason, for more than 30 days, for the past, and beyond `ends_at`, at
     which Google itself ends the node.
@@ -134,7 +134,8 @@ def describe_keep_end(node: Node, now: int, *, is_deletion: bool) -> str:
 
 
 def cloud_ends_at(node: Node) -> int | None:
-    """When Google itself ends the node; None unless it is a flex-start node."""
+    """The end of a node that no keep can delay, because Google itself ends it. None unless it is a
+    flex-start node."""
     is_flex = node.spec.provisioning_model is ProvisioningModel.FLEX_START
     return node.deletes_at if is_flex else None
 
@@ -162,7 +163,7 @@ def without_keep(node: Node) -> Node:
 
 
 def goes_at(node: Node) -> int | None:
-    """When the time to live or the end of its job deletes a node, after its keep.
+    """When a node is deleted after its keep, for its time to live or its job's end.
 
     None if neither does, or if the end of the keep cannot be read.
     """

@@ -84,7 +84,7 @@ def outcome_of(error: CloudError) -> Outcome:
 
 
 def scope_of(error: CloudError, zone: str) -> str:
-    """The region or zone whose quota is exceeded, if the error names `zone` or its region.
+    """The region or zone whose quota is exceeded, if the error names the zone or its region.
 
     Another name is ignored: it would block an unrelated place.
     """

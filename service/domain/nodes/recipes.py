@@ -19,7 +19,7 @@ _DEVICES_PER_CHIP = {"v2": 2, "v3": 2, "tpu7x": 2}
 
 
 def devices_expected(node: Node) -> int:
-    """The number of devices that a program on all workers of all slices sees."""
+    """The number of devices that a recipe's program sees on all workers of all slices."""
     return node.spec.chips * _DEVICES_PER_CHIP.get(node.spec.generation, 1)
 
 

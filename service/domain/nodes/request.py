@@ -109,7 +109,7 @@ def resolve_hardware(wish: RequestedNode, catalog: Catalog) -> AcceleratorType:
 def candidate_zones(
     wish: RequestedNode, accelerator: AcceleratorType, catalog: Catalog
 ) -> tuple[str, ...]:
-    """The zones in which the node may be created."""
+    """The zones in which a request allows the node to be created."""
     return catalog.candidate_zones(
         accelerator,
         zone=wish.zone,
@@ -127,8 +127,8 @@ def resolve_spec(
     cheapest_first: bool = False,
     warnings: tuple[str, ...] = (),
 ) -> ResolvedRequest:
-    """The spec of a request, with its zones in order; `warnings` follow its own. Raises Rejected if
-    it cannot be met."""
+    """The spec of a caller's request, with its zones in order; `warnings` follow its own. Raises
+    Rejected if it cannot be met."""
     if wish.architecture is Architecture.NODE:
         plain = RequestedNode()
         values = {item.name: getattr(wish, item.name) for item in fields(wish)}

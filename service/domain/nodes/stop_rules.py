@@ -8,7 +8,7 @@ from service.domain.nodes.node import NodeSpec
 
 
 def stop_obstacles(spec: NodeSpec) -> tuple[str, ...]:
-    """All reasons against a stop; empty if the cloud can stop such a node.
+    """All rules that forbid a stop of the node; empty if the cloud can stop it.
 
     Google stops only "single TPU nodes". A node that Google may take back is deleted and created
     again instead (reference/cloud-tpu-api.md section 3.1). A queued node is granted once: its

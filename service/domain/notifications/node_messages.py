@@ -279,7 +279,7 @@ def recipients_of(applied: AppliedRule, owner: str) -> Sequence[Recipient]:
 
 @lru_cache(maxsize=10_000)
 def is_email(owner: str) -> bool:
-    """Whether an owner is a valid e-mail address."""
+    """Whether an owner is a valid e-mail address for notifications."""
     try:
         check_emails((owner,))
     except Rejected:
@@ -290,7 +290,8 @@ def is_email(owner: str) -> bool:
 def notifications_of(
     message: Message, recipients: Sequence[Recipient], now: int, new_id: Callable[[], str]
 ) -> list[Notification]:
-    """The notifications for the outbox: one per recipient and channel, each with its own id."""
+    """The notifications that carry a node message: one per recipient and channel, each with its own
+    id."""
     found = []
     for recipient in recipients:
         channels = ((Channel.WEBHOOK, recipient.webhook), (Channel.MAIL, recipient.emails))

@@ -32,7 +32,7 @@ class Adopter:
 
 
 def adopt_orphan(orphan: Orphan, adopter: Adopter, now: int) -> tuple[Node, Usage]:
-    """The record of an existing node, and its usage, which begins now.
+    """The record of an existing node by its adoption, and its usage, which begins now.
 
     Raises Rejected (such as UnknownAcceleratorType) for a resource that can never be managed,
     Conflict for one whose present state does not allow it.

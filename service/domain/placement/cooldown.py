@@ -198,7 +198,8 @@ def _count_in_a_row(failures: Sequence[Placement], now: int) -> int:
 
 
 def was_short_lived(one: Placement) -> bool:
-    """Whether a node was preempted before READY, or within SHORT_LIFE_SECONDS after it."""
+    """Whether a preemption leads to a cooldown, as the node was short-lived. It was preempted
+    before READY, or within SHORT_LIFE_SECONDS after it."""
     if one.outcome is not Outcome.PREEMPTED or one.ended_at is None:
         return False
     return one.ready_at is None or one.ended_at - one.ready_at < SHORT_LIFE_SECONDS

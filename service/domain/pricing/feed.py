@@ -21,14 +21,15 @@ class Change:
 
 
 def open_since(now: int) -> int:
-    """Return the first second of the first month that is not closed. Nothing changes before it."""
+    """The first second of the first billing period that is not closed. Nothing changes before
+    it."""
     month = period_of(now)
     before = period_of(month.start - 1)
     return month.start if before.state_at(now) is PeriodState.CLOSED else before.start
 
 
 def check_open(instant: int, now: int, field: str) -> None:
-    """Raise Rejected for an instant in a closed month."""
+    """Raise Rejected for an instant in a closed billing period."""
     month = period_of(instant)
     if month.state_at(now) is PeriodState.CLOSED:
         raise Rejected(
@@ -40,7 +41,8 @@ def check_open(instant: int, now: int, field: str) -> None:
 
 
 def check_not_past(instant: int, now: int, what: str, field: str) -> None:
-    """Raise Rejected for an instant in the past: past charges do not change."""
+    """Raise Rejected for an instant in the past, or in a closed billing period. Past charges do not
+    change."""
     check_open(instant, now, field)
     if instant < now:
         raise Rejected(
@@ -51,7 +53,7 @@ def check_not_past(instant: int, now: int, what: str, field: str) -> None:
 
 
 def find_changes(book: PriceBook, quotes: Iterable[SkuQuote], now: int) -> list[Change]:
-    """Return the prices to add to the book so that it agrees with the feed; empty the second time.
+    """Return the prices of the feed that the price book lacks; empty the second time.
 
     A price starts at the feed's instant, also in the past: Google charges it from then on, so usage
     since then is charged again. A price never starts in a closed month, and starts at `now` where
