@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
@@ -173,3 +174,18 @@ def _midnight_after(day: date, start: int, zone: ZoneInfo) -> int:
         day += timedelta(days=1)
         found = midnight_of(day, zone)
     return found
+
+
+def split_by_parts(parts: Sequence[Window], start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """(position, start, end) of each piece of [start, end) that lies in one of some time windows.
+
+    The parts are in order and do not overlap. Other parts are not visited: there may be thousands.
+    """
+    first = bisect_right(parts, start, key=lambda part: part.end)
+    for position in range(first, len(parts)):
+        part = parts[position]
+        if part.start >= end:
+            return
+        left, right = max(start, part.start), min(end, part.end)
+        if left < right:
+            yield position, left, right
