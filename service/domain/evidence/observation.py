@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from service.domain.catalog.accelerators import TAKEN_BACK
 from service.domain.event import Event
 from service.domain.evidence.poll import Poll
+from service.domain.evidence.unseen_usage import find_return
 from service.domain.metering.meter import (
     CLOCK_TOLERANCE,
     Evidence,
@@ -213,23 +214,6 @@ def _close_usage(usage: Usage, poll: Poll) -> Usage:
     if shaken is not None and shaken < end_lo:
         end_lo, evidence = shaken, Evidence.OBSERVED
     return with_end(usage, end_lo, end, evidence)
-
-
-def find_return(node: Node, last_end: int | None, poll: Poll) -> Usage | None:
-    """Unseen usage after `last_end` of a node whose stop or delete failed; None if there was none.
-
-    The operation that ended the last interval failed. So the node was READY again until another
-    operation succeeded, or until it broke.
-    """
-    back = poll.recovered_at(last_end)
-    if back is None:
-        return None
-    down, end, evidence = poll.last_down, poll.now, Evidence.OBSERVED
-    if down is not None and down >= back:
-        end, evidence = down, Evidence.OPERATION
-    if end - back <= CLOCK_TOLERANCE:
-        return None
-    return with_end(start_usage(node, back, end, Evidence.UNSEEN), end, end, evidence)
 
 
 def _find_recorded_usage(node: Node, poll: Poll) -> Usage | None:

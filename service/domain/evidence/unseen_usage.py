@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from service.domain.catalog.accelerators import TAKEN_BACK
 from service.domain.clock import to_rfc3339
 from service.domain.event import Event
-from service.domain.metering.meter import Evidence, Usage, with_end
+from service.domain.evidence.poll import Poll
+from service.domain.metering.meter import CLOCK_TOLERANCE, Evidence, Usage, with_end
 from service.domain.metering.usage import start_usage
 from service.domain.nodes.node import Node
 from service.domain.nodes.operation import COMES_UP, GOES_DOWN, Operation
@@ -55,6 +56,23 @@ def _list_intervals(operations: Sequence[Operation]) -> Iterator[tuple[int, int,
             yield op.created_at, within[0], Evidence.UNSEEN
         elif after and after[0] > up:
             yield up, after[0], Evidence.OPERATION
+
+
+def find_return(node: Node, last_end: int | None, poll: Poll) -> Usage | None:
+    """Unseen usage after `last_end` of a node whose stop or delete failed; None if there was none.
+
+    The operation that ended the last interval failed. So the node was READY again until another
+    operation succeeded, or until it broke.
+    """
+    back = poll.recovered_at(last_end)
+    if back is None:
+        return None
+    down, end, evidence = poll.last_down, poll.now, Evidence.OBSERVED
+    if down is not None and down >= back:
+        end, evidence = down, Evidence.OPERATION
+    if end - back <= CLOCK_TOLERANCE:
+        return None
+    return with_end(start_usage(node, back, end, Evidence.UNSEEN), end, end, evidence)
 
 
 def describe_unseen_usage(node: Node, usage: Usage, now: int) -> Event:
