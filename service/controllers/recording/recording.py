@@ -15,8 +15,8 @@ from service.domain.evidence.unseen_usage import (
     find_return,
     find_unseen_usage,
 )
-from service.domain.metering.meter import Evidence, Usage, waive_siblings, waiver_of
-from service.domain.metering.usage import with_start_after
+from service.domain.metering.meter import Evidence, Usage
+from service.domain.metering.usage import waive_siblings, waiver_of, with_start_after
 from service.domain.nodes.node import LOST, CloudNode, Node
 from service.domain.nodes.placement import Outcome
 from service.domain.nodes.slices import WHOLE, merge_slices, slice_as_node, slice_numbers

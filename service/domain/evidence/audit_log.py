@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 
 from service.domain.clock import DAY, HOUR, MINUTE, to_rfc3339
 from service.domain.lease import Lease
-from service.domain.metering.meter import (
-    CLOCK_TOLERANCE,
-    Evidence,
+from service.domain.metering.meter import CLOCK_TOLERANCE, Evidence, Usage
+from service.domain.metering.usage import (
     FirstMinuteWaiver,
-    Usage,
     waiver_of,
     with_first_minute_rule,
     with_waiver,

@@ -9,7 +9,8 @@ from itertools import pairwise
 from service.domain.clock import to_rfc3339
 from service.domain.event import Event
 from service.domain.ids import new_id
-from service.domain.metering.meter import Evidence, Usage, with_end
+from service.domain.metering.meter import Evidence, Usage
+from service.domain.metering.usage import with_end
 from service.domain.nodes.node import Node
 from service.domain.nodes.operation import COMES_UP, GOES_DOWN, Operation
 

@@ -9,16 +9,14 @@ from service.domain.catalog.accelerators import TAKEN_BACK
 from service.domain.event import Event
 from service.domain.evidence.poll import Poll
 from service.domain.evidence.unseen_usage import find_return
-from service.domain.metering.meter import (
-    CLOCK_TOLERANCE,
-    Evidence,
-    Usage,
+from service.domain.metering.meter import CLOCK_TOLERANCE, Evidence, Usage
+from service.domain.metering.usage import (
     find_end_bounds,
     find_start_bounds,
+    start_usage,
     with_end,
     with_first_minute_rule,
 )
-from service.domain.metering.usage import start_usage
 from service.domain.nodes.node import LOST, Asked, CloudNode, Node, NodeState
 from service.domain.nodes.queued_resource import IN_LINE, QueuedResource, QueueState
 from service.domain.pricing.billing_rules import is_billable

@@ -8,8 +8,8 @@ from service.domain.catalog.accelerators import TAKEN_BACK
 from service.domain.clock import to_rfc3339
 from service.domain.event import Event
 from service.domain.evidence.poll import Poll
-from service.domain.metering.meter import CLOCK_TOLERANCE, Evidence, Usage, with_end
-from service.domain.metering.usage import start_usage
+from service.domain.metering.meter import CLOCK_TOLERANCE, Evidence, Usage
+from service.domain.metering.usage import start_usage, with_end
 from service.domain.nodes.node import Node
 from service.domain.nodes.operation import COMES_UP, GOES_DOWN, Operation
 
