@@ -6,8 +6,13 @@ import re
 
 from service.domain.clock import to_rfc3339
 from service.domain.costs.charge import ChargeKind, Resource, flat_json
-from service.domain.pricing.price_book import DEVICE_HOUR, Price, series_of
-from service.domain.pricing.sellable import row_of, without_reservation
+from service.domain.pricing.price_book import (
+    DEVICE_HOUR,
+    Price,
+    row_of,
+    series_of,
+    without_reservation,
+)
 
 Cells = tuple[str, str, str, str]
 

@@ -11,7 +11,7 @@ from service.domain.clock import HOUR
 from service.domain.metering.attribution import Attribution, split_by_attribution
 from service.domain.money import half_even
 from service.domain.nodes.slices import WHOLE
-from service.domain.pricing.price_book import PriceBook, PriceStretch, Sku
+from service.domain.pricing.price_book import PriceBook, PriceStretch, Sku, seconds_in, unpriced_in
 
 CLOCK_TOLERANCE = 5
 """Seconds by which the cloud's clock and ours may differ, or by which a list may be stale."""
@@ -127,16 +127,6 @@ def charge_in(
     return half_even(total * units, HOUR) - half_even(before * units, HOUR)
 
 
-def unpriced_in(cuts: Iterable[PriceStretch], start: int, end: int) -> int:
-    """Seconds of [start, end) for which the price book has no price. Their cost is unknown, not
-    zero."""
-    return _seconds_in((cut for cut in cuts if cut.price is None), start, end)
-
-
-def _seconds_in(cuts: Iterable[PriceStretch], start: int, end: int) -> int:
-    return sum(max(0, min(end, cut.end) - max(start, cut.start)) for cut in cuts)
-
-
 class Figures(NamedTuple):
     """Nano-dollars as paid and at list price, chip-seconds, and seconds without a known price."""
 
@@ -204,7 +194,7 @@ class Meter:
         """Seconds of [start, end) with a known price, or without one."""
         if not priced:
             return unpriced_in(self.cuts, start, end)
-        return _seconds_in((cut for cut in self.cuts if cut.price is not None), start, end)
+        return seconds_in((cut for cut in self.cuts if cut.price is not None), start, end)
 
     def chip_seconds_in(self, start: int, end: int) -> int:
         """Chip-seconds of [start, end) with a known price."""

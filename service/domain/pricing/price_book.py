@@ -193,6 +193,29 @@ def check_price(price: Price) -> None:
         raise ValueError("a device price must be a whole number of nano-dollars per chip")
 
 
+def without_reservation(price: Price) -> Price:
+    """Return the plain price in the price book for a price of a reservation; another price
+    unchanged."""
+    return price.plain if isinstance(price, ReservedPrice) else price
+
+
+def row_of(price: Price) -> Price:
+    """Return the row of the price book from which a price was made."""
+    plain = without_reservation(price)
+    return plain.listed if isinstance(plain, DiscountedPrice) else plain
+
+
+def unpriced_in(cuts: Iterable[PriceStretch], start: int, end: int) -> int:
+    """Return the seconds of [start, end) for which the price book has no price. Their cost is
+    unknown, not zero."""
+    return seconds_in((cut for cut in cuts if cut.price is None), start, end)
+
+
+def seconds_in(cuts: Iterable[PriceStretch], start: int, end: int) -> int:
+    """Return the seconds of [start, end) that lie in these stretches of a price."""
+    return sum(max(0, min(end, cut.end) - max(start, cut.start)) for cut in cuts)
+
+
 _Steady = tuple[list[int], list[tuple[Price | None, Price | None]]]
 
 _MOST_STEADY = 4_096

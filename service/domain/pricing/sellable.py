@@ -7,14 +7,7 @@ from service.domain.catalog.runtime_reasons import NODE_GENERATIONS
 from service.domain.errors import Rejected
 from service.domain.ids import is_machine_type
 from service.domain.pricing import driver_vm
-from service.domain.pricing.price_book import (
-    CALENDAR,
-    CHIP_HOUR,
-    VM_HOUR,
-    DiscountedPrice,
-    Price,
-    ReservedPrice,
-)
+from service.domain.pricing.price_book import CALENDAR, CHIP_HOUR, VM_HOUR, Price
 
 
 def check_named(name: str) -> None:
@@ -65,15 +58,3 @@ def check_discounted(generation: str, model: str) -> None:
     check_named(generation)
     if model and is_machine_type(generation):
         driver_vm.check_model(model, "provisioning_model")
-
-
-def without_reservation(price: Price) -> Price:
-    """Return the plain price in the price book for a price of a reservation; another price
-    unchanged."""
-    return price.plain if isinstance(price, ReservedPrice) else price
-
-
-def row_of(price: Price) -> Price:
-    """Return the row of the price book from which a price was made."""
-    plain = without_reservation(price)
-    return plain.listed if isinstance(plain, DiscountedPrice) else plain
