@@ -16,10 +16,9 @@ from service.domain.idle.course import State
 from service.domain.idle.policy import Action, AppliedRule, Waste
 from service.domain.idle.proof import IdleVerdict
 from service.domain.idle.signals.signal import Level
-from service.domain.lifecycle.expiry import waits_for_job_end
 from service.domain.lifecycle.lifecycle import out_of_time
 from service.domain.lifecycle.precedence import HELD_BY, EndCause, Holder
-from service.domain.nodes.keep import Keep, cloud_ends_at, goes_at, keep_of_node
+from service.domain.nodes.keep import Keep, cloud_ends_at, goes_at, keep_of_node, waits_for_job_end
 from service.domain.nodes.node import Asked, Node
 
 

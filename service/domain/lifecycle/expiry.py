@@ -10,10 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from service.domain.clock import to_rfc3339
 from service.domain.lifecycle.lifecycle import next_deadline
 from service.domain.lifecycle.precedence import EndCause, Holder, decide_end
-from service.domain.nodes.keep import TTL_HELD, TTL_TOLD, is_on_notice, keep_of_node
+from service.domain.nodes.keep import (
+    TTL_HELD,
+    TTL_TOLD,
+    is_on_notice,
+    keep_of_node,
+    waits_for_job_end,
+)
 from service.domain.nodes.node import Asked, Node
 
 NOTICE = "notice that its time to live is over"
@@ -37,11 +42,6 @@ class Expiry:
     turn: ExpiryStep
     reason: str
     held_by: tuple[Holder, ...] = ()
-
-
-def waits_for_job_end(node: Node) -> bool:
-    """Whether only a keep holds the node, as its job has ended."""
-    return node.ends_after_keep not in ("", TTL_HELD, TTL_TOLD)
 
 
 def expiry_of(node: Node, over: str, now: int, *, is_paused: bool) -> Expiry | None:
@@ -116,12 +116,3 @@ def with_ended_job(node: Node, reason: str, now: int) -> Node | None:
         return None
     marked = replace(node, ends_after_keep=reason)
     return replace(marked, next_try_at=next_deadline(marked, now))
-
-
-def keep_sentence(node: Node) -> str:
-    """The sentence until when a keep holds a node, and why; empty if it was never kept."""
-    keep = keep_of_node(node)
-    if keep is None:
-        return ""
-    until = "an invalid date" if keep.until is None else to_rfc3339(keep.until)
-    return f"it is kept until {until} ({keep.reason})"

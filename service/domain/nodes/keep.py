@@ -113,6 +113,20 @@ def is_on_notice(node: Node) -> bool:
     return node.ends_after_keep == TTL_TOLD
 
 
+def waits_for_job_end(node: Node) -> bool:
+    """Whether only a keep holds the node, as its job has ended."""
+    return node.ends_after_keep not in ("", TTL_HELD, TTL_TOLD)
+
+
+def keep_sentence(node: Node) -> str:
+    """The sentence until when a keep holds a node, and why; empty if it was never kept."""
+    keep = keep_of_node(node)
+    if keep is None:
+        return ""
+    until = "an invalid date" if keep.until is None else to_rfc3339(keep.until)
+    return f"it is kept until {until} ({keep.reason})"
+
+
 def asked_keep(node: Node, now: int) -> Keep | None:
     """The requested keep that is active now; None if there is none. Labels do not count."""
     if node.kept_until is None or is_on_notice(node) or now >= node.kept_until:
@@ -167,9 +181,8 @@ def goes_at(node: Node) -> int | None:
 
     None if neither does, or if the end of the keep cannot be read.
     """
-    is_for_job = node.ends_after_keep not in ("", TTL_HELD, TTL_TOLD)
     keep = keep_of_node(node)
-    at = 0 if is_for_job else node.deletes_at
+    at = 0 if waits_for_job_end(node) else node.deletes_at
     if at is None or (keep is not None and keep.until is None):
         return None
     return max(at, keep.until or 0) if keep is not None else node.deletes_at
