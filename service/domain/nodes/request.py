@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from service.domain.catalog import provisioning_modes, runtime_reasons, runtimes
-from service.domain.catalog.accelerators import AcceleratorType, is_stoppable
+from service.domain.catalog.accelerators import AcceleratorType
 from service.domain.catalog.catalog import Catalog
 from service.domain.catalog.images import Framework
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
@@ -14,6 +14,7 @@ from service.domain.errors import Rejected
 from service.domain.ids import check_labels, check_name
 from service.domain.nodes import legacy
 from service.domain.nodes.node import IdlePolicy, NodeSpec
+from service.domain.nodes.stop_rules import is_stoppable
 from service.domain.pricing import driver_vm
 from service.domain.pricing.driver_vm import UserVm
 

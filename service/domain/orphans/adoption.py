@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from service.domain.catalog import catalog
-from service.domain.catalog.accelerators import AcceleratorType, is_stoppable
+from service.domain.catalog.accelerators import AcceleratorType
 from service.domain.catalog.images import list_images
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.errors import Conflict, Rejected
@@ -17,6 +17,7 @@ from service.domain.ids import LABEL_KEY_RULE, RESERVED_LABEL_PREFIX, check_name
 from service.domain.metering.meter import Evidence, Usage
 from service.domain.metering.usage import start_usage
 from service.domain.nodes.node import Node, NodeSpec, NodeState
+from service.domain.nodes.stop_rules import is_stoppable
 from service.domain.orphans.orphan import Orphan, ShownResource, orphan_id
 
 _LONGEST_NAME = 49
