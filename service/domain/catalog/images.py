@@ -171,3 +171,18 @@ def _preference_key(image: Image) -> tuple[int, list[int], int, str]:
         _PREFERENCE[image.device_api],
         image.name,
     )
+
+
+def vm_software(image: Image) -> str:
+    """The software for the user's own VM beside an image of a legacy TPU Node; empty otherwise."""
+    if image.architecture is Architecture.VM:
+        return ""
+    version = image.framework_version
+    label = image.frameworks[0].label
+    if version == "nightly":
+        return f"the {label} nightly build of the same day"
+    if Framework.PYTORCH in image.frameworks:
+        return (
+            f"torch and torch_xla {version}, as in the images gcr.io/tpu-pytorch/xla:r{version}_*"
+        )
+    return f"{label} {version}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from service.domain.catalog.accelerators import AcceleratorType
-from service.domain.catalog.images import Framework, Hosts, Image, ImageStanding
+from service.domain.catalog.images import Framework, Hosts, Image, ImageStanding, vm_software
 from service.domain.catalog.provisioning import Architecture
 
 NODE_GENERATIONS = ("v2", "v3")
@@ -71,21 +71,6 @@ def list_warnings(image: Image, accelerator: AcceleratorType) -> list[str]:
     if accelerator.generation in image.reported_on:
         found.append(f"Users reported: {image.report}. Try it before you rely on it.")
     return found
-
-
-def vm_software(image: Image) -> str:
-    """The software for the user's own VM beside an image of a legacy TPU Node; empty otherwise."""
-    if image.architecture is Architecture.VM:
-        return ""
-    version = image.framework_version
-    label = image.frameworks[0].label
-    if version == "nightly":
-        return f"the {label} nightly build of the same day"
-    if Framework.PYTORCH in image.frameworks:
-        return (
-            f"torch and torch_xla {version}, as in the images gcr.io/tpu-pytorch/xla:r{version}_*"
-        )
-    return f"{label} {version}"
 
 
 def why_none(

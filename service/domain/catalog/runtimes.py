@@ -6,7 +6,7 @@ import difflib
 import re
 from dataclasses import dataclass
 
-from service.domain.catalog import catalog, runtime_reasons
+from service.domain.catalog import catalog, images, runtime_reasons
 from service.domain.catalog.accelerators import AcceleratorType
 from service.domain.catalog.images import Framework, Image, list_images
 from service.domain.catalog.provisioning import Architecture
@@ -61,7 +61,7 @@ def resolve_runtime(
         reasons=runtime_reasons.explain_choice(best, others, accelerator, framework, version),
         alternatives=tuple(image.name for image in others),
         warnings=tuple(runtime_reasons.list_warnings(best, accelerator)),
-        vm_software=runtime_reasons.vm_software(best),
+        vm_software=images.vm_software(best),
     )
 
 
@@ -91,7 +91,7 @@ def vm_software(runtime_version: str) -> str:
     Empty for the image of a TPU VM, and for an unknown version.
     """
     image = next((image for image in list_images() if image.name == runtime_version), None)
-    return "" if image is None else runtime_reasons.vm_software(image)
+    return "" if image is None else images.vm_software(image)
 
 
 def for_generation(

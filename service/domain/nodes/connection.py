@@ -11,9 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from service.domain.catalog.images import Image, list_images
+from service.domain.catalog.images import Image, list_images, vm_software
 from service.domain.catalog.provisioning import Architecture
-from service.domain.catalog.runtime_reasons import vm_software
 from service.domain.errors import Conflict
 from service.domain.nodes.legacy import not_included
 from service.domain.nodes.node import Node, NodeState
