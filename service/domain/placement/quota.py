@@ -24,7 +24,6 @@ from service.domain.catalog.zones import region_of
 from service.domain.clock import DAY
 from service.domain.errors import CloudError, QuotaExceeded
 from service.domain.nodes.node import NodeSpec
-from service.domain.nodes.placement import scope_of
 
 FRESH_SECONDS = DAY
 """Seconds for which a limit is believed: Google takes minutes to days to raise a quota."""
@@ -205,6 +204,17 @@ def tier_of(model: str) -> Tier:
             return Tier.PREEMPTIBLE
         case _:
             return Tier.ON_DEMAND
+
+
+def scope_of(error: CloudError, zone: str) -> str:
+    """The region or zone whose quota is exceeded, if the error names the zone or its region.
+
+    Another name is ignored: it would block an unrelated place.
+    """
+    if not isinstance(error, QuotaExceeded):
+        return ""
+    named = (error.facts.get("region"), error.facts.get("zone"))
+    return next((str(name) for name in named if name in (region_of(zone), zone)), "")
 
 
 def claim_of(zone: str, accelerator: AcceleratorType, model: str, chips: int) -> QuotaClaim:
