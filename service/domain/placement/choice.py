@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from service.domain.clock import MINUTE, to_rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.errors import CloudError
 from service.domain.nodes.node import Node, NodeSpec
 from service.domain.nodes.placement import HardwareKey, Outcome, Placement
-from service.domain.placement.cooldown import Cooldown, find_cooldowns, was_short_lived
-
-NOT_BARRED: Mapping[HardwareKey, Cooldown] = {}
+from service.domain.placement.cooldown import (
+    NOT_BARRED,
+    Cooldown,
+    cooldowns_with_quota,
+    describe_cooldown,
+    was_short_lived,
+)
 
 RECHECK_SECONDS = 1_800
 """Longest time between two tries of a waiting node: a quota may have been raised meanwhile."""
@@ -91,25 +95,6 @@ def choose_candidate(
     return PlacementChoice(soonest, cooldowns[soonest].until, len(keys), others)
 
 
-def cooldowns_with_quota(
-    keys: Sequence[HardwareKey],
-    history: Iterable[Placement],
-    now: int,
-    barred: Mapping[HardwareKey, Cooldown] = NOT_BARRED,
-    *,
-    node_id: str = "",
-) -> dict[HardwareKey, Cooldown]:
-    """The cooldowns of keys by earlier attempts or by a quota, whichever end later.
-
-    Keys without a cooldown are left out.
-    """
-    cooldowns = dict(find_cooldowns(keys, history, now, node_id))
-    for key, rest in barred.items():
-        if key not in cooldowns or cooldowns[key].until < rest.until:
-            cooldowns[key] = rest
-    return cooldowns
-
-
 def with_hardware(spec: NodeSpec, key: HardwareKey) -> NodeSpec:
     """The spec of a request with the hardware of the chosen `key`."""
     for hardware in spec.alternatives:
@@ -158,27 +143,6 @@ def describe_passed(
         said.append(clause + end)
     more = len(passed) - SHOWN
     return [*said, f"{more} more are in cooldown"] if more > 0 else said
-
-
-def describe_cooldown(rest: Cooldown, key: HardwareKey, now: int) -> str:
-    """The reason of a cooldown as the end of a clause about a place."""
-    if rest.said:
-        return rest.said
-    whose = "" if rest.place == key.zone else f" in {rest.place}"
-    seconds = now - rest.since
-    age = f"{seconds} s" if seconds < 2 * MINUTE else f"{seconds // MINUTE} min"
-    said = f"{_WORDS[rest.outcome]}{whose} {age} ago"
-    return f"{said} and another node is trying it now" if rest.probing else said
-
-
-_WORDS = {
-    Outcome.STOCK_OUT: "was out of capacity",
-    Outcome.QUOTA: "was refused for lack of quota",
-    Outcome.DENIED: "denied the service's own credentials",
-    Outcome.FAILED: "failed",
-    Outcome.NAME_TAKEN: "failed",
-    Outcome.PREEMPTED: "preempted a node at once",
-}
 
 
 def describe_next_try(choice: PlacementChoice, spec: NodeSpec) -> str:
