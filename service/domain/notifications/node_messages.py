@@ -6,10 +6,8 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from functools import lru_cache
 
 from service.domain.clock import HOUR, to_rfc3339
-from service.domain.errors import Rejected
 from service.domain.idle.cleanup import RailHold
 from service.domain.idle.links import LinkPromise, Verb
 from service.domain.idle.policy import Action, AppliedRule, Recipient
@@ -25,7 +23,7 @@ from service.domain.notifications.notification import (
     Channel,
     Notification,
     body_of,
-    check_emails,
+    is_email,
 )
 
 MAX_SIGNALS = 16
@@ -275,16 +273,6 @@ def recipients_of(applied: AppliedRule, owner: str) -> Sequence[Recipient]:
     if is_email(owner):
         named.add(Recipient(emails=(owner,)))
     return named.found
-
-
-@lru_cache(maxsize=10_000)
-def is_email(owner: str) -> bool:
-    """Whether an owner is a valid e-mail address for notifications."""
-    try:
-        check_emails((owner,))
-    except Rejected:
-        return False
-    return True
 
 
 def notifications_of(

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from service.domain.clock import DAY, HOUR
@@ -201,6 +202,16 @@ def check_emails(emails: tuple[str, ...]) -> None:
                 f"{email[:80]!r} is not an e-mail address; write it as ada@example.com",
                 field="emails",
             )
+
+
+@lru_cache(maxsize=10_000)
+def is_email(owner: str) -> bool:
+    """Whether an owner is a valid e-mail address for notifications."""
+    try:
+        check_emails((owner,))
+    except Rejected:
+        return False
+    return True
 
 
 def origin_of(url: str) -> str:
