@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
-from service.domain.clock import to_rfc3339
 from service.domain.errors import Rejected
 
 QUEUED_ONLY = frozenset({ProvisioningModel.RESERVED, ProvisioningModel.FLEX_START})
@@ -71,20 +70,6 @@ def run_limit(terms: ProvisioningTerms) -> tuple[int | None, tuple[str, ...]]:
             longest=MAX_FLEX_SECONDS,
         )
     return terms.ttl_seconds, ()
-
-
-def check_times(valid_until: int | None, max_wait_seconds: int | None, now: int) -> None:
-    """Raise Rejected for a request whose deadline is given twice, or has passed."""
-    if valid_until is None:
-        return
-    if max_wait_seconds is not None:
-        raise Rejected("give valid_until or max_wait_seconds, not both", field="valid_until")
-    if valid_until <= now:
-        raise Rejected(
-            f"valid_until {to_rfc3339(valid_until)} has passed: it is {to_rfc3339(now)}",
-            field="valid_until",
-            now=to_rfc3339(now),
-        )
 
 
 def gives_up_at(created_at: int, max_wait_seconds: int | None, until: int | None) -> int | None:

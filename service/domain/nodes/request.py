@@ -10,6 +10,7 @@ from service.domain.catalog.accelerators import AcceleratorType
 from service.domain.catalog.catalog import Catalog
 from service.domain.catalog.images import Framework
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
+from service.domain.clock import to_rfc3339
 from service.domain.errors import Rejected
 from service.domain.ids import check_labels, check_name
 from service.domain.nodes import legacy
@@ -118,6 +119,20 @@ def candidate_zones(
         regions=wish.regions,
         model=wish.provisioning_model,
     )
+
+
+def check_times(valid_until: int | None, max_wait_seconds: int | None, now: int) -> None:
+    """Raise Rejected for a request whose deadline is given twice, or has passed."""
+    if valid_until is None:
+        return
+    if max_wait_seconds is not None:
+        raise Rejected("give valid_until or max_wait_seconds, not both", field="valid_until")
+    if valid_until <= now:
+        raise Rejected(
+            f"valid_until {to_rfc3339(valid_until)} has passed: it is {to_rfc3339(now)}",
+            field="valid_until",
+            now=to_rfc3339(now),
+        )
 
 
 def resolve_spec(
