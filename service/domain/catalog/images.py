@@ -49,12 +49,6 @@ TENSORFLOW_PJRT: Mapping[str, str] = {
 """Further variables for TensorFlow on an image with the device API `pjrt`."""
 
 
-def as_shell(environment: Mapping[str, str]) -> str:
-    """The environment variables of a recipe as a prefix of a shell command. Values need no
-    quotes."""
-    return " ".join(f"{name}={value}" for name, value in environment.items())
-
-
 class ImageStanding(StrEnum):
     """How sure it is that the cloud has the image, and how wise it is to take it; best first."""
 
