@@ -76,7 +76,7 @@ def is_machine_type(name: str) -> bool:
 
 
 def check_name(name: str) -> None:
-    """Raise Rejected for a name from which no cloud name can be made.
+    """Raise Rejected for a name of which no cloud id can be made.
 
     Google's rule for a node id is `[a-z]([-a-z0-9]{0,61}[a-z0-9])?`; 14 characters are reserved
     for the suffix that makes the id unique.

@@ -102,7 +102,8 @@ class ReservationHold:
 def remaining_cost_outside(
     hold: Hold, bought: Sequence[Purchase], window: Window, now: int
 ) -> int | None:
-    """Nano-dollars that a hold may still add to a budget outside the reservations of its node.
+    """Nano-dollars that budget admission counts for a node outside the reservations that it runs
+    in.
 
     These reservations have holds of their own.
     """
@@ -155,12 +156,13 @@ class WorstRate:
 
 
 def worst_cost(rate: int, seconds: int) -> int:
-    """Nano-dollars that a budget holds for seconds at an hourly rate, rounded up."""
+    """Nano-dollars that budget admission counts for seconds at an hourly rate, rounded up."""
     return -(-rate * seconds // HOUR)
 
 
 def hold_for(cuts: Sequence[PriceStretch], units: int, seconds: int) -> Hold:
-    """The budget hold of a node that runs so many seconds at one place, at known future prices."""
+    """The hold at admission of a node that runs so many seconds at one place, at known future
+    prices."""
     return Hold("", _worst_of(cuts, units), seconds)
 
 
@@ -210,7 +212,8 @@ def _worst_of(cuts: Sequence[PriceStretch], units: int) -> int | None:
 def find_refusal(
     asked: Hold, rate: WorstRate, rooms: Sequence[BudgetRoom], now: int
 ) -> BudgetExceeded | None:
-    """The refusal to admit a node, by the budget with the least room; None if all have room.
+    """The refusal of a node at admission, by the budget with the least room. None if all budgets
+    have room.
 
     A node is refused if posted + held + its own hold exceed an amount, or if a price is unknown.
     """

@@ -58,7 +58,7 @@ NOTHING = CoveredUsage()
 
 
 def total_of(parts: Iterable[CoveredUsage]) -> CoveredUsage:
-    """The sum of all parts of covered usage."""
+    """The sum of all parts of the coverage of usage."""
     found = NOTHING
     for part in parts:
         found = found.plus(part)
@@ -170,7 +170,7 @@ def _merge_windows(windows: Iterable[Window]) -> Iterator[Window]:
 
 
 def is_eligible(usage: Usage) -> bool:
-    """Whether commitments may cover the usage: on-demand capacity of a node."""
+    """Whether usage is eligible for coverage by commitments. It is on-demand capacity of a node."""
     return usage.sku.model == ON_DEMAND and not usage.is_purchase and not usage.sku.is_vm
 
 

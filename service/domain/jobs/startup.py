@@ -26,14 +26,14 @@ Cloud TPU API is not documented, so ours is well below."""
 
 @cache
 def pack_supervisor() -> str:
-    """Return the supervisor that a VM starts, as base64 of gzip. The same source gives the same
-    text."""
+    """Return the supervisor for the startup metadata, as base64 of gzip. The same source gives the
+    same text."""
     return _pack_file("supervisor.py")
 
 
 @cache
 def pack_meter() -> str:
-    """Return the source of the meter that a VM starts, as base64 of gzip."""
+    """Return the source of the meter for the startup metadata, as base64 of gzip."""
     return _pack_file("meter.py")
 
 

@@ -16,7 +16,7 @@ def labels_for(node: Node, install: str) -> dict[str, str]:
 
 
 def is_ours(node: Node, sight: CloudNode) -> bool:
-    """Whether we own a cloud node with the node's name: by its uid, or by our label.
+    """Whether we have ownership of a cloud node with the node's name, by uid or by our label.
 
     Another incarnation with our label is ours as well if the create was sent twice.
     """
@@ -32,7 +32,7 @@ def is_sent_twice(sent_at: int | None, unanswered_at: int | None) -> bool:
 
 
 def is_our_ticket(node: Node, queue: QueuedResource) -> bool:
-    """Whether the node owns a queued resource with its name.
+    """Whether a node has ownership of the queued resource with its name.
 
     The cloud gives it no uid, but its name is never reused, and its nodes have our label.
     """

@@ -36,7 +36,7 @@ class BilledHour:
 
 
 def reservation_named(resource: str) -> str:
-    """Return the short name of a reservation from its full name on a bill; empty for another
+    """Return the short name of a reservation on a bill, from its full name there. Empty for another
     resource."""
     found = _PATH.fullmatch(resource)
     return found[1] if found else ""
