@@ -9,9 +9,9 @@ from typing import Any
 from service.application.pricing.reservations import ReservationService
 from service.domain.catalog.provisioning import Architecture
 from service.domain.clock import DAY, HOUR, Clock
-from service.domain.metering.meter import Evidence, with_end
+from service.domain.metering.meter import Evidence
 from service.domain.metering.reservation import Reservation
-from service.domain.metering.usage import start_usage
+from service.domain.metering.usage import start_usage, with_end
 from service.domain.nodes.node import Node, NodeState
 from service.domain.pricing.driver_vm import UserVm
 from service.store.pricebook import PriceShelf

@@ -7,8 +7,8 @@ from typing import Any
 from service.controllers.metering import MeteringController
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import Clock
-from service.domain.metering.meter import Evidence, with_end
-from service.domain.metering.usage import start_usage
+from service.domain.metering.meter import Evidence
+from service.domain.metering.usage import start_usage, with_end
 from service.domain.nodes.node import Node, NodeState
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units

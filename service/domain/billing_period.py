@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from service.domain.clock import HOUR
+from service.domain.clock import HOUR, to_rfc3339
 from service.domain.errors import Rejected
 
 MONTH = r"(19[7-9][0-9]|[2-8][0-9]{3})-(0[1-9]|1[0-2])"
@@ -50,7 +50,7 @@ class BillingMonth:
 
 
 def period_of(instant: int) -> BillingMonth:
-    """The month that contains an instant."""
+    """The billing period, a calendar month in UTC, that contains an instant."""
     first = datetime.fromtimestamp(instant, UTC).replace(
         day=1, hour=0, minute=0, second=0, microsecond=0
     )
@@ -59,7 +59,8 @@ def period_of(instant: int) -> BillingMonth:
 
 
 def period_named(name: str) -> BillingMonth:
-    """The month of that name, `2026-11`. Raises Rejected if the name is invalid."""
+    """The billing period of a month's name, such as `2026-11`. Raises Rejected if the name is
+    invalid."""
     match = re.fullmatch(MONTH, name)
     if match is None:
         raise Rejected(f"{name[:80]!r} is not a month; write it as 2026-11", field="period")
@@ -67,7 +68,7 @@ def period_named(name: str) -> BillingMonth:
 
 
 def billed_in(charged: int, now: int) -> int | None:
-    """The first second of the billing month of a charge of the instant `charged`, posted `now`.
+    """The first second of the billing period of a charge of the instant `charged`, posted `now`.
 
     None in the usual case that the billing month is the month of the charge itself.
     """
@@ -75,3 +76,35 @@ def billed_in(charged: int, now: int) -> int | None:
     if own.state_at(now) is not PeriodState.CLOSED:
         return None
     return period_of(now).start
+
+
+def open_since(now: int) -> int:
+    """The first second of the first billing period that is not closed. Nothing changes before
+    it."""
+    month = period_of(now)
+    before = period_of(month.start - 1)
+    return month.start if before.state_at(now) is PeriodState.CLOSED else before.start
+
+
+def check_open(instant: int, now: int, field: str) -> None:
+    """Raise Rejected for an instant in a closed billing period."""
+    month = period_of(instant)
+    if month.state_at(now) is PeriodState.CLOSED:
+        raise Rejected(
+            f"{month.name} is closed and cannot change; the first open month is"
+            f" {period_of(open_since(now)).name}",
+            field=field,
+            period=month.name,
+        )
+
+
+def check_not_past(instant: int, now: int, what: str, field: str) -> None:
+    """Raise Rejected for an instant in the past, or in a closed billing period. Past charges do not
+    change."""
+    check_open(instant, now, field)
+    if instant < now:
+        raise Rejected(
+            f"{what} cannot change the past, and {to_rfc3339(instant)} is over; set it to"
+            f" {to_rfc3339(now)} or later",
+            field=field,
+        )

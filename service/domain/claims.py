@@ -10,7 +10,7 @@ _MAX_INT = 2**53
 
 
 def read_mapping(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """An object of the document; empty if there is none."""
+    """The object that a worker's document claims under a name; empty if there is none."""
     value = document.get(name)
     return value if isinstance(value, dict) else {}
 
@@ -18,7 +18,8 @@ def read_mapping(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def read_text(
     document: Mapping[str, Any], name: str, longest: int = LONGEST_TEXT, *, lines: bool = False
 ) -> str:
-    """A text that can be stored and shown: valid Unicode, without NUL, and short.
+    """The text that a document claims, fit to store and show: valid Unicode, without NUL, and
+    short.
 
     With `lines`, its end and its line breaks are kept. Empty if there is no text.
     """
@@ -31,7 +32,7 @@ def read_text(
 
 
 def read_texts(document: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """The first 20 texts of a list; empty if there is none."""
+    """The first 20 texts of a list that a document claims; empty if there is none."""
     value = document.get(name)
     if not isinstance(value, list):
         return ()
@@ -39,7 +40,7 @@ def read_texts(document: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def read_whole_number(document: Mapping[str, Any], name: str) -> int | None:
-    """A whole number from 0 to 2**53; None for any other value."""
+    """The whole number from 0 to 2**53 that a document claims; None for any other value."""
     value = document.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
         return None
@@ -47,6 +48,7 @@ def read_whole_number(document: Mapping[str, Any], name: str) -> int | None:
 
 
 def read_instant(document: Mapping[str, Any], name: str, now: int) -> int | None:
-    """An instant, `now` at the latest, so that a fast clock cannot move charges; else None."""
+    """The instant that a document claims, `now` at the latest; None for any other value. So a fast
+    clock cannot move charges."""
     value = read_whole_number(document, name)
     return None if value is None else min(value, now)

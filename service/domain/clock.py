@@ -26,17 +26,17 @@ INSTANT = rf"{DATE}[Tt]{_HOUR}(:[0-5][0-9]){{2}}(\.[0-9]+)?([Zz]|[+-]{_HOUR}:[0-
 
 
 def wall_clock() -> int:
-    """The present instant, in whole UTC seconds."""
+    """The present instant of the wall clock, in whole UTC seconds."""
     return int(time.time())
 
 
 def precise_clock() -> float:
-    """The present instant with its fraction, only to compare clocks."""
+    """The present instant of the wall clock with its fraction, only to compare clocks."""
     return time.time()
 
 
 def to_rfc3339(seconds: int) -> str:
-    """`1764000000` as `2025-11-24T16:00:00Z`."""
+    """The RFC 3339 text of an instant in UTC seconds: `1764000000` is `2025-11-24T16:00:00Z`."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -78,5 +78,5 @@ def parse_instant_or_date(text: str) -> int:
 
 
 def floor_to(seconds: int, step: int) -> int:
-    """The latest multiple of `step` that is not after `seconds`."""
+    """The clock time in seconds, rounded down to a multiple of `step`."""
     return seconds - seconds % step

@@ -35,7 +35,8 @@ def ids_from(source: IdSource) -> Iterator[None]:
 
 
 def new_id() -> str:
-    """A UUID version 7 (RFC 9562). Later ids sort after earlier ones, which pagination uses."""
+    """A new id: a UUID version 7 (RFC 9562). Later ids sort after earlier ones, which pagination
+    uses."""
     source = _source.get() or IdSource(time.time, secrets.randbits)
     millis = int(source.seconds() * 1_000)
     value = (millis << 80) | (0x7 << 76) | (source.randbits(12) << 64)
@@ -61,7 +62,7 @@ MAX_LABELS = 60
 
 
 def cloud_id_for(name: str, node_id: str, attempt: int) -> str:
-    """The cloud's name for one attempt: derivable after a crash, and never reused."""
+    """The id in the cloud of one attempt: derivable after a crash, and never reused."""
     suffix = "" if name.endswith(node_id[-8:]) else f"-{node_id[-8:]}"
     if attempt > 1:
         suffix += f"-{attempt}"
@@ -69,12 +70,13 @@ def cloud_id_for(name: str, node_id: str, attempt: int) -> str:
 
 
 def is_machine_type(name: str) -> bool:
-    """Whether a name has the form of a machine type; accelerator types have it too."""
+    """Whether a name is allowed as a machine type by its form; accelerator types have that form
+    too."""
     return len(name) <= MAX_MACHINE_TYPE and MACHINE_TYPE_RULE.fullmatch(name) is not None
 
 
 def check_name(name: str) -> None:
-    """Raise Rejected for a name from which no cloud name can be made.
+    """Raise Rejected for a name of which no cloud id can be made.
 
     Google's rule for a node id is `[a-z]([-a-z0-9]{0,61}[a-z0-9])?`; 14 characters are reserved
     for the suffix that makes the id unique.
@@ -88,7 +90,8 @@ def check_name(name: str) -> None:
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
-    """Raise Rejected for labels that Google would refuse, and for reserved labels."""
+    """Raise Rejected for labels with a name or value that is not allowed. Google would refuse it,
+    or this service reserves it."""
     if len(labels) > MAX_LABELS:
         raise Rejected(f"{len(labels)} labels are too many: at most {MAX_LABELS}", field="labels")
     for key, value in labels.items():

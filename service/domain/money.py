@@ -15,7 +15,8 @@ MAX_NANOS = 2**63 - 1
 
 
 def half_even(numerator: int, denominator: int) -> int:
-    """`numerator / denominator` to the nearest integer, ties to the even one, without a float."""
+    """The rounding of money: `numerator / denominator` to the nearest integer, ties to even,
+    without a float."""
     quotient, rest = divmod(numerator, denominator)
     twice = 2 * rest
     if twice > denominator or (twice == denominator and quotient % 2):
@@ -24,7 +25,8 @@ def half_even(numerator: int, denominator: int) -> int:
 
 
 def format_usd(nanos: int) -> str:
-    """Nano-dollars as a decimal string with nine places: `12015600000` is `12.015600000`."""
+    """An amount of money in nano-dollars as a decimal string with nine places. `12015600000` is
+    `12.015600000`."""
     if nanos < 0:
         return "-" + format_usd(-nanos)
     whole, rest = divmod(nanos, NANOS)
@@ -32,13 +34,14 @@ def format_usd(nanos: int) -> str:
 
 
 def format_dollars(nanos: int) -> str:
-    """Nano-dollars for a sentence, `$1,843.20`: without trailing zeros, at least two places."""
+    """An amount of money for a sentence, `$1,843.20`: without trailing zeros, at least two
+    places."""
     whole, _, places = format_usd(abs(nanos)).partition(".")
     return f"{'-' if nanos < 0 else ''}${int(whole):,}.{places.rstrip('0'):0<2}"
 
 
 def format_hours(seconds: int) -> str:
-    """Seconds or chip-seconds as hours, in a decimal string with nine places."""
+    """Seconds or chip-seconds as hours, written like money as a decimal string with nine places."""
     return format_usd(half_even(seconds * NANOS, 3_600))
 
 
@@ -57,7 +60,7 @@ def decimal_of(text: str) -> Decimal:
 
 
 def parse_usd(text: str) -> int:
-    """Nano-dollars of a decimal string.
+    """Nano-dollars of an amount of money, written as a decimal string.
 
     Raises ValueError when the text is no finite number or needs more than nine places: an inexact
     amount is refused, not rounded.

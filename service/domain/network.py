@@ -31,7 +31,8 @@ def is_public(address: str) -> bool:
 
 
 def parse_address(host: str) -> str | None:
-    """The address in a host, also in forms such as `127.1` or `2130706433`; None for a name."""
+    """The network address in a host, also in forms such as `127.1` or `2130706433`; None for a
+    name."""
     try:
         return str(ipaddress.ip_address(host.partition("%")[0]))
     except ValueError:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
@@ -52,7 +53,7 @@ class Window:
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """The time zone of that IANA name. Raises Rejected if there is none.
+    """The time zone of a window, by its IANA name. Raises Rejected if there is none.
 
     The machine's own zone, and zones that count leap seconds, are rejected too.
     """
@@ -68,8 +69,9 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def parse_window(text: str, zone: ZoneInfo, now: int) -> Window:
-    """The window of a text: `7d` (seven calendar days, today included, up to now), `24h`,
-    `today`, `mtd` (this month up to now) or `A,B` (two RFC 3339 instants or dates).
+    """The time window of a text such as `7d`, `24h`, `today`, `mtd` or `A,B`. `7d` is seven
+    calendar days, today included, up to now; `mtd` is this month up to now; `A,B` are two RFC 3339
+    instants or dates.
 
     Raises Rejected when it is none of these, ends before it starts, or is empty.
     """
@@ -124,12 +126,13 @@ def _parse_edge(text: str, zone: ZoneInfo) -> int:
 
 
 def midnight_of(day: date, zone: ZoneInfo) -> int:
-    """The first instant of a calendar day in a time zone, in UTC seconds."""
+    """The first instant of a calendar day of a time window in its zone, in UTC seconds."""
     return int(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp())
 
 
 def split_into_buckets(window: Window, step: Granularity, zone: ZoneInfo) -> Iterator[Window]:
-    """The calendar buckets that cover the window, clipped to it; days of 23 to 25 hours included.
+    """The calendar hours, days, weeks or months of a time window, clipped to it. They are its
+    buckets; a day may have 23 to 25 hours.
 
     Raises Rejected when there would be more than ten thousand.
     """
@@ -171,3 +174,18 @@ def _midnight_after(day: date, start: int, zone: ZoneInfo) -> int:
         day += timedelta(days=1)
         found = midnight_of(day, zone)
     return found
+
+
+def split_by_parts(parts: Sequence[Window], start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """(position, start, end) of each piece of [start, end) that lies in one of some time windows.
+
+    The parts are in order and do not overlap. Other parts are not visited: there may be thousands.
+    """
+    first = bisect_right(parts, start, key=lambda part: part.end)
+    for position in range(first, len(parts)):
+        part = parts[position]
+        if part.start >= end:
+            return
+        left, right = max(start, part.start), min(end, part.end)
+        if left < right:
+            yield position, left, right

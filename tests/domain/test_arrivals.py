@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from service.domain.clock import DAY, HOUR
 from service.domain.evidence.observation import observe_node
 from service.domain.evidence.poll import Poll
-from service.domain.metering.meter import Evidence, with_end
-from service.domain.metering.usage import start_usage
+from service.domain.metering.meter import Evidence
+from service.domain.metering.usage import start_usage, with_end
 from service.domain.nodes.node import NodeState
 from tests import factories
 from tests.domain.account import Account

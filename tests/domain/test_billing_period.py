@@ -6,11 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.billing_period import GRACE, PeriodState, billed_in, period_named, period_of
-from service.domain.clock import DAY, parse_rfc3339
+from service.domain.billing_period import (
+    GRACE,
+    PeriodState,
+    billed_in,
+    check_not_past,
+    check_open,
+    open_since,
+    period_named,
+    period_of,
+)
+from service.domain.clock import DAY, HOUR, parse_rfc3339
 from service.domain.errors import Rejected
+from tests.hands import NOON
 
 INSTANTS = st.integers(0, 4_000_000_000)
+OCTOBER, NOVEMBER = (parse_rfc3339(f"2026-{month}-01T00:00:00Z") for month in (10, 11))
 
 
 @given(INSTANTS)
@@ -59,3 +70,31 @@ def test_a_month_never_opens_again(instant, other):
 def test_what_is_no_month_is_refused(name):
     with pytest.raises(Rejected):
         period_named(name)
+
+
+@pytest.mark.parametrize(
+    ("now", "since"),
+    [
+        (NOON, NOVEMBER),
+        (NOVEMBER, OCTOBER),
+        (NOVEMBER + 72 * HOUR - 1, OCTOBER),
+        (NOVEMBER + 72 * HOUR, NOVEMBER),
+    ],
+)
+def test_a_month_takes_changes_until_it_is_closed(now, since):
+    assert open_since(now) == since
+
+
+def test_what_is_dated_into_a_closed_month_is_refused_with_the_one_that_is_open():
+    with pytest.raises(Rejected, match=r"2026-10 is closed.* is 2026-11"):
+        check_open(NOVEMBER - 1, NOON, "effective_from")
+    check_open(NOVEMBER, NOON, "effective_from")
+    check_open(NOVEMBER - 1, NOVEMBER + HOUR, "effective_from")
+
+
+def test_what_is_dated_into_the_past_is_refused():
+    with pytest.raises(Rejected, match="a discount cannot change the past"):
+        check_not_past(NOON - 1, NOON, "a discount", "effective_from")
+    with pytest.raises(Rejected, match="closed"):
+        check_not_past(OCTOBER, NOON, "a discount", "effective_from")
+    check_not_past(NOON, NOON, "a discount", "effective_from")

@@ -17,6 +17,7 @@ from service.domain.time_window import (
     Granularity,
     Window,
     parse_window,
+    split_by_parts,
     split_into_buckets,
     zone_of,
 )
@@ -265,3 +266,20 @@ def test_more_than_ten_thousand_buckets_are_refused(step, days, allowed):
         with pytest.raises(Rejected, match="ten thousand") as refused:
             list(split_into_buckets(asked, step, UTC))
         assert refused.value.facts["field"] == "step"
+
+
+@st.composite
+def parts(draw):
+    """Parts in order; some of them adjoin, some are empty, and there may be none."""
+    at, found = 0, []
+    for gap, length in draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=12)):
+        found.append(Window(at + gap, at + gap + length))
+        at = found[-1].end
+    return found
+
+
+@settings(max_examples=200, deadline=None)
+@given(parts(), st.integers(-5, 90), st.integers(-5, 90))
+def test_what_is_touched_is_what_a_look_at_every_part_finds(ones, start, end):
+    plain = [(at, max(start, one.start), min(end, one.end)) for at, one in enumerate(ones)]
+    assert list(split_by_parts(ones, start, end)) == [one for one in plain if one[1] < one[2]]

@@ -12,10 +12,10 @@ from sqlalchemy import Engine
 from service.cloud.google.prices import GooglePrices, catalog_client
 from service.cloud.google.retries import ONCE
 from service.cloud.ports import PriceFeed
+from service.domain.billing_period import open_since
 from service.domain.clock import HOUR, parse_rfc3339, to_rfc3339
 from service.domain.errors import CloudError
 from service.domain.lease import Lease
-from service.domain.pricing.feed import open_since
 from service.domain.pricing.price_book import Price, group_of
 from service.domain.pricing.shipped_prices import embedded_prices
 from service.domain.pricing.skus import PriceTier, SkuFacts, read_skus

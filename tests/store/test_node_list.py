@@ -15,16 +15,17 @@ from service.domain.errors import NotFound, Rejected
 from service.domain.ids import new_id
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.line_items import make_meters
-from service.domain.metering.meter import (
-    Evidence,
+from service.domain.metering.meter import Evidence
+from service.domain.metering.reservation import Reservation, usage_of
+from service.domain.metering.running import PriceParts
+from service.domain.metering.usage import (
     FirstMinuteWaiver,
+    pool_for,
+    start_usage,
     with_end,
     with_first_minute_rule,
     with_waiver,
 )
-from service.domain.metering.reservation import Reservation, usage_of
-from service.domain.metering.running import PriceParts
-from service.domain.metering.usage import pool_for, start_usage
 from service.domain.money import format_usd
 from service.domain.nodes.node import Endpoint, IdlePolicy, NodeState
 from service.domain.nodes.placement import Placement

@@ -29,8 +29,7 @@ from service.application.pricing.prices import PriceQuery
 from service.domain.clock import parse_instant_or_date, to_rfc3339
 from service.domain.money import format_usd, parse_usd
 from service.domain.pricing.discounts import PERCENT
-from service.domain.pricing.price_book import DiscountedPrice, Price
-from service.domain.pricing.sellable import row_of, without_reservation
+from service.domain.pricing.price_book import DiscountedPrice, Price, row_of, without_reservation
 
 router = Router(prefix="/v1/prices", tags=["costs"])
 

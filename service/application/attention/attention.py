@@ -21,8 +21,7 @@ from service.domain.idle.cleanup import ALARMING, RailHold
 from service.domain.idle.course import BLIND_SECONDS, State
 from service.domain.idle.policy import Action, Waste
 from service.domain.idle.rails import Rail
-from service.domain.lifecycle.expiry import waits_for_job_end
-from service.domain.nodes.keep import Keep, cloud_ends_at, goes_at, keep_of_node
+from service.domain.nodes.keep import Keep, cloud_ends_at, goes_at, keep_of_node, waits_for_job_end
 from service.domain.nodes.node import Node
 from service.store.fleet_counts import FailingDeletion
 from service.store.idle import RestingNode

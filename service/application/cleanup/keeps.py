@@ -10,7 +10,6 @@ from service.domain.clock import Clock, to_rfc3339
 from service.domain.errors import Conflict
 from service.domain.event import Event
 from service.domain.idle.policy import Action, apply_policies
-from service.domain.lifecycle.expiry import keep_sentence
 from service.domain.nodes.keep import (
     TTL_TOLD,
     Keep,
@@ -19,6 +18,7 @@ from service.domain.nodes.keep import (
     is_on_notice,
     keep_of,
     keep_of_node,
+    keep_sentence,
     with_keep,
     without_keep,
 )

@@ -9,11 +9,11 @@ from typing import Any
 
 from service.application.costs.activities import Activities
 from service.domain.catalog.zones import region_of
-from service.domain.costs.buckets import DaysAndHours, split_by_parts
+from service.domain.costs.buckets import DaysAndHours
 from service.domain.costs.dimensions import ACTIVITY, label_key, value_of
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.meter import Meter, Usage
-from service.domain.time_window import Window
+from service.domain.time_window import Window, split_by_parts
 from service.store.costs import FINE, Sums
 from service.store.unit import Unit
 

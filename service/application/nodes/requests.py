@@ -8,7 +8,7 @@ from dataclasses import replace
 from service.application.budgets import admission
 from service.application.placement import quotas
 from service.application.projects import choose_project
-from service.domain.catalog import catalog, provisioning_modes
+from service.domain.catalog import catalog
 from service.domain.catalog.accelerators import AcceleratorType
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import Clock
@@ -19,7 +19,7 @@ from service.domain.jobs.job import Job
 from service.domain.nodes import alternatives
 from service.domain.nodes.creation import first_events, make_node
 from service.domain.nodes.node import Node
-from service.domain.nodes.request import RequestedNode, ResolvedRequest
+from service.domain.nodes.request import RequestedNode, ResolvedRequest, check_times
 from service.domain.pricing import driver_vm
 from service.domain.pricing.burn import BilledUnits, burn_of
 from service.domain.pricing.estimate import sku_of
@@ -59,7 +59,7 @@ class NodeRequests:
         project = choose_project(wanted.project, self._projects)
         wanted = wanted if project == wanted.project else replace(wanted, project=project)
         now = self._clock()
-        provisioning_modes.check_times(wanted.valid_until, wanted.max_wait_seconds, now)
+        check_times(wanted.valid_until, wanted.max_wait_seconds, now)
         book = self._prices.get_book(unit)
         model = wanted.provisioning_model
         is_reserved = model == ProvisioningModel.RESERVED

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from service.domain.catalog import catalog
 from service.domain.clock import Clock
 from service.domain.nodes.placement import HardwareKey
-from service.domain.placement.choice import cooldowns_with_quota, describe_cooldown
-from service.domain.placement.cooldown import Cooldown
+from service.domain.placement.cooldown import Cooldown, cooldowns_with_quota, describe_cooldown
 from service.domain.placement.quota import FRESH_SECONDS
 from service.domain.placement.quota_admission import claims_of, filter_limits, find_barred
 from service.domain.time_window import parse_window, zone_of

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from service.application.idempotency import write_once
+from service.domain.billing_period import check_not_past
 from service.domain.catalog import catalog
 from service.domain.clock import Clock, to_rfc3339
 from service.domain.errors import Conflict, NotFound, Rejected
 from service.domain.idempotency import RequestKey
 from service.domain.ids import new_id
 from service.domain.pricing.discounts import Discount, find_clash, keep_latest
-from service.domain.pricing.feed import check_not_past
 from service.domain.pricing.price_book import series_of
 from service.domain.pricing.sellable import check_discounted
 from service.store.unit import Unit, Units

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from service.application.idempotency import write_once
 from service.application.pricing.discounts import DiscountService
+from service.domain.billing_period import check_open
 from service.domain.catalog.regions import check_region
 from service.domain.clock import Clock, to_rfc3339
 from service.domain.errors import Conflict, Rejected
 from service.domain.idempotency import RequestKey
 from service.domain.ids import new_id
 from service.domain.money import format_dollars
-from service.domain.pricing.feed import check_open
 from service.domain.pricing.price_book import (
     GROUPS,
     MAX_NANOS_PER_UNIT,

@@ -45,10 +45,11 @@ from service.domain.jobs.transition import (
     with_wait_detail,
 )
 from service.domain.lease import Lease
-from service.domain.lifecycle.expiry import keep_sentence, waits_for_job_end, with_ended_job
+from service.domain.lifecycle.expiry import with_ended_job
 from service.domain.lifecycle.precedence import describe_others
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.meter import Evidence
+from service.domain.nodes.keep import keep_sentence, waits_for_job_end
 from service.domain.nodes.node import Asked, Node, NodeState
 from service.domain.nodes.placement import Outcome
 from service.domain.nodes.request import RequestedNode, ResolvedRequest

@@ -34,7 +34,7 @@ from service.domain.lifecycle.step import NodeLook
 from service.domain.nodes.deletion import with_room
 from service.domain.nodes.node import Asked, Node, NodeState, Slice
 from service.domain.nodes.ownership import is_our_ticket, is_ours, labels_for
-from service.domain.nodes.placement import HardwareKey, Outcome, Placement, outcome_of, scope_of
+from service.domain.nodes.placement import HardwareKey, Outcome, Placement, outcome_of
 from service.domain.placement.choice import (
     RECHECK_SECONDS,
     PlacementChoice,
@@ -50,6 +50,7 @@ from service.domain.placement.choice import (
     relevant_attempts,
     with_hardware,
 )
+from service.domain.placement.quota import scope_of
 from service.store.unit import Unit
 
 log = structlog.get_logger()

@@ -23,8 +23,6 @@ from service.domain.lifecycle.expiry import (
     Expiry,
     ExpiryStep,
     expiry_of,
-    keep_sentence,
-    waits_for_job_end,
     with_end_held,
     with_notice,
 )
@@ -40,6 +38,7 @@ from service.domain.lifecycle.lifecycle import (
 from service.domain.lifecycle.precedence import describe_others
 from service.domain.lifecycle.step import NodeStep
 from service.domain.money import format_usd
+from service.domain.nodes.keep import keep_sentence, waits_for_job_end
 from service.domain.nodes.node import Asked, Node
 from service.domain.notifications.node_messages import notifications_of, recipients_of, ttl_message
 from service.domain.pricing.burn import burn_of

@@ -26,8 +26,9 @@ from service.domain.lifecycle.step import NodeLook
 from service.domain.nodes.deletion import with_replacing
 from service.domain.nodes.node import Asked, Node, NodeState
 from service.domain.nodes.ownership import is_ours
-from service.domain.nodes.placement import Outcome, outcome_of, scope_of
+from service.domain.nodes.placement import Outcome, outcome_of
 from service.domain.nodes.slices import place_of, slice_numbers
+from service.domain.placement.quota import scope_of
 from service.store.unit import Unit
 
 

@@ -8,16 +8,15 @@ from dataclasses import dataclass, replace
 from service.controllers.recording.posting import post_usage
 from service.domain.event import Event
 from service.domain.evidence.interruptions import describe_shortened, shorten_to_record
-from service.domain.evidence.observation import (
-    find_return,
-    has_stayed_up,
-    observe_node,
-    usage_of_gone,
-)
+from service.domain.evidence.observation import has_stayed_up, observe_node, usage_of_gone
 from service.domain.evidence.poll import Poll
-from service.domain.evidence.unseen_usage import describe_unseen_usage, find_unseen_usage
-from service.domain.metering.meter import Evidence, Usage, waive_siblings, waiver_of
-from service.domain.metering.usage import with_start_after
+from service.domain.evidence.unseen_usage import (
+    describe_unseen_usage,
+    find_return,
+    find_unseen_usage,
+)
+from service.domain.metering.meter import Evidence, Usage
+from service.domain.metering.usage import waive_siblings, waiver_of, with_start_after
 from service.domain.nodes.node import LOST, CloudNode, Node
 from service.domain.nodes.placement import Outcome
 from service.domain.nodes.slices import WHOLE, merge_slices, slice_as_node, slice_numbers

@@ -86,8 +86,8 @@ def build_waste_report(
     summed: Mapping[WasteKind, WasteSum],
     unknown: WasteSum,
 ) -> WasteReport:
-    """Return the report of single sources and of kinds that are only known as a sum. A sum without
-    any source adds nothing; a source without a price is listed last."""
+    """Return the waste report of single sources and of kinds that are only known as a sum. A sum
+    without any source adds nothing; a source without a price is listed last."""
     found = list(sources)
     by_kind = dict.fromkeys(WasteKind, WasteSum())
     for source in found:

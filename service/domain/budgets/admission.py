@@ -102,7 +102,8 @@ class ReservationHold:
 def remaining_cost_outside(
     hold: Hold, bought: Sequence[Purchase], window: Window, now: int
 ) -> int | None:
-    """Nano-dollars that a node may add outside the reservations that it runs in.
+    """Nano-dollars that budget admission counts for a node outside the reservations that it runs
+    in.
 
     These reservations have holds of their own.
     """
@@ -155,17 +156,19 @@ class WorstRate:
 
 
 def worst_cost(rate: int, seconds: int) -> int:
-    """Nano-dollars for seconds at an hourly rate, rounded up."""
+    """Nano-dollars that budget admission counts for seconds at an hourly rate, rounded up."""
     return -(-rate * seconds // HOUR)
 
 
 def hold_for(cuts: Sequence[PriceStretch], units: int, seconds: int) -> Hold:
-    """The hold of a node that runs for so many seconds at one place, at the known future prices."""
+    """The hold at admission of a node that runs so many seconds at one place, at known future
+    prices."""
     return Hold("", _worst_of(cuts, units), seconds)
 
 
 def rate_of(spec: NodeSpec, book: PriceBook, now: int) -> WorstRate:
-    """The highest rate of all types and places of a node, at all known future prices."""
+    """The worst rate for the budget admission of a node: the highest of its places and future
+    prices."""
     rates: list[int] = []
     unpriced: dict[str, None] = {}
     for hardware in spec.possible_hardware:
@@ -189,7 +192,8 @@ def rate_of(spec: NodeSpec, book: PriceBook, now: int) -> WorstRate:
 
 
 def rate_of_purchase(usage: Usage, book: PriceBook, now: int) -> int | None:
-    """The highest price of the rest of a reservation, in nano-dollars an hour."""
+    """The worst rate of a reservation for budget admission, in nano-dollars an hour, until its
+    end."""
     cuts = book.list_cuts(usage.sku, max(usage.start, min(now, usage.end or now)), usage.end or now)
     return _worst_of(cuts, usage.chips) if cuts else 0
 
@@ -208,7 +212,8 @@ def _worst_of(cuts: Sequence[PriceStretch], units: int) -> int | None:
 def find_refusal(
     asked: Hold, rate: WorstRate, rooms: Sequence[BudgetRoom], now: int
 ) -> BudgetExceeded | None:
-    """The refusal of a node by the budget with the least room; None if all budgets have room.
+    """The refusal of a node at admission, by the budget with the least room. None if all budgets
+    have room.
 
     A node is refused if posted + held + its own hold exceed an amount, or if a price is unknown.
     """

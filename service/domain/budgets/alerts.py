@@ -45,7 +45,8 @@ class _Cause:
 def find_changes(
     budget: Budget, standing: BudgetStanding, paces: tuple[int, int], known: Mapping[str, Alert]
 ) -> list[tuple[Alert, str]]:
-    """The changed alerts, each with its message; the message is empty if it is only armed again.
+    """The budget alerts that changed, each with its message. The message is empty if the alert is
+    only armed again.
 
     `paces` are the nano-dollars that were spent in each of PACES. A second call with the stored
     changes returns nothing.
@@ -65,14 +66,15 @@ def find_changes(
 
 
 def deletes_at(budget: Budget, exceeded: Alert | None) -> int | None:
-    """When the nodes of an exceeded budget are deleted; None if they are not."""
+    """When the alert of an exceeded budget deletes its nodes; None if they are not deleted."""
     if budget.on_exceeded is not OnExceeded.DELETE or exceeded is None:
         return None
     return None if exceeded.fired_at is None else exceeded.fired_at + budget.grace_seconds
 
 
 def describe_silence(budget: Budget, *, mails: bool) -> str:
-    """A warning if recipients are not notified before a budget deletes nodes; empty if all are.
+    """A warning if no budget alert reaches a recipient before nodes are deleted. Empty if
+    recipients are notified.
 
     `mails` says whether e-mail is configured.
     """

@@ -112,7 +112,7 @@ class Payer:
 
 
 def payer_under(node: Node, one: Attribution) -> Payer:
-    """Return who pays for a node under one of its attributions."""
+    """Return the payer of a node, to whom budgets apply, under one of its attributions."""
     return Payer(node.spec.project, one.team, one.owner, one.job, one.labels)
 
 
@@ -225,7 +225,7 @@ None if no forecast is possible."""
 
 
 def calendar_period(period: Period, zone: ZoneInfo, now: int) -> Window:
-    """The period of the zone's calendar that contains `now`; a day may have 23 to 25 hours."""
+    """The calendar period of a budget that contains `now`; a day may have 23 to 25 hours."""
     day = datetime.fromtimestamp(now, zone).date()
     first, following = _period_dates(period, day)
     return Window(midnight_of(first, zone), midnight_of(following, zone))
@@ -256,7 +256,8 @@ def _month_start(index: int) -> date:
 
 
 def instant_of(text: str, tz: str, field: str) -> int:
-    """Whole UTC seconds of an instant, or of the start of a date in the zone. Raises Rejected."""
+    """Whole UTC seconds of a budget's start or end: an instant, or a date in its zone. Raises
+    Rejected."""
     try:
         if re.fullmatch(DATE, text):
             found = midnight_of(date.fromisoformat(text), zone_of(tz))
@@ -289,7 +290,7 @@ def check_budget(budget: Budget) -> None:
 
 
 def check_currency(currency: str) -> None:
-    """Raise Rejected for any currency but dollars: all prices are in dollars."""
+    """Raise Rejected for a budget in any currency but dollars: all prices are in dollars."""
     if currency != CURRENCY:
         raise Rejected(
             f"{currency[:20]!r} is not a currency of budgets; use {CURRENCY}",

@@ -130,13 +130,8 @@ class AcceleratorType:
         )
 
 
-def is_stoppable(accelerator: AcceleratorType, model: ProvisioningModel) -> bool:
-    """Whether the cloud can stop such a node: it has one host, and Google cannot take it back."""
-    return accelerator.single_host and model not in TAKEN_BACK
-
-
 def normalize_name(name: str) -> str:
-    """Google's spelling of a type: `v5e-16` and `v5litepod16` become v5litepod-16.
+    """Google's spelling of an accelerator type: `v5e-16` and `v5litepod16` become v5litepod-16.
 
     Text without a family and a size is returned in lower case.
     """

@@ -49,11 +49,6 @@ TENSORFLOW_PJRT: Mapping[str, str] = {
 """Further variables for TensorFlow on an image with the device API `pjrt`."""
 
 
-def as_shell(environment: Mapping[str, str]) -> str:
-    """The variables as a prefix of a shell command. Values need no quotes."""
-    return " ".join(f"{name}={value}" for name, value in environment.items())
-
-
 class ImageStanding(StrEnum):
     """How sure it is that the cloud has the image, and how wise it is to take it; best first."""
 
@@ -155,7 +150,8 @@ class Image:
 
 @cache
 def list_images() -> tuple[Image, ...]:
-    """All known images, the best first: certain before doubtful, new before old."""
+    """All known software images of runtime versions, the best first: certain before doubtful, new
+    before old."""
     return tuple(sorted(map(Image.from_row, read_rows("runtime_versions")), key=_preference_key))
 
 
@@ -169,3 +165,18 @@ def _preference_key(image: Image) -> tuple[int, list[int], int, str]:
         _PREFERENCE[image.device_api],
         image.name,
     )
+
+
+def vm_software(image: Image) -> str:
+    """The software for the user's own VM beside an image of a legacy TPU Node; empty otherwise."""
+    if image.architecture is Architecture.VM:
+        return ""
+    version = image.framework_version
+    label = image.frameworks[0].label
+    if version == "nightly":
+        return f"the {label} nightly build of the same day"
+    if Framework.PYTORCH in image.frameworks:
+        return (
+            f"torch and torch_xla {version}, as in the images gcr.io/tpu-pytorch/xla:r{version}_*"
+        )
+    return f"{label} {version}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
-from service.domain.clock import to_rfc3339
 from service.domain.errors import Rejected
 
 QUEUED_ONLY = frozenset({ProvisioningModel.RESERVED, ProvisioningModel.FLEX_START})
@@ -31,7 +30,8 @@ class ProvisioningTerms:
 
 
 def is_queued(terms: ProvisioningTerms) -> bool:
-    """Whether the request needs a queued resource. Raises Rejected if no tier allows the terms."""
+    """Whether a request needs a queued resource by the rules of its provisioning model. Raises
+    Rejected if no tier allows the terms."""
     if terms.architecture is Architecture.NODE:
         return False  # `service.domain.nodes.legacy` has the other rules of legacy TPU Nodes
     needs = ""  # why the hardware is not available directly
@@ -53,7 +53,8 @@ def is_queued(terms: ProvisioningTerms) -> bool:
 
 
 def run_limit(terms: ProvisioningTerms) -> tuple[int | None, tuple[str, ...]]:
-    """Seconds after READY at which the node ends (None: never), and warnings about them.
+    """Seconds that a node may run after READY under its provisioning model (None: for ever), and
+    warnings.
 
     Raises Rejected when the time is longer than the tier allows.
     """
@@ -71,21 +72,7 @@ def run_limit(terms: ProvisioningTerms) -> tuple[int | None, tuple[str, ...]]:
     return terms.ttl_seconds, ()
 
 
-def check_times(valid_until: int | None, max_wait_seconds: int | None, now: int) -> None:
-    """Raise Rejected for a deadline that is given twice, or that has passed."""
-    if valid_until is None:
-        return
-    if max_wait_seconds is not None:
-        raise Rejected("give valid_until or max_wait_seconds, not both", field="valid_until")
-    if valid_until <= now:
-        raise Rejected(
-            f"valid_until {to_rfc3339(valid_until)} has passed: it is {to_rfc3339(now)}",
-            field="valid_until",
-            now=to_rfc3339(now),
-        )
-
-
 def gives_up_at(created_at: int, max_wait_seconds: int | None, until: int | None) -> int | None:
-    """When a node that is not READY is given up; None without a limit."""
+    """When a node that is not READY is given up in any provisioning mode; None without a limit."""
     waited = None if max_wait_seconds is None else created_at + max_wait_seconds
     return min((end for end in (waited, until) if end is not None), default=None)

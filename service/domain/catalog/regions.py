@@ -16,7 +16,7 @@ def _names_by_region() -> dict[str, str]:
 
 
 def region_name(region: str) -> str:
-    """The name of a region: `us-central1` is Iowa. The id itself for an unknown region."""
+    """The name of a Google region: `us-central1` is Iowa. The id itself for an unknown region."""
     return _names_by_region().get(region, region)
 
 
@@ -26,17 +26,17 @@ def _regions_by_name() -> dict[str, str]:
 
 
 def region_named(name: str) -> str:
-    """The id of the region with that name: Iowa is `us-central1`; empty if there is none."""
+    """The id of the Google region with that name: Iowa is `us-central1`; empty if there is none."""
     return _regions_by_name().get(name, "")
 
 
 def is_region(region: str) -> bool:
-    """Whether a region of that id is known."""
+    """Whether a Google region of that id is known."""
     return region in _names_by_region()
 
 
 def check_region(region: str, others: Iterable[str]) -> None:
-    """Raise Rejected, with the `closest` ids, for a region neither known nor in `others`."""
+    """Raise Rejected, with the `closest` ids, for a Google region neither known nor in `others`."""
     known = _names_by_region().keys() | set(others)
     if region in known:
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from service.domain.catalog.accelerators import AcceleratorType
-from service.domain.catalog.images import Framework, Hosts, Image, ImageStanding
+from service.domain.catalog.images import Framework, Hosts, Image, ImageStanding, vm_software
 from service.domain.catalog.provisioning import Architecture
 
 NODE_GENERATIONS = ("v2", "v3")
@@ -22,7 +22,8 @@ def explain_choice(
     framework: Framework,
     version: str | None,
 ) -> tuple[str, ...]:
-    """Why `best` was chosen rather than `others`, which fit the same request."""
+    """The reasons why a runtime version was chosen: `best` rather than `others`, which fit the same
+    request."""
     if not best.framework_version:
         generation = accelerator.generation
         wanted = f"{framework.label} {version}" if version else framework.label
@@ -58,33 +59,18 @@ def describe_chosen(
 
 
 def describe_named(name: str, accelerator: AcceleratorType) -> str:
-    """The same sentence if the caller named the runtime version, and it fits."""
+    """A sentence of a node's events: the runtime version that was named, and the reason it fits."""
     fits = f"it fits {_format_hosts(accelerator)} of {accelerator.generation}"
     return f"took {name}, which was requested by name: {fits}"
 
 
 def list_warnings(image: Image, accelerator: AcceleratorType) -> list[str]:
-    """The warnings about an image that fits; empty if there are none."""
+    """The reasons to doubt the image of a runtime version that fits; empty if there are none."""
     doubt = _describe_doubt(image.standing)
     found = [f"{image.name} {doubt}."] if doubt else []
     if accelerator.generation in image.reported_on:
         found.append(f"Users reported: {image.report}. Try it before you rely on it.")
     return found
-
-
-def vm_software(image: Image) -> str:
-    """The software of the user's own VM for a legacy TPU Node; empty for a TPU VM."""
-    if image.architecture is Architecture.VM:
-        return ""
-    version = image.framework_version
-    label = image.frameworks[0].label
-    if version == "nightly":
-        return f"the {label} nightly build of the same day"
-    if Framework.PYTORCH in image.frameworks:
-        return (
-            f"torch and torch_xla {version}, as in the images gcr.io/tpu-pytorch/xla:r{version}_*"
-        )
-    return f"{label} {version}"
 
 
 def why_none(
@@ -94,7 +80,8 @@ def why_none(
     architecture: Architecture,
     known: Sequence[Image],
 ) -> str:
-    """Why no image fits, given the `known` ones of that framework, version and architecture."""
+    """The reason why no runtime version fits, given the `known` images of that framework, version
+    and architecture."""
     wanted = f"{framework.label} {version}" if version else framework.label
     if architecture is Architecture.NODE and accelerator.generation not in NODE_GENERATIONS:
         return _no_node(accelerator)
@@ -114,7 +101,8 @@ def why_none(
 def why_not(
     name: str, image: Image | None, accelerator: AcceleratorType, architecture: Architecture
 ) -> str:
-    """Why the named runtime version does not fit; `image` is None if the version is unknown."""
+    """The reason why the named runtime version does not fit; `image` is None if the version is
+    unknown."""
     if architecture is Architecture.NODE and accelerator.generation not in NODE_GENERATIONS:
         return _no_node(accelerator)
     if image is None:

@@ -6,7 +6,7 @@ import difflib
 import re
 from dataclasses import dataclass
 
-from service.domain.catalog import catalog, runtime_reasons
+from service.domain.catalog import catalog, images, runtime_reasons
 from service.domain.catalog.accelerators import AcceleratorType
 from service.domain.catalog.images import Framework, Image, list_images
 from service.domain.catalog.provisioning import Architecture
@@ -61,7 +61,7 @@ def resolve_runtime(
         reasons=runtime_reasons.explain_choice(best, others, accelerator, framework, version),
         alternatives=tuple(image.name for image in others),
         warnings=tuple(runtime_reasons.list_warnings(best, accelerator)),
-        vm_software=runtime_reasons.vm_software(best),
+        vm_software=images.vm_software(best),
     )
 
 
@@ -70,7 +70,8 @@ def check_runtime(
     accelerator: AcceleratorType,
     architecture: Architecture = Architecture.VM,
 ) -> list[str]:
-    """The warnings about this runtime version on this hardware; empty if there are none.
+    """Check that the runtime version fits this hardware, and return the warnings about it. Empty if
+    there are none.
 
     Raises RuntimeMismatch with the `compatible` ones, closest first, when it does not fit. The
     cloud may accept it and create a node on which no accelerator appears (jax-ml/jax#13260).
@@ -85,12 +86,12 @@ def check_runtime(
 
 
 def vm_software(runtime_version: str) -> str:
-    """The software of the user's own VM for a legacy TPU Node with that version.
+    """The software for the user's own VM beside the runtime version of a legacy TPU Node.
 
     Empty for the image of a TPU VM, and for an unknown version.
     """
     image = next((image for image in list_images() if image.name == runtime_version), None)
-    return "" if image is None else runtime_reasons.vm_software(image)
+    return "" if image is None else images.vm_software(image)
 
 
 def for_generation(
@@ -98,7 +99,8 @@ def for_generation(
     framework: Framework | None = None,
     architecture: Architecture | None = None,
 ) -> tuple[Image, ...]:
-    """The images of a generation, framework and architecture (None: of all), best first."""
+    """The runtime versions for a generation, framework and architecture (None: all), as images,
+    best first."""
     return tuple(
         image
         for image in list_images()

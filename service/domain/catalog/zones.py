@@ -42,5 +42,6 @@ class ZoneOffer:
 
 
 def region_of(zone: str) -> str:
-    """The region of a zone: `us-central1-a` is in us-central1, `us-south1-ai1b` in us-south1."""
+    """The region that a zone lies in, by the zone's name. `us-central1-a` is in us-central1,
+    `us-south1-ai1b` in us-south1."""
     return zone.rpartition("-")[0]

@@ -49,7 +49,8 @@ Served = Mapping[Rank, Sequence[CoveredStretch]]
 
 
 def allocate_usage(spans: Iterable[UsageSpan], commitments: Iterable[Commitment]) -> Served:
-    """The covered stretches of all usage; all given commitments count.
+    """The allocation of all usage: its stretches that commitments cover; all given commitments
+    count.
 
     Takes O(n log n) for n spans while the first commitment covers all usage or there is none: a
     change then touches only the span that changes. Otherwise each change touches all running spans.
@@ -157,7 +158,8 @@ class _Sweep:
 
 
 def shares_of(spans: Sequence[UsageSpan], committed: Iterable[Commitment]) -> Mapping[Rank, Shares]:
-    """The shares of the spans that run at one instant, by rank; uncovered spans are left out.
+    """The allocation of chips to the spans that run at one instant, by rank, without uncovered
+    spans.
 
     Spans and commitments come in their order.
     """
@@ -176,7 +178,7 @@ def shares_of(spans: Sequence[UsageSpan], committed: Iterable[Commitment]) -> Ma
 
 
 def divide_proportionally(chips: int, wanted: Sequence[int]) -> Sequence[int]:
-    """`chips` divided in proportion to `wanted`, in whole chips.
+    """The allocation of `chips` in proportion to `wanted`, in whole chips.
 
     The result sums to `chips`, or to all that is wanted if that is less. The largest remainders are
     rounded up; of equal remainders the first.

@@ -34,7 +34,7 @@ _TYPES: Mapping[Term, str] = {
 
 
 def billed_hours(window: Window, lines: Iterable[CoverageLine], now: int) -> Window:
-    """The whole hours that begin in a window and are complete in the ledger.
+    """The whole hours for billing: those that begin in a window and are complete in the ledger.
 
     The current hour is excluded, and all hours from the first that is not posted for some usage.
     """
@@ -189,12 +189,12 @@ def _with_commitment(of: Resource, use: CommittedUse) -> Resource:
 
 
 def committed_use(one: Commitment, status: Status) -> CommittedUse:
-    """The discount on a row of a bill."""
+    """The committed-use discount in the billing of a row, by its commitment and status."""
     return CommittedUse(path_of(one), one.name, _TYPES[one.term], status)
 
 
 def path_of(one: Commitment) -> str:
-    """Google's full name of a commitment; a name of our own if no project pays for it."""
+    """Google's full name of a commitment for billing; our own name if no project pays for it."""
     if not one.project:
         return f"tpu-steward/commitments/{one.id}"
     return f"projects/{one.project}/regions/{one.region}/commitments/{one.name}"

@@ -102,7 +102,8 @@ class Commitment:
 
 
 def end_of(start: int, term: Term) -> int:
-    """The same UTC date and time, one or three calendar years later; 1 March for 29 February."""
+    """The end of a commitment's term: the same UTC date and time, one or three calendar years
+    later. For 29 February it is 1 March."""
     first = datetime.fromtimestamp(start, UTC)
     year = first.year + term.years
     try:
@@ -113,7 +114,7 @@ def end_of(start: int, term: Term) -> int:
 
 
 def listed_rate(commitment: Commitment, book: PriceBook) -> Price | None:
-    """The list price at the start of the term, which is fixed for the term; None if unknown.
+    """The list price of a commitment at the start of its term, which is fixed; None if unknown.
 
     Negotiated discounts are not subtracted: enter the contract's rate instead.
     """
@@ -122,7 +123,8 @@ def listed_rate(commitment: Commitment, book: PriceBook) -> Price | None:
 
 
 def rate_of(commitment: Commitment, book: PriceBook) -> int | None:
-    """Nano-dollars per chip-hour: the contract's rate, or else the list price.
+    """The rate of a commitment in nano-dollars per chip-hour: the contract's, or else the list
+    price.
 
     None if neither is known: the commitment is unpriced then, and not free.
     """
@@ -133,7 +135,7 @@ def rate_of(commitment: Commitment, book: PriceBook) -> int | None:
 
 
 def fee_in(commitment: Commitment, rate: int, start: int, end: int) -> int:
-    """Nano-dollars that are paid for [start, end), used or not.
+    """The fee of a commitment in nano-dollars for [start, end), whether it is used or not.
 
     The amount is R(F(end)) - R(F(start)), so that adjacent windows sum to the whole.
     """

@@ -58,7 +58,7 @@ NOTHING = CoveredUsage()
 
 
 def total_of(parts: Iterable[CoveredUsage]) -> CoveredUsage:
-    """The sum of all parts."""
+    """The sum of all parts of the coverage of usage."""
     found = NOTHING
     for part in parts:
         found = found.plus(part)
@@ -68,7 +68,7 @@ def total_of(parts: Iterable[CoveredUsage]) -> CoveredUsage:
 def price_commitments(
     commitments: Iterable[Commitment], book: PriceBook
 ) -> tuple[tuple[PricedCommitment, ...], tuple[Commitment, ...]]:
-    """The valid commitments with a known rate, and those without.
+    """The valid commitments with a known rate, which take part in coverage, and those without.
 
     Without a rate the cost of covered usage is unknown, so such a commitment covers nothing in any
     figure.
@@ -85,7 +85,7 @@ def price_commitments(
 
 
 def required_since(start: int) -> int:
-    """The instant since which usage must be known for figures from `start` on."""
+    """The instant since which usage must be known for the coverage from `start` on."""
     return floor_to(start, DAY)
 
 
@@ -170,19 +170,19 @@ def _merge_windows(windows: Iterable[Window]) -> Iterator[Window]:
 
 
 def is_eligible(usage: Usage) -> bool:
-    """Whether commitments may cover the usage: on-demand capacity of a node."""
+    """Whether usage is eligible for coverage by commitments. It is on-demand capacity of a node."""
     return usage.sku.model == ON_DEMAND and not usage.is_purchase and not usage.sku.is_vm
 
 
 def rank_of(usage: Usage) -> Rank:
-    """The order of usage among equal remainders."""
+    """The order of usage in its coverage among equal remainders: by node, slice and usage."""
     return usage.node_id, usage.slice, usage.id
 
 
 def cover_usage(
     meters: Iterable[Meter], some: Sequence[PricedCommitment], since: int
 ) -> tuple[CoverageLine, ...]:
-    """The lines of the usage that commitments may cover.
+    """The coverage lines of all usage that commitments may cover.
 
     The meters are those of all usage with seconds from `since` on. Figures are right from the first
     midnight at or after `since` on.
@@ -210,7 +210,7 @@ def cover_usage(
 
 
 def tpu_line(usage: Usage) -> Usage:
-    """The line of an interval that a commitment may cover: the TPU, not its machine."""
+    """The line for the coverage of an interval: its TPU, not its machine."""
     return lines_of(usage)[0]
 
 

@@ -70,7 +70,8 @@ class DailyUse:
 
 
 def daily_use(spans: Iterable[ChipSpan], start: int, days: int, committed: int = 0) -> DailyUse:
-    """The use of some full days, less the use that `committed` chips cover."""
+    """The use of some full days, for a recommendation, less the use that `committed` chips
+    cover."""
     end = start + days * DAY
     changes: dict[int, int] = defaultdict(int)
     for span in spans:
@@ -144,7 +145,7 @@ class Recommendation:
 def recommend_commitment(
     course: DailyUse, rates: CommitmentRates, asked: str = ""
 ) -> Recommendation:
-    """The recommendation for a term.
+    """The recommendation of a commitment for one term.
 
     `asked` names the hardware, such as `v6e us-east5`. The draws depend only on it and on the
     number of days. So the same data has the same answer, and more use on the same days never has a
@@ -272,7 +273,8 @@ def _explain_no_chips(best: int) -> str:
 
 
 def hours_a_day(ppm: int) -> str:
-    """A share of the time as hours and minutes of a day: 700000 is `16 h 48 min`."""
+    """A share of time, for a recommendation, as hours and minutes of a day. 700000 is `16 h 48
+    min`."""
     minutes = half_even(ppm * DAY, MILLION * 60)
     hours, rest = divmod(minutes, HOUR // 60)
     return f"{hours} h" + (f" {rest} min" if rest else "")

@@ -136,7 +136,8 @@ def usage_in(
     some: Sequence[PricedCommitment],
     unpriced: Iterable[Commitment] = (),
 ) -> CommitmentUsage:
-    """The figures of a window; the lines are those of `cover` for all usage in the window."""
+    """The standing of commitments in a window: the cost of usage, and the value of each commitment.
+    The lines are those of `cover_usage` for all usage in the window."""
     users: defaultdict[tuple[str, str], CoverageFigures] = defaultdict(CoverageFigures)
     covers: defaultdict[str, dict[tuple[str, str], CoveredUsage]] = defaultdict(dict)
     chips: defaultdict[str, int] = defaultdict(int)

@@ -1,29 +1,14 @@
-"""Splits time into calendar buckets, and buckets into UTC days and the hours at their edges."""
+"""Divides calendar buckets into UTC days and the hours at their edges. Pure."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from service.domain.clock import DAY, HOUR, floor_to
 from service.domain.time_window import Window
-
-
-def split_by_parts(parts: Sequence[Window], start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """(position, start, end) of each piece of [start, end) that lies in one of the parts.
-
-    The parts are in order and do not overlap. Other parts are not visited: there may be thousands.
-    """
-    first = bisect_right(parts, start, key=lambda part: part.end)
-    for position in range(first, len(parts)):
-        part = parts[position]
-        if part.start >= end:
-            return
-        left, right = max(start, part.start), min(end, part.end)
-        if left < right:
-            yield position, left, right
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +51,7 @@ class DaysAndHours:
 
 
 def edges_of(parts: Sequence[Window], *, to_the_end: bool) -> tuple[int, ...] | None:
-    """The edges of adjoining parts, for DaysAndHours; None if an edge is not a full hour of UTC.
+    """The edges of adjoining buckets, for DaysAndHours; None if an edge is not a full hour of UTC.
 
     With `to_the_end` nothing is charged after the last part, so its edge moves to a midnight.
     """

@@ -126,7 +126,8 @@ class Charge(NamedTuple):
 
 
 def tags_of(whose: Attribution) -> str:
-    """The attribution and the labels as one flat JSON object with sorted keys; empty if all are.
+    """The tags of a charge: its attribution and labels as one flat JSON object; empty if all are.
+    The keys are sorted.
 
     A label with the name of a tag in OURS becomes `label/team`.
     """
@@ -141,5 +142,5 @@ def tags_of(whose: Attribution) -> str:
 
 
 def flat_json(values: dict[str, str]) -> str:
-    """One JSON object in ASCII with sorted keys; it contains no line break of any kind."""
+    """Values of a charge as one JSON object in ASCII with sorted keys, without line breaks."""
     return json.dumps(values, sort_keys=True, separators=(",", ":"))

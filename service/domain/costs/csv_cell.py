@@ -8,7 +8,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def format_cell(value: object) -> str:
-    """The value as text, empty for None, with formulas quoted.
+    """The value as the text of a CSV cell, empty for None, with formulas quoted.
 
     A spreadsheet would run a formula (OWASP, CSV injection). Users choose the names of teams and
     labels, and other people open the file. Negative numbers stay numbers.

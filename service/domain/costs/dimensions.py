@@ -78,7 +78,8 @@ def value_of(name: str, usage: Usage, whose: Attribution) -> str:
 
 
 def words_of(texts: Iterable[str]) -> list[str]:
-    """The words of a list by commas or by repetition. A comma within a word is written `\\,`."""
+    """The dimensions or filters in a list, separated by commas or repeated. A comma within a word
+    is written `\\,`."""
     found = (match[0].strip() for text in texts for match in _WORD.finditer(text))
     return [_ESCAPED.sub(r"\1", word) for word in found if word]
 
@@ -98,7 +99,7 @@ def condition_of(name: str, value: str) -> str:
 
 
 def escape_word(word: str) -> str:
-    """The word with commas and backslashes escaped, as `words_of` reads it."""
+    """The value of a dimension with commas and backslashes escaped, as `words_of` reads it."""
     return re.sub(r"([\\,])", r"\\\1", word)
 
 

@@ -12,7 +12,8 @@ Cell = tuple[int, int]
 
 
 def places_for(nanos: int) -> int:
-    """The number of decimals to show: cents from a dollar up, else two significant digits."""
+    """The number of decimals to show after rounding: cents from a dollar up, else two significant
+    digits."""
     size = abs(nanos)
     if size == 0 or size >= NANOS:
         return 2
@@ -20,12 +21,12 @@ def places_for(nanos: int) -> int:
 
 
 def unit_for(places: int) -> int:
-    """Nano-dollars in one unit of the last decimal."""
+    """Nano-dollars in one unit of the last decimal that is displayed after rounding."""
     return int(10 ** (NANO_PLACES - places))
 
 
 def in_units(parts: Sequence[int], unit: int, total: int | None = None) -> list[int]:
-    """The parts of a sum in whole units of `unit`, each rounded down or up.
+    """The parts of a displayed sum, each rounded down or up to whole units of `unit`.
 
     Their sum is the sum of the parts rounded half-even, or `total` units, which must be that sum
     rounded down or up. The method is largest remainder; of equal remainders the first goes up.
@@ -41,7 +42,8 @@ def in_units(parts: Sequence[int], unit: int, total: int | None = None) -> list[
 def round_table(
     cells: Sequence[Sequence[int]], unit: int, row: int | None = None
 ) -> list[list[int]]:
-    """The cells in whole units of `unit`; each cell, row sum and column sum is rounded down or up.
+    """The displayed table in units of `unit`, with cells, row sums and column sums rounded down or
+    up.
 
     The sum of all cells is the total rounded half-even. The sum of `row`, and after it the sums of
     the columns, are rounded half-even too, unless an earlier sum rules that out.

@@ -62,14 +62,15 @@ class LineCharge:
 
 
 def sum_of(charge: LineCharge, chips: int) -> str:
-    """The sum `chips x seconds x price = amount`, so that a reader can check the amount."""
+    """The explanation of an amount by the sum `chips x seconds x price = amount`. A reader can
+    check the amount."""
     quantity = _format_quantity(charge.seconds, chips, is_vm=charge.is_vm)
     whole = "only the whole interval is rounded, so that its lines sum to it exactly"
     return f"{quantity} x {charge.product}{_explain_rounding(charge, whole)}"
 
 
 def unpriced_sum_of(seconds: int, chips: int, *, is_vm: bool) -> str:
-    """The quantity of a line without a known price."""
+    """The explanation of a line without a known price: its quantity."""
     return f"{_format_quantity(seconds, chips, is_vm=is_vm)}, which is in no figure and not free"
 
 
@@ -82,7 +83,7 @@ def _format_quantity(seconds: int, chips: int, *, is_vm: bool) -> str:
 
 
 def unused_sum_of(charge: LineCharge, chips: int, seconds: int) -> str:
-    """The sum of a line for the unused part of `chips` that were reserved for `seconds`."""
+    """The explanation of a line for the unused part of `chips` that were reserved for `seconds`."""
     reserved = chips * seconds
     used = reserved - charge.seconds
     if not used:
@@ -120,7 +121,8 @@ def stretches_of(
     *,
     is_vm: bool,
 ) -> tuple[Window, ...]:
-    """The parts of the period of a line that the line charges, by the present price book.
+    """The stretches that a line charges within its period, for its explanation by the present price
+    book.
 
     These are the parts with the price and the attribution of the line's slot.
     """
@@ -136,7 +138,7 @@ def stretches_of(
 
 
 def note_of(stretches: Sequence[Window]) -> str:
-    """The stretches of a line that charges several of them within its hour."""
+    """The explanation of a line that charges several stretches within its hour."""
     each = [
         f"from {to_rfc3339(stretch.start)} to {to_rfc3339(stretch.end)}"
         f" ({stretch.end - stretch.start:,} s)"
@@ -149,7 +151,8 @@ def note_of(stretches: Sequence[Window]) -> str:
 
 
 def source_of(price: Price | None, price_id: str) -> str:
-    """The price, with its source and the time since which it is in force."""
+    """The explanation of a line's price, with its source and the time since which it is in
+    force."""
     if price is None:
         return f"the price {price_id} is no longer in the price book"
     unit = "hour" if price.unit == VM_HOUR else price.unit.replace("_", "-")
@@ -160,7 +163,7 @@ def source_of(price: Price | None, price_id: str) -> str:
 
 
 def vm_note_of(usage: Usage) -> str:
-    """Why the user's own virtual machine is charged for exactly these seconds."""
+    """The explanation why the user's own virtual machine is charged for exactly these seconds."""
     free = (
         f"; its TPU is free ({usage.free}), which is a rule about TPUs alone" if usage.free else ""
     )
@@ -172,7 +175,7 @@ def vm_note_of(usage: Usage) -> str:
 
 
 def reservation_note_of(one: Reservation) -> str:
-    """The reservation that a node ran in, and how it affects the price."""
+    """The explanation how the reservation that a node ran in affects the price of a line."""
     withdrawn = "" if one.withdrawn_at is None else f"; its record was withdrawn: {one.reason}"
     return (
         f"it ran in the reservation {one.name} ({one.id}), at its price; what no node uses of"
@@ -181,7 +184,7 @@ def reservation_note_of(one: Reservation) -> str:
 
 
 def evidence_of(usage: Usage) -> tuple[str, ...]:
-    """The evidence for both ends of the interval."""
+    """The explanation of a line by the evidence for both ends of its interval."""
     if not usage.is_purchase:
         return beginning_of(usage), end_of(usage)
     assert usage.end is not None
@@ -193,7 +196,7 @@ def evidence_of(usage: Usage) -> tuple[str, ...]:
 
 
 def beginning_of(usage: Usage) -> str:
-    """The evidence for the start of the interval."""
+    """The explanation of the evidence for the start of a line's interval."""
     match usage.start_evidence:
         case Evidence.OPERATION:
             return f"it began at {to_rfc3339(usage.start)}, by the cloud's record of the operation"
@@ -207,7 +210,7 @@ def beginning_of(usage: Usage) -> str:
 
 
 def end_of(usage: Usage) -> str:
-    """The evidence for the end of the interval."""
+    """The explanation of the evidence for the end of a line's interval."""
     if usage.end is None:
         return "it has not ended"
     if usage.end_evidence is Evidence.OPERATION:
@@ -219,7 +222,7 @@ def end_of(usage: Usage) -> str:
 
 
 def charged_to(whose: Attribution) -> str:
-    """The team, owner and job that are charged."""
+    """The explanation who is charged for a line: the team, owner and job."""
     named = (("team", whose.team), ("owner", whose.owner), ("job", whose.job))
     charged = ", ".join(f"{what} {name}" for what, name in named if name)
     return f"it is charged to {charged or 'no team, owner or job'}"

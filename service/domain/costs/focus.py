@@ -144,7 +144,7 @@ first second to its last, used or not, which is how FOCUS defines a commitment d
 
 
 def column_names(version: Version) -> Row:
-    """The names of all columns.
+    """The names of all columns of a FOCUS export.
 
     These are all columns of 1.2, because its rules also refer to columns that are empty. Version
     1.4 names two of them differently; the columns that it adds are not written.
@@ -154,12 +154,12 @@ def column_names(version: Version) -> Row:
 
 
 def format_header(version: Version) -> str:
-    """The header line, with its line break."""
+    """The header line of a FOCUS export, with its line break."""
     return f"{_format_cells(*column_names(version))}\r\n"
 
 
 def format_lines(account: Account, charges: Iterable[Charge], now: int) -> Iterator[str]:
-    """Charges as lines of RFC 4180, cells in the order of `column_names`.
+    """Charges as lines of a FOCUS export in RFC 4180, cells in the order of `column_names`.
 
     The versions differ in the header only. `x_Estimated` is false if nothing can change any more:
     the month of the charge is closed at `now` (`billing_period.py`), and the interval of usage is

@@ -6,8 +6,13 @@ import re
 
 from service.domain.clock import to_rfc3339
 from service.domain.costs.charge import ChargeKind, Resource, flat_json
-from service.domain.pricing.price_book import DEVICE_HOUR, Price, series_of
-from service.domain.pricing.sellable import row_of, without_reservation
+from service.domain.pricing.price_book import (
+    DEVICE_HOUR,
+    Price,
+    row_of,
+    series_of,
+    without_reservation,
+)
 
 Cells = tuple[str, str, str, str]
 
@@ -17,7 +22,7 @@ _SERVICES = frozenset({"6F81-5844-456A", "E000-3F24-B8AA"})
 
 
 def sku_of(price: Price) -> str:
-    """Google's id of the SKU if the source of the price names it, else a stable id of our own.
+    """The FOCUS id of a SKU: Google's if the source of the price names it, else our own.
 
     Our own id has the generation or machine type, the model and the region, and `device` if that is
     the unit. The id is that of the price list, independent of discounts and reservations.
@@ -31,7 +36,7 @@ def sku_of(price: Price) -> str:
 
 
 def format_cells(price: Price, kind: ChargeKind) -> Cells:
-    """The cells of a price that was paid for a resource of a kind.
+    """The FOCUS cells of the SKU of a price that was paid for a resource of a kind.
 
     A reservation is paid at the list price. Other columns name the reservation, so withdrawing its
     record changes no line of a closed month.
@@ -48,7 +53,8 @@ def format_cells(price: Price, kind: ChargeKind) -> Cells:
 
 
 def format_unknown_cells(resource: Resource, price_id: str) -> Cells:
-    """The cells of a price that is no longer in the price book, by the SKU that was charged."""
+    """The FOCUS cells of a SKU whose price is no longer in the price book. They follow from the SKU
+    that was charged."""
     model = series_of(resource.model)
     sku = f"{resource.generation}/{model}/{resource.region}"
     details = {_generation_key(resource.kind): resource.generation, "x_ProvisioningModel": model}

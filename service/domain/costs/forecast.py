@@ -216,7 +216,8 @@ class Snapshot:
 
 
 def forecast_cost(basis: ForecastBasis) -> Forecast:
-    """The forecast of a period. The same basis always gives the same forecast."""
+    """The forecast of the cost of a period at its end. The same basis always gives the same
+    forecast."""
     history = basis.history
     if history.days >= ENOUGH:
         return _forecast_by_habits(basis)
@@ -328,7 +329,7 @@ def _expect_days(basis: ForecastBasis, lives: NodeLives) -> _Days:
 
 
 def find_nearest(snapshots: Sequence[Snapshot], instant: int) -> Snapshot | None:
-    """The snapshot that was made closest to an instant, the earlier of two; None without any."""
+    """The forecast that was made closest to an instant, the earlier of two; None without any."""
     return min(
         snapshots,
         key=lambda snapshot: (abs(snapshot.made_at - instant), snapshot.made_at),

@@ -153,7 +153,7 @@ _SATURDAY = 5
 
 
 def usual_day(costs: Sequence[int], weekdays: Sequence[int]) -> UsualDay:
-    """The usual cost of a day, by past days, the oldest first.
+    """The usual cost of a day by the habits of past days, the oldest first.
 
     The result is the mean of all days. It moves towards the mean of the last days as far as these
     differ by more than chance explains (James and Stein's estimator). So one busy week does not
@@ -200,7 +200,8 @@ def _weighted_mean(costs: Sequence[int], weekdays: Sequence[int], reach: int) ->
 
 
 def doubt_of_days(costs: Sequence[int], weekdays: Sequence[int], seconds: int, day: int) -> int:
-    """The variance (squared nano-dollars) of the cost of so many seconds to come.
+    """The variance (squared nano-dollars) of the cost of seconds to come, by the habits of past
+    days.
 
     Days differ, and the usual cost is estimated from few days. `day` is the seconds of a day.
     """
@@ -235,7 +236,7 @@ def _correlated_variance(off: Sequence[int]) -> int:
 
 
 def mean_and_doubt(costs: Sequence[int], chances: Sequence[int]) -> tuple[int, int]:
-    """The expected cost of a node (nano-dollars), and its variance.
+    """The expected cost of a node by the habits of past nodes (nano-dollars), and its variance.
 
     `costs` are the costs if the node ends today, the next day, and so on; `chances` are those to be
     there when each of these days begins.

@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 
 from service.domain.clock import DAY, HOUR, MINUTE, to_rfc3339
 from service.domain.lease import Lease
-from service.domain.metering.meter import (
-    CLOCK_TOLERANCE,
-    Evidence,
+from service.domain.metering.meter import CLOCK_TOLERANCE, Evidence, Usage
+from service.domain.metering.usage import (
     FirstMinuteWaiver,
-    Usage,
     waiver_of,
     with_first_minute_rule,
     with_waiver,
@@ -59,7 +57,8 @@ class LogState:
 
 
 def next_log_state(before: LogState | None, lease: Lease, now: int, *, answered: bool) -> LogState:
-    """The state after one more query. A log that is silent for PATIENCE counts as heard."""
+    """The state of the audit log after one more query. A log that is silent for PATIENCE counts as
+    heard."""
     if answered:
         return LogState(lease, None, heard=True)
     mine = before if before is not None and before.lease == lease else None
@@ -81,7 +80,8 @@ class Termination:
 
 
 def due_windows(asked: int | None, now: int) -> tuple[Window, ...]:
-    """The windows of usage ends about which the log is queried now; `asked` is the previous query.
+    """The windows of usage ends about which the audit log is queried now. `asked` is the previous
+    query.
 
     No state is kept per usage. Windows that were missed while no daemon ran are due at once.
     """
@@ -93,7 +93,7 @@ def due_windows(asked: int | None, now: int) -> tuple[Window, ...]:
 
 
 def is_end_uncertain(usage: Usage) -> bool:
-    """Whether the log can improve the end: only two polls bound it so far.
+    """Whether the audit log can improve the end of usage: only two polls bound it so far.
 
     False for usage that no poll saw. An entry says when usage ended, not whether there was any.
     """
@@ -107,7 +107,7 @@ def is_end_uncertain(usage: Usage) -> bool:
 
 
 def window_of(open_usage: Iterable[Usage]) -> Window:
-    """The seconds of the log in which the ends of all these usages lie, at least one usage."""
+    """The seconds of the audit log that contain the ends of all these usages, at least one."""
     ends = [(usage.end_lo, usage.end) for usage in open_usage]
     first = min(low for low, _ in ends if low is not None)
     last = max(high for _, high in ends if high is not None)
@@ -115,7 +115,7 @@ def window_of(open_usage: Iterable[Usage]) -> Window:
 
 
 def find_termination(usage: Usage, terminations: Iterable[Termination]) -> Termination | None:
-    """The entry that ended this usage, among those of its node; None if there is none.
+    """The audit log entry that ended this usage, among those of its node; None if there is none.
 
     An entry outside the two polls contradicts them and is ignored. The earliest entry counts: a
     node that was taken back is never READY again, so a later entry repeats it, or is about another
@@ -126,7 +126,7 @@ def find_termination(usage: Usage, terminations: Iterable[Termination]) -> Termi
 
 
 def is_possible_end(usage: Usage, at: int) -> bool:
-    """Whether usage may have ended at that instant, within CLOCK_TOLERANCE."""
+    """Whether usage may have ended at the instant of an audit log entry, within CLOCK_TOLERANCE."""
     return (
         usage.end is not None
         and usage.end_lo is not None
@@ -135,7 +135,8 @@ def is_possible_end(usage: Usage, at: int) -> bool:
 
 
 def latest_start(usage: Usage, first_believed: int) -> int:
-    """The latest possible start; `first_believed` is the bound when the usage was opened.
+    """The latest possible start of usage for a correction by the audit log. `first_believed` is the
+    bound when the usage was opened.
 
     A preemption that may fall in the first minute makes the whole usage uncertain, which overwrites
     the bound of its start.
@@ -144,12 +145,13 @@ def latest_start(usage: Usage, first_believed: int) -> int:
 
 
 def needs_creation_time(usage: Usage, began: int, entry: Termination) -> bool:
-    """Whether the creation time decides the price: the first minute of a node may be free."""
+    """Whether the creation time decides the price of usage that the audit log ends. The first
+    minute of a node may be free."""
     return _clamp_to_bounds(usage, entry.at) - began < free_if_preempted_within(entry.at)
 
 
 def correct_end(usage: Usage, entry: Termination, began: int, created_at: int | None) -> Usage:
-    """The usage with its end from the log, kept between the two polls that bound it.
+    """The usage with its end from the audit log, kept between the two polls that bound it.
 
     `began` is the latest possible start. `created_at` is the creation time of the node (None: not
     known); the rule of the free first minute is applied again with it.
@@ -173,7 +175,8 @@ def correct_end(usage: Usage, entry: Termination, began: int, created_at: int | 
 def correct_earlier(
     after: Usage, born: int | None, earlier: Iterable[tuple[Usage, int]], *, is_born_needed: bool
 ) -> Iterator[Usage]:
-    """The earlier intervals of a placement that the corrected last interval `after` changes.
+    """The earlier intervals of a placement that the audit log's correction of the last interval
+    `after` changes.
 
     Each interval comes with its latest possible start. Before the correction the preemption may
     have fallen in the first minute, which made all intervals uncertain; now it does not.
@@ -201,7 +204,7 @@ def _clamp_to_bounds(usage: Usage, at: int) -> int:
 
 
 def describe_correction(before: Usage, after: Usage, entry: Termination, taken_back: int) -> str:
-    """One sentence on what the log changed, for an event; `taken_back` is nano-dollars."""
+    """One sentence for an event on what the audit log changed. `taken_back` is nano-dollars."""
     assert before.end is not None
     assert after.end is not None
     by = f" ({entry.reason[:_LONGEST_REASON]})" if entry.reason else ""

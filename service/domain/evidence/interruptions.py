@@ -9,7 +9,8 @@ from itertools import pairwise
 from service.domain.clock import to_rfc3339
 from service.domain.event import Event
 from service.domain.ids import new_id
-from service.domain.metering.meter import Evidence, Usage, with_end
+from service.domain.metering.meter import Evidence, Usage
+from service.domain.metering.usage import with_end
 from service.domain.nodes.node import Node
 from service.domain.nodes.operation import COMES_UP, GOES_DOWN, Operation
 
@@ -19,7 +20,8 @@ _UP = ("start", "reimage")
 
 
 def find_interruptions(operations: Sequence[Operation], since: int) -> list[tuple[int, int]]:
-    """(down, up) of each stop or reimage after which the node was READY again later than `since`.
+    """(down, up) of each interruption: a stop or reimage with the node READY again later than
+    `since`.
 
     Successful operations alone count. Whole UTC seconds, in order.
     """
@@ -34,7 +36,8 @@ def find_interruptions(operations: Sequence[Operation], since: int) -> list[tupl
 
 
 def split_at_interruptions(usage: Usage, operations: Sequence[Operation]) -> list[Usage]:
-    """The intervals that replace one, open or closed; empty if the operations do not contradict it.
+    """The intervals that remain of one between its interruptions, open or closed. Empty if the
+    operations do not contradict the interval.
 
     A poll may have seen READY between a stop and the end of the next start. Then the poll was
     stale, or the node came up long before its operation ended. That time stays charged and is
@@ -65,7 +68,7 @@ def split_at_interruptions(usage: Usage, operations: Sequence[Operation]) -> lis
 
 
 def shorten_to_record(usage: Usage, operations: Sequence[Operation]) -> Usage | None:
-    """A closed interval, ended where the operations say that the node was taken down for good.
+    """A closed interval, shortened to an interruption for good that the operations show.
 
     None if no operation took the node down before the recorded end. The operation need not have
     succeeded: a stop never ends as STOPPED when a deletion is accepted meanwhile.
@@ -88,7 +91,7 @@ def shorten_to_record(usage: Usage, operations: Sequence[Operation]) -> Usage | 
 
 
 def describe_shortened(node: Node, before: Usage, after: Usage, now: int) -> Event:
-    """The event of an interval that was shortened."""
+    """The event of an interval that was shortened by an interruption."""
     seconds = (before.end or now) - (after.end or now)
     return Event(
         node.id,

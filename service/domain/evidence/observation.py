@@ -8,16 +8,15 @@ from dataclasses import dataclass, replace
 from service.domain.catalog.accelerators import TAKEN_BACK
 from service.domain.event import Event
 from service.domain.evidence.poll import Poll
-from service.domain.metering.meter import (
-    CLOCK_TOLERANCE,
-    Evidence,
-    Usage,
+from service.domain.evidence.unseen_usage import find_return
+from service.domain.metering.meter import CLOCK_TOLERANCE, Evidence, Usage
+from service.domain.metering.usage import (
     find_end_bounds,
     find_start_bounds,
+    start_usage,
     with_end,
     with_first_minute_rule,
 )
-from service.domain.metering.usage import start_usage
 from service.domain.nodes.node import LOST, Asked, CloudNode, Node, NodeState
 from service.domain.nodes.queued_resource import IN_LINE, QueuedResource, QueueState
 from service.domain.pricing.billing_rules import is_billable
@@ -37,7 +36,8 @@ class PolledNode:
 
 
 def observe_node(node: Node, sight: CloudNode, running: Usage | None, poll: Poll) -> PolledNode:
-    """The record after the cloud has shown `sight`; `running` is the open usage."""
+    """The record of an observed node, which the cloud has shown as `sight`; `running` is its open
+    usage."""
     is_same = node.cloud_uid == sight.uid
     if is_same and sight.state == NodeState.CREATING and node.up_since is not None:
         return PolledNode(node, running)  # stale: a node that was READY is never CREATING again
@@ -77,7 +77,7 @@ although no poll saw them."""
 def observe_queue(
     node: Node, queue: QueuedResource, asked: int, now: int
 ) -> tuple[Node, tuple[Event, ...]]:
-    """The node and its events after its queued resource was seen in another state.
+    """The node and its events after its queued resource was observed in another state.
 
     The state held when the request was sent at `asked`; it may have changed before the answer at
     `now`.
@@ -104,7 +104,7 @@ def observe_queue(
 
 
 def state_of_absent_node(node: Node, queue: QueuedResource) -> str:
-    """The state of a node that is gone while its queued resource still exists."""
+    """The observed state of a node that is gone while its queued resource still exists."""
     suspended = queue.state in (QueueState.SUSPENDING, QueueState.SUSPENDED)
     if suspended and queue.initiator != "USER":
         return NodeState.PREEMPTED
@@ -122,7 +122,8 @@ def _exact_instant(running: Usage | None, usage: Usage | None) -> int | None:
 
 
 def usage_of_gone(node: Node, running: Usage | None, poll: Poll) -> Usage | None:
-    """The closed usage of a node that is gone: the running one, or one that no poll saw.
+    """The closed usage of a node that is observed to be gone. It is the running one, or one that no
+    poll saw.
 
     Usage between two polls is assumed if an operation says that the node came up, or if nothing
     rules it out. None if there was no usage.
@@ -168,7 +169,8 @@ def _usage_after(node: Node, sight: CloudNode, running: Usage | None, poll: Poll
 
 
 def has_stayed_up(node: Node, state: str) -> bool:
-    """Whether a stop or delete has failed: a node that is down has no hardware to repair."""
+    """Whether an observed state shows that a stop or delete has failed. A node that is down has no
+    hardware to repair."""
     return node.state in _GOING and state in COMES_BACK_BY_ITSELF
 
 
@@ -210,23 +212,6 @@ def _close_usage(usage: Usage, poll: Poll) -> Usage:
     if shaken is not None and shaken < end_lo:
         end_lo, evidence = shaken, Evidence.OBSERVED
     return with_end(usage, end_lo, end, evidence)
-
-
-def find_return(node: Node, last_end: int | None, poll: Poll) -> Usage | None:
-    """Usage after `last_end` that no poll saw; None if there was none.
-
-    The operation that ended the last interval failed. So the node was READY again until another
-    operation succeeded, or until it broke.
-    """
-    back = poll.recovered_at(last_end)
-    if back is None:
-        return None
-    down, end, evidence = poll.last_down, poll.now, Evidence.OBSERVED
-    if down is not None and down >= back:
-        end, evidence = down, Evidence.OPERATION
-    if end - back <= CLOCK_TOLERANCE:
-        return None
-    return with_end(start_usage(node, back, end, Evidence.UNSEEN), end, end, evidence)
 
 
 def _find_recorded_usage(node: Node, poll: Poll) -> Usage | None:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from service.domain.catalog.accelerators import TAKEN_BACK
 from service.domain.clock import to_rfc3339
 from service.domain.event import Event
-from service.domain.metering.meter import Evidence, Usage, with_end
-from service.domain.metering.usage import start_usage
+from service.domain.evidence.poll import Poll
+from service.domain.metering.meter import CLOCK_TOLERANCE, Evidence, Usage
+from service.domain.metering.usage import start_usage, with_end
 from service.domain.nodes.node import Node
 from service.domain.nodes.operation import COMES_UP, GOES_DOWN, Operation
 
@@ -16,7 +17,8 @@ from service.domain.nodes.operation import COMES_UP, GOES_DOWN, Operation
 def find_unseen_usage(
     node: Node, usages: Sequence[Usage], operations: Sequence[Operation]
 ) -> Iterator[Usage]:
-    """Intervals of a node that no recorded interval overlaps; for nodes that are gone for good.
+    """Unseen usage of a node: intervals that overlap no recorded interval. For nodes that are gone
+    for good.
 
     The node was started and taken down again between two polls. An interval lasts from the end of
     an operation that brings a node up until the next operation that takes it down was accepted.
@@ -56,8 +58,25 @@ def _list_intervals(operations: Sequence[Operation]) -> Iterator[tuple[int, int,
             yield up, after[0], Evidence.OPERATION
 
 
+def find_return(node: Node, last_end: int | None, poll: Poll) -> Usage | None:
+    """Unseen usage after `last_end` of a node whose stop or delete failed; None if there was none.
+
+    The operation that ended the last interval failed. So the node was READY again until another
+    operation succeeded, or until it broke.
+    """
+    back = poll.recovered_at(last_end)
+    if back is None:
+        return None
+    down, end, evidence = poll.last_down, poll.now, Evidence.OBSERVED
+    if down is not None and down >= back:
+        end, evidence = down, Evidence.OPERATION
+    if end - back <= CLOCK_TOLERANCE:
+        return None
+    return with_end(start_usage(node, back, end, Evidence.UNSEEN), end, end, evidence)
+
+
 def describe_unseen_usage(node: Node, usage: Usage, now: int) -> Event:
-    """The event of usage that no poll saw."""
+    """The event of unseen usage, for which there was no poll."""
     start, end = to_rfc3339(usage.start), to_rfc3339(usage.end or now)
     earliest = " at the earliest" if usage.start_evidence is Evidence.UNSEEN else ""
     return Event(

@@ -146,14 +146,15 @@ def _decided_parts(verdict: IdleVerdict | None) -> tuple[object, ...]:
 
 
 def counts_from(node: Node, times: IdleTimes) -> int:
-    """Return the instant at which idleness begins to count: the end of the warm-up after the latest
-    READY."""
+    """Return the instant from which an assessment counts idleness: the end of the warm-up after the
+    latest READY."""
     ready_since = max(node.state_since, node.up_since or 0)
     return ready_since + times.warmup
 
 
 def signals_of(node: Node, watched: WatchedNode | None) -> Signals:
-    """Return the signals of this incarnation. Those of an earlier incarnation do not count."""
+    """Return the signals that an assessment counts: those of the node's incarnation. Those of an
+    earlier incarnation do not count."""
     if watched is None or watched.course.incarnation != node.attempt:
         return Signals()
     return watched.signals
@@ -162,7 +163,7 @@ def signals_of(node: Node, watched: WatchedNode | None) -> Signals:
 def evidence_of(
     subject: IdleSubject, families: Mapping[Kind, MetricFamily], times: IdleTimes
 ) -> ActivityEvidence:
-    """Return all evidence of the activity of a node."""
+    """Return all evidence for the assessment of the activity of a node."""
     node, signals = subject.node, subject.signals
     return ActivityEvidence(
         workers=node.spec.hosts,
@@ -218,7 +219,7 @@ def assess_node(
 def verdict_on(
     subject: IdleSubject, families: Mapping[Kind, MetricFamily], now: int, times: IdleTimes
 ) -> IdleVerdict:
-    """Return the verdict on the activity of a node at `now`."""
+    """Return the verdict of an assessment on the activity of a node at `now`."""
     if subject.job is None and not subject.heartbeat_until:
         at_work = shown_at_work(subject.signals.tracks, now - times.telemetry)
         if at_work is not None:
@@ -228,14 +229,14 @@ def verdict_on(
 
 
 def report_age(times: IdleTimes) -> int:
-    """Return the largest age of the newest report of a node that is read every five minutes: its
-    successor has been read by then."""
+    """Return the largest age that the newest report of a node may have at its assessment. The node
+    is read every five minutes, and the next report has been read by then."""
     return REPORT_PAUSE + REPORT_AGE + 2 * times.period
 
 
 def has_fresh_reports(subject: IdleSubject, now: int, period: int) -> bool:
-    """Whether the reports of a node were read within one period, and none was too old. Workers that
-    never reported have no report to check."""
+    """Whether the reports for an assessment were read within one period, and none was too old.
+    Workers that never reported have no report to check."""
     signals = subject.signals
     if not subject.node.spec.supervisor:
         return True
@@ -254,7 +255,7 @@ def _find_course(subject: IdleSubject, now: int) -> IdleCourse:
 
 
 def is_kept(subject: IdleSubject, now: int) -> bool:
-    """Whether a keep holds the node now."""
+    """Whether a keep holds the node at its assessment."""
     return subject.keep is not None and subject.keep.is_active(now)
 
 
@@ -268,7 +269,8 @@ def _was_kept_unseen(subject: IdleSubject, course: IdleCourse, now: int) -> bool
 
 
 def list_holders(subject: IdleSubject, verdict: IdleVerdict, now: int) -> list[Holder]:
-    """Return what keeps an idle node from its end; see `service.domain.lifecycle.precedence`."""
+    """Return the holders that an assessment finds between an idle node and its end. See
+    `service.domain.lifecycle.precedence`."""
     is_wasteful = verdict.waste is not None and verdict.waste in subject.applied.rule.also
     is_untold = not subject.can_tell and subject.applied.action.rank >= Action.STOP.rank
     found = []
@@ -284,7 +286,7 @@ def list_holders(subject: IdleSubject, verdict: IdleVerdict, now: int) -> list[H
 
 
 def list_limits(subject: IdleSubject) -> tuple[str, ...]:
-    """Return the reasons why the action on the idle node is weaker than its policy's."""
+    """Return the reasons why the action on an assessed node is weaker than its policy's."""
     applied = subject.applied
     is_untold = not applied.is_own and not subject.can_tell
     if applied.action.rank >= Action.STOP.rank and is_untold:
@@ -293,8 +295,8 @@ def list_limits(subject: IdleSubject) -> tuple[str, ...]:
 
 
 def with_begun_end(assessed: AssessedNode, now: int, *, is_deletion: bool) -> WatchedNode:
-    """Return the node after its end was requested. A stopped node begins a new course, for its next
-    start."""
+    """Return an assessed node after its end was requested. A stopped node begins a new course, for
+    its next start."""
     course = assessed.watched.course
     if is_deletion:
         course = replace(course, state=State.DELETING, since=now)

@@ -93,8 +93,8 @@ are usual."""
 
 
 def new_alarms(before: Cleanup, after: Cleanup) -> tuple[RailHold, ...]:
-    """Return the alarming rails that began to hold with a round. Each sends one alarm, however long
-    it holds."""
+    """Return the alarming rails that began to hold a project's cleanup with a round. Each sends one
+    alarm, however long it holds."""
     known = {held.rail for held in before.holds}
     return tuple(held for held in after.holds if held.rail in ALARMING - known)
 

@@ -78,9 +78,9 @@ def advance_course(  # noqa: PLR0913 - one look: the course, and all that was fo
     is_told: bool = True,
     is_kept: bool = False,
 ) -> CourseChange:
-    """Return the course after one verdict. `is_told` says whether a message counts as a notice now.
-    A kept node gets no notice, and an earlier notice no longer counts: after the keep recipients
-    get a new notice with the whole grace."""
+    """Return the course of a node to its deletion after one more verdict. `is_told` says whether a
+    message counts as a notice now. A kept node gets no notice, and an earlier notice no longer
+    counts: after the keep recipients get a new notice with the whole grace."""
     if before.state is State.DELETING:
         return CourseChange(before)
     applied = with_waste(applied, verdict.waste)
@@ -131,8 +131,8 @@ def _advance_idle(
 
 
 def is_idle(verdict: IdleVerdict, applied: AppliedRule, until: int) -> bool:
-    """Whether the node was at rest for long enough, and nothing blocks its deletion. In a crash
-    loop recipients are told, and the policy says whether the node ends."""
+    """Whether the course of a node has led to idleness: rest for long enough, and no blocker. In a
+    crash loop recipients are told, and the policy says whether the node ends."""
     since = _rest_since(verdict)
     return (
         not _blockers_of(verdict)
@@ -144,9 +144,9 @@ def is_idle(verdict: IdleVerdict, applied: AppliedRule, until: int) -> bool:
 def idle_at(
     course: IdleCourse, verdict: IdleVerdict | None, applied: AppliedRule, judged_at: int
 ) -> int | None:
-    """Return when a QUIET node has been at rest for long enough, if it stays at rest. The newest
-    seconds did not count at `judged_at`, and will not count then. None in other states, and while
-    something blocks the deletion."""
+    """Return when the course of a QUIET node reaches idleness, if the node stays at rest. The
+    newest seconds did not count at `judged_at`, and will not count then. None in other states, and
+    while something blocks the deletion."""
     if course.state is not State.QUIET or verdict is None or verdict.until is None:
         return None
     since = _rest_since(verdict)
@@ -168,8 +168,8 @@ def _rest_since(verdict: IdleVerdict) -> int | None:
 
 
 def due_at(course: IdleCourse, applied: AppliedRule) -> int | None:
-    """Return the end of the grace, if no further time is frozen. None without an action, or without
-    a notice of the action."""
+    """Return the end of the grace in the course of a node, if no further time is frozen. None
+    without an action, or without a notice of the action."""
     if course.notified_at is None or course.told is None:
         return None
     if course.told.rank < applied.action.rank or applied.action.rank < Action.STOP.rank:

@@ -16,10 +16,9 @@ from service.domain.idle.course import State
 from service.domain.idle.policy import Action, AppliedRule, Waste
 from service.domain.idle.proof import IdleVerdict
 from service.domain.idle.signals.signal import Level
-from service.domain.lifecycle.expiry import waits_for_job_end
 from service.domain.lifecycle.lifecycle import out_of_time
 from service.domain.lifecycle.precedence import HELD_BY, EndCause, Holder
-from service.domain.nodes.keep import Keep, cloud_ends_at, goes_at, keep_of_node
+from service.domain.nodes.keep import Keep, cloud_ends_at, goes_at, keep_of_node, waits_for_job_end
 from service.domain.nodes.node import Asked, Node
 
 
@@ -55,8 +54,8 @@ def list_causes(
     watched: WatchedNode | None,
     budgets: Mapping[str, int],
 ) -> tuple[tuple[EndCause, str], ...]:
-    """Return every cause that would end a node now, with its text, the strongest first, whatever
-    holds it back. The arguments are as in `EndOutlook`.
+    """Return every cause that would end a node now, with its text, the strongest first. It does not
+    matter what holds a cause back. The arguments are as in `EndOutlook`.
 
     Requests of people and the acts of Google are not here: they are known once they happen.
     """
@@ -74,12 +73,13 @@ def list_causes(
 
 
 def describe_exceeded(budget: str) -> str:
-    """The begin of the reason of every end by a budget with this name."""
+    """The begin of the reason of every end of a node by a budget with this name."""
     return f"the budget {budget!r} is exceeded"
 
 
 def describe_idleness(verdict: IdleVerdict) -> str:
-    """The begin of the reason of every end for idleness: what the node did, and since when."""
+    """The begin of the reason of every end of a node for idleness. It says what the node did, and
+    since when."""
     since = "" if verdict.since is None else f" since {to_rfc3339(verdict.since)}"
     what = "been idle" if verdict.waste is None else _WASTED[verdict.waste]
     return f"it has {what}{since}"

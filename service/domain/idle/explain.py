@@ -73,7 +73,7 @@ def explain_signals(
     now: int,
     until: int | None,
 ) -> tuple[SignalState, ...]:
-    """Return every signal of a node at `now`: by worker, then the job and heartbeat.
+    """Return the explained state of every signal of a node: by worker, then the job and heartbeat.
 
     `until` is the end of the proof, None without a proof. A metric that the project does not have
     is left out.
@@ -148,7 +148,8 @@ def _explain_unknown(evidence: ActivityEvidence, worker: int, kind: Kind, span: 
 
 
 def describe_holder(host: Host | None) -> str:
-    """Return `process 7 (python) holds /dev/vfio/0, since at least 2026-11-05T12:00:00Z`."""
+    """Return why a device is held: `process 7 (python) holds /dev/vfio/0, since at least
+    2026-11-05T12:00:00Z`."""
     if host is None or not host.holder:
         return HELD
     since = host.held_since

@@ -73,8 +73,8 @@ class Link:
 def make_links(
     promise: LinkPromise, now: int, make_token: Callable[[], str]
 ) -> tuple[Mapping[Verb, str], Sequence[Link]]:
-    """Return the addresses of a link for each verb, and the links to store. `make_token` returns
-    256 random bits as text for an address."""
+    """Return the addresses of a message's links, one for each verb, and the links to store.
+    `make_token` returns 256 random bits as text for an address."""
     tokens = {verb: make_token() for verb in Verb}
     base = promise.public_url.rstrip("/")
     addresses = {verb: f"{base}/links/{token}" for verb, token in tokens.items()}
@@ -86,7 +86,7 @@ def make_links(
 
 
 def hash_of(token: str) -> str:
-    """Return the hash of a token, which is stored in its place."""
+    """Return the hash of a link's token, which is stored in its place."""
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()
 
 
@@ -99,8 +99,9 @@ def find_refusal(
     now: int,
     ending: bool = False,
 ) -> LinkRefusal | None:
-    """Return why the link no longer works; None where it works. The arguments are of the node as it
-    is now: `ending` says that its deletion was requested, `ended` that it no longer exists."""
+    """Return why a link in a message no longer works; None where it works. The arguments are of the
+    node as it is now: `ending` says that its deletion was requested, `ended` that it no longer
+    exists."""
     checks = (
         (link.used_at is not None, LinkRefusal.USED),
         (now >= link.expires_at, LinkRefusal.EXPIRED),

@@ -77,8 +77,8 @@ class CleanupPlan:
 
 
 def check_fresh(plan_id: str, before: CleanupPlan | None, now: CleanupPlan) -> None:
-    """Raise Conflict, with the changes, if the plan with this id is not the current plan. `before`
-    is the plan with this id; None where it is unknown."""
+    """Raise Conflict, with the changes, if the plan with this id is not the current cleanup plan.
+    `before` is the plan with this id; None where it is unknown."""
     if plan_id == now.id:
         return
     changed = ["there is no such plan"] if before is None else list(list_differences(before, now))
@@ -90,7 +90,7 @@ def check_fresh(plan_id: str, before: CleanupPlan | None, now: CleanupPlan) -> N
 
 
 def list_differences(before: CleanupPlan, after: CleanupPlan) -> Iterator[str]:
-    """Yield a text for each difference between two plans."""
+    """Yield a text for each difference between two cleanup plans."""
     was, is_now = _by_node(before.entries), _by_node(after.entries)
     for node_id in sorted(was.keys() - is_now.keys()):
         yield f"node {was[node_id].name} is no longer in the plan"

@@ -115,7 +115,7 @@ class AppliedRule:
 
 
 def check_scope(scope: str) -> None:
-    """Raise Rejected for text that is not a scope."""
+    """Raise Rejected for text that is not the scope of an idle policy."""
     kind, colon, name = scope.partition(":")
     is_named = kind in ("project", "team") and colon and name.strip() == name and name
     if scope != DEFAULT and not is_named:
@@ -126,8 +126,8 @@ def check_scope(scope: str) -> None:
 
 
 def check_rule(rule: Rule, least: int, prefix: str = "") -> None:
-    """Raise Rejected for a rule that cannot hold or contradicts itself. `least` is the shortest
-    idle time in seconds that signals can prove."""
+    """Raise Rejected for a rule of an idle policy that cannot hold or contradicts itself. `least`
+    is the shortest idle time in seconds that signals can prove."""
     if rule.idle_after_seconds < least:
         raise Rejected(
             f"{rule.idle_after_seconds} s is less than signals take to arrive;"
@@ -145,7 +145,7 @@ def check_rule(rule: Rule, least: int, prefix: str = "") -> None:
 
 @lru_cache(maxsize=1_000)
 def rule_of(own: IdlePolicy) -> Rule:
-    """Return the rule of a node's own policy."""
+    """Return the rule of a node's own idle policy."""
     return Rule(
         own.after_seconds,
         own.grace_seconds,
@@ -155,14 +155,15 @@ def rule_of(own: IdlePolicy) -> Rule:
 
 
 def scopes_of(spec: NodeSpec, team: str) -> Sequence[str]:
-    """Return the scopes whose policies may hold for a node, the nearest first."""
+    """Return the scopes whose idle policies may hold for a node, the nearest first."""
     return [*([f"team:{team}"] if team else []), f"project:{spec.project}", DEFAULT]
 
 
 def apply_policies(
     spec: NodeSpec, team: str, policies: Mapping[str, Policy], ceiling: Action
 ) -> AppliedRule:
-    """Return the rule that holds for a node: its own, else its team's, its project's, the default.
+    """Return the rule of the idle policy that holds for a node. It is the node's own, else its
+    team's, its project's, the default.
 
     Recipients are those of the policy that holds, else of the nearest policy with recipients: who
     is notified need not be who set the rule.
@@ -185,8 +186,8 @@ def apply_policies(
 
 
 def with_waste(found: AppliedRule, waste: Waste | None) -> AppliedRule:
-    """Return the rule for a node that looks busy and does no work: recipients are notified, and a
-    stronger action needs the rule's `also`."""
+    """Return the idle policy's rule for a node that looks busy and does no work. Recipients are
+    notified, and a stronger action needs the rule's `also`."""
     if waste is None or waste in found.rule.also:
         return found
     action = found.action.limited_to(Action.NOTIFY)
@@ -213,7 +214,7 @@ def _limit_action(
 
 
 def check_own(own: IdlePolicy, spec: NodeSpec, least: int) -> None:
-    """Raise Rejected for a policy that a node may not have of its own."""
+    """Raise Rejected for an idle policy that a node may not have of its own."""
     check_rule(rule_of(own), least, "idle.")
     if own.action == Action.STOP and (why := stop_obstacles(spec)):
         raise Rejected(

@@ -18,10 +18,10 @@ STEADY_SECONDS = 600
 def activity_of(
     job: Job, attempt: Attempt, now: int, earlier: Iterable[Attempt] = ()
 ) -> JobActivity:
-    """Return the activity of a job by its present attempt. A step, a checkpoint or the start of its
-    container is progress; a running container alone is not. In a crash loop only steps and
-    checkpoints are progress, of the `earlier` attempts on the node too; its preparations are no
-    activity. An ended `attempt` is the last one of a job that waits for its next attempt. No
+    """Return the activity of a job by the progress of its present attempt. A step, a checkpoint or
+    the start of its container is progress; a running container alone is not. In a crash loop only
+    steps and checkpoints are progress, of the `earlier` attempts on the node too; its preparations
+    are no activity. An ended `attempt` is the last one of a job that waits for its next attempt. No
     instant is later than `now`."""
     on_node = [other for other in earlier if other.node_id == attempt.node_id]
     failures = sum(_has_failed(other, now) for other in on_node)

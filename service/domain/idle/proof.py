@@ -174,7 +174,7 @@ class _Proof:
 def judge_evidence(
     evidence: ActivityEvidence, idle_after: int, now: int, delay: int
 ) -> IdleVerdict:
-    """Return the verdict on one node.
+    """Return the verdict on one node by the rule of proof.
 
     Activity counts at once. Rest counts until `now - delay` only, as the newest seconds of
     telemetry are not there yet; where only reports show the node, rest counts until the end of the
@@ -236,7 +236,8 @@ def _judge_until(
 
 
 def is_unread(evidence: ActivityEvidence, now: int) -> bool:
-    """Whether all reads of the reports failed for as long as a signal may stop."""
+    """Whether proof by reports is missing: all their reads failed for as long as a signal may
+    stop."""
     since = evidence.unread_since
     return since is not None and now - since >= STALE_SECONDS
 
@@ -275,7 +276,7 @@ def _describe_work(worker: int, kind: Kind) -> str:
 
 
 def shown_at_work(tracks: Mapping[tuple[int, Kind], SignalTrack], until: int) -> IdleVerdict | None:
-    """Return the verdict on a node without heartbeat and job whose tracks show work after `until`;
+    """Return the verdict on a node without heartbeat and job whose tracks prove work after `until`.
     None without such work. Most nodes of a fleet need no other evidence."""
     newest = _newest_work(tracks)
     if newest is None or newest[0] <= until:
@@ -284,12 +285,12 @@ def shown_at_work(tracks: Mapping[tuple[int, Kind], SignalTrack], until: int) ->
 
 
 def heartbeat_activity(until: int, now: int) -> tuple[int, str]:
-    """Return the end of the work that the newest heartbeat shows, with a text."""
+    """Return the end of the work that the newest heartbeat proves, with a text."""
     return min(until, now + 1), "a heartbeat says that it is at work"
 
 
 def job_activity(evidence: ActivityEvidence, job: JobActivity, now: int) -> tuple[int, str]:
-    """Return the end of the work that the job of a node shows, with a text. Progress without a
+    """Return the end of the work that the job of a node proves, with a text. Progress without a
     device is no work, as after a silent fall back to the CPU: the work ends with the start."""
     if job.is_preparing:
         return now + 1, f"job {job.job_id} prepares to run"
@@ -379,7 +380,7 @@ def _is_used_by_job(job: JobActivity | None, host: Host | None) -> bool:
 
 
 def coverage_of(track: SignalTrack | None, start: int, until: int) -> int:
-    """Return the share of [start, until) that one signal shows at rest, in whole percent, rounded
+    """Return the share of [start, until) that one signal proves at rest, in whole percent, rounded
     down. An empty span is 100 % covered."""
     if track is None:
         return 0
@@ -414,9 +415,10 @@ def _coverage_of_missing(
 def trouble_of(
     evidence: ActivityEvidence, kind: Kind, track: SignalTrack | None, until: int
 ) -> str:
-    """Return why a signal of a worker is unreliable; empty where it is reliable. A metric that the
-    project does not have is no trouble. Reports are read only where they are needed: a report that
-    was too old at the newest read has stopped, until a newer report is read."""
+    """Return why a signal of a worker is unreliable as a proof; empty where it is reliable. A
+    metric that the project does not have is no trouble. Reports are read only where they are
+    needed: a report that was too old at the newest read has stopped, until a newer report is
+    read."""
     if kind not in MONITORED:
         is_old = track is not None and track.end < (evidence.asked_at or 0) - REPORT_AGE
         return "has stopped" if is_old else ""

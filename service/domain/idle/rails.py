@@ -90,7 +90,8 @@ class RailDecision:
 
 
 def share_of(node_id: str, owner: str, team: str) -> str:
-    """Return whose turn the end of a node takes: its owner's, else its team's, else its own."""
+    """Return whose turn the end of a node takes under the rails. It is the owner's, else the
+    team's, else the node's own."""
     if owner:
         return f"owner:{owner}"
     return f"team:{team}" if team else f"node:{node_id}"
@@ -99,8 +100,8 @@ def share_of(node_id: str, owner: str, team: str) -> str:
 def pace_ends(
     due: Sequence[DueNode], live: int, begun: Sequence[BegunEnd], now: int, period: int
 ) -> RailDecision:
-    """Return the nodes that end in this tick, the most expensive first. `begun` are the ends that
-    this or an earlier daemon began; `period` is the time between two ticks.
+    """Return the nodes that the rails let end in this tick, the most expensive first. `begun` are
+    the ends that this or an earlier daemon began; `period` is the time between two ticks.
 
     A tick ends at most three nodes and a tenth of the fleet, one node of each owner. An hour ends
     at most three nodes, or a quarter of the fleet if that is more. After a takeover the daemon
@@ -140,8 +141,8 @@ def pace_ends(
 
 
 def is_mass(candidates: int, live: int) -> bool:
-    """Whether more than half of the nodes, and more than five, would end at once. An error is more
-    likely than an unused fleet."""
+    """Whether the rail against a mass of ends must hold. More than half of the nodes, and more than
+    five, would end at once. An error is more likely than an unused fleet."""
     return candidates > MASS_NODES and 2 * candidates > live
 
 
@@ -194,7 +195,7 @@ class Breaker:
 def update_breaker(
     breaker: Breaker, before: Mapping[str, NodeSight], after: Mapping[str, NodeSight], now: int
 ) -> Breaker:
-    """Return the breaker after an assessment of all nodes of a project.
+    """Return the breaker, which is a rail, after an assessment of all nodes of a project.
 
     It opens when more than three in ten of the known nodes became unknown within ten minutes, or
     went from work to rest at one instant: a sign of a monitoring outage. It closes after fifteen

@@ -79,8 +79,8 @@ def with_samples(
     samples: Iterable[tuple[Kind, Iterable[MeasuredValue]]],
     oldest: int,
 ) -> Measurements:
-    """Return the newer tracks of nodes after measurements. Rest before `oldest` is dropped. The
-    order of the samples does not matter, and known samples change nothing."""
+    """Return the newer tracks of nodes with the readings of measurements. Rest before `oldest` is
+    dropped. The order of the samples does not matter, and known samples change nothing."""
     changed: dict[str, dict[tuple[int, Kind], SignalTrack]] = {}
     readings: dict[str, list[Reading]] = {}
     strange: dict[Kind, list[MeasuredValue]] = {}
@@ -132,8 +132,9 @@ def _cut_at_boot(reading: Reading, up_since: int) -> Reading:
 
 
 def family_of(read: FamilyRead, now: int, patience: int) -> MetricFamily:
-    """Return whether a project has a metric. FAILED where the newest read failed, or none succeeded
-    for longer than `patience`: only a successful read shows that a metric is absent."""
+    """Return whether a project has readings of a metric, by the latest reads. FAILED where the
+    newest read failed, or none succeeded for longer than `patience`: only a successful read shows
+    that a metric is absent."""
     if read.error or read.read_at is None or now - read.read_at > patience:
         return MetricFamily.FAILED
     is_there = read.seen_at is not None and now - read.seen_at < ABSENT_SECONDS
@@ -143,7 +144,7 @@ def family_of(read: FamilyRead, now: int, patience: int) -> MetricFamily:
 def families_of(
     reads: Mapping[Kind, FamilyRead], now: int, telemetry: int, period: int
 ) -> Mapping[Kind, MetricFamily]:
-    """Return for each metric that is read whether the project has it."""
+    """Return for each metric whether the project has readings of it."""
     patience = patience_of(telemetry, period)
     return {kind: family_of(reads.get(kind, FamilyRead()), now, patience) for kind in MONITORED}
 
@@ -151,16 +152,18 @@ def families_of(
 def is_read_since(
     reads: Mapping[Kind, FamilyRead], families: Mapping[Kind, MetricFamily], since: int
 ) -> bool:
-    """Whether every metric that counts, and that the project has, was read since `since`."""
+    """Whether the readings of every metric that counts, and that the project has, were read since
+    `since`."""
     present = [kind for kind in COUNTED if families.get(kind) is MetricFamily.PRESENT]
     return all((reads[kind].read_at or 0) >= since for kind in present)
 
 
 def patience_of(telemetry: int, period: int) -> int:
-    """Return the seconds for which a read counts: the delay of points, and three ticks."""
+    """Return the seconds for which readings of a metric count: the delay of points, and three
+    ticks."""
     return telemetry + 3 * period
 
 
 def newest_end(samples: Iterable[MeasuredValue]) -> int | None:
-    """Return the end of the newest sample; None without a sample."""
+    """Return the end of the newest sample of readings; None without a sample."""
     return max(map(_END, samples), default=None)

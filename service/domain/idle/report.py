@@ -75,8 +75,8 @@ class WorkerReport:
 
 
 def parse_worker(values: Mapping[str, str], now: int, since: int = 0) -> WorkerReport:
-    """Parse a worker's report; any process on the worker can write any text. Time before the boot
-    does not count, nor time before `since`, when the node came up."""
+    """Parse a worker's report of its own activity; any process on the worker can write any text.
+    Time before the boot does not count, nor time before `since`, when the node came up."""
     report = _parse_document(values.get(REPORT, ""), MAX_REPORT_BYTES)
     activity = _parse_document(values.get(ACTIVITY, ""), MAX_ACTIVITY_BYTES)
     boot, instance = claims.read_text(report, "boot", 80), claims.read_text(report, "instance", 40)
@@ -104,7 +104,7 @@ def _parse_document(text: str, longest: int) -> Mapping[str, Any]:
 def parse_activity(
     document: Mapping[str, Any], now: int, boot_at: int | None = None
 ) -> WorkerActivity | None:
-    """Return the activity of a report; None without valid activity.
+    """Return the activity in a worker's own report; None without valid activity.
 
     No instant is later than `now`, and time before `boot_at` does not count.
     """
@@ -137,9 +137,10 @@ def parse_activity(
 def readings_of(
     worker: int, activity: WorkerActivity, *, is_held_on: bool = False
 ) -> Sequence[Reading]:
-    """Return the readings of a worker by its activity: at rest over the whole quiet time, or else
-    at work in the last second, as present work does not show the time before. A signal that came to
-    rest in this time was at work just before: a burst between two reports counts.
+    """Return the readings that are made of the activity in a worker's report. It was at rest over
+    the whole quiet time, or else at work in the last second, as present work does not show the time
+    before. A signal that came to rest in this time was at work just before: a burst between two
+    reports counts.
 
     A crash loop is no work of the device while the meter counts its restarts. `is_held_on` says
     that an earlier report had the same holder: that process is not of the loop.

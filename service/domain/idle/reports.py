@@ -74,7 +74,8 @@ def choose_reads(
 
 
 def pause_of(subject: IdleSubject, now: int, times: IdleTimes) -> int | None:
-    """Return the seconds between two reads of a node that is not about to end; None for no read."""
+    """Return the seconds between two reads of the reports of a node. The node is not about to end.
+    None for no read."""
     node, signals = subject.node, subject.signals
     if not node.spec.supervisor:
         return None
@@ -99,8 +100,9 @@ def _may_lack_device(subject: IdleSubject, since: int) -> bool:
 
 
 def is_candidate(subject: IdleSubject, times: IdleTimes) -> bool:
-    """Whether a node is at rest for the idle time of its policy, also if its end is blocked. A node
-    with a notice stays a candidate while its activity is unknown."""
+    """Whether the reports of a node are read as those of a candidate. The node is at rest for the
+    idle time of its policy, also if its end is blocked. A node with a notice stays a candidate
+    while its activity is unknown."""
     watched = subject.watched
     if watched is None or watched.course.incarnation != subject.node.attempt:
         return False
@@ -149,7 +151,8 @@ def _waits_for_report(subject: IdleSubject, until: int) -> bool:
 def with_answers(
     subjects: Sequence[IdleSubject], answers: Iterable[ReportRead], now: int, times: IdleTimes
 ) -> ReportedNodes:
-    """Return the nodes after reads. An answer of an earlier incarnation changes nothing."""
+    """Return the nodes with the reports that were read. An answer of an earlier incarnation changes
+    nothing."""
     by_node = {
         answer.node_id: answer for answer in sorted(answers, key=lambda answer: answer.asked_at)
     }

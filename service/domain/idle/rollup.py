@@ -82,7 +82,8 @@ class UnwrittenUse:
 
 
 def with_lately(hour: ActivityHour, lately: UnwrittenUse) -> ActivityHour:
-    """Return the hour with the activity that it lacks; the same hour without such activity."""
+    """Return the rollup of an hour with the activity that it lacks; the same hour without such
+    activity."""
     first, end = hour.start, hour.start + HOUR
     busy = [start for start in lately.busy if first <= start < end]
     new = [start for start in lately.values if first <= start < end]
@@ -105,8 +106,8 @@ def with_lately(hour: ActivityHour, lately: UnwrittenUse) -> ActivityHour:
 def with_rest(
     hour: ActivityHour, tracks: Mapping[tuple[int, Kind], SignalTrack], workers: int, until: int
 ) -> ActivityHour:
-    """Return the hour with the slots that ended by `until` and in which every worker is proved at
-    rest: readings of one device signal cover nine tenths of the slot."""
+    """Return the rollup of an hour with the slots that ended by `until` in proved rest. Every
+    worker is proved at rest: readings of one device signal cover nine tenths of the slot."""
     if UNKNOWN not in hour.levels:
         return hour
     resting = [
@@ -136,15 +137,15 @@ def with_rest(
 
 
 def hours_since(first: int | None, now: int) -> range:
-    """Return the starts of the hours that change by activity from `first` on, or by slots that are
-    proved at rest only now."""
+    """Return the starts of the hours whose rollups change by activity from `first` on. Slots that
+    are proved at rest only now change them as well."""
     earliest = now - HOUR // 3
     start = max(min(earliest if first is None else first, earliest), now - LONGEST_LATE)
     return range(start // HOUR * HOUR, now + 1, HOUR)
 
 
 def slots_of(hours: Iterable[ActivityHour]) -> Iterator[ActivitySlot]:
-    """Yield the slots of the hours in order, without unknown slots."""
+    """Yield the slots of the hours' rollups in order, without unknown slots."""
     for hour in hours:
         for number, level in enumerate(hour.levels):
             if level != UNKNOWN:

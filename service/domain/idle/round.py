@@ -67,8 +67,9 @@ def decide_round(
     facts: RoundFacts,
     times: IdleTimes,
 ) -> IdleRound:
-    """Return the decision of the round. `earlier` are the courses after the previous round. A due
-    node waits for fresh reports and fresh metrics, and takes no turn of another node."""
+    """Return the decision of one round over a project's nodes. `earlier` are the courses after the
+    previous round. A due node waits for fresh reports and fresh metrics, and takes no turn of
+    another node."""
     now, sights = facts.now, {}
     for assessed in nodes:
         # The first minutes are no work: nodes that were made together come to rest together.
@@ -110,8 +111,8 @@ def _list_earlier_sights(
 def sight_of(
     verdict: IdleVerdict | None, watched: WatchedNode | None = None, since: int = 0
 ) -> NodeSight:
-    """Return the sight of a node by its verdict, for the breaker: with the end of its devices' work
-    after `since`, None without such work."""
+    """Return how a round sees a node by its verdict, for the breaker. The sight has the end of its
+    devices' work after `since`, None without such work."""
     if verdict is None:
         return NodeSight(is_known=False)
     latest = since

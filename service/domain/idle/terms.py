@@ -33,8 +33,8 @@ class TermsChange:
 
 
 def check_idle(spec: NodeSpec, least: int) -> None:
-    """Raise Rejected for an idle policy that is not allowed for one of the node's possible types.
-    `least` is the shortest idle time in seconds that signals can prove."""
+    """Raise Rejected for terms whose idle policy is not allowed for one of the node's possible
+    types. `least` is the shortest idle time in seconds that signals can prove."""
     if spec.idle is not None:
         for hardware in spec.possible_hardware:
             check_own(spec.idle, spec.made_of(hardware), least)
@@ -89,7 +89,7 @@ def _with_ttl(after: Node, before: Node, now: int) -> Node:
 
 
 def terms_difference(before: Node, after: Node) -> str:
-    """Return the changes as a text for the node's events."""
+    """Return the changes of the terms as a text for the node's events."""
     words = []
     if before.spec.idle != after.spec.idle:
         new, old = _describe_policy(after.spec.idle), _describe_policy(before.spec.idle)

@@ -29,8 +29,8 @@ def workers_of(subjects: Iterable[IdleSubject]) -> WorkerNames:
 
 
 def is_covered(subject: IdleSubject, since: int) -> bool:
-    """Whether Monitoring has shown the device, CPU and network of every worker since `since`, so
-    that no report of a supervisor is needed."""
+    """Whether Monitoring has shown every worker of a node since `since`. It has shown the device,
+    CPU and network, so that no report of a supervisor is needed."""
     tracks = subject.signals.tracks
     for worker in range(subject.node.spec.hosts):
         for kinds in _SHOWN:

@@ -59,8 +59,8 @@ def decide_follow_up(job: Job, attempt: Attempt, node: Node) -> Follow:
 
 
 def is_infrastructure(job: Job, reason: Reason) -> bool:
-    """Whether the next attempt counts against `retries.preemption`. A busy device counts only on a
-    node of the job's own, which is replaced; a caller's node is not."""
+    """Whether the follow-up of an attempt counts against `retries.preemption`. A busy device counts
+    only on a node of the job's own, which is replaced; a caller's node is not."""
     return reason in INFRASTRUCTURE and (job.own_node or reason is not Reason.DEVICE_BUSY)
 
 

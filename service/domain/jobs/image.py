@@ -84,8 +84,8 @@ class ImageFacts:
 
 
 def check_platform(image: ImageReference, facts: ImageFacts, architecture: str) -> None:
-    """Raise NoSuchPlatform when the image is known not to be built for linux on an architecture
-    (`amd64` or `arm64`)."""
+    """Raise NoSuchPlatform when the container image is known not to be built for an architecture.
+    The platform is linux on `amd64` or `arm64`."""
     wanted = f"linux/{architecture}"
     if facts.platforms and wanted not in facts.platforms:
         raise NoSuchPlatform(

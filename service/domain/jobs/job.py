@@ -301,5 +301,5 @@ class Attempt:
 
 
 def attempt_id(job_id: str, number: int) -> str:
-    """Return the id of an attempt, as in the supervisor and the logs."""
+    """Return the id of an attempt of a job, as in the supervisor and the logs."""
     return f"{job_id}-{number}"

@@ -76,7 +76,7 @@ class LogPage:
 
 
 def list_new_lines(cursor: LogCursor, found: Sequence[LogLine]) -> list[LogLine]:
-    """Return the lines that the cursor has not delivered, each once, by time and id."""
+    """Return the log lines that the cursor has not delivered, each once, by time and id."""
     known = set(cursor.seen)
     lines = []
     for line in sorted(found, key=lambda line: line.identity):
@@ -87,7 +87,7 @@ def list_new_lines(cursor: LogCursor, found: Sequence[LogLine]) -> list[LogLine]
 
 
 def build_page(cursor: LogCursor, found: Sequence[LogLine], limit: int, *, more: bool) -> LogPage:
-    """Return the next page of at most `limit` lines.
+    """Return the next page of a job's log, with at most `limit` lines.
 
     `found` has the oldest entries of the log from `cursor.from_ns` on; `more` is whether the log
     has later entries. A line is lost if it arrives more than OVERLAP_SECONDS after a newer line was
@@ -108,7 +108,7 @@ def build_page(cursor: LogCursor, found: Sequence[LogLine], limit: int, *, more:
 
 
 def is_complete(cursor: LogCursor, reports: Iterable[SupervisorReport]) -> bool:
-    """Whether the reader has every line that the workers shipped, by their last reports.
+    """Whether the reader of a log has every line that the workers shipped, by their last reports.
 
     False where the number of lines is unknown, because a worker vanished before its last report.
     """
@@ -118,7 +118,7 @@ def is_complete(cursor: LogCursor, reports: Iterable[SupervisorReport]) -> bool:
 
 
 def has_settled(ended_at: int | None, now: int) -> bool:
-    """Whether a job ended long enough ago (UTC seconds) for its last lines to have arrived."""
+    """Whether a job ended long enough ago (UTC seconds) for its last log lines to have arrived."""
     return ended_at is not None and now - ended_at >= SETTLE_SECONDS
 
 
@@ -149,7 +149,7 @@ class FailedReads:
 def after_failure(
     before: FailedReads | None, error: str, now: int, *, is_permanent: bool
 ) -> FailedReads:
-    """Return the failed reads with another failure; `before` is None after a good read."""
+    """Return the failed reads of a log with another failure; `before` is None after a good read."""
     if before is None:
         return FailedReads(now, 1, error, is_permanent)
     return FailedReads(before.since, before.count + 1, error, is_permanent)
@@ -164,8 +164,8 @@ ENTRY_BYTES = 1_100
 
 
 def estimated_cost(reports: Iterable[SupervisorReport]) -> int:
-    """Return an estimate of Cloud Logging's charge for the output in nano-dollars, without the free
-    share."""
+    """Return an estimate of Cloud Logging's charge for a job's log in nano-dollars, without the
+    free share."""
     billed = sum(
         report.shipped_bytes + ENTRY_BYTES * (report.shipped_lines or 0) for report in reports
     )

@@ -65,7 +65,8 @@ WAIT = AttemptDecision(AttemptStep.WAIT)
 
 
 def reports_of(job: Job, attempt: Attempt, node: Node) -> dict[int, SupervisorReport | None]:
-    """Return the reports about this attempt, by the number of each worker that takes part."""
+    """Return the reports that decide what to do next with an attempt, by the number of each
+    worker."""
     found: dict[int, SupervisorReport | None] = {}
     for number in workers_of(job, node):
         report = attempt.reports.get(str(number))
@@ -220,8 +221,8 @@ def _find_stop_reason(
 
 
 def is_over(job: Job, attempt: Attempt, node: Node) -> bool:
-    """Whether nothing of an attempt can still run: its node no longer exists, or every worker
-    reported the end of its container."""
+    """Whether nothing of an attempt can still run, so that the next attempt may begin. Its node no
+    longer exists, or every worker reported the end of its container."""
     reports = reports_of(job, attempt, node).values()
     return node.has_ended or all(report is not None and report.is_final for report in reports)
 

@@ -34,8 +34,8 @@ class Occupancy:
 def list_occupancies(
     meters: Sequence[Meter], whose: Sequence[Attribution]
 ) -> tuple[Occupancy, ...]:
-    """Return every billed second of a node once, from first to last; empty where no job ever ran.
-    The sum of the costs is the ledger's charge, to the nano-dollar."""
+    """Return every billed second of a node once, by occupant, from first to last. Empty where no
+    job ever ran. The sum of the costs is the ledger's charge, to the nano-dollar."""
     with_jobs = [number for number, row in enumerate(whose) if row.job]
     if not with_jobs:
         return ()

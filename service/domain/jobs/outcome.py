@@ -69,8 +69,8 @@ class AttemptVerdict:
 
 
 def find_success(reports: Sequence[SupervisorReport | None]) -> AttemptVerdict | None:
-    """Return COMPLETED if every program ended by itself with 0, or after it had printed
-    STEWARD_DONE. None otherwise.
+    """Return the outcome COMPLETED if every program ended by itself with 0, or after STEWARD_DONE
+    was printed. None otherwise.
 
     A program that is told to end saves its state and exits with 0, in the middle of its work. So
     the exit code 0 of a container that was stopped counts only after STEWARD_DONE.
@@ -101,7 +101,7 @@ def find_success(reports: Sequence[SupervisorReport | None]) -> AttemptVerdict |
 
 
 def ended_well(report: SupervisorReport) -> bool:
-    """Whether the program ended by itself with exit code 0."""
+    """Whether the outcome of a worker is good: its program ended by itself with exit code 0."""
     return report.exit_code == 0 and report.reason == "COMPLETED"
 
 
@@ -115,7 +115,7 @@ def find_verdict(  # noqa: C901, PLR0911 - a table of the cases
     reports: Mapping[int, SupervisorReport | None],
     now: int,
 ) -> AttemptVerdict | None:
-    """Return why the attempt ended; None while better evidence may still come.
+    """Return the outcome of an attempt, with the reason; None while better evidence may still come.
 
     `reports` are those of this attempt, by the worker's number; None for a worker without one.
     """
@@ -199,7 +199,8 @@ def _list_host_loss_signs(
 
 
 def is_about_to_go(last: Attempt | None, node: Node, looked_at: int) -> bool:
-    """Whether a node that is READY is about to be preempted, as far as its last attempt shows.
+    """Whether the outcome of a node's last attempt shows that it is about to be preempted, although
+    READY.
 
     False for another placement, and once the whole project was listed (`looked_at`) so long after
     that attempt that the list would show the preemption.
@@ -258,7 +259,8 @@ def _blame_program(reports: Mapping[int, SupervisorReport | None], because: str)
 
 
 def exit_codes_of(reports: Mapping[int, SupervisorReport | None]) -> dict[str, int | None]:
-    """Return the exit code of each worker, by its number; None where none was reported."""
+    """Return the exit code of each worker in an outcome, by its number; None where none was
+    reported."""
     return {
         str(number): None if report is None else report.exit_code
         for number, report in sorted(reports.items())

@@ -44,9 +44,9 @@ _ROUNDING = 0.001
 
 
 def pause_between_reads(followed: int, calls: int = 1) -> float:
-    """Return the seconds until a job's log is read again, so that all `followed` jobs of this
-    process have an equal share. `calls` is the number of calls of the previous read: a flood of
-    lines takes several calls.
+    """Return the pace of the reads of a job's log: the seconds until the next read. All `followed`
+    jobs of this process have an equal share. `calls` is the number of calls of the previous read: a
+    flood of lines takes several calls.
 
     Four followed jobs are each read every 8.6 s, ten every 21.4 s.
     """
@@ -54,8 +54,9 @@ def pause_between_reads(followed: int, calls: int = 1) -> float:
 
 
 def free_turn(taken: Iterable[float], earliest: float) -> float:
-    """Return the first instant from `earliest` on that is TURN_SECONDS away from all taken
-    instants, on any clock in seconds. So the reads of all jobs together stay below the limit."""
+    """Return the first free turn for a read of a log, from `earliest` on. It is TURN_SECONDS away
+    from all taken instants, on any clock in seconds. So the reads of all jobs together stay below
+    the limit."""
     turn = earliest
     for other in sorted(taken):
         if other - turn > TURN_SECONDS - _ROUNDING:
@@ -65,7 +66,7 @@ def free_turn(taken: Iterable[float], earliest: float) -> float:
 
 
 def is_read_due(attempt: Attempt, now: int) -> bool:
-    """Whether the reports may be read again."""
+    """Whether the pace allows another read of an attempt's reports."""
     return attempt.read_at is None or now - attempt.read_at >= _read_period(attempt)
 
 
@@ -75,14 +76,15 @@ def _read_period(attempt: Attempt) -> int:
 
 
 def is_delivery_due(attempt: Attempt, node: Node, now: int) -> bool:
-    """Whether the metadata has to be checked. Google takes changes only while a node is READY."""
+    """Whether the pace of checks calls for a check of an attempt's metadata. Google takes changes
+    only while a node is READY."""
     if attempt.placement == 0 or attempt.echoed or node.state != NodeState.READY:
         return False
     return attempt.written_at is None or now - attempt.written_at >= ASSERT_SECONDS
 
 
 def next_look(job: Job, attempt: Attempt, now: int, period: int) -> int:
-    """Return the next instant at which an open attempt may need a step."""
+    """Return when an open attempt may need a step, by the pace at which its state is read."""
     if job.cancel_requested_at is not None and attempt.phase is not Phase.STOPPING:
         return now
     if attempt.placement == 0:
@@ -93,5 +95,5 @@ def next_look(job: Job, attempt: Attempt, now: int, period: int) -> int:
 
 
 def claim_again_at(now: int, period: int, *, is_next: bool) -> int:
-    """Return the instant at which a waiting job tries the claim again."""
+    """Return when a waiting job tries the claim again, by the pace of its tries."""
     return now + max(period, CLAIM_SECONDS if is_next else QUEUE_SECONDS)

@@ -69,7 +69,7 @@ class AttemptSeconds:
 def list_claims(
     attempts: Sequence[Attempt], node_id: str, *, own_node: bool
 ) -> list[AttemptSeconds]:
-    """Return the claims of a job on one node, without gap or overlap.
+    """Return the claims of a job on one node, whose phases are priced, without gap or overlap.
 
     A node of the job's own belongs to the job from its first second to its last: each attempt has
     the node until the next attempt begins. On a caller's node an attempt ends with its release.
@@ -90,8 +90,8 @@ def list_claims(
 
 
 def list_periods(claim: AttemptSeconds, *, saves: bool = False) -> tuple[PhasePeriod, ...]:
-    """Return the whole claim by phase. `saves` is whether the job has a directory for its
-    checkpoints."""
+    """Return the periods of a whole claim by phase. `saves` is whether the job has a directory for
+    its checkpoints."""
     attempt = claim.attempt
     reports = attempt.own_reports
     pulls = [report.pull_started_at for report in reports if report.pull_started_at is not None]
@@ -154,9 +154,9 @@ def _is_progress_known(attempt: Attempt, *, saves: bool) -> bool:
 
 
 def lost_seconds(attempt: Attempt, found: Sequence[PhaseCost], *, saves: bool) -> int | None:
-    """Return the billed seconds that an incomplete attempt ran after its last checkpoint; None
-    where these are unknown. `found` are the costs of the attempt's phases, `saves` is whether the
-    job has a directory for its checkpoints."""
+    """Return the billed seconds of an attempt's lost phase, after the last checkpoint of incomplete
+    work. None where these are unknown. `found` are the costs of the attempt's phases, `saves` is
+    whether the job has a directory for its checkpoints."""
     has_run = any(phase.spent in (Spent.RUNNING, Spent.RECOVERY) for phase in found)
     if has_run and _is_incomplete(attempt) and not _is_progress_known(attempt, saves=saves):
         return None
@@ -164,8 +164,8 @@ def lost_seconds(attempt: Attempt, found: Sequence[PhaseCost], *, saves: bool) -
 
 
 def steps_before(attempts: Sequence[Attempt]) -> int | None:
-    """Return the highest step that the attempts before the last had reached; None where no step is
-    known."""
+    """Return the highest step of the attempts before the last, where its recovery phase ends. None
+    where no step is known."""
     earlier = (report for attempt in attempts[:-1] for report in attempt.own_reports)
     return max((report.step for report in earlier if report.step is not None), default=None)
 
@@ -204,8 +204,8 @@ def _list_charged(meter: Meter, period: PhasePeriod, job_id: str) -> Iterator[tu
 
 
 def seconds_without_charge(meters: Sequence[Meter], job_id: str, start: int, end: int) -> int:
-    """Return the seconds of [start, end) in which no node is charged to the job: the job waits for
-    its turn or for hardware."""
+    """Return the seconds of [start, end) outside the phases that are charged to a job. The job
+    waits for its turn or for hardware."""
     period = PhasePeriod(Spent.UNATTRIBUTED, start, end)
     charged = sorted(
         (left, right) for meter in meters for left, right in _list_charged(meter, period, job_id)
@@ -218,8 +218,8 @@ def seconds_without_charge(meters: Sequence[Meter], job_id: str, start: int, end
 
 
 def unpriced_seconds(meter: Meter, job_id: str) -> int:
-    """Return the seconds of a meter that are the job's and have no known price. No cost includes
-    them."""
+    """Return the seconds of a meter in the phases of a job that have no known price. No cost
+    includes them."""
     return sum(
         meter.seconds_in(start, end, priced=False)
         for start, end, whose in meter.attributed_parts(meter.usage.start, meter.end)
@@ -228,7 +228,7 @@ def unpriced_seconds(meter: Meter, job_id: str) -> int:
 
 
 def charged_to(meter: Meter, job_id: str) -> int:
-    """Return the nano-dollars of a meter that are charged to a job."""
+    """Return the nano-dollars of a meter that are charged to the phases of a job."""
     return sum(
         meter.charge_in(start, end)
         for start, end, whose in meter.attributed_parts(meter.usage.start, meter.end)

@@ -68,8 +68,8 @@ LAUNCHERS: Mapping[str, tuple[Framework, str]] = {
 def device_warnings(
     job: Job, node: Node, reports: Mapping[int, SupervisorReport | None]
 ) -> tuple[str, ...]:
-    """Return a warning for each worker whose program sees another number of devices than the node
-    has.
+    """Return a warning for each worker whose framework sees another number of devices than the
+    preset expects.
 
     `reports` are those of the workers that take part. A program that runs on the first worker
     alone may see the devices of its own host.
@@ -95,8 +95,8 @@ _FALLBACK = "check that the program runs on the TPU, and that its workers have j
 
 
 def build_environment(job: Job, attempt: Attempt, node: Node, number: int) -> dict[str, str]:
-    """Return the whole environment of the container on one slice. The caller's own variables
-    override ours."""
+    """Return the whole environment of the container on one slice, with the presets of its
+    framework. The caller's own variables override ours."""
     spec = job.spec
     described = {
         "STEWARD_JOB_ID": job.id,
@@ -142,8 +142,8 @@ def _megascale_variables(node: Node, number: int) -> dict[str, str]:
 def batch_warnings(
     devices: int, global_batch: int | None, examples: int | None, steps_per_epoch: int | None
 ) -> tuple[str, ...]:
-    """Return a warning for each value that does not fit the number of devices or the size of the
-    data set, with the nearest value that fits."""
+    """Return a warning for each batch or data set size that does not fit the number of devices.
+    Each names the nearest value that fits."""
     found = []
     if global_batch is not None and devices and global_batch % devices:
         below = global_batch // devices * devices

@@ -94,8 +94,8 @@ class SupervisorReport:
 
 
 def parse_report(text: str, now: int) -> SupervisorReport | None:
-    """Parse a report; None for text that is not a supervisor's. Never raises: any process on the
-    worker can write this text."""
+    """Parse a supervisor's report; None for text that is not a supervisor's. Never raises: any
+    process on the worker can write this text."""
     if len(text) > MAX_BYTES:
         return None
     try:
@@ -156,14 +156,14 @@ def _build_report(
 
 
 def is_newer(report: SupervisorReport, before: SupervisorReport | None) -> bool:
-    """Whether a report has a higher `seq` than the known report. The supervisor keeps `seq` on
-    disk, so it grows over reboots as well."""
+    """Whether a supervisor's report has a higher `seq` than the known report. The supervisor keeps
+    `seq` on disk, so it grows over reboots as well."""
     return before is None or report.seq > before.seq
 
 
 def is_current(report: SupervisorReport, before: SupervisorReport | None) -> bool:
-    """Whether a report is the known report, or newer. An older report is of the previous boot, or
-    guest attributes show it late."""
+    """Whether a supervisor's report is the known report, or newer. An older report is of the
+    previous boot, or guest attributes show it late."""
     is_same = before is not None and (report.boot, report.seq) == (before.boot, before.seq)
     return is_same or is_newer(report, before)
 

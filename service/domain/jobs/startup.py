@@ -26,13 +26,14 @@ Cloud TPU API is not documented, so ours is well below."""
 
 @cache
 def pack_supervisor() -> str:
-    """Return the supervisor as base64 of gzip. The same source gives the same text."""
+    """Return the supervisor for the startup metadata, as base64 of gzip. The same source gives the
+    same text."""
     return _pack_file("supervisor.py")
 
 
 @cache
 def pack_meter() -> str:
-    """Return the source of the meter as base64 of gzip."""
+    """Return the source of the meter for the startup metadata, as base64 of gzip."""
     return _pack_file("meter.py")
 
 
@@ -51,7 +52,8 @@ def script_digest() -> str:
 
 
 def metadata_of(spec: NodeSpec, task: str = "") -> dict[str, str]:
-    """Return the metadata for the create of a node: the caller's own, and that of our two programs.
+    """Return the metadata for the startup of a node: the caller's own, and that of our two
+    programs.
 
     The supervisor runs the caller's startup script unchanged at each boot.
     """
@@ -69,7 +71,8 @@ def metadata_of(spec: NodeSpec, task: str = "") -> dict[str, str]:
 
 
 def check_size(metadata: Mapping[str, str]) -> None:
-    """Refuse metadata that would be too large. Raises Rejected with the sizes in bytes."""
+    """Refuse startup metadata of a node that would be too large. Raises Rejected with the sizes in
+    bytes."""
     sizes = {key: len(key.encode()) + len(value.encode()) for key, value in metadata.items()}
     size = sum(sizes.values())
     if size <= MAX_METADATA_BYTES:

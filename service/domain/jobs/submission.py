@@ -228,7 +228,8 @@ def _format_docker_run(node: Node, spec: JobSpec) -> str:
 
 
 def check_node(node: Node, spec: JobSpec) -> None:
-    """Refuse a node that cannot run the job, with the remedy, so that no job waits for ever.
+    """Refuse the submission of a job to a node that cannot run it, with the remedy. So no job waits
+    for ever.
 
     Raises Conflict for the state or the kind of the node, RuntimeMismatch for its software. For a
     legacy TPU Node that is READY, the error has the command line for the user's own VM.
@@ -255,8 +256,8 @@ def check_node(node: Node, spec: JobSpec) -> None:
 
 
 def check_software(runtime_version: str, generation: str, spec: JobSpec) -> None:
-    """Refuse a framework that the runtime version is not made for. Raises RuntimeMismatch with the
-    compatible runtime versions."""
+    """Refuse a submission with a framework that the runtime version is not made for. Raises
+    RuntimeMismatch with the compatible runtime versions."""
     image = next((image for image in list_images() if image.name == runtime_version), None)
     framework, version = spec.framework, spec.framework_version or None
     if image is None or framework is None or image.has_framework(framework, version):
@@ -271,7 +272,7 @@ def check_software(runtime_version: str, generation: str, spec: JobSpec) -> None
 
 
 def build_job(submission: Submission, job_id: str, project: str, now: int) -> Job:
-    """Return the record of a new job."""
+    """Return the record of the job that a submission makes."""
     request = submission.node_request
     spec = submission.spec
     return Job(
@@ -289,7 +290,7 @@ def build_job(submission: Submission, job_id: str, project: str, now: int) -> Jo
 
 
 def warnings_of(spec: JobSpec, node: Node) -> tuple[str, ...]:
-    """Return the warnings for a job on this node."""
+    """Return the warnings for the submission of a job to this node."""
     found = list(
         batch_warnings(
             devices_expected(node), spec.global_batch, spec.examples, spec.steps_per_epoch

@@ -57,19 +57,20 @@ _FORMS: Mapping[DeviceAccess, tuple[str, ...]] = {
 
 
 def hosts_of_slice(node: Node) -> int:
-    """Return the number of workers in one slice of the node."""
+    """Return the number of workers in one slice of the node, which read the same task."""
     return node.spec.hosts // node.spec.slices
 
 
 def workers_of(job: Job, node: Node) -> tuple[int, ...]:
-    """Return the numbers of the workers that run the container, over all slices."""
+    """Return the numbers of the workers that run the container of a task, over all slices."""
     if job.spec.workers is Workers.FIRST:
         return (0,)
     return tuple(range(node.spec.hosts))
 
 
 def needs_barrier(job: Job, node: Node) -> bool:
-    """Whether the start waits until every worker has pulled. A single worker does not wait."""
+    """Whether the task of a job starts only when every worker has pulled. A single worker does not
+    wait."""
     return len(workers_of(job, node)) > 1
 
 
@@ -119,13 +120,13 @@ def task_of(job: Job, attempt: Attempt, node: Node, number: int) -> str:
 
 
 def container_name(attempt: str) -> str:
-    """Return the name of an attempt's container, on each of its workers."""
+    """Return the name of the container of an attempt's task, on each of its workers."""
     return f"steward-{attempt}"
 
 
 def docker_options(attempt: str, shm_size: str, mounts: Sequence[Mount]) -> list[str]:
-    """Return the options of `docker run` that do not depend on the worker. A supervisor finds the
-    containers of all attempts by the label."""
+    """Return the options of `docker run` in a task that do not depend on the worker. A supervisor
+    finds the containers of all attempts by the label."""
     options = [
         "--detach",
         f"--name={container_name(attempt)}",
@@ -139,14 +140,14 @@ def docker_options(attempt: str, shm_size: str, mounts: Sequence[Mount]) -> list
 
 
 def google_registry(image: str) -> str:
-    """Return the registry that takes the worker's token; empty for registries that are not
-    Google's."""
+    """Return the registry in a task that takes the worker's token. Empty for registries that are
+    not Google's."""
     reference = ImageReference.parse(image)
     return reference.registry if reference.is_googles else ""
 
 
 def log_template(project: str, labels: Mapping[str, str]) -> Mapping[str, object]:
-    """Return the body of `entries:write` without the entries."""
+    """Return the body of `entries:write` in a task, without the entries."""
     return {
         "logName": f"projects/{project}/logs/{LOG_NAME}",
         "resource": {"type": "global", "labels": {"project_id": project}},
@@ -156,7 +157,7 @@ def log_template(project: str, labels: Mapping[str, str]) -> Mapping[str, object
 
 
 def storage_checks(spec: JobSpec, region: str) -> Iterator[Mapping[str, str]]:
-    """Yield a worker's checks of each gs:// address before the start, with the node's service
+    """Yield a task's checks of each gs:// address before the start, with the node's service
     account.
 
     `ask` is a path below Cloud Storage's `b/`. The result is the `field` of the answer, `nothing`
@@ -188,7 +189,8 @@ def storage_checks(spec: JobSpec, region: str) -> Iterator[Mapping[str, str]]:
 
 
 def locations_near(region: str) -> list[str]:
-    """Return patterns of bucket locations, in lower case, that are or contain a region."""
+    """Return patterns of bucket locations for a task's checks that are or contain a region, in
+    lower case."""
     parts = region.split("-")
     near = ["-".join(parts[: count + 1]) for count in range(len(parts))] if region else [".*"]
     return [*near, *(["eu"] if parts[0] == "europe" else [])]

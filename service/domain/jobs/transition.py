@@ -52,7 +52,8 @@ class TaskDelivery:
 
 
 def new_attempt(job: Job, node: Node, *, generation: int, now: int) -> Attempt:
-    """Return the next attempt of a job on a node. `generation` is above that of every earlier task.
+    """Return the new attempt that a job's transition begins on a node. `generation` is above that
+    of every earlier task.
 
     The number is the job's: the caller has increased it. A single worker waits for no other, so its
     first task is to run.
@@ -71,17 +72,17 @@ def new_attempt(job: Job, node: Node, *, generation: int, now: int) -> Attempt:
 
 
 def travels_in_create(job: Job, attempt: Attempt, node: Node) -> bool:
-    """Whether the node is created with the task in its metadata. Several slices would all get the
-    task of one slice."""
+    """Whether the create of the node takes the new attempt's task along in its metadata. Several
+    slices would all get the task of one slice."""
     return job.own_node and node.spec.slices == 1 and attempt.generation == 1
 
 
 def with_reports(
     attempt: Attempt, found: Mapping[int, SupervisorReport], reached: int | None = None
 ) -> Attempt:
-    """Return the attempt with the reports that are newer than its own; unchanged without any.
-    `reached` is the highest step of the earlier attempts. A report keeps the time at which its
-    attempt was first seen at that step."""
+    """Return the attempt after the transition by reports that are newer than its own. It is
+    unchanged without any. `reached` is the highest step of the earlier attempts. A report keeps the
+    time at which its attempt was first seen at that step."""
     newer = {}
     for number, report in found.items():
         before = attempt.reports.get(str(number))
@@ -100,7 +101,8 @@ def with_reports(
 
 
 def with_answer(attempt: Attempt, now: int) -> Attempt:
-    """Return the attempt after the cloud returned the reports of all slices."""
+    """Return the attempt after the transition by the cloud's answer, which has the reports of all
+    slices."""
     since = attempt.answering_since
     if since is None or now - (attempt.answered_at or 0) > OUTAGE_SECONDS:
         since = now
@@ -108,7 +110,7 @@ def with_answer(attempt: Attempt, now: int) -> Attempt:
 
 
 def has_echoed(job: Job, attempt: Attempt, node: Node) -> bool:
-    """Whether every worker that takes part acts on the newest task."""
+    """Whether every worker that takes part has made the transition to the newest task."""
     return all(
         report is not None and report.generation >= attempt.generation
         for report in reports_of(job, attempt, node).values()
@@ -118,7 +120,7 @@ def has_echoed(job: Job, attempt: Attempt, node: Node) -> bool:
 def apply_decision(
     job: Job, attempt: Attempt, node: Node, decision: AttemptDecision, now: int
 ) -> JobTransition:
-    """Return the job and its attempt after the step."""
+    """Return the job and its attempt after the transition that a step decides."""
     job, attempt = _with_messages(job, attempt, node, now)
     if decision.step is AttemptStep.WAIT or decision.phase is None:
         return JobTransition(job, attempt)
@@ -189,7 +191,8 @@ _BEFORE_THE_RUN = frozenset({Phase.PULLING, Phase.STARTING})
 
 
 def apply_delivery(changed: JobTransition, delivery: TaskDelivery, now: int) -> JobTransition:
-    """Return the job and its attempt after the newest task was sent to the cloud.
+    """Return the job and attempt after their transition by the delivery of the newest task to the
+    cloud.
 
     An error is kept as their `detail` until the task is written. A second refusal with the same
     error ends the attempt, unless evidence of lost hardware is found: a node that just left READY
@@ -243,7 +246,8 @@ def _end_attempt(
 
 
 def with_refusal(job: Job, reason: Reason, detail: str, now: int) -> Job:
-    """Return the job as failed, because its image or a budget rules out that it ever runs."""
+    """Return the job after its transition to failed. Its image or a budget rules out that it ever
+    runs."""
     return job.with_end(JobState.FAILED, reason, detail, now)
 
 

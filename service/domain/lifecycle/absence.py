@@ -66,7 +66,8 @@ def judge_absence(node: Node, census: FleetCensus, now: int) -> Absence:
 
 
 def was_deleted(operations: Iterable[Operation], node: Node) -> bool:
-    """Whether the cloud's operations say that the present attempt was deleted, by any caller."""
+    """Whether the absence is a deletion of the present attempt, by any caller, in the cloud's
+    operations."""
     sent = node.sent_at or 0
     return any(
         op.verb == "delete" and op.has_succeeded and op.created_at >= sent for op in operations
@@ -74,12 +75,12 @@ def was_deleted(operations: Iterable[Operation], node: Node) -> bool:
 
 
 def never_came(operation: Operation | None) -> bool:
-    """Whether the create itself failed, so that nothing can be gone."""
+    """Whether the absence is no loss: the create itself failed, so that nothing can be gone."""
     return operation is not None and operation.verb == "create" and operation.error is not None
 
 
 def describe_mass_absence(census: FleetCensus, project: str) -> str:
-    """The message to a human about many nodes that are missing at once."""
+    """The message to a human about the absence of many nodes at once."""
     return (
         f"the cloud shows {census.missing} of the {census.wanted} nodes of project {project}"
         " no longer, all at once. No record of the cloud shows a deletion. This is treated as an"

@@ -10,10 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from service.domain.clock import to_rfc3339
 from service.domain.lifecycle.lifecycle import next_deadline
 from service.domain.lifecycle.precedence import EndCause, Holder, decide_end
-from service.domain.nodes.keep import TTL_HELD, TTL_TOLD, is_on_notice, keep_of_node
+from service.domain.nodes.keep import (
+    TTL_HELD,
+    TTL_TOLD,
+    is_on_notice,
+    keep_of_node,
+    waits_for_job_end,
+)
 from service.domain.nodes.node import Asked, Node
 
 NOTICE = "notice that its time to live is over"
@@ -39,13 +44,8 @@ class Expiry:
     held_by: tuple[Holder, ...] = ()
 
 
-def waits_for_job_end(node: Node) -> bool:
-    """Whether the job of the node has ended, and only a keep holds the node."""
-    return node.ends_after_keep not in ("", TTL_HELD, TTL_TOLD)
-
-
 def expiry_of(node: Node, over: str, now: int, *, is_paused: bool) -> Expiry | None:
-    """The action on the end of a node; None while nothing ends it.
+    """The action on the expiry of a node; None while nothing ends it.
 
     `over` is why its time is over (`service.domain.lifecycle.lifecycle.out_of_time`); empty if it
     is not. A node that was never READY ends in spite of any holder: there is nothing to keep.
@@ -83,7 +83,7 @@ def _was_kept(node: Node) -> bool:
 
 
 def with_end_held(node: Node, expiry: Expiry, now: int) -> Node:
-    """The node whose end is held back.
+    """The node after a keep or a pause held its expiry back.
 
     A keep that outlives the time to live is recorded, because it may be gone at the next poll.
     """
@@ -93,7 +93,7 @@ def with_end_held(node: Node, expiry: Expiry, now: int) -> Node:
 
 
 def with_notice(node: Node, now: int, grace: int) -> Node:
-    """The node after its owner was notified that the time to live is over.
+    """The node after its owner was notified of the expiry of its time to live.
 
     It stays for `grace` seconds more, and the owner is not notified again.
     """
@@ -107,7 +107,7 @@ def with_notice(node: Node, now: int, grace: int) -> Node:
 
 
 def with_ended_job(node: Node, reason: str, now: int) -> Node | None:
-    """The node of an ended job, if a keep holds the node; None if the node ends now.
+    """The node after its job ended, if a keep delays its expiry; None if it ends now.
 
     A node that was never sent to the cloud is not kept.
     """
@@ -116,12 +116,3 @@ def with_ended_job(node: Node, reason: str, now: int) -> Node | None:
         return None
     marked = replace(node, ends_after_keep=reason)
     return replace(marked, next_try_at=next_deadline(marked, now))
-
-
-def keep_sentence(node: Node) -> str:
-    """Until when a node is kept, and why; empty if it was never kept."""
-    keep = keep_of_node(node)
-    if keep is None:
-        return ""
-    until = "an invalid date" if keep.until is None else to_rfc3339(keep.until)
-    return f"it is kept until {until} ({keep.reason})"

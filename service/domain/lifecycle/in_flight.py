@@ -31,7 +31,7 @@ deadline (60) the sum is less than IN_FLIGHT_SECONDS."""
 
 
 def may_yet_land(node: Node, now: int) -> bool:
-    """Whether a create whose answer was lost may still take effect.
+    """Whether a create in flight, whose answer was lost, may still take effect.
 
     The end of one create says nothing about another create with the same name.
     """
@@ -39,12 +39,13 @@ def may_yet_land(node: Node, now: int) -> bool:
 
 
 def too_old_to_send(node: Node, now: int) -> bool:
-    """Whether the intent is so old that it must be written again before it is sent."""
+    """Whether an intent is too old to put its create in flight, and must be written again."""
     return node.unanswered_at is None or now - node.unanswered_at > SEND_WITHIN_SECONDS
 
 
 def is_unsent(node: Node) -> bool:
-    """Whether the intent is written, and certainly nothing of it is in the cloud or in flight.
+    """Whether the intent of a create is written, and certainly nothing of it is in flight. Nothing
+    of it is in the cloud either.
 
     Every create was refused, or was never sent, and nothing of it was ever seen.
     """
@@ -57,7 +58,7 @@ def is_unsent(node: Node) -> bool:
 
 
 def may_still_appear(node: Node, operation: Operation | None, now: int) -> bool:
-    """Whether the create that was sent may still make the node or its queued resource appear.
+    """Whether a create in flight may still make the node or its queued resource appear.
 
     Once that was seen, or its create is known to be over, absence means that it is gone.
     """
@@ -71,7 +72,7 @@ def may_still_appear(node: Node, operation: Operation | None, now: int) -> bool:
 
 
 def is_fresh(node: Node, now: int) -> bool:
-    """Whether the create was sent or accepted so recently that an answer may be from before it."""
+    """Whether the create went in flight so recently that an answer may be from before it."""
     if node.sent_at is None or is_unsent(node):
         return False
     return now - max(node.sent_at, node.state_since) < IN_FLIGHT_SECONDS

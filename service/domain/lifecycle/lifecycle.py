@@ -102,7 +102,7 @@ def _when_as_asked(node: Node, sight: CloudNode, operation: Operation | None) ->
 
 
 def out_of_time(node: Node, now: int) -> str:
-    """Why the owner's time limits end the node; empty if they do not."""
+    """Why the owner's time limits end the lifecycle of a node; empty if they do not."""
     if node.asked is Asked.ABSENT:
         return ""
     if node.ready_at is not None:
@@ -117,7 +117,7 @@ def out_of_time(node: Node, now: int) -> str:
 
 
 def may_have_come_up(node: Node) -> bool:
-    """Whether the node was sent, is still wanted, and was never seen READY.
+    """Whether the node was sent, is still wanted, and was never seen READY in its lifecycle.
 
     It may have come up meanwhile and be in use, so it is polled before it is given up as too late.
     """
@@ -126,7 +126,7 @@ def may_have_come_up(node: Node) -> bool:
 
 
 def needs_a_human(node: Node, now: int) -> bool:
-    """Whether a human must be told, and was not yet, that the node does not reach its state.
+    """Whether a human must be told, and was not yet, that the lifecycle of a node is stuck.
 
     Its deletion does not end, or it should have been given up long ago and cannot be polled, or the
     cloud shows it as UNKNOWN.
@@ -142,7 +142,8 @@ def needs_a_human(node: Node, now: int) -> bool:
 
 
 def describe_alarm(node: Node, now: int, rate: str) -> str:
-    """The message to a human; `rate` is the running cost in words."""
+    """The message to a human that the lifecycle of a node is stuck. `rate` is the running cost in
+    words."""
     where, since = f"{node.cloud_id} in {node.zone}", wanted_since(node)
     if since is None and node.state != NodeState.UNKNOWN:
         return (
@@ -169,7 +170,7 @@ def describe_alarm(node: Node, now: int, rate: str) -> str:
 
 
 def next_deadline(node: Node, now: int) -> int | None:
-    """The next instant after `now` at which a time limit may end the node; None if there is none.
+    """The next instant at which a time limit may end a node's lifecycle; None if there is none.
 
     An end that a keep or a pause holds back is checked again when that may be over.
     """
@@ -189,22 +190,25 @@ def next_deadline(node: Node, now: int) -> int | None:
 
 
 def wait_delay(waited: int, period: int) -> int:
-    """Seconds until the next poll: each tick at first, later every 30 seconds."""
+    """Seconds until the next poll in a waiting node's lifecycle: each tick at first, later every 30
+    seconds."""
     return max(period, min(30, waited // 4))
 
 
 def retry_delay(tries: int) -> int:
-    """Seconds until a failed call is retried: 5, 10, 20, ... at most 300."""
+    """Seconds until a failed step of the lifecycle is retried: 5, then doubled, at most 300."""
     return int(min(300, 5 * 2 ** min(tries, 6)))
 
 
 def with_retry(node: Node, reason: str, now: int, wait: int | None = None) -> Node:
-    """The same node after a failed step, with a retry after `wait` seconds or else with backoff."""
+    """The node after a failed step of its lifecycle, with a retry after `wait` seconds or with
+    backoff."""
     later = now + (retry_delay(node.tries) if wait is None else wait)
     return replace(node, last_error=reason, tries=node.tries + 1, next_try_at=later)
 
 
 def asked_to_wait(error: CloudError) -> int | None:
-    """The seconds after which the cloud allows a retry; None if it does not say."""
+    """Seconds after which the cloud allows the retry of a lifecycle step; None if it does not
+    say."""
     wait = error.facts.get("retry_after")
     return wait if isinstance(wait, int) else None

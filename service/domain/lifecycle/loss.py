@@ -15,7 +15,7 @@ _SUSPENDED = frozenset({QueueState.SUSPENDING, QueueState.SUSPENDED})
 
 
 def is_by_hand(look: NodeLook) -> bool:
-    """Whether a user, and not Google, took the nodes of a queued resource.
+    """Whether the loss of a queued resource's nodes is the act of a user, and not Google's.
 
     Then no replacement is wanted.
     """
@@ -25,7 +25,7 @@ def is_by_hand(look: NodeLook) -> bool:
 
 
 def describe_loss(look: NodeLook, zone: str) -> str:
-    """Why the node of the look can no longer be used.
+    """The reason for the loss of a node, which can no longer be used.
 
     The reason is the event, not the present state: a queued resource may be ACTIVE although one of
     its slices is gone.

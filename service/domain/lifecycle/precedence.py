@@ -59,7 +59,8 @@ class EndDecision:
 
 
 def describe_others(causes: Iterable[str], reason: str) -> str:
-    """The causes that apply beside the one that decides, to append to its reason; empty for none.
+    """The causes without precedence, to append to the reason of the one that decides; empty for
+    none.
 
     A cause whose text begins the reason is the one that decides.
     """
@@ -68,7 +69,8 @@ def describe_others(causes: Iterable[str], reason: str) -> str:
 
 
 def decide_end(enders: Iterable[EndCause], holders: Iterable[Holder]) -> EndDecision:
-    """The strongest cause that nothing holds back, with the others and their holders."""
+    """The cause that takes precedence: the strongest that nothing holds back, with the others and
+    their holders."""
     holding = frozenset(holders)
     held = {cause: HELD_BY[cause] & holding for cause in sorted(set(enders))}
     free = [cause for cause in held if not held[cause]]

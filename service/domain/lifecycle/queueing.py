@@ -28,7 +28,7 @@ NODES_WITHIN_SECONDS = 180
 
 
 def next_step(node: Node, look: NodeLook, now: int) -> NodeStep:
-    """The next step of a node that was sent to the queue."""
+    """The next step of a node that is requested through a queued resource."""
     queue = look.queue
     if queue is None or not is_our_ticket(node, queue):
         step = _without_ticket(node, look, now)
@@ -43,7 +43,7 @@ def next_step(node: Node, look: NodeLook, now: int) -> NodeStep:
 
 
 def needs_nodes(node: Node, queue: QueuedResource | None) -> bool:
-    """Whether there may be nodes to poll: none are created while the request waits in line."""
+    """Whether a queued request may have nodes to poll: none are created while it waits in line."""
     return queue is None or queue.state not in IN_LINE or node.was_shown
 
 

@@ -34,7 +34,7 @@ class Software:
 
 
 def with_reimage_request(node: Node, software: Software, now: int) -> Node:
-    """The node with a request for that software; unchanged if it has or is getting the software.
+    """The node with a request for a reimage; unchanged if it has or is getting the software.
 
     Raises Rejected for a TPU VM and for software that does not fit, Conflict if the node's present
     state does not allow it.
@@ -83,7 +83,8 @@ def _with_version(spec: NodeSpec, runtime_version: str) -> NodeSpec:
 
 
 def is_due(node: Node, sight: CloudNode, operation: Operation | None) -> bool:
-    """Whether a READY node lacks the requested version, and no reimage is under way.
+    """Whether a reimage is due: a READY node lacks the requested version, and no reimage is under
+    way.
 
     `operation` is the last one that was started. A successful reimage is believed, whatever version
     is shown. During a reimage, a READY state is that of before.

@@ -93,7 +93,7 @@ def apply_reattribution(
 
 
 def describe_change(before: Node, after: Node) -> str:
-    """The changes of the attribution, as a sentence of the node's events."""
+    """The changes of an attribution, as a sentence of the node's events."""
     words = []
     for name in ("owner", "team", "labels"):
         old, new = (_format_value(getattr(node, name)) for node in (before, after))

@@ -127,7 +127,8 @@ def subtract_used(
 
 
 def parts_of(meter: Meter, start: int, end: int) -> Iterator[tuple[LedgerSlot, PriceStretch]]:
-    """The priced parts of [start, end), each with one UTC hour, one price and one attribution."""
+    """The priced parts of [start, end) for ledger entries, each with one hour, price and
+    attribution."""
     for left, right, whose in meter.attributed_parts(start, end):
         for cut in meter.cuts:
             a, b = max(left, cut.start), min(right, cut.end)

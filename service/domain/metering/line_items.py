@@ -17,7 +17,7 @@ _NOBODY: Mapping[str, Sequence[Attribution]] = MappingProxyType({})
 
 
 def lines_of(usage: Usage) -> tuple[Usage, ...]:
-    """The lines of an interval: the TPU, then the machine that drives it.
+    """The line items of an interval: the TPU, then the machine that drives it.
 
     The machine has no free first minute: that rule applies to TPUs only.
     """
@@ -36,7 +36,7 @@ def make_meters(
     until: int,
     whose: Mapping[str, Sequence[Attribution]] = _NOBODY,
 ) -> Iterator[Meter]:
-    """The meter of each line of the usages; `whose` are the attributions by node.
+    """The meter of each line item of the usages; `whose` are the attributions by node.
 
     Reservations come last, each less the usage of its nodes. So all usage in them, in the seconds
     of interest, must be among the usages.

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 from service.domain.clock import HOUR
 from service.domain.metering.attribution import Attribution, split_by_attribution
 from service.domain.money import half_even
 from service.domain.nodes.slices import WHOLE
-from service.domain.pricing.billing_rules import free_if_preempted_within
-from service.domain.pricing.price_book import PriceBook, PriceStretch, Sku
+from service.domain.pricing.price_book import PriceBook, PriceStretch, Sku, seconds_in, unpriced_in
 
 CLOCK_TOLERANCE = 5
 """Seconds by which the cloud's clock and ours may differ, or by which a list may be stale."""
@@ -99,120 +98,21 @@ class Usage:
         return max(self.start, now if self.end is None else min(self.end, max(now, self.start)))
 
 
-def find_start_bounds(
-    seen_before: int, first_ready: int, operation_ended: int | None
-) -> tuple[int, int, Evidence]:
-    """(start, start_hi, evidence) of usage whose READY was first seen at `first_ready`.
-
-    The end of the operation is the exact start, unless READY was seen before it: operations may
-    stay open long after the node is up. An operation that ended before the node was last seen down
-    belongs to an earlier interval.
-    """
-    if _lies_in(operation_ended, seen_before, first_ready):
-        return operation_ended, operation_ended, Evidence.OPERATION
-    return min(seen_before, first_ready), first_ready, Evidence.OBSERVED
-
-
-def find_end_bounds(
-    last_ready: int, first_gone: int, operation_created: int | None
-) -> tuple[int, int, Evidence]:
-    """(end_lo, end, evidence) of usage last seen READY at `last_ready`, not so at `first_gone`.
-
-    The operation that ended the usage (delete, stop) did so when it was accepted.
-    """
-    if _lies_in(operation_created, last_ready, first_gone):
-        return operation_created, operation_created, Evidence.OPERATION
-    return min(last_ready, first_gone), first_gone, Evidence.OBSERVED
-
-
-def _lies_in(instant: int | None, earliest: int, latest: int) -> TypeGuard[int]:
-    return instant is not None and earliest - CLOCK_TOLERANCE <= instant <= latest + CLOCK_TOLERANCE
-
-
-def with_end(usage: Usage, end_lo: int, end: int, evidence: Evidence) -> Usage:
-    """The usage with its end; an end before the start becomes the start."""
-    end = max(end, usage.start)
-    end_lo = min(max(end_lo, usage.start), end)
-    return replace(usage, end=end, end_lo=end_lo, end_evidence=evidence, dirty=True)
-
-
-FIRST_MINUTE = "preempted in its first minute"
-"""A value of `Usage.free`: Google does not charge a TPU that it takes back so soon after its
-creation."""
-
-
-class FirstMinuteWaiver(StrEnum):
-    """Whether the rule of the first minute makes the usage of a placement free."""
-
-    NONE = "none"
-    POSSIBLE = "possible"
-    """The instant of the preemption is too uncertain: all is charged, and wholly uncertain."""
-
-    CERTAIN = "certain"
-
-
-def waiver_of(lost_lo: int, lost_hi: int, created_at: int | None) -> FirstMinuteWaiver:
-    """The waiver for a node that was preempted in [lost_lo, lost_hi].
-
-    NONE if the creation time of the node is unknown.
-    """
-    if created_at is None:
-        return FirstMinuteWaiver.NONE
-    free_within = free_if_preempted_within(lost_hi)
-    if lost_hi - created_at < free_within:
-        return FirstMinuteWaiver.CERTAIN
-    return (
-        FirstMinuteWaiver.POSSIBLE if lost_lo - created_at < free_within else FirstMinuteWaiver.NONE
-    )
-
-
-def with_waiver(usage: Usage, waiver: FirstMinuteWaiver) -> Usage:
-    """An ended interval with a waiver applied. Its end bounds stay, for better evidence later."""
-    assert usage.end is not None
-    match waiver:
-        case FirstMinuteWaiver.CERTAIN:
-            return replace(usage, free=FIRST_MINUTE, dirty=True)
-        case FirstMinuteWaiver.POSSIBLE:
-            return replace(usage, start_hi=usage.end)
-        case FirstMinuteWaiver.NONE:
-            return usage
-
-
-def with_first_minute_rule(usage: Usage, created_at: int | None) -> Usage:
-    """The usage that a preemption ended, with the rule of the first minute applied."""
-    if usage.end is None or usage.end_lo is None:
-        return usage
-    return with_waiver(usage, waiver_of(usage.end_lo, usage.end, created_at))
-
-
-def waive_siblings(
-    last: Usage | None, waiver: FirstMinuteWaiver, intervals: Iterable[Usage]
-) -> Iterator[Usage]:
-    """The other intervals of a placement than its `last`, if the waiver changes them.
-
-    The rule is about the node, so it waives all of its intervals or none.
-    """
-    for usage in intervals:
-        if (last is None or usage.id != last.id) and usage.end is not None and not usage.free:
-            after = with_waiver(usage, waiver)
-            if after != usage:
-                yield after
-
-
 RatedStretch = tuple[int, int, int]
 """Seconds [start, end) at one rate in nano-dollars an hour for each unit."""
 
 
 def rate_paid(cuts: Iterable[PriceStretch]) -> tuple[RatedStretch, ...]:
-    """The stretches at the paid price; without a known price, at 0."""
+    """The stretches for a meter at the paid price; without a known price, at 0."""
     return tuple((cut.start, cut.end, _paid_rate(cut)) for cut in cuts)
 
 
 def charge_in(
     stretches: Iterable[RatedStretch], units: int, start: int, after: int, until: int
 ) -> int:
-    """R(F(until)) - R(F(after)): nano-dollars for `units` units in [after, until), if the usage
-    began at `start`. F is the cost since the start, R rounds it to the nano-dollar.
+    """Nano-dollars that a meter charges for `units` units in [after, until): R(F(until)) -
+    R(F(after)). The usage began at `start`. F is the cost since the start, R rounds it to the
+    nano-dollar.
 
     This is the one rule by which usage is charged, in the ledger and in every list.
     """
@@ -225,15 +125,6 @@ def charge_in(
         if after > begin:
             before += rate * ((after if after < end else end) - begin)  # noqa: FURB136 - see above
     return half_even(total * units, HOUR) - half_even(before * units, HOUR)
-
-
-def unpriced_in(cuts: Iterable[PriceStretch], start: int, end: int) -> int:
-    """Seconds of [start, end) without a known price. Their cost is unknown, not zero."""
-    return _seconds_in((cut for cut in cuts if cut.price is None), start, end)
-
-
-def _seconds_in(cuts: Iterable[PriceStretch], start: int, end: int) -> int:
-    return sum(max(0, min(end, cut.end) - max(start, cut.start)) for cut in cuts)
 
 
 class Figures(NamedTuple):
@@ -303,7 +194,7 @@ class Meter:
         """Seconds of [start, end) with a known price, or without one."""
         if not priced:
             return unpriced_in(self.cuts, start, end)
-        return _seconds_in((cut for cut in self.cuts if cut.price is not None), start, end)
+        return seconds_in((cut for cut in self.cuts if cut.price is not None), start, end)
 
     def chip_seconds_in(self, start: int, end: int) -> int:
         """Chip-seconds of [start, end) with a known price."""

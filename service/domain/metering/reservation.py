@@ -153,7 +153,8 @@ def _check_place(wanted: Reservation) -> None:
 
 
 def usage_of(one: Reservation, usage_id: str) -> Usage:
-    """The whole reservation as an interval to charge; the purchase defines both ends."""
+    """The whole calendar-mode reservation as an interval to charge; the purchase defines both
+    ends."""
     return Usage(
         id=usage_id,
         node_id=one.id,

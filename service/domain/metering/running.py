@@ -6,13 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.domain.catalog.zones import region_of
-from service.domain.metering.meter import charge_in, rate_paid, unpriced_in
+from service.domain.metering.meter import charge_in, rate_paid
 from service.domain.metering.usage import node_sku
 from service.domain.nodes.node import NodeSpec
 from service.domain.pricing import driver_vm
 from service.domain.pricing.billing_rules import vm_is_charged_with_its_tpu
 from service.domain.pricing.burn import BilledUnits, burn_of
-from service.domain.pricing.price_book import PriceBook, PriceStretch, Sku
+from service.domain.pricing.price_book import PriceBook, PriceStretch, Sku, unpriced_in
 
 _FOREVER = 2**62
 """An instant in UTC seconds after all others."""
@@ -36,7 +36,7 @@ class PriceParts:
 
 
 def price_parts_of(spec: NodeSpec, zone: str) -> PriceParts:
-    """Return the parts of the price of a node in a zone."""
+    """Return the parts of the price of a running node in a zone."""
     return PriceParts(
         node_sku(spec, zone, spec.hosts // spec.slices),
         spec.chips // spec.slices,

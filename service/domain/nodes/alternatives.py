@@ -32,7 +32,7 @@ class _Place:
 
 
 def resolve_request(wish: RequestedNode, catalog: Catalog, rate: Rate) -> ResolvedRequest:
-    """The spec of a request for one type or for several.
+    """The spec of a request for one type, or for several as alternatives.
 
     The zones of one type are tried in the caller's order if the caller named zones, else the
     cheapest first. Several types are always tried with the cheapest node first. Raises Rejected if

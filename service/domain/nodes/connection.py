@@ -11,9 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from service.domain.catalog.images import Image, list_images
+from service.domain.catalog.images import Image, list_images, vm_software
 from service.domain.catalog.provisioning import Architecture
-from service.domain.catalog.runtime_reasons import vm_software
 from service.domain.errors import Conflict
 from service.domain.nodes.legacy import not_included
 from service.domain.nodes.node import Node, NodeState
@@ -64,7 +63,8 @@ class Connection:
 
 
 def connection_to(node: Node) -> Connection:
-    """How to reach a node. Raises Conflict while the node is not READY, or has no address yet."""
+    """The connection to a node: the lines that reach it. Raises Conflict while the node is not
+    READY, or has no address yet."""
     if node.state != NodeState.READY:
         raise Conflict(
             f"node {node.id} is {node.state}: only a READY node can be reached", state=node.state

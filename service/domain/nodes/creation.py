@@ -9,7 +9,8 @@ from service.domain.nodes.request import RequestedNode, ResolvedRequest
 
 
 def make_node(wanted: RequestedNode, spec: NodeSpec, now: int) -> Node:
-    """The record of a requested node of which nothing was sent to the cloud yet."""
+    """The record at the creation of a requested node, of which nothing was sent to the cloud
+    yet."""
     node_id = new_id()
     name = wanted.name or f"{spec.generation}-{node_id[-8:]}"
     return Node(
@@ -29,7 +30,8 @@ def make_node(wanted: RequestedNode, spec: NodeSpec, now: int) -> Node:
 
 
 def first_events(node: Node, meant: ResolvedRequest, actor: str) -> tuple[Event, ...]:
-    """The first events of a node: the request, and the reason for each possible runtime version."""
+    """The events of a node's creation: the request, and the reason for each possible runtime
+    version."""
     spec, now = meant.spec, node.created_at
     images = dict.fromkeys(hardware.runtime_version for hardware in spec.possible_hardware)
     what = f"{' or '.join(spec.accelerator_types)}, {spec.provisioning_model}"

@@ -11,14 +11,13 @@ CALLER = "caller"
 
 
 def requested_by(actor: str, reason: str = "") -> str:
-    """Why a node is deleted that a person wants to be deleted: who that is, and the reason if one
-    was given."""
+    """The reason of a deletion that a person requested: who that is, and the given reason."""
     who = f"requested by {'a caller' if actor in {'', CALLER} else actor}"
     return f"{who}: {reason}" if reason else who
 
 
 def wanted_since(node: Node) -> int | None:
-    """Since when the cloud resources of a node are to be deleted; None while they may stay.
+    """Since when the deletion of a node's cloud resources is wanted; None while they may stay.
 
     The deletion is final, or makes room for a new attempt.
     """
@@ -37,7 +36,7 @@ def overdue_since(node: Node) -> int | None:
 
 
 def with_replacing(node: Node, now: int) -> Node:
-    """The same node whose cloud resources are deleted to make room for a new attempt.
+    """The node with a deletion of its cloud resources that makes room for a new attempt.
 
     An earlier alarm was about something else, so it is cleared.
     """
@@ -45,5 +44,6 @@ def with_replacing(node: Node, now: int) -> Node:
 
 
 def with_room(node: Node) -> Node:
-    """The same node once nothing is left in the cloud, so that a new attempt can follow."""
+    """The node after a deletion that left nothing in the cloud, so that a new attempt can
+    follow."""
     return replace(node, replacing=False, replacing_since=None, alarmed_at=None)

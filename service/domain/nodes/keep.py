@@ -51,7 +51,7 @@ def keep_of(
     for_seconds: int | None = None,
     ends_at: int | None = None,
 ) -> Keep:
-    """A keep until an instant or for some time.
+    """A keep of a node until an instant or for some time.
 
     Raises Rejected without a reason, for more than 30 days, for the past, and beyond `ends_at`, at
     which Google itself ends the node.
@@ -113,6 +113,20 @@ def is_on_notice(node: Node) -> bool:
     return node.ends_after_keep == TTL_TOLD
 
 
+def waits_for_job_end(node: Node) -> bool:
+    """Whether only a keep holds the node, as its job has ended."""
+    return node.ends_after_keep not in ("", TTL_HELD, TTL_TOLD)
+
+
+def keep_sentence(node: Node) -> str:
+    """The sentence until when a keep holds a node, and why; empty if it was never kept."""
+    keep = keep_of_node(node)
+    if keep is None:
+        return ""
+    until = "an invalid date" if keep.until is None else to_rfc3339(keep.until)
+    return f"it is kept until {until} ({keep.reason})"
+
+
 def asked_keep(node: Node, now: int) -> Keep | None:
     """The requested keep that is active now; None if there is none. Labels do not count."""
     if node.kept_until is None or is_on_notice(node) or now >= node.kept_until:
@@ -134,7 +148,8 @@ def describe_keep_end(node: Node, now: int, *, is_deletion: bool) -> str:
 
 
 def cloud_ends_at(node: Node) -> int | None:
-    """When Google itself ends the node; None unless it is a flex-start node."""
+    """The end of a node that no keep can delay, because Google itself ends it. None unless it is a
+    flex-start node."""
     is_flex = node.spec.provisioning_model is ProvisioningModel.FLEX_START
     return node.deletes_at if is_flex else None
 
@@ -162,13 +177,12 @@ def without_keep(node: Node) -> Node:
 
 
 def goes_at(node: Node) -> int | None:
-    """When the time to live or the end of its job deletes a node, after its keep.
+    """When a node is deleted after its keep, for its time to live or its job's end.
 
     None if neither does, or if the end of the keep cannot be read.
     """
-    is_for_job = node.ends_after_keep not in ("", TTL_HELD, TTL_TOLD)
     keep = keep_of_node(node)
-    at = 0 if is_for_job else node.deletes_at
+    at = 0 if waits_for_job_end(node) else node.deletes_at
     if at is None or (keep is not None and keep.until is None):
         return None
     return max(at, keep.until or 0) if keep is not None else node.deletes_at

@@ -47,8 +47,8 @@ _MODELS = {
 def check_request(
     said: Collection[str], accelerator: AcceleratorType, model: ProvisioningModel
 ) -> None:
-    """Raise Rejected, with the field and what to do instead, if a legacy TPU Node cannot
-    meet the request.
+    """Raise Rejected, with the field and the remedy, for a request that a legacy TPU Node cannot
+    meet.
 
     `said` names the fields that the request fills.
     """
@@ -73,7 +73,7 @@ def check_request(
 
 
 def not_included(node: Node) -> tuple[str, ...]:
-    """The costs of this node that are not counted, as sentences."""
+    """The costs of a legacy TPU Node that are not counted, as sentences."""
     if node.spec.architecture is not Architecture.NODE:
         return ()
     return (NOT_INCLUDED if node.spec.vm is None else VM_INCLUDED,)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 
 def merge_metadata(there: Mapping[str, str], ours: Mapping[str, str | None]) -> dict[str, str]:
-    """The map `there` with the values of `ours`; a key with the value None is removed.
+    """The metadata of a node: the map `there` with the values of `ours`. A key with the value None
+    is removed.
 
     The cloud replaces the map as a whole, so a change of one key sends all others again.
     """

@@ -10,12 +10,13 @@ LABEL_INSTALL = "steward-install"
 
 
 def labels_for(node: Node, install: str) -> dict[str, str]:
-    """The labels of a node in the cloud: the caller's, and ours to find it after a crash."""
+    """The labels of a node in the cloud: the caller's, and ours that show ownership after a
+    crash."""
     return {**node.labels, LABEL_ID: node.id, LABEL_INSTALL: install}
 
 
 def is_ours(node: Node, sight: CloudNode) -> bool:
-    """Whether a cloud node with the node's name is the node: by its uid, or by our label.
+    """Whether we have ownership of a cloud node with the node's name, by uid or by our label.
 
     Another incarnation with our label is ours as well if the create was sent twice.
     """
@@ -26,12 +27,12 @@ def is_ours(node: Node, sight: CloudNode) -> bool:
 
 
 def is_sent_twice(sent_at: int | None, unanswered_at: int | None) -> bool:
-    """Whether the create of an attempt was sent again, so that two incarnations may come up."""
+    """Whether an attempt may own two incarnations, because its create was sent again."""
     return unanswered_at is not None and unanswered_at != sent_at
 
 
 def is_our_ticket(node: Node, queue: QueuedResource) -> bool:
-    """Whether a queued resource with the node's name belongs to the node.
+    """Whether a node has ownership of the queued resource with its name.
 
     The cloud gives it no uid, but its name is never reused, and its nodes have our label.
     """

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from service.domain.catalog.zones import region_of
 from service.domain.errors import (
     AlreadyExists,
     CapacityUnavailable,
@@ -81,14 +80,3 @@ def outcome_of(error: CloudError) -> Outcome:
         (AlreadyExists, Outcome.NAME_TAKEN),
     )
     return next((outcome for kind, outcome in kinds if isinstance(error, kind)), Outcome.FAILED)
-
-
-def scope_of(error: CloudError, zone: str) -> str:
-    """The region or zone whose quota is exceeded, if the error names `zone` or its region.
-
-    Another name is ignored: it would block an unrelated place.
-    """
-    if not isinstance(error, QuotaExceeded):
-        return ""
-    named = (error.facts.get("region"), error.facts.get("zone"))
-    return next((str(name) for name in named if name in (region_of(zone), zone)), "")

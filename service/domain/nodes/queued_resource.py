@@ -44,7 +44,8 @@ _MEANINGS: Mapping[str, str] = {
 
 
 def describe_state(state: str) -> str:
-    """The meaning of a state for the waiting user, as the end of a sentence; empty if unknown."""
+    """The meaning of a queued resource's state for the waiting user, as the end of a sentence.
+    Empty if unknown."""
     return _MEANINGS.get(state, "")
 
 

@@ -8,10 +8,10 @@ and 1.13 for the docker lines. The frameworks of an image say what it contains.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from service.domain.catalog.images import ENVIRONMENT, TENSORFLOW_PJRT, Framework, Image, as_shell
+from service.domain.catalog.images import ENVIRONMENT, TENSORFLOW_PJRT, Framework, Image
 from service.domain.nodes.node import Node
 
 _DEVICES_PER_CHIP = {"v2": 2, "v3": 2, "tpu7x": 2}
@@ -19,7 +19,7 @@ _DEVICES_PER_CHIP = {"v2": 2, "v3": 2, "tpu7x": 2}
 
 
 def devices_expected(node: Node) -> int:
-    """The number of devices that a program on all workers of all slices sees."""
+    """The number of devices that a recipe's program sees on all workers of all slices."""
     return node.spec.chips * _DEVICES_PER_CHIP.get(node.spec.generation, 1)
 
 
@@ -43,6 +43,12 @@ class Recipe:
     def works(self) -> bool:
         """Whether the framework can be used."""
         return bool(self.shell)
+
+
+def _as_shell(environment: Mapping[str, str]) -> str:
+    """The environment variables of a recipe as a prefix of a shell command. Values need no
+    quotes."""
+    return " ".join(f"{name}={value}" for name, value in environment.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +98,7 @@ def _jax_recipe(target: Target, _image: Image | None) -> Recipe:
         Framework.JAX,
         note=_worker_note(target) + "Without JAX_PLATFORMS it may quietly fall back to the CPU.",
         shell=_run_lines(
-            target, install, f"{as_shell(ENVIRONMENT[Framework.JAX])} python3 {SCRIPT}"
+            target, install, f"{_as_shell(ENVIRONMENT[Framework.JAX])} python3 {SCRIPT}"
         ),
         python=(*begin, "print(jax.device_count(), jax.local_device_count())"),
     )
@@ -107,7 +113,7 @@ def _pytorch_recipe(target: Target, _image: Image | None) -> Recipe:
         Framework.PYTORCH,
         note=_worker_note(target) + "torch and torch_xla have to be of the same release.",
         shell=_run_lines(
-            target, install, f"{as_shell(ENVIRONMENT[Framework.PYTORCH])} python3 {SCRIPT}"
+            target, install, f"{_as_shell(ENVIRONMENT[Framework.PYTORCH])} python3 {SCRIPT}"
         ),
         python=("import torch_xla", "device = torch_xla.device()"),
     )
@@ -120,7 +126,7 @@ def _tensorflow_recipe(target: Target, image: Image | None) -> Recipe:
         where = f"tpu={target.cloud_id!r}, zone={target.zone!r}, project={target.project!r}"
         note = "Run it on the first worker alone; it drives the others."
         return Recipe(Framework.TENSORFLOW, note, (target.first(run),), _strategy_lines(where))
-    pjrt = f"{as_shell(TENSORFLOW_PJRT)} "
+    pjrt = f"{_as_shell(TENSORFLOW_PJRT)} "
     prefix = pjrt if image is not None and image.device_api == "pjrt" else ""
     note = "The image has TensorFlow; another one from pip does not know the TPU."
     run = f"{prefix}python3 {SCRIPT}"

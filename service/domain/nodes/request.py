@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from service.domain.catalog import provisioning_modes, runtime_reasons, runtimes
-from service.domain.catalog.accelerators import AcceleratorType, is_stoppable
+from service.domain.catalog.accelerators import AcceleratorType
 from service.domain.catalog.catalog import Catalog
 from service.domain.catalog.images import Framework
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
+from service.domain.clock import to_rfc3339
 from service.domain.errors import Rejected
 from service.domain.ids import check_labels, check_name
 from service.domain.nodes import legacy
 from service.domain.nodes.node import IdlePolicy, NodeSpec
+from service.domain.nodes.stop_rules import is_stoppable
 from service.domain.pricing import driver_vm
 from service.domain.pricing.driver_vm import UserVm
 
@@ -109,7 +111,7 @@ def resolve_hardware(wish: RequestedNode, catalog: Catalog) -> AcceleratorType:
 def candidate_zones(
     wish: RequestedNode, accelerator: AcceleratorType, catalog: Catalog
 ) -> tuple[str, ...]:
-    """The zones in which the node may be created."""
+    """The zones in which a request allows the node to be created."""
     return catalog.candidate_zones(
         accelerator,
         zone=wish.zone,
@@ -117,6 +119,20 @@ def candidate_zones(
         regions=wish.regions,
         model=wish.provisioning_model,
     )
+
+
+def check_times(valid_until: int | None, max_wait_seconds: int | None, now: int) -> None:
+    """Raise Rejected for a request whose deadline is given twice, or has passed."""
+    if valid_until is None:
+        return
+    if max_wait_seconds is not None:
+        raise Rejected("give valid_until or max_wait_seconds, not both", field="valid_until")
+    if valid_until <= now:
+        raise Rejected(
+            f"valid_until {to_rfc3339(valid_until)} has passed: it is {to_rfc3339(now)}",
+            field="valid_until",
+            now=to_rfc3339(now),
+        )
 
 
 def resolve_spec(
@@ -127,8 +143,8 @@ def resolve_spec(
     cheapest_first: bool = False,
     warnings: tuple[str, ...] = (),
 ) -> ResolvedRequest:
-    """The spec of a request, with its zones in order; `warnings` follow its own. Raises Rejected if
-    it cannot be met."""
+    """The spec of a caller's request, with its zones in order; `warnings` follow its own. Raises
+    Rejected if it cannot be met."""
     if wish.architecture is Architecture.NODE:
         plain = RequestedNode()
         values = {item.name: getattr(wish, item.name) for item in fields(wish)}

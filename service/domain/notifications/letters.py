@@ -38,14 +38,15 @@ class Letter:
 
 
 def to_one_line(text: object) -> str:
-    """A foreign text on one line of 500 characters at most, without invisible characters."""
+    """Foreign text for a letter, on one line of 500 characters at most, without invisible
+    characters."""
     printable = "".join(char if char.isprintable() else " " for char in str(text))
     line = " ".join(printable.split())
     return line if len(line) <= MAX_FIELD else f"{line[: MAX_FIELD - 1]}…"
 
 
 def text_of(body: str) -> str:
-    """The message as plain text."""
+    """The letter of a message as plain text, for e-mail."""
     facts = json.loads(body)
     letter = _letter_of(facts, to_one_line)
     width = max(9, *(len(label) + 1 for label, _ in letter.rows))
@@ -59,7 +60,7 @@ def text_of(body: str) -> str:
 
 
 def slack_of(body: str) -> str:
-    """The message as JSON for an incoming webhook of Slack."""
+    """The letter of a message as JSON for an incoming webhook of Slack."""
     facts = json.loads(body)
     letter = _letter_of(facts, _quote_code)
     lines = [f"*{letter.headline}*", *(f"{label}: {value}" for label, value in letter.rows)]

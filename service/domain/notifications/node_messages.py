@@ -6,10 +6,8 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from functools import lru_cache
 
 from service.domain.clock import HOUR, to_rfc3339
-from service.domain.errors import Rejected
 from service.domain.idle.cleanup import RailHold
 from service.domain.idle.links import LinkPromise, Verb
 from service.domain.idle.policy import Action, AppliedRule, Recipient
@@ -25,7 +23,7 @@ from service.domain.notifications.notification import (
     Channel,
     Notification,
     body_of,
-    check_emails,
+    is_email,
 )
 
 MAX_SIGNALS = 16
@@ -277,20 +275,11 @@ def recipients_of(applied: AppliedRule, owner: str) -> Sequence[Recipient]:
     return named.found
 
 
-@lru_cache(maxsize=10_000)
-def is_email(owner: str) -> bool:
-    """Whether an owner is a valid e-mail address."""
-    try:
-        check_emails((owner,))
-    except Rejected:
-        return False
-    return True
-
-
 def notifications_of(
     message: Message, recipients: Sequence[Recipient], now: int, new_id: Callable[[], str]
 ) -> list[Notification]:
-    """The notifications for the outbox: one per recipient and channel, each with its own id."""
+    """The notifications that carry a node message: one per recipient and channel, each with its own
+    id."""
     found = []
     for recipient in recipients:
         channels = ((Channel.WEBHOOK, recipient.webhook), (Channel.MAIL, recipient.emails))

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from service.domain.clock import DAY, HOUR
@@ -103,12 +104,13 @@ def _facts_of(body: str) -> Mapping[str, object]:
 
 
 def body_of(facts: Mapping[str, object]) -> str:
-    """The JSON body of a webhook."""
+    """The JSON body of a notification by webhook."""
     return json.dumps(facts, separators=(",", ":"), sort_keys=True)
 
 
 def sign_body(secret: str, timestamp: int, body: bytes) -> str:
-    """The signature: `sha256=` and the HMAC of `timestamp.body`. The receiver computes the same."""
+    """The signature of a notification: `sha256=` and the HMAC of `timestamp.body`. The receiver
+    computes the same."""
     message = f"{timestamp}.".encode() + body
     return f"sha256={hmac.new(secret.encode(), message, hashlib.sha256).hexdigest()}"
 
@@ -120,7 +122,8 @@ def next_retry_at(one: Notification, now: int) -> int | None:
 
 
 def check_webhook(url: str, secret: str, *, allow_private: bool = False) -> None:
-    """Raise Rejected for an invalid URL, or without a secret to sign with.
+    """Raise Rejected for a notification webhook with an invalid URL, or without a secret to sign
+    with.
 
     A host name is resolved and checked when the notification is sent.
     """
@@ -137,7 +140,8 @@ def check_webhook(url: str, secret: str, *, allow_private: bool = False) -> None
 
 
 def check_recipient(one: Recipient, *, allow_private: bool = False) -> None:
-    """Raise Rejected for an invalid recipient, or for one without exactly one channel.
+    """Raise Rejected for an invalid recipient of notifications, or for one without exactly one
+    channel.
 
     The URL of a Slack webhook is secret itself, so it needs no secret.
     """
@@ -189,7 +193,7 @@ def _parse_host(url: str) -> str | None:
 
 
 def check_emails(emails: tuple[str, ...]) -> None:
-    """Raise Rejected for an invalid e-mail address, or for too many addresses."""
+    """Raise Rejected for an invalid e-mail address for notifications, or for too many addresses."""
     if len(emails) > MAX_EMAILS:
         raise Rejected(f"at most {MAX_EMAILS} addresses", field="emails")
     for email in emails:
@@ -200,8 +204,19 @@ def check_emails(emails: tuple[str, ...]) -> None:
             )
 
 
+@lru_cache(maxsize=10_000)
+def is_email(owner: str) -> bool:
+    """Whether an owner is a valid e-mail address for notifications."""
+    try:
+        check_emails((owner,))
+    except Rejected:
+        return False
+    return True
+
+
 def origin_of(url: str) -> str:
-    """Scheme and host of a URL. Its path may be secret, so it is not shown."""
+    """Scheme and host of the URL that notifications go to. Its path may be secret, so it is not
+    shown."""
     if not url:
         return ""
     parts = urlsplit(url)

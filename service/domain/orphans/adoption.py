@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from service.domain.catalog import catalog
-from service.domain.catalog.accelerators import AcceleratorType, is_stoppable
+from service.domain.catalog.accelerators import AcceleratorType
 from service.domain.catalog.images import list_images
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.errors import Conflict, Rejected
@@ -17,6 +17,7 @@ from service.domain.ids import LABEL_KEY_RULE, RESERVED_LABEL_PREFIX, check_name
 from service.domain.metering.meter import Evidence, Usage
 from service.domain.metering.usage import start_usage
 from service.domain.nodes.node import Node, NodeSpec, NodeState
+from service.domain.nodes.stop_rules import is_stoppable
 from service.domain.orphans.orphan import Orphan, ShownResource, orphan_id
 
 _LONGEST_NAME = 49
@@ -32,7 +33,7 @@ class Adopter:
 
 
 def adopt_orphan(orphan: Orphan, adopter: Adopter, now: int) -> tuple[Node, Usage]:
-    """The record of an existing node, and its usage, which begins now.
+    """The record of an existing node by its adoption, and its usage, which begins now.
 
     Raises Rejected (such as UnknownAcceleratorType) for a resource that can never be managed,
     Conflict for one whose present state does not allow it.

@@ -52,14 +52,14 @@ class FleetWatch:
 
 
 def is_hidden(shown: ShownResource, blind: Blind) -> bool:
-    """Whether the resource may exist although the poll lacks it."""
+    """Whether a resource of the fleet may exist although the poll lacks it."""
     return not blind.isdisjoint(((shown.queued, shown.place.zone), (shown.queued, EVERYWHERE)))
 
 
 def next_watch(
     before: FleetWatch | None, asked: int, size: int, blind: Blind, period: int
 ) -> FleetWatch:
-    """The watch after one more poll with `size` nodes.
+    """The fleet watch after one more poll with `size` nodes.
 
     After an outage, or a change of the clock, it starts again: the changes meanwhile are unknown
     (invariant I4). Only the largest size is kept.

@@ -179,12 +179,12 @@ class Orphan:
 
 
 def orphan_id(path: str) -> str:
-    """A stable, opaque id of a full name; safe in a URL."""
+    """A stable, opaque id of an orphan by its full name; safe in a URL."""
     return hashlib.sha256(path.encode()).hexdigest()[:32]
 
 
 def place_in(path: str) -> Place | None:
-    """The place in the full name of a node or of a queued resource; None for any other text.
+    """The place in the full name of an orphan, node or queued resource; None for other text.
 
     The answers of the cloud are not trusted to contain valid names.
     """
@@ -195,7 +195,7 @@ def place_in(path: str) -> Place | None:
 
 
 def node_shown(place: Place, sight: CloudNode) -> ShownResource:
-    """The stored fields of a node."""
+    """The stored fields of an orphan that is a node."""
     return ShownResource(
         place=place,
         queued=False,
@@ -211,7 +211,7 @@ def node_shown(place: Place, sight: CloudNode) -> ShownResource:
 
 
 def queue_shown(place: Place, entry: QueuedResource) -> ShownResource:
-    """The stored fields of a queued resource."""
+    """The stored fields of an orphan that is a queued resource."""
     return ShownResource(
         place=place,
         queued=True,
@@ -225,19 +225,21 @@ def queue_shown(place: Place, entry: QueuedResource) -> ShownResource:
 
 
 def is_model_in_doubt(shown: ShownResource) -> bool:
-    """Whether it may be flex-start: lists do not distinguish that from on demand."""
+    """Whether an orphan may be flex-start: lists do not distinguish that from on demand."""
     if shown.queued:
         return not shown.provisioning_model
     return bool(shown.ticket) and shown.provisioning_model == ProvisioningModel.ON_DEMAND
 
 
 def is_billed(shown: ShownResource) -> bool:
-    """Whether it is charged now. A queued resource is never charged, but its nodes are."""
+    """Whether an orphan is charged now, by its state. A queued resource is never charged, but its
+    nodes are."""
     return not shown.queued and is_billable(shown.state)
 
 
 def hourly_cost(shown: ShownResource, book: PriceBook, now: int) -> int | None:
-    """Nano-dollars an hour; None if it is not billed, or if no price is known."""
+    """The cost of an orphan in nano-dollars an hour; None if not billed, or without a known
+    price."""
     accelerator = shown.accelerator
     if accelerator is None or not is_billed(shown):
         return None
@@ -246,7 +248,7 @@ def hourly_cost(shown: ShownResource, book: PriceBook, now: int) -> int | None:
 
 
 def hourly_cost_to_come(shown: ShownResource, book: PriceBook, now: int) -> int | None:
-    """Nano-dollars an hour of a waiting queued resource once it is granted, at present prices.
+    """The cost of a waiting orphan, once it is granted, in nano-dollars an hour at present prices.
 
     None if it does not wait, or if no price is known.
     """
@@ -258,5 +260,5 @@ def hourly_cost_to_come(shown: ShownResource, book: PriceBook, now: int) -> int 
 
 
 def owner_hints(labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels with which people and their tools name the owner of a resource."""
+    """The labels with which people and their tools name the owner of an orphan."""
     return {key: labels[key] for key in (*_PEOPLE, *_TOOLS) if labels.get(key)}

@@ -84,7 +84,7 @@ class OrphanFinding:
 
 
 def names_of(place: Place) -> tuple[str, ...]:
-    """The cloud ids of the attempts that may have created it: its own, and that of its group."""
+    """The cloud ids of attempts, for the verdict on a resource: its own, and that of its group."""
     base, _ = _split_number(place.cloud_id)
     return (place.cloud_id, base) if base else (place.cloud_id,)
 
@@ -100,7 +100,7 @@ def _split_number(cloud_id: str) -> tuple[str, int]:
 def classify_resource(
     shown: ShownResource, attempts: Iterable[KnownAttempt], install: str, *, manned: bool
 ) -> OrphanFinding | None:
-    """The classification of a resource; None if it has a live record.
+    """The verdict on which kind of orphan a resource is; None if it has a live record.
 
     `manned` says that a node of the queued resource exists, or may exist.
     """
@@ -155,7 +155,7 @@ def _describe_remedy(shown: ShownResource, *, stranger: bool = False) -> str:
 def record_sighting(
     before: Orphan | None, shown: ShownResource, finding: OrphanFinding, asked: int, period: int
 ) -> Orphan:
-    """The record of an orphan after a poll that was sent at `asked` has shown it.
+    """The record of an orphan, with its verdict, after a poll sent at `asked` has shown it.
 
     `before` itself is returned if nothing needs to be stored.
     """
@@ -185,7 +185,7 @@ def record_sighting(
 
 
 def is_young(orphan: Orphan) -> bool:
-    """Whether another poll counts towards its automatic deletion."""
+    """Whether another poll counts towards the verdict to delete an orphan."""
     return orphan.certain and orphan.looks < LOOKS
 
 
@@ -211,7 +211,8 @@ _OVER = "the node that it was created for has ended, or is on another attempt"
 
 
 def judge_orphan(orphan: Orphan, watch: FleetWatch | None, now: int) -> tuple[OrphanVerdict, str]:
-    """The automatic action on an orphan now, and the reason, without a figure that only grows."""
+    """The verdict on an orphan now: the automatic action, and the reason, without a figure that
+    only grows."""
     if orphan.kind is OrphanKind.STRANGER or not orphan.certain:
         return OrphanVerdict.LEAVE, orphan.reason
     if orphan.shown.state == NodeState.DELETING:
@@ -243,7 +244,8 @@ def _find_hold(orphan: Orphan, watch: FleetWatch | None, now: int) -> str:
 
 
 def deletion_limit(live: int) -> int:
-    """The number of automatic deletions allowed in one tick, by the number of live nodes (B1)."""
+    """The number of orphans that may be deleted in one tick by an automatic verdict (B1). It
+    depends on the number of live nodes."""
     return max(1, live // 10)
 
 
@@ -276,7 +278,7 @@ def next_move(
     *,
     occupied: bool,
 ) -> OrphanMove:
-    """The next action, by the present state in the cloud, its classification and the verdict.
+    """The next action on an orphan, by its present state in the cloud, classification and verdict.
 
     `occupied` says that a node of the queued resource is READY. The node may be in use, and the
     deletion of the queued resource would delete it.

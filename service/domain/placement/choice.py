@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from service.domain.clock import MINUTE, to_rfc3339
+from service.domain.clock import to_rfc3339
 from service.domain.errors import CloudError
 from service.domain.nodes.node import Node, NodeSpec
 from service.domain.nodes.placement import HardwareKey, Outcome, Placement
-from service.domain.placement.cooldown import Cooldown, find_cooldowns, was_short_lived
-
-NOT_BARRED: Mapping[HardwareKey, Cooldown] = {}
+from service.domain.placement.cooldown import (
+    NOT_BARRED,
+    Cooldown,
+    cooldowns_with_quota,
+    describe_cooldown,
+    was_short_lived,
+)
 
 RECHECK_SECONDS = 1_800
 """Longest time between two tries of a waiting node: a quota may have been raised meanwhile."""
@@ -35,7 +39,7 @@ class PlacementChoice:
 
 
 def list_candidates(spec: NodeSpec, tried: Iterable[Placement] = ()) -> tuple[HardwareKey, ...]:
-    """The types and zones in which a node may be created, in the order in which they are tried.
+    """The candidates of a choice: the types and zones of a node, in the order of the tries.
 
     Candidates that Google has refused this node are left out: the answer would be the same.
     """
@@ -50,7 +54,7 @@ def list_candidates(spec: NodeSpec, tried: Iterable[Placement] = ()) -> tuple[Ha
 
 
 def relevant_attempts(node: Node, history: Iterable[Placement]) -> list[Placement]:
-    """The attempts that count for this node.
+    """The earlier attempts that count for the choice of this node's place.
 
     A queued resource waits at Google for hardware that is out of capacity. So the stockouts and
     short lives of other nodes do not count for it; refusals and its own failures do.
@@ -74,7 +78,8 @@ def choose_candidate(
     *,
     node_id: str = "",
 ) -> PlacementChoice:
-    """The first candidate without a cooldown; else the one whose cooldown ends first.
+    """The choice of the first candidate without a cooldown. Without such a candidate it is the one
+    whose cooldown ends first.
 
     There always is a choice: a node is given up after its `max_wait_seconds` or after refusals, not
     for a cooldown. `barred` are candidates for which a quota is too small. `node_id` is the node
@@ -90,27 +95,8 @@ def choose_candidate(
     return PlacementChoice(soonest, cooldowns[soonest].until, len(keys), others)
 
 
-def cooldowns_with_quota(
-    keys: Sequence[HardwareKey],
-    history: Iterable[Placement],
-    now: int,
-    barred: Mapping[HardwareKey, Cooldown] = NOT_BARRED,
-    *,
-    node_id: str = "",
-) -> dict[HardwareKey, Cooldown]:
-    """The cooldowns of keys by earlier attempts or by a quota, whichever end later.
-
-    Keys without a cooldown are left out.
-    """
-    cooldowns = dict(find_cooldowns(keys, history, now, node_id))
-    for key, rest in barred.items():
-        if key not in cooldowns or cooldowns[key].until < rest.until:
-            cooldowns[key] = rest
-    return cooldowns
-
-
 def with_hardware(spec: NodeSpec, key: HardwareKey) -> NodeSpec:
-    """The same request with the hardware of `key`."""
+    """The spec of a request with the hardware of the chosen `key`."""
     for hardware in spec.alternatives:
         if hardware.accelerator_type == key.accelerator_type:
             return spec.made_of(hardware)
@@ -118,7 +104,8 @@ def with_hardware(spec: NodeSpec, key: HardwareKey) -> NodeSpec:
 
 
 def next_look_at(node: Node, at: int) -> int:
-    """When a node that waits until `at` is polled next: its longest wait may end earlier."""
+    """When a node that waits until `at` for its chosen place is polled next. Its longest wait may
+    end earlier."""
     spec = node.spec
     if node.ready_at is not None:
         return at
@@ -127,7 +114,7 @@ def next_look_at(node: Node, at: int) -> int:
 
 
 def describe_candidate(key: HardwareKey, spec: NodeSpec) -> str:
-    """`v6e-8 in us-east5-a`; the zone alone if the request has one type."""
+    """A candidate of the choice as text: `v6e-8 in us-east5-a`; the zone alone for one type."""
     return f"{key.accelerator_type} in {key.zone}" if spec.alternatives else key.zone
 
 
@@ -147,7 +134,8 @@ def explain_choice(choice: PlacementChoice, spec: NodeSpec, now: int) -> str:
 def describe_passed(
     passed: Sequence[tuple[HardwareKey, Cooldown]], spec: NodeSpec, now: int
 ) -> list[str]:
-    """One clause for each candidate in cooldown, SHOWN at most."""
+    """One clause for each candidate that the choice passed because of its cooldown, SHOWN at
+    most."""
     said = []
     for key, rest in passed[:SHOWN]:
         clause = f"{describe_candidate(key, spec)} {describe_cooldown(rest, key, now)}"
@@ -157,34 +145,14 @@ def describe_passed(
     return [*said, f"{more} more are in cooldown"] if more > 0 else said
 
 
-def describe_cooldown(rest: Cooldown, key: HardwareKey, now: int) -> str:
-    """The reason of a cooldown as the end of a clause about a place."""
-    if rest.said:
-        return rest.said
-    whose = "" if rest.place == key.zone else f" in {rest.place}"
-    seconds = now - rest.since
-    age = f"{seconds} s" if seconds < 2 * MINUTE else f"{seconds // MINUTE} min"
-    said = f"{_WORDS[rest.outcome]}{whose} {age} ago"
-    return f"{said} and another node is trying it now" if rest.probing else said
-
-
-_WORDS = {
-    Outcome.STOCK_OUT: "was out of capacity",
-    Outcome.QUOTA: "was refused for lack of quota",
-    Outcome.DENIED: "denied the service's own credentials",
-    Outcome.FAILED: "failed",
-    Outcome.NAME_TAKEN: "failed",
-    Outcome.PREEMPTED: "preempted a node at once",
-}
-
-
 def describe_next_try(choice: PlacementChoice, spec: NodeSpec) -> str:
-    """`next: v6e-8 in us-east5-a at 2026-...`."""
+    """The next choice of place as text: `next: v6e-8 in us-east5-a at 2026-...`."""
     return f"next: {describe_candidate(choice.key, spec)} at {to_rfc3339(choice.at)}"
 
 
 def describe_refusals(tried: Iterable[Placement], spec: NodeSpec) -> str:
-    """Why a node is given up after every candidate was refused; equal reasons are named once."""
+    """Why a node without any choice left is given up: every candidate was refused. Equal reasons
+    are named once."""
     places: dict[str, list[str]] = {}
     for attempt in tried:
         if attempt.outcome is Outcome.REFUSED:
@@ -197,7 +165,7 @@ def describe_refusals(tried: Iterable[Placement], spec: NodeSpec) -> str:
 
 
 def describe_denial(node: Node, error: CloudError) -> str:
-    """What an administrator must do about credentials that may not create a node."""
+    """What an administrator must do about a chosen zone that denies the service's credentials."""
     remedy = (
         f"run: {error.facts['run']}"
         if "run" in error.facts

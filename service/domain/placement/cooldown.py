@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from service.domain.catalog.zones import region_of
-from service.domain.clock import HOUR
+from service.domain.clock import HOUR, MINUTE
 from service.domain.nodes.placement import HardwareKey, Outcome, Placement
 
 WINDOW_SECONDS = 6 * HOUR
@@ -198,7 +198,8 @@ def _count_in_a_row(failures: Sequence[Placement], now: int) -> int:
 
 
 def was_short_lived(one: Placement) -> bool:
-    """Whether a node was preempted before READY, or within SHORT_LIFE_SECONDS after it."""
+    """Whether a preemption leads to a cooldown, as the node was short-lived. It was preempted
+    before READY, or within SHORT_LIFE_SECONDS after it."""
     if one.outcome is not Outcome.PREEMPTED or one.ended_at is None:
         return False
     return one.ready_at is None or one.ended_at - one.ready_at < SHORT_LIFE_SECONDS
@@ -212,3 +213,46 @@ def _is_recent(one: Placement, now: int) -> bool:
 def _end_of(one: Placement, now: int) -> int:
     """The end of an attempt, `now` at the latest: another replica's clock may be ahead."""
     return now if one.ended_at is None else min(one.ended_at, now)
+
+
+NOT_BARRED: Mapping[HardwareKey, Cooldown] = {}
+
+
+def cooldowns_with_quota(
+    keys: Sequence[HardwareKey],
+    history: Iterable[Placement],
+    now: int,
+    barred: Mapping[HardwareKey, Cooldown] = NOT_BARRED,
+    *,
+    node_id: str = "",
+) -> dict[HardwareKey, Cooldown]:
+    """The cooldowns of keys by earlier attempts or by a quota, whichever end later.
+
+    Keys without a cooldown are left out.
+    """
+    cooldowns = dict(find_cooldowns(keys, history, now, node_id))
+    for key, rest in barred.items():
+        if key not in cooldowns or cooldowns[key].until < rest.until:
+            cooldowns[key] = rest
+    return cooldowns
+
+
+def describe_cooldown(rest: Cooldown, key: HardwareKey, now: int) -> str:
+    """The reason of a cooldown as the end of a clause about a place."""
+    if rest.said:
+        return rest.said
+    whose = "" if rest.place == key.zone else f" in {rest.place}"
+    seconds = now - rest.since
+    age = f"{seconds} s" if seconds < 2 * MINUTE else f"{seconds // MINUTE} min"
+    said = f"{_WORDS[rest.outcome]}{whose} {age} ago"
+    return f"{said} and another node is trying it now" if rest.probing else said
+
+
+_WORDS = {
+    Outcome.STOCK_OUT: "was out of capacity",
+    Outcome.QUOTA: "was refused for lack of quota",
+    Outcome.DENIED: "denied the service's own credentials",
+    Outcome.FAILED: "failed",
+    Outcome.NAME_TAKEN: "failed",
+    Outcome.PREEMPTED: "preempted a node at once",
+}

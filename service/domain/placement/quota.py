@@ -24,7 +24,6 @@ from service.domain.catalog.zones import region_of
 from service.domain.clock import DAY
 from service.domain.errors import CloudError, QuotaExceeded
 from service.domain.nodes.node import NodeSpec
-from service.domain.nodes.placement import scope_of
 
 FRESH_SECONDS = DAY
 """Seconds for which a limit is believed: Google takes minutes to days to raise a quota."""
@@ -193,7 +192,7 @@ class QuotaStock:
 
 
 def tier_of(model: str) -> Tier:
-    """The tier of a provisioning model: "flex-start and spot use preemptible quota".
+    """The quota tier of a provisioning model: "flex-start and spot use preemptible quota".
 
     Source: reference/pricing.md section 4. On the same page, on-demand and reserved share a quota.
     The service does not rely on that: a refusal of one does not block the other.
@@ -207,8 +206,19 @@ def tier_of(model: str) -> Tier:
             return Tier.ON_DEMAND
 
 
+def scope_of(error: CloudError, zone: str) -> str:
+    """The region or zone whose quota is exceeded, if the error names the zone or its region.
+
+    Another name is ignored: it would block an unrelated place.
+    """
+    if not isinstance(error, QuotaExceeded):
+        return ""
+    named = (error.facts.get("region"), error.facts.get("zone"))
+    return next((str(name) for name in named if name in (region_of(zone), zone)), "")
+
+
 def claim_of(zone: str, accelerator: AcceleratorType, model: str, chips: int) -> QuotaClaim:
-    """The claim of so many chips of a type, in one node or in several."""
+    """The claim on quota of so many chips of a type, in one node or in several."""
     cores = chips * accelerator.cores // accelerator.chips
     size = Size.SINGLE if accelerator.single_host else Size.POD
     amount = HardwareAmount(chips, cores)
@@ -216,7 +226,7 @@ def claim_of(zone: str, accelerator: AcceleratorType, model: str, chips: int) ->
 
 
 def learn_limit(spec: NodeSpec, zone: str, error: CloudError, now: int) -> Limit | None:
-    """The limit that a refusal names; None if it names no number, or only an unrelated place.
+    """The quota limit that a refusal names; None without a number, or with an unrelated place only.
 
     If no place is named, the limit is taken for the zone's, which is the narrowest meaning.
     """
@@ -242,7 +252,8 @@ def learn_limit(spec: NodeSpec, zone: str, error: CloudError, now: int) -> Limit
 
 
 def judge_fit(need: HardwareAmount, allowed: int, taken: HardwareAmount) -> QuotaFit:
-    """Whether `need` fits in addition to `taken`. NEVER and YES are certain in both units."""
+    """Whether `need` fits a quota limit in addition to `taken`. NEVER and YES are certain in both
+    units."""
     if need.smaller_count > allowed:
         return QuotaFit.NEVER
     return QuotaFit.NOT_NOW if (need + taken).larger_count > allowed else QuotaFit.YES
@@ -251,7 +262,7 @@ def judge_fit(need: HardwareAmount, allowed: int, taken: HardwareAmount) -> Quot
 def tally_limit(
     limit: Limit, holdings: Sequence[QuotaHolding], granted: Iterable[QuotaHolding], now: int
 ) -> QuotaTally:
-    """The limit with the hardware that counts against it.
+    """The quota limit with the hardware that counts against it.
 
     `holdings` are the project's hardware, `granted` is all that came up after the refusal, even if
     it is gone by now.
@@ -278,7 +289,8 @@ def tally_limit(
 def list_stocks(
     project: str, holdings: Iterable[QuotaHolding], limits: Sequence[Limit]
 ) -> Sequence[QuotaStock]:
-    """The project's hardware by region, generation and tier, without those under a known limit.
+    """The project's hardware that uses quota, by region, generation and tier. Hardware under a
+    known limit is left out.
 
     Only a limit of the whole region counts: a limit of one zone does not apply to the others.
     """

@@ -35,7 +35,7 @@ TOLD = 20
 
 
 def claims_by_key(spec: NodeSpec) -> Mapping[HardwareKey, QuotaClaim]:
-    """The claim of a node in each place where it may be created."""
+    """The quota claim for the admission of a node, in each place where it may be created."""
     chips = {hardware.accelerator_type: hardware.chips for hardware in spec.possible_hardware}
     known = catalog.load_catalog().accelerators
     return {
@@ -46,7 +46,8 @@ def claims_by_key(spec: NodeSpec) -> Mapping[HardwareKey, QuotaClaim]:
 
 
 def claims_of(keys: Iterable[HardwareKey]) -> Mapping[HardwareKey, QuotaClaim]:
-    """The claim of one node of each key; types that the catalogue does not know are left out."""
+    """The quota claims for the admission of one node of each key. Types that the catalogue does not
+    know are left out."""
     known = catalog.load_catalog().accelerators
     return {
         key: claim_of(key.zone, found, key.model, found.chips)
@@ -56,7 +57,7 @@ def claims_of(keys: Iterable[HardwareKey]) -> Mapping[HardwareKey, QuotaClaim]:
 
 
 def filter_limits(limits: Iterable[Limit], wanted: Iterable[QuotaClaim]) -> list[Limit]:
-    """The limits that apply to any of these claims."""
+    """The quota limits that an admission checks: those that apply to any of these claims."""
     wanted = list(wanted)
     return [limit for limit in limits if any(map(limit.applies_to, wanted))]
 
@@ -64,7 +65,7 @@ def filter_limits(limits: Iterable[Limit], wanted: Iterable[QuotaClaim]) -> list
 def find_barred(
     wanted: Mapping[HardwareKey, QuotaClaim], tallies: Iterable[QuotaTally]
 ) -> dict[HardwareKey, Cooldown]:
-    """A cooldown for each place where the node can never fit under a believed limit."""
+    """A cooldown for each place where a believed quota limit can never admit the node."""
     found: dict[HardwareKey, Cooldown] = {}
     for limit, amount, keys in _group_by_limit(wanted, tallies):
         said = f"may not have {amount} ({_describe_limit(limit)})"
@@ -105,7 +106,7 @@ def check_admission(
 
 
 def zones_elsewhere(spec: NodeSpec, limits: Iterable[Limit]) -> list[str]:
-    """Zones that offer such hardware, without a known limit that is too small."""
+    """Zones that offer such hardware, without a known quota limit that is too small to admit it."""
     known, limits = catalog.load_catalog(), list(limits)
     found: dict[str, None] = {}
     for hardware in spec.possible_hardware:

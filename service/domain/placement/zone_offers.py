@@ -41,7 +41,8 @@ class OfferedTypes:
 
 
 def find_refusal(spec: NodeSpec, zone: str, offered: OfferedTypes) -> InvalidRequest | None:
-    """Why the zone cannot create such a node, with the nearest names it lists; None if it can."""
+    """Why a zone does not offer what a node needs, with the nearest names it lists. None if it can
+    create the node."""
     wanted = (
         ("accelerator type", spec.accelerator_type, offered.accelerator_types),
         ("runtime version", spec.runtime_version, offered.runtime_versions),

@@ -32,14 +32,14 @@ class BilledUnits:
 
 
 def hourly_price(units: int, price: Price | None) -> int | None:
-    """Return the nano-dollars an hour for so many chips, or machines, at a price; None where the
-    price is unknown."""
+    """Return the burn of so many chips, or machines, at a price, in nano-dollars an hour. None
+    where the price is unknown."""
     return None if price is None else units * price.per_chip_hour
 
 
 def burn_of(lines: Iterable[PricedLine], book: PriceBook, now: int) -> int | None:
-    """Return the nano-dollars an hour of all lines together at the prices of `now`; 0 without
-    lines. None where the price of any line is unknown, which is not free."""
+    """Return the burn of all lines in nano-dollars an hour at the prices of `now`; 0 without lines.
+    None where the price of any line is unknown, which is not free."""
     total = 0
     for line in lines:
         rate = hourly_price(line.units, book.find_price(line.sku, now))

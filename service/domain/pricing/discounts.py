@@ -72,7 +72,7 @@ class Discount:
 
 
 def parse_percent(text: str) -> int:
-    """Parse a percentage, written as a decimal string, into parts per million.
+    """Parse the percentage of a discount, written as a decimal string, into parts per million.
 
     Raises ValueError for text that is no number, is not between 0 and 100, or has more than four
     places: a percentage that cannot be kept exactly is refused, not rounded.
@@ -101,8 +101,8 @@ def keep_latest(rows: Iterable[Discount]) -> tuple[Discount, ...]:
 
 
 def find_clash(new: Discount, others: Iterable[Discount]) -> Discount | None:
-    """Return the first of the others that would apply to the same price at the same second; None
-    without one.
+    """Return the first other discount that would apply to the same price at the same second. None
+    without such a discount.
 
     At most one discount may apply to a price, also of a general and a special discount: from the
     figures nobody could tell which of them was applied.

@@ -31,8 +31,8 @@ MODELS = (ProvisioningModel.ON_DEMAND, ProvisioningModel.SPOT)
 
 
 def check_vm(vm: UserVm, architecture: Architecture) -> None:
-    """Raise Rejected for a name that no machine type can have, for a model under which no machine
-    is sold, or for a VM that drives no TPU Node."""
+    """Raise Rejected for a driver VM that no request can have. Its name can be of no machine type,
+    no machine is sold under its model, or it drives no TPU Node."""
     if architecture is not Architecture.NODE:
         raise Rejected(
             "the price of a TPU VM includes its machine; use vm only with architecture node",
@@ -43,8 +43,8 @@ def check_vm(vm: UserVm, architecture: Architecture) -> None:
 
 
 def check_machine_type(name: str, field: str) -> None:
-    """Raise Rejected, naming the field, for a name that is not in the form of a machine type, and
-    for an accelerator type, which has the same form."""
+    """Raise Rejected, naming the field, for a driver VM whose name is not a machine type. An
+    accelerator type has the same form, and is refused."""
     if name in catalog.load_catalog().accelerators:
         raise Rejected(
             f"{name} is an accelerator type, of TPUs; a machine type of Compute Engine is written"
@@ -59,7 +59,7 @@ def check_machine_type(name: str, field: str) -> None:
 
 
 def check_model(model: str, field: str) -> None:
-    """Raise Rejected, naming the field, for a model under which no machine is sold."""
+    """Raise Rejected, naming the field, for a model under which no driver VM is sold."""
     if model not in MODELS:
         raise Rejected(
             f"a virtual machine is sold {' or '.join(MODELS)} here, not {model}",
@@ -69,15 +69,15 @@ def check_model(model: str, field: str) -> None:
 
 
 def sku_of(vm: UserVm, region: str) -> Sku:
-    """Return the SKU of the VM in a region."""
+    """Return the SKU of a driver VM in a region."""
     return Sku(vm.machine_type, vm.provisioning_model, region, is_vm=True)
 
 
 def describe_unpriced(
     vm: UserVm, zones: Iterable[str], book: PriceBook, now: int
 ) -> tuple[str, ...]:
-    """Return a message with the remedy if the VM's price is unknown in a region of the zones; empty
-    otherwise."""
+    """Return a message with the remedy if a driver VM has no known price in some region. Empty if
+    the prices in the regions of all zones are known."""
     regions = dict.fromkeys(region_of(zone) for zone in zones)
     unknown = [region for region in regions if book.find_price(sku_of(vm, region), now) is None]
     message = (

@@ -67,19 +67,19 @@ class PriceOffer:
 
 
 def sku_of(accelerator: AcceleratorType, model: str, zone: str, pool: str = "") -> Sku:
-    """Return the SKU of this hardware in a zone; `pool` is where it is reserved."""
+    """Return the SKU for the estimate of hardware in a zone; `pool` is where it is reserved."""
     return Sku(accelerator.generation, model, region_of(zone), accelerator.hosts == 1, pool)
 
 
 def select_usable(cuts: Sequence[PriceStretch]) -> Sequence[PriceStretch]:
-    """Return the stretches in which a node can run. A reserved node runs within its reservation
-    only, so prices outside of the reservation are dropped."""
+    """Return the stretches that count in an estimate, as the node can run in them. A reserved node
+    runs within its reservation only, so prices outside of the reservation are dropped."""
     return [cut for cut in cuts if isinstance(cut.price, ReservedPrice)] or cuts
 
 
 def cost_of(chips: int, cuts: Sequence[PriceStretch]) -> int | None:
-    """Return the nano-dollars for `chips` chips in all stretches, rounded once; None where a price
-    is unknown."""
+    """Return the estimate for `chips` chips in all stretches, in nano-dollars, rounded once. None
+    where a price is unknown."""
     rates = [
         (cut.price.per_chip_hour, cut.end - cut.start) for cut in cuts if cut.price is not None
     ]
@@ -96,8 +96,9 @@ def list_offers(
     seconds: int,
     project: str = "",
 ) -> list[PriceOffer]:
-    """Return the offers of the (zone, model) places: the cheapest first, then those that end too
-    early, and those without a price last. Reserved capacity is that of `project`."""
+    """Return the estimates of a node at the (zone, model) places, the cheapest first. Offers that
+    end too early follow, and those without a price are last. Reserved capacity is that of
+    `project`."""
     found, chips = [], accelerator.chips
     for zone, model in places:
         pool = pool_of(project, zone) if model == RESERVED else ""

@@ -1,13 +1,12 @@
-"""The prices of the feed that the book lacks, the start of each, and the check of closed months."""
+"""The prices of the feed that the book lacks, and the start of each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from service.domain.billing_period import PeriodState, period_of
+from service.domain.billing_period import open_since
 from service.domain.clock import to_rfc3339
-from service.domain.errors import Rejected
 from service.domain.pricing.price_book import Price, PriceBook
 from service.domain.pricing.skus import SkuQuote
 
@@ -20,38 +19,8 @@ class Change:
     before: Price | None
 
 
-def open_since(now: int) -> int:
-    """Return the first second of the first month that is not closed. Nothing changes before it."""
-    month = period_of(now)
-    before = period_of(month.start - 1)
-    return month.start if before.state_at(now) is PeriodState.CLOSED else before.start
-
-
-def check_open(instant: int, now: int, field: str) -> None:
-    """Raise Rejected for an instant in a closed month."""
-    month = period_of(instant)
-    if month.state_at(now) is PeriodState.CLOSED:
-        raise Rejected(
-            f"{month.name} is closed and cannot change; the first open month is"
-            f" {period_of(open_since(now)).name}",
-            field=field,
-            period=month.name,
-        )
-
-
-def check_not_past(instant: int, now: int, what: str, field: str) -> None:
-    """Raise Rejected for an instant in the past: past charges do not change."""
-    check_open(instant, now, field)
-    if instant < now:
-        raise Rejected(
-            f"{what} cannot change the past, and {to_rfc3339(instant)} is over; set it to"
-            f" {to_rfc3339(now)} or later",
-            field=field,
-        )
-
-
 def find_changes(book: PriceBook, quotes: Iterable[SkuQuote], now: int) -> list[Change]:
-    """Return the prices to add to the book so that it agrees with the feed; empty the second time.
+    """Return the prices of the feed that the price book lacks; empty the second time.
 
     A price starts at the feed's instant, also in the past: Google charges it from then on, so usage
     since then is charged again. A price never starts in a closed month, and starts at `now` where

@@ -122,17 +122,19 @@ class PriceStretch:
 
 
 def group_of(region: str) -> str:
-    """Return the region's group in the price lists of 2018 and 2019; empty without a group."""
+    """Return the group of a region in the price book. The price lists of 2018 and 2019 have such
+    groups; empty without a group."""
     return _GROUPS.get(region.split("-", 1)[0], "")
 
 
 def manual_id(key: str) -> str:
-    """Return the id of a price that is entered by hand."""
+    """Return the id of a price that is entered by hand into the price book."""
     return f"{_MANUAL}{key}"
 
 
 def with_discount(price: Price, discount: Discount) -> DiscountedPrice:
-    """Return the price less the discount, half-even to the nano-dollar for each chip and hour.
+    """Return a price of the price book less the discount, half-even to the nano-dollar. Each chip
+    and hour is rounded.
 
     The id and the source name the price and the discount, so that a charge can be traced to both.
     They do not change when the discount is ended early, as past charges do not change.
@@ -155,8 +157,8 @@ def with_discount(price: Price, discount: Discount) -> DiscountedPrice:
 
 
 def with_reservation(price: Price, purchase: Purchase) -> ReservedPrice:
-    """Return the price for a reservation. The id names the reservation, so that a charge can be
-    traced to the purchase."""
+    """Return the price of the price book for a reservation, as its nodes pay it. The id names the
+    reservation, so that a charge can be traced to the purchase."""
     return ReservedPrice(
         id=f"{price.id}{_RESERVED_AS}{purchase.id}",
         generation=price.generation,
@@ -174,12 +176,13 @@ def with_reservation(price: Price, purchase: Purchase) -> ReservedPrice:
 
 
 def reservation_in(price_id: str) -> str:
-    """Return the id of the reservation in the id of its price; empty for another price."""
+    """Return the reservation in the id of its price in the price book; empty for another price."""
     return price_id.partition(_RESERVED_AS)[2]
 
 
 def check_price(price: Price) -> None:
-    """Raise ValueError for a price that cannot be right: it would make later figures wrong."""
+    """Raise ValueError for a price that the price book must not hold: later figures would be
+    wrong."""
     if price.nanos <= 0:
         raise ValueError("a price must be more than zero; leave it out if it is unknown")
     if price.unit not in (CHIP_HOUR, DEVICE_HOUR, VM_HOUR):
@@ -188,6 +191,29 @@ def check_price(price: Price) -> None:
         raise ValueError(f"only v2 and v3 are priced per device, not {price.generation}")
     if price.unit == DEVICE_HOUR and price.nanos % CHIPS_PER_DEVICE:
         raise ValueError("a device price must be a whole number of nano-dollars per chip")
+
+
+def without_reservation(price: Price) -> Price:
+    """Return the plain price in the price book for a price of a reservation; another price
+    unchanged."""
+    return price.plain if isinstance(price, ReservedPrice) else price
+
+
+def row_of(price: Price) -> Price:
+    """Return the row of the price book from which a price was made."""
+    plain = without_reservation(price)
+    return plain.listed if isinstance(plain, DiscountedPrice) else plain
+
+
+def unpriced_in(cuts: Iterable[PriceStretch], start: int, end: int) -> int:
+    """Return the seconds of [start, end) for which the price book has no price. Their cost is
+    unknown, not zero."""
+    return seconds_in((cut for cut in cuts if cut.price is None), start, end)
+
+
+def seconds_in(cuts: Iterable[PriceStretch], start: int, end: int) -> int:
+    """Return the seconds of [start, end) that lie in these stretches of a price."""
+    return sum(max(0, min(end, cut.end) - max(start, cut.start)) for cut in cuts)
 
 
 _Steady = tuple[list[int], list[tuple[Price | None, Price | None]]]
@@ -354,8 +380,8 @@ class PriceBook:
 
 
 def series_of(model: str) -> str:
-    """Return the series of prices of a model. Preemptible and spot capacity have one SKU at Google,
-    and one series."""
+    """Return the series of prices of a model in the price book. Preemptible and spot capacity have
+    one SKU at Google, and one series."""
     return _SHARED_SERIES.get(model, model)
 
 

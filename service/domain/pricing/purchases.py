@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 
 def pool_of(project: str, zone: str, name: str = "") -> str:
-    """Return the pool that reserved capacity comes from: a reservation by its name or full name, or
-    with an empty name any reservation of the project in the zone."""
+    """Return the pool that purchased capacity comes from. It is a reservation by its name or full
+    name, or with an empty name any reservation of the project in the zone."""
     return f"{project}/{zone}/{name.rpartition('/')[2]}"
 
 

@@ -7,19 +7,12 @@ from service.domain.catalog.runtime_reasons import NODE_GENERATIONS
 from service.domain.errors import Rejected
 from service.domain.ids import is_machine_type
 from service.domain.pricing import driver_vm
-from service.domain.pricing.price_book import (
-    CALENDAR,
-    CHIP_HOUR,
-    VM_HOUR,
-    DiscountedPrice,
-    Price,
-    ReservedPrice,
-)
+from service.domain.pricing.price_book import CALENDAR, CHIP_HOUR, VM_HOUR, Price
 
 
 def check_named(name: str) -> None:
-    """Raise Rejected for a name that is neither a TPU generation nor in the form of a machine
-    type."""
+    """Raise Rejected for a name of hardware that is not sellable. It is neither a TPU generation
+    nor in the form of a machine type."""
     known = catalog.load_catalog()
     if name in known.accelerators:
         raise Rejected(
@@ -32,7 +25,7 @@ def check_named(name: str) -> None:
 
 
 def check_sold(price: Price) -> None:
-    """Raise Rejected, naming the field, for a price of a product that is not sold."""
+    """Raise Rejected, naming the field, for a price of a product that is not sellable."""
     is_tpu = price.generation in catalog.load_catalog().generations
     if price.unit == VM_HOUR:
         if is_tpu:
@@ -58,21 +51,10 @@ def check_sold(price: Price) -> None:
 
 
 def check_discounted(generation: str, model: str) -> None:
-    """Raise Rejected, naming the field, for a discount on a product that is not sold. Both may be
-    empty: any TPU, any model. `model` is a series of prices."""
+    """Raise Rejected, naming the field, for a discount on a product that is not sellable. Both may
+    be empty: any TPU, any model. `model` is a series of prices."""
     if not generation:
         return
     check_named(generation)
     if model and is_machine_type(generation):
         driver_vm.check_model(model, "provisioning_model")
-
-
-def without_reservation(price: Price) -> Price:
-    """Return the plain price of a reservation's price; another price unchanged."""
-    return price.plain if isinstance(price, ReservedPrice) else price
-
-
-def row_of(price: Price) -> Price:
-    """Return the row of the price list from which a price was made."""
-    plain = without_reservation(price)
-    return plain.listed if isinstance(plain, DiscountedPrice) else plain

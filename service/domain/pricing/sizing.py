@@ -83,7 +83,7 @@ class Option:
 
 
 def check_need(need: Need) -> None:
-    """Raise Rejected for a need without requirements, or with contradictory requirements."""
+    """Raise Rejected for a sizing without requirements, or with contradictory requirements."""
     sized = need.chips or need.hbm_gib or need.flops_per_second
     if not sized and not (need.flops and need.available is not None):
         raise Rejected(
@@ -107,8 +107,9 @@ def list_options(
     generations: Mapping[str, Generation],
     cheapest: Cheapest,
 ) -> list[Option]:
-    """Return the options that fit: of each generation the smallest type, the next larger type, and
-    the smallest that meets the deadline, under each provisioning model at the cheapest place.
+    """Return the sizes that fit a need, under each provisioning model at the cheapest place. Of
+    each generation these are the smallest type, the next larger type, and the smallest that meets
+    the deadline.
 
     Options that meet all requirements come first, by cost; options without a known price are last.
     Raises Rejected, with the closest type, where no option meets the need.
@@ -130,7 +131,7 @@ def list_options(
 
 
 def measure_type(need: Need, accelerator: AcceleratorType, generation: Generation) -> SizedType:
-    """Return the memory and the speed of a type, and its duration for the need."""
+    """Return the size of a type for a need: its memory, its speed and its duration."""
     peak = accelerator.chips * generation.bf16_tflops * TERA
     seconds = need.seconds
     if need.flops:
@@ -147,7 +148,7 @@ def measure_type(need: Need, accelerator: AcceleratorType, generation: Generatio
 
 
 def is_large_enough(need: Need, fit: SizedType) -> bool:
-    """Whether the type has the chips, the memory and the speed."""
+    """Whether the size of a type is enough: its chips, its memory and its speed."""
     return (
         fit.accelerator.chips >= need.chips
         and fit.hbm_gib >= need.hbm_gib
@@ -156,7 +157,7 @@ def is_large_enough(need: Need, fit: SizedType) -> bool:
 
 
 def choose_types(fitting: Iterable[SizedType]) -> Iterator[SizedType]:
-    """Yield of each generation the smallest type, the next larger, and the smallest in time."""
+    """Yield of each generation the smallest size, the next larger, and the smallest in time."""
     for _, group in groupby(sorted(fitting, key=_size_key), lambda fit: fit.accelerator.generation):
         fits = list(group)
         yield from fits[:2]
@@ -165,14 +166,15 @@ def choose_types(fitting: Iterable[SizedType]) -> Iterator[SizedType]:
 
 
 def find_fastest(fitting: Iterable[SizedType]) -> list[SizedType]:
-    """Return all types with the shortest duration."""
+    """Return all sizes with the shortest duration for the need."""
     fits = sorted(fitting, key=_size_key)
     least = min(fit.seconds or 0 for fit in fits)
     return [fit for fit in fits if fit.seconds == least]
 
 
 def build_option(need: Need, fit: SizedType, offer: PriceOffer) -> Option:
-    """Return the option of a fit by an offer: its cost, and whether this is within the spend."""
+    """Return a size as an option by an offer. It has the cost, and whether this is within the
+    spend."""
     cost = None if fit.seconds is None else offer.cost
     lasts = None if need.spend is None else offer.seconds_for(need.spend)
     within = None if need.spend is None or cost is None else cost <= need.spend

@@ -152,7 +152,8 @@ def is_about_tpus(group: str, description: str) -> bool:
 
 
 def read_skus(found: Iterable[SkuFacts]) -> SkusRead:
-    """Return the prices of the SKUs, one for each region. Nothing is guessed."""
+    """Return the prices of the Cloud Billing Catalog's SKUs, one for each region. Nothing is
+    guessed."""
     quotes: list[SkuQuote] = []
     look_alikes: list[UnreadSku] = []
     refused: list[UnreadSku] = []

@@ -123,14 +123,14 @@ class Bill:
 
 
 def shows_commitments(bill: Bill) -> bool:
-    """Whether the bill has a fee of a commitment, or a credit for usage that is covered by one."""
+    """Whether an imported bill shows commitments: a fee, or a credit for covered usage."""
     kinds = {kind for group in bill.groups for kind in group.credit_kinds}
     return COMMITMENT in bill.apart or not kinds.isdisjoint(DISCOUNTS)
 
 
 def why_no_commitments(bill: Bill) -> str:
-    """Return why the commitments of the bill are unknown; empty where it has none, or they are
-    known."""
+    """Return why an imported bill does not show its commitments. Empty where it has none, or they
+    are known."""
     if bill.commitments is not None or not shows_commitments(bill):
         return ""
     if bill.joined_into:
@@ -273,8 +273,8 @@ class RowCounter:
 
 
 def hour_of(read: BillFileRow) -> int | None:
-    """Return the first second of the hour in which the row's resource was used. None for a tax or a
-    fee, which is for a whole month."""
+    """Return the first second of the hour of the bill in which a row's resource was used. None for
+    a tax or a fee, which is for a whole month."""
     hour = floor_to(read.span.start, HOUR)
     if read.span.end > hour + HOUR:
         return None
@@ -282,14 +282,14 @@ def hour_of(read: BillFileRow) -> int | None:
 
 
 def period_of(read: BillFileRow) -> str:
-    """Return the invoice month of a row, `2026-11`. For a row without one, `~2026-11` is the UTC
-    month of its usage."""
+    """Return the month of the bill, `2026-11`, whose invoice a row is on. For a row without one,
+    `~2026-11` is the UTC month of its usage."""
     return read.amounts.invoice or f"~{to_rfc3339(read.span.start)[:7]}"
 
 
 def list_adjacent_months(periods: Iterable[str]) -> tuple[str, ...]:
-    """Return the months before and after each of these, without these. Usage at the end of a month
-    may be on the invoice of the next month, and its hours are compared with both."""
+    """Return the months before and after the months of a bill, without these. Usage at the end of a
+    month may be on the invoice of the next month, and its hours are compared with both."""
     own = set(periods)
     found = set()
     for period in own:
@@ -356,7 +356,7 @@ class ComparisonTotals:
 
 
 def set_apart(sums: Mapping[tuple[InvoiceKey, str], RowSum]) -> Mapping[str, ApartRows]:
-    """Return the rows of ours that are not compared, by kind, all invoices together."""
+    """Return the rows of an imported bill that are not compared, by kind, all invoices together."""
     by_kind: dict[str, dict[str, RowSum]] = defaultdict(dict)
     for (key, kind), rows in sums.items():
         if kind not in set(SkipReason):
@@ -374,8 +374,8 @@ def set_apart(sums: Mapping[tuple[InvoiceKey, str], RowSum]) -> Mapping[str, Apa
 
 
 def in_chunks(hours: Iterable[tuple[int, int]], limit: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges [start, end) of consecutive hours that have about `limit` rows at most, and are
-    a day long at most. `hours` are pairs of an hour and its number of rows, in order."""
+    """Yield ranges [start, end) of a bill's consecutive hours that have about `limit` rows at most.
+    A range is a day long at most. `hours` are pairs of an hour and its number of rows, in order."""
     start = end = held = 0
     for hour, rows in hours:
         if held and (held + rows > limit or hour - start >= 24 * HOUR):
@@ -388,7 +388,7 @@ def in_chunks(hours: Iterable[tuple[int, int]], limit: int) -> Iterator[tuple[in
 
 
 def build_headline(groups: Sequence[ComparisonGroup]) -> Headline:
-    """Return the sums of all groups, and the sums by verdict, project and SKU."""
+    """Return the headline of a bill: the sums of all groups, and by verdict, project and SKU."""
     settled = [group for group in groups if group.verdict is not Verdict.PENDING]
     return Headline(
         total=_add_up(settled),

@@ -173,7 +173,7 @@ class BillFileRow:
 def read_bill(
     chunks: Iterable[bytes], projects: Collection[str]
 ) -> tuple[Shape, Iterator[BillFileRow]]:
-    """Return which export the file is, and its rows. Only the current row is held in memory.
+    """Return which export a bill file is, and its rows. Only the current row is held in memory.
 
     Raises Rejected, also while the rows are read: for missing columns, all of them named, and for
     a row that cannot be read, named by its number. The header is row 1 of a CSV file.

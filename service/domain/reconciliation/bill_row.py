@@ -136,7 +136,8 @@ class RowSpan:
 
 
 def read_span(cells: Cells, number: int) -> RowSpan:
-    """Return the row's window. Raises Rejected, naming the row, where it ends before it starts."""
+    """Return the window of a bill row in UTC seconds. Raises Rejected, naming the row, where it
+    ends before it starts."""
     return _call_cached(_cached_span, cells, _INSTANTS) or _checked_span(cells, number)
 
 
@@ -164,8 +165,8 @@ def _checked_span(cells: Cells, number: int) -> RowSpan:
 
 
 def read_amounts(cells: Cells, number: int) -> Amounts:
-    """Return the amounts of the row. Raises Rejected, naming the row, for an amount that cannot be
-    read: without the amount no invoice adds up."""
+    """Return the amounts of one row of a bill. Raises Rejected, naming the row, for an amount that
+    cannot be read: without the amount no invoice adds up."""
     has_no_credits = cells.get("credits") in _NO_CREDITS
     if has_no_credits and (known := _call_cached(_cached_amounts, cells, _PLAIN)):
         return known
@@ -241,8 +242,9 @@ def _find_rate(cells: Cells) -> Decimal | None:
 
 
 def convert_nanos(said: str, rate: Decimal) -> int:
-    """Return the nano-dollars of a decimal in another currency. The amount is divided by the rate
-    in whole numbers and rounded once, half to even. Raises ValueError for any other text."""
+    """Return the nano-dollars of a decimal in a bill row in another currency. The amount is divided
+    by the rate in whole numbers and rounded once, half to even. Raises ValueError for any other
+    text."""
     parse_nanos(said)  # raises ValueError
     amount = decimal_of(said)
     if not amount or amount.adjusted() < _SMALLEST_EXPONENT:
@@ -271,8 +273,8 @@ def _parse_month(said: str) -> str | None:
 def read_row(
     cells: Cells, number: int, span: RowSpan, projects: Collection[str], amounts: Amounts
 ) -> BillRow | SkipReason:
-    """Return the row, or why it is not kept. Raises Rejected, naming the row, for a cell that
-    cannot be read, or for usage in more than one UTC hour."""
+    """Return the row of the bill, or why it is not kept. Raises Rejected, naming the row, for a
+    cell that cannot be read, or for usage in more than one UTC hour."""
     project, is_regular, sku = _call_cached(_cached_sale, cells, _SOLD) or _read_sale(cells)
     if project and project not in projects:
         return SkipReason.OTHER_PROJECT
@@ -340,7 +342,7 @@ def _read_consumption_model(cells: Cells, number: int) -> str:
 
 
 def cell_text(cells: Cells, name: str) -> str:
-    """Return a cell as text; empty without the cell."""
+    """Return a cell of a bill row as text; empty without the cell."""
     value = cells.get(name)
     if type(value) is str:
         return value.strip()
@@ -361,14 +363,14 @@ def _read_text(cells: Cells, name: str, number: int) -> str:
 
 
 def row_refusal(number: int, why: str) -> Rejected:
-    """Return the refusal of a whole file for one of its rows."""
+    """Return the refusal of a whole bill for one row of it."""
     return Rejected(f"row {number}: {why}; nothing was stored", row=number, field="body")
 
 
 @lru_cache(8_192)
 def parse_instant(said: str) -> int:
-    """Return the whole UTC seconds of an instant as exports write it. Parts of a second are cut
-    off.
+    """Return the whole UTC seconds of an instant in a bill row, as exports write it. Parts of a
+    second are cut off.
 
     Raises ValueError for other text. BigQuery writes a TIMESTAMP as `2026-11-01 00:00:00 UTC`, or,
     in some of its tools, without the zone; a TIMESTAMP is always UTC (BigQuery, data types).
@@ -384,7 +386,8 @@ def parse_instant(said: str) -> int:
 
 @lru_cache(8_192)
 def parse_nanos(said: str) -> int:
-    """Return the nano-dollars of a decimal such as `1.3500000000000001` or `1.2E-05`.
+    """Return the nano-dollars of a decimal in a bill row, such as `1.3500000000000001` or
+    `1.2E-05`.
 
     Raises ValueError for other text. Places beyond the ninth, which come from binary numbers, are
     rounded half to even for each row.

@@ -40,7 +40,7 @@ class BillSku:
 
 @lru_cache(4_096)
 def tpu_sku(service: str, description: str) -> BillSku | None:
-    """Return the TPU that a SKU of this service sells; None for another product.
+    """Return the TPU that a SKU on the bill sells; None for another product.
 
     The patterns match the start of the description: five other SKUs share chip and region.
     """
@@ -59,15 +59,16 @@ def tpu_sku(service: str, description: str) -> BillSku | None:
 
 @lru_cache(4_096)
 def place_of(description: str) -> str:
-    """Return the place in a SKU's description: a city (`Columbus`) or a continent (`Americas`);
-    empty without a place."""
+    """Return the place in the description of a SKU on the bill. It is a city (`Columbus`) or a
+    continent (`Americas`); empty without a place."""
     found = _PLACE.search(description)
     return found[1] if found else ""
 
 
 @lru_cache(4_096)
 def term_of(description: str) -> int:
-    """Return the years of a commitment from its description; 0 where it has none."""
+    """Return the years of a commitment by the SKU's description on the bill; 0 where it has
+    none."""
     found = _TERM.search(description)
     return int(found[1]) if found else 0
 

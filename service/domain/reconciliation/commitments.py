@@ -157,9 +157,9 @@ def _format_percent(part: int | None, whole: int | None) -> str | None:
 
 
 def divide_by_weights(amount: int, weights: Sequence[int]) -> list[int]:
-    """Return the parts of the amount by weights of zero or more. The parts add up to the amount:
-    each part is the difference of two rounded sums, half to even, so the remainders fall in the
-    order of the weights."""
+    """Return the parts of an amount of a bill's commitments, by weights of zero or more. The parts
+    add up to the amount: each part is the difference of two rounded sums, half to even, so the
+    remainders fall in the order of the weights."""
     whole = sum(weights)
     sums = [half_even(amount * sum_, whole) for sum_ in accumulate(weights, initial=0)]
     return [after - before for before, after in pairwise(sums)]

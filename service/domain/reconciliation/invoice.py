@@ -92,8 +92,8 @@ def build_invoices(
     apart: Mapping[tuple[InvoiceKey, str], RowSum],
     totals: Mapping[InvoiceKey, RowSum],
 ) -> tuple[Invoice, ...]:
-    """Return each invoice with its parts: compared rows by verdict, and rows that are set apart by
-    their reason. `totals` are of all rows, added up in another way.
+    """Return each invoice of a bill with its parts. These are compared rows by verdict, and rows
+    that are set apart by their reason. `totals` are of all rows, added up in another way.
 
     Raises AssertionError where the parts of an invoice are not its total, to the nano-dollar and in
     its own currency: rows would have been lost, or counted twice.
@@ -124,7 +124,7 @@ def build_invoices(
 
 
 def reason_of(kind: str) -> str:
-    """Return why rows of this kind are not compared."""
+    """Return why rows of this kind are not compared on an invoice."""
     return REASONS.get(kind, _ELSE)
 
 

@@ -55,7 +55,8 @@ def compare_hours(
     sights: Mapping[str, InventorySight],
     reservations: Sequence[Reservation] = (),
 ) -> list[Comparison]:
-    """Return the comparisons of some hours, in an order that does not depend on that of the rows.
+    """Reconcile some hours of the ledger with the bill, and return their comparisons. The order of
+    the comparisons does not depend on that of the rows.
 
     `sights` has what the inventory saw, by node id, and by the bill's name for other resources.
     `reservations` are all that were ever recorded.

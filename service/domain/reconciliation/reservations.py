@@ -36,13 +36,15 @@ class BilledHour:
 
 
 def reservation_named(resource: str) -> str:
-    """Return the short name of a reservation from its full name; empty for another resource."""
+    """Return the short name of a reservation on a bill, from its full name there. Empty for another
+    resource."""
     found = _PATH.fullmatch(resource)
     return found[1] if found else ""
 
 
 def pair_hour(hour: BilledHour, reservations: Sequence[Reservation]) -> Iterator[ComparedPair]:
-    """Yield the pairs of an hour: each row of the bill and of the ledger is in exactly one pair.
+    """Yield the pairs of an hour: rows for reservations on the bill and in the ledger. Each row of
+    the bill and of the ledger is in exactly one pair.
 
     A node stays by itself if its own rows agree with the ledger. So do nodes and reservations
     without rows on the bill.

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from service.controllers.recording.posting import post_usage
-from service.domain.metering.meter import Evidence, with_end
-from service.domain.metering.usage import start_usage
+from service.domain.metering.meter import Evidence
+from service.domain.metering.usage import start_usage, with_end
 from service.domain.nodes.node import Endpoint, NodeState
 from service.store.pricebook import PriceShelf
 from tests.hands import NOON

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.catalog import catalog
-from service.domain.catalog.accelerators import is_stoppable, normalize_name
+from service.domain.catalog.accelerators import normalize_name
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.catalog.zones import region_of
 from service.domain.errors import NotOffered, Rejected, UnknownAcceleratorType
@@ -240,20 +240,3 @@ def test_the_zones_of_regions_come_region_by_region():
         "us-central2-b",
     )
     assert CATALOG.zones_in(["mars-north1"]) == ()
-
-
-@pytest.mark.parametrize(
-    ("name", "model", "can_stop"),
-    [
-        ("v4-8", ProvisioningModel.ON_DEMAND, True),
-        ("v4-8", ProvisioningModel.RESERVED, True),
-        ("v4-8", ProvisioningModel.SPOT, False),
-        ("v4-8", ProvisioningModel.PREEMPTIBLE, False),
-        ("v4-16", ProvisioningModel.ON_DEMAND, False),
-        ("v5litepod-8", ProvisioningModel.ON_DEMAND, True),
-        ("v5litepod-16", ProvisioningModel.ON_DEMAND, False),
-        ("v6e-8", ProvisioningModel.SPOT, False),
-    ],
-)
-def test_only_one_host_that_is_not_taken_back_can_be_stopped(name, model, can_stop):
-    assert is_stoppable(CATALOG.get_accelerator(name), model) is can_stop

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY, HOUR
 from service.domain.commitments.coverage import price_commitments as with_rates
-from service.domain.metering.meter import FIRST_MINUTE, Evidence
+from service.domain.metering.meter import Evidence
+from service.domain.metering.usage import FIRST_MINUTE
 from service.domain.money import NANOS
 from service.domain.pricing.price_book import PriceBook, Sku
 from tests import factories

@@ -1,4 +1,4 @@
-"""Where buckets meet: what is skipped and what is moved comes to what a look at each would."""
+"""Where buckets meet: the moved hours come to what a look at every hour would."""
 
 from __future__ import annotations
 
@@ -9,29 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.domain.clock import DAY, HOUR
-from service.domain.costs.buckets import DaysAndHours, edges_of, split_by_parts
+from service.domain.costs.buckets import DaysAndHours, edges_of
 from service.domain.time_window import Granularity, Window, split_into_buckets
 from tests.hands import NOON
 
 moderate = settings(max_examples=200, deadline=None)
 MIDNIGHT = NOON - NOON % DAY
-
-
-@st.composite
-def parts(draw):
-    """Parts in order; some of them adjoin, some are empty, and there may be none."""
-    at, found = 0, []
-    for gap, length in draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=12)):
-        found.append(Window(at + gap, at + gap + length))
-        at = found[-1].end
-    return found
-
-
-@moderate
-@given(parts(), st.integers(-5, 90), st.integers(-5, 90))
-def test_what_is_touched_is_what_a_look_at_every_part_finds(ones, start, end):
-    plain = [(at, max(start, one.start), min(end, one.end)) for at, one in enumerate(ones)]
-    assert list(split_by_parts(ones, start, end)) == [one for one in plain if one[1] < one[2]]
 
 
 @moderate

@@ -24,13 +24,8 @@ from service.domain.evidence.audit_log import (
     needs_creation_time,
     window_of,
 )
-from service.domain.metering.meter import (
-    CLOCK_TOLERANCE,
-    Evidence,
-    Meter,
-    with_end,
-    with_first_minute_rule,
-)
+from service.domain.metering.meter import CLOCK_TOLERANCE, Evidence, Meter
+from service.domain.metering.usage import with_end, with_first_minute_rule
 from service.domain.time_window import Window
 from tests import factories
 from tests.domain.account import Account

@@ -12,12 +12,7 @@ from hypothesis import strategies as st
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY
 from service.domain.errors import CapacityUnavailable, CloudUnavailable
-from service.domain.evidence.observation import (
-    find_return,
-    observe_node,
-    observe_queue,
-    usage_of_gone,
-)
+from service.domain.evidence.observation import observe_node, observe_queue, usage_of_gone
 from service.domain.evidence.poll import Poll
 from service.domain.metering.meter import CLOCK_TOLERANCE, Evidence, Meter
 from service.domain.nodes.node import Endpoint, NodeState
@@ -447,26 +442,6 @@ def test_a_deletion_that_failed_before_the_one_that_did_not_leaves_the_end_uncer
 def failed(at, ended):
     error = CloudUnavailable("it did not work")
     return deleted(NOON + at, ended_at=NOON + ended, done=True, error=error)
-
-
-@pytest.mark.parametrize(
-    ("others", "end", "evidence"),
-    [
-        ((deleted(NOON + 425),), 425, OPERATION),
-        ((failed(425, 433), deleted(NOON + 500)), 500, OPERATION),
-        ((), 900, OBSERVED),
-    ],
-)
-def test_a_deletion_that_failed_unseen_let_it_run_until_the_next(others, end, evidence):
-    node = factories.sent(state=NodeState.DELETING, state_since=NOON + 349, up_since=NOON)
-    poll = Poll(NOON + 900, NOON + 349, (failed(349, 357), *others))
-    usage = find_return(node, NOON + 349, poll)
-    assert usage is not None
-    assert (usage.start, usage.end, usage.end_evidence) == (NOON + 357, NOON + end, evidence)
-    assert usage.uncertain_seconds == end - 357
-    assert find_return(node, usage.end, poll) is None, "the second time there is nothing to find"
-    assert find_return(node, None, poll) is None, "it had not been READY"
-    assert find_return(node, NOON + 100, poll) is None, "what ended it did not fail"
 
 
 @pytest.mark.parametrize("state", [NodeState.RESTARTING, NodeState.REPAIRING])

@@ -8,8 +8,14 @@ from hypothesis import strategies as st
 
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import CloudUnavailable
-from service.domain.evidence.unseen_usage import describe_unseen_usage, find_unseen_usage
+from service.domain.evidence.poll import Poll
+from service.domain.evidence.unseen_usage import (
+    describe_unseen_usage,
+    find_return,
+    find_unseen_usage,
+)
 from service.domain.metering.meter import Evidence
+from service.domain.nodes.node import NodeState
 from tests import factories
 from tests.domain.drawn import moderate
 from tests.hands import NOON
@@ -148,3 +154,30 @@ def test_once_it_is_charged_there_is_nothing_left_to_find(steps, luck):
     usages = list(find_unseen_usage(NODE, (), operations))
     assert [(one.start, one.end) for one in usages] == pairs
     assert found(*operations, usages=usages) == []
+
+
+def deletion(at, ended=None, **changes):
+    return operation("delete", NOON + at, None if ended is None else NOON + ended, **changes)
+
+
+FAILED = CloudUnavailable("it did not work")
+
+
+@pytest.mark.parametrize(
+    ("others", "end", "evidence"),
+    [
+        ((deletion(425),), 425, Evidence.OPERATION),
+        ((deletion(425, 433, error=FAILED), deletion(500)), 500, Evidence.OPERATION),
+        ((), 900, Evidence.OBSERVED),
+    ],
+)
+def test_a_deletion_that_failed_unseen_let_it_run_until_the_next(others, end, evidence):
+    node = factories.sent(state=NodeState.DELETING, state_since=NOON + 349, up_since=NOON)
+    poll = Poll(NOON + 900, NOON + 349, (deletion(349, 357, error=FAILED), *others))
+    usage = find_return(node, NOON + 349, poll)
+    assert usage is not None
+    assert (usage.start, usage.end, usage.end_evidence) == (NOON + 357, NOON + end, evidence)
+    assert usage.uncertain_seconds == end - 357
+    assert find_return(node, usage.end, poll) is None, "the second time there is nothing to find"
+    assert find_return(node, None, poll) is None, "it had not been READY"
+    assert find_return(node, NOON + 100, poll) is None, "what ended it did not fail"

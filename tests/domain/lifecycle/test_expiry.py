@@ -9,14 +9,18 @@ from service.domain.lifecycle.expiry import (
     NOTICE,
     ExpiryStep,
     expiry_of,
-    keep_sentence,
-    waits_for_job_end,
     with_end_held,
     with_ended_job,
     with_notice,
 )
 from service.domain.lifecycle.lifecycle import next_deadline, out_of_time
-from service.domain.nodes.keep import LABEL, TTL_HELD, TTL_TOLD, goes_at
+from service.domain.nodes.keep import (
+    LABEL,
+    TTL_HELD,
+    TTL_TOLD,
+    goes_at,
+    waits_for_job_end,
+)
 from service.domain.nodes.node import Asked
 from tests import factories
 from tests.hands import NOON
@@ -170,16 +174,3 @@ def test_the_node_of_a_job_that_ended_stays_while_somebody_keeps_it(changes, is_
         assert after.next_try_at is not None
         assert after.next_try_at > NOON
         assert waits_for_job_end(after)
-
-
-@pytest.mark.parametrize("mark", ["", TTL_HELD, TTL_TOLD])
-def test_a_time_to_live_that_is_held_back_is_no_job_end(mark):
-    assert not waits_for_job_end(factories.sent(ends_after_keep=mark))
-
-
-def test_a_keep_is_said_with_its_date_and_its_reason():
-    assert keep_sentence(factories.sent(**KEPT)) == (
-        "it is kept until 2026-11-05T13:00:00Z (a demo)"
-    )
-    assert "an invalid date (label keep-until=soon)" in keep_sentence(factories.sent(**UNREADABLE))
-    assert keep_sentence(factories.sent()) == ""

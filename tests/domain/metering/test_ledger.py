@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from service.domain.billing_period import PeriodState, billed_in, period_of
 from service.domain.clock import DAY, HOUR, floor_to
 from service.domain.metering.ledger import LedgerSlot, desired_entries
-from service.domain.metering.meter import Meter, with_first_minute_rule
+from service.domain.metering.meter import Meter
+from service.domain.metering.usage import with_first_minute_rule
 from service.domain.pricing.price_book import PriceBook
 from tests import factories
 from tests.domain.account import Account

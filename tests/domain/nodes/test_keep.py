@@ -8,10 +8,14 @@ from service.domain.errors import Rejected
 from service.domain.nodes.keep import (
     LABEL,
     LONGEST_SECONDS,
+    TTL_HELD,
+    TTL_TOLD,
     Keep,
     keep_by_label,
     keep_of,
     keep_of_node,
+    keep_sentence,
+    waits_for_job_end,
 )
 from tests import factories
 
@@ -86,3 +90,16 @@ def test_a_label_that_cannot_be_read_protects_whatever_was_asked_for():
     keep = keep_of_node(node)
     assert keep is not None
     assert keep.is_active(2_000_000_000)
+
+
+@pytest.mark.parametrize("mark", ["", TTL_HELD, TTL_TOLD])
+def test_a_time_to_live_that_is_held_back_is_no_job_end(mark):
+    assert not waits_for_job_end(factories.sent(ends_after_keep=mark))
+
+
+def test_a_keep_is_said_with_its_date_and_its_reason():
+    kept = factories.sent(kept_until=NOW, kept_because="a demo")
+    assert keep_sentence(kept) == "it is kept until 2026-05-28T20:26:40Z (a demo)"
+    unreadable = factories.sent(labels={LABEL: "soon"})
+    assert "an invalid date (label keep-until=soon)" in keep_sentence(unreadable)
+    assert keep_sentence(factories.sent()) == ""

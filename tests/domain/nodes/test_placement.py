@@ -1,12 +1,12 @@
-"""Placements: how an attempt ended, and how far a refusal goes."""
+"""Placements: how an attempt ended."""
 
 from __future__ import annotations
 
 import pytest
 
 from service.domain import errors
-from service.domain.errors import CapacityUnavailable, CloudError, QuotaExceeded
-from service.domain.nodes.placement import Outcome, outcome_of, scope_of
+from service.domain.errors import CloudError
+from service.domain.nodes.placement import Outcome, outcome_of
 
 
 @pytest.mark.parametrize(
@@ -25,19 +25,3 @@ from service.domain.nodes.placement import Outcome, outcome_of, scope_of
 )
 def test_the_error_says_how_a_placement_ended(error, outcome):
     assert outcome_of(error("no")) is outcome
-
-
-@pytest.mark.parametrize(
-    ("error", "scope"),
-    [
-        (QuotaExceeded("no", region="us-west4"), "us-west4"),
-        (QuotaExceeded("no", zone="us-west4-a"), "us-west4-a"),
-        (QuotaExceeded("no"), ""),
-        (QuotaExceeded("no", region="europe-west4"), ""),
-        (QuotaExceeded("no", zone="us-west4-b"), ""),
-        (QuotaExceeded("no", region=7), ""),
-        (CapacityUnavailable("no", region="us-west4"), ""),
-    ],
-)
-def test_a_quota_goes_as_far_as_the_cloud_says_if_that_is_around_the_zone(error, scope):
-    assert scope_of(error, "us-west4-a") == scope

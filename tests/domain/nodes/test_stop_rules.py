@@ -10,7 +10,7 @@ from service.domain.catalog import catalog
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import Rejected
 from service.domain.nodes.request import candidate_zones, resolve_hardware, resolve_spec
-from service.domain.nodes.stop_rules import stop_obstacles
+from service.domain.nodes.stop_rules import is_stoppable, stop_obstacles
 from tests import factories
 
 V6E = {"accelerator_type": "v6e-8", "zone": "us-east5-b"}
@@ -67,3 +67,20 @@ def test_something_stands_in_the_way_just_where_it_cannot_be_stopped(kind, model
     except Rejected:
         return
     assert bool(stop_obstacles(meant)) is not meant.stoppable
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "can_stop"),
+    [
+        ("v4-8", ProvisioningModel.ON_DEMAND, True),
+        ("v4-8", ProvisioningModel.RESERVED, True),
+        ("v4-8", ProvisioningModel.SPOT, False),
+        ("v4-8", ProvisioningModel.PREEMPTIBLE, False),
+        ("v4-16", ProvisioningModel.ON_DEMAND, False),
+        ("v5litepod-8", ProvisioningModel.ON_DEMAND, True),
+        ("v5litepod-16", ProvisioningModel.ON_DEMAND, False),
+        ("v6e-8", ProvisioningModel.SPOT, False),
+    ],
+)
+def test_only_one_host_that_is_not_taken_back_can_be_stopped(name, model, can_stop):
+    assert is_stoppable(catalog.load_catalog().get_accelerator(name), model) is can_stop

@@ -24,6 +24,7 @@ from service.domain.placement.quota import (
     judge_fit,
     learn_limit,
     list_stocks,
+    scope_of,
     tally_limit,
     tier_of,
 )
@@ -302,3 +303,19 @@ def test_what_is_held_in_a_region_is_summed_over_its_zones():
         HardwareAmount(16, 16),
         HardwareAmount(4, 4),
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "scope"),
+    [
+        (QuotaExceeded("no", region="us-west4"), "us-west4"),
+        (QuotaExceeded("no", zone="us-west4-a"), "us-west4-a"),
+        (QuotaExceeded("no"), ""),
+        (QuotaExceeded("no", region="europe-west4"), ""),
+        (QuotaExceeded("no", zone="us-west4-b"), ""),
+        (QuotaExceeded("no", region=7), ""),
+        (CapacityUnavailable("no", region="us-west4"), ""),
+    ],
+)
+def test_a_quota_goes_as_far_as_the_cloud_says_if_that_is_around_the_zone(error, scope):
+    assert scope_of(error, "us-west4-a") == scope

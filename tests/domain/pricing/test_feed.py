@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from service.domain.billing_period import open_since
 from service.domain.clock import DAY, HOUR, parse_rfc3339
-from service.domain.errors import Rejected
 from service.domain.pricing.discounts import Discount
-from service.domain.pricing.feed import check_not_past, check_open, find_changes, open_since
+from service.domain.pricing.feed import find_changes
 from service.domain.pricing.price_book import DEVICE_HOUR, PriceBook, Sku, check_price
 from service.domain.pricing.skus import SkuQuote
 from tests import factories
@@ -19,7 +18,6 @@ from tests.hands import NOON
 
 V5E = Sku("v5e", "on_demand", "us-west4")
 NOVEMBER = parse_rfc3339("2026-11-01T00:00:00Z")
-OCTOBER = parse_rfc3339("2026-10-01T00:00:00Z")
 
 
 def quote(nanos=1_500_000_000, effective_at=NOON - 30 * DAY, **changed):
@@ -145,31 +143,3 @@ def test_the_feed_changes_nothing_before_its_price_began_nor_in_a_closed_month(q
         assert anew <= {one.nanos} or len(known_since) > 1
         assert after.find_price(one.sku, max(now, one.effective_at)).nanos == one.nanos
     assert added(after, *quotes, now=now) == []
-
-
-@pytest.mark.parametrize(
-    ("now", "since"),
-    [
-        (NOON, NOVEMBER),
-        (NOVEMBER, OCTOBER),
-        (NOVEMBER + 72 * HOUR - 1, OCTOBER),
-        (NOVEMBER + 72 * HOUR, NOVEMBER),
-    ],
-)
-def test_a_month_takes_changes_until_it_is_closed(now, since):
-    assert open_since(now) == since
-
-
-def test_what_is_dated_into_a_closed_month_is_refused_with_the_one_that_is_open():
-    with pytest.raises(Rejected, match=r"2026-10 is closed.* is 2026-11"):
-        check_open(NOVEMBER - 1, NOON, "effective_from")
-    check_open(NOVEMBER, NOON, "effective_from")
-    check_open(NOVEMBER - 1, NOVEMBER + HOUR, "effective_from")
-
-
-def test_what_is_dated_into_the_past_is_refused():
-    with pytest.raises(Rejected, match="a discount cannot change the past"):
-        check_not_past(NOON - 1, NOON, "a discount", "effective_from")
-    with pytest.raises(Rejected, match="closed"):
-        check_not_past(OCTOBER, NOON, "a discount", "effective_from")
-    check_not_past(NOON, NOON, "a discount", "effective_from")

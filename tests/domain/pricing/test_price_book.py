@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from service.domain.catalog.catalog import load_catalog
 from service.domain.clock import DAY, HOUR, parse_rfc3339
 from service.domain.metering.meter import Meter
+from service.domain.pricing.discounts import Discount
 from service.domain.pricing.price_book import (
     CHIP_HOUR,
     CHIPS_PER_DEVICE,
@@ -23,7 +24,12 @@ from service.domain.pricing.price_book import (
     Sku,
     check_price,
     group_of,
+    row_of,
+    with_discount,
+    with_reservation,
+    without_reservation,
 )
+from service.domain.pricing.purchases import Purchase
 from service.domain.pricing.shipped_prices import embedded_prices
 from tests import factories
 from tests.hands import NOON
@@ -300,3 +306,12 @@ def test_of_two_prices_entered_within_a_second_the_same_one_counts_in_whatever_o
     sku = Sku("v5e", "on_demand", "us-west4")
     for rows in ([first, second], [second, first]):
         assert PriceBook(rows).find_price(sku, NOON) == second
+
+
+def test_whatever_is_taken_off_or_bought_a_price_is_a_row_of_the_list():
+    listed = factories.price()
+    less = with_discount(listed, Discount("d-1", "v5e", "", 125_000, NOON, None, "our contract"))
+    bought = Purchase("r-1", "autumn", "lab", "us-west4-a", "v5e", NOON, NOON + 86_400)
+    paid = with_reservation(less, bought)
+    assert without_reservation(paid) == less
+    assert row_of(paid) == row_of(less) == row_of(listed) == listed

@@ -6,11 +6,7 @@ import pytest
 
 from service.domain.errors import Rejected
 from service.domain.pricing import sellable
-from service.domain.pricing.discounts import Discount
-from service.domain.pricing.price_book import with_discount, with_reservation
-from service.domain.pricing.purchases import Purchase
 from tests import factories
-from tests.hands import NOON
 
 MACHINE = {"generation": "n1-standard-8", "unit": "vm_hour", "region": "us-central1"}
 
@@ -65,12 +61,3 @@ def test_what_is_sold_may_be_discounted(generation, model):
 def test_what_is_not_sold_so_is_not_discounted(generation, model):
     with pytest.raises(Rejected):
         sellable.check_discounted(generation, model)
-
-
-def test_whatever_is_taken_off_or_bought_a_price_is_a_row_of_the_list():
-    listed = factories.price()
-    less = with_discount(listed, Discount("d-1", "v5e", "", 125_000, NOON, None, "our contract"))
-    bought = Purchase("r-1", "autumn", "lab", "us-west4-a", "v5e", NOON, NOON + 86_400)
-    paid = with_reservation(less, bought)
-    assert sellable.without_reservation(paid) == less
-    assert sellable.row_of(paid) == sellable.row_of(less) == sellable.row_of(listed) == listed

@@ -20,8 +20,8 @@ from service.domain.pricing.price_book import (
     VM_HOUR,
     DiscountedPrice,
     Price,
+    row_of,
 )
-from service.domain.pricing.sellable import row_of
 
 
 @dataclass(frozen=True, slots=True)

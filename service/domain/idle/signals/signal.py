@@ -120,7 +120,7 @@ class SignalTrack(NamedTuple):
 
 
 def with_reading(before: SignalTrack | None, reading: Reading, oldest: int) -> SignalTrack:
-    """Return the track after one more reading. Rest before `oldest` is dropped.
+    """Return the track of a signal after one more reading. Rest before `oldest` is dropped.
 
     The level of a late reading depends on the track before the reading. Late work may change the
     rest after it to work, until a reading that shows rest by itself.
@@ -201,8 +201,8 @@ _NEVER = math.inf
 
 
 def level_of(reading: Reading, *, was_quiet: bool) -> Level:
-    """Return the level of one reading. UNKNOWN for a device that a process holds, which may work or
-    not, and for the scheduled chips of a VM."""
+    """Return the level that a signal shows by one reading. UNKNOWN for a device that a process
+    holds, which may work or not, and for the scheduled chips of a VM."""
     if reading.kind is Kind.SCHEDULED_CHIPS:
         return Level.UNKNOWN
     if reading.kind is Kind.DEVICE:
@@ -246,7 +246,8 @@ UNITS: Mapping[str, str] = {
 
 
 def describe_value(kind: str, value: float) -> str:
-    """Return `2.5 %`, `0.74 kB/s`, `63 s`; `held` or `free` for a device."""
+    """Return the value of a signal as text: `2.5 %`, `0.74 kB/s` or `63 s`. It is `held` or `free`
+    for a device."""
     if kind == Kind.DEVICE:
         return "held" if value else "free"
     if kind in UNITS:
