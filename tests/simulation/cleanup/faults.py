@@ -107,7 +107,8 @@ class ReadFaults:
             is_failing = spell.how is How.FAILS and lasts > BLIND_SECONDS + slow
             was_seen = has_metrics and booted_at < spell.start - SEEN_SECONDS
             is_empty = spell.how is How.EMPTY and was_seen and lasts > STOPPED_SECONDS + slow
-            if spell.holds(now) and (is_failing or is_empty):
+            # `now` may be up to a second ago: the read came after a spell that ends within it
+            if spell.holds(now + 1) and (is_failing or is_empty):
                 return f"{spell.how} for {lasts:.0f} s"
         return ""
 
