@@ -158,14 +158,15 @@ const take = (() => {
 
   // The lines of the page. Of a page that is known, the server sends the changes: new lines, and
   // the place and the number of lines that stay.
-  const readLines = async (answer) => {
+  const readLines = async (answer, before) => {
     if (answer.status !== 226) return (await answer.text()).split("\n");
     const changes = await answer.json();
-    return changes.flatMap((one) => (typeof one === "string" ? [one] : lines.slice(one[0], one[0] + one[1])));
+    return changes.flatMap((one) => (typeof one === "string" ? [one] : before.slice(one[0], one[0] + one[1])));
   };
 
   const refresh = async () => {
     if (document.hidden || isSelecting()) return;
+    const before = lines; // two requests may be under way at once
     const answer = await fetch(location.href, {
       cache: "no-store",
       headers: { Accept: "text/html", "A-IM": "lines", ...(tag && { "If-None-Match": tag }) },
@@ -177,7 +178,7 @@ const take = (() => {
     }
     if (!answer.ok && answer.status !== 304) throw new Error(`status ${answer.status}`);
     const isSame = answer.status === 304;
-    const newer = isSame ? lines : await readLines(answer);
+    const newer = isSame ? before : await readLines(answer, before);
     if (isPaused) return;
     if (isSame) times.moveAsOf(answer.headers.get("X-As-Of"));
     else show(newer.join("\n"));
