@@ -17,10 +17,10 @@ ITSELF := --no-deps --no-build-isolation --editable .
 # Without what Python keeps beside the sources, every process would compile all of them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install run demo test test-deep test-all check bench simulate format clean
+.PHONY: help install run demo test test-deep test-all check bench simulate screenshots format clean
 
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # $(call add,FILE) installs the pins of FILE with uv, or with pip where uv is missing or fails.
 add = { $(WITH_UV) $(PINS) $(1) && $(WITH_UV) $(ITSELF); } 2>>$(VENV)/uv.log || { \
@@ -89,6 +89,11 @@ SIMULATION_interleaving := tests.interleaving
 simulate: $(DEVELOPMENT) ## Run SEEDS=1000 lives of WHAT=fleet, cleanup or interleaving.
 	@[ -n "$(SIMULATION_$(WHAT))" ] || { echo "WHAT is fleet, cleanup or interleaving" >&2; exit 1; }
 	@$(BIN)/python -m $(SIMULATION_$(WHAT)) $(if $(findstring -,$(SEEDS)),$(SEEDS),0-$(shell expr $(SEEDS) - 1))
+
+# DEMO=http://127.0.0.1:8080 takes them of a demo that runs already.
+DEMO ?=
+screenshots: $(DEVELOPMENT) ## Make the pictures of the README and manual from the demo.
+	@$(BIN)/python -m tests.screenshots $(DEMO)
 
 format: $(DEVELOPMENT) ## Put the code into its shape.
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .

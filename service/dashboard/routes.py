@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
-from fastapi.staticfiles import StaticFiles
 from fastapi.templating import Jinja2Templates
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
@@ -19,8 +17,17 @@ from starlette.routing import BaseRoute
 
 from service.application.cleanup.links import LinkOffer, UnknownLink
 from service.application.services import Services
+from service.dashboard.answers import PageRoute, build_static_app, digest_file
 from service.dashboard.kit.cost_query import CostsAsked, parse_costs_query
 from service.dashboard.kit.navigation import build_navigation
+from service.dashboard.kit.preferences import (
+    COOKIE_SECONDS,
+    build_preference_menus,
+    find_changes,
+    local_address,
+    read_preferences,
+)
+from service.dashboard.kit.refresh import refresh_seconds
 from service.dashboard.kit.series import GROUPINGS
 from service.dashboard.kit.unknown import prefers_html, shorten_path
 from service.dashboard.pages.capacity import PERIODS, build_capacity_page
@@ -71,7 +78,9 @@ _NO_RESERVATION: Mapping[str, Any] = {
 }
 _HOST = re.compile(r"[A-Za-z0-9.:\[\]-]{1,255}")
 
-router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+router = APIRouter(
+    include_in_schema=False, default_response_class=HTMLResponse, route_class=PageRoute
+)
 
 
 async def _parse_question(  # waits for nothing: a plain function would cost a thread
@@ -90,7 +99,7 @@ AskedFor = Annotated[CostsAsked, Depends(_parse_question)]
 
 def add_dashboard(app: FastAPI) -> None:
     """Add the pages to an app that has the services in `state.services`."""
-    app.mount("/static", StaticFiles(directory=_STATIC), name="static")
+    app.mount("/static", build_static_app(_STATIC), name="static")
     app.router.routes += _build_routes()
     usual = app.exception_handlers[HTTPException]
     app.add_exception_handler(HTTPException, partial(_answer_unknown_address, usual))
@@ -104,12 +113,10 @@ def _build_routes() -> tuple[BaseRoute, ...]:
     return tuple(found.routes)
 
 
-@cache
 def _asset_address(name: str) -> str:
     """The address of a static file with a digest of its content, so that a new version has a new
     address."""
-    digest = sha256((_STATIC / name).read_bytes()).hexdigest()
-    return f"/static/{name}?v={digest[:12]}"
+    return f"/static/{name}?v={digest_file(_STATIC / name)}"
 
 
 _environment = Environment(
@@ -120,6 +127,9 @@ _environment = Environment(
     lstrip_blocks=True,
 )
 _environment.globals.update(asset=_asset_address, navigation=build_navigation)
+_environment.globals.update(
+    preferences=read_preferences, menus=build_preference_menus, refresh_seconds=refresh_seconds
+)
 _environment.globals.update(WINDOWS=WINDOWS, GROUPINGS=GROUPINGS, PERIODS=PERIODS)
 _pages = Jinja2Templates(env=_environment)
 
@@ -352,6 +362,22 @@ def reconcile(request: Request, bill: str = "", verdict: str = "") -> Response:
         missing="There is no such bill",
         back=("/reconcile", "The newest bill"),
     )
+
+
+@router.get("/view")
+def view(request: Request, back: str = "/") -> Response:
+    """Keep what the reader chose about all pages, and lead back to the page."""
+    answer = RedirectResponse(local_address(back), status_code=303, headers=_HEADERS)
+    for cookie, value in find_changes(request.query_params).items():
+        answer.set_cookie(
+            cookie,
+            value,
+            max_age=COOKIE_SECONDS,
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="lax",
+        )
+    return answer
 
 
 @router.get("/manual")

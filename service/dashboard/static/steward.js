@@ -1,20 +1,64 @@
-// Keeps the page as true as it was when it was made: asks for it again every few seconds and takes
-// over what differs. The server alone computes; without this script a reload does the same.
+// Keeps an open page up to date, shows times in the reader's zone, and adds keyboard shortcuts. The
+// server alone computes; without this script a reload does the same.
 "use strict";
 
-(() => {
-  const EVERY = 5_000;
-  const PATIENCE = 10_000;
-  const connection = document.getElementById("connection");
-  if (document.querySelector("[data-still]")) return; // nothing on this page changes
-  let timer = 0;
-  let good = new Date();
+// Times in the zone of the reader, where the reader chose so. The label is the offset to UTC.
 
-  const say = (text, stale) => {
-    if (connection.textContent !== text) connection.textContent = text;
-    connection.classList.toggle("lost", stale);
+const times = (() => {
+  const FULL = /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC/;
+  const CLOCK = /^\d\d:\d\d:\d\d UTC/;
+  const isLocal = document.documentElement.dataset.times === "local";
+  const two = (number) => String(number).padStart(2, "0");
+
+  const offsetOf = (then) => {
+    const minutes = -then.getTimezoneOffset();
+    if (minutes === 0) return "UTC";
+    const away = Math.abs(minutes);
+    return `UTC${minutes < 0 ? "\u2212" : "+"}${two(Math.floor(away / 60))}:${two(away % 60)}`;
   };
 
+  const toLocal = (iso, hasDate) => {
+    const then = new Date(iso);
+    const date = `${then.getFullYear()}-${two(then.getMonth() + 1)}-${two(then.getDate())} `;
+    const clock = [then.getHours(), then.getMinutes(), then.getSeconds()].map(two).join(":");
+    return `${hasDate ? date : ""}${clock} ${offsetOf(then)}`;
+  };
+
+  const toUtc = (iso, hasDate) => `${hasDate ? `${iso.slice(0, 10)} ` : ""}${iso.slice(11, 19)} UTC`;
+  const show = (iso, hasDate) => (isLocal ? toLocal : toUtc)(iso, hasDate);
+
+  // Elements with other words, such as a day or a duration, stay as they are.
+  const showAll = (root) => {
+    if (!isLocal) return;
+    for (const time of root.querySelectorAll("time[datetime]")) {
+      const text = time.textContent;
+      if (FULL.test(text) || CLOCK.test(text)) time.textContent = show(time.dateTime, FULL.test(text));
+    }
+  };
+
+  // The page did not change but for the time at which it was made.
+  const moveAsOf = (iso) => {
+    const old = document.querySelector("#as-of time")?.dateTime;
+    if (!old || !iso) return;
+    for (const time of document.querySelectorAll(`time[datetime="${old}"]`)) {
+      if (!time.previousSibling?.textContent.endsWith("as of ")) continue;
+      time.textContent = show(iso, FULL.test(time.textContent));
+      time.title = toUtc(iso, true);
+      time.dateTime = iso;
+    }
+  };
+
+  showAll(document);
+  if (isLocal) {
+    document.getElementById("zone").textContent =
+      "Times with an offset, such as UTC+01:00, are yours. Days, months and all other times are UTC.";
+  }
+  return { show, showAll, moveAsOf, now: () => show(new Date().toISOString(), false) };
+})();
+
+// What the page shows, taken over from a newer page.
+
+const take = (() => {
   // What the reader has opened stays open: `open` is theirs, not the server's.
   const takeAttributes = (old, fresh) => {
     for (const { name } of [...old.attributes]) {
@@ -25,7 +69,7 @@
     }
   };
 
-  const take = (old, fresh) => {
+  const takeNode = (old, fresh) => {
     if (old.isEqualNode(fresh)) return;
     if (old.nodeType !== Node.ELEMENT_NODE || old.nodeName !== fresh.nodeName) {
       old.replaceWith(document.importNode(fresh, true));
@@ -53,7 +97,7 @@
       if (!here || (!same && (want.id || here.id))) {
         old.insertBefore(document.importNode(want, true), here);
       } else {
-        take(here, want);
+        takeNode(here, want);
         here = next;
       }
     }
@@ -64,43 +108,159 @@
     }
   };
 
+  return takeNode;
+})();
+
+// Asks for the page every few seconds, less often while nothing changes, and not while it is paused.
+
+(() => {
+  const EVERY = Number(document.documentElement.dataset.every) * 1_000;
+  const LONGEST = 30_000;
+  const PATIENCE = 10_000;
+  const connection = document.getElementById("connection");
+  const pause = document.getElementById("pause");
+  const isStill = document.querySelector("[data-still]") || !document.querySelector("[data-live]");
+  if (!EVERY || isStill) return;
+  let timer = 0;
+  let wait = EVERY;
+  let tag = "";
+  let lines = [];
+  let good = times.now();
+  let isPaused = false;
+  let isOver = false;
+
+  const say = (text, isLost) => {
+    if (connection.textContent !== text) connection.textContent = text;
+    connection.classList.toggle("lost", isLost);
+  };
+
   const isSelecting = () => {
     const selection = document.getSelection();
     return selection !== null && !selection.isCollapsed;
   };
 
-  const refresh = async () => {
-    if (document.hidden || isSelecting()) return;
-    const answer = await fetch(location.href, {
-      cache: "no-store",
-      headers: { Accept: "text/html" },
-      signal: AbortSignal.timeout(PATIENCE),
-    });
-    if (!answer.ok) throw new Error(`status ${answer.status}`);
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  // A session that has ended cannot be renewed from here: the browser asks for the password again.
+  const end = () => {
+    isOver = true;
+    say(`signed out, not refreshed since ${good}`, true);
+    pause.textContent = "Reload";
+  };
+
+  const show = (text) => {
+    const fresh = new DOMParser().parseFromString(text, "text/html");
+    times.showAll(fresh);
     for (const part of document.querySelectorAll("[data-live]")) {
       const other = fresh.getElementById(part.id);
       if (other) take(part, other);
     }
     document.title = fresh.title;
-    good = new Date();
+  };
+
+  // The lines of the page. Of a page that is known, the server sends the changes: new lines, and
+  // the place and the number of lines that stay.
+  const readLines = async (answer, before) => {
+    if (answer.status !== 226) return (await answer.text()).split("\n");
+    const changes = await answer.json();
+    return changes.flatMap((one) => (typeof one === "string" ? [one] : before.slice(one[0], one[0] + one[1])));
+  };
+
+  const refresh = async () => {
+    if (document.hidden || isSelecting()) return;
+    const before = lines; // two requests may be under way at once
+    const answer = await fetch(location.href, {
+      cache: "no-store",
+      headers: { Accept: "text/html", "A-IM": "lines", ...(tag && { "If-None-Match": tag }) },
+      signal: AbortSignal.timeout(PATIENCE),
+    });
+    if (answer.status === 401) {
+      end();
+      return;
+    }
+    if (!answer.ok && answer.status !== 304) throw new Error(`status ${answer.status}`);
+    const isSame = answer.status === 304;
+    const newer = isSame ? before : await readLines(answer, before);
+    if (isPaused) return;
+    if (isSame) times.moveAsOf(answer.headers.get("X-As-Of"));
+    else show(newer.join("\n"));
+    wait = isSame ? Math.min(wait * 1.5, Math.max(EVERY, LONGEST)) : EVERY;
+    lines = newer;
+    tag = answer.headers.get("ETag") ?? "";
+    good = times.now();
     say("live", false);
   };
 
   const loop = async () => {
     clearTimeout(timer);
+    if (isPaused || isOver) return;
     try {
       await refresh();
     } catch {
-      say(`not refreshed since ${good.toISOString().slice(11, 19)} UTC`, true);
+      wait = EVERY;
+      if (!isPaused) say(`not refreshed since ${good}`, true);
     }
     clearTimeout(timer);
-    timer = setTimeout(loop, EVERY);
+    timer = setTimeout(loop, wait);
   };
 
+  pause.addEventListener("click", () => {
+    if (isOver) {
+      location.reload();
+      return;
+    }
+    isPaused = !isPaused;
+    pause.textContent = isPaused ? "Resume" : "Pause";
+    if (isPaused) say(`paused at ${good}`, false);
+    else loop();
+  });
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) loop();
   });
+  window.addEventListener("offline", () => {
+    if (!isPaused && !isOver) say(`not refreshed since ${good}`, true);
+  });
+  window.addEventListener("online", () => loop());
+  pause.hidden = false;
   say("live", false);
-  timer = setTimeout(loop, EVERY);
+  timer = setTimeout(loop, wait);
+})();
+
+// Keyboard shortcuts. None of them is taken while the reader types, or turned them off.
+
+(() => {
+  const FIELDS = "input, textarea, select, [contenteditable], dialog";
+  const SEARCHES = ["input[type=search]", "input:not([type=hidden], [type=checkbox], [type=radio])", "select"];
+  const ROWS = "tbody tr, .lines > li, .ended > li, .orphans > li, .budgets > li, .story > li, .hits > li";
+  const main = document.getElementById("main");
+  const keys = document.getElementById("keys");
+  const isOn = document.documentElement.dataset.keys === "on";
+  for (const part of document.querySelectorAll("[data-scripted]")) part.hidden = false;
+
+  const seek = () => {
+    const field = SEARCHES.map((one) => main.querySelector(one)).find(Boolean);
+    if (!field) return;
+    for (let box = field.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
+    field.focus();
+  };
+
+  const step = (by) => {
+    const rows = [...main.querySelectorAll(ROWS)]
+      .map((row) => ({ row, link: row.querySelector("a[href], button") }))
+      .filter(({ link }) => link && link.checkVisibility());
+    if (rows.length === 0) return;
+    const at = rows.findIndex(({ row }) => row.contains(document.activeElement));
+    const next = at < 0 ? (by > 0 ? 0 : rows.length - 1) : at + by;
+    rows[Math.max(0, Math.min(next, rows.length - 1))].link.focus();
+  };
+
+  const help = () => keys.showModal();
+  const ACTS = { "/": seek, j: () => step(1), k: () => step(-1), "?": help };
+
+  document.getElementById("show-keys").addEventListener("click", help);
+  document.addEventListener("keydown", (event) => {
+    if (!isOn || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    const act = ACTS[event.key];
+    if (!act || event.target.closest(FIELDS)) return;
+    event.preventDefault();
+    act();
+  });
 })();

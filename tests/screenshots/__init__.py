@@ -1,0 +1,1 @@
+"""Makes the pictures of the README and of the manual."""
