@@ -29,7 +29,7 @@ HELP = {
     "orphans": "Find and delete what no record accounts for.",
     "cleanup": "Clean up idle nodes: plan, apply, pause and history.",
     "runtimes": "Find runtime versions (software images).",
-    "prices": "Show prices, and manage discounts.",
+    "prices": "Show and add prices, and manage discounts.",
     "budgets": "Manage budgets and alerts.",
     "reservations": "Manage calendar-mode reservations.",
     "commitments": "Manage committed-use discounts.",
