@@ -10,31 +10,43 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from service.cli.terminal.examples import add_examples
 from service.cli.terminal.failure import FAILED, Failure, is_text
 from service.cli.terminal.render import print_errors
 from service.domain.errors import StewardError
 
-HELP = {
-    "dev": "Run everything on this machine, on the emulator.",
-    "demo": "Show a lab with 30 days of history, on the emulator.",
-    "serve": "Serve the API and the dashboard.",
-    "daemon": "Reconcile nodes with the cloud and meter their cost.",
-    "emulator": "Run an emulator of the Cloud TPU API.",
-    "migrate": "Upgrade the database schema.",
-    "estimate": "Estimate the cost of a node before you create it.",
-    "plan": "Find hardware that fits a need, with its cost.",
-    "nodes": "Create, watch, connect to and delete nodes.",
-    "jobs": "Run containers on TPUs.",
-    "costs": "Show what was spent.",
-    "orphans": "Find and delete what no record accounts for.",
-    "cleanup": "Clean up idle nodes: plan, apply, pause and history.",
-    "runtimes": "Find runtime versions (software images).",
-    "prices": "Show prices, and manage discounts.",
-    "budgets": "Manage budgets and alerts.",
-    "reservations": "Manage calendar-mode reservations.",
-    "commitments": "Manage committed-use discounts.",
-    "catalog": "Show types, zones, capacity and quotas.",
+GROUPS = {
+    "Commands for work": {
+        "nodes": "Create, watch, connect to and delete nodes.",
+        "jobs": "Run containers on TPUs.",
+        "plan": "Find hardware that fits a need, with its cost.",
+        "estimate": "Estimate the cost of a node before you create it.",
+        "runtimes": "Find runtime versions (software images).",
+        "catalog": "Show types, zones, capacity and quotas.",
+    },
+    "Commands for money": {
+        "costs": "Show what was spent.",
+        "budgets": "Manage budgets and alerts.",
+        "prices": "Show and add prices, and manage discounts.",
+        "reservations": "Manage calendar-mode reservations.",
+        "commitments": "Manage committed-use discounts.",
+    },
+    "Commands against waste": {
+        "cleanup": "Clean up idle nodes: plan, apply, pause and history.",
+        "orphans": "Find and delete what no record accounts for.",
+    },
+    "Commands that run the service": {
+        "dev": "Run everything on this machine, on the emulator.",
+        "demo": "Show a lab with 30 days of history, on the emulator.",
+        "serve": "Serve the API and the dashboard.",
+        "daemon": "Reconcile nodes with the cloud and meter their cost.",
+        "emulator": "Run an emulator of the Cloud TPU API.",
+        "migrate": "Upgrade the database schema.",
+    },
 }
+"""The commands with their help, by the title under which `--help` lists them."""
+
+HELP = {name: text for group in GROUPS.values() for name, text in group.items()}
 """The commands with their help. The module of a command is imported when the command is named:
 importing all modules takes longer than most commands."""
 
@@ -82,6 +94,7 @@ class Modules(MutableMapping[str, Any]):
         else:
             parent.command()(getattr(module, name))
         self._loaded[name] = typer.main.get_group(parent).commands[name]
+        add_examples(self._loaded[name], name)
         return self._loaded[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
@@ -108,9 +121,10 @@ class Commands(TyperGroup):
         self.commands = Modules()
 
     def format_commands(self, _ctx: Any, formatter: Any) -> None:
-        """List the commands without loading them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(HELP.items()))
+        """List the commands by what they are for, without loading them."""
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(group.items()))
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command of the arguments. A full disk or a closed output ends in one line."""

@@ -12,6 +12,7 @@ from service.cli.terminal import options
 from service.cli.terminal.client import open_client
 from service.cli.terminal.failure import Failure
 from service.cli.terminal.formatting import NOTHING, format_age, format_time
+from service.cli.terminal.lists import ListCommand
 from service.cli.terminal.render import print_json, print_lines, print_table
 
 app = typer.Typer(
@@ -23,7 +24,7 @@ Generation = Annotated[
 ]
 
 
-@app.command()
+@app.command(cls=ListCommand)
 def accelerators(
     generation: Generation = None,
     zone: Annotated[
@@ -57,7 +58,7 @@ def accelerators(
     )
 
 
-@app.command()
+@app.command(cls=ListCommand)
 def zones(
     generation: Generation = None,
     region: Annotated[
@@ -85,7 +86,7 @@ def zones(
     )
 
 
-@app.command()
+@app.command(cls=ListCommand)
 def capacity(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     zone: Annotated[
         str | None, typer.Option("--zone", metavar="ZONE", help="Only this zone.")
@@ -133,10 +134,10 @@ def capacity(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             ]
             for place in answer.value["capacity"]
         )
-        print_table(_CAPACITY, rows)
+        print_table(_CAPACITY, rows, spare=_SPARE)
 
 
-@app.command()
+@app.command(cls=ListCommand)
 def quotas(
     region: Annotated[
         str | None,
@@ -156,7 +157,11 @@ def quotas(
     elif not found:
         print_lines("no quota is held, and Google has not refused a request for lack of quota yet")
     else:
-        print_table(_QUOTAS, map(_quota_row, found))
+        print_table(
+            _QUOTAS,
+            map(_quota_row, found),
+            spare=("ID", "LEARNED (UTC)", "PROJECT", "SIZE", "REFUSES UNTIL (UTC)", "TIER"),
+        )
         said = dict.fromkeys(
             f"{quota['where']}: {quota['said']}" for quota in found if quota["said"]
         )
@@ -233,6 +238,11 @@ _CAPACITY = [
     ),
 ]
 
+
+_SPARE = (
+    *("PROJECT", "DENIED", "FAILED", "QUOTA", "REASON", "LIFETIME", "MODEL", "PREEMPTED"),
+    *("COOLDOWN UNTIL (UTC)", "TIME TO READY"),
+)
 
 _COUNTS = ("attempts", "ready", "stock_outs", "quota_refusals", "denied", "failed")
 

@@ -19,10 +19,12 @@ from service.cli.terminal.formatting import (
     format_since,
     format_usd,
 )
+from service.cli.terminal.lists import ListCommand
 from service.cli.terminal.render import (
     clean_text,
     print_json,
     print_lines,
+    print_paragraphs,
     print_table,
     style_state,
 )
@@ -69,7 +71,7 @@ OrphanName = Annotated[
 ]
 
 
-@app.command("list")
+@app.command("list", cls=ListCommand)
 def list_orphans(
     project: Annotated[
         str | None, typer.Option("--project", metavar="PROJECT", help="Only of this project.")
@@ -114,7 +116,7 @@ def list_orphans(
         print_table(_COLUMNS, rows, spare=("WHOSE", "ID", "TYPE"))
         failed = (orphan for orphan in found if orphan["last_error"])
         print_lines("", *(f"{orphan['name']}: {orphan['last_error']}" for orphan in failed))
-    print_lines(_describe_total(answer.value), NEVER)
+    print_paragraphs(_describe_total(answer.value), NEVER)
 
 
 @app.command()

@@ -10,6 +10,7 @@ import typer
 from service.cli.terminal import options
 from service.cli.terminal.client import open_client
 from service.cli.terminal.formatting import NOTHING
+from service.cli.terminal.lists import ListCommand
 from service.cli.terminal.render import print_facts, print_json, print_lines, print_table
 
 app = typer.Typer(
@@ -58,7 +59,7 @@ def show_resolution(found: Mapping[str, Any]) -> None:
         print_facts(more)
 
 
-@app.command("list")
+@app.command("list", cls=ListCommand)
 def list_runtimes(
     generation: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only for this generation.")
@@ -89,4 +90,5 @@ def list_runtimes(
             ]
             for runtime in answer.value["runtimes"]
         ),
+        spare=("HOSTS", "FRAMEWORK"),
     )

@@ -217,7 +217,8 @@ def summaries_of(command: Any, path: str, columns: int) -> list[Text]:
     a line that does not fit ends with dots."""
     below = getattr(command, "commands", {})
     context = command.context_class(command, info_name=path, terminal_width=columns)
-    _, _, listed = command.get_help(context).partition("Commands:")
+    text = command.get_help(context).partition("\n  Example: ")[0]
+    listed = "\n".join(re.split(r"(?m)^Commands[\w ]*:$", text)[1:])
     lines = [Text(path, " ".join(line.split())) for line in listed.splitlines() if line.strip()]
     return lines + [
         text for name in below for text in summaries_of(below[name], f"{path} {name}", columns)

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from service.cli.nodes import node_output, wait
+from service.cli.nodes import node_output, top, wait
 from tests.cli.given import Api, served
 from tests.hands import NOON
 
@@ -17,7 +17,8 @@ def _nowhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("STEWARD_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(node_output, "wall_clock", lambda: NOON)
+    for module in (node_output, top):
+        monkeypatch.setattr(module, "wall_clock", lambda: NOON)
     monkeypatch.setattr(wait, "POLL_SECONDS", 0.001)
 
 

@@ -64,7 +64,7 @@ def test_help_lists_every_command_with_its_own_help():
     assert set(ALONE) <= set(HELP)
     assert {name: command.help for name, command in Modules().items()} == HELP
     _, shown, _ = run("--help")
-    assert re.findall(r"(?m)^  ([a-z]+)  ", shown.partition("Commands:")[2]) == list(HELP)
+    assert re.findall(r"(?m)^  ([a-z]+)  ", shown.partition("Commands")[2]) == list(HELP)
 
 
 def test_each_command_of_the_help_has_a_module():

@@ -18,6 +18,7 @@ from service.cli.terminal.formatting import (
     format_time,
     format_usd,
 )
+from service.cli.terminal.lists import ListCommand
 from service.cli.terminal.render import (
     print_facts,
     print_json,
@@ -210,7 +211,7 @@ def coverage(json: options.Json = False) -> None:
             )
 
 
-@app.command()
+@app.command(cls=ListCommand)
 def history(json: options.Json = False) -> None:
     """Show what was stopped or deleted for idleness, the newest first."""
     with open_client() as client:

@@ -13,9 +13,11 @@ from service.cli.nodes import idle_terms
 from service.cli.terminal import options
 from service.cli.terminal.client import open_client
 from service.cli.terminal.formatting import NOTHING, format_age, format_time
+from service.cli.terminal.lists import ListGroup
 from service.cli.terminal.render import print_facts, print_json, print_lines, print_table
 
 app = typer.Typer(
+    cls=ListGroup,
     help="Manage idle policies by scope.",
     invoke_without_command=True,
     rich_markup_mode=None,

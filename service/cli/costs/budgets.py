@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
+import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
 
+from service.cli.costs import budget_options
 from service.cli.terminal import options
-from service.cli.terminal.client import Client, open_client
+from service.cli.terminal.client import ApiAnswer, Client, open_client
 from service.cli.terminal.failure import Failure
 from service.cli.terminal.formatting import (
     NOTHING,
@@ -19,6 +20,7 @@ from service.cli.terminal.formatting import (
     format_time,
     format_usd,
 )
+from service.cli.terminal.lists import ListCommand
 from service.cli.terminal.render import (
     Cell,
     clean_text,
@@ -37,14 +39,12 @@ app = typer.Typer(
 GRACE: Any = "15m"
 """Default of --grace, as a user would type it."""
 
-_THRESHOLD = re.compile(r"(forecast:)?(\d{1,4})%?")
-
 BudgetName = Annotated[
     str, typer.Argument(callback=options.require_name, metavar="BUDGET", help="Name or id.")
 ]
 
 
-@app.command("list")
+@app.command("list", cls=ListCommand)
 def list_budgets(json: options.Json = False) -> None:
     """List the budgets with their spend and status."""
     with open_client() as client:
@@ -67,7 +67,7 @@ def list_budgets(json: options.Json = False) -> None:
                 "WHEN EXCEEDED",
             ],
             map(_budget_row, answer.value["budgets"]),
-            spare=("PERIOD", "HELD"),
+            spare=("PERIOD", "HELD", "SCOPE"),
         )
 
 
@@ -98,49 +98,16 @@ def create(  # noqa: PLR0913, PLR0917 - options are no arguments that anybody co
         typer.Argument(callback=options.require_name, metavar="NAME", help="Name of the budget."),
     ],
     amount: Annotated[str, typer.Option(metavar="USD", help="Amount of each period, in dollars.")],
-    period: Annotated[
-        str,
-        typer.Option(
-            "--period", metavar="PERIOD", help="day, week, month, quarter, year or custom."
-        ),
-    ] = "month",
-    tz: Annotated[
-        str, typer.Option(metavar="ZONE", help="Time zone, such as Europe/Berlin.")
-    ] = "UTC",
-    scope: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="Scope: project, team, owner, job or label:KEY. Repeatable.",
-        ),
-    ] = None,
-    threshold: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PERCENT", help="Alert at 80 percent, or at forecast:100. Repeatable."
-        ),
-    ] = None,
-    on_exceeded: Annotated[
-        str, typer.Option(metavar="ACTION", help="notify, refuse or delete.")
-    ] = "notify",
-    grace: Annotated[
-        int,
-        typer.Option(
-            "--grace",
-            parser=options.parse_seconds,
-            metavar="DURATION",
-            help="With delete: time between the notification and the deletion.",
-        ),
-    ] = GRACE,
-    burn_rate: Annotated[
-        int | None,
-        typer.Option(metavar="TIMES", help="Alert when the spend is this many times too fast."),
-    ] = None,
-    start: Annotated[str | None, typer.Option(metavar="TIME", help="Start of the budget.")] = None,
-    end: Annotated[str | None, typer.Option(metavar="TIME", help="End of the budget.")] = None,
-    webhook: Annotated[
-        str | None, typer.Option(metavar="URL", help="URL of the webhook to notify.")
-    ] = None,
+    period: budget_options.Period = "month",
+    tz: budget_options.Tz = "UTC",
+    scope: budget_options.Scope = None,
+    threshold: budget_options.Thresholds = None,
+    on_exceeded: budget_options.OnExceeded = "notify",
+    grace: budget_options.Grace = GRACE,
+    burn_rate: budget_options.BurnRate = None,
+    start: budget_options.Start = None,
+    end: budget_options.End = None,
+    webhook: budget_options.Webhook = None,
     webhook_secret: Annotated[
         str | None,
         typer.Option(
@@ -149,33 +116,71 @@ def create(  # noqa: PLR0913, PLR0917 - options are no arguments that anybody co
             help="Secret that signs the webhook. Default: generated, and shown once.",
         ),
     ] = None,
-    email: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ADDRESS", help="E-mail address to notify. Repeatable."),
-    ] = None,
+    email: budget_options.Emails = None,
     json: options.Json = False,
 ) -> None:
     """Create a budget."""
+    body = {"scope": {}, **budget_options.build_body(locals())}
     made_up = secrets.token_urlsafe(32) if webhook and not webhook_secret else None
-    said = {
-        "name": name,
-        "amount": amount,
-        "period": period,
-        "tz": tz,
-        "scope": _parse_scope(scope),
-        "thresholds": [_parse_threshold(text) for text in threshold or ()],
-        "on_exceeded": on_exceeded,
-        "grace_seconds": grace,
-        "burn_rate": burn_rate,
-        "start": start,
-        "end": end,
-        "webhook": webhook,
-        "webhook_secret": webhook_secret or made_up,
-        "emails": email,
-    }
+    if secret := webhook_secret or made_up:
+        body["webhook_secret"] = secret
     with open_client() as client:
-        body = {key: value for key, value in said.items() if value not in (None, [])}
         answer = client.send_request("POST", "/v1/budgets", body=body)
+    _show_change(answer, made_up, json=json)
+
+
+@app.command()
+def edit(  # noqa: PLR0913, PLR0917 - options are no arguments that anybody counts
+    budget: BudgetName,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", callback=options.require_name, metavar="NAME", help="New name."),
+    ] = None,
+    amount: Annotated[
+        str | None, typer.Option(metavar="USD", help="Amount of each period, in dollars.")
+    ] = None,
+    period: budget_options.Period = None,
+    tz: budget_options.Tz = None,
+    scope: budget_options.Scope = None,
+    threshold: budget_options.Thresholds = None,
+    on_exceeded: budget_options.OnExceeded = None,
+    grace: budget_options.Grace = None,
+    burn_rate: budget_options.BurnRate = None,
+    start: budget_options.Start = None,
+    end: budget_options.End = None,
+    webhook: budget_options.Webhook = None,
+    webhook_secret: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="Secret that signs the webhook. Default with --webhook: generated."
+        ),
+    ] = None,
+    email: budget_options.Emails = None,
+    reset: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OPTION", help="Restore the default of an option, as in burn-rate. Repeatable."
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Change a budget. What is not given stays as it is."""
+    body = budget_options.build_body(locals()) | budget_options.read_resets(reset or ())
+    if webhook and not webhook_secret:
+        webhook_secret = os.environ.get("STEWARD_WEBHOOK_SECRET")
+    made_up = secrets.token_urlsafe(32) if webhook and not webhook_secret else None
+    if secret := webhook_secret or made_up:
+        body["webhook_secret"] = secret
+    if not body:
+        raise typer.BadParameter("give at least one option", param_hint="--amount / --reset / ...")
+    with open_client() as client:
+        path = f"/v1/budgets/{find_budget(client, budget)}"
+        answer = client.send_request("PATCH", path, body=body)
+    _show_change(answer, made_up, json=json)
+
+
+def _show_change(answer: ApiAnswer, made_up: str | None, *, json: bool) -> None:
+    """Print a budget after a change, and the generated secret of its webhook, if there is one."""
     if json:
         print_json(answer)
     else:
@@ -203,27 +208,6 @@ def find_budget(client: Client, said: str) -> str:
         if said in (budget["id"], budget["name"]):
             return str(budget["id"])
     raise Failure(f"no budget is named {said!r}; see: tpu-steward budgets list")
-
-
-def _parse_scope(texts: Sequence[str] | None) -> dict[str, str]:
-    """Scope of a request, from `["team=vision", "label:run=17"]`. Raises BadParameter for a key
-    that is given twice."""
-    found: dict[str, str] = {}
-    for key, value in options.parse_pairs(texts, "--scope"):
-        name, colon, label = key.partition(":")
-        if name in found:
-            raise typer.BadParameter(f"{name} was given twice", param_hint="--scope")
-        found[name] = f"{label}:{value}" if colon else value
-    return found
-
-
-def _parse_threshold(text: str) -> dict[str, object]:
-    match = _THRESHOLD.fullmatch(text.strip())
-    if match is None:
-        raise typer.BadParameter(
-            f"{text!r} is not a threshold; write 80, or forecast:100", param_hint="--threshold"
-        )
-    return {"percent": int(match[2]), "of": "forecast" if match[1] else "actual"}
 
 
 def _budget_row(budget: Mapping[str, Any]) -> list[Cell]:

@@ -22,6 +22,7 @@ from service.cli.terminal.formatting import (
     format_time,
     format_usd,
 )
+from service.cli.terminal.lists import ListCommand
 from service.cli.terminal.render import print_facts, print_json, print_lines, print_table
 
 View = Mapping[str, Any]
@@ -43,7 +44,7 @@ Which = Annotated[
 ]
 
 
-@app.command("list")
+@app.command("list", cls=ListCommand)
 def list_commitments(
     everything: Annotated[
         bool, typer.Option("--all", help="Also withdrawn records; with ids.")
@@ -77,7 +78,8 @@ def list_commitments(
             ]
             for commitment in shown
         )
-        print_table([*columns, "ID"] if everything else columns, rows)
+        spare = ("ID", "RATE", "REGION")
+        print_table([*columns, "ID"] if everything else columns, rows, spare=spare)
         print_lines("")
     running = sum(commitment["state"] == "running" for commitment in shown)
     more = f"; {hidden:,} more withdrawn (--all shows them)" if hidden else ""

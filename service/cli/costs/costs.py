@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ import typer
 
 from service.cli.costs import exports, forecast, reconcile, statements
 from service.cli.terminal import options
+from service.cli.terminal.bars import can_show_blocks, draw_bars
 from service.cli.terminal.client import open_client
 from service.cli.terminal.formatting import (
     NOTHING,
@@ -21,15 +23,24 @@ from service.cli.terminal.formatting import (
     format_time,
     format_usd,
 )
-from service.cli.terminal.render import print_json, print_lines, print_table
+from service.cli.terminal.lists import ListCommand, ListGroup
+from service.cli.terminal.render import is_terminal, print_json, print_lines, print_table
 from service.cli.terminal.resolve import names_of
 
-app = typer.Typer(help="Show what was spent.", invoke_without_command=True, rich_markup_mode=None)
+app = typer.Typer(
+    cls=ListGroup,
+    help="Show what was spent.",
+    invoke_without_command=True,
+    rich_markup_mode=None,
+)
+CHART_WIDTH = 20
+"""Characters of the longest bar."""
+
 app.command("export")(exports.export)
 app.command("forecast")(forecast.forecast)
 app.command("reconcile")(reconcile.reconcile)
-app.command("reconciliations")(reconcile.reconciliations)
-app.command("statement")(statements.statement)
+app.command("reconciliations", cls=ListCommand)(reconcile.reconciliations)
+app.command("statement", cls=ListCommand)(statements.statement)
 
 
 @app.callback()
@@ -97,11 +108,12 @@ def print_report(report: Mapping[str, Any], names: Mapping[str, str]) -> None:
     if report["rows"]:
         ids = ["ID"] if "node" in by else []
         costs = format_parts(report["total"], [row["cost"] for row in report["rows"]])
+        bars = _draw_chart(report["rows"])
         print_table(
             [
                 f"FROM ({report['tz']})",
                 *(name.upper() for name in by),
-                *(">CHIP-HOURS", ">COST", *ids),
+                *(">CHIP-HOURS", ">COST", *(["CHART"] if bars else []), *ids),
             ],
             (
                 [
@@ -112,10 +124,12 @@ def print_report(report: Mapping[str, Any], names: Mapping[str, str]) -> None:
                         for name in by
                     ),
                     *(chip_hours(row["chip_seconds"]), cost),
+                    *bars[at : at + 1],
                     *(row["node"] for _ in ids),
                 ]
-                for row, cost in zip(report["rows"], costs, strict=True)
+                for at, (row, cost) in enumerate(zip(report["rows"], costs, strict=True))
             ),
+            spare=("ID", "CHART", "CHIP-HOURS"),
         )
         print_lines("")
     running = "; some of it still runs" if report["estimated"] else ""
@@ -123,6 +137,15 @@ def print_report(report: Mapping[str, Any], names: Mapping[str, str]) -> None:
         f"{format_usd(report['total'])} in all, as of {format_time(report['as_of'])} UTC{running}"
     )
     print_lines(*_list_notes(report))
+
+
+def _draw_chart(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A bar for the cost of each row. Nothing for a single row, and where no terminal is."""
+    if len(rows) < 2 or not is_terminal(sys.stdout):
+        return []
+    return draw_bars(
+        [Decimal(row["cost"]) for row in rows], CHART_WIDTH, has_blocks=can_show_blocks()
+    )
 
 
 def _list_notes(report: Mapping[str, Any]) -> Iterator[str]:

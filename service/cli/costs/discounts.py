@@ -10,6 +10,7 @@ import typer
 from service.cli.terminal import options
 from service.cli.terminal.client import open_client, quote_segment
 from service.cli.terminal.formatting import NOTHING, format_time
+from service.cli.terminal.lists import ListCommand
 from service.cli.terminal.render import print_json, print_lines, print_table
 
 app = typer.Typer(help="Manage negotiated discounts.", no_args_is_help=True, rich_markup_mode=None)
@@ -30,7 +31,7 @@ Until = Annotated[
 ]
 
 
-@app.command("list")
+@app.command("list", cls=ListCommand)
 def list_discounts(
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only discounts in force at this time.")
@@ -59,6 +60,7 @@ def list_discounts(
                 ]
                 for discount in answer.value["discounts"]
             ),
+            spare=("SOURCE", "UNTIL (UTC)", "FROM (UTC)"),
         )
 
 

@@ -65,26 +65,27 @@ def estimate(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         print_estimate(answer.value)
 
 
-def print_estimate(estimate: Mapping[str, Any]) -> None:
-    """Print a row for each zone and model, then the effect on each budget."""
+def print_estimate(estimate: Mapping[str, Any], *, has_end: bool = True) -> None:
+    """Print a row for each zone and model, then the effect on each budget. A node that has no end
+    has no cost in all."""
     long = format_span(estimate["duration_seconds"])
-    print_lines(
-        f"{estimate['accelerator_type']}, {format_count(estimate['chips'], 'chip')}, for {long}", ""
-    )
+    chips = format_count(estimate["chips"], "chip")
+    until = f"for {long}" if has_end else "until it is deleted"
+    print_lines(f"{estimate['accelerator_type']}, {chips}, {until}", "")
     offers = estimate["estimates"]
     rates = [offer["hourly_cost"] for offer in offers]
     per_chip = format_column(
         [None if rate is None else str(Decimal(rate) / estimate["chips"]) for rate in rates]
     )
     print_table(
-        ["ZONE", "MODEL", ">PER CHIP-HOUR", ">PER HOUR", f">FOR {long}"],
+        ["ZONE", "MODEL", ">PER CHIP-HOUR", ">PER HOUR", *([f">FOR {long}"] if has_end else [])],
         (
             [
                 offer["zone"],
                 offer["provisioning_model"],
                 chip_hour,
                 hour,
-                format_usd(offer["cost"]),
+                *([format_usd(offer["cost"])] if has_end else []),
             ]
             for offer, chip_hour, hour in zip(offers, per_chip, format_column(rates), strict=True)
         ),

@@ -10,16 +10,17 @@ import typer
 from service.cli.costs import discounts
 from service.cli.terminal import options
 from service.cli.terminal.client import open_client
-from service.cli.terminal.formatting import NOTHING, format_column
+from service.cli.terminal.formatting import NOTHING, format_column, format_exact, format_time
+from service.cli.terminal.lists import ListCommand
 from service.cli.terminal.render import print_json, print_lines, print_table
 
 app = typer.Typer(
-    help="Show prices, and manage discounts.", no_args_is_help=True, rich_markup_mode=None
+    help="Show and add prices, and manage discounts.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(discounts.app, name="discount")
 
 
-@app.command("list")
+@app.command("list", cls=ListCommand)
 def list_prices(
     generation: Annotated[
         str | None,
@@ -72,7 +73,76 @@ def list_prices(
                     prices, format_column([p["usd"] for p in prices]), paid, strict=True
                 )
             ),
+            spare=("SOURCE", "SINCE", "PER", "DISCOUNT"),
         )
+
+
+@app.command()
+def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+    generation: Annotated[
+        str, typer.Option(metavar="NAME", help="Generation, as in v5e, or a machine type.")
+    ],
+    provisioning_model: Annotated[
+        str,
+        typer.Option(
+            "--provisioning-model",
+            metavar="MODEL",
+            help="on_demand, spot, preemptible, reserved, flex_start or calendar.",
+        ),
+    ],
+    region: Annotated[str, typer.Option("--region", metavar="REGION", help="Region.")],
+    usd: Annotated[str, typer.Option("--usd", metavar="USD", help="Dollars per unit, as in 1.20.")],
+    unit: Annotated[
+        str, typer.Option("--unit", metavar="UNIT", help="chip_hour, device_hour or vm_hour.")
+    ] = "chip_hour",
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from", parser=options.require_instant, metavar="TIME", help="Start. Default: now."
+        ),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--source", metavar="TEXT", help="Where the price is known from."),
+    ] = None,
+    confidence: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="How sure it is, as in contract.")
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--idempotency-key",
+            callback=options.require_key,
+            metavar="TEXT",
+            help="A second request with this key adds nothing.",
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Add a list price from now on, or from a later time."""
+    said = {
+        "generation": generation,
+        "provisioning_model": provisioning_model.replace("-", "_").lower(),
+        "region": region,
+        "usd": usd,
+        "unit": unit,
+        "effective_from": start,
+        "source": source,
+        "confidence": confidence,
+    }
+    body = {name: value for name, value in said.items() if value is not None}
+    headers = {} if key is None else {"Idempotency-Key": key}
+    with open_client() as client:
+        answer = client.send_request("POST", "/v1/prices", body=body, headers=headers)
+    if json:
+        print_json(answer)
+        return
+    price = answer.value
+    print_lines(
+        f"{price['generation']} {price['provisioning_model']} in {price['region']}:"
+        f" {format_exact(price['usd'])} per {_UNITS[price['unit']]}"
+        f" from {format_time(price['effective_from'])} UTC ({price['source']})"
+    )
 
 
 _UNITS = {"chip_hour": "chip-hour", "device_hour": "device-hour", "vm_hour": "hour"}

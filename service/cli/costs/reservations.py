@@ -23,6 +23,7 @@ from service.cli.terminal.formatting import (
     format_time,
     format_usd,
 )
+from service.cli.terminal.lists import ListCommand
 from service.cli.terminal.render import print_facts, print_json, print_lines, print_table
 from service.domain.clock import parse_rfc3339
 
@@ -45,7 +46,7 @@ Which = Annotated[
 ]
 
 
-@app.command("list")
+@app.command("list", cls=ListCommand)
 def list_reservations(
     everything: Annotated[
         bool, typer.Option("--all", help="Also withdrawn records; with ids.")
@@ -252,7 +253,8 @@ def _print_reservations(reservations: Sequence[View], *, ids: bool) -> None:
         ]
         for reservation in reservations
     )
-    print_table([*columns, "ID"] if ids else columns, rows)
+    spare = ("ID", "FROM (UTC)", "PER CHIP-HOUR", "TEAM", "AT ITS END", "ZONE", "OF", "UNTIL (UTC)")
+    print_table([*columns, "ID"] if ids else columns, rows, spare=spare)
 
 
 def _describe_total(shown: Sequence[View]) -> str:

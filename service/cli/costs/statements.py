@@ -70,6 +70,7 @@ def _print_statement(found: Mapping[str, Any]) -> None:
                 ]
                 for line, price, amount in zip(found["lines"], prices, amounts, strict=True)
             ),
+            spare=("PER CHIP-HOUR", "ZONE", "CHIP-HOURS", "MODEL"),
         )
         print_lines("")
     print_lines(f"{found['period']}: {format_usd(found['amount'])}, {found['state']}")

@@ -16,6 +16,7 @@ from service.cli.terminal import options
 from service.cli.terminal.client import Client, open_client, quote_segment
 from service.cli.terminal.failure import Failure
 from service.cli.terminal.formatting import format_since, format_span, format_usd
+from service.cli.terminal.lists import ListCommand
 from service.cli.terminal.render import (
     clean_text,
     print_errors,
@@ -113,7 +114,7 @@ def submit(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             raise Failure(f"job {job['id']} is {job['state']} ({job['reason'] or 'no reason yet'})")
 
 
-@app.command("list")
+@app.command("list", cls=ListCommand)
 def list_jobs(
     job_state: Annotated[
         str | None, typer.Option("--state", metavar="STATE", help="Only this state.")
@@ -145,6 +146,7 @@ def list_jobs(
                 )
                 for job in answer.value["jobs"]
             ],
+            spare=("Attempts", "Submitted"),
         )
 
 

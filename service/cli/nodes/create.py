@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from service.cli.nodes import idle_terms
+from service.cli.nodes.dry_run import show_dry_run
 from service.cli.nodes.node_output import show_asked_for, show_node
 from service.cli.nodes.wait import Goal, NodeWatch
 from service.cli.terminal import options
@@ -121,6 +122,12 @@ Account = Annotated[
 Metadata = Annotated[
     list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata entry. Repeatable.")
 ]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Show its cost and whether a budget refuses it; create nothing."
+    ),
+]
 Key = Annotated[
     str | None,
     typer.Option(
@@ -170,6 +177,7 @@ def create(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     service_account: Account = None,
     metadata: Metadata = None,
     idempotency_key: Key = None,
+    dry_run: DryRun = False,
     wait: options.Wait = False,
     timeout: options.Timeout = options.PATIENCE,
     json: options.Json = False,
@@ -178,6 +186,9 @@ def create(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     body = body_of(locals())
     headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
     with open_client() as client:
+        if dry_run:
+            show_dry_run(client, body, json=json)
+            return
         answer = client.send_request("POST", "/v1/nodes", body=body, headers=headers)
         if not json:
             show_asked_for(answer.value)

@@ -1,4 +1,4 @@
-"""Confirmation before a node with a running job is stopped or deleted."""
+"""The job on a node, and the confirmation before the node is stopped."""
 
 from __future__ import annotations
 
@@ -10,6 +10,21 @@ from service.cli.terminal.client import Client
 from service.cli.terminal.failure import Failure
 
 
+def find_running_job(client: Client, node_id: str) -> str | None:
+    """Id of a job that runs on a node. None if no job runs on it."""
+    # Imported here: the import takes time that the other commands of nodes need not pay.
+    from service.domain.jobs.job import ENDED_STATES, JobState  # noqa: PLC0415
+
+    does_not_run = {*ENDED_STATES, JobState.QUEUED, JobState.PREEMPTED}
+    jobs = client.get_all("/v1/jobs", "jobs", {"node_id": node_id}).value["jobs"]
+    running = (
+        str(job["id"])
+        for job in jobs
+        if job["node_id"] == node_id and job["state"] not in does_not_run
+    )
+    return next(running, None)
+
+
 def check_jobs(client: Client, node_id: str, node: str, *, force: bool, json: bool) -> None:
     """Have the user confirm, at a terminal, that the job on the node may end.
 
@@ -17,17 +32,10 @@ def check_jobs(client: Client, node_id: str, node: str, *, force: bool, json: bo
     """
     if force:
         return
-    # Imported here: the import takes time that the other commands of nodes need not pay.
-    from service.domain.jobs.job import ENDED_STATES, JobState  # noqa: PLC0415
-
-    does_not_run = {*ENDED_STATES, JobState.QUEUED, JobState.PREEMPTED}
-    jobs = client.get_all("/v1/jobs", "jobs", {"node_id": node_id}).value["jobs"]
-    running = [
-        job["id"] for job in jobs if job["node_id"] == node_id and job["state"] not in does_not_run
-    ]
-    if not running:
+    job = find_running_job(client, node_id)
+    if job is None:
         return
-    said = f"job {running[0]} runs on node {node}, and ends with it"
+    said = f"job {job} runs on node {node}, and ends with it"
     if not json and is_at_terminal() and typer.confirm(f"{said}. Go on?", err=True):
         return
     raise Failure(f"{said}; cancel the job, or repeat with --force")

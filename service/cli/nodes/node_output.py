@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -28,7 +28,15 @@ from service.cli.terminal.formatting import (
     format_time,
     format_usd,
 )
-from service.cli.terminal.render import Cell, print_facts, print_lines, print_table, style_state
+from service.cli.terminal.printing import Output, current_printing
+from service.cli.terminal.render import (
+    Cell,
+    print_facts,
+    print_lines,
+    print_paragraphs,
+    print_table,
+    style_state,
+)
 from service.domain.clock import parse_rfc3339, wall_clock
 from service.domain.nodes.node import ENDED, NodeState
 
@@ -42,9 +50,23 @@ _ON_ITS_WAY = {
 }
 
 
+FAILING = "DELETING (failing)"
+"""State of a node whose deletion fails, whatever the cloud shows."""
+
+
+def is_failing(node: View) -> bool:
+    """Whether the deletion of a node fails. A service that does not say it says the error."""
+    if "deletion_failure" in node:
+        return node["deletion_failure"] is not None
+    is_ending = node["asked"] == "absent" and node["state"] not in ENDED
+    return is_ending and bool(node["last_error"])
+
+
 def shown_state(node: View, waited: str = "") -> Text:
     """State of a node, followed by `waited`, and by ` (to be deleted)` or ` (to be stopped)` until
-    the node is."""
+    the node is. A deletion that fails is a state of its own."""
+    if is_failing(node):
+        return Text(FAILING, style="red")
     note, there = _ON_ITS_WAY.get(node["asked"], ("", frozenset()))
     return style_state(node["state"], waited + ("" if node["state"] in there else note))
 
@@ -60,23 +82,30 @@ def show_nodes(nodes: Sequence[View], *, everything: bool, fleet: View | None = 
     if shown:
         _print_node_table(shown, ids=everything)
         print_lines("")
-    print_lines(
+    print_paragraphs(
         summarize_nodes(shown) + (f"; {ended:,} more ended (--all shows them)" if ended else "")
     )
     if fleet is not None and Decimal(fleet["unused_reservations_hourly_cost"]):
         unused = format_usd(fleet["unused_reservations_hourly_cost"])
-        print_lines(
+        print_paragraphs(
             f"reserved chips that no node uses cost {unused} an hour more:"
             f" {format_usd(fleet['hourly_cost'])} in all"
         )
 
 
+_SPARE = ("ID", "DELETES AT (UTC)", "OWNER", "MODEL", "ZONE", "TYPE", "TEAM", "AGE", "COST")
+
+
 def _print_node_table(nodes: Sequence[View], *, ids: bool) -> None:
     now = wall_clock()
-    columns = ["NAME", "STATE", "TYPE", "MODEL", "ZONE", ">AGE", ">PER HOUR", ">COST", "TEAM"]
-    rates = iter(
-        format_parts(_sum_rates(nodes), [node["hourly_cost"] for node in nodes if _is_ready(node)])
-    )
+    is_wide = current_printing().output is Output.WIDE
+    columns = [
+        *("NAME", "STATE", "TYPE", "MODEL", "ZONE", ">AGE", ">PER HOUR", ">COST", "TEAM"),
+        *(("OWNER", "DELETES AT (UTC)") if is_wide else ()),
+        *(("ID",) if ids or is_wide else ()),
+    ]
+    ready = [node for node in nodes if is_ready(node)]
+    rates = iter(format_parts(sum_rates(ready), [node["hourly_cost"] for node in ready]))
     rows: list[list[Cell]] = [
         [
             node["name"],
@@ -90,22 +119,23 @@ def _print_node_table(nodes: Sequence[View], *, ids: bool) -> None:
             node["provisioning_model"],
             node["zone"] or NOTHING,
             format_since(node["created_at"], now),
-            next(rates) if _is_ready(node) else format_usd(node["hourly_cost"]),
+            next(rates) if is_ready(node) else format_usd(node["hourly_cost"]),
             format_usd(node["cost"]),
             node["team"] or NOTHING,
-            *([node["id"]] if ids else []),
+            *((node["owner"] or NOTHING, format_time(node["deletes_at"])) if is_wide else ()),
+            *((node["id"],) if ids or is_wide else ()),
         ]
         for node in nodes
     ]
-    print_table([*columns, "ID"] if ids else columns, rows, spare=("MODEL", "ZONE", "TYPE"))
+    print_table(columns, rows, spare=_SPARE)
 
 
 def summarize_nodes(nodes: Sequence[View]) -> str:
     """Number of nodes, and the cost of the READY ones in an hour."""
     if not nodes:
         return "no nodes"
-    ready = list(filter(_is_ready, nodes))
-    burn = format_usd(_sum_rates(nodes))
+    ready = list(filter(is_ready, nodes))
+    burn = format_usd(sum_rates(ready))
     unpriced = sum(node["hourly_cost"] is None for node in ready)
     note = f", and {format_count(unpriced, 'node')} without a known price" if unpriced else ""
     queued = sum(node["state"] == NodeState.QUEUED for node in nodes)
@@ -115,13 +145,14 @@ def summarize_nodes(nodes: Sequence[View]) -> str:
     )
 
 
-def _is_ready(node: View) -> bool:
+def is_ready(node: View) -> bool:
+    """Whether a node is READY, and so billed."""
     return bool(node["state"] == NodeState.READY)
 
 
-def _sum_rates(nodes: Sequence[View]) -> str:
-    """Dollars an hour of all READY nodes with a known price."""
-    rates = (node["hourly_cost"] for node in nodes if _is_ready(node))
+def sum_rates(nodes: Iterable[View]) -> str:
+    """Dollars an hour of all nodes with a known price."""
+    rates = (node["hourly_cost"] for node in nodes)
     return str(sum((Decimal(rate) for rate in rates if rate is not None), Decimal(0)))
 
 
@@ -173,6 +204,7 @@ def _list_facts(node: View, now: int) -> Iterator[tuple[str, Cell]]:
     )
     yield "Queue", queue_line(node)
     yield "Gives up", gives_up(node, now)
+    yield "Deletion", _describe_failure(node, now)
     yield "Overdue", _describe_overdue(node, now)
     yield "Last error", node["last_error"]
     chips, hosts = format_count(node["chips"], "chip"), format_count(node["hosts"], "host")
@@ -248,6 +280,18 @@ def show_update(node: View, said: View) -> None:
         whose = "its own" if policy["source"] == "node" else f"that of {policy['source']}"
         print_lines(f"the idle policy of {name} is {whose}: {describe_rule(policy)}")
     print_lines(*(f"note: {warning}" for warning in node.get("warnings") or ()))
+
+
+def _describe_failure(node: View, now: int) -> str:
+    """`nodes.delete failed 3 times in a row; next try in 4m10s`. Empty without a failing
+    deletion."""
+    failure = node.get("deletion_failure")
+    if not failure or not failure["tries"]:
+        return ""
+    left = 0 if failure["next_try_at"] is None else parse_rfc3339(failure["next_try_at"]) - now
+    again = f"in {format_age(left)}" if left > 0 else "now"
+    times = "once" if failure["tries"] == 1 else f"{failure['tries']:,} times in a row"
+    return f"{failure['call']} failed {times}; next try {again}"
 
 
 def _describe_overdue(node: View, now: int) -> str:
@@ -371,6 +415,7 @@ def show_ledger(entries: Sequence[View]) -> None:
             ]
             for entry, price, amount in zip(entries, prices, amounts, strict=True)
         ),
+        spare=("TO (UTC)", "KIND"),
     )
     total = format_exact(str(sum((Decimal(entry["amount"]) for entry in entries), Decimal(0))))
     print_lines("", f"{total} in {len(entries):,} {'entry' if len(entries) == 1 else 'entries'}")

@@ -9,21 +9,24 @@ import typer
 
 from service.cli.nodes import create, idle_terms, keeps, node_output
 from service.cli.nodes.connection import show_connection
+from service.cli.nodes.delete import Force, delete
 from service.cli.nodes.idle import idle
 from service.cli.nodes.jobs_of_node import check_jobs
-from service.cli.nodes.wait import Goal, NodeWatch
+from service.cli.nodes.top import top
+from service.cli.nodes.wait import Goal, follow_change
 from service.cli.terminal import options
-from service.cli.terminal.client import ApiAnswer, Client, open_client
+from service.cli.terminal.client import Client, open_client
 from service.cli.terminal.failure import Failure
-from service.cli.terminal.formatting import format_usd
+from service.cli.terminal.lists import ListCommand
 from service.cli.terminal.render import print_json, print_lines
 from service.cli.terminal.resolve import find_node
-from service.domain.nodes.node import ENDED
 
 app = typer.Typer(
     help="Create, watch, connect to and delete nodes.", no_args_is_help=True, rich_markup_mode=None
 )
 app.command()(create.create)
+app.command()(delete)
+app.command()(top)
 app.command()(idle)
 app.command()(keeps.keep)
 app.command()(keeps.unkeep)
@@ -34,7 +37,7 @@ app.command()(keeps.policy)
 Some = list[str] | None
 
 
-@app.command("list")
+@app.command("list", cls=ListCommand)
 def list_nodes(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     state: Annotated[
         Some, typer.Option("--state", metavar="STATE", help="Only these states. Repeatable.")
@@ -75,25 +78,6 @@ def show(node: options.NodeName, json: options.Json = False) -> None:
     _show_resource(node, "", node_output.show_node, json=json)
 
 
-Force = Annotated[bool, typer.Option("--force", help="Also if a job runs on it; the job ends.")]
-
-
-@app.command()
-def delete(
-    node: options.NodeName,
-    force: Force = False,
-    wait: options.Wait = False,
-    timeout: options.Timeout = options.PATIENCE,
-    json: options.Json = False,
-) -> None:
-    """Delete a node. A keep ends with it."""
-    with open_client() as client:
-        found = find_node(client, node)
-        check_jobs(client, found, node, force=force, json=json)
-        answer = client.send_request("DELETE", f"/v1/nodes/{found}")
-        _follow_change(client, answer, Goal.DELETED, timeout if wait else None, json=json)
-
-
 @app.command()
 def stop(
     node: options.NodeName,
@@ -107,7 +91,7 @@ def stop(
         found = find_node(client, node)
         check_jobs(client, found, node, force=force, json=json)
         answer = client.send_request("POST", f"/v1/nodes/{found}:stop")
-        _follow_change(client, answer, Goal.STOPPED, timeout if wait else None, json=json)
+        follow_change(client, answer, Goal.STOPPED, timeout if wait else None, json=json)
 
 
 @app.command()
@@ -120,7 +104,7 @@ def start(
     """Start a node that was stopped."""
     with open_client() as client:
         answer = client.send_request("POST", f"/v1/nodes/{find_node(client, node)}:start")
-        _follow_change(client, answer, Goal.READY, timeout if wait else None, json=json)
+        follow_change(client, answer, Goal.READY, timeout if wait else None, json=json)
 
 
 @app.command()
@@ -208,7 +192,7 @@ def connect(node: options.NodeName, json: options.Json = False) -> None:
     _show_resource(node, "/connection", show_connection, json=json)
 
 
-@app.command()
+@app.command(cls=ListCommand)
 def events(node: options.NodeName, json: options.Json = False) -> None:
     """Show the events of a node."""
     with open_client() as client:
@@ -226,7 +210,7 @@ def cost(node: options.NodeName, json: options.Json = False) -> None:
     _show_resource(node, "/cost", node_output.show_cost, json=json)
 
 
-@app.command()
+@app.command(cls=ListCommand)
 def ledger(node: options.NodeName, json: options.Json = False) -> None:
     """List the ledger lines of a node."""
     with open_client() as client:
@@ -299,31 +283,3 @@ def _show_resource(
         print_json(answer)
     else:
         show(answer.value)
-
-
-_WHAT_NOW = {
-    Goal.READY: "is to be started",
-    Goal.STOPPED: "is to be stopped",
-    Goal.DELETED: "is to be deleted",
-}
-
-
-def _follow_change(
-    client: Client, answer: ApiAnswer, goal: Goal, timeout: int | None, *, json: bool
-) -> None:
-    """Print the node after a change. With a timeout, in seconds, wait for the goal first."""
-    if not json:
-        print_lines(*(f"note: {warning}" for warning in answer.value.get("warnings") or ()))
-    if timeout is not None:
-        answer = NodeWatch(client, answer.value["id"], timeout).wait_for(goal)
-    node = answer.value
-    there = node["state"] == goal or node["state"] in ENDED
-    if json:
-        print_json(answer)
-    elif there:
-        so_far = "" if node["state"] in ENDED else " so far"
-        print_lines(
-            f"{node['name']} is {node['state']}; it cost {format_usd(node['cost'])}{so_far}"
-        )
-    else:
-        print_lines(f"{node['name']} is {node['state']} and {_WHAT_NOW[goal]}")

@@ -12,8 +12,14 @@ from typing import Any
 from service.cli.nodes.queue import READY, queue_line, slices_ready
 from service.cli.terminal.client import ApiAnswer, Client, Unreachable
 from service.cli.terminal.failure import Failure
-from service.cli.terminal.formatting import format_age
-from service.cli.terminal.render import clean_text, make_console, print_errors
+from service.cli.terminal.formatting import format_age, format_usd
+from service.cli.terminal.render import (
+    clean_text,
+    make_console,
+    print_errors,
+    print_json,
+    print_lines,
+)
 from service.domain.nodes.node import ENDED
 
 POLL_SECONDS = 0.5
@@ -126,3 +132,31 @@ def show_progress() -> Iterator[Show]:
         last = news
 
     yield show_news
+
+
+_WHAT_NOW = {
+    Goal.READY: "is to be started",
+    Goal.STOPPED: "is to be stopped",
+    Goal.DELETED: "is to be deleted",
+}
+
+
+def follow_change(
+    client: Client, answer: ApiAnswer, goal: Goal, timeout: int | None, *, json: bool
+) -> None:
+    """Print the node after a change. With a timeout, in seconds, wait for the goal first."""
+    if not json:
+        print_lines(*(f"note: {warning}" for warning in answer.value.get("warnings") or ()))
+    if timeout is not None:
+        answer = NodeWatch(client, answer.value["id"], timeout).wait_for(goal)
+    node = answer.value
+    there = node["state"] == goal or node["state"] in ENDED
+    if json:
+        print_json(answer)
+    elif there:
+        so_far = "" if node["state"] in ENDED else " so far"
+        print_lines(
+            f"{node['name']} is {node['state']}; it cost {format_usd(node['cost'])}{so_far}"
+        )
+    else:
+        print_lines(f"{node['name']} is {node['state']} and {_WHAT_NOW[goal]}")

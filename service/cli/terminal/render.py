@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 import typer
+
+from service.cli.terminal.columns import GAP, TableColumn, choose_columns, choose_widths
+from service.cli.terminal.printing import Output, current_printing
+from service.cli.terminal.sorting import sort_rows
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -31,18 +35,24 @@ _STYLES = {
 Cell: TypeAlias = "str | Text"
 
 
-def make_console(*, err: bool = False) -> Console:
-    """A console without markup. It prints colours on a terminal only."""
+def make_console(*, err: bool = False, wide: bool = False) -> Console:
+    """A console without markup. It prints colours on a terminal only, and wraps no line if
+    `wide`."""
     from rich.console import Console  # noqa: PLC0415 - slow to import, and not for all commands
 
     file = sys.stderr if err else sys.stdout
-    width = None if file.isatty() else PIPE_WIDTH
+    width = None if is_terminal(file) and not wide else PIPE_WIDTH
     return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
 
 
-def print_renderable(thing: RenderableType) -> None:
-    """Print a table without trailing blanks."""
-    screen = make_console()
+def is_terminal(file: TextIO) -> bool:
+    """Whether a person reads the output: it is a terminal."""
+    return file.isatty()
+
+
+def print_renderable(thing: RenderableType, *, wide: bool = False) -> None:
+    """Print a table without trailing blanks. If `wide`, no line is wrapped."""
+    screen = make_console(wide=wide)
     with screen.capture() as capture:
         screen.print(thing)
     typer.echo("\n".join(line.rstrip() for line in capture.get().splitlines()), color=True)
@@ -54,46 +64,57 @@ def print_table(
     """Print rows under their headings. A column with a heading that begins with `>` is aligned
     right.
 
-    Where a terminal is so narrow that words would be broken, the `spare` columns are left out, the
-    first of them first, and a line says which.
+    Where a terminal is so narrow that words would be broken, columns are left out: the `spare` ones
+    first, in their order. A line says which. The options of a list choose the order of the rows,
+    and whether all columns or only the names are printed.
     """
+    printing = current_printing()
+    texts = [[to_text(cell) for cell in row] for row in rows]
+    headings = [heading.removeprefix(">") for heading in columns]
+    plain = {name: [row[at].plain for row in texts] for at, name in enumerate(headings)}
+    texts = list(sort_rows(texts, plain, printing.sort_by))
+    if printing.output is Output.NAME:
+        _print_names(headings, texts)
+        return
+    table = [TableColumn(heading, [row[at] for row in texts]) for at, heading in enumerate(columns)]
+    wide = printing.output is Output.WIDE
+    screen = make_console(wide=wide)
+    kept = table if wide else choose_columns(table, spare, screen.width)
+    _print_columns(kept, choose_widths(kept, screen.width), wide=wide)
+    left_out = [column.name for column in table if column not in kept and column.name]
+    if left_out and printing.has_notes:
+        also = "a wider terminal, or -o wide," if printing.is_list else "a wider terminal"
+        print_paragraphs(f"({also} also shows {', '.join(left_out)})")
+
+
+def _print_columns(columns: Sequence[TableColumn], widths: Sequence[int], *, wide: bool) -> None:
     from rich.table import Table  # noqa: PLC0415 - as above
 
-    screen, left_out = make_console(), list[str]()
-    lines = list(zip(columns, *([to_text(cell) for cell in row] for row in rows), strict=True))
-    least = [_measure_column(heading, cells) for heading, *cells in lines]
-    for column in spare:
-        if sum(width for width, _ in least) + 2 * (len(least) - 1) <= screen.width:
-            break
-        place = next(at for at, (heading, *_) in enumerate(lines) if heading.strip(">") == column)
-        left_out.append(column)
-        del lines[place], least[place]
-    fits = sum(width for width, _ in least) + 2 * (len(least) - 1) <= screen.width
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for (heading, *_), (_, is_word) in zip(lines, least, strict=True):
+    grid = Table(
+        box=None,
+        pad_edge=False,
+        padding=(0, GAP, 0, 0),
+        header_style="bold",
+        show_header=current_printing().has_headings,
+    )
+    for column, width in zip(columns, widths, strict=True):
         grid.add_column(
-            heading.removeprefix(">"),
-            justify="right" if heading.startswith(">") else "left",
+            column.name,
+            justify="right" if column.is_right else "left",
             overflow="fold",
-            no_wrap=fits and is_word,
+            width=width,
         )
-    for row in zip(*(cells for _, *cells in lines), strict=True):
+    for row in zip(*(column.cells for column in columns), strict=True):
         grid.add_row(*row)
-    print_renderable(grid)
-    if left_out:
-        print_paragraphs(f"(a wider terminal also shows {', '.join(left_out)})")
+    print_renderable(grid, wide=wide)
 
 
-def _measure_column(heading: str, cells: Iterable[Text]) -> tuple[int, bool]:
-    """The least width in which no word of the column is broken, and whether that is because every
-    cell is one word: then the heading is not wrapped either."""
-    from rich.cells import cell_len  # noqa: PLC0415 - as above
-
-    name, texts = heading.removeprefix(">"), list(cells)
-    is_word = not any(" " in text.plain for text in texts)
-    words = [cell_len(word) for text in texts for word in text.plain.split()]
-    parts = [name] if is_word else name.split()
-    return max((*words, *map(cell_len, parts)), default=0), is_word
+def _print_names(headings: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
+    """Print the name of each row, or its id where rows have no names. Each is printed once."""
+    at = next((headings.index(name) for name in ("NAME", "ID") if name in headings), 0)
+    for name in dict.fromkeys(row[at].plain for row in rows):
+        if name not in {"", "-"}:
+            typer.echo(name)
 
 
 def print_facts(pairs: Iterable[tuple[str, Cell]]) -> None:
@@ -129,15 +150,18 @@ def clean_text(text: str) -> str:
 
 
 def print_lines(*lines: str) -> None:
-    """Print lines."""
-    for line in lines:
-        typer.echo(clean_text(line))
+    """Print lines. A list of which only the rows are wanted prints none."""
+    if current_printing().has_notes:
+        for line in lines:
+            typer.echo(clean_text(line))
 
 
 def print_paragraphs(*paragraphs: str) -> None:
-    """Print each text, wrapped between words at the width of the terminal."""
-    for paragraph in paragraphs:
-        print_renderable(to_text(paragraph))
+    """Print each text, wrapped between words at the width of the terminal, as `print_lines`
+    does."""
+    if current_printing().has_notes:
+        for paragraph in paragraphs:
+            print_renderable(to_text(paragraph))
 
 
 def print_errors(*lines: str) -> None:
@@ -147,5 +171,12 @@ def print_errors(*lines: str) -> None:
 
 
 def print_json(answer: ApiAnswer) -> None:
-    """Print the JSON of an answer as it came."""
-    typer.echo(answer.text)
+    """Print the JSON of an answer as it came, or in the format that the options of a list say."""
+    printing = current_printing()
+    if not printing.is_list:
+        typer.echo(answer.text)
+        return
+    from service.cli.terminal.documents import format_answer  # noqa: PLC0415 - for few
+
+    if text := format_answer(answer, printing):
+        typer.echo(text)

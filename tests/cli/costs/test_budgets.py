@@ -244,3 +244,35 @@ def test_one_is_taken_away_by_its_name(api):
     result = steward("budgets", "delete", "other")
     assert result.exit_code == 1
     assert "no budget is named 'other'" in result.stderr
+
+
+def test_an_edit_sends_what_was_typed_and_nothing_else(api, monkeypatch):
+    monkeypatch.setenv("STEWARD_WEBHOOK_SECRET", "of another budget")
+    api.when("GET", "/v1/budgets", page(budget()))
+    api.when("PATCH", f"/v1/budgets/{ID}", budget(amount="8000.000000000"))
+    options = ("--amount", "8000", "--threshold", "forecast:90", "--grace", "30m")
+    shown = steward("budgets", "edit", "vision monthly", *options, "--reset", "burn-rate").stdout
+    assert api.calls[-1].body == {
+        "amount": "8000",
+        "thresholds": [{"percent": 90, "of": "forecast"}],
+        "grace_seconds": 1_800,
+        "burn_rate": None,
+    }
+    assert "Amount         $8,000.00 a month (UTC)" in shown.splitlines()
+
+
+def test_a_new_webhook_gets_a_new_secret_and_an_old_one_goes_with_its_secret(api):
+    api.when("GET", "/v1/budgets", page(budget()))
+    api.when("PATCH", f"/v1/budgets/{ID}", budget())
+    result = steward("budgets", "edit", ID, "--webhook", "https://hooks.example.com/x")
+    secret = api.calls[-1].body["webhook_secret"]
+    assert len(secret) > 30
+    assert result.stderr == f"webhook secret, not shown again: {secret}\n"
+    steward("budgets", "edit", ID, "--reset", "webhook")
+    assert api.calls[-1].body == {"webhook": None, "webhook_secret": None}
+
+
+@pytest.mark.parametrize("options", [(), ("--reset", "amount"), ("--threshold", "soon")])
+def test_an_edit_that_makes_no_sense_is_a_usage_error(api, options):
+    result = steward("budgets", "edit", "vision", *options)
+    assert (result.exit_code, api.calls) == (2, [])

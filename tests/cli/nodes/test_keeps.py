@@ -353,9 +353,9 @@ def test_a_node_on_which_no_job_runs_is_ended_without_a_question(api, verb, foun
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1)])
 def test_whoever_sits_at_a_terminal_is_asked(api, monkeypatch, answer, code):
     api.when("GET", "/v1/jobs", jobs("RUNNING"))
-    api.when("DELETE", PATH, node(asked="absent"), status=202)
+    api.when("POST", f"{PATH}:stop", node(asked="stopped"), status=202)
     monkeypatch.setattr(jobs_of_node, "is_at_terminal", lambda: True)
-    asked = CliRunner().invoke(app, ["nodes", "delete", ID], input=answer)
+    asked = CliRunner().invoke(app, ["nodes", "stop", ID], input=answer)
     assert asked.exit_code == code
     assert "Go on?" in asked.stderr
-    assert (api.calls[-1].method == "DELETE") == (code == 0)
+    assert (api.calls[-1].method == "POST") == (code == 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -59,6 +60,30 @@ def test_a_node_on_its_way_out_and_one_without_a_price_say_so(api):
     assert "READY (to be deleted)" in shown
     assert "unpriced" in shown
     assert "1 node, 1 ready at $0.00 an hour, and 1 node without a known price" in shown
+
+
+@pytest.mark.parametrize(
+    ("fields", "state"),
+    [
+        ({"asked": "absent", "last_error": "unavailable"}, "DELETING (failing)"),
+        ({"asked": "absent", "last_error": "unavailable", "state": "DELETED"}, "DELETED"),
+        ({"last_error": "no room in us-east1-d"}, "READY"),
+        ({"asked": "absent", "last_error": "x", "deletion_failure": None}, "READY (to be deleted)"),
+        ({"deletion_failure": {"tries": 2}}, "DELETING (failing)"),
+    ],
+)
+def test_a_deletion_that_fails_is_a_state_of_its_own(api, fields, state):
+    api.when("GET", "/v1/nodes", page(node(**fields)))
+    row = steward("nodes", "list", "--all", "--no-headers").stdout
+    assert re.split(" {2,}", row)[1] == state
+
+
+def test_a_failing_deletion_is_shown_with_its_call_and_its_next_try(api):
+    failure = {"call": "nodes.delete", "tries": 3, "next_try_at": "2026-11-05T12:04:10Z"}
+    api.when("GET", f"/v1/nodes/{ID}", node(asked="absent", deletion_failure=failure))
+    shown = steward("nodes", "show", ID).stdout.splitlines()
+    said = "Deletion        nodes.delete failed 3 times in a row; next try in 4m10s"
+    assert said in shown
 
 
 def test_the_filters_are_passed_on(api):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from rich.text import Text
 
-from service.cli.terminal.render import print_table
+from service.cli.terminal.columns import TableColumn, choose_widths
+from service.cli.terminal.printing import Output, Printing, print_as
+from service.cli.terminal.render import print_lines, print_table
 
 COLUMNS = ("NAME", "MODEL", "STATE", ">PER HOUR", "ZONE", ">COST")
 ROWS = (
@@ -57,11 +60,58 @@ def test_the_first_spare_columns_are_left_out_where_words_would_be_broken(monkey
     )
 
 
-@pytest.mark.parametrize("width", range(40, 84))
-def test_no_digit_of_an_amount_is_cut_off_at_any_width(monkeypatch, capsys, width):
-    lines = shown(monkeypatch, capsys, width)
-    assert max(map(len, lines)) <= width
-    said = "".join("".join(lines).split())
-    assert sum(said.count(digit) for digit in "0123456789") == sum(
-        sum(cell.count(digit) for digit in "0123456789") for row in ROWS for cell in row
+@pytest.mark.parametrize("width", range(20, 84))
+def test_every_word_of_a_shown_column_is_whole_at_any_width(monkeypatch, capsys, width):
+    heading, *lines = shown(monkeypatch, capsys, width)
+    assert max(map(len, (heading, *lines))) <= width
+    at = next((at for at, line in enumerate(lines) if line.startswith("(a wider")), len(lines))
+    note = " ".join(lines[at:])
+    words = " ".join(lines).split()
+    for place, column in enumerate(COLUMNS):
+        name = column.removeprefix(">")
+        is_shown = name in heading
+        assert is_shown != (name in note), "a column is shown, or said to be left out"
+        for row in ROWS:
+            assert not is_shown or set(row[place].split()) <= set(words)
+    assert "NAME" in heading
+
+
+def test_amounts_outlive_texts_where_no_column_is_spare(monkeypatch, capsys):
+    heading, *_ = shown(monkeypatch, capsys, 40)
+    assert heading.split() == ["NAME", "PER", "HOUR", "COST"]
+
+
+@pytest.mark.parametrize("width", range(30, 70))
+def test_widths_add_up_to_the_screen_and_break_no_word(width):
+    texts = ["a reason that is rather long and has many words", "short one"], ["two words", "x"]
+    columns = [TableColumn("WHY", [Text(text) for text in some]) for some in texts]
+    widths = choose_widths(columns, width)
+    full = [column.full_width for column in columns]
+    assert sum(widths) + 2 == min(width, sum(full) + 2)
+    assert all(
+        column.least_width <= found <= column.full_width
+        for column, found in zip(columns, widths, strict=True)
     )
+
+
+def test_a_wide_table_leaves_nothing_out_on_a_narrow_terminal(monkeypatch, capsys):
+    monkeypatch.setattr("service.cli.terminal.render.is_terminal", lambda _: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    with print_as(Printing(Output.WIDE, is_list=True)):
+        print_table(COLUMNS, ROWS, spare=("MODEL",))
+    assert capsys.readouterr().out.splitlines() == WHOLE
+
+
+def test_names_are_printed_once_and_nothing_else(capsys):
+    with print_as(Printing(Output.NAME, is_list=True)):
+        print_table(COLUMNS, [*ROWS, ROWS[0], ("-", "spot", "", "", "", "")])
+        print_lines("2 nodes")
+    assert capsys.readouterr().out == "vision-notebook\nexp\n"
+
+
+def test_rows_without_headings_have_no_notes_either(monkeypatch, capsys):
+    monkeypatch.setattr("service.cli.terminal.render.PIPE_WIDTH", 23)
+    with print_as(Printing(has_headings=False, is_list=True)):
+        print_table(COLUMNS, ROWS[1:], spare=("MODEL", "ZONE", "STATE"))
+        print_lines("1 node")
+    assert capsys.readouterr().out.split() == ["exp", "$172.80", "$0.00"]

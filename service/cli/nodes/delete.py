@@ -1,0 +1,101 @@
+"""`nodes delete`: delete one or several nodes, with a confirmation on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Annotated, Any
+
+import typer
+
+from service.cli.nodes import jobs_of_node
+from service.cli.nodes.node_output import is_ready, shown_state, sum_rates
+from service.cli.nodes.wait import Goal, follow_change
+from service.cli.terminal import options
+from service.cli.terminal.client import ApiAnswer, Client, open_client
+from service.cli.terminal.failure import FAILED, Failure
+from service.cli.terminal.formatting import format_count, format_parts, format_usd
+from service.cli.terminal.render import print_errors
+from service.cli.terminal.resolve import find_node
+
+Force = Annotated[
+    bool, typer.Option("--force", help="Also if a job runs on it; the job ends. Asks nothing.")
+]
+
+
+def delete(
+    nodes: Annotated[
+        list[str],
+        typer.Argument(callback=options.require_name, metavar="NODE...", help="Names or ids."),
+    ],
+    force: Force = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Skip the confirmation on a terminal.")
+    ] = False,
+    wait: options.Wait = False,
+    timeout: options.Timeout = options.PATIENCE,
+    json: options.Json = False,
+) -> None:
+    """Delete nodes. A keep ends with its node."""
+    with open_client() as client:
+        found = {find_node(client, name): name for name in nodes}
+        if not force:
+            _check_deletion(client, found, is_asked=not (yes or json))
+        answers = list(_request_deletions(client, found))
+        for answer in answers:
+            follow_change(client, answer, Goal.DELETED, timeout if wait else None, json=json)
+    if len(answers) < len(found):
+        raise typer.Exit(FAILED)
+
+
+def _check_deletion(client: Client, found: Mapping[str, str], *, is_asked: bool) -> None:
+    """Have the user confirm the deletion at a terminal, jobs and costs included.
+
+    Without a terminal, or if nobody `is_asked`, only a running job prevents it. Raises Failure when
+    the nodes must not be deleted, or when the user says no.
+    """
+    jobs = {node_id: jobs_of_node.find_running_job(client, node_id) for node_id in found}
+    if not (is_asked and jobs_of_node.is_at_terminal()):
+        for node_id, job in jobs.items():
+            if job is not None:
+                raise Failure(
+                    f"job {job} runs on node {found[node_id]}, and ends with it; cancel the job,"
+                    " or repeat with --force"
+                )
+        return
+    views = [client.get(f"/v1/nodes/{node_id}").value for node_id in found]
+    total = str(sum((Decimal(node["cost"]) for node in views), Decimal(0)))
+    costs = format_parts(total, [node["cost"] for node in views])
+    for node, so_far in zip(views, costs, strict=True):
+        print_errors(_describe_loss(node, so_far, jobs[node["id"]]))
+    rate = format_usd(sum_rates(node for node in views if is_ready(node)))
+    what = views[0]["name"] if len(views) == 1 else format_count(len(views), "node")
+    verb = "costs" if len(views) == 1 else "cost"
+    question = f"Delete {what}, which {verb} {rate} an hour now and {format_usd(total)} so far?"
+    if not typer.confirm(question, err=True):
+        raise Failure("nothing was deleted")
+
+
+def _describe_loss(node: Mapping[str, Any], so_far: str, job: str | None) -> str:
+    """State and cost of a node, and what is lost with it, in one line."""
+    lost = [
+        "the data on its disks",
+        *(["its keep"] if node.get("keep") else []),
+        *([] if job is None else [f"job {job}, which runs on it"]),
+    ]
+    *most, last = lost
+    names = f"{', '.join(most)} and {last}" if most else last
+    rate = format_usd(node["hourly_cost"])
+    return f"{node['name']} ({shown_state(node)}): {rate} an hour, {so_far} so far; lost: {names}"
+
+
+def _request_deletions(client: Client, found: Mapping[str, str]) -> Iterator[ApiAnswer]:
+    """The answer for each node that is to be deleted. The refusal of one node of several is printed
+    and the others are deleted; that of a single node is raised."""
+    for node_id, name in found.items():
+        try:
+            yield client.send_request("DELETE", f"/v1/nodes/{node_id}")
+        except Failure as failure:
+            if len(found) == 1:
+                raise
+            print_errors(f"{name}: {failure.lines[0]}", *failure.lines[1:])

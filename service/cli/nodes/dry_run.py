@@ -1,0 +1,79 @@
+"""`nodes create --dry-run`: the cost of a request, its share of each budget, and the refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from service.cli.costs.estimate import print_estimate
+from service.cli.terminal.client import ApiAnswer, Client
+from service.cli.terminal.failure import Failure
+from service.cli.terminal.render import print_json, print_lines
+from service.domain.catalog.provisioning import ProvisioningModel
+from service.domain.catalog.provisioning_modes import MAX_FLEX_SECONDS
+from service.domain.clock import DAY
+
+_YEAR = 365 * DAY
+"""Seconds that a node without an end is estimated for: no budget has a longer period."""
+
+_ESTIMATED = (
+    *("generation", "chips", "topology", "zone", "zones", "regions"),
+    *("project", "team", "owner", "labels"),
+)
+"""Fields of the request that the estimate has too."""
+
+View = Mapping[str, Any]
+
+
+def show_dry_run(client: Client, body: View, *, json: bool) -> None:
+    """Print what a request would cost, and create nothing. Raises Failure when a budget would
+    refuse it, or when no hardware fits."""
+    has_end = "ttl_seconds" in body or body.get("provisioning_model") == "flex_start"
+    answers = [client.send_request("POST", "/v1/estimates", body=one) for one in _requests_of(body)]
+    for answer in answers:
+        if json:
+            print_json(answer)
+        else:
+            print_estimate(answer.value, has_end=has_end)
+            print_lines("")
+    if not json:
+        print_lines(*_list_notes(body))
+    refusals = [_find_refusal(answer) for answer in answers]
+    if all(refusals):
+        raise Failure(*dict.fromkeys(filter(None, refusals)))
+    if not json:
+        print_lines("nothing was created; no budget would refuse it")
+
+
+def _requests_of(body: View) -> Iterator[dict[str, Any]]:
+    """Body of an estimate for each accelerator type that the request accepts."""
+    model = body.get("provisioning_model", ProvisioningModel.ON_DEMAND.value)
+    longest = MAX_FLEX_SECONDS if model == "flex_start" else _YEAR
+    terms = {
+        **{name: body[name] for name in _ESTIMATED if name in body},
+        "provisioning_model": model,
+        "duration_seconds": body.get("ttl_seconds", longest),
+    }
+    types = body.get("accelerator_types") or [body.get("accelerator_type")]
+    for accelerator_type in types:
+        yield terms if accelerator_type is None else {"accelerator_type": accelerator_type} | terms
+
+
+def _list_notes(body: View) -> Iterator[str]:
+    """What the figures leave out."""
+    if (slices := body.get("slices", 1)) > 1:
+        yield f"note: these figures are for one slice; the node has {slices}"
+    if "vm" in body:
+        yield "note: the cost of your VM is not included"
+    yield "note: not checked are the name, the quota and the runtime version"
+
+
+def _find_refusal(answer: ApiAnswer) -> str | None:
+    """Reason that the tightest budget would refuse the node. None if no budget would."""
+    for budget in answer.value["budgets"]:
+        if not budget["fits"] and budget["on_exceeded"] != "notify":
+            name = budget["name"] or budget["budget_id"]
+            why = "too little of it is left" if budget["fits"] is False else "its rest is unknown"
+            kind = answer.value["accelerator_type"]
+            return f"the budget {name} would refuse {kind}: {why}; nothing was created"
+    return None

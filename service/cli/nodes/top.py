@@ -1,0 +1,172 @@
+"""`nodes top`: the nodes that cost most now, what they do, and when they end."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from service.cli.nodes.node_output import is_ready, shown_state, sum_rates
+from service.cli.nodes.queue import made_of
+from service.cli.terminal import options
+from service.cli.terminal.client import Client, open_client
+from service.cli.terminal.formatting import (
+    NOTHING,
+    format_age,
+    format_count,
+    format_parts,
+    format_time,
+    format_usd,
+)
+from service.cli.terminal.live import keep_printing
+from service.cli.terminal.render import (
+    Cell,
+    is_terminal,
+    print_lines,
+    print_paragraphs,
+    print_table,
+)
+from service.domain.clock import parse_rfc3339, wall_clock
+
+View = Mapping[str, Any]
+
+UPDATE_SECONDS = 5
+"""Seconds between two updates on a terminal."""
+
+MOST_NODES = 20
+"""Nodes that are shown, if no number is given. The idleness of each is a request of its own."""
+
+_ACTIVITIES = {
+    "": "not checked yet",
+    "WARMING": "warming up",
+    "ACTIVE": "active",
+    "QUIET": "quiet",
+    "CANDIDATE": "idle",
+    "NOTIFIED": "idle",
+    "DELETING": "ending",
+    "UNKNOWN": "unknown",
+}
+_AT_REST = frozenset({"QUIET", "CANDIDATE", "NOTIFIED"})
+_WASTE = {"crash_loop": "crash loop", "no_progress": "no progress"}
+
+
+@dataclass(frozen=True, slots=True)
+class TopNodes:
+    """The READY nodes that cost most an hour, each with its idleness; the number of the others with
+    their dollars an hour; and the cost of the fleet."""
+
+    nodes: Sequence[View]
+    idleness: Sequence[View]
+    others: Sequence[View]
+    fleet: View
+
+
+def top(
+    number: Annotated[
+        int, typer.Option("--number", "-n", metavar="N", min=1, help="Nodes to show.")
+    ] = MOST_NODES,
+    every: Annotated[
+        int,
+        typer.Option(metavar="SECONDS", min=1, max=3_600, help="Time between two updates."),
+    ] = UPDATE_SECONDS,
+    once: Annotated[bool, typer.Option("--once", help="Print once, on a terminal too.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Show the nodes that cost most now, live on a terminal."""
+    with open_client() as client:
+        if json:
+            found = _read_top(client, number)
+            pairs = zip(found.nodes, found.idleness, strict=True)
+            nodes = [{"node": node, "idle": idle} for node, idle in pairs]
+            document = {"nodes": nodes, "others": len(found.others), "fleet": found.fleet}
+            typer.echo(json_text.dumps(document, ensure_ascii=False))
+        elif once or not is_terminal(sys.stdout):
+            print_top(_read_top(client, number))
+        else:
+            keep_printing(lambda: print_top(_read_top(client, number)), every)
+
+
+def _read_top(client: Client, number: int) -> TopNodes:
+    found = client.get_all("/v1/nodes", "nodes", {"state": ["READY"]}).value["nodes"]
+    ready = sorted(
+        filter(is_ready, found),
+        key=lambda node: (-Decimal(node["hourly_cost"] or 0), -Decimal(node["cost"])),
+    )
+    shown = ready[:number]
+    return TopNodes(
+        nodes=shown,
+        idleness=[client.get(f"/v1/nodes/{node['id']}/idle").value for node in shown],
+        others=ready[number:],
+        fleet=client.get("/v1/fleet").value,
+    )
+
+
+def print_top(found: TopNodes) -> None:
+    """Print the sum, which stays on a small terminal, then a row for each node."""
+    now = wall_clock()
+    total = sum_rates([*found.nodes, *found.others])
+    shares = [node["hourly_cost"] for node in found.nodes]
+    *rates, _ = format_parts(total, [*shares, sum_rates(found.others)])
+    print_paragraphs(*_list_totals(found, total))
+    if found.nodes:
+        print_lines("")
+        print_table(
+            ["NAME", "STATE", "TYPE", ">PER HOUR", ">SO FAR", "ACTIVITY", "DELETES IN", "TEAM"],
+            (
+                [
+                    node["name"],
+                    shown_state(node),
+                    made_of(node),
+                    rate,
+                    format_usd(node["cost"]),
+                    _describe_activity(idle, now),
+                    _describe_end(node, idle, now),
+                    node["team"] or NOTHING,
+                ]
+                for node, idle, rate in zip(found.nodes, found.idleness, rates, strict=True)
+            ),
+            spare=("TEAM", "TYPE", "STATE", "DELETES IN", "SO FAR", "ACTIVITY"),
+        )
+
+
+def _list_totals(found: TopNodes, total: str) -> list[str]:
+    """The sum of all READY nodes, what unused reservations add, and the time of the figures."""
+    ready = [*found.nodes, *found.others]
+    unpriced = sum(node["hourly_cost"] is None for node in ready)
+    note = f", and {format_count(unpriced, 'node')} without a known price" if unpriced else ""
+    lines = [f"{format_count(len(ready), 'node')} ready at {format_usd(total)} an hour{note}"]
+    if found.others:
+        rest = format_usd(sum_rates(found.others))
+        lines.append(f"not shown: {format_count(len(found.others), 'node')} at {rest} an hour")
+    unused = found.fleet["unused_reservations_hourly_cost"]
+    if Decimal(unused):
+        lines.append(f"reserved chips that no node uses cost {format_usd(unused)} an hour more")
+    return [*lines, f"as of {format_time(found.fleet['as_of'])} UTC"]
+
+
+def _describe_activity(idle: View, now: int) -> Cell:
+    """`active`, `idle 3h12m` or `crash loop 20m00s`: what the signals of a node prove."""
+    verdict = idle["verdict"] or {"since": None, "waste": ""}
+    state = idle["state"]
+    said = _WASTE.get(verdict["waste"]) or _ACTIVITIES.get(state, state.lower())
+    is_wasted = bool(verdict["waste"]) or state in {"CANDIDATE", "NOTIFIED"}
+    if verdict["since"] and (state in _AT_REST or verdict["waste"]):
+        said += f" {format_age(now - parse_rfc3339(verdict['since']))}"
+    return Text(said, style="yellow" if is_wasted else "")
+
+
+def _describe_end(node: View, idle: View, now: int) -> str:
+    """Time until a node ends by itself, by its time to live or for idleness: `3h12m`."""
+    times = [parse_rfc3339(at) for at in (node["deletes_at"], idle["due_at"]) if at is not None]
+    if node["asked"] == "absent":
+        return "now"
+    if not times:
+        return NOTHING
+    left = min(times) - now
+    return format_age(left) if left > 0 else "now"

@@ -1,0 +1,89 @@
+"""`nodes top`: the nodes that cost most, what they do, and when they end."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.cli.given import ID, OTHER, Api, node, page, steward
+
+THIRD = ID[:-1] + "9"
+FLEET = {
+    "hourly_cost": "113.246400000",
+    "unused_reservations_hourly_cost": "90.000000000",
+    "as_of": "2026-11-05T12:00:00Z",
+}
+AT_WORK = {"state": "ACTIVE", "verdict": {"since": None, "waste": ""}, "due_at": None}
+IDLE = {
+    "state": "NOTIFIED",
+    "verdict": {"since": "2026-11-05T08:48:00Z", "waste": ""},
+    "due_at": "2026-11-05T12:04:10Z",
+}
+LOOPING = {
+    "state": "CANDIDATE",
+    "verdict": {"since": "2026-11-05T11:40:00Z", "waste": "crash_loop"},
+    "due_at": None,
+}
+
+
+@pytest.fixture
+def busy(api: Api) -> Api:
+    """An API with three nodes: at work, idle, and in a crash loop while its deletion fails."""
+    big = node(id=OTHER, name="big", hourly_cost="14.000000000", deletes_at=None)
+    failing = {"asked": "absent", "last_error": "unavailable", "team": ""}
+    api.when("GET", "/v1/nodes", page(node(), big, node(id=THIRD, name="odd", **failing)))
+    api.when("GET", f"/v1/nodes/{ID}/idle", AT_WORK)
+    api.when("GET", f"/v1/nodes/{OTHER}/idle", IDLE)
+    api.when("GET", f"/v1/nodes/{THIRD}/idle", LOOPING)
+    api.when("GET", "/v1/fleet", FLEET)
+    return api
+
+
+def test_the_most_expensive_come_first_and_their_rates_add_up(busy):
+    total, unused, as_of, _, heading, *rows = steward("nodes", "top").stdout.splitlines()
+    assert heading.split() == [
+        *("NAME", "STATE", "TYPE", "PER", "HOUR", "SO", "FAR", "ACTIVITY"),
+        *("DELETES", "IN", "TEAM"),
+    ]
+    assert [re.split(" {2,}", row) for row in rows] == [
+        [
+            *("big", "READY", "v5litepod-8", "$14.00", "$0.15"),
+            *("idle 3h12m", "4m10s", "vision"),
+        ],
+        ["trainer", "READY", "v5litepod-8", "$4.63", "$0.15", "active", "1h58m", "vision"],
+        [
+            *("odd", "DELETING (failing)", "v5litepod-8", "$4.62", "$0.15"),
+            *("crash loop 20m00s", "now", "-"),
+        ],
+    ]
+    assert total == "3 nodes ready at $23.25 an hour"
+    assert unused == "reserved chips that no node uses cost $90.00 an hour more"
+    assert as_of == "as of 2026-11-05 12:00:00 UTC"
+    assert busy.calls[0].query["state"] == ["READY"]
+
+
+def test_only_so_many_are_shown_and_the_others_are_summed(busy):
+    shown = steward("nodes", "top", "-n", "1").stdout.splitlines()
+    assert shown[:2] == ["3 nodes ready at $23.25 an hour", "not shown: 2 nodes at $9.25 an hour"]
+    assert shown[-1].split()[:4] == ["big", "READY", "v5litepod-8", "$14.00"]
+    assert not [call for call in busy.calls if call.path == f"/v1/nodes/{ID}/idle"]
+
+
+def test_a_script_reads_the_same(busy):
+    found = json.loads(steward("nodes", "top", "-n", "2", "--json").stdout)
+    assert [(one["node"]["name"], one["idle"]["state"]) for one in found["nodes"]] == [
+        ("big", "NOTIFIED"),
+        ("trainer", "ACTIVE"),
+    ]
+    assert (found["others"], found["fleet"]) == (1, FLEET)
+
+
+def test_no_nodes_are_a_sum_all_the_same(api):
+    api.when("GET", "/v1/nodes", page())
+    api.when("GET", "/v1/fleet", {**FLEET, "unused_reservations_hourly_cost": "0.000000000"})
+    assert steward("nodes", "top").stdout.splitlines() == [
+        "0 nodes ready at $0.00 an hour",
+        "as of 2026-11-05 12:00:00 UTC",
+    ]
