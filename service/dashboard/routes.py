@@ -288,12 +288,14 @@ def statement(request: Request, period: str) -> Response:
 
 
 @router.get("/prices")
-def prices(
+def prices(  # noqa: PLR0913, PLR0917 - each is a parameter of the address
     request: Request,
     at: str = "",
     generation: str = "",
     provisioning_model: str = "",
     region: str = "",
+    show: str = "",
+    page: str = "",
 ) -> Response:
     """The list price of a chip, the price that is paid, and the source of both."""
     asked = {
@@ -301,6 +303,8 @@ def prices(
         "generation": generation.strip(),
         "provisioning_model": provisioning_model.strip(),
         "region": region.strip(),
+        "show": show.strip(),
+        "page": page.strip(),
     }
     return _render_page(
         request,
