@@ -28,7 +28,7 @@ from service.domain.pricing.price_book import (
 from service.domain.pricing.sellable import row_of
 from service.domain.time_window import Granularity
 
-SHOWN = 100
+SHOWN = 50
 """The most prices on one page."""
 
 ALL = "all"

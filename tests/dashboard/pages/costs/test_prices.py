@@ -125,7 +125,7 @@ def test_the_page_shows_what_is_in_use_and_no_more(lab: Lab, caller: TestClient)
 def test_before_anything_ran_the_way_to_all_prices_is_shown(caller: TestClient) -> None:
     page = caller.get("/prices")
     assert "No hardware ran in the last 30 days." in text_of(page)
-    assert "tpu-steward estimate v5litepod-8" in text_of(page)
+    assert "tpu-steward estimate --accelerator-type v5litepod-8" in text_of(page)
     assert links_of(page.text)["Show all prices"] == "/prices?show=all"
 
 
