@@ -24,6 +24,7 @@ from service.dashboard.kit.navigation import build_navigation
 from service.dashboard.kit.series import GROUPINGS
 from service.dashboard.kit.unknown import prefers_html, shorten_path
 from service.dashboard.pages.capacity import PERIODS, build_capacity_page
+from service.dashboard.pages.cleanup import build_cleanup_page
 from service.dashboard.pages.costs.budgets import build_budgets_page
 from service.dashboard.pages.costs.commitments import DEFAULT, build_commitments_page
 from service.dashboard.pages.costs.costs import CostsPage, build_costs_page
@@ -335,6 +336,14 @@ def capacity(request: Request, window: str = "") -> Response:
     """Recent results of attempts by zone and hardware, and the hardware in a cooldown."""
     return _render_page(
         request, "capacity.html", lambda services: {"page": build_capacity_page(services, window)}
+    )
+
+
+@router.get("/cleanup")
+def cleanup(request: Request) -> Response:
+    """The cleanup of idle nodes: its mode, its plan, what holds it, and its history."""
+    return _render_page(
+        request, "cleanup.html", lambda services: {"page": build_cleanup_page(services)}
     )
 
 
