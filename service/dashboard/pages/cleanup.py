@@ -40,7 +40,7 @@ _MODES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class HoldRow:
     """A pause or a rail that keeps the daemon from ending nodes; `until` is None where the end is
     unknown."""
 
@@ -60,7 +60,7 @@ class ProjectRow:
     checked: Moment | None
     ago: str
     upcoming: str
-    holds: tuple[Hold, ...]
+    holds: tuple[HoldRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +188,9 @@ def _build_project(status: CleanupStatus, now: int) -> ProjectRow:
     if cleanup.paused_at is not None:
         by = f" (by {cleanup.paused_by})" if cleanup.paused_by else ""
         reason = f"{cleanup.pause_reason}{by}"
-        holds.append(Hold("pause", reason, to_moment(cleanup.paused_at), None))
+        holds.append(HoldRow("pause", reason, to_moment(cleanup.paused_at), None))
     holds += [
-        Hold(
+        HoldRow(
             held.rail,
             held.reason,
             to_moment(held.since),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -112,7 +113,7 @@ def test_what_did_not_come_up_is_told_in_words() -> None:
     )
 
 
-def row(zone: str, what: str, until: int | None = None, **counts: int) -> CapacityRow:
+def row(zone: str, what: str, until: int | None = None, **counts: Any) -> CapacityRow:
     model = "spot" if until else "on_demand"
     tried = replace(NEVER, key=HardwareKey(zone, what, "v5e", model), **counts)
     return CapacityRow(tried, until, "")

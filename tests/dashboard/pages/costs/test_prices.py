@@ -139,8 +139,8 @@ def test_all_prices_come_page_by_page_each_once(lab: Lab, caller: TestClient) ->
         address = links_of(page.text).get(str(number + 1), "")
     assert address == ""
     assert seen == [[one.generation, one.model, one.region] for one in every]
-    for number in ("0", "-1", "x" * 90, "9" * 90, HOSTILE):
-        first = caller.get("/prices", params={"show": "all", "page": number})
+    for strange in ("0", "-1", "x" * 90, "9" * 90, HOSTILE):
+        first = caller.get("/prices", params={"show": "all", "page": strange})
         assert f"1 to {prices.SHOWN} of {len(every):,} prices" in text_of(first)
     last = caller.get("/prices?show=all&page=9999")
     assert f"to {len(every):,} of {len(every):,} prices" in text_of(last)
