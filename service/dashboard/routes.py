@@ -31,6 +31,7 @@ from service.dashboard.kit.refresh import refresh_seconds
 from service.dashboard.kit.series import GROUPINGS
 from service.dashboard.kit.unknown import prefers_html, shorten_path
 from service.dashboard.pages.capacity import PERIODS, build_capacity_page
+from service.dashboard.pages.cleanup import build_cleanup_page
 from service.dashboard.pages.costs.budgets import build_budgets_page
 from service.dashboard.pages.costs.commitments import DEFAULT, build_commitments_page
 from service.dashboard.pages.costs.costs import CostsPage, build_costs_page
@@ -298,12 +299,14 @@ def statement(request: Request, period: str) -> Response:
 
 
 @router.get("/prices")
-def prices(
+def prices(  # noqa: PLR0913, PLR0917 - each is a parameter of the address
     request: Request,
     at: str = "",
     generation: str = "",
     provisioning_model: str = "",
     region: str = "",
+    show: str = "",
+    page: str = "",
 ) -> Response:
     """The list price of a chip, the price that is paid, and the source of both."""
     asked = {
@@ -311,6 +314,8 @@ def prices(
         "generation": generation.strip(),
         "provisioning_model": provisioning_model.strip(),
         "region": region.strip(),
+        "show": show.strip(),
+        "page": page.strip(),
     }
     return _render_page(
         request,
@@ -341,6 +346,14 @@ def capacity(request: Request, window: str = "") -> Response:
     """Recent results of attempts by zone and hardware, and the hardware in a cooldown."""
     return _render_page(
         request, "capacity.html", lambda services: {"page": build_capacity_page(services, window)}
+    )
+
+
+@router.get("/cleanup")
+def cleanup(request: Request) -> Response:
+    """The cleanup of idle nodes: its mode, its plan, what holds it, and its history."""
+    return _render_page(
+        request, "cleanup.html", lambda services: {"page": build_cleanup_page(services)}
     )
 
 

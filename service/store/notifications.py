@@ -34,6 +34,19 @@ class Alerts:
         )
         return {row.kind: Alert(*row) for row in self._connection.execute(statement)}
 
+    def find_by_budgets(self, budget_ids: Collection[str]) -> Mapping[str, Mapping[str, Alert]]:
+        """The alerts of several budgets by kind, by budget. Budgets without an alert are left
+        out."""
+        statement = (
+            select(alerts.c.budget_id, alerts.c.kind, alerts.c.period, alerts.c.fired_at)
+            .where(alerts.c.budget_id.in_(budget_ids))
+            .order_by(alerts.c.kind)
+        )
+        found: dict[str, dict[str, Alert]] = {}
+        for budget_id, *alert in self._connection.execute(statement):
+            found.setdefault(budget_id, {})[alert[0]] = Alert(*alert)
+        return found
+
     def find_by_kind(self, kind: str) -> Mapping[str, Alert]:
         """The alerts of one kind, by budget."""
         statement = select(alerts.c.budget_id, alerts.c.period, alerts.c.fired_at).where(

@@ -163,6 +163,7 @@ def test_pages_load_without_a_complaint_and_fit(
             "/jobs?team=nobody",
             "/orphans",
             "/capacity",
+            "/cleanup",
             "/costs",
             "/costs?window=7d&aggregate=node,owner&step=hour&filter=team:vision",
             f"/nodes/{node}/ledger?window=7d",
@@ -170,11 +171,12 @@ def test_pages_load_without_a_complaint_and_fit(
             "/statements",
             "/statements/2026-11",
             "/prices",
+            "/prices?show=all",
             "/commitments/recommended",
             "/reconcile",
         ):
             page.goto(f"{address}{path}")
-            is_still = path == "/prices" or "/ledger/" in path
+            is_still = path.startswith("/prices") or "/ledger/" in path
             expect(page.get_by_role("status")).to_have_text("" if is_still else "live")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             assert "broken" not in page.title()
@@ -192,6 +194,24 @@ def test_the_manual_and_the_api_reference_load_without_a_complaint_fit_and_stay(
             page.goto(f"{address}{path}")
             expect(page.get_by_role("status")).to_have_text("")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_statement_is_printed_as_tables_without_the_navigation(
+    lab: Lab, address: str, chromium: Browser
+) -> None:
+    lab.ran(NOON - 9_000, team="a-name-that-goes-on" * 4)
+    with _page(chromium, "dark", 718) as page:
+        page.goto(f"{address}/statements/2026-11")
+        expect(page.get_by_role("navigation")).not_to_have_count(0)
+        page.emulate_media(media="print")
+        expect(page.get_by_role("navigation")).to_have_count(0)
+        shown = page.evaluate(
+            "['table', 'thead', 'tfoot', 'td'].map(part => getComputedStyle("
+            "document.querySelector(`.statement .nodes${part === 'table' ? '' : ' ' + part}`)"
+            ").display)"
+        )
+        assert shown == ["table", "table-header-group", "table-row-group", "table-cell"]
+        assert page.evaluate("document.documentElement.scrollWidth") <= 718
 
 
 def test_the_manual_is_searched_from_any_of_its_pages(address: str, chromium: Browser) -> None:

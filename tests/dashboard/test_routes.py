@@ -107,6 +107,7 @@ def test_pages_obey_the_policy(lab: Lab, browser: TestClient) -> None:
         "/nodes/none",
         "/orphans",
         "/capacity",
+        "/cleanup",
         "/costs?step=day",
         "/costs?window=5y",
         "/statements",
@@ -302,7 +303,7 @@ def test_what_a_legacy_node_costs_elsewhere_is_told_on_its_page(
     assert told not in browser.get(f"/nodes/{lab.asked_for().id}").text
 
 
-TOP = ["/", "/#nodes-heading", "/jobs", "/costs", "/budgets", "/capacity", "/orphans"]
+TOP = ["/", "/#nodes-heading", "/jobs", "/costs", "/budgets", "/capacity", "/cleanup", "/orphans"]
 COSTS = ["/costs", "/statements", "/reservations", "/commitments", "/prices", "/reconcile"]
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from service.domain.budgets.alerts import Alert
 from service.domain.clock import DAY
 from service.domain.idle.policy import Format, Recipient
 from service.domain.notifications.notification import About, Channel, Notification
@@ -81,3 +82,18 @@ def test_a_budget_that_goes_takes_its_own_messages_and_no_others(units):
     with units.reading() as unit:
         left = {one.id for one in unit.notifications.list_due(NOON, 9)}
     assert left == {About.NODE, About.PROJECT}
+
+
+def test_the_alerts_of_several_budgets_are_read_at_once(units):
+    first, second, quiet, other = (factories.budget(id=f"b-{n}", name=f"b-{n}") for n in range(4))
+    with units() as unit:
+        for one in (first, second, quiet, other):
+            unit.budgets.add(one)
+        for one, kind in ((first, "actual:80"), (first, "exceeded"), (second, "exceeded")):
+            unit.alerts.save(one.id, Alert(kind, NOON, NOON if one is first else None))
+        unit.alerts.save(other.id, Alert("exceeded", NOON, NOON))
+    with units.reading() as unit:
+        found = unit.alerts.find_by_budgets([first.id, second.id, quiet.id])
+        assert found == {one.id: unit.alerts.find_by_budget(one.id) for one in (first, second)}
+        assert list(found[first.id]) == ["actual:80", "exceeded"]
+        assert unit.alerts.find_by_budgets([]) == {}

@@ -203,10 +203,11 @@ class BudgetService:
         """The status of each of the budgets."""
         standings = self._list_standings(some)
         with self._units.reading() as unit:
-            return [
-                self._build_status(budget, standing, unit.alerts.find_by_budget(budget.id))
-                for budget, standing in zip(some, standings, strict=True)
-            ]
+            alerts = unit.alerts.find_by_budgets([budget.id for budget in some])
+        return [
+            self._build_status(budget, standing, alerts.get(budget.id, {}))
+            for budget, standing in zip(some, standings, strict=True)
+        ]
 
     def list_histories(self, some: Sequence[Budget]) -> Sequence[BudgetHistory]:
         """Each of the budgets in full."""

@@ -15,7 +15,7 @@ from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
 from service.domain.idle.assess import AssessedNode, IdleSubject, IdleTimes
 from service.domain.idle.cleanup import REFRESH_SECONDS, Cleanup, EndRecord, WatchedNode
-from service.domain.idle.course import CourseChange, is_idle
+from service.domain.idle.course import CourseChange, State, is_idle
 from service.domain.idle.explain import SignalState, explain_signals
 from service.domain.idle.plan import CleanupPlan, PlanBasis, PlanEntry, check_fresh
 from service.domain.idle.policy import Action, AppliedRule, apply_policies, with_waste
@@ -25,7 +25,8 @@ from service.domain.idle.readings import families_of
 from service.domain.idle.signals.signal import MONITORED
 from service.domain.nodes.keep import Keep, keep_of_node
 from service.domain.nodes.node import Node, NodeState
-from service.store.idle_fleet import IdleFleet, read_fleet, read_subject
+from service.store.idle import RestingNode
+from service.store.idle_fleet import IdleFleet, read_fleet, read_rates, read_subject
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
@@ -84,6 +85,15 @@ class IdleBrief:
     waiting: Waiting | None
 
 
+@dataclass(frozen=True, slots=True)
+class UnknownNode:
+    """A READY node of which it is unknown whether it is idle. `hourly` is in nano-dollars, None
+    where the price is unknown."""
+
+    resting: RestingNode
+    hourly: int | None
+
+
 class CleanupService:
     """Each method is one unit of work, without a call to the cloud."""
 
@@ -129,6 +139,26 @@ class CleanupService:
             plan, _ = self._build_plan(unit, project)
             unit.cleanups.save_plan(plan, actor)
         return plan
+
+    def list_plans(self) -> Sequence[CleanupPlan]:
+        """The plan of each project as of now. It is not stored, so it cannot be applied:
+        `make_plan` stores a plan for that."""
+        with self._units.reading() as unit:
+            return [self._build_plan(unit, project)[0] for project in self._projects]
+
+    def list_unknown(self) -> Sequence[UnknownNode]:
+        """The READY nodes of which it is unknown whether they are idle, the longest unknown
+        first. They are never ended for idleness."""
+        now = self._clock()
+        with self._units.reading() as unit:
+            book = self._prices.get_book(unit)
+            rates: dict[str, int | None] = {}
+            for project in self._projects:
+                rates |= read_rates(unit, project, book, now)
+            resting = unit.idle_courses.list_resting(self._projects)
+        unknown = [node for node in resting if node.state is State.UNKNOWN]
+        unknown.sort(key=lambda node: (node.since, node.name))
+        return [UnknownNode(node, rates.get(node.node_id)) for node in unknown]
 
     def apply_plan(self, plan_id: str, actor: str) -> CleanupPlan:
         """Begin everything that a plan contains, at once; returns the plan. Rails, grace and mode
@@ -191,10 +221,10 @@ class CleanupService:
             fleets = [self._read_fleet(unit, name, self.mode.ceiling) for name in self._projects]
         return [coverage_of(fleet, now, times) for fleet in fleets]
 
-    def list_ended(self) -> Sequence[EndRecord]:
+    def list_ended(self, limit: int = MOST_HISTORY) -> Sequence[EndRecord]:
         """The nodes that were ended for idleness, the newest first; at most ten thousand."""
         with self._units.reading() as unit:
-            return [one for _, one in unit.cleanups.list_ended(self._projects, 0, MOST_HISTORY)]
+            return [one for _, one in unit.cleanups.list_ended(self._projects, 0, limit)]
 
     def current_time(self) -> int:
         """The current time in UTC seconds."""

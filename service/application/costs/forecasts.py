@@ -47,7 +47,7 @@ Only = Mapping[str, Sequence[str]]
 
 _KEPT = 128
 _KEPT_HISTORIES = 64
-_KEPT_PARTS = 4
+_KEPT_PARTS = 12
 _TEAM = "team"
 _KIND = ("team", "accelerator_type", "provisioning_model")
 """Nodes of one kind are alike, so that the lifetime of one predicts that of another."""
@@ -79,6 +79,15 @@ class _At(NamedTuple):
     nodes: int
     book: PriceBook
     now: int
+
+
+class _Open(NamedTuple):
+    """Open usage, its payers, the nodes by id, and whether a reservation is recorded."""
+
+    usages: Sequence[Usage]
+    whose: Mapping[str, tuple[Attribution, ...]]
+    nodes: Mapping[str, Node]
+    bought: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +228,7 @@ class ForecastService:
                 and until > now
                 and not _is_bought(meter, has_bought=planned.bought)
             ):
-                costs = tuple(meter.figures_in(now, edge).cost for edge in edges)
+                costs = tuple(meter.charge_in(now, edge) for edge in edges)
                 kind = _kind_of(value_of(name, meter.usage, latest) for name in _KIND)
                 before = found.nodes.get(node_id)
                 if before is not None:  # another interval of the same node
@@ -232,14 +241,14 @@ class ForecastService:
 
     def _plan_usages(self, unit: Unit, end: int, at: _At) -> _Planned:
         """Open usage, each with its expected end, for all scopes."""
-        usages = [usage for usage in read_running(unit, at.now) if usage.is_open(at.now)]
-        whose = unit.attributions.list_running()
-        nodes = unit.nodes.find_many({usage.node_id for usage in usages})
+        running = self._parts.get_or_make(("open", at), lambda: _read_open(unit, at.now))
         planned = [
-            _with_planned_end(usage, nodes.get(usage.node_id), at.now, end) for usage in usages
+            _with_planned_end(usage, running.nodes.get(usage.node_id), at.now, end)
+            for usage in running.usages
         ]
+        whose = running.whose
         metered = RunningMeters(make_meters(planned, at.book, end, whose), whose)
-        return _Planned(metered, nodes, bool(unit.reservations.list_standing()))
+        return _Planned(metered, running.nodes, running.bought)
 
     def _get_history(self, unit: Unit, only: Only, zone: ZoneInfo, at: _At) -> CostHistory:
         """Costs by day and node. The full days are read once until the books change, because that
@@ -339,6 +348,14 @@ def _is_bought(meter: Meter, *, has_bought: bool) -> bool:
     if has_bought and meter.usage.sku.model == RESERVED:
         return True
     return any(cut.price is not None and reservation_in(cut.price.id) for cut in meter.cuts)
+
+
+def _read_open(unit: Unit, now: int) -> _Open:
+    """What runs now; the same for every scope and window."""
+    usages = [usage for usage in read_running(unit, now) if usage.is_open(now)]
+    nodes = unit.nodes.find_many({usage.node_id for usage in usages})
+    bought = bool(unit.reservations.list_standing())
+    return _Open(usages, unit.attributions.list_running(), nodes, bought)
 
 
 def _with_planned_end(usage: Usage, node: Node | None, now: int, end: int) -> Usage:

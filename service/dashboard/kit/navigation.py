@@ -33,6 +33,7 @@ LINKS = (
     ),
     NavLink("/budgets", "Budgets"),
     NavLink("/capacity", "Capacity"),
+    NavLink("/cleanup", "Cleanup"),
     NavLink("/orphans", "Orphans"),
 )
 

@@ -236,6 +236,18 @@ def forecast_cost(basis: ForecastBasis) -> Forecast:
     return Forecast(basis, Method.RUN_RATE, *bands)
 
 
+def find_crossing(forecast: Forecast, nanos: int) -> int | None:
+    """The instant at which the middle of the forecast exceeds an amount, if the rest of the cost
+    comes evenly until the end. None if the middle stays at or below the amount."""
+    basis, mid = forecast.basis, forecast.total.mid
+    if mid <= nanos:
+        return None
+    if basis.spent > nanos:
+        return basis.now
+    left = max(0, basis.window.end - basis.now)
+    return basis.now + left * (nanos - basis.spent) // (mid - basis.spent)
+
+
 class _Part(NamedTuple):
     """Expected nano-dollars, and the variance."""
 

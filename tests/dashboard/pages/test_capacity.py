@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from httpx2 import Response
 
+from service.application.placement.capacity import CapacityRow
+from service.dashboard.kit.figures import to_moment
 from service.dashboard.pages import capacity
-from service.dashboard.pages.capacity import describe_failures
+from service.dashboard.pages.capacity import HeatCooldown, build_heat_map, describe_failures
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY
 from service.domain.nodes.placement import HardwareKey, Outcome
@@ -22,10 +26,16 @@ KEY = HardwareKey("us-west4-a", "v5litepod-8", "v5e", "spot")
 NEVER = AttemptCounts("lab", KEY, 0, 0, 0, 0, 0, 0, 0, NOON)
 
 
+def table_of(page: Response) -> list[list[str]]:
+    """The table behind the heat map."""
+    return cells_of(page.text[page.text.index('id="behind"') :])
+
+
 def test_before_anything_was_tried_there_is_nothing_to_tell(browser: TestClient) -> None:
     said = text_of(browser.get("/capacity"))
     assert "Cooldowns None. New requests are tried at once." in said
     assert "No attempts in this period." in said
+    assert "tpu-steward nodes create --accelerator-type v5litepod-8" in said
 
 
 def test_what_is_left_alone_is_said_with_the_reason_and_until_when(
@@ -58,20 +68,20 @@ def test_what_was_tried_is_a_row_for_each_kind_of_hardware(lab: Lab, browser: Te
         (1_800, Outcome.QUOTA, None),
     )
     lab.tried(lab.asked_for(zone="us-east5-a"), (60, Outcome.OPEN, None))
-    _, east, west = cells_of(browser.get("/capacity").text)
+    _, east, west = table_of(browser.get("/capacity"))
     assert east[:3] == ["us-east5-a", "v5litepod-8", "on_demand"]
-    assert east[3] == "0 of 1 came up1 open or other"
+    assert east[3] == "0 of 1 became READY1 open or other"
     assert east[4:] == ["\u2013", "\u2013", "1 min ago"]
-    assert west[3] == "2 of 3 came up1 over quota"
+    assert west[3] == "2 of 3 became READY1 over quota"
     assert west[4:] == ["1 min", "1 after 5 s", "30 min ago"]
 
 
 def test_the_project_is_named_where_there_are_several(lab: Lab, browser: TestClient) -> None:
     lab.tried(lab.asked_for(), (60, Outcome.OPEN, None))
-    assert "Project" not in cells_of(browser.get("/capacity").text)[0]
+    assert "Project" not in table_of(browser.get("/capacity"))[0]
     lab.tried(lab.asked_for(project="elsewhere"), (60, Outcome.STOCK_OUT, None))
     page = browser.get("/capacity")
-    assert {row[3] for row in cells_of(page.text)} == {"Project", "elsewhere", "lab"}
+    assert {row[3] for row in table_of(page)} == {"Project", "elsewhere", "lab"}
     assert "on_demand, project elsewhere: was out of capacity" in text_of(page)
 
 
@@ -81,7 +91,7 @@ def test_the_period_can_be_chosen(lab: Lab, browser: TestClient, window: str, ro
         lab.tried(lab.asked_for(zone=zone), (days * DAY + 60, Outcome.READY, 10))
     page = browser.get("/capacity", params={"window": window})
     assert page.status_code == 200
-    assert len(cells_of(page.text)) == 1 + rows
+    assert len(table_of(page)) == 1 + rows
     assert page.text.count('aria-current="true"') == 1
 
 
@@ -101,3 +111,72 @@ def test_what_did_not_come_up_is_told_in_words() -> None:
     assert describe_failures(replace(tried, denied=4, failed=5)) == (
         "1,000 stockout, 3 over quota, 4 denied, 5 failed, 2 open or other"
     )
+
+
+def row(zone: str, what: str, until: int | None = None, **counts: Any) -> CapacityRow:
+    model = "spot" if until else "on_demand"
+    tried = replace(NEVER, key=HardwareKey(zone, what, "v5e", model), **counts)
+    return CapacityRow(tried, until, "")
+
+
+def test_a_cell_of_the_map_sums_all_models_and_says_what_came_of_it() -> None:
+    heat = build_heat_map(
+        [
+            row("us-west4-a", "v5litepod-8", attempts=5, ready=2, stock_outs=2),
+            row("us-west4-a", "v5litepod-8", NOON + 60, attempts=3, stock_outs=1, denied=2),
+            row("us-east5-a", "v5litepod-8", attempts=4, ready=4),
+            row("us-east5-a", "v6e-8", NOON + DAY, attempts=1, quota_refusals=1),
+            row("us-west4-a", "v6e-8", attempts=1),
+        ],
+        NOON,
+    )
+    assert heat.types == ("v5litepod-8", "v6e-8")
+    east, west = heat.rows
+    assert (east.zone, west.zone) == ("us-east5-a", "us-west4-a")
+    assert [
+        (cell.shade, cell.tone, cell.verdict, cell.instead)
+        for cell in (*east.cells, *west.cells)
+        if cell is not None
+    ] == [
+        ("all", "up", "4 of 4 became READY", ""),
+        ("no", "trouble", "0 of 1 became READY", "1 over quota"),
+        ("some", "going", "2 of 8 became READY", "3 stockout, 2 denied, 1 open or other"),
+        ("", "coming", "0 of 1 became READY", "1 open or other"),
+    ]
+    assert west.cells[0] is not None
+    soon = HeatCooldown("spot", to_moment(NOON + 60), "12:01:00 UTC")
+    assert west.cells[0].cooldowns == (soon,)
+    assert east.cells[1] is not None
+    assert [one.text for one in east.cells[1].cooldowns] == ["2026-11-06 12:00:00 UTC"]
+
+
+def test_the_map_has_the_most_used_and_counts_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capacity, "MOST_TYPES", 1)
+    monkeypatch.setattr(capacity, "MOST_ZONES", 1)
+    heat = build_heat_map(
+        [
+            row("us-east5-a", "v6e-8", attempts=1),
+            row("us-west4-a", "v6e-8", attempts=3),
+            row("us-west4-a", "v5litepod-8", attempts=2),
+        ],
+        NOON,
+    )
+    assert heat.types == ("v6e-8",)
+    assert [(one.zone, len(one.cells)) for one in heat.rows] == [("us-west4-a", 1)]
+    assert (heat.types_left_out, heat.zones_left_out) == (1, 1)
+
+
+def test_the_map_on_the_page_has_words_for_every_cell(lab: Lab, browser: TestClient) -> None:
+    spot = ProvisioningModel.SPOT
+    lab.tried(lab.asked_for(provisioning_model=spot), (45, Outcome.STOCK_OUT, None))
+    other = {"accelerator_type": "v6e-8", "generation": "v6e", "zone": "us-east5-a"}
+    lab.tried(lab.asked_for(**other), (60, Outcome.READY, 10))
+    assert cells_of(browser.get("/capacity").text) == [
+        ["Zone", "v5litepod-8", "v6e-8"],
+        ["us-east5-a", "not tried", "1 of 1 became READY"],
+        [
+            "us-west4-a",
+            "0 of 1 became READY1 stockoutspot: cooldown until 12:00:20 UTC",
+            "not tried",
+        ],
+    ]

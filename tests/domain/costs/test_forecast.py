@@ -21,6 +21,7 @@ from service.domain.costs.forecast import (
     Method,
     RunningNode,
     Snapshot,
+    find_crossing,
     find_nearest,
     forecast_cost,
     middle_of,
@@ -336,3 +337,15 @@ def test_an_error_is_forecast_less_actual(actual, error, permille):
     band = Band(1, 900, 2_000)
     one = Snapshot("", MONTH, 0, MONTH.start, band, Method.WEEKDAYS, actual)
     assert (one.error, one.permille) == (error, permille)
+
+
+def test_an_amount_is_crossed_on_the_way_from_the_spend_to_the_middle() -> None:
+    middle = (MONTH.start + MONTH.end) // 2
+    basis = ForecastBasis(MONTH, middle, 50 * DOLLAR, 0, 0, history(middle), ahead(middle))
+    found = replace(forecast_cost(basis), total=Band(0, 150 * DOLLAR, 400 * DOLLAR))
+    left = MONTH.end - middle
+    assert find_crossing(found, 75 * DOLLAR) == middle + left // 4
+    assert find_crossing(found, 50 * DOLLAR) == middle
+    assert find_crossing(found, 10 * DOLLAR) == middle  # exceeded already
+    assert find_crossing(found, 149 * DOLLAR) == middle + left * 99 // 100
+    assert find_crossing(found, 150 * DOLLAR) is None

@@ -9,8 +9,10 @@ from service.application.services import Services
 from service.dashboard.kit.figures import format_money
 from service.dashboard.pages.costs.budgets import (
     BudgetBar,
+    Outlook,
     build_bar,
     describe_state,
+    find_outlook,
     used_millionths,
 )
 from service.domain.budgets.budget import Period, Scope
@@ -42,13 +44,13 @@ def list_budget_lines(services: Services) -> tuple[BudgetLine, ...]:
         (one for one in shown if one.standing is not None),
         key=lambda one: (-used_millionths(one), one.budget.name),
     )
-    return tuple(_build_line(one) for one in active)
+    return tuple(_build_line(one, find_outlook(services, one)) for one in active)
 
 
-def _build_line(shown: BudgetStatus) -> BudgetLine:
+def _build_line(shown: BudgetStatus, outlook: Outlook | None) -> BudgetLine:
     budget, standing = shown.budget, shown.standing
     assert standing is not None
-    tone, verdict = describe_state(shown)
+    tone, verdict = describe_state(shown, outlook)
     percent = standing.spent * 100 // budget.amount
     return BudgetLine(
         budget.id,

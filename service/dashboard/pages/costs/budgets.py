@@ -12,9 +12,11 @@ from service.dashboard.kit.figures import (
     format_duration,
     format_money,
     to_moment,
+    utc_date,
 )
 from service.domain.budgets.alerts import EXCEEDED, Alert
 from service.domain.budgets.budget import Budget, BudgetStanding, Measure, OnExceeded, Period
+from service.domain.costs.forecast import Method, find_crossing
 
 SHOWN = 100
 """The most budgets on the page; the command line lists all."""
@@ -26,7 +28,11 @@ NAMED = 3
 """The most nodes without a known price that one sentence names."""
 
 WIDTH = 1_000
-"""Units of a bar: its whole width is the amount, or what is spent and held if that is more."""
+"""Units of a bar."""
+
+CAP = 800
+"""The units of a bar that are the amount. The same for each budget, so that bars compare; the rest
+of the width is for what exceeds the amount."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +48,40 @@ class ThresholdMark:
 @dataclass(frozen=True, slots=True)
 class BudgetBar:
     """The spent part, the held part behind it, and the position of the amount (`cap`), in parts of
-    WIDTH."""
+    WIDTH. `cut` is True if the bar would be longer than WIDTH."""
 
     spent: int
     held: int
     cap: int
     marks: tuple[ThresholdMark, ...]
+    cut: bool
+
+    @property
+    def over(self) -> int:
+        """The spent part beyond the amount."""
+        return max(0, self.spent - self.cap)
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """When the forecast exceeds the amount of a budget, as of `now`; both in UTC seconds.
+    `is_run_rate` says that there are fewer than seven days of history."""
+
+    at: int
+    now: int
+    is_run_rate: bool
+
+    @property
+    def verdict(self) -> tuple[str, str]:
+        """The sign and the words: quiet for a run-rate."""
+        then = to_moment(self.at)
+        is_today = utc_date(self.at) == utc_date(self.now)
+        when = (
+            f"today at {then.clock[:5]} UTC" if is_today else f"on {then.date.rpartition(' ')[0]}"
+        )
+        if self.is_run_rate:
+            return "still", f"at the run-rate so far, would exceed {when}"
+        return "going", f"will exceed {when}, by the forecast"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +107,7 @@ class BudgetRow:
     amount: str
     held: str
     left: str
+    is_over: bool
     forecast: str
     rest: str
     ends: Moment | None
@@ -90,23 +125,53 @@ class BudgetsPage:
     """Everything on the page."""
 
     rows: tuple[BudgetRow, ...]
+    summary: str
     left_out: int
     as_of: Moment
 
 
 def build_budgets_page(services: Services) -> BudgetsPage:
-    """The page as of now, the budgets that are closest to their amount first."""
+    """The page as of now: exceeded budgets first, then those that will exceed, then the others. The
+    budgets that are closest to their amount come first in each part."""
     now = services.health.read_fleet().as_of
     budgets = services.budgets.list_all()
-    details = sorted(
-        services.budgets.list_histories(budgets[:SHOWN]),
-        key=lambda detail: (-used_millionths(detail.shown), detail.shown.budget.name),
-    )
+    found = [
+        (detail, find_outlook(services, detail.shown))
+        for detail in services.budgets.list_histories(budgets[:SHOWN])
+    ]
+    found.sort(key=lambda pair: _rank(*pair))
+    exceeded = sum(_is_exceeded(detail.shown) for detail, _ in found)
+    ahead = sum(outlook is not None for _, outlook in found)
     return BudgetsPage(
-        rows=tuple(_build_row(detail, now) for detail in details),
+        rows=tuple(_build_row(detail, outlook, now) for detail, outlook in found),
+        summary=f"{format_count(len(found), 'budget')}: {exceeded:,} exceeded, {ahead:,} more"
+        " by the forecast",
         left_out=max(0, len(budgets) - SHOWN),
         as_of=to_moment(now),
     )
+
+
+def find_outlook(services: Services, shown: BudgetStatus) -> Outlook | None:
+    """When the forecast exceeds the amount. None if the amount is exceeded already, or if the
+    forecast stays below."""
+    budget, standing = shown.budget, shown.standing
+    if standing is None or standing.forecast is None:
+        return None
+    if standing.spent > budget.amount or standing.forecast <= budget.amount:
+        return None
+    found = services.forecasts.forecast_window(budget.scope.cost_filter, standing.window, budget.tz)
+    at = find_crossing(found, budget.amount)
+    return None if at is None else Outlook(at, standing.as_of, found.method is Method.RUN_RATE)
+
+
+def _is_exceeded(shown: BudgetStatus) -> bool:
+    return shown.standing is not None and shown.standing.spent > shown.budget.amount
+
+
+def _rank(detail: BudgetHistory, outlook: Outlook | None) -> tuple[bool, bool, int, str]:
+    """The place of a budget on the page, the lowest first."""
+    shown = detail.shown
+    return not _is_exceeded(shown), outlook is None, -used_millionths(shown), shown.budget.name
 
 
 def used_millionths(shown: BudgetStatus) -> int:
@@ -117,16 +182,18 @@ def used_millionths(shown: BudgetStatus) -> int:
     return (standing.spent + standing.held.known) * 1_000_000 // shown.budget.amount
 
 
-def _build_row(detail: BudgetHistory, now: int) -> BudgetRow:
+def _build_row(detail: BudgetHistory, outlook: Outlook | None, now: int) -> BudgetRow:
     budget, standing = detail.shown.budget, detail.shown.standing
-    tone, verdict = describe_state(detail.shown)
+    tone, verdict = describe_state(detail.shown, outlook)
     held = left = forecast = ""
+    is_over = False
     if standing is not None:
         known, has_unpriced = standing.held.known, bool(standing.held.unpriced)
         held = ("at least " if has_unpriced else "") + format_money(known)
-        left = ("at most " if has_unpriced else "") + format_money(
-            budget.amount - standing.spent - known
-        )
+        rest = budget.amount - standing.spent - known
+        is_over = rest < 0
+        bound = "" if not has_unpriced else "at least " if is_over else "at most "
+        left = bound + format_money(abs(rest))
         forecast = "no forecast" if standing.forecast is None else format_money(standing.forecast)
     errors = (
         f"{notification.channel}: {notification.last_error}"
@@ -140,11 +207,12 @@ def _build_row(detail: BudgetHistory, now: int) -> BudgetRow:
         terms=_describe_terms(budget),
         tone=tone,
         verdict=verdict,
-        percent="" if standing is None else f"{standing.spent * 100 // budget.amount} %",
+        percent="" if standing is None else f"{standing.spent * 100 // budget.amount:,} %",
         spent="" if standing is None else format_money(standing.spent),
         amount=format_money(budget.amount),
         held=held,
         left=left,
+        is_over=is_over,
         forecast=forecast,
         rest="" if standing is None else format_duration(standing.window.end - now),
         ends=None if standing is None else to_moment(standing.window.end),
@@ -157,7 +225,7 @@ def _build_row(detail: BudgetHistory, now: int) -> BudgetRow:
         ),
         alerts=tuple(
             BudgetEvent(to_moment(alert.fired_at or 0), _describe_alert(alert))
-            for alert in detail.shown.alerts
+            for alert in sorted(detail.shown.alerts, key=lambda alert: alert.fired_at or 0)
         ),
         refusals=tuple(
             BudgetEvent(to_moment(refusal.at), refusal.message)
@@ -169,27 +237,17 @@ def _build_row(detail: BudgetHistory, now: int) -> BudgetRow:
 
 
 def build_bar(budget: Budget, standing: BudgetStanding, fired: tuple[Alert, ...]) -> BudgetBar:
-    """The bar of a budget in whole units, whose parts never exceed it. Thresholds of the forecast
-    have no mark."""
-    held = standing.held.known
-    whole = max(budget.amount, standing.spent + held)
+    """The bar of a budget in whole units, which ends at WIDTH. Thresholds of the forecast, and
+    those beyond WIDTH, have no mark."""
     kinds = {alert.kind for alert in fired}
     marks = [
-        ThresholdMark(
-            min(WIDTH, threshold.percent * budget.amount * WIDTH // (100 * whole)),
-            f"{threshold.percent} %",
-            f"{threshold.of}:{threshold.percent}" in kinds,
-        )
+        ThresholdMark(at, f"{threshold.percent} %", f"{threshold.of}:{threshold.percent}" in kinds)
         for threshold in budget.thresholds
-        if threshold.of is Measure.ACTUAL and threshold.percent * budget.amount <= 100 * whole
+        if threshold.of is Measure.ACTUAL and (at := threshold.percent * CAP // 100) <= WIDTH
     ]
-    spent = standing.spent * WIDTH // whole
-    return BudgetBar(
-        spent,
-        (standing.spent + held) * WIDTH // whole - spent,
-        budget.amount * WIDTH // whole,
-        tuple(marks),
-    )
+    used = (standing.spent + standing.held.known) * CAP // budget.amount
+    spent = min(WIDTH, max(0, standing.spent * CAP // budget.amount))
+    return BudgetBar(spent, max(0, min(WIDTH, used) - spent), CAP, tuple(marks), cut=used > WIDTH)
 
 
 def _describe_terms(budget: Budget) -> str:
@@ -205,8 +263,9 @@ def _describe_terms(budget: Budget) -> str:
     )
 
 
-def describe_state(shown: BudgetStatus) -> tuple[str, str]:
-    """The sign and the words for the state of a budget."""
+def describe_state(shown: BudgetStatus, outlook: Outlook | None = None) -> tuple[str, str]:
+    """The sign and the words for the state of a budget, whose forecast is described by
+    `outlook`."""
     standing, budget = shown.standing, shown.budget
     if standing is None:
         return "still", "not active now"
@@ -218,6 +277,7 @@ def describe_state(shown: BudgetStatus) -> tuple[str, str]:
         (standing.spent > budget.amount, "trouble", "exceeded"),
         (refuses, "trouble", f"refuses new nodes: {_describe_unpriced(standing)}"),
         (budget.can_refuse and full, "going", "everything is spent or held"),
+        (outlook is not None, *(("", "") if outlook is None else outlook.verdict)),
         (bool(shown.alerts), "coming", format_count(len(shown.alerts), "alert")),
     )
     return next(((tone, said) for so, tone, said in cases if so), ("up", "in order"))

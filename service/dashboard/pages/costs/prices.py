@@ -1,11 +1,15 @@
-"""The page of prices: the list price and the paid price of a chip or machine, and their sources."""
+"""The page of prices: the list price and the paid price of a chip or machine, and their sources.
+
+Without a question in the address, the page shows the prices of what is in use.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
+from service.application.costs.costs import CostQuestion
 from service.application.pricing.prices import PriceQuery
 from service.application.services import Services
 from service.dashboard.kit.figures import Moment, format_exact, to_moment
@@ -22,6 +26,16 @@ from service.domain.pricing.price_book import (
     Price,
     row_of,
 )
+from service.domain.time_window import Granularity
+
+SHOWN = 50
+"""The most prices on one page."""
+
+ALL = "all"
+"""The value of `show` in the address that stands for every price, in use or not."""
+
+_QUESTIONS = ("at", "generation", "provisioning_model", "region")
+_USED_IN = "30d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +69,26 @@ class DiscountRow:
 
 @dataclass(frozen=True, slots=True)
 class PricesPage:
-    """Everything on the page. `now` is True if the address names no other instant."""
+    """Everything on the page. `now` is True if the address names no other instant, `in_use` if the
+    page shows only the prices of what is in use. `total` counts the prices of all pages."""
 
     at: Moment
     now: bool
+    in_use: bool
     asked: Mapping[str, str]
     generations: tuple[FilterLink, ...]
     rows: tuple[PriceRow, ...]
+    first: int
+    total: int
+    pages: Sequence[FilterLink]
     discounts: tuple[DiscountRow, ...]
     json: str
     discounts_json: str
 
 
 def build_prices_page(services: Services, asked: Mapping[str, str]) -> PricesPage:
-    """The prices in force at an instant. `asked` has the parameters of the address, which are those
-    of the API. Raises Rejected for an invalid instant or an unknown generation."""
+    """The prices in force at an instant. `asked` has the parameters of the address: those of the
+    API, `show`, and `page`. Raises Rejected for an invalid instant or an unknown generation."""
     if asked["at"]:
         try:
             at = parse_instant_or_date(asked["at"])
@@ -77,28 +96,88 @@ def build_prices_page(services: Services, asked: Mapping[str, str]) -> PricesPag
             raise Rejected(f"{asked['at'][:80]!r} is no date: {error}", field="at") from None
     else:
         at = services.health.read_fleet().as_of
-    generation = asked["generation"]
-    query = PriceQuery(at, generation, asked["provisioning_model"], asked["region"])
-    exactly = {**asked, "at": to_rfc3339(at)}
-    choices = dict.fromkeys(("", *catalog.load_catalog().generations, generation))
+    question = {name: asked[name] for name in _QUESTIONS}
+    in_use = asked.get("show") != ALL and not any(question.values())
+    generation = question["generation"]
+    query = PriceQuery(at, generation, question["provisioning_model"], question["region"])
+    found = services.prices.list_in_force(query)
+    if in_use:
+        used = _find_used_ids(services, at)
+        found = [price for price in found if price.id in used]
+    number = _parse_page(asked.get("page", ""), len(found))
+    first = (number - 1) * SHOWN
+    exactly = {**question, "at": to_rfc3339(at)}
     return PricesPage(
         at=to_moment(at),
         now=not asked["at"],
-        asked=asked,
-        generations=tuple(
-            FilterLink(
-                choice or "all",
-                _address_with("/prices", {**asked, "generation": choice}),
-                choice == generation,
-            )
-            for choice in choices
-        ),
-        rows=tuple(_build_price_row(price) for price in services.prices.list_in_force(query)),
+        in_use=in_use,
+        asked=question,
+        generations=_list_choices(question, in_use=in_use),
+        rows=tuple(map(_build_price_row, found[first : first + SHOWN])),
+        first=first + 1,
+        total=len(found),
+        pages=_list_pages(question, number, len(found), in_use=in_use),
         discounts=tuple(
             _build_discount_row(discount) for discount in services.prices.discounts.list_all(at)
         ),
         json=_address_with("/v1/prices", exactly),
         discounts_json=_address_with("/v1/prices/discounts", {"at": exactly["at"]}),
+    )
+
+
+def _find_used_ids(services: Services, at: int) -> frozenset[str]:
+    """The ids of the prices in force of all hardware that ran in the last 30 days, by model and
+    region."""
+    by = ("generation", "provisioning_model", "region")
+    used = services.costs.report(CostQuestion(_USED_IN, by, Granularity.ALL)).rows
+    return frozenset(
+        price.id
+        for row in used
+        for price in services.prices.list_in_force(PriceQuery(at, *row.group))
+    )
+
+
+def _list_choices(question: Mapping[str, str], *, in_use: bool) -> tuple[FilterLink, ...]:
+    """The menu: what is in use, everything, and each generation."""
+    generation = question["generation"]
+    known = dict.fromkeys((*catalog.load_catalog().generations, *filter(None, (generation,))))
+    everything = _address_with("/prices", {**question, "generation": "", "show": ALL})
+    return (
+        FilterLink("in use", "/prices", in_use),
+        FilterLink("all", everything, not in_use and not generation),
+        *(
+            FilterLink(
+                choice,
+                _address_with("/prices", {**question, "generation": choice}),
+                choice == generation,
+            )
+            for choice in known
+        ),
+    )
+
+
+def _parse_page(text: str, total: int) -> int:
+    """The number of a page, from 1 on. The first page if the text is no number, the last page if
+    the number is too high."""
+    last = max(1, -(-total // SHOWN))
+    return min(last, max(1, int(text))) if text.isdecimal() and len(text) < 6 else 1
+
+
+def _list_pages(
+    question: Mapping[str, str], number: int, total: int, *, in_use: bool
+) -> Sequence[FilterLink]:
+    """Links to the pages; none if there is only one."""
+    show = "" if in_use else ALL
+    pages = range(1, -(-total // SHOWN) + 1)
+    if len(pages) < 2:
+        return ()
+    return tuple(
+        FilterLink(
+            str(page),
+            _address_with("/prices", {**question, "show": show, "page": str(page)}),
+            page == number,
+        )
+        for page in pages
     )
 
 
@@ -137,7 +216,7 @@ def _build_price_row(price: Price) -> PriceRow:
         discount_source=taken.source if taken else "",
         since=to_moment(listed.effective_from),
         source=listed.source,
-        confidence=listed.confidence,
+        confidence="" if listed.confidence in listed.source else listed.confidence,
     )
 
 

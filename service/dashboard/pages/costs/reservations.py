@@ -41,7 +41,8 @@ class ReservationBar:
 @dataclass(frozen=True, slots=True)
 class ReservationRow:
     """One reservation in words; empty texts have nothing to say. `tone` is the sign for the state.
-    `bar` is None for a withdrawn record."""
+    `utilization` is the used share, also if it is zero; `is_low` says that less than half was used
+    so far. `bar` is None for a withdrawn record."""
 
     id: str
     href: str
@@ -58,8 +59,10 @@ class ReservationRow:
     cost: str
     used: str
     used_share: str
+    utilization: str
     unused: str
     unused_share: str
+    is_low: bool
     whole: str
     bar: ReservationBar | None
     bar_words: str
@@ -118,8 +121,10 @@ def build_reservation_row(shown: ReservationStatus) -> ReservationRow:
         cost=_format_known(shown, shown.cost),
         used=_format_known(shown, shown.cost - shown.unused),
         used_share=used_share,
+        utilization=(used_share or "0 %") if shown.chip_seconds else "",
         unused=_format_known(shown, shown.unused),
         unused_share=format_share(shown.unused_chip_seconds, shown.chip_seconds),
+        is_low=0 < shown.chip_seconds < 2 * shown.unused_chip_seconds,
         whole=NOT_KNOWN if shown.whole is None else format_money(shown.whole),
         bar=bar,
         bar_words=bar_words,

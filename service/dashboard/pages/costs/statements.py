@@ -3,8 +3,10 @@ change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 
 from service.application.costs.statements import MonthToDate
@@ -32,6 +34,7 @@ class MonthRow:
     """One month in words; `vm_hours` is empty if there were none."""
 
     name: str
+    title: str
     state: str
     tone: str
     means: str
@@ -66,10 +69,31 @@ class StatementRow:
 
 
 @dataclass(frozen=True, slots=True)
+class SubtotalRow:
+    """The sum of some lines: of one kind of hardware, or of a team. `hours` are chip-hours, and
+    hours of the VM if there are any."""
+
+    name: str
+    hours: str
+    amount: ExactAmount
+    costs: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TeamSubtotal:
+    """The sum of a team, and the sums of its hardware, which add up to it."""
+
+    team: SubtotalRow
+    kinds: tuple[SubtotalRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StatementPage:
-    """Everything on the page of one month: its own lines, and those that correct other months."""
+    """Everything on the page of one month: its own lines, and those that correct other months. The
+    subtotals are those of both, and add up to the amount of the month."""
 
     month: MonthRow
+    teams: tuple[TeamSubtotal, ...]
     start: Moment
     end: Moment
     own: tuple[StatementRow, ...]
@@ -103,6 +127,7 @@ def build_statement_page(services: Services, name: str) -> StatementPage:
     corrected = sum(line.amount for line in lines if line.corrects)
     return StatementPage(
         month=_build_month_row(found.month, places),
+        teams=tuple(_list_subtotals(lines, period, places)),
         start=to_moment(period.start),
         end=to_moment(period.end),
         own=tuple(row for line, row in rows if not line.corrects),
@@ -113,9 +138,47 @@ def build_statement_page(services: Services, name: str) -> StatementPage:
     )
 
 
+def _list_subtotals(
+    lines: Iterable[StatementLine], period: BillingMonth, places: int
+) -> Iterable[TeamSubtotal]:
+    """The subtotals of each team, the largest first."""
+    by_team: dict[str, list[StatementLine]] = defaultdict(list)
+    for line in lines:
+        by_team[line.team].append(line)
+    for team, some in sorted(by_team.items(), key=lambda pair: (-_sum_of(pair[1]), pair[0])):
+        by_kind: dict[str, list[StatementLine]] = defaultdict(list)
+        for line in some:
+            by_kind[_describe_hardware(line)].append(line)
+        kinds = sorted(by_kind.items(), key=lambda pair: (-_sum_of(pair[1]), pair[0]))
+        only = (condition_of("team", team),)
+        asked = CostsAsked(window=month_window(period), aggregate=("node",), only=only)
+        yield TeamSubtotal(
+            _build_subtotal(team or "(no team)", some, places, asked.page),
+            tuple(_build_subtotal(name, of_kind, places) for name, of_kind in kinds),
+        )
+
+
+def _sum_of(lines: Iterable[StatementLine]) -> int:
+    return sum(line.amount for line in lines)
+
+
+def _build_subtotal(
+    name: str, lines: Sequence[StatementLine], places: int, costs: str = ""
+) -> SubtotalRow:
+    chips, vm = (
+        sum(line.chip_seconds for line in lines),
+        sum(line.vm_seconds for line in lines if line.is_vm),
+    )
+    hours = [format_chip_hours(chips)] if chips or not vm else []
+    if vm:
+        hours.append(f"{format_chip_hours(vm)} of the VM")
+    return SubtotalRow(name, " and ".join(hours), amount_of(_sum_of(lines), places), costs)
+
+
 def _build_month_row(month: MonthToDate, places: int) -> MonthRow:
     return MonthRow(
         name=month.period.name,
+        title=f"{datetime.fromtimestamp(month.period.start, UTC):%B %Y}",
         state=month.state,
         tone=_TONES[month.state],
         means=_describe_state(month),
@@ -159,7 +222,7 @@ def _build_statement_row(
     )
     return StatementRow(
         who=format_payer(line.team, line.owner),
-        what=f"{line.accelerator_type}, {line.model}" + _describe_reservation(line),
+        what=_describe_hardware(line),
         zone=line.zone,
         project=line.project,
         corrects=line.corrects,
@@ -174,15 +237,17 @@ def _build_statement_row(
     )
 
 
-def _describe_reservation(line: StatementLine) -> str:
-    """The name of the reservation that a line belongs to, as its used or its unused part."""
+def _describe_hardware(line: StatementLine) -> str:
+    """The type and the model, and the reservation that a line belongs to, as its used or its unused
+    part."""
+    what = f"{line.accelerator_type}, {line.model}"
     match line.reservation_status:
         case "":
-            return ""
+            return what
         case "used":
-            return f" in {line.reservation}"
+            return f"{what} in {line.reservation}"
         case "unused":
-            return f", unused of {line.reservation}"
+            return f"{what}, unused of {line.reservation}"
 
 
 def _find_price_address(

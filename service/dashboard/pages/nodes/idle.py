@@ -10,7 +10,7 @@ from service.domain.idle.rails import Rail
 
 _ENDS = {Action.STOP: "stopped", Action.DELETE: "deleted"}
 _WASTES = {Waste.CRASH_LOOP: "in a crash loop", Waste.NO_PROGRESS: "without progress"}
-_RAILS = {
+RAIL_REASONS = {
     Rail.PAUSE: "deletions are paused",
     Rail.START: "the daemon has just started",
     Rail.CLOCK: "the clock jumped",
@@ -58,7 +58,7 @@ def _describe_next_action(brief: IdleBrief, now: int) -> str:
         since, until = brief.waiting.since, brief.waiting.until
         waits = "waits" if since is None else f"waits since {to_moment(since).full}"
         left = "" if until is None else f", {format_duration(until - now)} more"
-        return f"{waits}: {_RAILS[brief.waiting.rail]}{left}"
+        return f"{waits}: {RAIL_REASONS[brief.waiting.rail]}{left}"
     return f"{ends} {_describe_time(due_at, now, 'the next check')}"
 
 

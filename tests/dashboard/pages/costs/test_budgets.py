@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from html import unescape
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
-from service.application.budgets.budgets import BudgetStatus
+from service.application.budgets.budgets import BudgetService, BudgetStatus
+from service.dashboard.kit.figures import to_moment
 from service.dashboard.pages.costs import budgets
-from service.dashboard.pages.costs.budgets import WIDTH, build_bar
+from service.dashboard.pages.costs.budgets import (
+    CAP,
+    WIDTH,
+    Outlook,
+    build_bar,
+    build_budgets_page,
+    find_outlook,
+)
 from service.domain.budgets.alerts import Alert
 from service.domain.budgets.budget import (
     Budget,
@@ -18,6 +27,7 @@ from service.domain.budgets.budget import (
     HeldAmount,
     OnExceeded,
     Period,
+    Scope,
     Threshold,
 )
 from service.domain.clock import DAY, HOUR
@@ -53,7 +63,7 @@ def test_a_budget_is_shown_with_what_is_spent_held_and_left(lab: Lab, browser: T
     assert "Resets in 25 d 12 h" in said
     assert "Alerts at 40 %, 80 %." in said
     assert "in order" in said
-    assert 'width="480"' in browser.get("/budgets").text
+    assert 'width="384"' in browser.get("/budgets").text
 
 
 def test_a_budget_of_its_own_window_ends_and_does_not_reset(lab: Lab, browser: TestClient) -> None:
@@ -140,25 +150,110 @@ def standing(spent: int, held: int | None) -> BudgetStanding:
 @pytest.mark.parametrize(
     ("spent", "held", "bar"),
     [
-        (0, 0, (0, 0, WIDTH)),
-        (48, 20, (480, 200, WIDTH)),
-        (100, 100, (500, 500, 500)),
-        (300, None, (1_000, 0, 333)),
+        (0, 0, (0, 0, 0, False)),
+        (48, 20, (384, 160, 0, False)),
+        (100, 25, (800, 200, 0, False)),
+        (110, 20, (880, 120, 80, True)),
+        (300, None, (1_000, 0, 200, True)),
+        (-5, 0, (0, 0, 0, False)),
     ],
 )
-def test_a_bar_never_runs_over(spent: int, held: int | None, bar: tuple[int, int, int]) -> None:
+def test_a_bar_is_scaled_to_the_amount_and_never_runs_over(
+    spent: int, held: int | None, bar: tuple[int, int, int, bool]
+) -> None:
     made = build_bar(factories.budget(), standing(spent, held), ())
-    assert (made.spent, made.held, made.cap) == bar
-    assert made.spent + made.held <= WIDTH
+    assert (made.spent, made.held, made.over, made.cut) == bar
+    assert made.cap == CAP < WIDTH
 
 
 def test_a_mark_is_where_its_threshold_is_and_says_whether_it_fired() -> None:
-    budget = factories.budget(thresholds=(Threshold(50), Threshold(150)))
+    budget = factories.budget(thresholds=(Threshold(50), Threshold(120), Threshold(150)))
     fired = (Alert("actual:50", WINDOW.start, NOON),)
-    marks = build_bar(budget, standing(60, 0), fired).marks
-    assert [(one.at, one.name, one.fired) for one in marks] == [(500, "50 %", True)]
-    marks = build_bar(budget, standing(150, 50), fired).marks
-    assert [(one.at, one.fired) for one in marks] == [(250, True), (750, False)]
+    for now in (standing(60, 0), standing(150, 50)):  # the amount stays where it is
+        marks = build_bar(budget, now, fired).marks
+        assert [(one.at, one.name, one.fired) for one in marks] == [
+            (400, "50 %", True),
+            (960, "120 %", False),
+        ]
+
+
+def expecting(lab: Lab) -> None:
+    """Have the budgets read the forecasts, as they do in a service."""
+
+    def expect(budget: Budget, window: Window, _now: int) -> int:
+        found = lab.services.forecasts.forecast_window(budget.scope.cost_filter, window, budget.tz)
+        return found.total.mid
+
+    shared = lab.units, lab.prices, lab.clock
+    forecast = BudgetService(*shared, lab.services.costs, expect)
+    lab.services = replace(lab.services, budgets=forecast)
+
+
+def test_a_budget_that_will_exceed_says_when_and_stands_before_the_fuller_one(
+    lab: Lab, caller: TestClient
+) -> None:
+    for day in range(1, 15):  # 24 hours a day at $9.60 an hour for two weeks
+        lab.ran(NOON - day * DAY, NOON - (day - 1) * DAY, team="vision")
+    lab.ran(NOON - 9 * DAY, NOON, team="language")
+    lab.ran(NOON - 60, team="vision", ttl_seconds=HOUR)
+    expecting(lab)
+    soon = put(lab, name="soon", amount=4_000 * NANOS)
+    over = {"period": Period.CUSTOM, "start": NOON - 4 * DAY, "end": NOON + HOUR}
+    put(lab, name="fuller", scope=Scope(team="language"), amount=960 * NANOS, **over)
+    gone = put(lab, name="gone", amount=500 * NANOS)
+    page = build_budgets_page(lab.services)
+    assert [row.name for row in page.rows] == ["gone", "soon", "fuller"]
+    assert page.summary == "3 budgets: 1 exceeded, 1 more by the forecast"
+    shown = lab.services.budgets.get(soon.id).shown
+    assert shown.standing is not None
+    assert shown.standing.forecast is not None
+    assert shown.standing.spent < soon.amount < shown.standing.forecast
+    outlook = find_outlook(lab.services, shown)
+    assert outlook is not None
+    # the rest of the way to the amount, at an even pace from noon on the 5th to the end of November
+    whole = shown.standing.forecast - shown.standing.spent
+    part = soon.amount - shown.standing.spent
+    assert outlook.at == NOON + (25 * DAY + DAY // 2) * part // whole
+    date = to_moment(outlook.at).date.removesuffix(" 2026")
+    assert page.rows[1].tone == "going"
+    assert page.rows[1].verdict == f"will exceed on {date}, by the forecast"
+    assert find_outlook(lab.services, lab.services.budgets.get(gone.id).shown) is None
+
+
+def test_a_run_rate_of_less_than_seven_days_is_quiet(lab: Lab) -> None:
+    lab.ran(NOON - 2 * DAY, team="vision")
+    expecting(lab)
+    put(lab, amount=3_000 * NANOS)
+    (row,) = build_budgets_page(lab.services).rows
+    assert row.tone == "still"
+    assert row.verdict.startswith("at the run-rate so far, would exceed on ")
+
+
+def test_what_exceeds_today_has_an_hour() -> None:
+    assert Outlook(NOON + HOUR, NOON, is_run_rate=False).verdict == (
+        "going",
+        "will exceed today at 13:00 UTC, by the forecast",
+    )
+
+
+def test_an_exceeded_budget_says_by_how_much(lab: Lab, browser: TestClient) -> None:
+    put(lab, amount=40 * NANOS)
+    lab.ran(NOON - 5 * HOUR, team="vision", ttl_seconds=5 * HOUR)
+    assert "Over by $8.16 Amount $40.00" in text_of(browser.get("/budgets"))
+
+
+def test_forty_budgets_of_hostile_names_are_all_shown_as_text(
+    lab: Lab, browser: TestClient
+) -> None:
+    names = (HOSTILE, "\u202e" + "\u05d0\u05d1" * 30, "\U0001f680" * 30, "x" * 63)
+    for number in range(40):
+        scope = Scope(team=names[number % 4])
+        put(lab, name=f"{number} {names[number % 4]}"[:63], scope=scope)
+    page = browser.get("/budgets")
+    assert page.text.count('<li id="budget-') == 40
+    assert HOSTILE not in page.text
+    for name in names:
+        assert f"team {name}" in unescape(page.text)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from fastapi.testclient import TestClient
 
+from service.application.pricing.prices import PriceQuery
+from service.dashboard.pages.costs import prices
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY
 from service.domain.money import parse_usd
 from service.domain.pricing.discounts import Discount
@@ -19,14 +22,17 @@ UNITS = {"chip_hour": "a chip-hour", "device_hour": "a device-hour", "vm_hour": 
 @pytest.mark.parametrize(
     "question",
     [
-        "",
+        "?show=all",
         "?generation=v5e",
         "?at=2024-07-01&generation=v5p&provisioning_model=spot",
         "?at=2026-11-05T12:00:00Z&region=us-west4",
         "?generation=n1-standard-8",
     ],
 )
-def test_the_prices_are_those_of_the_api(lab: Lab, caller: TestClient, question: str) -> None:
+def test_the_prices_are_those_of_the_api(
+    caller: TestClient, question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prices, "SHOWN", 10_000)
     page = caller.get(f"/prices{question}")
     address = links_of(page.text)["Export JSON"]
     said = caller.get(f"{address}&page_size=1000").json()["prices"]
@@ -94,3 +100,53 @@ def test_what_makes_no_sense_is_said_to_make_none(
     assert said in text_of(page).replace("&#39;", "'")
     assert "<img" not in page.text
     assert links_of(page.text)["All prices"] == "/prices"
+
+
+def test_the_page_shows_what_is_in_use_and_no_more(lab: Lab, caller: TestClient) -> None:
+    lab.ran(NOON - DAY)
+    spot = ProvisioningModel.SPOT
+    lab.ran(NOON - 20 * DAY, NOON - 19 * DAY, provisioning_model=spot)
+    lab.ran(NOON - 40 * DAY, NOON - 31 * DAY, zone="us-east1-c")
+    lab.ran_legacy(NOON - DAY, NOON - DAY + 60)
+    page = caller.get("/prices")
+    rows = cells_of(page.text)[1:]
+    assert {tuple(row[:3]) for row in rows} == {
+        ("n1-standard-8", "on_demand", "us-central1"),
+        ("v2", "on_demand", "us-central1"),
+        ("v5e", "on_demand", "us-west4"),
+        ("v5e", "spot", "us-west4"),
+    }
+    links = links_of(page.text)
+    assert (links["in use"], links["all"]) == ("/prices", "/prices?show=all")
+    assert links["v5e"] == "/prices?generation=v5e"
+    assert "Hardware that ran in the last 30 days." in text_of(page)
+
+
+def test_before_anything_ran_the_way_to_all_prices_is_shown(caller: TestClient) -> None:
+    page = caller.get("/prices")
+    assert "No hardware ran in the last 30 days." in text_of(page)
+    assert "tpu-steward estimate --accelerator-type v5litepod-8" in text_of(page)
+    assert links_of(page.text)["Show all prices"] == "/prices?show=all"
+
+
+def test_all_prices_come_page_by_page_each_once(lab: Lab, caller: TestClient) -> None:
+    every = lab.services.prices.list_in_force(PriceQuery())
+    assert len(every) > 2 * prices.SHOWN
+    seen, address = [], "/prices?show=all"
+    for number in range(1, -(-len(every) // prices.SHOWN) + 1):
+        page = caller.get(address)
+        seen += [row[:3] for row in cells_of(page.text)[1:]]
+        address = links_of(page.text).get(str(number + 1), "")
+    assert address == ""
+    assert seen == [[one.generation, one.model, one.region] for one in every]
+    for strange in ("0", "-1", "x" * 90, "9" * 90, HOSTILE):
+        first = caller.get("/prices", params={"show": "all", "page": strange})
+        assert f"1 to {prices.SHOWN} of {len(every):,} prices" in text_of(first)
+    last = caller.get("/prices?show=all&page=9999")
+    assert f"to {len(every):,} of {len(every):,} prices" in text_of(last)
+
+
+def test_the_page_of_prices_is_not_asked_for_again(caller: TestClient) -> None:
+    page = caller.get("/prices?show=all").text
+    assert "data-still" in page
+    assert "data-live" not in page

@@ -78,10 +78,14 @@ def test_the_list_says_what_where_when_and_what_it_comes_to(
     assert "autumn 64 v5p chips in asia-south2-a, project lab; for infra, ada" in said
     assert "running, 1 d 11 h left" in said
     assert "5 Nov 2026 12:00 2 d 7 Nov 2026 12:00" in said
+    assert "Utilization 12 % of the paid time so far Unused $2,016.45 88 % unused" in said
     assert (
-        "Price $2.94 a chip-hour Cost so far $2,298.69 Used $282.24 12 % Unused $2,016.45 88 %"
-        " At its end $9,031.68"
+        "Price $2.94 a chip-hour Cost so far $2,298.69 Used $282.24 12 % At its end $9,031.68"
     ) in said
+    assert (
+        '<span class="state trouble"><span class="sign" aria-hidden="true"></span>88 % unused'
+        in (page.text)
+    )
     assert links_of(page.text)["autumn"] == f"/reservations/{autumn.id}"
     assert 'aria-label="25 % of the period has passed; 12 % of that was used"' in page.text
 
@@ -236,7 +240,8 @@ def test_a_price_that_nobody_knows_is_not_nothing(lab: Lab, browser: TestClient)
     planned = lab.bought(name="later", zone="us-east5-c", start=NOON + DAY)
     lab.clock.pass_(3 * HOUR)
     said = text_of(browser.get("/reservations"))
-    assert "Price not known Cost so far not known Used not known Unused not known" in said
+    assert "Utilization \u2013 no priced time so far Unused not known" in said
+    assert "Price not known Cost so far not known Used not known" in said
     assert "No price is known for 3 h of it. Its cost is in no figure here." in said
     assert "At its end not known" in text_of(browser.get(f"/reservations/{one.id}"))
     ahead = text_of(browser.get(f"/reservations/{planned.id}"))
@@ -337,3 +342,15 @@ def test_more_used_than_bought_is_said() -> None:
 )
 def test_a_share_is_neither_nothing_nor_all_unless_it_is(part, said):
     assert format_share(part, 1_000) == said
+
+
+def test_a_reservation_that_nobody_used_has_no_utilization_but_a_cost(
+    lab: Lab, browser: TestClient
+) -> None:
+    one = lab.bought(start=NOON - HOUR)
+    lab.bought(name="later", start=NOON + DAY)
+    unused = "Utilization 0 % of the paid time so far Unused $188.16 100 % unused"
+    said = text_of(browser.get("/reservations"))
+    assert unused in said
+    assert "Utilization \u2013 no priced time so far Unused $0.00 nothing yet" in said
+    assert unused in text_of(browser.get(f"/reservations/{one.id}"))

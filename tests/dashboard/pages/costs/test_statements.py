@@ -68,7 +68,8 @@ def test_the_lines_are_those_of_the_api_and_add_up(
     _two_months(lab)
     page = caller.get(f"/statements/{month}").text
     said = caller.get(links_of(page)["Export JSON"]).json()
-    own, _, corrections = page.partition("Corrections of closed months")
+    _, _, lines = page.partition('id="own-heading"')
+    own, _, corrections = lines.partition("Corrections of closed months")
     rows = [*cells_of(own)[1:-1], *(cells_of(corrections)[1:-1] if corrections else [])]
     assert [nanos_of(row[-1]) for row in rows] == [
         parse_usd(one["amount"]) for one in said["lines"]
@@ -122,7 +123,7 @@ def test_what_is_no_node_is_told_from_what_is_and_leads_to_its_price(
 ) -> None:
     books.kept(lab.units, lab.clock)
     page = caller.get("/statements/2026-11").text
-    rows = {row[1]: row for row in cells_of(page)[1:-1]}
+    rows = {row[1]: row for row in cells_of(page[page.index('id="own-heading"') :])[1:-1]}
     assert set(rows) == {
         "n1-standard-8, on_demand",
         "v2-8, on_demand",
@@ -150,3 +151,38 @@ def test_what_is_no_month_is_said_to_be_none(caller: TestClient, name: str) -> N
     assert page.status_code == 422
     assert "is not a month; write it as 2026-11" in text_of(page)
     assert links_of(page.text)["All months"] == "/statements"
+
+
+def test_the_subtotals_of_teams_and_of_their_hardware_add_up_to_the_month(
+    lab: Lab, caller: TestClient
+) -> None:
+    _two_months(lab)
+    lab.ran(NOON - 3 * HOUR, team="vision", accelerator_type="v6e-8", generation="v6e")
+    lab.ran_legacy(NOON - 2 * HOUR, NOON - HOUR, team="")
+    page = caller.get("/statements/2026-11")
+    said = caller.get(links_of(page.text)["Export JSON"]).json()
+    _, *rows, total = cells_of(page.text)
+    sums: dict[str, int] = {}
+    for line in said["lines"]:
+        kind = f"{line['accelerator_type']}, {line['provisioning_model']}"
+        for key in (line["team"] or "(no team)", f"{line['team'] or '(no team)'}/{kind}"):
+            sums[key] = sums.get(key, 0) + parse_usd(line["amount"])
+    found, team = {}, ""
+    for name, _, amount in rows:
+        team, key = (team, f"{team}/{name}") if ", " in name else (name, name)
+        found[key] = nanos_of(amount)
+    assert found == sums
+    assert next(iter(found)) == "vision"
+    assert nanos_of(total[2]) == parse_usd(said["amount"])
+    assert nanos_of(total[2]) == sum(nanos for name, nanos in found.items() if "/" not in name)
+    assert "November 2026" in text_of(page)
+    address = links_of(page.text)["nlp"]
+    assert "filter=team%3Anlp" in address
+    costs = caller.get(address.replace("/costs", "/v1/costs"))
+    assert costs.status_code == 200
+
+
+@pytest.mark.parametrize("team", ["\u202e\u05d0\u05d1", "\U0001f680", "x" * 63])
+def test_a_strange_team_has_its_subtotal(lab: Lab, caller: TestClient, team: str) -> None:
+    lab.ran(NOON - 2 * HOUR, team=team)
+    assert cells_of(caller.get("/statements/2026-11").text)[1][0] == team

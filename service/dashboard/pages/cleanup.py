@@ -1,0 +1,302 @@
+"""The page of the cleanup: its mode, what holds it, its plan, and the history of ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from service.application.cleanup.cleanup import CleanupStatus, UnknownNode
+from service.application.services import Services
+from service.dashboard.kit.figures import (
+    Moment,
+    format_count,
+    format_duration,
+    format_money,
+    to_moment,
+)
+from service.dashboard.kit.links import node_address
+from service.dashboard.pages.nodes.idle import RAIL_REASONS
+from service.domain.clock import parse_rfc3339
+from service.domain.idle.cleanup import EndRecord
+from service.domain.idle.plan import PlanEntry
+from service.domain.idle.policy import Action
+from service.domain.idle.values import describe_value
+
+SHOWN = 50
+"""The most rows of each table; the command line lists all."""
+
+SIGNALS = 12
+"""The most signals of one end; `nodes idle` shows all."""
+
+NO_PRICE = "price not known"
+
+_MODES = {
+    Action.OBSERVE: "Nodes are checked. Nobody is notified, and no node ends.",
+    Action.NOTIFY: "People are notified of idle nodes. No node ends.",
+    Action.STOP: "Idle nodes are stopped after a notice. No node is deleted.",
+    Action.DELETE: "Idle nodes are stopped or deleted after a notice, by policy.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HoldRow:
+    """A pause or a rail that keeps the daemon from ending nodes; `until` is None where the end is
+    unknown."""
+
+    name: str
+    reason: str
+    since: Moment
+    until: Moment | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectRow:
+    """The cleanup of one project: whether the daemon may act, its checks, and what holds it."""
+
+    name: str
+    tone: str
+    verdict: str
+    checked: Moment | None
+    ago: str
+    upcoming: str
+    holds: tuple[HoldRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """A node that would end now. `due` is when the daemon does it by itself."""
+
+    name: str
+    href: str
+    project: str
+    action: str
+    due: str
+    due_at: Moment | None
+    hourly: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRow:
+    """A node whose end is due, and the rail that it waits for."""
+
+    place: str
+    name: str
+    href: str
+    reason: str
+    since: Moment | None
+    until: Moment | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownRow:
+    """A node of which it is unknown whether it is idle."""
+
+    name: str
+    href: str
+    lasts: str
+    since: Moment
+    hourly: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndRow:
+    """A node that was ended, with the evidence in sentences. `signals_left_out` counts the signals
+    that are not shown."""
+
+    at: Moment
+    name: str
+    href: str
+    action: str
+    actor: str
+    hourly: str
+    reason: str
+    evidence: tuple[str, ...]
+    signals_left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupPage:
+    """Everything on the page. The counts are of all rows, shown or not; `more_ended` says that
+    there are older ends than those shown."""
+
+    mode: str
+    mode_means: str
+    projects: tuple[ProjectRow, ...]
+    plan: tuple[PlanRow, ...]
+    planned: str
+    saves: str
+    plan_left_out: int
+    waiting: tuple[WaitingRow, ...]
+    waiting_left_out: int
+    unknown: tuple[UnknownRow, ...]
+    unknown_sum: str
+    unknown_left_out: int
+    ended: tuple[EndRow, ...]
+    more_ended: bool
+    as_of: Moment
+
+
+def build_cleanup_page(services: Services) -> CleanupPage:
+    """The page as of now. It changes nothing, and stores no plan."""
+    service = services.cleanup
+    now = service.current_time()
+    plans, statuses = service.list_plans(), service.list_statuses()
+    planned = sorted(
+        ((plan.project, entry) for plan in plans for entry in plan.entries),
+        key=lambda pair: (-(pair[1].hourly or 0), pair[1].name),
+    )
+    waiting = [row for status in statuses for row in _list_waiting(status)]
+    unknown = service.list_unknown()
+    ended = service.list_ended(SHOWN + 1)
+    return CleanupPage(
+        mode=service.mode.ceiling,
+        mode_means=_MODES[service.mode.ceiling],
+        projects=tuple(_build_project(status, now) for status in statuses),
+        plan=tuple(_build_plan_row(*pair, now) for pair in planned[:SHOWN]),
+        planned=format_count(len(planned), "node"),
+        saves=_sum_hourly([entry.hourly for _, entry in planned]),
+        plan_left_out=max(0, len(planned) - SHOWN),
+        waiting=tuple(waiting[:SHOWN]),
+        waiting_left_out=max(0, len(waiting) - SHOWN),
+        unknown=tuple(_build_unknown_row(node, now) for node in unknown[:SHOWN]),
+        unknown_sum=f"{format_count(len(unknown), 'node')},"
+        f" {_sum_hourly([node.hourly for node in unknown])}",
+        unknown_left_out=max(0, len(unknown) - SHOWN),
+        ended=tuple(map(_build_end_row, ended[:SHOWN])),
+        more_ended=len(ended) > SHOWN,
+        as_of=to_moment(now),
+    )
+
+
+def _sum_hourly(rates: Sequence[int | None]) -> str:
+    """`$12.00/h`, and how many rates are not in it because their price is not known."""
+    unpriced = rates.count(None)
+    known = f"{format_money(sum(rate or 0 for rate in rates))}/h"
+    return f"{known}, and {unpriced:,} at an unknown price" if unpriced else known
+
+
+def _format_hourly(hourly: int | None) -> str:
+    return NO_PRICE if hourly is None else f"{format_money(hourly)}/h"
+
+
+def _build_project(status: CleanupStatus, now: int) -> ProjectRow:
+    cleanup, upcoming = status.cleanup, status.next_tick_at
+    holds = []
+    if cleanup.paused_at is not None:
+        by = f" (by {cleanup.paused_by})" if cleanup.paused_by else ""
+        reason = f"{cleanup.pause_reason}{by}"
+        holds.append(HoldRow("pause", reason, to_moment(cleanup.paused_at), None))
+    holds += [
+        HoldRow(
+            held.rail,
+            held.reason,
+            to_moment(held.since),
+            None if held.until is None else to_moment(held.until),
+        )
+        for held in cleanup.holds
+        if held.rail != "pause"
+    ]
+    tone, verdict = "up", "the daemon checks nodes"
+    if holds:
+        tone, verdict = "trouble", f"held by {', '.join(hold.name for hold in holds)}"
+    elif upcoming is None:
+        tone, verdict = "trouble", "no daemon is running"
+    next_check = ""
+    if upcoming is not None:
+        left = upcoming - now
+        next_check = f"in {format_duration(left)}" if left > 0 else "now"
+    return ProjectRow(
+        name=cleanup.project,
+        tone=tone,
+        verdict=verdict,
+        checked=to_moment(cleanup.ticked_at) if cleanup.ticked_at else None,
+        ago=format_duration(now - cleanup.ticked_at) if cleanup.ticked_at else "",
+        upcoming=next_check,
+        holds=tuple(holds),
+    )
+
+
+def _build_plan_row(project: str, entry: PlanEntry, now: int) -> PlanRow:
+    due = "never: a person has to apply the plan"
+    if entry.due_at is not None:
+        left = entry.due_at - now
+        due = f"in {format_duration(left)}" if left > 0 else "at the next check"
+    return PlanRow(
+        name=entry.name,
+        href=node_address(entry.node_id),
+        project=project,
+        action=entry.action,
+        due=due,
+        due_at=None if entry.due_at is None else to_moment(entry.due_at),
+        hourly=_format_hourly(entry.hourly),
+        reason=entry.reason,
+    )
+
+
+def _list_waiting(status: CleanupStatus) -> Iterator[WaitingRow]:
+    for waits in status.cleanup.waiting:
+        yield WaitingRow(
+            place=f"{waits.place:,}",
+            name=status.names.get(waits.node_id, waits.node_id),
+            href=node_address(waits.node_id),
+            reason=RAIL_REASONS[waits.rail],
+            since=None if waits.since is None else to_moment(waits.since),
+            until=None if waits.until is None else to_moment(waits.until),
+        )
+
+
+def _build_unknown_row(node: UnknownNode, now: int) -> UnknownRow:
+    resting = node.resting
+    return UnknownRow(
+        name=resting.name,
+        href=node_address(resting.node_id),
+        lasts=format_duration(now - resting.since),
+        since=to_moment(resting.since),
+        hourly=_format_hourly(node.hourly),
+        reason="" if resting.verdict is None else resting.verdict.reason,
+    )
+
+
+def _build_end_row(ended: EndRecord) -> EndRow:
+    signals = _get_list(ended.evidence, "signals")
+    return EndRow(
+        at=to_moment(ended.at),
+        name=ended.name,
+        href=node_address(ended.node_id),
+        action=ended.action,
+        actor=ended.actor,
+        hourly=_format_hourly(ended.hourly),
+        reason=ended.reason,
+        evidence=tuple(_describe_evidence(ended.evidence, signals[:SIGNALS])),
+        signals_left_out=max(0, len(signals) - SIGNALS),
+    )
+
+
+def _get_list(document: Mapping[str, object], name: str) -> Sequence[Mapping[str, Any]]:
+    found = document.get(name)
+    return found if isinstance(found, list) else ()
+
+
+def _describe_evidence(
+    document: Mapping[str, object], signals: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """The policy and the signals of the last check before an end, a sentence each."""
+    policy = document.get("policy")
+    if isinstance(policy, dict):
+        yield (
+            f"Policy {policy['source']}: idle for {format_duration(policy['idle_after_seconds'])},"
+            f" then {format_duration(policy['grace_seconds'])} of grace, then {policy['action']}"
+        )
+    for signal in signals:
+        who = "node" if signal["worker"] is None else f"worker {signal['worker']}"
+        parts = [f"{who}, {signal['signal']}: {signal['level']}"]
+        if signal["value"] is not None:
+            parts.append(describe_value(signal["signal"], signal["value"]))
+        if signal["at"] is not None:
+            parts.append(f"read at {to_moment(parse_rfc3339(signal['at'])).full}")
+        if signal["reason"]:
+            parts.append(signal["reason"])
+        yield ", ".join(parts)
