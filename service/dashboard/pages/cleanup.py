@@ -21,7 +21,7 @@ from service.domain.clock import parse_rfc3339
 from service.domain.idle.cleanup import EndRecord
 from service.domain.idle.plan import PlanEntry
 from service.domain.idle.policy import Action
-from service.domain.idle.values import describe_value
+from service.domain.idle.signals.signal import describe_value
 
 SHOWN = 50
 """The most rows of each table; the command line lists all."""
