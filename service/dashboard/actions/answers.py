@@ -20,6 +20,7 @@ from service.dashboard.actions.tokens import (
     may_write,
     seal_of,
 )
+from service.dashboard.kit.visible_text import escape_invisible
 from service.domain.errors import (
     BudgetExceeded,
     Conflict,
@@ -32,7 +33,7 @@ from service.domain.errors import (
 )
 
 Build = Callable[[Services, Form], ActionPage]
-"""Builds the page of an action. The form is empty when the page is opened."""
+"""Builds the page of an action, from the fields of the address or of the form."""
 
 Act = Callable[[Services, Form], Outcome]
 """Does what the form requests, by a method of the same service that the API calls."""
@@ -51,17 +52,19 @@ _STATUSES: Mapping[type[StewardError], int] = {
 }
 
 
-def show_action(
-    request: Request, build: Build, template: str = "action.html", form: Form | None = None
-) -> Response:
-    """The page of an action, opened by GET. Changes nothing."""
+def show_action(request: Request, build: Build, template: str = "action.html") -> Response:
+    """The page of an action, opened by GET. Its form has the fields of the address. Changes
+    nothing."""
     if not may_write(request):
         return _refuse_reader(request)
+    fields: dict[str, list[str]] = {}
+    for name, value in request.query_params.multi_items():
+        fields.setdefault(name, []).append(value)
     try:
-        page = build(request.app.state.services, form or Form())
+        page = build(request.app.state.services, Form(fields))
     except StewardError as error:
         return _render_failure(request, error, "The page cannot be shown")
-    return _render_action(request, page, template, 200)
+    return _render_action(request, page, template, page.status)
 
 
 def answer_form(
@@ -84,7 +87,7 @@ def answer_form(
     try:
         outcome = act(services, form)
     except StewardError as error:
-        again = page.with_problem(f"{NOTHING}: {_sentence_of(error)}", list_field_errors(error))
+        again = page.with_problem(f"{NOTHING}: {sentence_of(error)}", list_field_errors(error))
         return _render_action(request, again, template, status_of(error))
     return redirect_to(request, outcome)
 
@@ -95,8 +98,8 @@ def _find_obstacle(request: Request, form: Form, page: ActionPage) -> tuple[Acti
     if forgery := find_forgery(request, form):
         told = f"{NOTHING}: {_lower(forgery)} Check the form, and send it again."
         return page.with_problem(told), 403
-    if page.refusal:
-        return page, 409
+    if page.refusal or page.is_question:
+        return page, 409 if page.refusal else page.status
     if page.confirmation is None or page.confirmation.is_met(page.typed):
         return None
     if CONFIRM not in form:
@@ -122,13 +125,16 @@ def status_of(error: StewardError) -> int:
 
 
 def list_field_errors(error: StewardError) -> Mapping[str, str]:
-    """The messages of an error by field."""
+    """The messages of an error by field. The message of `scope.team` is that of `scope` and of
+    `scope_team`."""
     found: dict[str, str] = {}
     complaints = error.facts.get("errors")
-    for each in complaints if isinstance(complaints, list | tuple) else ():
-        found.setdefault(str(each["field"]).partition(".")[0], str(each["message"]))
-    if isinstance(name := error.facts.get("field"), str):
-        found.setdefault(name.partition(".")[0], str(error))
+    said = [(str(error.facts["field"]), str(error))] if "field" in error.facts else []
+    if isinstance(complaints, list | tuple):
+        said = [(str(each["field"]), str(each["message"])) for each in complaints] + said
+    for name, message in said:
+        found.setdefault(name.partition(".")[0], message)
+        found.setdefault(name.replace(".", "_"), message)
     return found
 
 
@@ -152,7 +158,7 @@ def _refuse_reader(request: Request) -> Response:
 
 
 def _render_failure(request: Request, error: StewardError, heading: str) -> Response:
-    return _render_error(request, status_of(error), heading, _sentence_of(error))
+    return _render_error(request, status_of(error), heading, sentence_of(error))
 
 
 def _render_action(request: Request, page: ActionPage, template: str, status: int) -> Response:
@@ -173,8 +179,9 @@ def _templates_of(request: Request) -> Jinja2Templates:
     return found
 
 
-def _sentence_of(error: StewardError) -> str:
-    return f"{str(error).rstrip('.')}."
+def sentence_of(error: StewardError) -> str:
+    """The message of an error as a sentence."""
+    return escape_invisible(f"{str(error).rstrip('.')}.")
 
 
 def _lower(sentence: str) -> str:

@@ -21,7 +21,7 @@ from service.domain.nodes.stop_rules import stop_obstacles
 
 UNKNOWN_PRICE = "an unknown price"
 _JOBS = 20
-_DURATIONS: Mapping[int, str] = {
+DURATIONS: Mapping[int, str] = {
     HOUR: "1 hour",
     4 * HOUR: "4 hours",
     8 * HOUR: "8 hours",
@@ -157,7 +157,7 @@ def build_keep_page(services: Services, _form: Form, node_id: str) -> ActionPage
         button="Keep the node",
         back=_back_to(node),
         sentences=(
-            "Until then neither idleness nor the time to live nor the end of a job deletes it.",
+            "While it is kept, idleness, its time to live and the end of its job do not delete it.",
             "A person, Google, and a budget that deletes still do. A shorter keep changes nothing.",
         ),
         facts=tuple(list_node_facts(services, node, cost)),
@@ -168,7 +168,7 @@ def build_keep_page(services: Services, _form: Form, node_id: str) -> ActionPage
 
 def keep_inputs() -> tuple[Input, ...]:
     """The fields of a keep: how long, and why."""
-    durations = tuple(Choice(str(seconds), name) for seconds, name in _DURATIONS.items())
+    durations = tuple(Choice(str(seconds), name) for seconds, name in DURATIONS.items())
     return (
         Input("for_seconds", "Keep for", str(4 * HOUR), choices=durations),
         Input(

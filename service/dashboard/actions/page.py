@@ -75,7 +75,9 @@ class ActionPage:
     """The page of an action. `back` is the address and the name of the page that it belongs to.
 
     `refusal` says why the action is not possible; the page has no button then. `problem` says why
-    the form that was sent changed nothing. `hidden` fields are sent with the form.
+    the form that was sent changed nothing. `hidden` fields are sent with the form. A page whose
+    `is_question` is True sends its fields in the address and changes nothing. `status` is the
+    status of the answer when the page is opened.
     """
 
     heading: str
@@ -83,7 +85,7 @@ class ActionPage:
     back: tuple[str, str]
     sentences: tuple[str, ...] = ()
     facts: tuple[Fact, ...] = ()
-    table: Table | None = None
+    tables: tuple[Table, ...] = ()
     inputs: tuple[Input, ...] = ()
     hidden: tuple[tuple[str, str], ...] = ()
     confirmation: Confirmation | None = None
@@ -91,8 +93,8 @@ class ActionPage:
     is_alarm: bool = False
     refusal: str = ""
     problem: str = ""
-    second_button: tuple[str, str] | None = None
-    """The value of the field `step` that another button sends, and the name of that button."""
+    is_question: bool = False
+    status: int = 200
 
     def with_typed(self, form: Form) -> ActionPage:
         """The page with what a person has typed."""
