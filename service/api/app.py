@@ -15,6 +15,7 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
 from service.api import fleet, orphans
+from service.api.bodies import RequestBodies
 from service.api.budgets import budgets
 from service.api.catalog import capacity, catalog, quotas, runtimes
 from service.api.cleanup import cleanup, heartbeats, policies
@@ -115,6 +116,7 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
     app.state.services = services
+    app.state.bodies = RequestBodies()
     app.state.log_followers = LogFollowers(services.job_logs)
     app.state.readiness = Readiness(services.readiness)
     app.state.registry = registry

@@ -88,6 +88,11 @@ class OrphanService:
         wanted = [orphan for orphan in seen if kind in (None, orphan.orphan.kind)]
         return sorted(wanted, key=lambda one: (-(one.hourly or 0), one.orphan.shown.path))
 
+    def get(self, orphan_id: str) -> SeenOrphan:
+        """One orphan, also one that is gone. Raises NotFound."""
+        with self._units.reading() as unit:
+            return self._with_prices(unit, [unit.orphans.get(orphan_id, self._projects)])[0]
+
     def sum_by_kind(self) -> Mapping[OrphanKind, OrphanSum]:
         """The sums of each kind, for callers who ask again and again. Only the kind and the
         shown resource of each orphan are read; orphans that cost the same are priced once."""

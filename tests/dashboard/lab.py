@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.api.app import create_app
 from service.application.attention.attention import AttentionService
 from service.application.budgets.budgets import BudgetService
+from service.application.budgets.shares import BudgetShares
 from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.application.cleanup.heartbeats import HeartbeatService
 from service.application.cleanup.keeps import KeepService
@@ -62,7 +63,7 @@ from tests.hands import HandClock
 DRIVER = UserVm("n1-standard-8")
 POLICY = (
     "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; object-src 'none';"
-    " base-uri 'none'; frame-ancestors 'none'"
+    " base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 """The one that the API's middleware sends with every answer."""
 
@@ -94,6 +95,7 @@ class Lab:
         logs: WorkerLogs | None = None,
     ) -> None:
         shared = units, PriceShelf(), clock
+        budgets = BudgetService(*shared, CostService(*shared))
         self.units = units
         self.clock = clock
         self.prices = shared[1]
@@ -104,11 +106,11 @@ class Lab:
             costs=CostService(*shared),
             explanations=ExplanationService(units, shared[1]),
             statements=StatementService(units, clock),
-            estimates=EstimateService(*shared),
+            estimates=EstimateService(*shared, BudgetShares(budgets), next(iter(projects), "")),
             exports=ExportService(*shared, Account.from_settings("", "steward")),
             forecasts=ForecastService(*shared, CostService(*shared)),
             prices=PriceService(*shared),
-            budgets=BudgetService(*shared, CostService(*shared)),
+            budgets=budgets,
             capacity=CapacityService(units, clock),
             cleanup=CleanupService(*shared, projects, IdleMode()),
             quotas=QuotaService(units, clock, projects),

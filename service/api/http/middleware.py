@@ -50,7 +50,7 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,100}")
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _POLICY = (
     b"default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; object-src 'none';"
-    b" base-uri 'none'; frame-ancestors 'none'"
+    b" base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),

@@ -127,6 +127,22 @@ class NodeService:
         with self._units.reading() as unit:
             return self._answer(unit, unit.nodes.get(node_id))
 
+    def try_out(self, wanted: RequestedNode, *, actor: str = "") -> CreatedNode:
+        """The answer of `request` in a dry run: nothing is written, also no refusal of a budget.
+        Raises what `request` raises."""
+
+        def write_and_undo(unit: Unit) -> None:
+            resolved, meant = self._requests.resolve_in(unit, wanted)
+            node = self._requests.record_node(unit, resolved, meant, actor)
+            raise _Undo(self._answer(unit, node, meant.warnings, created=True))
+
+        try:
+            with self._units() as unit:
+                write_and_undo(unit)
+        except _Undo as undone:
+            return undone.answer
+        raise AssertionError("a dry run always undoes its unit of work")
+
     def _answer(
         self, unit: Unit, node: Node, warnings: tuple[str, ...] = (), *, created: bool = False
     ) -> CreatedNode:
@@ -366,6 +382,14 @@ class NodeService:
                 next_try_at=now,
             )
         )
+
+
+class _Undo(Exception):
+    """Rolls back the unit of work of a dry run, and carries the answer."""
+
+    def __init__(self, answer: CreatedNode) -> None:
+        super().__init__()
+        self.answer = answer
 
 
 _SENTENCES = {

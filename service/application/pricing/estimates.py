@@ -146,7 +146,8 @@ class EstimateService:
         seconds: int = HOUR,
         caller: Caller | None = None,
     ) -> Estimate:
-        """The offers by zone and model (None: every model, flex-start if it is sold for so long).
+        """The offers of all slices by zone and model (None: every model, flex-start if it is sold
+        for so long).
 
         Raises Rejected as a request would.
         """
@@ -168,7 +169,8 @@ class EstimateService:
         if caller is not None:
             caller = replace(caller, project=caller.project or self._project)
         project = self._project if caller is None else caller.project
-        found = tuple(list_offers(accelerator, places, self._read_book(), now, seconds, project))
+        whole = replace(accelerator, chips=accelerator.chips * wanted.slices)
+        found = tuple(list_offers(whole, places, self._read_book(), now, seconds, project))
         shares: tuple[OfferShare, ...] = ()
         cheapest = next((offer for offer in found if offer.cost is not None), None)
         if self._shares is not None and caller is not None and cheapest is not None:

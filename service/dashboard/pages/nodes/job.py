@@ -11,6 +11,8 @@ from service.application.jobs.cost import AttemptCost
 from service.application.jobs.jobs import JobWithAttempts
 from service.application.jobs.last_lines import LogEnd
 from service.application.services import Services
+from service.dashboard.actions.jobs import list_job_actions
+from service.dashboard.actions.nodes import ActionLink
 from service.dashboard.kit.amounts import ExactAmount, amount_of, places_of
 from service.dashboard.kit.cost_query import CostsAsked
 from service.dashboard.kit.figures import Fact, Moment, format_duration, format_money, to_moment
@@ -169,6 +171,7 @@ class JobSummary:
     workers: JobWorkers | None
     log: Log
     commands: tuple[str, ...]
+    actions: tuple[ActionLink, ...]
     as_of: Moment
 
 
@@ -183,6 +186,7 @@ def build_job_page(services: Services, job_id: str) -> JobSummary:
     rows = tuple(_build_attempt_row(attempt, cost.as_of, places) for attempt in whole.attempts)
     return JobSummary(
         job=build_job_row(whole.shown),
+        actions=list_job_actions(job),
         why=escape_invisible(explain_state(job)),
         before="" if job.ended or not job.reason else escape_invisible(to_sentence(job.detail)),
         evidence=rows[-1].evidence if rows else (),

@@ -1,5 +1,5 @@
-"""The page of orphans: cloud resources without a record. The page only shows; it changes
-nothing."""
+"""The page of orphans: cloud resources without a record. The page only shows; its links lead to
+the forms that change something."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from service.application.orphans import OrphanKind, OrphanSum, SeenOrphan, sum_orphans
 from service.application.services import Services
+from service.dashboard.actions.nodes import ActionLink
+from service.dashboard.actions.orphans import list_orphan_actions
 from service.dashboard.kit.banners import list_doubts
 from service.dashboard.kit.figures import (
     Moment,
@@ -62,6 +64,7 @@ class OrphanRow:
     seen_for: str
     last_seen: Moment
     commands: tuple[str, ...]
+    actions: tuple[ActionLink, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,7 @@ def _build_row(seen: SeenOrphan, now: int) -> OrphanRow:
         seen_for=format_duration(now - orphan.first_seen),
         last_seen=to_moment(seen.last_seen),
         commands=tuple(list_commands(orphan)),
+        actions=list_orphan_actions(orphan),
     )
 
 

@@ -1,0 +1,204 @@
+"""Actions of the cleanup: apply a plan, pause it, resume it, and close a breaker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from service.application.cleanup.cleanup import CleanupStatus
+from service.application.services import Services
+from service.dashboard.actions.form import Form
+from service.dashboard.actions.nodes import UNKNOWN_PRICE, ActionLink
+from service.dashboard.actions.page import (
+    ActionPage,
+    Choice,
+    Confirmation,
+    Input,
+    Outcome,
+    Table,
+)
+from service.dashboard.kit.figures import Fact, format_count, format_money, to_moment
+from service.dashboard.kit.visible_text import escape_invisible
+from service.domain.errors import Rejected
+from service.domain.idle.plan import CleanupPlan
+
+PAGE = "/cleanup"
+CALLER = "caller"
+MAX_REASON = 200
+_BACK = (PAGE, "Cleanup")
+
+
+def list_cleanup_actions(statuses: Sequence[CleanupStatus]) -> tuple[ActionLink, ...]:
+    """The actions that are possible on the cleanup of these projects now."""
+    return tuple(_iter_cleanup_actions(statuses))
+
+
+def _iter_cleanup_actions(statuses: Sequence[CleanupStatus]) -> Iterator[ActionLink]:
+    if not statuses:
+        return
+    yield ActionLink(f"{PAGE}/apply", "Plan and apply")
+    if any(not each.cleanup.is_paused for each in statuses):
+        yield ActionLink(f"{PAGE}/pause", "Pause")
+    if any(each.cleanup.is_paused for each in statuses):
+        yield ActionLink(f"{PAGE}/resume", "Resume")
+    if any(each.cleanup.breaker.is_open for each in statuses):
+        yield ActionLink(f"{PAGE}/breaker", "Close the breaker")
+
+
+def build_apply_page(services: Services, form: Form) -> ActionPage:
+    """The page that makes a plan, and then the page that shows the plan and requests the number of
+    its nodes. Raises Rejected for no project, NotFound for an unknown one."""
+    if "project" not in form:
+        return ActionPage(
+            heading="Plan the cleanup",
+            button="Make a plan",
+            back=_BACK,
+            sentences=(
+                "A plan lists the idle nodes that would be stopped or deleted now, and the reason.",
+                "No node is changed before you have seen the plan and applied it.",
+            ),
+            inputs=(_project_input(services, is_every=False),),
+        )
+    plan = services.cleanup.make_plan(form.get_text("project"), CALLER)
+    number = len(plan.entries)
+    facts = [
+        Fact("Project", plan.project),
+        Fact("Nodes", f"{number:,}"),
+        Fact("Saves per hour", f"{format_money(plan.saves_hourly)} an hour"),
+    ]
+    if plan.held_by:
+        facts.append(Fact("Holds the daemon", ", ".join(plan.held_by).replace("_", " ")))
+    return ActionPage(
+        heading="Apply the plan?",
+        button=f"Apply to {format_count(number, 'node')}",
+        back=(f"{PAGE}/apply", "Another plan"),
+        sentences=(
+            "Deleted nodes and all data on their disks will be lost.",
+            "The plan is applied as a whole at once. Rails, grace and mode do not hold it back.",
+        ),
+        facts=tuple(facts),
+        tables=_build_tables(plan),
+        hidden=(("project", plan.project), ("plan_id", plan.id)),
+        confirmation=Confirmation("the number of nodes", str(number)),
+        is_alarm=True,
+        refusal="" if number else "No node would be stopped or deleted now.",
+    )
+
+
+def apply_plan(services: Services, form: Form) -> Outcome:
+    """Apply the plan that was shown, all of it."""
+    plan = services.cleanup.apply_plan(form.get_text("plan_id"), CALLER)
+    done = format_count(len(plan.entries), "node is", "nodes are")
+    return Outcome(PAGE, f"The plan is applied: {done} stopped or deleted.")
+
+
+def build_pause_page(services: Services, _form: Form) -> ActionPage:
+    """The form that pauses the cleanup."""
+    return ActionPage(
+        heading="Pause the cleanup",
+        button="Pause the cleanup",
+        back=_BACK,
+        sentences=(
+            "Until you resume it, no node is ended for idleness or its time to live.",
+            "Idle nodes continue to cost money.",
+        ),
+        inputs=(_project_input(services, is_every=True), _reason_input()),
+    )
+
+
+def pause_cleanup(services: Services, form: Form) -> Outcome:
+    """Pause the cleanup of one project, or of every project."""
+    services.cleanup.pause(form.get_text("project"), CALLER, _read_reason(form))
+    return Outcome(PAGE, f"The cleanup of {_name_project(form)} is paused.")
+
+
+def build_resume_page(services: Services, _form: Form) -> ActionPage:
+    """The form that ends a pause, with the reason of the pause."""
+    facts = []
+    for each in services.cleanup.list_statuses():
+        row = each.cleanup
+        if row.paused_at is not None:
+            since = to_moment(row.paused_at).full
+            told = f"since {since}: {escape_invisible(row.pause_reason)}"
+            facts.append(Fact(f"Project {row.project}", f"paused {told}"))
+    return ActionPage(
+        heading="Resume the cleanup?",
+        button="Resume the cleanup",
+        back=_BACK,
+        sentences=("Idle nodes are stopped or deleted again, as their policies say.",),
+        facts=tuple(facts),
+        inputs=(_project_input(services, is_every=True),),
+        refusal="" if facts else "The cleanup is not paused.",
+    )
+
+
+def resume_cleanup(services: Services, form: Form) -> Outcome:
+    """End the pause of one project, or of every project."""
+    services.cleanup.resume(form.get_text("project"))
+    return Outcome(PAGE, f"The cleanup of {_name_project(form)} is resumed.")
+
+
+def build_breaker_page(services: Services, _form: Form) -> ActionPage:
+    """The form that closes the breaker of a project."""
+    is_open = any(each.cleanup.breaker.is_open for each in services.cleanup.list_statuses())
+    return ActionPage(
+        heading="Close the breaker?",
+        button="Close the breaker",
+        back=_BACK,
+        sentences=(
+            "The breaker opened because too many nodes were to be ended at once.",
+            "Close it only after you have checked that the nodes are idle.",
+        ),
+        inputs=(_project_input(services, is_every=False), _reason_input()),
+        refusal="" if is_open else "No breaker is open.",
+    )
+
+
+def close_breaker(services: Services, form: Form) -> Outcome:
+    """Close the breaker of a project."""
+    services.cleanup.close_breaker(form.get_text("project"), CALLER, _read_reason(form))
+    return Outcome(PAGE, f"The breaker of {_name_project(form)} is closed.")
+
+
+def _build_tables(plan: CleanupPlan) -> tuple[Table, ...]:
+    if not plan.entries:
+        return ()
+    ordered = sorted(plan.entries, key=lambda entry: (-(entry.hourly or 0), entry.node_id))
+    rows = tuple(
+        (
+            escape_invisible(entry.name),
+            entry.action,
+            escape_invisible(entry.reason),
+            UNKNOWN_PRICE if entry.hourly is None else format_money(entry.hourly),
+        )
+        for entry in ordered
+    )
+    heads = ("Node", "Action", "Reason", "Per hour")
+    return (Table("Nodes of the plan", heads, rows, frozenset({3})),)
+
+
+def _project_input(services: Services, *, is_every: bool) -> Input:
+    projects = [each.cleanup.project for each in services.cleanup.list_statuses()]
+    choices = [Choice(name, name) for name in projects]
+    if is_every:
+        choices.insert(0, Choice("", "every project"))
+    return Input("project", "Project", choices[0].value if choices else "", choices=tuple(choices))
+
+
+def _reason_input() -> Input:
+    return Input(
+        "reason", "Reason", hint="Everyone sees it.", is_required=True, max_length=MAX_REASON
+    )
+
+
+def _read_reason(form: Form) -> str:
+    """The reason of a form, as the API takes it. Raises Rejected for a long one."""
+    reason = " ".join(form.get_text("reason").split())
+    if len(reason) > MAX_REASON or not reason.isprintable():
+        said = f"reason: should be one line of at most {MAX_REASON} characters"
+        raise Rejected(said, field="reason")
+    return reason
+
+
+def _name_project(form: Form) -> str:
+    project = form.get_text("project")
+    return f"project {project}" if project else "every project"

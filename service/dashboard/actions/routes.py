@@ -1,0 +1,164 @@
+"""The routes of the forms: each has a page by GET, and acts by POST."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, Response
+
+from service.application.services import Services
+from service.dashboard.actions import budgets, cleanup, jobs, new_node, nodes, orphans
+from service.dashboard.actions.answers import answer_form, show_action
+from service.dashboard.actions.bodies import bodies_of
+from service.dashboard.actions.form import Form, FormDep
+from service.dashboard.actions.page import ActionPage, Outcome
+
+router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+
+
+Build = Callable[[Services, Form], ActionPage]
+Act = Callable[[Services, Form], Outcome]
+
+
+class Action(NamedTuple):
+    """The page of an action, and the action itself."""
+
+    build: Build
+    act: Act
+
+
+class ActionOn(NamedTuple):
+    """The page of an action and the action itself, on a subject whose id is in the address."""
+
+    build: Callable[[Services, Form, str], ActionPage]
+    act: Callable[[Services, Form, str], Outcome]
+
+
+_ACTIONS = {
+    "/cleanup/apply": Action(cleanup.build_apply_page, cleanup.apply_plan),
+    "/cleanup/pause": Action(cleanup.build_pause_page, cleanup.pause_cleanup),
+    "/cleanup/resume": Action(cleanup.build_resume_page, cleanup.resume_cleanup),
+    "/cleanup/breaker": Action(cleanup.build_breaker_page, cleanup.close_breaker),
+}
+_ACTIONS_ON = {
+    "/nodes/{subject}/delete": ActionOn(nodes.build_delete_page, nodes.delete_node),
+    "/nodes/{subject}/keep": ActionOn(nodes.build_keep_page, nodes.keep_node),
+    "/nodes/{subject}/unkeep": ActionOn(nodes.build_unkeep_page, nodes.unkeep_node),
+    "/nodes/{subject}/stop": ActionOn(nodes.build_stop_page, nodes.stop_node),
+    "/nodes/{subject}/start": ActionOn(nodes.build_start_page, nodes.start_node),
+    "/jobs/{subject}/cancel": ActionOn(jobs.build_cancel_page, jobs.cancel_job),
+    "/budgets/{subject}/delete": ActionOn(budgets.build_delete_page, budgets.delete_budget),
+    "/orphans/{subject}/delete": ActionOn(orphans.build_delete_page, orphans.delete_orphan),
+}
+
+
+def _add_action(path: str, action: Action) -> None:
+    @router.get(path)
+    def show(request: Request) -> Response:
+        return show_action(request, action.build)
+
+    @router.post(path)
+    def answer(request: Request, form: FormDep) -> Response:
+        return answer_form(request, form, action.build, action.act)
+
+
+def _add_action_on(path: str, action: ActionOn) -> None:
+    @router.get(path)
+    def show(request: Request, subject: str) -> Response:
+        return show_action(request, lambda services, form: action.build(services, form, subject))
+
+    @router.post(path)
+    def answer(request: Request, subject: str, form: FormDep) -> Response:
+        return answer_form(
+            request,
+            form,
+            lambda services, sent: action.build(services, sent, subject),
+            lambda services, sent: action.act(services, sent, subject),
+        )
+
+
+@router.get(new_node.PATH)
+def show_new_node(request: Request) -> Response:
+    """The form for a new node, or the estimate of its request."""
+    bodies = bodies_of(request)
+    return show_action(
+        request, lambda services, form: new_node.build_new_node_page(services, form, bodies)
+    )
+
+
+@router.post(new_node.PATH)
+def create_node(request: Request, form: FormDep) -> Response:
+    """Create the node whose estimate was shown."""
+    bodies = bodies_of(request)
+    return answer_form(
+        request,
+        form,
+        lambda services, sent: new_node.build_new_node_page(services, sent, bodies),
+        lambda services, sent: new_node.create_node(services, sent, bodies),
+    )
+
+
+@router.get(budgets.PATH)
+def show_new_budget(request: Request) -> Response:
+    """The form for a new budget."""
+    return show_action(request, budgets.build_new_budget_page)
+
+
+@router.post(budgets.PATH)
+def create_budget(request: Request, form: FormDep) -> Response:
+    """Create a budget."""
+    bodies = bodies_of(request)
+    return answer_form(
+        request,
+        form,
+        budgets.build_new_budget_page,
+        lambda services, sent: budgets.create_budget(services, sent, bodies),
+    )
+
+
+@router.get("/budgets/{subject}/edit")
+def show_budget(request: Request, subject: str) -> Response:
+    """The form with the fields of a budget."""
+    return show_action(
+        request, lambda services, form: budgets.build_edit_page(services, form, subject)
+    )
+
+
+@router.post("/budgets/{subject}/edit")
+def change_budget(request: Request, subject: str, form: FormDep) -> Response:
+    """Change a budget."""
+    bodies = bodies_of(request)
+    return answer_form(
+        request,
+        form,
+        lambda services, sent: budgets.build_edit_page(services, sent, subject),
+        lambda services, sent: budgets.change_budget(services, sent, subject, bodies),
+    )
+
+
+for _path, _action in _ACTIONS.items():
+    _add_action(_path, _action)
+for _path, _action_on in _ACTIONS_ON.items():
+    _add_action_on(_path, _action_on)
+
+
+@router.get("/orphans/{orphan_id}/adopt")
+def show_adoption(request: Request, orphan_id: str) -> Response:
+    """The form that adopts an orphan."""
+    return show_action(
+        request, lambda services, form: orphans.build_adopt_page(services, form, orphan_id)
+    )
+
+
+@router.post("/orphans/{orphan_id}/adopt")
+def adopt_orphan(request: Request, orphan_id: str, form: FormDep) -> Response:
+    """Adopt an orphan."""
+    bodies = bodies_of(request)
+    return answer_form(
+        request,
+        form,
+        lambda services, sent: orphans.build_adopt_page(services, sent, orphan_id),
+        lambda services, sent: orphans.adopt_orphan(services, sent, orphan_id, bodies),
+    )

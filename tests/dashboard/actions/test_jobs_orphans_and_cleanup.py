@@ -1,0 +1,110 @@
+"""Jobs are cancelled, orphans adopted and deleted, and a cleanup is applied and paused by forms."""
+
+from __future__ import annotations
+
+from fastapi.testclient import TestClient
+
+from service.application.cleanup.cleanup import CleanupService, IdleMode
+from service.dashboard.actions.cleanup import list_cleanup_actions
+from service.domain.idle.policy import Action
+from service.domain.nodes.node import Asked
+from service.domain.orphans.orphan import OrphanKind
+from tests.controllers.idle.conftest import REST, TIMES, IdleLab
+from tests.dashboard.actions.sending import BROWSER, hidden_fields, send_form
+from tests.dashboard.reading import HOSTILE, links_of, text_of
+from tests.garbage import orphan, shown
+
+PATH = "projects/lab/locations/us-west4-a/nodes/somebodys"
+MINUTES = (TIMES.warmup + 1_800 + TIMES.telemetry) // 60 + 1
+
+
+def test_a_job_is_cancelled_once(house):
+    job = house.jobs.submit(run_name=HOSTILE, team="vision")
+    path = f"/jobs/{job.id}"
+    with TestClient(house.lab.whole(), base_url="http://localhost") as caller:
+        page = caller.get(path)
+        assert links_of(page.text)["Cancel the job"] == f"{path}/cancel"
+        form = caller.get(f"{path}/cancel")
+        assert HOSTILE not in form.text
+        assert "The node of the job is deleted with it." in text_of(form)
+        answer = send_form(caller, f"{path}/cancel")
+        assert answer.status_code == 303
+        assert house.lab.services.jobs.get(job.id).job.cancel_requested_at is not None
+        after = caller.get(answer.headers["location"])
+        assert f"The cancellation of job {HOSTILE} is requested." in text_of(after)
+        assert "Cancel the job" not in links_of(after.text)
+        sent = caller.post(f"{path}/cancel", data=hidden_fields(form.text), headers=BROWSER)
+        assert sent.status_code == 409
+
+
+def test_an_orphan_is_adopted_with_its_owner_and_team(lab, caller):
+    one = orphan()
+    lab.found(one)
+    assert links_of(caller.get("/orphans").text)["Adopt"] == f"/orphans/{one.id}/adopt"
+    bad = send_form(caller, f"/orphans/{one.id}/adopt", name="Not A Name", owner="x\ny")
+    assert bad.status_code == 422
+    assert "line breaks are not allowed" in bad.text.partition('id="error-owner">')[2]
+    answer = send_form(caller, f"/orphans/{one.id}/adopt", name="mine", owner="ada", team="nlp")
+    node = lab.services.nodes.get(answer.headers["location"].split("?")[0].split("/")[-1])
+    assert (node.name, node.owner, node.team) == ("mine", "ada", "nlp")
+
+
+def test_an_unmanaged_resource_goes_only_by_its_full_name(lab, caller):
+    labels = {"owner": "grace"}
+    one = orphan(kind=OrphanKind.STRANGER, certain=False, shown=shown("somebodys", labels=labels))
+    lab.found(one)
+    path = f"/orphans/{one.id}/delete"
+    assert send_form(caller, path, confirm="somebodys").status_code == 422
+    assert not lab.services.orphans.get(one.id).orphan.to_be_deleted
+    assert send_form(caller, path, confirm=PATH).status_code == 303
+    found = lab.services.orphans.get(one.id).orphan
+    assert (found.to_be_deleted, found.asked_by, found.confirmed) == (True, "caller", True)
+    assert "Delete" not in links_of(caller.get("/orphans").text)
+    assert caller.get(f"/orphans/{'0' * 32}/delete").status_code == 404
+
+
+def test_a_plan_is_applied_after_the_number_of_its_nodes_was_typed(lab, caller):
+    lab.looked_at(held=False)
+    idle = IdleLab(lab.units, lab.clock, Action.OBSERVE)
+    mode = IdleMode(Action.OBSERVE, TIMES)
+    made = CleanupService(lab.units, idle.prices, lab.clock, ["lab"], mode)
+    object.__setattr__(lab.services, "cleanup", made)
+    nodes = [idle.add(REST) for _ in range(2)]
+    idle.minute(MINUTES)
+    plan = send_form(caller, "/cleanup/apply", project="lab")
+    assert plan.status_code == 200
+    assert "n-0 delete" in text_of(plan)
+    fields = hidden_fields(plan.text)
+
+    def confirm(typed: str) -> int:
+        sent = fields | {"confirm": typed}
+        return caller.post("/cleanup/apply", data=sent, headers=BROWSER).status_code
+
+    assert confirm("1") == 422
+    assert [lab.services.nodes.get(node.id).asked for node in nodes] == [Asked.PRESENT] * 2
+    answer = caller.post(
+        "/cleanup/apply", data=fields | {"confirm": "2"}, headers=BROWSER, follow_redirects=False
+    )
+    assert answer.headers["location"].startswith("/cleanup?told=The+plan+is+applied%3A+2+nodes")
+    assert [lab.services.nodes.get(node.id).asked for node in nodes] == [Asked.ABSENT] * 2
+    assert confirm("2") == 409
+
+
+def test_the_cleanup_pauses_with_a_reason_and_resumes(lab, caller):
+    def names() -> list[str]:
+        return [link.name for link in list_cleanup_actions(lab.services.cleanup.list_statuses())]
+
+    assert names() == ["Plan and apply", "Pause"]
+    assert send_form(caller, "/cleanup/pause", reason=" ").status_code == 422
+    assert send_form(caller, "/cleanup/pause", reason="x" * 201).status_code == 422
+    assert send_form(caller, "/cleanup/pause", reason="a <b>demo").status_code == 303
+    (status,) = lab.services.cleanup.list_statuses()
+    assert (status.cleanup.pause_reason, status.cleanup.paused_by) == ("a <b>demo", "caller")
+    assert names() == ["Plan and apply", "Resume"]
+    page = caller.get("/cleanup/resume")
+    assert "a <b>demo" in text_of(page)
+    assert "<b>demo" not in page.text
+    assert send_form(caller, "/cleanup/resume").status_code == 303
+    assert not lab.services.cleanup.list_statuses()[0].cleanup.is_paused
+    assert caller.get("/cleanup/breaker").status_code == 200
+    assert "No breaker is open." in text_of(caller.get("/cleanup/breaker"))
