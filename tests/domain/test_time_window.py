@@ -18,6 +18,7 @@ from service.domain.time_window import (
     Window,
     parse_window,
     split_into_buckets,
+    window_before,
     zone_of,
 )
 from tests.hands import NOON
@@ -265,3 +266,18 @@ def test_more_than_ten_thousand_buckets_are_refused(step, days, allowed):
         with pytest.raises(Rejected, match="ten thousand") as refused:
             list(split_into_buckets(asked, step, UTC))
         assert refused.value.facts["field"] == "step"
+
+
+@pytest.mark.parametrize(
+    ("length", "whole_weeks", "first", "last"),
+    [
+        (5 * DAY + 7, False, "10-19 00:00", "10-23 23:00"),
+        (5 * DAY, False, "10-20 00:00", "10-24 23:00"),
+        (3 * HOUR, False, "10-24 00:00", "10-24 02:00"),
+        (9 * DAY, True, "10-11 00:00", "10-19 23:00"),
+    ],
+)
+def test_the_time_before_begins_and_ends_at_the_same_time_of_day(length, whole_weeks, first, last):
+    start = parse_rfc3339("2026-10-25T00:00:00+02:00")
+    found = window_before(Window(start, start + length), BERLIN, whole_weeks=whole_weeks)
+    assert (local(found.start, BERLIN), local(found.end, BERLIN)) == (first, last)
