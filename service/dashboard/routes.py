@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +22,7 @@ from service.application.services import Services
 from service.dashboard.actions import routes as actions
 from service.dashboard.actions.tokens import FormSeal, make_form_token, may_write, read_message
 from service.dashboard.answers import PageRoute, build_static_app, digest_file
-from service.dashboard.kit.cost_query import CostsAsked, parse_costs_query
+from service.dashboard.kit.cost_query import CostsAsked, parse_costs_query, parse_show
 from service.dashboard.kit.navigation import build_navigation
 from service.dashboard.kit.preferences import (
     COOKIE_SECONDS,
@@ -40,6 +41,7 @@ from service.dashboard.pages.costs.commitments import DEFAULT, build_commitments
 from service.dashboard.pages.costs.costs import CostsPage, build_costs_page
 from service.dashboard.pages.costs.ledger import build_ledger_page, build_unused_ledger_page
 from service.dashboard.pages.costs.ledger_line import build_line_page
+from service.dashboard.pages.costs.over_time.query_form import apply_form
 from service.dashboard.pages.costs.prices import build_prices_page
 from service.dashboard.pages.costs.recommended import build_recommended_page
 from service.dashboard.pages.costs.reconcile import build_reconcile_page
@@ -274,12 +276,17 @@ def commitments(request: Request, window: str = DEFAULT) -> Response:
 
 
 @router.get("/costs")
-def costs(request: Request, asked: AskedFor) -> Response:
-    """The spending in any window, by any dimension, each figure with a link to its details."""
+def costs(request: Request, asked: AskedFor, show: str = "", exact: str = "") -> Response:
+    """The spending in any window, by any dimension, each figure with a link to its details. A sent
+    form leads to the address of its question."""
     page: list[CostsPage] = []
+    question = replace(asked, show=parse_show(show), exact=exact == "1")
+    if "dated" in request.query_params:
+        address = apply_form(question, request.query_params).page
+        return RedirectResponse(address, 303, headers=_HEADERS)
 
     def load_page(services: Services) -> dict[str, Any]:
-        page.append(build_costs_page(services, asked))
+        page.append(build_costs_page(services, question))
         return {"page": page[0]}
 
     answer = _render_page(request, "costs.html", load_page)

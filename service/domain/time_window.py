@@ -130,6 +130,19 @@ def midnight_of(day: date, zone: ZoneInfo) -> int:
     return int(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp())
 
 
+def window_before(window: Window, zone: ZoneInfo, *, whole_weeks: bool = False) -> Window:
+    """The window as many calendar days earlier as it is long, at the same time of day. `mtd` on the
+    fifth day of a month at noon is compared with five days that end at noon. With `whole_weeks`,
+    the shift is a multiple of seven days."""
+    days = max(1, -(-(window.end - window.start) // DAY))
+    shift = timedelta(days=-(-days // 7) * 7 if whole_weeks else days)
+    start, end = (
+        int((datetime.fromtimestamp(edge, zone) - shift).timestamp())
+        for edge in (window.start, window.end)
+    )
+    return Window(start, end)
+
+
 def split_into_buckets(window: Window, step: Granularity, zone: ZoneInfo) -> Iterator[Window]:
     """The calendar hours, days, weeks or months of a time window, clipped to it. They are its
     buckets; a day may have 23 to 25 hours.

@@ -276,7 +276,7 @@ def test_the_chart_is_drawn_and_named(lab: Lab, address: str, chromium: Browser)
     _filled(lab)
     with _page(chromium) as page:
         page.goto(address)
-        chart = page.get_by_role("img", name="Cost by day and generation")
+        chart = page.get_by_role("group", name="Cost by day and generation")
         expect(chart).to_be_visible()
         bars = [bar.bounding_box() for bar in chart.locator(".bar").all()]
         assert len(bars) == 2

@@ -65,7 +65,8 @@ def test_from_the_first_page_to_the_price_list_step_by_step(lived: Lab, caller: 
 
 def _lines_of(nodes: str, name: str) -> str:
     """Where the cost in the row of a node leads."""
-    row = next(one for one in re.findall(r"<tr.*?</tr>", nodes, re.DOTALL) if f">{name}<" in one)
+    groups = nodes[nodes.index('id="group-heading"') :]
+    row = next(one for one in re.findall(r"<tr.*?</tr>", groups, re.DOTALL) if f">{name}<" in one)
     return links_of(row)[cells_of(f"<table>{row}</table>", to_the_cent=True)[0][1]]
 
 

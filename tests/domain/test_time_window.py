@@ -19,6 +19,7 @@ from service.domain.time_window import (
     parse_window,
     split_by_parts,
     split_into_buckets,
+    window_before,
     zone_of,
 )
 from tests.hands import NOON
@@ -283,3 +284,18 @@ def parts(draw):
 def test_what_is_touched_is_what_a_look_at_every_part_finds(ones, start, end):
     plain = [(at, max(start, one.start), min(end, one.end)) for at, one in enumerate(ones)]
     assert list(split_by_parts(ones, start, end)) == [one for one in plain if one[1] < one[2]]
+
+
+@pytest.mark.parametrize(
+    ("length", "whole_weeks", "first", "last"),
+    [
+        (5 * DAY + 7, False, "10-19 00:00", "10-23 23:00"),
+        (5 * DAY, False, "10-20 00:00", "10-24 23:00"),
+        (3 * HOUR, False, "10-24 00:00", "10-24 02:00"),
+        (9 * DAY, True, "10-11 00:00", "10-19 23:00"),
+    ],
+)
+def test_the_time_before_begins_and_ends_at_the_same_time_of_day(length, whole_weeks, first, last):
+    start = parse_rfc3339("2026-10-25T00:00:00+02:00")
+    found = window_before(Window(start, start + length), BERLIN, whole_weeks=whole_weeks)
+    assert (local(found.start, BERLIN), local(found.end, BERLIN)) == (first, last)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from service.dashboard.kit.figures import exact_places, format_exact, format_units
-from service.domain.costs.display_rounding import places_for, round_table, unit_for
-from service.domain.money import format_hours
+from service.domain.costs.display_rounding import in_units, places_for, round_table, unit_for
+from service.domain.money import format_hours, half_even
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,25 @@ Saving = tuple[Rounded, Rounded, Rounded]
 """Amount paid, amount at list price, and the difference."""
 
 
-def savings_of(rows: Sequence[tuple[int, int]]) -> tuple[list[Saving], Saving]:
+def savings_of(
+    rows: Sequence[tuple[int, int]], known: Sequence[int] | None = None
+) -> tuple[list[Saving], Saving]:
     """The saving of each row of (paid, at list price) in nano-dollars, and the saving of them all.
-    The rounded amounts add up in the rows and in the columns; the sums equal those of other
-    pages."""
+    The rounded amounts add up in the rows and in the columns; the sums equal those of other pages.
+    `known` has the paid amounts as another table of the page rounds them, in the same units."""
     paid, listed = (sum(row[column] for row in rows) for column in (0, 1))
     places = places_for(paid or listed)
-    shown = round_table([[cost, at_list - cost] for cost, at_list in rows], unit_for(places))
+    unit = unit_for(places)
+    if known is None:
+        shown = round_table([[cost, at_list - cost] for cost, at_list in rows], unit)
+    else:
+        least = (listed - paid) // unit
+        most = least if (listed - paid) % unit == 0 else least + 1
+        whole = half_even(listed, unit) - sum(known)
+        saved = in_units(
+            [at_list - cost for cost, at_list in rows], unit, min(most, max(least, whole))
+        )
+        shown = [list(pair) for pair in zip(known, saved, strict=True)]
     decimals = exact_places(amount for row in (*rows, (paid, listed)) for amount in row)
 
     def to_saving(nanos: tuple[int, int], units: Sequence[int]) -> Saving:
@@ -70,6 +82,21 @@ def savings_of(rows: Sequence[tuple[int, int]]) -> tuple[list[Saving], Saving]:
 def places_of(*columns: Iterable[int]) -> int:
     """The fewest decimals with which no amount of a table is rounded."""
     return exact_places(amount for column in columns for amount in column)
+
+
+_HUNDREDTH = 36
+"""Chip-seconds in a hundredth of a chip-hour."""
+
+
+def round_chip_hours(parts: Sequence[int]) -> tuple[list[Rounded], Rounded]:
+    """The chip-hours of parts in chip-seconds, and of their sum, rounded to hundredths that add
+    up."""
+    units = in_units(parts, _HUNDREDTH)
+    shown = [
+        Rounded(format_units(unit, 2).replace("$", ""), format_chip_hours(part))
+        for unit, part in zip((*units, sum(units)), (*parts, sum(parts)), strict=True)
+    ]
+    return shown[:-1], shown[-1]
 
 
 def format_chip_hours(chip_seconds: int) -> str:

@@ -74,6 +74,22 @@ class Chart:
         return round(self.height - to_pixels(value, self.top, self.height), 2)
 
 
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """A line or an area over the columns. `path` is in units of one column and of one pixel, `kind`
+    its class, `name` its name for people."""
+
+    kind: str
+    path: str
+    name: str
+
+
+def trace_steps(values: Sequence[int], chart: Chart, first: int = 0) -> str:
+    """The path of a line with one step for each column, from the column `first` on."""
+    steps = [f"V{chart.y_at(value)}H{first + n}" for n, value in enumerate(values, 1)]
+    return f"M{first} {chart.y_at(values[0])}{''.join(steps)}" if steps else ""
+
+
 def tick_step(highest: int, at_most: int = 5) -> int:
     """The smallest step of 1, 2 or 5 times a power of ten with which `at_most` steps reach
     `highest`."""
@@ -134,9 +150,12 @@ def count_labels(values: Sequence[int]) -> tuple[str, ...]:
 def draw_chart(
     amounts: Sequence[Sequence[int]],
     say: Callable[[Sequence[int]], tuple[str, ...]] = tick_labels,
+    reach: int = 0,
 ) -> Chart:
-    """The chart of amounts by column and series; `say` makes the labels of the ticks."""
+    """The chart of amounts by column and series; `say` makes the labels of the ticks. The scale
+    ends no lower than at `reach`."""
     highest = max((sum(max(0, value) for value in row) for row in amounts), default=0)
+    highest = max(highest, reach)
     values = ticks_for(highest)
     labels = say(values)
     top = values[-1]

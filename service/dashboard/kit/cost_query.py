@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from enum import StrEnum
 from urllib.parse import urlencode
 
 from service.application.costs.costs import CostQuestion
@@ -33,16 +35,28 @@ DEEPER = {
 by node; a node has its own page."""
 
 
+class Show(StrEnum):
+    """The figures of the chart and of the matrix: costs, running sums, or costs divided by
+    chip-hours."""
+
+    COST = "cost"
+    CUMULATIVE = "cumulative"
+    RATE = "rate"
+
+
 @dataclass(frozen=True, slots=True)
 class CostsAsked:
     """A question in the parameters of the address, which are those of the API: the same parameters
-    after `/costs` and after `/v1/costs` ask the same."""
+    after `/costs` and after `/v1/costs` ask the same. `show` and `exact` (all nine decimals) belong
+    to the page alone."""
 
     window: str = DEFAULT_WINDOW
     aggregate: tuple[str, ...] = DEFAULT_GROUP
     step: str = Granularity.ALL
     tz: str = "UTC"
     only: tuple[str, ...] = ()
+    show: Show = Show.COST
+    exact: bool = False
 
     def to_question(self) -> CostQuestion:
         """The question as the application takes it. Raises Rejected for an unknown step or
@@ -71,7 +85,8 @@ class CostsAsked:
     @property
     def page(self) -> str:
         """The address of the page that answers the question."""
-        return self.at("/costs")
+        shown = {} if self.show is Show.COST else {"show": str(self.show)}
+        return self.at("/costs", **shown, **({"exact": "1"} if self.exact else {}))
 
     @property
     def filter_text(self) -> str:
@@ -89,6 +104,14 @@ class CostsAsked:
     def with_step(self, step: str) -> CostsAsked:
         """This question in other steps."""
         return replace(self, step=step)
+
+    def with_show(self, show: Show) -> CostsAsked:
+        """This question with other figures in the chart."""
+        return replace(self, show=show)
+
+    def with_exact(self, *, exact: bool) -> CostsAsked:
+        """This question with amounts to the nano-dollar, or to the cent."""
+        return replace(self, exact=exact)
 
     def narrow_to(self, window: Window, step: str) -> CostsAsked:
         """This question about a shorter window, in shorter steps."""
@@ -120,6 +143,34 @@ def parse_costs_query(
         tz.strip() or usual.tz,
         tuple(only),
     )
+
+
+def parse_show(text: str) -> Show:
+    """The figures of that name; costs for an unknown name."""
+    return Show(text) if text in set(Show) else Show.COST
+
+
+def window_of_dates(first: str, last: str) -> str:
+    """The window from a first to a last date, both included. One date alone is one day. Empty if
+    both are empty."""
+    if not first and not last:
+        return ""
+    last = last or first
+    try:
+        end = (date.fromisoformat(last) + timedelta(days=1)).isoformat()
+    except (ValueError, OverflowError):
+        end = last  # the page says what is wrong with it
+    return f"{first or last},{end}"
+
+
+def dates_of_window(window: str) -> tuple[str, str]:
+    """The first and the last date of a window of two dates; empty texts for any other window."""
+    first, _, end = window.partition(",")
+    try:
+        last = date.fromisoformat(end.strip()) - timedelta(days=1)
+        return date.fromisoformat(first.strip()).isoformat(), last.isoformat()
+    except (ValueError, OverflowError):
+        return "", ""
 
 
 def month_window(period: BillingMonth) -> str:

@@ -264,3 +264,13 @@ const take = (() => {
     act();
   });
 })();
+
+// The arrow keys lead from one column of a chart to the next.
+document.addEventListener("keydown", (event) => {
+  const column = event.target instanceof Element && event.target.closest(".columns .day");
+  const step = { ArrowLeft: "previousElementSibling", ArrowRight: "nextElementSibling" }[event.key];
+  const next = column && step ? column[step] : null;
+  if (!next || !next.matches(".day")) return;
+  event.preventDefault();
+  next.focus();
+});

@@ -132,6 +132,10 @@ class _Rests:
     def _path_back(self, cell: Cell) -> Iterator[Cell]:
         """The cells of a shortest path from the column of a cell to its row, without the cell."""
         goal, start = cell[0], ~cell[1]
+        for row in self._near[start]:  # in most tables, a path of three cells is there at once
+            for column in self._near[row] if row != goal else ():
+                if column != start and goal in self._near[column]:
+                    return iter(((row, ~start), (row, ~column), (goal, ~column)))
         came_from = {start: start}
         waiting = deque([start])
         while goal not in came_from:

@@ -8,22 +8,27 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 from structlog.testing import capture_logs
 
+from service.api.app import create_app
 from service.application.costs.costs import CostQuestion
 from service.application.jobs.jobs import JobFilter
 from service.cli.demo.inbox import Inbox, open_inbox
 from service.cli.demo.month import DAYS, Month
 from service.cli.demo.virtual_clock import VirtualClock
+from service.dashboard.kit.figures import format_money
+from service.dashboard.routes import add_dashboard
 from service.domain.clock import DAY, HOUR, floor_to
 from service.domain.idle.policy import Waste
 from service.domain.jobs.job import JobState
-from service.domain.money import NANOS
+from service.domain.money import NANOS, parse_usd
 from service.domain.nodes.node import Asked, Node, NodeState
 from service.domain.orphans.orphan import OrphanKind
 from service.domain.reconciliation.variance import Verdict
 from service.settings import Settings
 from tests.bills import export, json_lines
+from tests.dashboard.reading import cells_of, nanos_of, text_of
 from tests.databases import fresh_database
 
 START = 1_793_893_417
@@ -238,3 +243,38 @@ def test_the_same_is_lived_at_another_date(tmp_path):
 def _life(node: Node, start: int) -> tuple[object, ...]:
     ready_after = None if node.ready_at is None else node.ready_at - start
     return node.name[:12], node.owner, node.state, node.attempt, node.zone, ready_after
+
+
+def test_the_first_page_answers_six_questions_as_the_api_does(lived):
+    app = create_app(lived.services, None)
+    add_dashboard(app)
+    with TestClient(app, base_url="http://localhost") as caller:
+        page = caller.get("/")
+        fleet, waste, agenda, forecast, month, teams = (
+            caller.get(f"/v1/{address}").json()
+            for address in (
+                "fleet",
+                "fleet/waste",
+                "fleet/agenda",
+                "forecasts",
+                "costs?window=mtd&step=all",
+                "costs?window=30d&aggregate=team&step=all",
+            )
+        )
+    said = text_of(page)
+    assert f"Burning now {_money(fleet['hourly_cost'])} /h" in said
+    assert f"Month to date {_money(month['total'])} " in said
+    assert f"Forecast for the month {_money(forecast['total']['mid'])} " in said
+    assert f"Waste now {_money(waste['total']['hourly_cost'])} /h" in said
+    top = max(teams["rows"], key=lambda row: parse_usd(row["cost"]))
+    spender = cells_of(page.text[page.text.index('id="spenders-heading"') :])[1]
+    assert spender[0] == top["team"]
+    assert abs(nanos_of(spender[1]) - parse_usd(top["cost"])) < NANOS // 100
+    following = page.text[page.text.index('id="next-heading"') :]
+    first = agenda["next"][0]
+    assert f'datetime="{first["at"]}"' in following[: following.index("</li>")]
+    assert f"Next 24 hours {first['subject']} " in said
+
+
+def _money(usd: str) -> str:
+    return format_money(parse_usd(usd))

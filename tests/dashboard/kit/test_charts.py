@@ -15,6 +15,7 @@ from service.dashboard.kit.charts import (
     tick_labels,
     ticks_for,
     to_pixels,
+    trace_steps,
 )
 from service.domain.money import NANOS
 
@@ -84,3 +85,10 @@ def test_columns_share_the_width_evenly() -> None:
     assert [len(column.segments) for column in picture.columns] == [1, 0, 1, 1]
     assert picture.ticks[0].y == HEIGHT
     assert picture.ticks[-1].y == 0
+
+
+def test_the_scale_reaches_a_line_above_the_columns() -> None:
+    picture = draw_chart([[NANOS], [2 * NANOS]], reach=10 * NANOS)
+    assert picture.top == 10 * NANOS
+    assert trace_steps([10 * NANOS, 0], picture) == f"M0 0.0V0.0H1V{HEIGHT}.0H2"
+    assert trace_steps([], picture) == ""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from service.dashboard.kit.amounts import Rounded, Saving, format_chip_hours, savings_of
+from service.dashboard.kit.amounts import Rounded, Saving, round_chip_hours, savings_of
 from service.dashboard.kit.cost_query import CostsAsked
 from service.dashboard.kit.figures import format_count
 from service.dashboard.kit.links import node_address
@@ -15,6 +16,9 @@ from service.dashboard.pages.costs.spend_chart import format_share
 from service.domain.clock import DAY
 from service.domain.costs.dimensions import ACTIVITY, label_key
 from service.domain.time_window import Granularity, Window, zone_of
+
+Group = tuple[str, ...]
+"""The value of each dimension that costs are grouped by."""
 
 SHOWN = 200
 """The most rows of a table. One row more sums the others, so that the table adds up."""
@@ -24,7 +28,7 @@ FINER = {
     Granularity.WEEK: Granularity.DAY,
     Granularity.DAY: Granularity.HOUR,
 }
-_UNNAMED = {"team": "no team", "owner": "no owner", "job": "no job", "project": "no project"}
+UNNAMED = {"team": "no team", "owner": "no owner", "job": "no job", "project": "no project"}
 
 
 STEPS = {
@@ -53,7 +57,7 @@ class BreakdownRow:
     cost: Rounded
     listed: Rounded
     saved: Rounded
-    chip_hours: str
+    chip_hours: Rounded
     share: str
     lines: str = ""
 
@@ -92,86 +96,111 @@ def dimension_title(dimension: str) -> str:
     return f"label {key}" if key else dimension.replace("_", " ")
 
 
+def rank_groups(sums: Mapping[Group, GroupCost]) -> list[tuple[Group, GroupCost]]:
+    """The groups with their sums, the highest cost first."""
+    return sorted(sums.items(), key=lambda item: (-item[1].cost, item[0]))
+
+
 def build_group_table(
     asked: CostsAsked,
-    sums: Mapping[tuple[str, ...], GroupCost],
-    named: Callable[[Iterable[str]], Mapping[str, Value]],
+    sums: Mapping[Group, GroupCost],
+    names: Mapping[str, Value],
+    known: Sequence[int] | None = None,
 ) -> Table:
-    """The groups, the highest cost first. `named` finds the names and pages of nodes, and of
-    reservations, by their ids."""
-    ranked = sorted(sums.items(), key=lambda item: (-item[1].cost, item[0]))
+    """The groups, the highest cost first. `names` has the names and pages of nodes, and of
+    reservations, by their ids; `known` the costs as another table of the page rounds them."""
+    ranked = rank_groups(sums)
     groups = [group for group, _ in ranked[:SHOWN]]
-    names: Mapping[str, Value] = {}
-    if "node" in asked.aggregate:
-        at = asked.aggregate.index("node")
-        names = named({group[at] for group in groups})
     # A row has ledger lines if it is one node. Lines are by the hour, and an activity cuts hours.
     has_lines = asked.aggregate == ("node",) and ACTIVITY not in asked.to_question().only
     by = ", ".join(map(dimension_title, asked.aggregate))
     return _build_table(
-        "group",
-        f"By {by}" if by else "Total",
-        "what cost most first" if len(ranked) <= SHOWN else f"the {SHOWN} that cost most",
-        tuple(map(dimension_title, asked.aggregate)) or ("what",),
+        _Caption(
+            "group",
+            f"By {by}" if by else "Total",
+            "what cost most first" if len(ranked) <= SHOWN else f"the {SHOWN} that cost most",
+            tuple(map(dimension_title, asked.aggregate)) or ("what",),
+        ),
         [
             (
-                _link_values(asked, group, names),
+                link_values(asked, group, names),
                 asked.at(f"{_link_node(group[0], names).href}/ledger") if has_lines else "",
             )
             for group in groups
         ],
         [cost for _, cost in ranked],
+        known,
     )
 
 
-def build_time_table(asked: CostsAsked, sums: Mapping[Window, GroupCost]) -> Table:
-    """The buckets, the latest first."""
+def build_time_table(
+    asked: CostsAsked, sums: Mapping[Window, GroupCost], known: Mapping[int, int] | None = None
+) -> Table:
+    """The buckets, the latest first. `known` has the costs by the start of a bucket, as another
+    table of the page rounds them."""
     newest = sorted(sums.items(), key=lambda item: -item[0].start)
     step, zone = Granularity(asked.step), zone_of(asked.tz)
     finer = FINER.get(step, Granularity.ALL)
     return _build_table(
-        "time",
-        STEPS[step].capitalize(),
-        "newest first" if len(newest) <= SHOWN else f"the latest {SHOWN}",
-        (str(step),),
+        _Caption(
+            "time",
+            STEPS[step].capitalize(),
+            "newest first" if len(newest) <= SHOWN else f"the latest {SHOWN}",
+            (str(step),),
+        ),
         [
             (
-                (Value(_describe_bucket(bucket, step, zone), asked.narrow_to(bucket, finer).page),),
+                (Value(describe_bucket(bucket, step, zone), asked.narrow_to(bucket, finer).page),),
                 "",
             )
             for bucket, _ in newest[:SHOWN]
         ],
         [cost for _, cost in newest],
+        None if known is None else [known[bucket.start] for bucket, _ in newest],
     )
 
 
+class _Caption(NamedTuple):
+    """The key, title and note of a table, and the names of its first columns."""
+
+    key: str
+    title: str
+    note: str
+    heads: tuple[str, ...]
+
+
 def _build_table(
-    key: str,
-    title: str,
-    note: str,
-    heads: tuple[str, ...],
+    caption: _Caption,
     cells: Sequence[tuple[tuple[Value, ...], str]],
     sums: Sequence[GroupCost],
+    known: Sequence[int] | None,
 ) -> Table:
     """The table of the subjects and ledger addresses in `cells`. `sums` has their costs in the same
-    order, then those of the rows that are not shown."""
+    order, then those of the rows that are not shown; so has `known`, the rounded costs."""
     whole, rest = _add_up(sums), _add_up(sums[len(cells) :])
     left_out = len(sums) - len(cells)
     shown = [*sums[: len(cells)], *([rest] if left_out else [])]
-    amounts, total = savings_of([(cost.cost, cost.listed) for cost in shown])
+    if known is not None:
+        known = [*known[: len(cells)], *([sum(known[len(cells) :])] if left_out else [])]
+    amounts, total = savings_of([(cost.cost, cost.listed) for cost in shown], known)
+    hours, all_hours = round_chip_hours([cost.chip_seconds for cost in shown])
     return Table(
-        key=key,
-        title=title,
-        note=note + (f" of {len(sums):,}" if left_out else ""),
-        heads=heads,
+        key=caption.key,
+        title=caption.title,
+        note=caption.note + (f" of {len(sums):,}" if left_out else ""),
+        heads=caption.heads,
         rows=tuple(
-            _build_row(what, cost, whole.cost, saving, lines)
-            for (what, lines), cost, saving in zip(cells, sums, amounts, strict=False)
+            _build_row(what, cost, whole.cost, saving, chip_hours, lines)
+            for (what, lines), cost, saving, chip_hours in zip(
+                cells, sums, amounts, hours, strict=False
+            )
         ),
-        rest=_build_row((Value(f"{left_out:,} more", ""),), rest, whole.cost, amounts[-1])
+        rest=_build_row(
+            (Value(f"{left_out:,} more", ""),), rest, whole.cost, amounts[-1], hours[-1]
+        )
         if left_out
         else None,
-        total=_build_row((), whole, whole.cost, total),
+        total=_build_row((), whole, whole.cost, total, all_hours),
     )
 
 
@@ -186,24 +215,25 @@ def _link_node(node_id: str, names: Mapping[str, Value]) -> Value:
     return names.get(node_id) or Value(node_id, node_address(node_id))
 
 
-def _link_values(
+def link_values(
     asked: CostsAsked, group: Sequence[str], names: Mapping[str, Value]
 ) -> tuple[Value, ...]:
+    """The values of a group, each with the page of its details."""
     if not group:
         return (Value("everything", asked.with_grouping("team").page),)
     return tuple(
         _link_node(value, names)
         if name == "node"
         else Value(
-            value or _UNNAMED.get(name, "(none)"),
+            value or UNNAMED.get(name, "(none)"),
             asked.drill_into(name, value).page,
         )
         for name, value in zip(asked.aggregate, group, strict=True)
     )
 
 
-def _describe_bucket(bucket: Window, step: Granularity, zone: ZoneInfo) -> str:
-    """A bucket by the clock and the calendar of its zone."""
+def describe_bucket(bucket: Window, step: Granularity, zone: ZoneInfo) -> str:
+    """The name of a bucket by the clock and the calendar of its zone."""
     then = datetime.fromtimestamp(bucket.start, zone)
     day = f"{then:%a} {then.day} {then:%b %Y}"
     if step is Granularity.HOUR:
@@ -215,7 +245,12 @@ def _describe_bucket(bucket: Window, step: Granularity, zone: ZoneInfo) -> str:
 
 
 def _build_row(
-    what: tuple[Value, ...], group: GroupCost, total: int, saving: Saving, lines: str = ""
+    what: tuple[Value, ...],
+    group: GroupCost,
+    total: int,
+    saving: Saving,
+    chip_hours: Rounded,
+    lines: str = "",
 ) -> BreakdownRow:
     cost, listed, saved = saving
     return BreakdownRow(
@@ -223,7 +258,7 @@ def _build_row(
         cost=cost,
         listed=listed,
         saved=saved,
-        chip_hours=format_chip_hours(group.chip_seconds),
+        chip_hours=chip_hours,
         share=format_share(group.cost, total),
         lines=lines,
     )

@@ -5,53 +5,50 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
-from service.application.costs.costs import CostReport
+from service.application.costs.costs import CostQuestion, CostReport
 from service.application.services import Services
-from service.dashboard.kit.amounts import Rounded, format_chip_hours
-from service.dashboard.kit.cost_query import CostsAsked, last_month
+from service.dashboard.kit.amounts import Rounded
+from service.dashboard.kit.cost_query import CostsAsked
 from service.dashboard.kit.figures import Moment, format_duration, format_money, to_moment
 from service.dashboard.kit.links import FilterLink, node_address, reservation_address
+from service.dashboard.pages.costs import breakdown
 from service.dashboard.pages.costs.breakdown import (
-    STEPS,
     GroupCost,
     Table,
     Value,
     build_group_table,
     build_time_table,
     dimension_title,
+    rank_groups,
 )
+from service.dashboard.pages.costs.over_time.cost_chart import CostChart, build_cost_chart
+from service.dashboard.pages.costs.over_time.cost_grid import (
+    CostGrid,
+    build_grid,
+    choose_step,
+    round_grid,
+)
+from service.dashboard.pages.costs.over_time.cost_matrix import CostMatrix, build_matrix
+from service.dashboard.pages.costs.over_time.query_form import MENUS, SHOWN, QueryForm, build_form
 from service.dashboard.pages.costs.spend_chart import format_share
 from service.domain.costs.dimensions import only_of
 from service.domain.errors import Rejected
-from service.domain.time_window import Granularity, Window
-
-GROUPS = (
-    "team",
-    "owner",
-    "node",
-    "generation",
-    "accelerator_type",
-    "provisioning_model",
-    "zone",
-    "region",
-    "activity",
-)
-"""Dimensions to group by with one click; the form takes every dimension."""
-
-_WINDOWS = (
-    ("today", "today"),
-    ("7d", "7 days"),
-    ("30d", "30 days"),
-    ("mtd", "month to date"),
+from service.domain.time_window import (
+    Granularity,
+    Window,
+    parse_window,
+    window_before,
+    zone_of,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class CostsFound:
-    """The answer. `times` is None if the step is `all`. `committed` is the cost after
+    """The answer. `chart` and `matrix` are None if there are no charges, `times` if the step is
+    `all`. `committed` is the cost after
     commitments in words; empty if there is none in its term, or if the question has filters."""
 
     start: Moment
@@ -60,25 +57,38 @@ class CostsFound:
     listed: Rounded
     saved: Rounded
     of_list: str
-    chip_hours: str
+    chip_hours: Rounded
     unpriced: str
     committed: str
     doubts: tuple[str, ...]
+    chart: CostChart | None
+    matrix: CostMatrix | None
     groups: Table
     times: Table | None
     as_of: Moment
 
 
 @dataclass(frozen=True, slots=True)
+class _Reports:
+    """The answer to the question, the same for the chart, the values of the menus, and the same
+    time before."""
+
+    asked: CostReport
+    grid: CostGrid
+    values: CostReport
+    before: CostReport | None
+
+
+@dataclass(frozen=True, slots=True)
 class CostsPage:
-    """Everything on the page. `found` is None if the question is invalid, and `problem` says
-    why."""
+    """Everything on the page. `fixed` is the address of the page with the start and the end of the
+    window as timestamps. `found` is None if the question is invalid, and `problem` says why."""
 
     asked: CostsAsked
     as_of: Moment
-    windows: tuple[FilterLink, ...]
-    groupings: tuple[FilterLink, ...]
-    steps: tuple[FilterLink, ...]
+    form: QueryForm
+    shows: tuple[FilterLink, ...]
+    fixed: str
     filters: tuple[Value, ...]
     problem: str
     found: CostsFound | None
@@ -87,32 +97,25 @@ class CostsPage:
 def build_costs_page(services: Services, asked: CostsAsked) -> CostsPage:
     """The page as of now."""
     now = services.health.read_fleet().as_of
-    found, problem = None, ""
+    found, values, problem, fixed = None, None, "", asked.page
     try:
-        report = services.costs.report(asked.to_question())
+        reports = _read_reports(services, asked, now)
     except Rejected as error:
         dimensions = error.facts.get("dimensions")
         also = f"; there are {', '.join(dimensions)}" if isinstance(dimensions, list) else ""
         problem = f"{error}{also}."
     else:
-        found = _build_answer(services, asked, report)
+        found, values = _build_answer(services, asked, reports), reports.values
+        fixed = asked.narrow_to(reports.asked.window, asked.step).page
     return CostsPage(
         asked=asked,
         as_of=to_moment(now),
-        windows=tuple(
-            FilterLink(name, asked.with_window(window).page, asked.window == window)
-            for window, name in (*_WINDOWS, last_month(now))
+        form=build_form(asked, values, now),
+        shows=tuple(
+            FilterLink(name, asked.with_show(show).page, asked.show is show)
+            for show, name in SHOWN.items()
         ),
-        groupings=tuple(
-            FilterLink(
-                dimension_title(group), asked.with_grouping(group).page, asked.aggregate == (group,)
-            )
-            for group in GROUPS
-        ),
-        steps=tuple(
-            FilterLink(STEPS[step], asked.with_step(step).page, asked.step == step)
-            for step in Granularity
-        ),
+        fixed=fixed,
         filters=tuple(
             Value(_describe_filter(condition), asked.without_filter(condition).page)
             for condition in asked.only
@@ -120,6 +123,27 @@ def build_costs_page(services: Services, asked: CostsAsked) -> CostsPage:
         problem=problem,
         found=found,
     )
+
+
+def _read_reports(services: Services, asked: CostsAsked, now: int) -> _Reports:
+    """The reports that the page needs. Raises Rejected for an invalid question."""
+    question = asked.to_question()
+    zone = zone_of(asked.tz)
+    step = choose_step(parse_window(asked.window, zone, now), question.step)
+    report, charted, values = services.costs.report_all(
+        question,
+        replace(question, step=step),
+        CostQuestion(asked.window, MENUS, Granularity.ALL, asked.tz),
+    )
+    before = None
+    if charted.rows:
+        earlier = window_before(report.window, zone, whole_weeks=step is Granularity.WEEK)
+        finer = Granularity.HOUR if step is Granularity.HOUR else Granularity.DAY
+        # A year that no window may have is no reason to show nothing.
+        with suppress(Rejected):
+            same = asked.with_grouping().narrow_to(earlier, finer)
+            before = services.costs.report(same.to_question())
+    return _Reports(report, build_grid(charted, step, asked.tz), values, before)
 
 
 def _describe_filter(condition: str) -> str:
@@ -130,7 +154,8 @@ def _describe_filter(condition: str) -> str:
     return f"{dimension_title(name)}: {value or '(none)'}"
 
 
-def _build_answer(services: Services, asked: CostsAsked, report: CostReport) -> CostsFound:
+def _build_answer(services: Services, asked: CostsAsked, reports: _Reports) -> CostsFound:
+    report, grid = reports.asked, reports.grid
     groups: dict[tuple[str, ...], GroupCost] = defaultdict(GroupCost)
     times: dict[Window, GroupCost] = defaultdict(GroupCost)
     for row in report.rows:
@@ -138,7 +163,15 @@ def _build_answer(services: Services, asked: CostsAsked, report: CostReport) -> 
         groups[row.group].add(*figures)
         times[row.bucket].add(*figures)
     saved = report.list_total - report.total
-    by = build_group_table(asked, groups, partial(_link_subjects, services))
+    names: Mapping[str, Value] = {}
+    if "node" in asked.aggregate:
+        at = asked.aggregate.index("node")
+        names = _link_subjects(
+            services, {group[at] for group, _ in rank_groups(groups)[: breakdown.SHOWN]}
+        )
+    rounded = round_grid(grid)
+    by = build_group_table(asked, groups, names, rounded.sum_groups(grid))
+    is_same_step = grid.step == asked.step
     total = by.total
     unpriced = ""
     if report.unpriced_seconds:
@@ -153,12 +186,18 @@ def _build_answer(services: Services, asked: CostsAsked, report: CostReport) -> 
         listed=total.listed,
         saved=total.saved,
         of_list=format_share(saved, report.list_total),
-        chip_hours=format_chip_hours(report.chip_seconds),
+        chip_hours=total.chip_hours,
         unpriced=unpriced,
         committed="" if asked.only else _describe_committed(services, report),
         doubts=tuple(_list_doubts(asked, report)),
+        chart=build_cost_chart(asked, grid, rounded, names, reports.before)
+        if grid.groups
+        else None,
+        matrix=build_matrix(asked, grid, rounded, names) if grid.groups else None,
         groups=by,
-        times=None if asked.step == Granularity.ALL else build_time_table(asked, times),
+        times=None
+        if asked.step == Granularity.ALL
+        else build_time_table(asked, times, rounded.sum_buckets(grid) if is_same_step else None),
         as_of=to_moment(report.as_of),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.application.costs.costs import CostReport
-from service.dashboard.kit.charts import Chart, draw_chart
+from service.dashboard.kit.charts import Chart, Overlay, draw_chart
 from service.dashboard.kit.cost_query import CostsAsked
 from service.dashboard.kit.figures import format_money, format_units, to_moment, utc_date
 from service.dashboard.kit.series import Grouping, Series, build_series
@@ -52,6 +52,7 @@ class SpendDay:
     amounts: tuple[str, ...]
     total: str
     hint: str
+    head: str
     href: str
 
 
@@ -69,6 +70,7 @@ class Spending:
     total: str
     as_of: str
     estimated: bool
+    overlays: tuple[Overlay, ...] = ()
 
 
 def build_spending(report: CostReport, grouping: Grouping, window: str) -> Spending:
@@ -162,6 +164,7 @@ def _build_rows(
                 ),
                 total=total,
                 hint="\n".join([head, *reversed(parts)]),
+                head=head,
                 href=asked.narrow_to(Window(day, day + DAY), Granularity.HOUR).page,
             )
         )

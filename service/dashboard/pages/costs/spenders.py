@@ -12,7 +12,7 @@ from service.dashboard.kit.figures import format_count, format_units, to_moment
 from service.dashboard.pages.costs.spend_chart import format_share
 from service.domain.clock import to_rfc3339
 from service.domain.costs.display_rounding import places_for, round_table, unit_for
-from service.domain.time_window import Granularity
+from service.domain.time_window import Granularity, window_before, zone_of
 
 SHOWN = 5
 _NOBODY = {"team": "no team", "owner": "no owner"}
@@ -50,11 +50,11 @@ def build_spenders(services: Services, window: str) -> Spenders:
     now = _sum_groups(by_team)
     by, report = ("team", by_team) if set(now) - {""} else ("owner", by_owner)
     now = _sum_groups(report)
-    start, end = report.window.start, min(report.window.end, report.as_of)
-    earlier = f"{to_rfc3339(start - (end - start))},{to_rfc3339(start)}"
-    question = CostQuestion(window=earlier, aggregate=(by,), step=Granularity.ALL)
+    earlier = window_before(report.window, zone_of("UTC"))
+    edges = f"{to_rfc3339(earlier.start)},{to_rfc3339(earlier.end)}"
+    question = CostQuestion(window=edges, aggregate=(by,), step=Granularity.ALL)
     before = _sum_groups(services.costs.report(question))
-    return _build_lines(by, window, now, before, to_moment(start - (end - start)).date)
+    return _build_lines(by, window, now, before, to_moment(earlier.start).date)
 
 
 def _sum_groups(report: CostReport) -> Mapping[str, int]:
