@@ -24,9 +24,15 @@ _OVERDUE = (
 )
 """The SQL form of `service.domain.nodes.deletion.overdue_since`."""
 
-_FAILED = nodes.c.tries > case((nodes.c.queue_state != "", 1), else_=0)
-"""The deletion of a queued resource counts as an attempt when the cloud accepts it, so that only
-its repetition shows that it failed. Other accepted deletions reset the attempts."""
+FAILING = (
+    nodes.c.ended_at.is_(None),
+    _WANTED_SINCE.is_not(None),
+    or_(
+        nodes.c.alarmed_at.is_not(None),
+        nodes.c.tries > case((nodes.c.queue_state != "", 1), else_=0),
+    ),
+)
+"""The SQL form of `service.domain.nodes.deletion.find_deletion_failure`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +124,7 @@ class FleetCounts:
                 *(nodes.c.id, nodes.c.name, _WANTED_SINCE),
                 *(nodes.c.tries, nodes.c.last_error),
             )
-            .where(
-                nodes.c.ended_at.is_(None),
-                _WANTED_SINCE.is_not(None),
-                or_(nodes.c.alarmed_at.is_not(None), _FAILED),
-            )
+            .where(*FAILING)
             .order_by(_WANTED_SINCE, nodes.c.id)
         )
         return [FailingDeletion(*row) for row in self._connection.execute(statement)]
