@@ -126,13 +126,10 @@ def describe_failure(said: Mapping[str, Any], now: int) -> str:
     failed since when, and the next try."""
     failure = said["deletion_failure"]
     since, tries = format_duration(now - parse_rfc3339(failure["since"])), failure["tries"]
-    what = "the deletion" if said["delete_requested_at"] else "the deletion before the next attempt"
-    if tries:
-        times = "once" if tries == 1 else f"{tries:,} times"
-        done = f"{failure['call']} failed {times} since {what} was requested {since} ago"
-    else:
-        done = f"{what} was requested {since} ago and has not ended"
-    text = f"{said['state']} in the cloud; {done}"
+    times = "once" if tries == 1 else f"{tries:,} times"
+    done = f"{failure['call']} failed {times} in {since}" if tries else f"not gone after {since}"
+    room = "" if said["delete_requested_at"] else ", to make room for the next attempt"
+    text = f"{said['state']} in the cloud; {done}{room}"
     if failure["next_try_at"] is None:
         return text
     wait = parse_rfc3339(failure["next_try_at"]) - now
