@@ -63,6 +63,10 @@ class Settings(BaseSettings):
     admin_token: SecretStr | None = None
     """The token that every request needs, if set. Required to listen beyond this machine."""
 
+    form_key: SecretStr | None = None
+    """Signs the forms of the dashboard. By default it is made from the admin token, and at random
+    without one."""
+
     @field_validator("projects", mode="before")
     @classmethod
     def _split_projects(cls, value: object) -> object:

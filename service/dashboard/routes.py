@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from hashlib import sha256
@@ -19,6 +20,8 @@ from starlette.routing import BaseRoute
 
 from service.application.cleanup.links import LinkOffer, UnknownLink
 from service.application.services import Services
+from service.dashboard.actions import routes as actions
+from service.dashboard.actions.tokens import FormSeal, make_form_token, may_write, read_message
 from service.dashboard.kit.cost_query import CostsAsked, parse_costs_query
 from service.dashboard.kit.navigation import build_navigation
 from service.dashboard.kit.series import GROUPINGS
@@ -89,8 +92,11 @@ AskedFor = Annotated[CostsAsked, Depends(_parse_question)]
 """The question of the address about the costs."""
 
 
-def add_dashboard(app: FastAPI) -> None:
-    """Add the pages to an app that has the services in `state.services`."""
+def add_dashboard(app: FastAPI, form_key: bytes | None = None) -> None:
+    """Add the pages to an app that has the services in `state.services`. `form_key` signs the
+    forms; by default it is random, and known to this app only."""
+    app.state.templates = _pages
+    app.state.form_seal = FormSeal(form_key or secrets.token_bytes(32))
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     app.router.routes += _build_routes()
     usual = app.exception_handlers[HTTPException]
@@ -101,6 +107,7 @@ def add_dashboard(app: FastAPI) -> None:
 def _build_routes() -> tuple[BaseRoute, ...]:
     """The routes, prepared once for all apps of a process, as FastAPI prepares those of the API."""
     found = FastAPI(openapi_url=None).router
+    found.include_router(actions.router)  # first: /nodes/new is no id of a node
     found.include_router(router)
     return tuple(found.routes)
 
@@ -122,6 +129,8 @@ _environment = Environment(
 )
 _environment.globals.update(asset=_asset_address, navigation=build_navigation)
 _environment.globals.update(WINDOWS=WINDOWS, GROUPINGS=GROUPINGS, PERIODS=PERIODS)
+_environment.globals.update(form_token=make_form_token, may_write=may_write)
+_environment.globals.update(action_message=read_message)
 _pages = Jinja2Templates(env=_environment)
 
 

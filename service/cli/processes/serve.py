@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import secrets
 import socket
 import threading
 from typing import Annotated
@@ -38,9 +39,17 @@ def serve(
     if given is None and number > 1:
         check_database(settings)
         with address.open_listener() as listener:
-            run_workers(listener, number)
+            run_workers(listener, number, _make_form_key(settings))
         return
     _serve_requests(settings, address, given)
+
+
+def _make_form_key(settings: Settings) -> dict[str, str]:
+    """The environment with a random key for the forms, so that a form of one worker is valid in the
+    others. Empty if the settings have a key, or a token to make it from."""
+    if settings.form_key is not None or settings.admin_token is not None:
+        return {}
+    return {"STEWARD_FORM_KEY": secrets.token_hex(32)}
 
 
 def check_database(settings: Settings) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from tempfile import TemporaryDirectory
 
 import structlog
@@ -33,9 +33,9 @@ def find_inherited_socket() -> socket.socket | None:
     return socket.socket(fileno=int(number)) if number.isdigit() else None
 
 
-def run_workers(listener: socket.socket, number: int) -> None:
-    """Run this number of workers until SIGTERM or SIGINT. A worker that ends is restarted. All end
-    with this process, even if it is killed."""
+def run_workers(listener: socket.socket, number: int, more: Mapping[str, str]) -> None:
+    """Run this number of workers until SIGTERM or SIGINT, with `more` in their environment. A
+    worker that ends is restarted. All end with this process, even if it is killed."""
     memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
     made = TemporaryDirectory(prefix="steward-counts-", dir=memory)
     with made as counts, stopped_by_signals() as stop:
@@ -44,6 +44,7 @@ def run_workers(listener: socket.socket, number: int) -> None:
             "STEWARD_WORKERS": str(number),
             LISTENER: str(listener.fileno()),
             COUNTS: counts,
+            **more,
             parent.PARENT: str(os.getpid()),
         }
         workers = [Child(["serve"], told, [listener.fileno()]) for _ in range(number)]

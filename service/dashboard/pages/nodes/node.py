@@ -10,6 +10,7 @@ from typing import Any
 from service.application.jobs.jobs import OnNode
 from service.application.nodes.cost import CostLine, NodeCost
 from service.application.services import Services
+from service.dashboard.actions.nodes import ActionLink, list_node_actions
 from service.dashboard.kit.figures import (
     Fact,
     Moment,
@@ -105,6 +106,7 @@ class NodeSummary:
     jobs: tuple[JobOnNode, ...]
     events: tuple[NodeEvent, ...]
     events_left_out: int
+    actions: tuple[ActionLink, ...]
     as_of: Moment
 
 
@@ -150,6 +152,7 @@ def build_node_page(services: Services, node_id: str) -> NodeSummary:
         jobs=tuple(map(describe_job, services.jobs.list_on_node(node_id, JOBS_SHOWN))),
         events=tuple(_build_event_row(event) for _, event in reversed(events[-EVENTS_SHOWN:])),
         events_left_out=max(0, len(events) - EVENTS_SHOWN),
+        actions=list_node_actions(services.nodes.get(node_id), cost.as_of),
         as_of=to_moment(cost.as_of),
     )
 

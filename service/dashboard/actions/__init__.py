@@ -1,0 +1,1 @@
+"""Forms of the dashboard: what a person can change from a page."""
