@@ -21,6 +21,7 @@ from starlette.routing import BaseRoute
 from service.application.cleanup.links import LinkOffer, UnknownLink
 from service.application.services import Services
 from service.dashboard.actions import routes as actions
+from service.dashboard.actions import several_nodes
 from service.dashboard.actions.tokens import FormSeal, make_form_token, may_write, read_message
 from service.dashboard.kit.cost_query import CostsAsked, parse_costs_query
 from service.dashboard.kit.navigation import build_navigation
@@ -107,6 +108,7 @@ def add_dashboard(app: FastAPI, form_key: bytes | None = None) -> None:
 def _build_routes() -> tuple[BaseRoute, ...]:
     """The routes, prepared once for all apps of a process, as FastAPI prepares those of the API."""
     found = FastAPI(openapi_url=None).router
+    found.include_router(several_nodes.router)  # first: /nodes/several is no id of a node
     found.include_router(actions.router)  # first: /nodes/new is no id of a node
     found.include_router(router)
     return tuple(found.routes)

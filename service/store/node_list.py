@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, Select, bindparam, exists, select
+from sqlalchemy import Connection, Dialect, Select, and_, bindparam, exists, select
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from service.domain.errors import NotFound, Rejected
@@ -63,6 +63,7 @@ class NodeFilter:
     ended: bool = False
     failing: bool = False
     """Only nodes whose deletion fails."""
+    ids: Sequence[str] = ()
     search: str = ""
     """A part of the name, in capitals or not."""
 
@@ -225,14 +226,14 @@ def add_filters(statement: Select[Any], only: NodeFilter) -> Select[Any]:
         values = getattr(only, name)
         if values:
             statement = statement.where(nodes.c[name].in_(values))
-    if only.live:
-        statement = statement.where(nodes.c.ended_at.is_(None))
-    if only.ended:
-        statement = statement.where(nodes.c.ended_at.is_not(None))
-    if only.failing:
-        statement = statement.where(*FAILING)
-    if only.search:
-        statement = statement.where(nodes.c.name.icontains(only.search, autoescape=True))
+    conditions = (
+        (only.live, nodes.c.ended_at.is_(None)),
+        (only.ended, nodes.c.ended_at.is_not(None)),
+        (only.failing, and_(*FAILING)),
+        (only.ids, nodes.c.id.in_(only.ids)),
+        (only.search, nodes.c.name.icontains(only.search, autoescape=True)),
+    )
+    statement = statement.where(*(condition for is_asked, condition in conditions if is_asked))
     for key, value in only.labels.items():
         statement = statement.where(
             exists().where(

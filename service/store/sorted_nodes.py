@@ -155,9 +155,8 @@ class SortedNodes:
                 slots = count_slots(floor_to(now - USED_SECONDS, HOUR)).subquery()
                 known = slots.c.busy + slots.c.idle
                 joined = nodes.outerjoin(slots, slots.c.node_id == nodes.c.id)
-                share = func.floor(slots.c.busy * 1_000 / known)
-                key = case((known > 0, cast(share, BigInteger)), else_=last)
-                return _select_by(joined, key)
+                share = cast(slots.c.busy * 1_000 // known, BigInteger)
+                return _select_by(joined, case((known > 0, share), else_=last))
 
     def _least(self, one: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[Any]:
         return func.min(one, other) if self._is_sqlite else func.least(one, other)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -229,7 +230,7 @@ def test_the_census_counts_what_should_be_there_and_of_that_what_is_missed(units
 
 def test_failing_deletions_are_found_in_the_database_by_the_same_rule(units):
     """The rule in SQL and the rule of one node, over every combination that matters."""
-    cases = [
+    cases: list[dict[str, Any]] = [
         {"delete_requested_at": asked, "replacing_since": NOON, "replacing": replacing}
         | {"tries": tries, "queue_state": queue, "alarmed_at": alarm, "ended_at": end}
         for asked in (None, NOON)

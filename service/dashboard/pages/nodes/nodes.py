@@ -11,6 +11,7 @@ from service.application.cleanup.cleanup import IdleBrief
 from service.application.nodes.nodes import NodeFilter
 from service.application.nodes.sorted_list import NodeOrder, SortedPage, SortedQuery, SortKey
 from service.application.services import Services
+from service.dashboard.actions.several_nodes import can_change
 from service.dashboard.kit.banners import list_doubts
 from service.dashboard.kit.figures import (
     Moment,
@@ -27,7 +28,7 @@ from service.domain.clock import parse_rfc3339
 from service.domain.costs.display_rounding import in_units, unit_for
 from service.domain.errors import Rejected
 from service.domain.idle.policy import Action
-from service.domain.nodes.node import Asked, NodeState
+from service.domain.nodes.node import NodeState
 
 NODES = 100
 """The most nodes on one page."""
@@ -115,7 +116,7 @@ class NodesAsked:
         """The question as the application takes it."""
         key = SortKey(self.sort)
         descending = self.order == "desc" if self.order else _SORTS[key][1]
-        fields = {name: [text] for name in _MENUS if (text := getattr(self, name))}
+        fields: dict[str, Any] = {name: [text] for name in _MENUS if (text := getattr(self, name))}
         only = NodeFilter(
             **fields,
             state=[self.state] if self.state in set(NodeState) else [],
@@ -150,13 +151,15 @@ class NodeEnd:
 @dataclass(frozen=True, slots=True)
 class ListedNode:
     """A row of the table. `rate` is what is billed now, an hour; empty for nothing, `no price` for
-    an unknown price. `used` is the used share of the last day, empty while that is unknown."""
+    an unknown price. `used` is the used share of the last day, empty while that is unknown.
+    `can_change` is whether the node can be kept or deleted."""
 
     row: NodeRow
     rate: str
     is_unpriced: bool
     end: NodeEnd | None
     used: str
+    can_change: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +178,7 @@ class NodesPage:
     shown: str
     rows: tuple[ListedNode, ...]
     has_used: bool
+    can_change: bool
     sorts: Mapping[str, FilterLink]
     descending: bool
     first: str
@@ -220,6 +224,7 @@ def _build_nodes_page(services: Services, asked: NodesAsked) -> NodesPage:
         shown=f"{len(rows):,} shown, {format_units(sum(rates), _CENTS)}/h" if is_part else "",
         rows=rows,
         has_used=any(row.used for row in rows),
+        can_change=any(row.can_change for row in rows),
         sorts={key: _link_order(first, key) for key in SortKey},
         descending=first.to_query().order.descending,
         first=first.href if asked.after else "",
@@ -289,13 +294,14 @@ def _build_listed_node(
         is_unpriced=is_unpriced,
         end=find_end(said, brief, now),
         used="" if used is None else f"{used} %",
+        can_change=can_change(said),
     )
 
 
 def find_end(said: Mapping[str, Any], brief: IdleBrief | None, now: int) -> NodeEnd | None:
     """The earlier of the end of its time to live and its end for idleness; None if neither is
     known, or if the node is deleted already."""
-    if said["ended_at"] is not None or said["asked"] == Asked.ABSENT:
+    if not can_change(said):
         return None
     ends: list[tuple[int, str]] = []
     if said["deletes_at"] is not None:
