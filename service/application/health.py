@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from service.application.timekeeping import Timekeeper
 from service.domain.clock import Clock
 from service.domain.metering.line_items import lines_of
 from service.domain.pricing.burn import BilledUnits, burn_of
-from service.domain.pricing.price_book import ReservedPrice
-from service.store.fleet_counts import FleetCount, OverdueDeletion
+from service.domain.pricing.price_book import PriceBook, ReservedPrice
+from service.store.fleet_counts import FleetCount, OverdueDeletion, RunningCount
 from service.store.pricebook import PriceShelf
 from service.store.probe import DatabaseProbe
 from service.store.revisions import Revision
@@ -86,6 +86,39 @@ class FleetHealth:
 
 
 @dataclass(frozen=True, slots=True)
+class RunningSum:
+    """The sum over nodes that are billed now: `burn` is nano-dollars an hour of what is priced,
+    `on_reserved` the part of it on reserved capacity. `unpriced` counts nodes with an unknown
+    price, `unpriced_vms` such VMs of their users."""
+
+    nodes: int = 0
+    chips: int = 0
+    burn: int = 0
+    on_reserved: int = 0
+    unpriced: int = 0
+    unpriced_vms: int = 0
+
+
+def sum_running(groups: Iterable[RunningCount], book: PriceBook, now: int) -> RunningSum:
+    """The sum over groups of nodes that are billed now, at the prices of `now`."""
+    total = RunningSum()
+    for group in groups:
+        tpus = burn_of([BilledUnits(group.sku, group.chips)], book, now)
+        vm = [] if group.vm is None else [BilledUnits(group.vm, group.vms)]
+        vms = burn_of(vm, book, now)
+        is_reserved = isinstance(book.find_price(group.sku, now), ReservedPrice)
+        total = RunningSum(
+            nodes=total.nodes + group.nodes,
+            chips=total.chips + group.chips,
+            burn=total.burn + (tpus or 0) + (vms or 0),
+            on_reserved=total.on_reserved + ((tpus or 0) if is_reserved else 0),
+            unpriced=total.unpriced + (group.nodes if tpus is None else 0),
+            unpriced_vms=total.unpriced_vms + (group.vms if vms is None else 0),
+        )
+    return total
+
+
+@dataclass(frozen=True, slots=True)
 class OverviewStamp:
     """Everything that the first page depends on. Pages with equal stamps are equal."""
 
@@ -127,35 +160,26 @@ class HealthService:
             sights = self._read_sights(unit)
             running, bought = unit.fleet.count_running(), unit.usage.list_purchases(now)
             overdue, aside = unit.fleet.count_overdue(), unit.usage.count_aside()
-        burn = bought_rate = used = reserved = 0
-        unpriced = unpriced_vms = unpriced_reserved = 0
-        for group in running:
-            tpus = burn_of([BilledUnits(group.sku, group.chips)], book, now)
-            vm = [] if group.vm is None else [BilledUnits(group.vm, group.vms)]
-            vms = burn_of(vm, book, now)
-            burn += (tpus or 0) + (vms or 0)
-            is_reserved = isinstance(book.find_price(group.sku, now), ReservedPrice)
-            used += (tpus or 0) if is_reserved else 0
-            unpriced += group.nodes if tpus is None else 0
-            unpriced_vms += group.vms if vms is None else 0
+        total = sum_running(running, book, now)
+        bought_rate = reserved = unpriced_reserved = 0
         for usage in bought:
             if usage.start <= now < usage.end_as_of(now + 1) and not usage.free:
                 rate = burn_of([usage], book, now)
                 reserved, unpriced_reserved = reserved + 1, unpriced_reserved + (rate is None)
                 bought_rate += rate or 0
-        unused = max(0, bought_rate - used)
+        unused = max(0, bought_rate - total.on_reserved)
         return FleetHealth(
             counts=counts,
-            ready=sum(group.nodes for group in running),
-            chips=sum(group.chips for group in running),
-            burn=burn + unused,
+            ready=total.nodes,
+            chips=total.chips,
+            burn=total.burn + unused,
             reserved=reserved,
-            unpriced=unpriced,
+            unpriced=total.unpriced,
             overdue=overdue,
             sights=sights,
             as_of=now,
             unpriced_reserved=unpriced_reserved,
-            unpriced_vms=unpriced_vms,
+            unpriced_vms=total.unpriced_vms,
             aside=aside,
             unused=unused,
         )

@@ -20,6 +20,7 @@ from starlette.routing import BaseRoute
 from service.application.cleanup.links import LinkOffer, UnknownLink
 from service.application.services import Services
 from service.dashboard.actions import routes as actions
+from service.dashboard.actions import several_nodes
 from service.dashboard.actions.tokens import FormSeal, make_form_token, may_write, read_message
 from service.dashboard.answers import PageRoute, build_static_app, digest_file
 from service.dashboard.kit.cost_query import CostsAsked, parse_costs_query, parse_show
@@ -58,6 +59,7 @@ from service.dashboard.pages.message_link import (
 from service.dashboard.pages.nodes.job import build_job_page
 from service.dashboard.pages.nodes.jobs import JobsAsked, build_jobs_page
 from service.dashboard.pages.nodes.node import build_node_page
+from service.dashboard.pages.nodes.nodes import NodesAsked, build_nodes_page
 from service.dashboard.pages.nodes.orphans import build_orphans_page
 from service.dashboard.pages.overview import OverviewQuery, build_overview_page
 from service.dashboard.pages.reference import PATH as REFERENCE
@@ -76,7 +78,7 @@ _STATIC = _HERE / "static"
 _HEADERS = {"Cache-Control": "no-store"}
 _HEADINGS = {422: "This page cannot be shown", 503: "The figures cannot be read now"}
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
-_ALL_NODES = "/", "All nodes"
+_ALL_NODES = "/nodes", "All nodes"
 _ALL_JOBS = "/jobs", "All jobs"
 _NO_RESERVATION: Mapping[str, Any] = {
     "missing": "There is no such reservation",
@@ -118,6 +120,7 @@ def add_dashboard(app: FastAPI, form_key: bytes | None = None) -> None:
 def _build_routes() -> tuple[BaseRoute, ...]:
     """The routes, prepared once for all apps of a process, as FastAPI prepares those of the API."""
     found = FastAPI(openapi_url=None).router
+    found.include_router(several_nodes.router)  # first: /nodes/several is no id of a node
     found.include_router(actions.router)  # first: /nodes/new is no id of a node
     found.include_router(router)
     return tuple(found.routes)
@@ -147,14 +150,23 @@ _pages = Jinja2Templates(env=_environment)
 
 
 @router.get("/")
-def overview(request: Request, window: str = "", group: str = "", after: str = "") -> Response:
+def overview(request: Request, window: str = "", group: str = "") -> Response:
     """The current cost per hour, the spending so far, and the nodes."""
-    view = OverviewQuery.from_query(window, group, after)
+    view = OverviewQuery.from_query(window, group)
 
     def load_page(services: Services) -> dict[str, Any]:
         return {"page": build_overview_page(services, view), "command": first_command(request)}
 
     return _render_page(request, "overview.html", load_page)
+
+
+@router.get("/nodes")
+def nodes(request: Request) -> Response:
+    """The nodes that match, sorted, with the end and the cost of each."""
+    asked = NodesAsked.from_query(request.query_params)
+    return _render_page(
+        request, "node_list.html", lambda services: {"page": build_nodes_page(services, asked)}
+    )
 
 
 @router.get("/nodes/{node_id}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import BigInteger, Connection, case, cast, func, or_, select
+from sqlalchemy import BigInteger, Connection, Select, case, cast, func, or_, select
 
 from service.domain.nodes.node import Asked, NodeState
 from service.domain.nodes.placement import Outcome
@@ -24,9 +25,15 @@ _OVERDUE = (
 )
 """The SQL form of `service.domain.nodes.deletion.overdue_since`."""
 
-_FAILED = nodes.c.tries > case((nodes.c.queue_state != "", 1), else_=0)
-"""The deletion of a queued resource counts as an attempt when the cloud accepts it, so that only
-its repetition shows that it failed. Other accepted deletions reset the attempts."""
+FAILING = (
+    nodes.c.ended_at.is_(None),
+    _WANTED_SINCE.is_not(None),
+    or_(
+        nodes.c.alarmed_at.is_not(None),
+        nodes.c.tries > case((nodes.c.queue_state != "", 1), else_=0),
+    ),
+)
+"""The SQL form of `service.domain.nodes.deletion.find_deletion_failure`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +125,7 @@ class FleetCounts:
                 *(nodes.c.id, nodes.c.name, _WANTED_SINCE),
                 *(nodes.c.tries, nodes.c.last_error),
             )
-            .where(
-                nodes.c.ended_at.is_(None),
-                _WANTED_SINCE.is_not(None),
-                or_(nodes.c.alarmed_at.is_not(None), _FAILED),
-            )
+            .where(*FAILING)
             .order_by(_WANTED_SINCE, nodes.c.id)
         )
         return [FailingDeletion(*row) for row in self._connection.execute(statement)]
@@ -165,8 +168,8 @@ class FleetCounts:
         statement = select(func.count()).select_from(nodes).where(*_OVERDUE)
         return self._connection.execute(statement).scalar_one()
 
-    def count_running(self) -> Sequence[RunningCount]:
-        """The nodes that are billed now, by price."""
+    def count_running(self, among: Select[Any] | None = None) -> Sequence[RunningCount]:
+        """The nodes that are billed now, by price; with `among`, those with one of these ids."""
         pool = case(
             (
                 usage.c.model == RESERVED,
@@ -174,6 +177,7 @@ class FleetCounts:
             ),
             else_="",
         )
+        among_these = () if among is None else (usage.c.node_id.in_(among),)
         columns = (
             *(usage.c.generation, usage.c.model, usage.c.region, usage.c.single_device),
             *(pool, usage.c.vm, usage.c.vm_model),
@@ -185,7 +189,7 @@ class FleetCounts:
                 func.sum(usage.c.chips),
                 func.count(),
             )
-            .where(usage.c.end_at.is_(None))
+            .where(usage.c.end_at.is_(None), *among_these)
             .group_by(*columns)
         )
         return [

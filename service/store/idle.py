@@ -6,7 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, bindparam, delete, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    RowMapping,
+    Select,
+    bindparam,
+    cast,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.exc import IntegrityError
@@ -17,7 +30,7 @@ from service.domain.idle.cleanup import WatchedNode
 from service.domain.idle.course import IdleCourse, State
 from service.domain.idle.policy import Action
 from service.domain.idle.proof import Host, IdleVerdict, Signals
-from service.domain.idle.rollup import ActivityHour
+from service.domain.idle.rollup import BUSY, IDLE, ActivityHour
 from service.domain.idle.signals.signal import Kind, SignalTrack
 from service.domain.nodes.node import Asked, NodeState
 from service.store.json_columns import dumps, loads
@@ -230,6 +243,20 @@ def _from_row(row: RowMapping) -> WatchedNode:
     )
 
 
+def count_slots(since: int) -> Select[Any]:
+    """The statement for the busy and the idle slots of each node in the hours from `since` on."""
+
+    def sum_of(letter: str) -> ColumnElement[Any]:
+        rest = func.length(func.replace(idle_rollups.c.levels, letter, ""))
+        return cast(func.sum(func.length(idle_rollups.c.levels) - rest), BigInteger)
+
+    return (
+        select(idle_rollups.c.node_id, sum_of(BUSY).label("busy"), sum_of(IDLE).label("idle"))
+        .where(idle_rollups.c.hour >= since)
+        .group_by(idle_rollups.c.node_id)
+    )
+
+
 class IdleRollups:
     """The activity of each node in each five minutes; one row for an hour."""
 
@@ -253,6 +280,13 @@ class IdleRollups:
                 hour = ActivityHour(row.node_id, row.incarnation, row.hour, row.levels, values)
                 found.setdefault(row.node_id, []).append(hour)
         return found
+
+    def count_slots(self, ids: Iterable[str], since: int) -> Mapping[str, tuple[int, int]]:
+        """The busy and the idle slots of nodes in the hours from `since` on, by node. Nodes of
+        which nothing is known are left out."""
+        statement = count_slots(since).where(idle_rollups.c.node_id.in_(list(ids)))
+        rows = self._connection.execute(statement).all()
+        return {row.node_id: (row.busy, row.idle) for row in rows if row.busy + row.idle}
 
     def save(self, hours: Iterable[ActivityHour]) -> None:
         """Write hours, over the earlier rows of the same hours."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from service.domain.clock import HOUR
@@ -20,7 +20,7 @@ from service.domain.nodes.stop_rules import stop_obstacles
 from service.domain.notifications.node_messages import recipients_of
 from service.domain.notifications.notification import About
 from service.domain.pricing.burn import BilledUnits, burn_of
-from service.domain.pricing.price_book import PriceBook
+from service.domain.pricing.price_book import PriceBook, Sku
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit
 
@@ -177,8 +177,15 @@ def _find_waiting(
 def read_rates(unit: Unit, project: str, book: PriceBook, now: int) -> Mapping[str, int | None]:
     """Nano-dollars an hour of each node that is billed, with the machine that drives it; None if a
     price is unknown."""
+    return sum_rates(unit.usage.find_open_in(project), book, now)
+
+
+def sum_rates(
+    billed: Mapping[tuple[Sku, int], Sequence[str]], book: PriceBook, now: int
+) -> Mapping[str, int | None]:
+    """Nano-dollars an hour of each node in these groups; None if a price is unknown."""
     rates: dict[str, int | None] = {}
-    for (sku, units), ids in unit.usage.find_open_in(project).items():
+    for (sku, units), ids in billed.items():
         rate = burn_of([BilledUnits(sku, units)], book, now)
         for node_id in ids:
             before = rates.get(node_id, 0)

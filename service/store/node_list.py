@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, Select, bindparam, exists, select
+from sqlalchemy import Connection, Dialect, Select, and_, bindparam, exists, select
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from service.domain.errors import NotFound, Rejected
@@ -21,6 +21,7 @@ from service.domain.metering.running import PriceParts, RunningCost, price_parts
 from service.domain.money import format_usd
 from service.domain.nodes.node import Node
 from service.domain.pricing.price_book import PriceBook, Sku
+from service.store.fleet_counts import FAILING
 from service.store.json_columns import loads
 from service.store.pricebook import PriceShelf
 from service.store.prices import AGE, Prices
@@ -40,6 +41,7 @@ _SHOWN = select(
     AGE,
 )
 _ONE = _SHOWN.where(nodes.c.id == bindparam("id"))
+_SEVERAL = _SHOWN.where(nodes.c.id.in_(bindparam("ids", expanding=True)))
 _NEWEST = _SHOWN.order_by(nodes.c.id.desc()).limit(bindparam("limit"))
 _OLDER = _NEWEST.where(nodes.c.id < bindparam("before"))
 
@@ -54,13 +56,23 @@ class NodeFilter:
     owner: Sequence[str] = ()
     zone: Sequence[str] = ()
     generation: Sequence[str] = ()
+    model: Sequence[str] = ()
     name: Sequence[str] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     live: bool = False
+    ended: bool = False
+    failing: bool = False
+    """Only nodes whose deletion fails."""
+    ids: Sequence[str] = ()
+    search: str = ""
+    """A part of the name, in capitals or not."""
 
 
 ANY = NodeFilter()
 """Every node."""
+
+LIVE = NodeFilter(live=True)
+"""Every node that has not ended."""
 
 _ID_AT = 7
 
@@ -104,7 +116,7 @@ class NodeList:
                 assert result.cursor is not None
                 rows = result.cursor.fetchall()
         else:
-            rows = self._connection.execute(_add_filters(statement, only), values).all()
+            rows = self._connection.execute(add_filters(statement, only), values).all()
         more = rows[size - 1][_ID_AT] if len(rows) > size else ""
         book = self._read_book(rows, shelf)
         return NodeListPage(_Clerk(book, now).to_json_array(rows[:size]), more)
@@ -115,6 +127,14 @@ class NodeList:
         if row is None:
             raise NotFound(f"there is no node {node_id[:80]!r}")
         return _Clerk(self._read_book([row], shelf), now).to_json_array([row])[1:-1].encode()
+
+    def read_many(self, ids: Sequence[str], shelf: PriceShelf, now: int) -> list[dict[str, Any]]:
+        """Nodes by id, in the order of the ids; unknown ids are left out."""
+        rows = self._connection.execute(_SEVERAL, {"ids": ids}).all()
+        clerk = _Clerk(self._read_book(rows, shelf), now)
+        found = loads(clerk.to_json_array(rows), list[dict[str, Any]])
+        by_id = {node["id"]: node for node in found}
+        return [by_id[node_id] for node_id in ids if node_id in by_id]
 
     def _read_book(self, rows: Sequence[Any], shelf: PriceShelf) -> PriceBook:
         """The price book as of these rows; its age came with them."""
@@ -200,13 +220,20 @@ def decode_parts(text: str) -> PriceParts:
     )
 
 
-def _add_filters(statement: Select[Any], only: NodeFilter) -> Select[Any]:
-    for name in ("project", "state", "team", "owner", "zone", "generation", "name"):
+def add_filters(statement: Select[Any], only: NodeFilter) -> Select[Any]:
+    """The statement over nodes with the conditions of a filter."""
+    for name in ("project", "state", "team", "owner", "zone", "generation", "model", "name"):
         values = getattr(only, name)
         if values:
             statement = statement.where(nodes.c[name].in_(values))
-    if only.live:
-        statement = statement.where(nodes.c.ended_at.is_(None))
+    conditions = (
+        (only.live, nodes.c.ended_at.is_(None)),
+        (only.ended, nodes.c.ended_at.is_not(None)),
+        (only.failing, and_(*FAILING)),
+        (only.ids, nodes.c.id.in_(only.ids)),
+        (only.search, nodes.c.name.icontains(only.search, autoescape=True)),
+    )
+    statement = statement.where(*(condition for is_asked, condition in conditions if is_asked))
     for key, value in only.labels.items():
         statement = statement.where(
             exists().where(

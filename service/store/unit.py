@@ -43,6 +43,7 @@ from service.store.prices import Prices
 from service.store.quotas import Quotas
 from service.store.reservations import Reservations
 from service.store.revisions import Revisions
+from service.store.sorted_nodes import SortedNodes
 from service.store.statements import Statements
 from service.store.usage import Usages
 from service.store.usage_versions import UsageVersions
@@ -82,6 +83,7 @@ class Unit:
     attributions = _Repository(Attributions)
     fleet = _Repository(FleetCounts)
     listing = _Repository(NodeList)
+    sorted_nodes = _Repository(SortedNodes)
     observations = _Repository(Observations)
     beliefs = _Repository(UsageVersions)
     ledger = _Repository(Ledger)

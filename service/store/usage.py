@@ -59,11 +59,13 @@ _RUNNING = (
     .where(usage.c.slice == bindparam("slice"))
 )
 
-_PRICED = select(
+_OPEN = select(
     *(usage.c.node_id, usage.c.start_at, usage.c.vm, usage.c.vm_model),
     *(usage.c.chips, usage.c.generation, usage.c.model, usage.c.region),
     *(usage.c.single_device, usage.c.project, usage.c.zone, usage.c.reservation),
-).where(usage.c.end_at.is_(None), usage.c.project == bindparam("project"))
+).where(usage.c.end_at.is_(None))
+_PRICED = _OPEN.where(usage.c.project == bindparam("project"))
+_PRICED_OF = _OPEN.where(usage.c.node_id.in_(bindparam("ids", expanding=True)))
 
 _BOUGHT = usage.c.start_evidence == literal_column("'purchase'")
 """A literal: SQLite uses a partial index only if the query has the same words."""
@@ -278,19 +280,11 @@ class Usages:
     def find_open_in(self, project: str) -> Mapping[tuple[Sku, int], Sequence[str]]:
         """The nodes of a project with an open interval, by SKU and units, as in `lines_of`: their
         chips, or the machine that drives them. A node with several lines is listed as often."""
-        groups: dict[tuple[Any, ...], list[str]] = {}
-        found: dict[tuple[Sku, int], list[str]] = {}
-        rows = self._connection.execute(_PRICED, {"project": project}).all()
-        for node_id, start, vm, vm_model, *priced in rows:
-            groups.setdefault(tuple(priced), []).append(node_id)
-            if vm and vm_is_charged_with_its_tpu(start):
-                _, _, _, region, *_ = priced
-                machine = Sku(vm, vm_model, region, is_vm=True)
-                found.setdefault((machine, 1), []).append(node_id)
-        for (chips, generation, model, region, single, *place), ids in groups.items():
-            sku = Sku(generation, model, region, single, _pool_of(model, *place))
-            found.setdefault((sku, chips), []).extend(ids)
-        return found
+        return _group_open(self._connection.execute(_PRICED, {"project": project}).all())
+
+    def find_open_of(self, ids: Sequence[str]) -> Mapping[tuple[Sku, int], Sequence[str]]:
+        """As `find_open_in`, of these nodes."""
+        return _group_open(self._connection.execute(_PRICED_OF, {"ids": ids}).all())
 
     def iter_since(self, instant: int) -> Iterator[Usage]:
         """Every interval that is open, or ended at that instant or later."""
@@ -426,3 +420,18 @@ def _from_row(row: Any) -> Usage:
 def _pool_of(model: str, project: str, zone: str, reservation: str) -> str:
     """The pool that an interval is priced from; empty unless it is reserved."""
     return pool_of(project, zone, reservation) if model == RESERVED else ""
+
+
+def _group_open(rows: Iterable[Any]) -> Mapping[tuple[Sku, int], Sequence[str]]:
+    groups: dict[tuple[Any, ...], list[str]] = {}
+    found: dict[tuple[Sku, int], list[str]] = {}
+    for node_id, start, vm, vm_model, *priced in rows:
+        groups.setdefault(tuple(priced), []).append(node_id)
+        if vm and vm_is_charged_with_its_tpu(start):
+            _, _, _, region, *_ = priced
+            machine = Sku(vm, vm_model, region, is_vm=True)
+            found.setdefault((machine, 1), []).append(node_id)
+    for (chips, generation, model, region, single, *place), ids in groups.items():
+        sku = Sku(generation, model, region, single, _pool_of(model, *place))
+        found.setdefault((sku, chips), []).extend(ids)
+    return found

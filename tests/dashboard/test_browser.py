@@ -153,6 +153,8 @@ def test_pages_load_without_a_complaint_and_fit(
         for path in (
             "/",
             "/?window=90d&group=team",
+            "/nodes",
+            "/nodes?state=all&sort=name",
             f"/nodes/{node}",
             "/budgets",
             "/reservations",

@@ -24,6 +24,7 @@ from service.domain.nodes.node import NodeState
 from service.domain.nodes.placement import Outcome
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, cells_of, text_of
+from tests.dashboard.reading import links_of as links_of_page
 from tests.garbage import orphan
 from tests.hands import NOON
 
@@ -68,7 +69,7 @@ def test_every_cent_of_the_table_adds_up_to_the_total(
 
 
 def test_what_makes_no_sense_in_the_address_counts_as_not_said(browser: TestClient) -> None:
-    page = browser.get("/", params={"window": "9y", "group": HOSTILE, "after": HOSTILE})
+    page = browser.get("/", params={"window": "9y", "group": HOSTILE})
     assert page.status_code == 200
     assert HOSTILE not in page.text
 
@@ -105,6 +106,7 @@ def test_pages_obey_the_policy(lab: Lab, browser: TestClient) -> None:
         f"/nodes/{node.id}/ledger",
         f"/nodes/{node.id}/ledger/{line}",
         "/nodes/none",
+        "/nodes",
         "/orphans",
         "/capacity",
         "/cleanup",
@@ -213,20 +215,19 @@ def test_what_ended_does_not_just_vanish(lab: Lab, browser: TestClient) -> None:
     lab.ran(NOON - 7_200, NOON - 60, name="gone", state=NodeState.FAILED, last_error="why")
     said = text_of(browser.get("/"))
     assert "None. No node runs or waits." in said
-    assert "Recently ended gone v5litepod-8 FAILED 2026-11-05 11:59:00 UTC" in said
+    assert "Recently ended All ended nodes gone v5litepod-8 FAILED 2026-11-05 11:59:00 UTC" in said
     assert "why" in said
 
 
-def test_many_nodes_come_page_by_page(lab: Lab, browser: TestClient) -> None:
-    names = {lab.asked_for(name=f"wish-{n}").name for n in range(NODES + 2)}
-    first = browser.get("/?window=7d")
-    older = re.search(r'href="([^"]*after=[^"]*)"', first.text)
-    assert older is not None
-    assert "window=7d" in older[1]
-    second = browser.get(unescape(older[1]))
-    shown = set(re.findall(r">(wish-\d+)<", first.text + second.text))
-    assert shown == names
-    assert f"{NODES} of {NODES + 2}" in text_of(first)
+def test_the_first_page_shows_the_nodes_that_cost_most(lab: Lab, browser: TestClient) -> None:
+    for number in range(NODES + 1):
+        lab.ran(NOON - 600, name=f"run-{number}", chips=8 * (number + 1))
+    lab.asked_for(name="newest", chips=1_024)
+    page = browser.get("/")
+    shown = re.findall(r">(run-\d+|newest)</a></th>", page.text)
+    assert shown == [f"run-{number}" for number in range(NODES, 0, -1)]
+    assert f"Live nodes {NODES} of {NODES + 2}, by cost per hour" in text_of(page)
+    assert links_of_page(page.text)["All nodes"] == "/nodes"
 
 
 def test_a_node_explains_its_cost_to_the_last_nano_dollar(lab: Lab, browser: TestClient) -> None:
@@ -303,7 +304,7 @@ def test_what_a_legacy_node_costs_elsewhere_is_told_on_its_page(
     assert told not in browser.get(f"/nodes/{lab.asked_for().id}").text
 
 
-TOP = ["/", "/#nodes-heading", "/jobs", "/costs", "/budgets", "/capacity", "/cleanup", "/orphans"]
+TOP = ["/", "/nodes", "/jobs", "/costs", "/budgets", "/capacity", "/cleanup", "/orphans"]
 COSTS = ["/costs", "/statements", "/reservations", "/commitments", "/prices", "/reconcile"]
 
 
@@ -313,7 +314,7 @@ def links_of(page: Response) -> list[tuple[str, str]]:
     return re.findall(r'href="([^"]*)"(?: aria-current="(.*?)")?', "".join(navs))
 
 
-@pytest.mark.parametrize("path", [way for way in TOP if "#" not in way and way not in COSTS])
+@pytest.mark.parametrize("path", [way for way in TOP if way not in COSTS])
 def test_every_page_says_where_one_is_among_the_others(browser: TestClient, path: str) -> None:
     found = links_of(browser.get(path))
     assert found == [(way, "page" if way == path else "") for way in TOP]

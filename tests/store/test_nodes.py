@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import Conflict, NotFound, StaleVersion
 from service.domain.lifecycle.absence import FleetCensus
+from service.domain.nodes.deletion import find_deletion_failure
 from service.domain.nodes.node import Asked, Endpoint, IdlePolicy, NodeState
 from tests import factories
 from tests.hands import NOON
@@ -224,3 +226,41 @@ def test_the_census_counts_what_should_be_there_and_of_that_what_is_missed(units
         given.stored(units, **{**sent, **changes})
     with units.reading() as unit:
         assert unit.nodes.read_census(factories.PROJECT) == FleetCensus(4, 3)
+
+
+def test_failing_deletions_are_found_in_the_database_by_the_same_rule(units):
+    """The rule in SQL and the rule of one node, over every combination that matters."""
+    cases: list[dict[str, Any]] = [
+        {"delete_requested_at": asked, "replacing_since": NOON, "replacing": replacing}
+        | {"tries": tries, "queue_state": queue, "alarmed_at": alarm, "ended_at": end}
+        for asked in (None, NOON)
+        for replacing in (False, True)
+        for tries in (0, 1, 2)
+        for queue in ("", "ACTIVE")
+        for alarm in (None, NOON)
+        for end in (None, NOON + 1)
+    ]
+    nodes = [given.stored(units, **case) for case in cases]
+    expected = {node.id for node in nodes if find_deletion_failure(node) is not None}
+    with units.reading() as unit:
+        found = unit.fleet.list_failing_deletions()
+    assert {one.node_id for one in found} == expected
+    assert 0 < len(expected) < len(nodes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "call"),
+    [
+        ({"tries": 1}, "nodes.delete"),
+        ({"tries": 1, "queue_state": "ACTIVE"}, None),
+        ({"tries": 2, "queue_state": "ACTIVE"}, "queuedResources.delete"),
+        ({"tries": 0}, None),
+        ({"tries": 0, "alarmed_at": NOON}, "nodes.delete"),
+        ({"tries": 1, "ended_at": NOON}, None),
+        ({"tries": 1, "delete_requested_at": None}, None),
+    ],
+)
+def test_a_deletion_fails_from_the_first_failed_try_to_the_end(changes, call):
+    node = factories.node(**({"delete_requested_at": NOON} | changes))
+    found = find_deletion_failure(node)
+    assert (None if found is None else found.call) == call

@@ -79,6 +79,16 @@ class SliceView(View):
     health: str
 
 
+class DeletionFailureView(View):
+    """A deletion that failed at least once, or is overdue, and has not ended."""
+
+    since: Time = Field(description="When the deletion was requested.")
+    call: str = Field(description="The method that is tried.", examples=["nodes.delete"])
+    tries: int = Field(description="Tries in a row that failed.", examples=[2])
+    error: str = Field(description="The last error.", examples=["the service is unavailable"])
+    next_try_at: Time | None = Field(description="When the deletion is tried again.")
+
+
 class NodeView(View):
     """One node: what was requested, what was observed, and its cost so far."""
 
@@ -139,6 +149,9 @@ class NodeView(View):
     )
     overdue_since: Time | None = Field(
         description="Since when its deletion should have been over and is not: an alarm was given."
+    )
+    deletion_failure: DeletionFailureView | None = Field(
+        description="Null unless its deletion fails.", examples=[None]
     )
     ttl_seconds: int | None
     max_wait_seconds: int | None

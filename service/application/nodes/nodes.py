@@ -12,6 +12,7 @@ from service.application.cleanup.policies import NodePolicy, read_node_policy
 from service.application.idempotency import Remember, write_once
 from service.application.nodes.cost import NodeCost, cost_of
 from service.application.nodes.requests import NodeRequests
+from service.application.nodes.sorted_list import SortedPage, SortedQuery, read_sorted_page
 from service.application.retries import run_with_retries
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, Rejected, StaleVersion
@@ -159,6 +160,12 @@ class NodeService:
         """Nodes as callers see them, newest first, with their cost as of now."""
         with self._units.reading() as unit:
             return unit.listing.read_page(only, page_size, page_token, self._prices, self._clock())
+
+    def list_sorted(self, query: SortedQuery) -> SortedPage:
+        """Nodes in an order, with what they cost an hour, and the sums over all that match. Raises
+        Rejected for an invalid token."""
+        with self._units.reading() as unit:
+            return read_sorted_page(unit, self._prices, self._clock(), query)
 
     def get_document(self, node_id: str) -> bytes:
         """One node as callers see it: a JSON document."""

@@ -17,7 +17,7 @@ class NavLink(NamedTuple):
 
 LINKS = (
     NavLink("/", "Overview"),
-    NavLink("/#nodes-heading", "Nodes"),
+    NavLink("/nodes", "Nodes"),
     NavLink("/jobs", "Jobs"),
     NavLink(
         "/costs",

@@ -35,6 +35,9 @@ _TONES: Mapping[str, str] = {
     NodeState.REPAIRING: "trouble",
     NodeState.FAILED: "trouble",
 }
+FAILING = "DELETING (failing)"
+"""The state on pages of a node whose deletion fails. The cloud shows another one."""
+
 _ASKED: Mapping[str, str] = {Asked.ABSENT: "deletion requested", Asked.STOPPED: "stop requested"}
 
 
@@ -42,8 +45,9 @@ _ASKED: Mapping[str, str] = {Asked.ABSENT: "deletion requested", Asked.STOPPED: 
 class NodeRow:
     """One node in words. `hourly` is empty when no price is known. `billed` is whether the node is
     charged now; `rate_note` says when `hourly` is not what is charged now. `tone` is one of a few
-    signs and goes with the state. `waited` is the time in the queue, empty outside of it. `idle`
-    describes the idleness, empty while the node works."""
+    signs and goes with the state. `waited` is the time in the queue, empty outside of it. `wish`
+    is an open request, or says how its deletion fails. `idle` describes the idleness, empty while
+    the node works."""
 
     id: str
     name: str
@@ -88,6 +92,9 @@ def build_node_row(said: Mapping[str, Any], now: int, idle: str = "") -> NodeRow
     if not is_billable(state):
         billed = sum(is_billable(part["state"]) for part in said["slice_states"])
         rate_note = f"{billed:,} of {said['slices']:,} slices billed" if billed else "once READY"
+    is_failing = said["deletion_failure"] is not None
+    if is_failing:
+        since = parse_rfc3339(said["deletion_failure"]["since"])
     return NodeRow(
         id=said["id"],
         name=said["name"],
@@ -97,10 +104,10 @@ def build_node_row(said: Mapping[str, Any], now: int, idle: str = "") -> NodeRow
         chips=said["chips"],
         zone=said["zone"],
         model=said["provisioning_model"],
-        state=state,
-        tone=tone_of(state),
+        state=FAILING if is_failing else state,
+        tone="trouble" if is_failing else tone_of(state),
         since=to_moment(since),
-        wish=describe_request(said),
+        wish=describe_failure(said, now) if is_failing else describe_request(said),
         waited=format_duration(now - since) if state == NodeState.QUEUED else "",
         idle=idle,
         error=said["last_error"],
@@ -112,6 +119,21 @@ def build_node_row(said: Mapping[str, Any], now: int, idle: str = "") -> NodeRow
         rate_note=rate_note,
         cost=NOT_KNOWN if is_cost_unknown else format_money(cost),
     )
+
+
+def describe_failure(said: Mapping[str, Any], now: int) -> str:
+    """The failing deletion of a node: its state in the cloud, the call that is tried, how often it
+    failed since when, and the next try."""
+    failure = said["deletion_failure"]
+    since, tries = format_duration(now - parse_rfc3339(failure["since"])), failure["tries"]
+    times = "once" if tries == 1 else f"{tries:,} times"
+    done = f"{failure['call']} failed {times} in {since}" if tries else f"not gone after {since}"
+    room = "" if said["delete_requested_at"] else ", to make room for the next attempt"
+    text = f"{said['state']} in the cloud; {done}{room}"
+    if failure["next_try_at"] is None:
+        return text
+    wait = parse_rfc3339(failure["next_try_at"]) - now
+    return f"{text}; next try {f'in {format_duration(wait)}' if wait > 0 else 'at the next check'}"
 
 
 def hardware_of(said: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from service.application.costs.costs import CostQuestion, CostReport
 from service.application.health import FleetHealth
 from service.application.nodes.nodes import NodeFilter
+from service.application.nodes.sorted_list import SortedQuery
 from service.application.services import Services
 from service.dashboard.kit.banners import Alarms, list_alarms, list_notices
 from service.dashboard.kit.figures import (
@@ -37,14 +38,13 @@ from service.dashboard.pages.costs.spenders import Spenders, build_spenders
 from service.dashboard.pages.nodes.idle import idle_line
 from service.domain.budgets.budget import Period
 from service.domain.costs.forecast import Method
-from service.domain.errors import Rejected
 from service.domain.nodes.node import ENDED
 from service.domain.time_window import Granularity, split_into_buckets, zone_of
 
 DEFAULT_WINDOW = "30d"
 DEFAULT_GROUP = "generation"
-NODES = 100
-"""The most nodes on one page."""
+NODES = 10
+"""The live nodes that are shown: those that cost most an hour."""
 
 ENDED_SHOWN = 5
 BUDGETS = 5
@@ -58,15 +58,13 @@ class OverviewQuery:
 
     window: str = DEFAULT_WINDOW
     group: str = DEFAULT_GROUP
-    after: str = ""
 
     @classmethod
-    def from_query(cls, window: str, group: str, after: str) -> OverviewQuery:
+    def from_query(cls, window: str, group: str) -> OverviewQuery:
         """The view of an address. Defaults stand in for parameters that are invalid."""
         return cls(
             window if window in WINDOWS else DEFAULT_WINDOW,
             group if group in GROUPINGS else DEFAULT_GROUP,
-            after,
         )
 
 
@@ -123,7 +121,6 @@ class Overview:
     spending: Spending
     nodes: tuple[NodeRow, ...]
     live: int
-    more: str
     ended: tuple[NodeRow, ...]
     first_use: bool
 
@@ -148,7 +145,7 @@ def _build_overview(services: Services, view: OverviewQuery) -> Overview:
     )
     budgets = list_budget_lines(services)
     spending = build_spending(report, grouping, view.window)
-    rows, more = _list_live_nodes(services, view.after, fleet.as_of)
+    rows = _list_costliest_nodes(services)
     ended = _list_ended_nodes(services, fleet.as_of)
     return Overview(
         view=view,
@@ -176,9 +173,8 @@ def _build_overview(services: Services, view: OverviewQuery) -> Overview:
         spending=spending,
         nodes=rows,
         live=sum(state.nodes for state in fleet.counts),
-        more=more,
         ended=ended,
-        first_use=not rows and not ended and not view.after,
+        first_use=not rows and not ended,
     )
 
 
@@ -239,18 +235,12 @@ def _describe_running(fleet: FleetHealth) -> str:
     )
 
 
-def _list_live_nodes(services: Services, after: str, now: int) -> tuple[tuple[NodeRow, ...], str]:
-    """Live nodes, newest first, and the token of the next page. An invalid `after` asks for the
-    first page."""
-    try:
-        page = services.nodes.list_page(NodeFilter(live=True), NODES, after)
-    except Rejected:
-        page = services.nodes.list_page(NodeFilter(live=True), NODES, "")
-    shown = page.to_dicts()
-    briefs = services.cleanup.find_briefs(node["id"] for node in shown)
-    idle = {node_id: idle_line(brief, now) for node_id, brief in briefs.items()}
-    rows = tuple(build_node_row(node, now, idle.get(node["id"], "")) for node in shown)
-    return rows, page.next_page_token
+def _list_costliest_nodes(services: Services) -> tuple[NodeRow, ...]:
+    """The live nodes that cost most an hour."""
+    page = services.nodes.list_sorted(SortedQuery(NodeFilter(live=True), size=NODES))
+    briefs = services.cleanup.find_briefs(node["id"] for node in page.nodes)
+    idle = {node_id: idle_line(brief, page.as_of) for node_id, brief in briefs.items()}
+    return tuple(build_node_row(node, page.as_of, idle.get(node["id"], "")) for node in page.nodes)
 
 
 def _list_ended_nodes(services: Services, now: int) -> tuple[NodeRow, ...]:

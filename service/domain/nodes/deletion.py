@@ -1,8 +1,8 @@
-"""The deletion of a node's cloud resources: since when it is wanted, and overdue. Pure."""
+"""The deletion of a node's cloud resources: since when it is wanted, overdue and failing. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from service.domain.nodes.node import Node
 
@@ -33,6 +33,40 @@ def overdue_since(node: Node) -> int | None:
     """
     late = wanted_since(node) is not None and node.ended_at is None
     return node.alarmed_at if late else None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionFailure:
+    """A deletion that was requested at `since` and does not end. `call` is the method of the Cloud
+    TPU API that is tried, `tries` is how many tries in a row have failed, and `error` is the last
+    error. The next try is at `next_try_at`. Instants are UTC seconds."""
+
+    since: int
+    call: str
+    tries: int
+    error: str
+    next_try_at: int | None
+
+
+def find_deletion_failure(node: Node) -> DeletionFailure | None:
+    """The failing deletion of a node: at least one try failed, or it is overdue; else None.
+
+    The deletion of a queued resource counts as a try when the cloud accepts it, so that only its
+    repetition shows that it failed. Other accepted deletions reset the tries.
+    """
+    since = wanted_since(node)
+    if since is None or node.ended_at is not None:
+        return None
+    accepted = 1 if node.queue_state else 0
+    if node.alarmed_at is None and node.tries <= accepted:
+        return None
+    return DeletionFailure(
+        since,
+        "queuedResources.delete" if node.queue_state else "nodes.delete",
+        node.tries,
+        node.last_error,
+        node.next_try_at,
+    )
 
 
 def with_replacing(node: Node, now: int) -> Node:

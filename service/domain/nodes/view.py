@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from service.domain.clock import to_rfc3339
-from service.domain.nodes.deletion import overdue_since
+from service.domain.nodes.deletion import find_deletion_failure, overdue_since
 from service.domain.nodes.keep import goes_at, is_on_notice, keep_of_node
 from service.domain.nodes.node import Node
 from service.domain.nodes.placement import Placement
 from service.domain.nodes.slices import slice_as_node
 
-FORMAT = 7
+FORMAT = 8
 """Raised whenever the shape changes, so that stored views are rebuilt."""
 
 
@@ -22,6 +22,7 @@ def view_of(node: Node, placements: Sequence[Placement]) -> dict[str, Any]:
     idle = spec.idle
     # The newest keep, active or over; None for a notice, or if the node was never kept.
     keep = None if is_on_notice(node) else keep_of_node(node)
+    failing = find_deletion_failure(node)
     slices = [slice_as_node(node, number) for number in range(len(node.slices_seen))]
     return {
         "id": node.id,
@@ -73,6 +74,15 @@ def view_of(node: Node, placements: Sequence[Placement]) -> dict[str, Any]:
         "delete_reason": node.delete_reason,
         "replacing_since": _format_time(node.replacing_since),
         "overdue_since": _format_time(overdue_since(node)),
+        "deletion_failure": None
+        if failing is None
+        else {
+            "since": to_rfc3339(failing.since),
+            "call": failing.call,
+            "tries": failing.tries,
+            "error": failing.error,
+            "next_try_at": _format_time(failing.next_try_at),
+        },
         "ttl_seconds": spec.ttl_seconds,
         "max_wait_seconds": spec.max_wait_seconds,
         "valid_until": _format_time(spec.valid_until),

@@ -51,3 +51,48 @@ def test_what_is_asked_is_said_until_it_is_so() -> None:
 def test_the_age_of_what_has_ended_grows_no_more() -> None:
     gone = factories.node(state=NodeState.DELETED, ended_at=NOON + 7_200)
     assert build_node_row(_document(gone), NOON + 999_999).age == "2 h"
+
+
+def failing(**changes: Any) -> Node:
+    """A READY node whose deletion was requested two minutes ago and failed."""
+    fields: dict[str, Any] = {
+        "state": NodeState.READY,
+        "asked": Asked.ABSENT,
+        "delete_requested_at": NOON - 120,
+        "tries": 3,
+        "last_error": "503 no answer",
+        "next_try_at": NOON + 40,
+    }
+    return factories.node(**(fields | changes))
+
+
+def test_a_failing_deletion_is_the_state_with_its_call_its_tries_and_the_next_one() -> None:
+    row = build_node_row(_document(failing()), NOON)
+    assert (row.state, row.tone) == ("DELETING (failing)", "trouble")
+    assert row.since.clock == "11:58:00 UTC"
+    assert row.error == "503 no answer"
+    assert row.wish == (
+        "READY in the cloud; nodes.delete failed 3 times in 2 min; next try in 40 s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"tries": 1, "next_try_at": NOON}, "failed once in 2 min"),
+        ({"tries": 1, "next_try_at": NOON}, "; next try at the next check"),
+        ({"queue_state": "ACTIVE"}, "queuedResources.delete failed 3 times"),
+        ({"tries": 0, "alarmed_at": NOON}, "not gone after 2 min; next try"),
+        (
+            {"delete_requested_at": None, "replacing": True, "replacing_since": NOON - 60},
+            "failed 3 times in 1 min, to make room for the next attempt",
+        ),
+    ],
+)
+def test_a_failing_deletion_in_words(changes: dict[str, Any], said: str) -> None:
+    assert said in build_node_row(_document(failing(**changes)), NOON).wish
+
+
+def test_a_deletion_that_did_not_fail_shows_what_the_cloud_shows() -> None:
+    row = build_node_row(_document(failing(tries=0)), NOON)
+    assert (row.state, row.tone, row.wish) == ("READY", "up", "deletion requested")

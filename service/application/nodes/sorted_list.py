@@ -1,0 +1,77 @@
+"""Nodes in the order of a figure, with what they cost an hour, page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from service.application.health import RunningSum, sum_running
+from service.domain.clock import HOUR, floor_to
+from service.domain.pricing.burn import burn_of
+from service.domain.pricing.price_book import PriceBook
+from service.store.idle_fleet import sum_rates
+from service.store.node_list import ANY, NodeFilter, decode_parts
+from service.store.pricebook import PriceShelf
+from service.store.sorted_nodes import USED_SECONDS, NodeOrder, SortKey
+from service.store.unit import Unit
+
+__all__ = ["NodeOrder", "SortKey", "SortedPage", "SortedQuery", "read_sorted_page"]
+
+
+COSTLIEST_FIRST = NodeOrder()
+"""The nodes that cost most an hour come first."""
+
+
+@dataclass(frozen=True, slots=True)
+class SortedPage:
+    """Nodes as callers see them, in order. `rates` has the nano-dollars an hour of each of them
+    that is billed now (None: a price is unknown). `used` has the percentage of the last 24 hours in
+    which a node worked, of the part that is known. Nodes without such a part are left out. `number`
+    and `running` are about all nodes that match. `choices` are the values of each field of the
+    filter among the live, the ended, or all nodes."""
+
+    nodes: Sequence[Mapping[str, Any]]
+    next_page_token: str
+    rates: Mapping[str, int | None]
+    used: Mapping[str, int]
+    number: int
+    running: RunningSum
+    choices: Mapping[str, Sequence[str]]
+    as_of: int
+
+
+@dataclass(frozen=True, slots=True)
+class SortedQuery:
+    """Which nodes a page shows, in which order. `token` is the `next_page_token` of the page
+    before; empty for the first page."""
+
+    only: NodeFilter = ANY
+    order: NodeOrder = COSTLIEST_FIRST
+    size: int = 100
+    token: str = ""
+
+
+def read_sorted_page(unit: Unit, shelf: PriceShelf, now: int, query: SortedQuery) -> SortedPage:
+    """One page of the nodes that match. Raises Rejected for an invalid token."""
+    book, found, only = shelf.get_book(unit), unit.sorted_nodes, query.only
+    numbers = found.count_by_price(only)
+    rates = {key: _rate_of_slice(key, book, now) for key in numbers if key}
+    ids, more = found.list_ids(only, query.order, query.size, query.token, rates, now)
+    slots = unit.idle_rollups.count_slots(ids, floor_to(now - USED_SECONDS, HOUR))
+    return SortedPage(
+        nodes=unit.listing.read_many(ids, shelf, now),
+        next_page_token=more,
+        rates=sum_rates(unit.usage.find_open_of(ids), book, now),
+        used={node_id: busy * 100 // (busy + idle) for node_id, (busy, idle) in slots.items()},
+        number=sum(numbers.values()),
+        running=sum_running(found.count_running(only), book, now),
+        choices=found.list_choices(NodeFilter(live=only.live, ended=only.ended)),
+        as_of=now,
+    )
+
+
+def _rate_of_slice(key: str, book: PriceBook, now: int) -> int:
+    """Nano-dollars an hour of one slice with this price key; 0 if a price is unknown."""
+    parts = decode_parts(key)
+    return (burn_of(parts.list_lines(), book, now) or 0) // parts.slices
