@@ -15,9 +15,13 @@ from service.dashboard.kit.amounts import ExactAmount, amount_of, places_of
 from service.dashboard.kit.cost_query import CostsAsked
 from service.dashboard.kit.figures import Fact, Moment, format_duration, format_money, to_moment
 from service.dashboard.kit.links import node_address
-from service.dashboard.kit.visible_text import escape_invisible, escape_log_line, format_argv
+from service.dashboard.kit.visible_text import (
+    escape_invisible,
+    escape_log_line,
+    format_argv,
+    to_sentence,
+)
 from service.dashboard.pages.nodes.jobs import JobRow, build_job_row
-from service.dashboard.pages.nodes.node import to_sentence
 from service.domain.clock import DAY, floor_to, to_rfc3339
 from service.domain.costs.dimensions import condition_of
 from service.domain.jobs.job import Attempt, Job, JobState
