@@ -92,7 +92,8 @@ def draw_lane(name: str, spans: Iterable[TimeSpan], start: int, end: int) -> Lan
         if span.start < end and span.end > start
     ]
     longest = sorted(shown, key=lambda span: span.start - span.end)[:MOST_SPANS]
-    drawn = sorted(longest, key=lambda span: span.start)
+    # Trouble is drawn last: it is short, and nothing may hide it.
+    drawn = sorted(longest, key=lambda span: (span.look == "trouble", span.start))
     return Lane(name, tuple(_draw_spans(drawn, start, end)), len(shown) - len(drawn))
 
 

@@ -26,8 +26,10 @@ from service.dashboard.kit.node_rows import NOT_KNOWN, TIMES, NodeRow, build_nod
 from service.dashboard.kit.visible_text import escape_invisible, to_sentence
 from service.dashboard.kit.worked_sum import WorkedSum, build_sum
 from service.dashboard.pages.nodes.idle import IDLE_ENDS, idle_sentence
+from service.dashboard.pages.nodes.idle_course import CourseShown, build_course
 from service.dashboard.pages.nodes.jobs import tone_of_job
 from service.dashboard.pages.nodes.queue import Slices, Ticket, slices_of, ticket_of
+from service.dashboard.pages.nodes.signals import WINDOW, SignalsShown, build_signals
 from service.dashboard.pages.nodes.timeline import (
     EVENTS_SHOWN,
     Timeline,
@@ -110,6 +112,8 @@ class NodeSummary:
     placements: tuple[PlacementRow, ...]
     jobs: tuple[JobOnNode, ...]
     timeline: Timeline
+    signals: SignalsShown | None
+    course: CourseShown | None
     as_of: Moment
 
 
@@ -122,9 +126,11 @@ def build_node_page(services: Services, node_id: str, before: str = "") -> NodeS
     said: Mapping[str, Any] = json.loads(services.nodes.get_document(node_id))
     whys = placement_reasons(history.placing)
     brief = services.cleanup.find_briefs([node_id]).get(node_id)
-    idle = "" if brief is None else idle_sentence(brief, cost.as_of)
+    idle = "" if brief is None else escape_invisible(idle_sentence(brief, cost.as_of))
     excluded = "Not in its cost" if said["vm"] is None else "What its VM costs"
     jobs = services.jobs.list_on_node(node_id, JOBS_SHOWN)
+    watched = services.cleanup.get_node(node_id)
+    recent = services.cleanup.read_activity(node_id, WINDOW)
     return NodeSummary(
         # The last alarm may still be true while the node lives.
         alarm=None if alarm is None or said["ended_at"] else _build_event_row(alarm),
@@ -144,13 +150,18 @@ def build_node_page(services: Services, node_id: str, before: str = "") -> NodeS
             ),
             *(Fact(excluded, text) for text in cost.not_included),
         ),
-        labels=tuple(sorted(said["labels"].items())),
+        labels=tuple(
+            (escape_invisible(key), escape_invisible(text))
+            for key, text in sorted(said["labels"].items())
+        ),
         cost=_cost_figures(cost),
         sum=build_sum(history.lines, cost, int(said["chips"])),
         placements=tuple(
             _build_placement_row(attempt, whys, cost.as_of) for attempt in said["placements"]
         ),
         jobs=tuple(map(describe_job, jobs)),
+        signals=build_signals(watched, recent, cost.as_of),
+        course=build_course(watched, cost.as_of),
         timeline=build_timeline(history, jobs, _list_coming(said, brief, cost.as_of)),
         as_of=to_moment(cost.as_of),
     )
@@ -192,7 +203,7 @@ def list_facts(said: Mapping[str, Any]) -> Iterator[Fact]:
         ("Reason for deletion", said["delete_reason"]),
         ("Id", said["id"]),
     )
-    yield from (Fact(name, text) for name, text in plain if text)
+    yield from (Fact(name, escape_invisible(text)) for name, text in plain if text)
     for name, key in (
         ("Requested", "created_at"),
         ("First READY", "ready_at"),

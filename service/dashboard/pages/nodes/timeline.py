@@ -191,9 +191,9 @@ def _build_segment(segment: BilledSegment, amount: str, history: NodeTimeline) -
         text += f"; free ({usage.free.replace('_', ' ')})"
     elif segment.unpriced_seconds:
         text += f"; no price is known for {format_duration(segment.unpriced_seconds)}"
-    began = f"Begin known by {_EVIDENCE[usage.start_evidence]}"
+    began = f"begin known by {_EVIDENCE[usage.start_evidence]}"
     ended = "" if usage.end_evidence is None else f", end by {_EVIDENCE[usage.end_evidence]}"
-    until = "" if usage.end is None else f"until {to_moment(usage.end).full}. "
+    until = "" if usage.end is None else f"until {to_moment(usage.end).full}; "
     unsure = f", up to {format_money(segment.uncertainty)} uncertain" if segment.uncertainty else ""
     line = _find_line(history.lines, usage.id, is_vm=usage.sku.is_vm)
     home = f"{node_address(history.node.id)}/ledger"

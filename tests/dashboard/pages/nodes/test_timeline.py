@@ -167,7 +167,8 @@ def test_a_strange_page_number_is_the_first_page(lab: Lab, caller: TestClient) -
 
 
 def test_hostile_text_stays_text_and_turns_nothing_around(lab: Lab, caller: TestClient) -> None:
-    node = lab.ran(NOON - HOUR, state=HOSTILE, name=HOSTILE)
+    labels = {"stage": f"{HOSTILE}{RTL}"}
+    node = lab.ran(NOON - HOUR, state=HOSTILE, name=HOSTILE, owner=RTL, labels=labels)
     add_events(lab, node, (NOON, HOSTILE, f"{HOSTILE} {RTL}"))
     html = caller.get(f"/nodes/{node.id}").text
     assert "<img" not in html
