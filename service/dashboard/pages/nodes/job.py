@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from service.application.jobs.cost import AttemptCost
 from service.application.jobs.jobs import JobWithAttempts
-from service.application.jobs.last_lines import LogEnd
+from service.application.jobs.last_lines import LINES, LogEnd
 from service.application.services import Services
 from service.dashboard.kit.amounts import ExactAmount, amount_of, places_of
 from service.dashboard.kit.cost_query import CostsAsked
@@ -209,7 +209,7 @@ def build_job_page(services: Services, job_id: str) -> JobSummary:
         money=build_money(whole, places),
         attempts=rows,
         workers=_list_workers([found.attempt for found in whole.attempts]),
-        log=_build_log(end, several=len(rows) > 1),
+        log=build_log(end, several=len(rows) > 1),
         commands=tuple(list_commands(job)),
         as_of=to_moment(cost.as_of),
     )
@@ -363,7 +363,8 @@ def _list_workers(attempts: Sequence[Attempt]) -> JobWorkers | None:
     return JobWorkers(attempt.number, tuple(rows), len(rows) <= WORKERS_OPEN) if rows else None
 
 
-def _build_log(end: LogEnd, *, several: bool) -> Log:
+def build_log(end: LogEnd, *, several: bool, most: int = LINES) -> Log:
+    """The last lines of output, at most `most`."""
     return Log(
         lines=tuple(
             LogRow(
@@ -372,7 +373,7 @@ def _build_log(end: LogEnd, *, several: bool) -> Log:
                 worker="" if line.worker < 0 else str(line.worker),
                 text=escape_log_line(line.text),
             )
-            for line in end.lines
+            for line in end.lines[-most:]
         ),
         read=None if end.read_at is None else to_moment(end.read_at),
         error=escape_invisible(to_sentence(end.error)),

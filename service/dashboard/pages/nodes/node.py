@@ -25,8 +25,10 @@ from service.dashboard.kit.links import job_address, reservation_address
 from service.dashboard.kit.node_rows import NOT_KNOWN, TIMES, NodeRow, build_node_row, hardware_of
 from service.dashboard.kit.visible_text import escape_invisible, to_sentence
 from service.dashboard.kit.worked_sum import WorkedSum, build_sum
+from service.dashboard.pages.nodes.connection import ConnectionShown, build_connection
 from service.dashboard.pages.nodes.idle import IDLE_ENDS, idle_sentence
 from service.dashboard.pages.nodes.idle_course import CourseShown, build_course
+from service.dashboard.pages.nodes.job import Log, build_log
 from service.dashboard.pages.nodes.jobs import tone_of_job
 from service.dashboard.pages.nodes.queue import Slices, Ticket, slices_of, ticket_of
 from service.dashboard.pages.nodes.signals import WINDOW, SignalsShown, build_signals
@@ -40,6 +42,9 @@ from service.domain.clock import MINUTE, parse_rfc3339
 from service.domain.event import Event
 
 JOBS_SHOWN = 20
+LINES_SHOWN = 20
+"""Lines of output of the job that runs; its own page has more."""
+
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 
 
@@ -69,6 +74,15 @@ class JobOnNode:
     state: str
     tone: str
     said: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutput:
+    """The last output of the job that has the node now."""
+
+    href: str
+    name: str
+    log: Log
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +126,8 @@ class NodeSummary:
     placements: tuple[PlacementRow, ...]
     jobs: tuple[JobOnNode, ...]
     timeline: Timeline
+    output: JobOutput | None
+    connection: ConnectionShown
     signals: SignalsShown | None
     course: CourseShown | None
     as_of: Moment
@@ -162,6 +178,8 @@ def build_node_page(services: Services, node_id: str, before: str = "") -> NodeS
         jobs=tuple(map(describe_job, jobs)),
         signals=build_signals(watched, recent, cost.as_of),
         course=build_course(watched, cost.as_of),
+        output=_read_output(services, jobs),
+        connection=build_connection(services, history.node),
         timeline=build_timeline(history, jobs, _list_coming(said, brief, cost.as_of)),
         as_of=to_moment(cost.as_of),
     )
@@ -290,6 +308,18 @@ def _cost_figures(cost: NodeCost) -> CostFigures:
 
 def _format_cost(part: NodeCost | CostLine) -> str:
     return NOT_KNOWN if part.unpriced_seconds and not part.cost else format_money(part.cost)
+
+
+def _read_output(services: Services, jobs: Iterable[OnNode]) -> JobOutput | None:
+    """The last lines of the job that has the node now; None if none has it."""
+    for found in jobs:
+        if found.attempts and found.attempts[-1].released_at is None and not found.job.ended:
+            job = found.job
+            end = services.job_logs.read_end(job.id)
+            log = build_log(end, several=job.attempt > 1, most=LINES_SHOWN)
+            name = escape_invisible(job.spec.run_name) or job.id
+            return JobOutput(job_address(job.id), name, log)
+    return None
 
 
 def describe_job(found: OnNode) -> JobOnNode:
