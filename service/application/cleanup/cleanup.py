@@ -217,13 +217,14 @@ class CleanupService:
         return replace(found, signals=self._explain_signals(found, rule, now))
 
     def read_activity(self, node_id: str, seconds: int) -> RecentActivity:
-        """What a node did in the last `seconds`, or in those before its end. Raises NotFound."""
+        """What a node did in the last `seconds`, or in those before its end; nothing before its
+        request. Raises NotFound."""
         now = self._clock()
         with self._units.reading() as unit:
             node = unit.nodes.get(node_id)
             until = now if node.ended_at is None else node.ended_at
             end = until - until % SLOT_SECONDS + SLOT_SECONDS
-            start = end - seconds
+            start = max(end - seconds, node.created_at - node.created_at % SLOT_SECONDS)
             hours = unit.idle_rollups.list_hours([node_id], start, end).get(node_id, ())
         return join_hours(hours, start, end)
 

@@ -84,8 +84,11 @@ def format_position(seconds: float, whole: int) -> str:
     return f"{100 * seconds / max(1, whole):.3f}%"
 
 
-def draw_lane(name: str, spans: Iterable[TimeSpan], start: int, end: int) -> Lane:
-    """A lane of [start, end). Spans outside are cut; of too many spans the longest are drawn."""
+def draw_lane(
+    name: str, spans: Iterable[TimeSpan], start: int, end: int, left_out: int = 0
+) -> Lane:
+    """A lane of [start, end). Spans outside are cut; of too many spans the longest are drawn.
+    `left_out` counts the spans that the caller has left out for that reason."""
     shown = [
         TimeSpan(max(span.start, start), min(span.end, end), span.look, span.label, span.hint)
         for span in spans
@@ -94,7 +97,7 @@ def draw_lane(name: str, spans: Iterable[TimeSpan], start: int, end: int) -> Lan
     longest = sorted(shown, key=lambda span: span.start - span.end)[:MOST_SPANS]
     # Trouble is drawn last: it is short, and nothing may hide it.
     drawn = sorted(longest, key=lambda span: (span.look == "trouble", span.start))
-    return Lane(name, tuple(_draw_spans(drawn, start, end)), len(shown) - len(drawn))
+    return Lane(name, tuple(_draw_spans(drawn, start, end)), left_out + len(shown) - len(drawn))
 
 
 def _draw_spans(spans: Sequence[TimeSpan], start: int, end: int) -> Iterator[DrawnSpan]:

@@ -86,7 +86,7 @@ _LOOKS: Mapping[Activity, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class SlotBar:
-    """One slot of a chart. `height` is None for a slot without a value."""
+    """Slots in a row with the same value. `height` is None for slots without a value."""
 
     x: str
     width: str
@@ -189,21 +189,23 @@ def _draw_chart(kind: Kind, values: Sequence[float | None], start: int, chips: i
         top, threshold = max(2 * HOST_BYTES, *known), HOST_BYTES
     elif kind not in _PERCENT:
         threshold = 0.0
-    bars = []
-    for number, value in enumerate(values):
-        clock = to_moment(start + number * SLOT_SECONDS).clock
+    bars, number = list[SlotBar](), 0
+    for said, some in groupby(values, lambda value: _describe_slot(kind, value)):
+        run = list(some)
         height = None
-        if value is not None:
-            height = round(max(1.0, min(value, top) * CHART_HEIGHT / top), 2)
+        if run[0] is not None:
+            height = round(max(1.0, min(run[0], top) * CHART_HEIGHT / top), 2)
+        first, last = (start + n * SLOT_SECONDS for n in (number, number + len(run)))
         bars.append(
             SlotBar(
                 x=format_position(number, len(values)),
-                width=format_position(1, len(values)),
+                width=format_position(len(run), len(values)),
                 y=0.0 if height is None else round(CHART_HEIGHT - height, 2),
                 height=height,
-                hint=f"{clock}: {'no value' if value is None else describe_value(kind, value)}",
+                hint=f"{to_moment(first).clock[:5]} to {to_moment(last).clock[:5]}: {said}",
             )
         )
+        number += len(run)
     highest = max(range(len(values)), key=lambda n: -1.0 if values[n] is None else values[n] or 0.0)
     at = to_moment(start + highest * SLOT_SECONDS).clock[:5]
     words = f"highest {describe_value(kind, max(known))} at {at}"
@@ -213,6 +215,10 @@ def _draw_chart(kind: Kind, values: Sequence[float | None], start: int, chips: i
     return SignalChart(
         _NAMES[kind], words, tuple(bars), round(CHART_HEIGHT * (1 - threshold / top), 2)
     )
+
+
+def _describe_slot(kind: Kind, value: float | None) -> str:
+    return "no value" if value is None else describe_value(kind, value)
 
 
 def _draw_workers(

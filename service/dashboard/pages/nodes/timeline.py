@@ -20,7 +20,7 @@ from service.dashboard.kit.figures import (
 )
 from service.dashboard.kit.links import job_address, node_address
 from service.dashboard.kit.node_rows import NOT_KNOWN, tone_of
-from service.dashboard.kit.time_bars import TimeBars, TimeSpan, draw_lane, draw_ticks
+from service.dashboard.kit.time_bars import MOST_SPANS, TimeBars, TimeSpan, draw_lane, draw_ticks
 from service.dashboard.kit.visible_text import escape_invisible, to_sentence
 from service.domain.costs.display_rounding import in_units, places_for, unit_for
 from service.domain.event import Event
@@ -255,6 +255,9 @@ def _draw_bars(history: NodeTimeline, jobs: Sequence[OnNode]) -> TimeBars:
     node, now = history.node, history.cost.as_of
     start = node.created_at
     end = max(start + 1, now if node.ended_at is None else node.ended_at)
+    # Words for ten thousand runs would take a second.
+    longest = sorted(history.states, key=lambda run: run.start - run.end)[:MOST_SPANS]
+    hidden = len(history.states) - len(longest)
     states = [
         TimeSpan(
             run.start,
@@ -264,7 +267,7 @@ def _draw_bars(history: NodeTimeline, jobs: Sequence[OnNode]) -> TimeBars:
             f"{escape_invisible(run.state)} for {format_duration(run.end - run.start)}"
             f" from {to_moment(run.start).full}",
         )
-        for run in history.states
+        for run in longest
     ]
     billed = [
         TimeSpan(
@@ -278,7 +281,10 @@ def _draw_bars(history: NodeTimeline, jobs: Sequence[OnNode]) -> TimeBars:
         for segment in history.cost.segments
         if not segment.usage.sku.is_vm
     ]
-    lanes = [draw_lane("State", states, start, end), draw_lane("Billed", billed, start, end)]
+    lanes = [
+        draw_lane("State", states, start, end, hidden),
+        draw_lane("Billed", billed, start, end),
+    ]
     if runs := [*_list_job_spans(jobs, end)]:
         lanes.append(draw_lane("Jobs", runs, start, end))
     words = "; ".join(f"{total.state} {total.time}" for total in _sum_states(history))

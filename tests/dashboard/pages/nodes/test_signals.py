@@ -81,18 +81,18 @@ def test_bands_of_work_rest_and_unknown_look_different_and_are_told_in_words(
     with lab.units() as unit:
         unit.idle_rollups.save([hour])
     shown = section_of(caller.get(f"/nodes/{node_id}").text, "signals")
-    assert "Of 6 h: unknown 5 h 30 min, at work 15 min, at rest 15 min." in shown
+    assert "Of 2 h 35 min: unknown 2 h 5 min, at work 15 min, at rest 15 min." in shown
     bands = re.findall(
         r'class="span-(\w+)" x="[^"]*" width="([^"]*)"[^>]*url\(#look-(\w+)\)', shown
     )
     assert {(look, fill) for look, _, fill in bands} == {
         *(("work", "work"), ("rest", "rest"), ("unknown", "unknown"))
     }
-    assert ("work", "4.167%", "work") in bands
-    assert "highest 97 % at 10:00, newest 1 %, no value for 5 h 5 min" in shown
+    assert ("work", "9.677%", "work") in bands
+    assert "highest 97 % at 10:00, newest 1 %, no value for 1 h 40 min" in shown
     assert "highest 5 MB/s" in shown
     assert len(
-        re.findall(r'fill="url\(#look-unknown\)"[^>]*>\s*<title>10:05:00 UTC: no value', shown)
+        re.findall(r'fill="url\(#look-unknown\)"[^>]*>\s*<title>10:05 to 10:10: no value', shown)
     )
 
 
