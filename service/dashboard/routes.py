@@ -170,10 +170,10 @@ def nodes(request: Request) -> Response:
 
 
 @router.get("/nodes/{node_id}")
-def node(request: Request, node_id: str) -> Response:
-    """One node: its facts, its cost and the reasons for it, and its events."""
+def node(request: Request, node_id: str, before: str = "") -> Response:
+    """One node: its facts, its cost and the reasons for it, and its timeline."""
     return _render_page(
-        request, "node.html", lambda services: {"page": build_node_page(services, node_id)}
+        request, "node.html", lambda services: {"page": build_node_page(services, node_id, before)}
     )
 
 

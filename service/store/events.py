@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, func, insert, select
 
 from service.domain.event import Event
 from service.store.json_columns import dumps, loads
@@ -41,6 +41,26 @@ class Events:
             .limit(limit)
         )
         return [(row.id, _from_row(row)) for row in self._connection.execute(statement)]
+
+    def list_newest(
+        self, node_id: str, before: int | None, limit: int
+    ) -> Sequence[tuple[int, Event]]:
+        """(number, event) of a node with numbers below `before`, newest first; the newest of all
+        if `before` is None."""
+        statement = select(events).where(events.c.node_id == node_id)
+        if before is not None:
+            statement = statement.where(events.c.id < before)
+        statement = statement.order_by(events.c.id.desc()).limit(limit)
+        return [(row.id, _from_row(row)) for row in self._connection.execute(statement)]
+
+    def count_before(self, node_id: str, number: int) -> int:
+        """The number of events of a node with numbers below `number`."""
+        statement = (
+            select(func.count())
+            .select_from(events)
+            .where(events.c.node_id == node_id, events.c.id < number)
+        )
+        return self._connection.execute(statement).scalar_one()
 
     def list_by_kind(self, node_id: str, kind: str, since: int) -> Sequence[Event]:
         """The events of a kind that happened to a node since an instant, oldest first."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from service.application.cleanup.activity import RecentActivity, join_hours
 from service.application.cleanup.coverage import ProjectCoverage, coverage_of
 from service.application.cleanup.daemon import reason_of
 from service.application.cleanup.ending import EndOrder, begin_end
@@ -22,6 +23,7 @@ from service.domain.idle.policy import Action, AppliedRule, apply_policies, with
 from service.domain.idle.proof import MetricFamily
 from service.domain.idle.rails import Waiting
 from service.domain.idle.readings import families_of
+from service.domain.idle.rollup import SLOT_SECONDS
 from service.domain.idle.signals.signal import MONITORED
 from service.domain.nodes.keep import Keep, keep_of_node
 from service.domain.nodes.node import Node, NodeState
@@ -243,6 +245,18 @@ class CleanupService:
             )
             found = IdleNode(node, watched, subject, cleanup, unit.cleanups.list_by_node(node_id))
         return replace(found, signals=self._explain_signals(found, rule, now))
+
+    def read_activity(self, node_id: str, seconds: int) -> RecentActivity:
+        """What a node did in the last `seconds`, or in those before its end; nothing before its
+        request. Raises NotFound."""
+        now = self._clock()
+        with self._units.reading() as unit:
+            node = unit.nodes.get(node_id)
+            until = now if node.ended_at is None else node.ended_at
+            end = until - until % SLOT_SECONDS + SLOT_SECONDS
+            start = max(end - seconds, node.created_at - node.created_at % SLOT_SECONDS)
+            hours = unit.idle_rollups.list_hours([node_id], start, end).get(node_id, ())
+        return join_hours(hours, start, end)
 
     def _explain_signals(
         self, found: IdleNode, rule: AppliedRule, now: int

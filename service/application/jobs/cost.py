@@ -9,8 +9,10 @@ from service.domain.jobs.job import Attempt, Job
 from service.domain.jobs.log import estimated_cost
 from service.domain.jobs.phases import (
     PhaseCost,
+    PhasePeriod,
     charged_to,
     list_claims,
+    list_periods,
     lost_seconds,
     price_phases,
     seconds_without_charge,
@@ -42,13 +44,14 @@ class JobCost:
 @dataclass(frozen=True, slots=True)
 class AttemptCost:
     """An attempt, the name of its node, and the cost of each phase. The phases of all attempts add
-    up to the cost of the job. `lost_seconds` ran after the last checkpoint and were lost; None if
-    that is unknown."""
+    up to the cost of the job. `periods` are the phases in time; the first and the last may have no
+    bound. `lost_seconds` ran after the last checkpoint and were lost; None if that is unknown."""
 
     attempt: Attempt
     node_name: str
     amounts: tuple[PhaseCost, ...]
     lost_seconds: int | None = 0
+    periods: tuple[PhasePeriod, ...] = ()
 
     @property
     def cost(self) -> int:
@@ -85,7 +88,8 @@ def attempt_costs(unit: Unit, job: Job, book: PriceBook, now: int) -> list[Attem
             attempt = claim.attempt
             phases = price_phases(claim, found, job.id, saves=saves)
             lost = lost_seconds(attempt, phases, saves=saves)
-            by_id[attempt.id] = AttemptCost(attempt, node.name, phases, lost)
+            periods = list_periods(claim, saves=saves)
+            by_id[attempt.id] = AttemptCost(attempt, node.name, phases, lost, periods)
     return [by_id[attempt.id] for attempt in attempts]
 
 

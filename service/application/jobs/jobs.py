@@ -18,7 +18,7 @@ from service.domain.event import Event
 from service.domain.idempotency import RequestKey
 from service.domain.ids import new_id
 from service.domain.jobs import startup
-from service.domain.jobs.job import Attempt, Job
+from service.domain.jobs.job import Attempt, Job, JobState
 from service.domain.jobs.submission import (
     Submission,
     build_job,
@@ -52,10 +52,16 @@ class JobStatus:
 
 @dataclass(frozen=True, slots=True)
 class JobWithAttempts:
-    """A job and its attempts as of one instant, so that their phases add up to its cost."""
+    """A job and its attempts as of one instant, so that their phases add up to its cost.
+
+    `node` is its node, None before there is one. `ahead` is the number of jobs that come first on
+    the caller's node of a job that waits; 0 for every other job.
+    """
 
     shown: JobStatus
     attempts: Sequence[AttemptCost]
+    node: Node | None = None
+    ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +176,10 @@ class JobService:
         with self._units.reading() as unit:
             job, now = unit.jobs.get(job_id), self._clock()
             attempts = attempt_costs(unit, job, self._prices.get_book(unit), now)
-            return JobWithAttempts(self._read_status_at(unit, job, now), attempts)
+            node = unit.nodes.find_many([job.node_id]).get(job.node_id) if job.node_id else None
+            waits = job.state == JobState.QUEUED and node is not None and not job.own_node
+            ahead = unit.jobs.line_before(job)[1] if waits else 0
+            return JobWithAttempts(self._read_status_at(unit, job, now), attempts, node, ahead)
 
     def list_on_node(self, node_id: str, limit: int) -> Sequence[OnNode]:
         """The jobs that ran on a node, run on it or wait for it, the newest first."""

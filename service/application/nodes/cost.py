@@ -34,6 +34,21 @@ class CostLine:
 
 
 @dataclass(frozen=True, slots=True)
+class BilledSegment:
+    """One interval of use of a node, or of its VM, and its cost.
+
+    `usage` is the interval of that line, `end` its end as of the time of the figures. `cost` and
+    `uncertainty` are in nano-dollars; `unpriced_seconds` are in neither.
+    """
+
+    usage: Usage
+    end: int
+    cost: int
+    uncertainty: int
+    unpriced_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
 class BurnRate:
     """The current cost of one line: nano-dollars an hour for each chip, or for the one machine;
     None if no price is known."""
@@ -54,7 +69,8 @@ class NodeCost:
     an hour of all of them, None if a price is unknown. `reservations` are the
     ids of those that it ran in, in order of use; `free` are the rules by which some of it cost
     nothing. `unposted` is the part that is not in the ledger yet; `occupancy` is what its seconds
-    were spent on, empty if no job ever ran on it."""
+    were spent on, empty if no job ever ran on it. `segments` are all its intervals, first to last;
+    their costs add up to `cost`."""
 
     cost: int
     list_cost: int | None
@@ -71,6 +87,7 @@ class NodeCost:
     free: tuple[str, ...] = ()
     unposted: tuple[Accrual, ...] = ()
     occupancy: tuple[Occupancy, ...] = ()
+    segments: tuple[BilledSegment, ...] = ()
 
 
 def cost_of(
@@ -105,6 +122,16 @@ def cost_of(
         free=tuple(dict.fromkeys(usage.free for usage in intervals if usage.free)),
         unposted=list_unposted(found, {usage.id: usage for usage in intervals}),
         occupancy=list_occupancies(found, whose),
+        segments=tuple(
+            BilledSegment(
+                meter.usage,
+                meter.end,
+                meter.total_charge(),
+                meter.total_uncertainty(),
+                meter.unpriced_seconds(),
+            )
+            for meter in sorted(found, key=lambda meter: meter.usage.start)
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from service.application.idempotency import Remember, write_once
 from service.application.nodes.cost import NodeCost, cost_of
 from service.application.nodes.requests import NodeRequests
 from service.application.nodes.sorted_list import SortedPage, SortedQuery, read_sorted_page
+from service.application.nodes.timeline import NodeTimeline, list_state_runs, read_event_page
 from service.application.retries import run_with_retries
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, Rejected, StaleVersion
@@ -38,6 +39,8 @@ from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
 __all__ = ["CreatedNode", "EndRequested", "NodeChange", "NodeFilter", "NodeListPage", "NodeService"]
+
+_BATCH = 1_000
 
 QUICK_PAGE = 200
 """A page of this size is read in well under a millisecond."""
@@ -345,6 +348,35 @@ class NodeService:
                 unit.attributions.list_by_node(node_id),
             )
         return cost_of(node, intervals, book, now, whose)
+
+    def get_timeline(self, node_id: str, before: int | None, limit: int) -> NodeTimeline:
+        """The history of a node as of one second, with its newest `limit` events of those with
+        numbers below `before`. Raises NotFound."""
+        now = self._clock()
+        with self._units.reading() as unit:
+            node = unit.nodes.get(node_id)
+            book, intervals = self._prices.get_book(unit), unit.usage.list_by_node(node_id)
+            whose = unit.attributions.list_by_node(node_id)
+            lines: list[PostedLine] = []
+            while batch := unit.ledger.list_by_node(node_id, lines[-1].id if lines else 0, _BATCH):
+                lines += batch
+            alarms = unit.events.list_by_kind(node_id, "alarm", 0)
+            return NodeTimeline(
+                node=node,
+                cost=cost_of(node, intervals, book, now, whose),
+                lines=lines,
+                states=list_state_runs(
+                    node,
+                    unit.placements.list_by_node(node_id),
+                    unit.observations.list_by_node(node_id),
+                    intervals,
+                    unit.events.list_by_kind(node_id, "state", 0),
+                    now,
+                ),
+                placing=unit.events.list_by_kind(node_id, "placement", 0),
+                alarm=alarms[-1] if alarms else None,
+                events=read_event_page(unit, node_id, before, limit),
+            )
 
     def _change_locked(
         self, node_id: str, version: int | None, change: Callable[[Unit, Node], T]

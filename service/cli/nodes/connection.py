@@ -7,10 +7,10 @@ from typing import Any
 
 from service.cli.terminal.formatting import NOTHING
 from service.cli.terminal.render import print_lines, print_table
+from service.domain.catalog.images import Framework
+from service.domain.nodes.connection import LINE_TITLES
 
 View = Mapping[str, Any]
-
-_LABELS = {"jax": "JAX", "pytorch": "PyTorch", "tensorflow": "TensorFlow"}
 
 
 def show_connection(found: View) -> None:
@@ -30,17 +30,11 @@ def show_connection(found: View) -> None:
             for worker in found["workers"]
         ),
     )
-    for line, title in (
-        (found["ssh"], "A shell on the first worker"),
-        (found["everywhere"], "A command on every worker"),
-        (found["upload"], "Your program to every worker"),
-        (found["address"], "Its address"),
-        (found["vm_software"], "Your own VM has to run"),
-    ):
-        if line:
-            _print_block(title, [line])
+    for name, title in LINE_TITLES.items():
+        if found[name]:
+            _print_block(title, [found[name]])
     for recipe in found["recipes"]:
-        label = _LABELS[recipe["framework"]]
+        label = Framework(recipe["framework"]).label
         if recipe["works"]:
             _print_block(label, [*recipe["shell"], "# in train.py", *recipe["python"]])
             print_lines(f"  # {recipe['note']}")

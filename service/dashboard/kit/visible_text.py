@@ -1,4 +1,4 @@
-"""Text from outside with its invisible characters written as escapes. Pure."""
+"""Text from outside as it is shown: visible, and in whole sentences. Pure."""
 
 from __future__ import annotations
 
@@ -36,3 +36,11 @@ def escape_log_line(text: str) -> str:
 def format_argv(words: Iterable[str]) -> str:
     """The words of a command as a JSON list, which shows where each word begins and ends."""
     return escape_invisible(json.dumps(list(words), ensure_ascii=False))
+
+
+def to_sentence(message: str) -> str:
+    """A message with a capital letter and a full stop, otherwise unchanged."""
+    text = message.strip()
+    if not text:
+        return ""
+    return text[0].upper() + text[1:] + ("" if text[-1] in ".!?" else ".")

@@ -7,7 +7,7 @@ quoted nevertheless.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -60,6 +60,16 @@ class Connection:
     workers: tuple[Worker, ...]
     recipes: tuple[Recipe, ...]
     not_included: tuple[str, ...]
+
+
+LINE_TITLES: Mapping[str, str] = {
+    "ssh": "A shell on the first worker",
+    "everywhere": "A command on every worker",
+    "upload": "Your program to every worker",
+    "address": "Its address",
+    "vm_software": "Your own VM has to run",
+}
+"""The lines of a connection in the order in which they are shown, with their titles."""
 
 
 def connection_to(node: Node) -> Connection:

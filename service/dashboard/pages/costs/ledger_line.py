@@ -10,10 +10,10 @@ from service.application.services import Services
 from service.dashboard.kit.amounts import ExactAmount, amount_of
 from service.dashboard.kit.figures import Moment, format_count, format_exact, to_moment
 from service.dashboard.kit.links import node_address, reservation_address
+from service.dashboard.kit.visible_text import to_sentence
 from service.dashboard.kit.worked_sum import subject_of
 from service.dashboard.pages.costs.ledger import read_lines, read_unused_lines
 from service.dashboard.pages.costs.prices import address_of_price
-from service.dashboard.pages.nodes.node import to_sentence
 from service.domain.billing_period import period_of
 from service.domain.metering.attribution import ALWAYS
 from service.store.ledger import PostedLine

@@ -17,7 +17,7 @@ from service.dashboard.kit.figures import (
     to_moment,
     utc_date,
 )
-from service.dashboard.pages.nodes.node import to_sentence
+from service.dashboard.kit.visible_text import to_sentence
 from service.domain.clock import DAY
 from service.domain.commitments.recommendation import (
     CAUTION,

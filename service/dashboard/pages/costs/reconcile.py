@@ -17,7 +17,7 @@ from service.dashboard.kit.figures import (
     format_units,
     to_moment,
 )
-from service.dashboard.pages.nodes.node import to_sentence
+from service.dashboard.kit.visible_text import to_sentence
 from service.domain.costs.display_rounding import in_units, places_for, unit_for
 from service.domain.money import parse_usd
 from service.domain.reconciliation.bill import ApartRows, Bill, BillTally, why_no_commitments

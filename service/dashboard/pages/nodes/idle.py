@@ -8,7 +8,9 @@ from service.domain.idle.course import State, idle_at
 from service.domain.idle.policy import Action, Waste
 from service.domain.idle.rails import Rail
 
-_ENDS = {Action.STOP: "stopped", Action.DELETE: "deleted"}
+IDLE_ENDS = {Action.STOP: "stopped", Action.DELETE: "deleted"}
+"""What happens to an idle node, by the action of its policy."""
+
 _WASTES = {Waste.CRASH_LOOP: "in a crash loop", Waste.NO_PROGRESS: "without progress"}
 RAIL_REASONS = {
     Rail.PAUSE: "deletions are paused",
@@ -21,6 +23,11 @@ RAIL_REASONS = {
     Rail.OWNER: "other nodes of the owner go first",
     Rail.HOUR: "the hourly limit is reached",
 }
+
+
+def describe_rail(rail: Rail) -> str:
+    """Why a rail holds nodes back."""
+    return _RAILS[rail]
 
 
 def idle_line(brief: IdleBrief, now: int) -> str:
@@ -51,7 +58,7 @@ def _describe_next_action(brief: IdleBrief, now: int) -> str:
         return "kept" if until is None else f"kept until {to_moment(until).full}"
     if brief.watched.course.state is State.QUIET:
         return _describe_idle_time(brief, now)
-    ends, due_at = _ENDS.get(brief.applied.action), brief.watched.due_at
+    ends, due_at = IDLE_ENDS.get(brief.applied.action), brief.watched.due_at
     if ends is None or due_at is None:
         return ""
     if due_at <= now and brief.waiting is not None:

@@ -9,22 +9,35 @@ from itertools import pairwise
 
 from service.application.jobs.cost import AttemptCost
 from service.application.jobs.jobs import JobWithAttempts
-from service.application.jobs.last_lines import LogEnd
+from service.application.jobs.last_lines import LINES, LogEnd
 from service.application.services import Services
 from service.dashboard.actions.jobs import list_job_actions
 from service.dashboard.actions.nodes import ActionLink
 from service.dashboard.kit.amounts import ExactAmount, amount_of, places_of
 from service.dashboard.kit.cost_query import CostsAsked
-from service.dashboard.kit.figures import Fact, Moment, format_duration, format_money, to_moment
+from service.dashboard.kit.figures import (
+    Fact,
+    Moment,
+    format_count,
+    format_duration,
+    format_money,
+    to_moment,
+)
 from service.dashboard.kit.links import node_address
-from service.dashboard.kit.visible_text import escape_invisible, escape_log_line, format_argv
+from service.dashboard.kit.visible_text import (
+    escape_invisible,
+    escape_log_line,
+    format_argv,
+    to_sentence,
+)
+from service.dashboard.pages.nodes.job_timeline import JobTimeline, build_job_timeline
 from service.dashboard.pages.nodes.jobs import JobRow, build_job_row
-from service.dashboard.pages.nodes.node import to_sentence
 from service.domain.clock import DAY, floor_to, to_rfc3339
 from service.domain.costs.dimensions import condition_of
 from service.domain.jobs.job import Attempt, Job, JobState
 from service.domain.jobs.log import NANOS
 from service.domain.jobs.phases import Spent
+from service.domain.nodes.node import NodeState
 
 WORKERS_OPEN = 16
 """The most workers that are shown at once; more are shown on demand."""
@@ -112,6 +125,7 @@ class WorkerRow:
     state: str
     exit_code: str
     said: str
+    step: str
     checkpoint: str
     seen: Moment
 
@@ -150,7 +164,7 @@ class Log:
 @dataclass(frozen=True, slots=True)
 class JobSummary:
     """Everything on the page. `why` is a sentence about the state, or about why the job ended;
-    `before` says why the previous attempt ended."""
+    `before` says why the previous attempt ended, `waiting` what a job that waits is waiting for."""
 
     job: JobRow
     why: str
@@ -168,6 +182,8 @@ class JobSummary:
     labels: tuple[tuple[str, str], ...]
     money: Money
     attempts: tuple[AttemptRow, ...]
+    timeline: JobTimeline
+    waiting: str
     workers: JobWorkers | None
     log: Log
     commands: tuple[str, ...]
@@ -208,8 +224,10 @@ def build_job_page(services: Services, job_id: str) -> JobSummary:
         ),
         money=build_money(whole, places),
         attempts=rows,
+        timeline=build_job_timeline(whole),
+        waiting=escape_invisible(describe_wait(whole)),
         workers=_list_workers([found.attempt for found in whole.attempts]),
-        log=_build_log(end, several=len(rows) > 1),
+        log=build_log(end, several=len(rows) > 1),
         commands=tuple(list_commands(job)),
         as_of=to_moment(cost.as_of),
     )
@@ -224,6 +242,23 @@ def explain_state(job: Job) -> str:
     if job.state == JobState.QUEUED and job.detail and not job.reason:
         return to_sentence(job.detail)
     return _MEANINGS.get(job.state, "")
+
+
+def describe_wait(whole: JobWithAttempts) -> str:
+    """The place of a waiting job in the line of its node, or the state of that node. Empty for a
+    job that does not wait."""
+    job, node = whole.shown.job, whole.node
+    if node is None or job.ended:
+        return ""
+    if whole.ahead:
+        others = format_count(whole.ahead, "job comes", "jobs come")
+        place = f"number {whole.ahead + 1:,} in the line of node {node.name}"
+        return f"The job is {place}: {others} first."
+    is_early = job.state in (JobState.QUEUED, JobState.WAITING_FOR_NODE)
+    if job.own_node and is_early and node.state != NodeState.READY:
+        reason = f" {to_sentence(node.last_error)}" if node.last_error else ""
+        return f"Node {node.name} is {node.state}.{reason}"
+    return ""
 
 
 def list_facts(whole: JobWithAttempts) -> Iterator[Fact]:
@@ -356,6 +391,7 @@ def _list_workers(attempts: Sequence[Attempt]) -> JobWorkers | None:
                 state=report.state.value,
                 exit_code="" if report.exit_code is None else str(report.exit_code),
                 said=escape_invisible(": ".join(part for part in parts if part)),
+                step="" if report.step is None else f"{report.step:,}",
                 checkpoint="" if report.checkpoint is None else f"step {report.checkpoint:,}",
                 seen=to_moment(report.seen_at),
             )
@@ -363,7 +399,8 @@ def _list_workers(attempts: Sequence[Attempt]) -> JobWorkers | None:
     return JobWorkers(attempt.number, tuple(rows), len(rows) <= WORKERS_OPEN) if rows else None
 
 
-def _build_log(end: LogEnd, *, several: bool) -> Log:
+def build_log(end: LogEnd, *, several: bool, most: int = LINES) -> Log:
+    """The last lines of output, at most `most`."""
     return Log(
         lines=tuple(
             LogRow(
@@ -372,7 +409,7 @@ def _build_log(end: LogEnd, *, several: bool) -> Log:
                 worker="" if line.worker < 0 else str(line.worker),
                 text=escape_log_line(line.text),
             )
-            for line in end.lines
+            for line in end.lines[-most:]
         ),
         read=None if end.read_at is None else to_moment(end.read_at),
         error=escape_invisible(to_sentence(end.error)),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from service.application.cleanup.cleanup import IdleBrief
 from service.application.jobs.jobs import OnNode
 from service.application.nodes.cost import CostLine, NodeCost
 from service.application.services import Services
@@ -22,18 +24,29 @@ from service.dashboard.kit.figures import (
 )
 from service.dashboard.kit.links import job_address, reservation_address
 from service.dashboard.kit.node_rows import NOT_KNOWN, TIMES, NodeRow, build_node_row, hardware_of
-from service.dashboard.kit.visible_text import escape_invisible
+from service.dashboard.kit.visible_text import escape_invisible, to_sentence
 from service.dashboard.kit.worked_sum import WorkedSum, build_sum
-from service.dashboard.pages.costs.ledger import read_lines
-from service.dashboard.pages.nodes.idle import idle_sentence
+from service.dashboard.pages.nodes.connection import ConnectionShown, build_connection
+from service.dashboard.pages.nodes.idle import IDLE_ENDS, idle_sentence
+from service.dashboard.pages.nodes.idle_course import CourseShown, build_course
+from service.dashboard.pages.nodes.job import Log, build_log
 from service.dashboard.pages.nodes.jobs import tone_of_job
 from service.dashboard.pages.nodes.queue import Slices, Ticket, slices_of, ticket_of
+from service.dashboard.pages.nodes.signals import WINDOW, SignalsShown, build_signals
+from service.dashboard.pages.nodes.timeline import (
+    EVENTS_SHOWN,
+    Timeline,
+    TimelineEntry,
+    build_timeline,
+)
 from service.domain.clock import MINUTE, parse_rfc3339
 from service.domain.event import Event
 
-_BATCH = 1_000
-EVENTS_SHOWN = 200
 JOBS_SHOWN = 20
+LINES_SHOWN = 20
+"""Lines of output of the job that runs; its own page has more."""
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +75,15 @@ class JobOnNode:
     state: str
     tone: str
     said: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutput:
+    """The last output of the job that has the node now."""
+
+    href: str
+    name: str
+    log: Log
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,29 +126,32 @@ class NodeSummary:
     sum: WorkedSum
     placements: tuple[PlacementRow, ...]
     jobs: tuple[JobOnNode, ...]
-    events: tuple[NodeEvent, ...]
-    events_left_out: int
+    timeline: Timeline
+    output: JobOutput | None
+    connection: ConnectionShown
+    signals: SignalsShown | None
+    course: CourseShown | None
     actions: tuple[ActionLink, ...]
     as_of: Moment
 
 
-def build_node_page(services: Services, node_id: str) -> NodeSummary:
-    """The page as of now. Raises NotFound."""
-    document = services.nodes.get_document(node_id)
-    lines = read_lines(services, node_id)
-    cost = services.nodes.get_cost(node_id)
-    events: list[tuple[int, Event]] = []
-    while batch := services.nodes.list_events(node_id, events[-1][0] if events else 0, _BATCH):
-        events += batch
-    said: Mapping[str, Any] = json.loads(document)
-    whys = placement_reasons(event for _, event in events)
-    alarms = [event for _, event in events if event.kind == "alarm"]
+def build_node_page(services: Services, node_id: str, before: str = "") -> NodeSummary:
+    """The page as of now, with the events below the number `before`; from the newest on if that is
+    no number. Raises NotFound."""
+    number = int(before) if _NUMBER.fullmatch(before) else None
+    history = services.nodes.get_timeline(node_id, number, EVENTS_SHOWN)
+    cost, alarm = history.cost, history.alarm
+    said: Mapping[str, Any] = json.loads(services.nodes.get_document(node_id))
+    whys = placement_reasons(history.placing)
     brief = services.cleanup.find_briefs([node_id]).get(node_id)
-    idle = "" if brief is None else idle_sentence(brief, cost.as_of)
+    idle = "" if brief is None else escape_invisible(idle_sentence(brief, cost.as_of))
     excluded = "Not in its cost" if said["vm"] is None else "What its VM costs"
+    jobs = services.jobs.list_on_node(node_id, JOBS_SHOWN)
+    watched = services.cleanup.get_node(node_id)
+    recent = services.cleanup.read_activity(node_id, WINDOW)
     return NodeSummary(
         # The last alarm may still be true while the node lives.
-        alarm=_build_event_row(alarms[-1]) if alarms and said["ended_at"] is None else None,
+        alarm=None if alarm is None or said["ended_at"] else _build_event_row(alarm),
         ticket=ticket_of(said),
         slices=slices_of(said),
         node=build_node_row(said, cost.as_of, idle),
@@ -143,15 +168,21 @@ def build_node_page(services: Services, node_id: str) -> NodeSummary:
             ),
             *(Fact(excluded, text) for text in cost.not_included),
         ),
-        labels=tuple(sorted(said["labels"].items())),
+        labels=tuple(
+            (escape_invisible(key), escape_invisible(text))
+            for key, text in sorted(said["labels"].items())
+        ),
         cost=_cost_figures(cost),
-        sum=build_sum(lines, cost, int(said["chips"])),
+        sum=build_sum(history.lines, cost, int(said["chips"])),
         placements=tuple(
             _build_placement_row(attempt, whys, cost.as_of) for attempt in said["placements"]
         ),
-        jobs=tuple(map(describe_job, services.jobs.list_on_node(node_id, JOBS_SHOWN))),
-        events=tuple(_build_event_row(event) for _, event in reversed(events[-EVENTS_SHOWN:])),
-        events_left_out=max(0, len(events) - EVENTS_SHOWN),
+        jobs=tuple(map(describe_job, jobs)),
+        signals=build_signals(watched, recent, cost.as_of),
+        course=build_course(watched, cost.as_of),
+        output=_read_output(services, jobs),
+        connection=build_connection(services, history.node),
+        timeline=build_timeline(history, jobs, _list_coming(said, brief, cost.as_of)),
         actions=list_node_actions(services.nodes.get(node_id), cost.as_of),
         as_of=to_moment(cost.as_of),
     )
@@ -193,7 +224,7 @@ def list_facts(said: Mapping[str, Any]) -> Iterator[Fact]:
         ("Reason for deletion", said["delete_reason"]),
         ("Id", said["id"]),
     )
-    yield from (Fact(name, text) for name, text in plain if text)
+    yield from (Fact(name, escape_invisible(text)) for name, text in plain if text)
     for name, key in (
         ("Requested", "created_at"),
         ("First READY", "ready_at"),
@@ -204,6 +235,30 @@ def list_facts(said: Mapping[str, Any]) -> Iterator[Fact]:
         if said[key] is not None:
             at = to_moment(parse_rfc3339(said[key]))
             yield Fact(name, at.full, at)
+
+
+def _list_coming(
+    said: Mapping[str, Any], brief: IdleBrief | None, now: int
+) -> Iterator[TimelineEntry]:
+    """What will happen to a node if nothing changes, the last first."""
+    if said["ended_at"] is not None:
+        return
+    found: list[tuple[int, str]] = []
+    if said["deletes_at"] is not None:
+        at = parse_rfc3339(said["deletes_at"])
+        found.append((at, "The time to live ends: the node is deleted."))
+    if said["ready_at"] is None and said["valid_until"] is not None:
+        found.append((parse_rfc3339(said["valid_until"]), "Given up if it is not READY by then."))
+    if brief is not None and brief.keep is not None and brief.keep.until is not None:
+        found.append((brief.keep.until, "The keep ends."))
+    elif brief is not None and brief.watched.due_at is not None:
+        action = brief.applied.action
+        verb = IDLE_ENDS.get(action)
+        if verb:
+            found.append((brief.watched.due_at, f"The node is {verb} for idleness."))
+    for at, text in sorted(found, reverse=True):
+        left = f"in {format_duration(at - now)}" if at > now else "due now"
+        yield TimelineEntry(to_moment(at), "Next", text, left)
 
 
 def _list_idle_facts(said: Mapping[str, Any], now: int) -> Iterator[Fact]:
@@ -256,6 +311,18 @@ def _cost_figures(cost: NodeCost) -> CostFigures:
 
 def _format_cost(part: NodeCost | CostLine) -> str:
     return NOT_KNOWN if part.unpriced_seconds and not part.cost else format_money(part.cost)
+
+
+def _read_output(services: Services, jobs: Iterable[OnNode]) -> JobOutput | None:
+    """The last lines of the job that has the node now; None if none has it."""
+    for found in jobs:
+        if found.attempts and found.attempts[-1].released_at is None and not found.job.ended:
+            job = found.job
+            end = services.job_logs.read_end(job.id)
+            log = build_log(end, several=job.attempt > 1, most=LINES_SHOWN)
+            name = escape_invisible(job.spec.run_name) or job.id
+            return JobOutput(job_address(job.id), name, log)
+    return None
 
 
 def describe_job(found: OnNode) -> JobOnNode:
@@ -311,11 +378,3 @@ def _build_placement_row(
 
 def _build_event_row(event: Event) -> NodeEvent:
     return NodeEvent(to_moment(event.at), event.kind, to_sentence(event.message), event.actor)
-
-
-def to_sentence(message: str) -> str:
-    """A message with a capital letter and a full stop, otherwise unchanged."""
-    text = message.strip()
-    if not text:
-        return ""
-    return text[0].upper() + text[1:] + ("" if text[-1] in ".!?" else ".")

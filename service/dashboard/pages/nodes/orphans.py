@@ -19,7 +19,7 @@ from service.dashboard.kit.figures import (
     to_moment,
 )
 from service.dashboard.kit.node_rows import tone_of
-from service.dashboard.pages.nodes.node import to_sentence
+from service.dashboard.kit.visible_text import to_sentence
 from service.dashboard.pages.nodes.queue import tone_of_queue
 from service.domain.nodes.node import NodeState
 from service.domain.orphans.orphan import STEWARD, Orphan, OrphanVerdict, orphan_id, owner_hints

@@ -1,0 +1,77 @@
+"""How to reach a node and what to type about it, as its page shows it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from service.application.services import Services
+from service.dashboard.kit.visible_text import escape_invisible, to_sentence
+from service.domain.errors import Conflict
+from service.domain.nodes.connection import LINE_TITLES, Connection
+from service.domain.nodes.node import Asked, Node, NodeState
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """Lines to copy under a title; `note` is what to mind. Without lines, the note says why."""
+
+    title: str
+    text: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionShown:
+    """The lines that reach a node, or why it cannot be reached, and commands about the node."""
+
+    summary: str
+    lines: tuple[Snippet, ...]
+    recipes: tuple[Snippet, ...]
+    commands: str
+
+
+def build_connection(services: Services, node: Node) -> ConnectionShown:
+    """The connection as the API offers it. A node that cannot be reached has a reason instead."""
+    commands = escape_invisible("\n".join(_list_commands(node)), kept="\n")
+    try:
+        found = services.nodes.get_connection(node.id)
+    except Conflict as error:
+        return ConnectionShown(escape_invisible(to_sentence(str(error))), (), (), commands)
+    return ConnectionShown(
+        summary=escape_invisible(found.summary),
+        lines=tuple(
+            Snippet(title, escape_invisible(text))
+            for name, title in LINE_TITLES.items()
+            if (text := str(getattr(found, name)))
+        ),
+        recipes=tuple(_list_recipes(found)),
+        commands=commands,
+    )
+
+
+def _list_recipes(found: Connection) -> Iterator[Snippet]:
+    for recipe in found.recipes:
+        lines = [*recipe.shell, "# in train.py", *recipe.python] if recipe.works else []
+        text = escape_invisible("\n".join(lines), kept="\n")
+        yield Snippet(recipe.framework.label, text, escape_invisible(recipe.note))
+
+
+def _list_commands(node: Node) -> Iterator[str]:
+    """The commands that a reader can type about a node."""
+    name = node.id if node.has_ended else shlex.quote(node.name)
+    yield f"tpu-steward nodes show {name}"
+    yield f"tpu-steward nodes cost {name}"
+    yield f"tpu-steward nodes events {name}"
+    if node.has_ended:
+        return
+    if node.state == NodeState.READY:
+        yield f"tpu-steward nodes connect {name}"
+        yield f"tpu-steward nodes idle {name} --watch"
+    if node.asked is not Asked.ABSENT:
+        yield f"tpu-steward nodes keep {name} --for 4h --reason 'a demo'"
+        if node.spec.stoppable:
+            verb = "start" if node.asked is Asked.STOPPED else "stop"
+            yield f"tpu-steward nodes {verb} {name}"
+        yield f"tpu-steward nodes delete {name}"

@@ -1,0 +1,160 @@
+"""The idle course of a node, as its page shows it: where it is, what follows, and what blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from service.application.cleanup.cleanup import IdleNode
+from service.dashboard.kit.figures import Fact, format_count, format_duration, to_moment
+from service.dashboard.kit.visible_text import escape_invisible, to_sentence
+from service.dashboard.pages.nodes.idle import IDLE_ENDS, describe_rail
+from service.domain.idle.assess import IdleSubject, is_kept, list_holders, list_limits
+from service.domain.idle.cleanup import WatchedNode
+from service.domain.idle.course import State, idle_at
+from service.domain.idle.policy import with_waste
+from service.domain.lifecycle.precedence import Holder
+from service.domain.nodes.node import NodeState
+
+REPORTS_SHOWN = 8
+"""The most workers whose reports are shown."""
+
+_COURSES: Mapping[State, str] = {
+    State.WARMING: "The node was READY a short while ago; idleness does not count yet.",
+    State.ACTIVE: "The node works.",
+    State.QUIET: "The node is at rest, and not yet for long enough to be idle.",
+    State.CANDIDATE: "The node is idle.",
+    State.NOTIFIED: "The node is idle, and its owner was notified.",
+    State.DELETING: "The node ends because it was idle.",
+    State.UNKNOWN: "It is unknown whether the node is idle. No time counts meanwhile.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CourseShown:
+    """The idle course of a node: its state in a sentence, what follows, and the facts about it."""
+
+    state: str
+    sentence: str
+    after: str
+    facts: tuple[Fact, ...]
+    ends: tuple[str, ...]
+
+
+def build_course(found: IdleNode, now: int) -> CourseShown | None:
+    """The idle course of a node; None if no check has covered its current incarnation."""
+    watched, node = found.watched, found.node
+    if watched is None or watched.course.incarnation != node.attempt:
+        return None
+    state = watched.course.state
+    is_counted = node.state == NodeState.READY or state is State.DELETING
+    if not is_counted:
+        sentence = f"Idleness counts only while a node is READY; the node is {node.state}."
+    else:
+        sentence = _COURSES[state]
+    verdict = watched.verdict
+    if verdict is not None and state in (State.ACTIVE, State.UNKNOWN) and is_counted:
+        sentence += f" {to_sentence(verdict.reason)}"
+    return CourseShown(
+        state=str(state) if is_counted else node.state,
+        sentence=escape_invisible(sentence),
+        after=_describe_after(found, now) if is_counted else "",
+        facts=(
+            *_list_instants(watched),
+            *(() if found.subject is None else _list_terms(found.subject)),
+            *_list_blockers(found, now),
+            *_list_reports(watched, now),
+        ),
+        ends=tuple(
+            escape_invisible(
+                f"{to_moment(end.at).full}: {end.action} by {end.actor}: {to_sentence(end.reason)}"
+            )
+            for end in found.ended
+        ),
+    )
+
+
+def _describe_after(found: IdleNode, now: int) -> str:
+    """What follows if nothing changes, and what would end the course. Empty for a node at work."""
+    watched, subject = found.watched, found.subject
+    if watched is None or subject is None:
+        return ""
+    state, applied = watched.course.state, subject.applied
+    if watched.verdict is not None:
+        applied = with_waste(applied, watched.verdict.waste)
+    verb, due = IDLE_ENDS.get(applied.action), watched.due_at
+    if state is State.QUIET:
+        at = idle_at(watched.course, watched.verdict, applied, watched.judged_at)
+        said = "" if at is None else f"The node is idle {_describe_when(at, now)} if it stays so."
+    elif state not in (State.CANDIDATE, State.NOTIFIED):
+        return ""
+    elif verb is None:
+        said = f"No action follows, because the policy's action is {applied.action}."
+    else:
+        said = "" if due is None else f"The node is {verb} {_describe_when(due, now)}."
+    return f"{said} Work on a device, a job or a heartbeat ends this course.".strip()
+
+
+def _describe_when(at: int, now: int) -> str:
+    return f"in {format_duration(at - now)}" if at > now else "at one of the next checks"
+
+
+def _list_instants(watched: WatchedNode) -> Iterator[Fact]:
+    """When the course came where it is, and when it goes on."""
+    course, verdict = watched.course, watched.verdict
+    for name, instant in (
+        ("Course since", course.since),
+        ("At rest since", None if verdict is None else verdict.since),
+        ("Notified at", course.notified_at),
+        ("Due at", watched.due_at),
+        ("Checked at", watched.judged_at or None),
+    ):
+        if instant is not None:
+            yield Fact(name, to_moment(instant).full, to_moment(instant))
+
+
+def _list_terms(subject: IdleSubject) -> Iterator[Fact]:
+    """The policy that applies, and why less is done than it says."""
+    applied, rule = subject.applied, subject.applied.rule
+    grace = format_duration(rule.grace_seconds)
+    after = format_duration(rule.idle_after_seconds)
+    policy = f"{applied.source}: {applied.action} after {after}, grace {grace}"
+    yield Fact("Policy", escape_invisible(policy))
+    if limits := list_limits(subject):
+        yield Fact("Limited by", escape_invisible("; ".join(limits)))
+
+
+def _list_blockers(found: IdleNode, now: int) -> Iterator[Fact]:
+    """What holds the end back, and what a proof lacks."""
+    subject = found.subject
+    verdict = None if found.watched is None else found.watched.verdict
+    if subject is not None and subject.keep is not None and is_kept(subject, now):
+        until = subject.keep.until
+        when = "a date that cannot be read" if until is None else to_moment(until).full
+        yield Fact("Kept until", when, None if until is None else to_moment(until))
+    if subject is not None and verdict is not None:
+        holders = [one for one in list_holders(subject, verdict, now) if one is not Holder.UNKNOWN]
+        blockers = [*map(str, verdict.blockers), *map(str, holders)]
+        if blockers:
+            yield Fact("Blocked by", ", ".join(one.replace("_", " ") for one in blockers))
+        if verdict.lacking:
+            yield Fact("Lacking", escape_invisible("; ".join(verdict.lacking)))
+    waiting = next((one for one in found.cleanup.waiting if one.node_id == found.node.id), None)
+    if waiting is not None:
+        since = "" if waiting.since is None else f" since {to_moment(waiting.since).full}"
+        until_text = "" if waiting.until is None else f", until {to_moment(waiting.until).full}"
+        yield Fact("Waits", f"{describe_rail(waiting.rail)}{since}{until_text}")
+
+
+def _list_reports(watched: WatchedNode, now: int) -> Iterator[Fact]:
+    """What the newest report of each worker shows."""
+    for worker, host in sorted(watched.signals.hosts.items())[:REPORTS_SHOWN]:
+        counts = (
+            (host.sessions, "SSH session"),
+            (host.containers, "container"),
+            (host.restarts, "restart"),
+        )
+        parts = [format_count(number, noun) for number, noun in counts if number]
+        said = ", ".join([*parts, host.holder or "the TPU is free"])
+        ago = format_duration(now - host.at)
+        yield Fact(f"Worker {worker} reports", escape_invisible(f"{said}, {ago} ago"))

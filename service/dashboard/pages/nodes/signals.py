@@ -1,0 +1,283 @@
+"""The signals of a node, as its page shows them: small charts, and the newest state of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from service.application.cleanup.activity import RecentActivity
+from service.application.cleanup.cleanup import IdleNode
+from service.dashboard.kit.figures import (
+    Moment,
+    format_duration,
+    to_moment,
+)
+from service.dashboard.kit.time_bars import (
+    Lane,
+    TimeBars,
+    TimeSpan,
+    TimeTick,
+    draw_lane,
+    draw_ticks,
+    format_position,
+)
+from service.dashboard.kit.visible_text import escape_invisible, to_sentence
+from service.domain.clock import HOUR
+from service.domain.idle.explain import SignalState
+from service.domain.idle.rollup import SLOT_SECONDS
+from service.domain.idle.signals.activity import Activity
+from service.domain.idle.signals.signal import (
+    CPU_KINDS,
+    DEVICE_KINDS,
+    HOST_BYTES,
+    HOST_PERCENT,
+    NETWORK_KINDS,
+    WORK_PERCENT,
+    Kind,
+    Level,
+    SignalTrack,
+)
+from service.domain.idle.values import describe_value
+
+WINDOW = 6 * HOUR
+"""The time that the charts show."""
+
+CHART_HEIGHT = 36
+WORKERS_SHOWN = 8
+"""The most workers with lanes of their own."""
+
+ROWS_SHOWN = 40
+"""The most signals in the table; signals at rest are left out first."""
+
+_NAMES: Mapping[str, str] = {
+    Kind.DUTY_CYCLE: "Duty cycle",
+    Kind.TENSORCORE: "TensorCore utilization",
+    Kind.TENSORCORE_IDLE: "TensorCore idle time",
+    Kind.ACTIVE_CHIPS: "Active chips",
+    Kind.UTILIZED_CHIPS: "Utilized chips",
+    Kind.CPU: "CPU",
+    Kind.NETWORK: "Network",
+    Kind.SCHEDULED_CHIPS: "Scheduled chips",
+    Kind.DEVICE: "Device",
+    Kind.REPORTED_CPU: "CPU, reported",
+    Kind.REPORTED_NETWORK: "Network, reported",
+    "job": "Job",
+    "heartbeat": "Heartbeat",
+}
+_PERCENT = (Kind.DUTY_CYCLE, Kind.TENSORCORE, Kind.CPU, Kind.REPORTED_CPU)
+_CHARTED = (
+    *(Kind.DUTY_CYCLE, Kind.TENSORCORE, Kind.ACTIVE_CHIPS, Kind.UTILIZED_CHIPS),
+    *(*CPU_KINDS, *NETWORK_KINDS),
+)
+_LEVELS: Mapping[Level, tuple[str, str]] = {
+    Level.ACTIVE: ("at work", "up"),
+    Level.QUIET: ("at rest", "still"),
+    Level.UNKNOWN: ("unknown", "unknown"),
+}
+_LOOKS: Mapping[Activity, tuple[str, str]] = {
+    Activity.BUSY: ("at work", "work"),
+    Activity.STARTING: ("at work", "work"),
+    Activity.IDLE: ("at rest", "rest"),
+    Activity.UNKNOWN: ("unknown", "unknown"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SlotBar:
+    """Slots in a row with the same value. `height` is None for slots without a value."""
+
+    x: str
+    width: str
+    y: float
+    height: float | None
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class SignalChart:
+    """A signal over the window: the highest value of all workers in each slot. `threshold` is the
+    height above which a value shows work."""
+
+    name: str
+    words: str
+    bars: tuple[SlotBar, ...]
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class SignalRow:
+    """The newest state of one signal. `worker` is empty for a signal of the whole node."""
+
+    worker: str
+    name: str
+    level: str
+    tone: str
+    reason: str
+    value: str
+    age: str
+    cover: str
+    busy: str
+
+
+@dataclass(frozen=True, slots=True)
+class SignalsShown:
+    """The signals of a node. `rest` says which signals the table leaves out; `ticks` are those of
+    every chart."""
+
+    bars: TimeBars
+    charts: tuple[SignalChart, ...]
+    ticks: tuple[TimeTick, ...]
+    workers: TimeBars | None
+    rows: tuple[SignalRow, ...]
+    rest: str
+    read: Moment | None
+
+
+def build_signals(found: IdleNode, recent: RecentActivity, now: int) -> SignalsShown | None:
+    """The signals of a node; None if no check has covered its current incarnation."""
+    watched = found.watched
+    if watched is None or watched.course.incarnation != found.node.attempt:
+        return None
+    start, end = recent.start, recent.end
+    ticks = draw_ticks(start, end)
+    rows = sorted(found.signals, key=lambda one: (one.level is Level.QUIET, one.worker or 0))
+    left = Counter(one.level for one in rows[ROWS_SHOWN:])
+    said = [f"{number:,} {_LEVELS[level][0]}" for level, number in left.items()]
+    return SignalsShown(
+        bars=_draw_activity(recent, ticks),
+        charts=tuple(
+            _draw_chart(kind, recent.values[kind], recent.start, found.node.spec.chips)
+            for kind in _CHARTED
+            if kind in recent.values
+        ),
+        ticks=ticks,
+        workers=_draw_workers(watched.signals.tracks, start, end, ticks),
+        rows=tuple(_build_row(one, now) for one in rows[:ROWS_SHOWN]),
+        rest=f"Further signals: {', '.join(said)}." if said else "",
+        read=to_moment(watched.judged_at) if watched.judged_at else None,
+    )
+
+
+def _draw_activity(recent: RecentActivity, ticks: tuple[TimeTick, ...]) -> TimeBars:
+    """The activity of the whole node as bands, with the time of each in words."""
+    spans, at = list[TimeSpan](), recent.start
+    seconds: Counter[str] = Counter()
+    for activity, slots in groupby(recent.slots):
+        until = at + SLOT_SECONDS * len(list(slots))
+        label, look = _LOOKS[activity]
+        hint = f"{label} from {to_moment(at).full} for {format_duration(until - at)}"
+        spans.append(TimeSpan(at, until, look, label, hint))
+        seconds[label] += until - at
+        at = until
+    whole = format_duration(recent.end - recent.start)
+    said = ", ".join(f"{label} {format_duration(number)}" for label, number in seconds.items())
+    return TimeBars(
+        title=f"Activity in {whole} up to {to_moment(recent.end).full}",
+        words=f"Of {whole}: {said}.",
+        lanes=(draw_lane("Activity", spans, recent.start, recent.end),),
+        ticks=ticks,
+    )
+
+
+def _draw_chart(kind: Kind, values: Sequence[float | None], start: int, chips: int) -> SignalChart:
+    known = [value for value in values if value is not None]
+    top = max((100.0 if kind in _PERCENT else float(chips)), 1.0)
+    threshold = WORK_PERCENT if kind in DEVICE_KINDS else HOST_PERCENT
+    if kind in NETWORK_KINDS:
+        top, threshold = max(2 * HOST_BYTES, *known), HOST_BYTES
+    elif kind not in _PERCENT:
+        threshold = 0.0
+    bars, number = list[SlotBar](), 0
+    for said, some in groupby(values, lambda value: _describe_slot(kind, value)):
+        run = list(some)
+        height = None
+        if run[0] is not None:
+            height = round(max(1.0, min(run[0], top) * CHART_HEIGHT / top), 2)
+        first, last = (start + n * SLOT_SECONDS for n in (number, number + len(run)))
+        bars.append(
+            SlotBar(
+                x=format_position(number, len(values)),
+                width=format_position(len(run), len(values)),
+                y=0.0 if height is None else round(CHART_HEIGHT - height, 2),
+                height=height,
+                hint=f"{to_moment(first).clock[:5]} to {to_moment(last).clock[:5]}: {said}",
+            )
+        )
+        number += len(run)
+    highest = max(range(len(values)), key=lambda n: -1.0 if values[n] is None else values[n] or 0.0)
+    at = to_moment(start + highest * SLOT_SECONDS).clock[:5]
+    words = f"highest {describe_value(kind, max(known))} at {at}"
+    words += f", newest {describe_value(kind, known[-1])}"
+    missing = len(values) - len(known)
+    words += f", no value for {format_duration(missing * SLOT_SECONDS)}" if missing else ""
+    return SignalChart(
+        _NAMES[kind], words, tuple(bars), round(CHART_HEIGHT * (1 - threshold / top), 2)
+    )
+
+
+def _describe_slot(kind: Kind, value: float | None) -> str:
+    return "no value" if value is None else describe_value(kind, value)
+
+
+def _draw_workers(
+    tracks: Mapping[tuple[int, Kind], SignalTrack],
+    start: int,
+    end: int,
+    ticks: tuple[TimeTick, ...],
+) -> TimeBars | None:
+    """For each worker and signal, when it is proved to be at rest, and its newest work."""
+    lanes = []
+    workers = sorted({worker for worker, _ in tracks})
+    for worker in workers[:WORKERS_SHOWN]:
+        for kind in (*DEVICE_KINDS, *CPU_KINDS, *NETWORK_KINDS):
+            track = tracks.get((worker, kind))
+            if track is not None:
+                lanes.append(_draw_track(f"{worker}: {_NAMES[kind]}", kind, track, start, end))
+    if not lanes:
+        return None
+    more = len(workers) - WORKERS_SHOWN
+    shown = f" The first {WORKERS_SHOWN} of {len(workers):,} workers." if more > 0 else ""
+    return TimeBars(
+        title="Rest by worker and signal",
+        words=f"Rest that readings prove, and the newest work. All other time is unknown.{shown}",
+        lanes=tuple(lanes),
+        ticks=ticks,
+    )
+
+
+def _draw_track(name: str, kind: Kind, track: SignalTrack, start: int, end: int) -> Lane:
+    known = [(first, last, "rest", "at rest") for first, last in track.at_rest]
+    if track.broken_at is not None and kind is not Kind.DEVICE:
+        known.insert(0, (track.broken_at - SLOT_SECONDS, track.broken_at, "work", "at work"))
+    spans, at = list[TimeSpan](), start
+    for first, last, look, label in sorted(known):
+        if first > at:
+            spans.append(TimeSpan(at, first, "unknown", "unknown", "unknown"))
+        if last > at:
+            hint = f"{label} from {to_moment(first).full} to {to_moment(last).full}"
+            spans.append(TimeSpan(max(first, at), last, look, label, hint))
+        at = max(at, last)
+    if at < end:
+        spans.append(TimeSpan(at, end, "unknown", "unknown", "unknown"))
+    return draw_lane(name, spans, start, end)
+
+
+def _build_row(one: SignalState, now: int) -> SignalRow:
+    level, tone = _LEVELS[one.level]
+
+    def ago(at: int | None) -> str:
+        return "" if at is None else f"{format_duration(now - at)} ago"
+
+    return SignalRow(
+        worker="" if one.worker is None else str(one.worker),
+        name=_NAMES.get(one.signal, str(one.signal)),
+        level=level,
+        tone=tone,
+        reason=escape_invisible(to_sentence(one.reason)),
+        value="" if one.value is None else describe_value(one.signal, one.value),
+        age=ago(one.at),
+        cover=f"{one.coverage} %",
+        busy=ago(one.last_active_at),
+    )

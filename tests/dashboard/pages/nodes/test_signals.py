@@ -1,0 +1,168 @@
+"""The signals and the idle course on the page of a node."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.application.cleanup.activity import join_hours
+from service.application.cleanup.keeps import KeepOrder
+from service.domain.clock import HOUR
+from service.domain.idle.cleanup import WatchedNode
+from service.domain.idle.course import IdleCourse, State
+from service.domain.idle.policy import Action
+from service.domain.idle.proof import Blocker, Host, IdleVerdict, Signals
+from service.domain.idle.rails import Rail, Waiting
+from service.domain.idle.rollup import ActivityHour
+from service.domain.idle.signals.activity import Activity
+from service.domain.idle.signals.signal import Kind, Level, SignalTrack
+from service.domain.nodes.node import IdlePolicy, NodeState
+from tests import factories
+from tests.dashboard.lab import Lab
+from tests.dashboard.reading import HOSTILE, text_of
+from tests.hands import NOON
+
+QUIET = IdleVerdict(Level.QUIET, "every device is at rest", since=NOON - 2_400)
+REST = SignalTrack(NOON - 300, 0.0, Level.QUIET, ((NOON - 2_400, NOON - 300),), NOON - 2_400)
+
+
+def watch(lab: Lab, state: State, verdict: IdleVerdict | None = QUIET, **changes: object) -> str:
+    """A READY node with two workers on that course."""
+    node = factories.node(
+        project="lab",
+        attempt=1,
+        hosts=2,
+        state=NodeState.READY,
+        ready_at=NOON - 9_000,
+        created_at=NOON - 9_000,
+        idle=IdlePolicy(after_seconds=1_800, grace_seconds=600, action="delete"),
+    )
+    signals = Signals(
+        {(0, Kind.DUTY_CYCLE): REST, (1, Kind.CPU): REST._replace(level=Level.ACTIVE, at_rest=())},
+        {1: Host(NOON - 60, holder=f"process 7 ({HOSTILE})", sessions=1)},
+    )
+    course = IdleCourse(node.id, 1, state, NOON - 600, notified_at=NOON - 600)
+    watched = WatchedNode(course, "lab", signals, verdict, NOON - 30, NOON + 540)
+    lab.services.cleanup.mode = replace(lab.services.cleanup.mode, ceiling=Action.DELETE)
+    with lab.units() as unit:
+        unit.nodes.add(node)
+        unit.idle_courses.save([replace(watched, **changes)])  # type: ignore[arg-type]
+    return node.id
+
+
+def section_of(html: str, name: str) -> str:
+    found = re.search(rf'aria-labelledby="{name}-heading".*?</section>', html, re.DOTALL)
+    assert found is not None
+    return found[0]
+
+
+def test_slots_of_two_incarnations_are_joined_and_unknown_replaces_nothing():
+    first = ActivityHour("n", 1, 0, "BI..........", {Kind.CPU: [80.0, 3.0, *[None] * 10]})
+    second = ActivityHour("n", 2, 0, "..I.B.......", {Kind.CPU: [None, 5.0, 4.0, *[None] * 9]})
+    joined = join_hours([first, second], 300, HOUR)
+    assert joined.slots[:5] == [
+        *(Activity.IDLE, Activity.IDLE, Activity.UNKNOWN, Activity.BUSY, Activity.UNKNOWN)
+    ]
+    assert (len(joined.slots), joined.end) == (11, HOUR)
+    assert joined.values[Kind.CPU][:3] == [5.0, 4.0, None]
+
+
+def test_bands_of_work_rest_and_unknown_look_different_and_are_told_in_words(
+    lab: Lab, caller: TestClient
+) -> None:
+    node_id = watch(lab, State.NOTIFIED)
+    hour = ActivityHour(
+        *(node_id, 1, NOON - 2 * HOUR, "BBBIII......"),
+        {Kind.DUTY_CYCLE: [97.0, None, *[1.0] * 10], Kind.NETWORK: [5e6] * 12},
+    )
+    with lab.units() as unit:
+        unit.idle_rollups.save([hour])
+    shown = section_of(caller.get(f"/nodes/{node_id}").text, "signals")
+    assert "Of 2 h 35 min: unknown 2 h 5 min, at work 15 min, at rest 15 min." in shown
+    bands = re.findall(
+        r'class="span-(\w+)" x="[^"]*" width="([^"]*)"[^>]*url\(#look-(\w+)\)', shown
+    )
+    assert {(look, fill) for look, _, fill in bands} == {
+        *(("work", "work"), ("rest", "rest"), ("unknown", "unknown"))
+    }
+    assert ("work", "9.677%", "work") in bands
+    assert "highest 97 % at 10:00, newest 1 %, no value for 1 h 40 min" in shown
+    assert "highest 5 MB/s" in shown
+    assert len(
+        re.findall(r'fill="url\(#look-unknown\)"[^>]*>\s*<title>10:05 to 10:10: no value', shown)
+    )
+
+
+def test_each_worker_says_what_is_proved_of_its_signals(lab: Lab, caller: TestClient) -> None:
+    html = caller.get(f"/nodes/{watch(lab, State.NOTIFIED)}").text
+    shown = section_of(html, "signals")
+    assert "0: Duty cycle" in shown
+    assert "1: CPU" in shown
+    assert "at rest from 2026-11-05 11:20:00 UTC to 2026-11-05 11:55:00 UTC" in shown
+    newest = section_of(html, "newest")
+    assert newest.index("CPU") < newest.index("Duty cycle")  # what is not at rest comes first
+    assert "40 min ago" in newest
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict", "said"),
+    [
+        (State.NOTIFIED, QUIET, "its owner was notified. The node is deleted in 9 min. Work on"),
+        (
+            State.UNKNOWN,
+            IdleVerdict(Level.UNKNOWN, "cpu has stopped"),
+            "meanwhile. Cpu has stopped.",
+        ),
+        (State.ACTIVE, IdleVerdict(Level.ACTIVE, "a heartbeat says so"), "works. A heartbeat says"),
+        (State.WARMING, None, "idleness does not count yet."),
+        (
+            State.QUIET,
+            replace(QUIET, proved_since=NOON - 1_200, until=NOON - 240),
+            "The node is idle in 13 min if it stays so.",
+        ),
+    ],
+)
+def test_the_course_says_where_it_is_and_what_follows(
+    lab: Lab, caller: TestClient, state: State, verdict: IdleVerdict | None, said: str
+) -> None:
+    page = caller.get(f"/nodes/{watch(lab, state, verdict)}")
+    assert said in text_of(page)
+    assert "Policy node: delete after 30 min, grace 10 min" in text_of(page)
+
+
+def test_the_course_says_what_blocks_and_waits(lab: Lab, caller: TestClient) -> None:
+    blocked = replace(QUIET, blockers=(Blocker.SESSION,), lacking=("duty_cycle of worker 1",))
+    node_id = watch(lab, State.NOTIFIED, blocked)
+    lab.services.keeps.keep_node(node_id, KeepOrder("demo", for_seconds=3_600))
+    with lab.units() as unit:
+        row = unit.cleanups.get("lab")
+        unit.cleanups.save(
+            replace(row, waiting=(Waiting(node_id, Rail.HOUR, 1, NOON + 900, NOON - 60),))
+        )
+    said = text_of(caller.get(f"/nodes/{node_id}"))
+    assert "Blocked by session, keep" in said
+    assert "Kept until 2026-11-05 13:00:00 UTC" in said
+    assert "Lacking duty_cycle of worker 1" in said
+    assert "Waits the hourly limit is reached since 2026-11-05 11:59:00 UTC" in said
+
+
+def test_reports_and_reasons_from_workers_stay_text(lab: Lab, caller: TestClient) -> None:
+    unknown = IdleVerdict(Level.UNKNOWN, f"{HOSTILE}\u202e")
+    page = caller.get(f"/nodes/{watch(lab, State.UNKNOWN, unknown)}")
+    assert "<img" not in page.text
+    assert "\u202e" not in page.text
+    assert "1 SSH session" in text_of(page)
+
+
+def test_a_node_that_no_check_has_covered_has_neither_section(lab: Lab, caller: TestClient) -> None:
+    html = caller.get(f"/nodes/{lab.ran(NOON - HOUR).id}").text
+    assert "signals-heading" not in html
+    assert "course-heading" not in html
+
+
+def test_what_is_due_stands_first_in_the_timeline(lab: Lab, caller: TestClient) -> None:
+    said = text_of(caller.get(f"/nodes/{watch(lab, State.NOTIFIED)}"))
+    assert "Next The node is deleted for idleness. 2026-11-05 12:09:00 UTC, in 9 min" in said
