@@ -115,7 +115,7 @@ def test_each_line_of_a_node_page_leads_to_its_explanation(lived: Lab, caller: T
     node = next(one for one in _rows(caller.get("/costs?window=30d&aggregate=node").text))
     nodes = caller.get("/costs?window=30d&aggregate=node").text
     page = caller.get(links_of(nodes)[node[0]]).text
-    numbers = re.findall(r'href="(/nodes/[^"]*/ledger/\d+)"[^>]*>([^<]*)<', page)
+    numbers = re.findall(r'href="(/nodes/[^"]*/ledger/\d+)"[^>]*>([^<]*\$[^<]*)<', page)
     assert len(numbers) > 10
     for address, shown in numbers[:10]:
         assert nanos_of(shown) == parse_usd(caller.get(f"/v1{address}").json()["entry"]["amount"])
