@@ -25,11 +25,6 @@ RAIL_REASONS = {
 }
 
 
-def describe_rail(rail: Rail) -> str:
-    """Why a rail holds nodes back."""
-    return _RAILS[rail]
-
-
 def idle_line(brief: IdleBrief, now: int) -> str:
     """Idle time of a node and the next action on it. Empty while the node works or warms up. The
     reason for an unknown state is left to `idle_sentence`."""

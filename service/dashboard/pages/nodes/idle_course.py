@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from service.application.cleanup.cleanup import IdleNode
 from service.dashboard.kit.figures import Fact, format_count, format_duration, to_moment
 from service.dashboard.kit.visible_text import escape_invisible, to_sentence
-from service.dashboard.pages.nodes.idle import IDLE_ENDS, describe_rail
+from service.dashboard.pages.nodes.idle import IDLE_ENDS, RAIL_REASONS
 from service.domain.idle.assess import IdleSubject, is_kept, list_holders, list_limits
 from service.domain.idle.cleanup import WatchedNode
 from service.domain.idle.course import State, idle_at
@@ -143,7 +143,7 @@ def _list_blockers(found: IdleNode, now: int) -> Iterator[Fact]:
     if waiting is not None:
         since = "" if waiting.since is None else f" since {to_moment(waiting.since).full}"
         until_text = "" if waiting.until is None else f", until {to_moment(waiting.until).full}"
-        yield Fact("Waits", f"{describe_rail(waiting.rail)}{since}{until_text}")
+        yield Fact("Waits", f"{RAIL_REASONS[waiting.rail]}{since}{until_text}")
 
 
 def _list_reports(watched: WatchedNode, now: int) -> Iterator[Fact]:

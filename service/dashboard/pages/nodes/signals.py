@@ -38,8 +38,8 @@ from service.domain.idle.signals.signal import (
     Kind,
     Level,
     SignalTrack,
+    describe_value,
 )
-from service.domain.idle.values import describe_value
 
 WINDOW = 6 * HOUR
 """The time that the charts show."""
