@@ -13,7 +13,7 @@ from fastapi.templating import Jinja2Templates
 
 from service.application.services import Services
 from service.dashboard.actions.form import Form
-from service.dashboard.actions.page import CONFIRM, ActionPage, Outcome
+from service.dashboard.actions.page import CONFIRM, ActionPage, ActionResult
 from service.dashboard.actions.tokens import (
     find_forgery,
     is_from_this_site,
@@ -35,7 +35,7 @@ from service.domain.errors import (
 Build = Callable[[Services, Form], ActionPage]
 """Builds the page of an action, from the fields of the address or of the form."""
 
-Act = Callable[[Services, Form], Outcome]
+Act = Callable[[Services, Form], ActionResult]
 """Does what the form requests, by a method of the same service that the API calls."""
 
 NOTHING = "Nothing was changed"
@@ -107,7 +107,7 @@ def _find_obstacle(request: Request, form: Form, page: ActionPage) -> tuple[Acti
     return page.with_problem(f"{NOTHING}: type {page.confirmation.what} to confirm."), 422
 
 
-def redirect_to(request: Request, outcome: Outcome) -> Response:
+def redirect_to(request: Request, outcome: ActionResult) -> Response:
     """A redirect to the page that shows the result, with a signed message."""
     told = outcome.told[:_LONGEST]
     message = urlencode({"told": told, "seal": seal_of(request).sign_message(outcome.path, told)})

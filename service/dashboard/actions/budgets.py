@@ -10,7 +10,7 @@ from dataclasses import replace
 from service.application.services import Services
 from service.dashboard.actions.bodies import Bodies
 from service.dashboard.actions.form import Form
-from service.dashboard.actions.page import ActionPage, Choice, Confirmation, Input, Outcome
+from service.dashboard.actions.page import ActionPage, ActionResult, Choice, Confirmation, Input
 from service.dashboard.kit.figures import Fact, format_money
 from service.dashboard.kit.visible_text import escape_invisible
 from service.domain.budgets.budget import Budget, Measure, OnExceeded, Period, Scope
@@ -53,7 +53,7 @@ def build_new_budget_page(_services: Services, form: Form) -> ActionPage:
     return page.with_typed(form)
 
 
-def create_budget(services: Services, form: Form, bodies: Bodies) -> Outcome:
+def create_budget(services: Services, form: Form, bodies: Bodies) -> ActionResult:
     """Create a budget. The same form sent twice is one budget."""
     said = {name: read(form) for name, read in _READERS.items() if _is_typed(form, name)}
     made = services.budgets.create(*bodies.parse_budget(said, _read_key(form)))
@@ -61,7 +61,7 @@ def create_budget(services: Services, form: Form, bodies: Bodies) -> Outcome:
     message = f"Budget {name} is created. It applies from now on."
     if not made.created:
         message = f"Budget {name} was created by this form before. Nothing was created now."
-    return Outcome(PAGE, message, made.shown.warnings)
+    return ActionResult(PAGE, message, made.shown.warnings)
 
 
 def build_edit_page(services: Services, _form: Form, subject: str) -> ActionPage:
@@ -78,7 +78,7 @@ def build_edit_page(services: Services, _form: Form, subject: str) -> ActionPage
     )
 
 
-def change_budget(services: Services, form: Form, subject: str, bodies: Bodies) -> Outcome:
+def change_budget(services: Services, form: Form, subject: str, bodies: Bodies) -> ActionResult:
     """Change the fields of a budget that were edited. Raises StaleVersion if the budget was changed
     after its form was opened."""
     budget = _find_budget(services, subject)
@@ -95,7 +95,7 @@ def change_budget(services: Services, form: Form, subject: str, bodies: Bodies) 
     changes = bodies.parse_budget_change(said, budget)
     changed = services.budgets.update_fields(budget.id, changes, version=int(version))
     name = escape_invisible(changed.budget.name)
-    return Outcome(PAGE, f"Budget {name} is saved.", changed.warnings)
+    return ActionResult(PAGE, f"Budget {name} is saved.", changed.warnings)
 
 
 def build_delete_page(services: Services, _form: Form, subject: str) -> ActionPage:
@@ -120,10 +120,10 @@ def build_delete_page(services: Services, _form: Form, subject: str) -> ActionPa
     )
 
 
-def delete_budget(services: Services, _form: Form, subject: str) -> Outcome:
+def delete_budget(services: Services, _form: Form, subject: str) -> ActionResult:
     """Delete a budget whose name was typed."""
     shown = services.budgets.delete(_find_budget(services, subject).id)
-    return Outcome(PAGE, f"Budget {escape_invisible(shown.budget.name)} is deleted.")
+    return ActionResult(PAGE, f"Budget {escape_invisible(shown.budget.name)} is deleted.")
 
 
 def _find_budget(services: Services, subject: str) -> Budget:

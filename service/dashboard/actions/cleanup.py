@@ -10,11 +10,11 @@ from service.dashboard.actions.form import Form
 from service.dashboard.actions.nodes import UNKNOWN_PRICE, ActionLink
 from service.dashboard.actions.page import (
     ActionPage,
+    ActionResult,
+    ActionTable,
     Choice,
     Confirmation,
     Input,
-    Outcome,
-    Table,
 )
 from service.dashboard.kit.figures import Fact, format_count, format_money, to_moment
 from service.dashboard.kit.visible_text import escape_invisible
@@ -84,11 +84,11 @@ def build_apply_page(services: Services, form: Form) -> ActionPage:
     )
 
 
-def apply_plan(services: Services, form: Form) -> Outcome:
+def apply_plan(services: Services, form: Form) -> ActionResult:
     """Apply the plan that was shown, all of it."""
     plan = services.cleanup.apply_plan(form.get_text("plan_id"), CALLER)
     done = format_count(len(plan.entries), "node is", "nodes are")
-    return Outcome(PAGE, f"The plan is applied: {done} stopped or deleted.")
+    return ActionResult(PAGE, f"The plan is applied: {done} stopped or deleted.")
 
 
 def build_pause_page(services: Services, _form: Form) -> ActionPage:
@@ -105,10 +105,10 @@ def build_pause_page(services: Services, _form: Form) -> ActionPage:
     )
 
 
-def pause_cleanup(services: Services, form: Form) -> Outcome:
+def pause_cleanup(services: Services, form: Form) -> ActionResult:
     """Pause the cleanup of one project, or of every project."""
     services.cleanup.pause(form.get_text("project"), CALLER, _read_reason(form))
-    return Outcome(PAGE, f"The cleanup of {_name_project(form)} is paused.")
+    return ActionResult(PAGE, f"The cleanup of {_name_project(form)} is paused.")
 
 
 def build_resume_page(services: Services, _form: Form) -> ActionPage:
@@ -131,10 +131,10 @@ def build_resume_page(services: Services, _form: Form) -> ActionPage:
     )
 
 
-def resume_cleanup(services: Services, form: Form) -> Outcome:
+def resume_cleanup(services: Services, form: Form) -> ActionResult:
     """End the pause of one project, or of every project."""
     services.cleanup.resume(form.get_text("project"))
-    return Outcome(PAGE, f"The cleanup of {_name_project(form)} is resumed.")
+    return ActionResult(PAGE, f"The cleanup of {_name_project(form)} is resumed.")
 
 
 def build_breaker_page(services: Services, _form: Form) -> ActionPage:
@@ -153,13 +153,13 @@ def build_breaker_page(services: Services, _form: Form) -> ActionPage:
     )
 
 
-def close_breaker(services: Services, form: Form) -> Outcome:
+def close_breaker(services: Services, form: Form) -> ActionResult:
     """Close the breaker of a project."""
     services.cleanup.close_breaker(form.get_text("project"), CALLER, _read_reason(form))
-    return Outcome(PAGE, f"The breaker of {_name_project(form)} is closed.")
+    return ActionResult(PAGE, f"The breaker of {_name_project(form)} is closed.")
 
 
-def _build_tables(plan: CleanupPlan) -> tuple[Table, ...]:
+def _build_tables(plan: CleanupPlan) -> tuple[ActionTable, ...]:
     if not plan.entries:
         return ()
     ordered = sorted(plan.entries, key=lambda entry: (-(entry.hourly or 0), entry.node_id))
@@ -173,7 +173,7 @@ def _build_tables(plan: CleanupPlan) -> tuple[Table, ...]:
         for entry in ordered
     )
     heads = ("Node", "Action", "Reason", "Per hour")
-    return (Table("Nodes of the plan", heads, rows, frozenset({3})),)
+    return (ActionTable("Nodes of the plan", heads, rows, frozenset({3})),)
 
 
 def _project_input(services: Services, *, is_every: bool) -> Input:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from service.application.services import Services
 from service.dashboard.actions.form import Form
 from service.dashboard.actions.nodes import ActionLink
-from service.dashboard.actions.page import ActionPage, Outcome
+from service.dashboard.actions.page import ActionPage, ActionResult
 from service.dashboard.kit.figures import Fact, format_money
 from service.dashboard.kit.links import job_address, node_address
 from service.dashboard.kit.visible_text import escape_invisible
@@ -49,11 +49,11 @@ def build_cancel_page(services: Services, _form: Form, job_id: str) -> ActionPag
     )
 
 
-def cancel_job(services: Services, _form: Form, job_id: str) -> Outcome:
+def cancel_job(services: Services, _form: Form, job_id: str) -> ActionResult:
     """Request the end of a job."""
     job = services.jobs.cancel(job_id).job
     name = escape_invisible(job.spec.run_name) or job.id
-    return Outcome(job_address(job.id), f"The cancellation of job {name} is requested.")
+    return ActionResult(job_address(job.id), f"The cancellation of job {name} is requested.")
 
 
 def _find_end(job: Job) -> str:

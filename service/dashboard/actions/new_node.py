@@ -16,7 +16,7 @@ from service.dashboard.actions.answers import list_field_errors, sentence_of, st
 from service.dashboard.actions.bodies import Bodies
 from service.dashboard.actions.form import Form
 from service.dashboard.actions.nodes import DURATIONS, UNKNOWN_PRICE
-from service.dashboard.actions.page import ActionPage, Choice, Input, Outcome, Table
+from service.dashboard.actions.page import ActionPage, ActionResult, ActionTable, Choice, Input
 from service.dashboard.actions.tokens import FIELD
 from service.dashboard.kit.figures import Fact, format_count, format_duration, format_money
 from service.dashboard.kit.links import node_address
@@ -29,6 +29,7 @@ from service.domain.errors import (
     Conflict,
     NotOffered,
     Rejected,
+    StewardError,
     UnknownAcceleratorType,
 )
 from service.domain.idle.policy import Action
@@ -62,7 +63,10 @@ _TEXTS = ("accelerator_type", "provisioning_model", "name", "project", "owner", 
 _FIELD_OF = {"zones": "zone", "regions": "zone", "idle": "idle_after"}
 """The field of the form for each field of the API that has another name."""
 
-_FIELD_OF_ERROR = {UnknownAcceleratorType: "accelerator_type", NotOffered: "zone"}
+_FIELD_OF_ERROR: Mapping[type[StewardError], str] = {
+    UnknownAcceleratorType: "accelerator_type",
+    NotOffered: "zone",
+}
 
 
 def build_new_node_page(services: Services, form: Form, bodies: Bodies) -> ActionPage:
@@ -80,7 +84,7 @@ def build_new_node_page(services: Services, form: Form, bodies: Bodies) -> Actio
         return replace(page, status=status_of(error))
 
 
-def create_node(services: Services, form: Form, bodies: Bodies) -> Outcome:
+def create_node(services: Services, form: Form, bodies: Bodies) -> ActionResult:
     """Request the node. The same form sent twice is one node."""
     wanted, key = bodies.parse_node(read_request(form), _read_key(form))
     made = services.nodes.request(wanted, key=key)
@@ -88,7 +92,7 @@ def create_node(services: Services, form: Form, bodies: Bodies) -> Outcome:
     message = f"Node {name} is requested. The daemon creates it."
     if not made.created:
         message = f"Node {name} was requested by this form before. Nothing was created now."
-    return Outcome(node_address(made.node.id), message, made.warnings)
+    return ActionResult(node_address(made.node.id), message, made.warnings)
 
 
 def read_request(form: Form) -> Mapping[str, object]:
@@ -252,7 +256,9 @@ def _iter_cost_facts(found: Estimate, ttl: int | None) -> Iterator[Fact]:
         yield Fact("Time to live", "none: it costs this every hour until someone deletes it")
 
 
-def _iter_tables(found: Estimate, tried: CreatedNode | None, ttl: int | None) -> Iterator[Table]:
+def _iter_tables(
+    found: Estimate, tried: CreatedNode | None, ttl: int | None
+) -> Iterator[ActionTable]:
     period = format_duration(ttl or HOUR)
     order = [] if tried is None else list(tried.node.spec.zones)
     offers = [offer for offer in found.offers if tried is None or offer.zone in order]
@@ -269,9 +275,9 @@ def _iter_tables(found: Estimate, tried: CreatedNode | None, ttl: int | None) ->
     title = "Zones" if tried is None else "Zones in the order in which they are tried"
     if len(offers) > _OFFERS:
         title += f", the first {_OFFERS} of {len(offers)}"
-    yield Table(title, ("Zone", "Per hour", f"For {period}"), rows, frozenset({1, 2}))
+    yield ActionTable(title, ("Zone", "Per hour", f"For {period}"), rows, frozenset({1, 2}))
     if found.shares:
-        yield Table(
+        yield ActionTable(
             f"Budgets that pay, at the lowest price for {period}",
             ("Budget", "Room", "Takes", "Left after that", "When exceeded"),
             tuple(map(_describe_share, found.shares)),

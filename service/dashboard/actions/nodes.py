@@ -9,7 +9,7 @@ from service.application.cleanup.keeps import KeepOrder
 from service.application.nodes.cost import NodeCost
 from service.application.services import Services
 from service.dashboard.actions.form import Form
-from service.dashboard.actions.page import ActionPage, Choice, Confirmation, Input, Outcome
+from service.dashboard.actions.page import ActionPage, ActionResult, Choice, Confirmation, Input
 from service.dashboard.kit.figures import Fact, format_money, to_moment
 from service.dashboard.kit.links import job_address, node_address
 from service.dashboard.kit.visible_text import escape_invisible
@@ -86,12 +86,12 @@ def build_delete_page(services: Services, _form: Form, node_id: str) -> ActionPa
     )
 
 
-def delete_node(services: Services, _form: Form, node_id: str) -> Outcome:
+def delete_node(services: Services, _form: Form, node_id: str) -> ActionResult:
     """Request the deletion of a node."""
     ended = services.nodes.request_end(node_id)
     name = escape_invisible(ended.node.name)
     message = f"The deletion of node {name} is requested. It is gone when its state is DELETED."
-    return Outcome(node_address(node_id), message, ended.warnings)
+    return ActionResult(node_address(node_id), message, ended.warnings)
 
 
 def build_stop_page(services: Services, _form: Form, node_id: str) -> ActionPage:
@@ -119,11 +119,11 @@ def build_stop_page(services: Services, _form: Form, node_id: str) -> ActionPage
     )
 
 
-def stop_node(services: Services, _form: Form, node_id: str) -> Outcome:
+def stop_node(services: Services, _form: Form, node_id: str) -> ActionResult:
     """Request the stop of a node."""
     stopped = services.nodes.request_stop(node_id)
     message = f"The stop of node {escape_invisible(stopped.node.name)} is requested."
-    return Outcome(node_address(node_id), message, stopped.warnings)
+    return ActionResult(node_address(node_id), message, stopped.warnings)
 
 
 def build_start_page(services: Services, _form: Form, node_id: str) -> ActionPage:
@@ -142,11 +142,11 @@ def build_start_page(services: Services, _form: Form, node_id: str) -> ActionPag
     )
 
 
-def start_node(services: Services, _form: Form, node_id: str) -> Outcome:
+def start_node(services: Services, _form: Form, node_id: str) -> ActionResult:
     """Request that a stopped node runs again."""
     node = services.nodes.start(node_id)
     message = f"The start of node {escape_invisible(node.name)} is requested."
-    return Outcome(node_address(node_id), message)
+    return ActionResult(node_address(node_id), message)
 
 
 def build_keep_page(services: Services, _form: Form, node_id: str) -> ActionPage:
@@ -204,12 +204,12 @@ def read_keep(form: Form) -> KeepOrder:
     return KeepOrder(reason, for_seconds=int(seconds))
 
 
-def keep_node(services: Services, form: Form, node_id: str) -> Outcome:
+def keep_node(services: Services, form: Form, node_id: str) -> ActionResult:
     """Keep a node for a while."""
     kept = services.keeps.keep_node(node_id, read_keep(form))
     name = escape_invisible(kept.node.name)
     until = "" if kept.node.kept_until is None else f" until {to_moment(kept.node.kept_until).full}"
-    return Outcome(node_address(node_id), f"Node {name} is kept{until}.", kept.warnings)
+    return ActionResult(node_address(node_id), f"Node {name} is kept{until}.", kept.warnings)
 
 
 def build_unkeep_page(services: Services, _form: Form, node_id: str) -> ActionPage:
@@ -232,11 +232,11 @@ def build_unkeep_page(services: Services, _form: Form, node_id: str) -> ActionPa
     )
 
 
-def unkeep_node(services: Services, _form: Form, node_id: str) -> Outcome:
+def unkeep_node(services: Services, _form: Form, node_id: str) -> ActionResult:
     """End the keep of a node."""
     kept = services.keeps.end_keep(node_id)
     message = f"The keep of node {escape_invisible(kept.node.name)} has ended."
-    return Outcome(node_address(node_id), message, kept.warnings)
+    return ActionResult(node_address(node_id), message, kept.warnings)
 
 
 def list_node_facts(services: Services, node: Node, cost: NodeCost) -> Iterator[Fact]:

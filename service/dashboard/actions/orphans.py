@@ -9,7 +9,7 @@ from service.application.services import Services
 from service.dashboard.actions.bodies import Bodies
 from service.dashboard.actions.form import Form
 from service.dashboard.actions.nodes import UNKNOWN_PRICE, ActionLink
-from service.dashboard.actions.page import ActionPage, Confirmation, Input, Outcome
+from service.dashboard.actions.page import ActionPage, ActionResult, Confirmation, Input
 from service.dashboard.kit.figures import Fact, format_money, to_moment
 from service.dashboard.kit.links import node_address
 from service.dashboard.kit.visible_text import escape_invisible
@@ -55,12 +55,12 @@ def build_adopt_page(services: Services, _form: Form, orphan_id: str) -> ActionP
     )
 
 
-def adopt_orphan(services: Services, form: Form, orphan_id: str, bodies: Bodies) -> Outcome:
+def adopt_orphan(services: Services, form: Form, orphan_id: str, bodies: Bodies) -> ActionResult:
     """Make the record of a node for an orphan."""
     said = {name: form.get_text(name) for name in ("name", "owner", "team")}
     node = services.orphans.adopt(orphan_id, bodies.parse_adopter(said))
     message = f"Node {escape_invisible(node.name)} is adopted. It is charged from now on."
-    return Outcome(node_address(node.id), message)
+    return ActionResult(node_address(node.id), message)
 
 
 def build_delete_page(services: Services, _form: Form, orphan_id: str) -> ActionPage:
@@ -86,7 +86,7 @@ def build_delete_page(services: Services, _form: Form, orphan_id: str) -> Action
     )
 
 
-def delete_orphan(services: Services, _form: Form, orphan_id: str) -> Outcome:
+def delete_orphan(services: Services, _form: Form, orphan_id: str) -> ActionResult:
     """Request the deletion of an orphan whose name was typed."""
     orphan = services.orphans.get(orphan_id).orphan
     is_stranger = orphan.kind is OrphanKind.STRANGER
@@ -95,7 +95,7 @@ def delete_orphan(services: Services, _form: Form, orphan_id: str) -> Outcome:
     message = (
         f"The deletion of {name} is requested. The daemon checks it once more, then deletes it."
     )
-    return Outcome(PAGE, message)
+    return ActionResult(PAGE, message)
 
 
 def _find_adoption_obstacle(orphan: Orphan) -> str:

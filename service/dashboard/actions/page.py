@@ -60,7 +60,7 @@ class Confirmation:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ActionTable:
     """A table on the page of an action, such as the nodes that it changes."""
 
     caption: str
@@ -85,7 +85,7 @@ class ActionPage:
     back: tuple[str, str]
     sentences: tuple[str, ...] = ()
     facts: tuple[Fact, ...] = ()
-    tables: tuple[Table, ...] = ()
+    tables: tuple[ActionTable, ...] = ()
     inputs: tuple[Input, ...] = ()
     hidden: tuple[tuple[str, str], ...] = ()
     confirmation: Confirmation | None = None
@@ -112,7 +112,7 @@ class ActionPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ActionResult:
     """Where a finished action leads, and the sentence that the page there shows."""
 
     address: str
@@ -128,3 +128,7 @@ class Outcome:
     def told(self) -> str:
         """The message with its warnings."""
         return " ".join([self.message, *(f"Note: {warning}." for warning in self.warnings)])
+
+
+Outcome = ActionResult
+"""The earlier name of `ActionResult`."""

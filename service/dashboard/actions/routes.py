@@ -13,16 +13,16 @@ from service.dashboard.actions import budgets, cleanup, jobs, new_node, nodes, o
 from service.dashboard.actions.answers import answer_form, show_action
 from service.dashboard.actions.bodies import bodies_of
 from service.dashboard.actions.form import Form, FormDep
-from service.dashboard.actions.page import ActionPage, Outcome
+from service.dashboard.actions.page import ActionPage, ActionResult
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
 
 Build = Callable[[Services, Form], ActionPage]
-Act = Callable[[Services, Form], Outcome]
+Act = Callable[[Services, Form], ActionResult]
 
 
-class Action(NamedTuple):
+class FormAction(NamedTuple):
     """The page of an action, and the action itself."""
 
     build: Build
@@ -33,14 +33,14 @@ class ActionOn(NamedTuple):
     """The page of an action and the action itself, on a subject whose id is in the address."""
 
     build: Callable[[Services, Form, str], ActionPage]
-    act: Callable[[Services, Form, str], Outcome]
+    act: Callable[[Services, Form, str], ActionResult]
 
 
 _ACTIONS = {
-    "/cleanup/apply": Action(cleanup.build_apply_page, cleanup.apply_plan),
-    "/cleanup/pause": Action(cleanup.build_pause_page, cleanup.pause_cleanup),
-    "/cleanup/resume": Action(cleanup.build_resume_page, cleanup.resume_cleanup),
-    "/cleanup/breaker": Action(cleanup.build_breaker_page, cleanup.close_breaker),
+    "/cleanup/apply": FormAction(cleanup.build_apply_page, cleanup.apply_plan),
+    "/cleanup/pause": FormAction(cleanup.build_pause_page, cleanup.pause_cleanup),
+    "/cleanup/resume": FormAction(cleanup.build_resume_page, cleanup.resume_cleanup),
+    "/cleanup/breaker": FormAction(cleanup.build_breaker_page, cleanup.close_breaker),
 }
 _ACTIONS_ON = {
     "/nodes/{subject}/delete": ActionOn(nodes.build_delete_page, nodes.delete_node),
@@ -54,7 +54,7 @@ _ACTIONS_ON = {
 }
 
 
-def _add_action(path: str, action: Action) -> None:
+def _add_action(path: str, action: FormAction) -> None:
     @router.get(path)
     def show(request: Request) -> Response:
         return show_action(request, action.build)

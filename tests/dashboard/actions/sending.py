@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from typing import Any
 
 from fastapi.testclient import TestClient
 from httpx2 import Response
@@ -23,7 +24,7 @@ def send_form(
     path: str,
     *,
     opened: str = "",
-    headers: dict[str, str] | None = None,
+    headers: Any = None,
     **typed: str,
 ) -> Response:
     """Open the page of a form, or `opened` in its place, fill it in and send it. The answer is not
