@@ -128,7 +128,3 @@ class ActionResult:
     def told(self) -> str:
         """The message with its warnings."""
         return " ".join([self.message, *(f"Note: {warning}." for warning in self.warnings)])
-
-
-Outcome = ActionResult
-"""The earlier name of `ActionResult`."""

@@ -15,7 +15,7 @@ from service.application.services import Services
 from service.dashboard.actions.answers import answer_form
 from service.dashboard.actions.form import Form, FormDep
 from service.dashboard.actions.nodes import keep_inputs, read_keep
-from service.dashboard.actions.page import ActionPage, Confirmation, Outcome
+from service.dashboard.actions.page import ActionPage, ActionResult, Confirmation
 from service.dashboard.kit.figures import Fact, format_count, format_money
 from service.dashboard.kit.links import node_address
 from service.dashboard.kit.node_rows import build_node_row
@@ -78,13 +78,13 @@ def build_keep_page(services: Services, form: Form) -> ActionPage:
     return _build_page(read_chosen(services, form), services, "Keep", sentences, is_alarm=False)
 
 
-def delete_nodes(services: Services, form: Form) -> Outcome:
+def delete_nodes(services: Services, form: Form) -> ActionResult:
     """Request the deletion of each node."""
     chosen = read_chosen(services, form)
     return _act_on_each(chosen, "The deletion of {} is requested.", services.nodes.request_end)
 
 
-def keep_nodes(services: Services, form: Form) -> Outcome:
+def keep_nodes(services: Services, form: Form) -> ActionResult:
     """Keep each node. Raises Rejected for an invalid field."""
     order = read_keep(form)
     if not order.reason:
@@ -168,7 +168,7 @@ def _describe_node(services: Services, said: Mapping[str, Any], chosen: ChosenNo
     return Fact(escape_invisible(said["name"]), text, href=node_address(said["id"]))
 
 
-def _act_on_each(chosen: ChosenNodes, message: str, act: Callable[[str], object]) -> Outcome:
+def _act_on_each(chosen: ChosenNodes, message: str, act: Callable[[str], object]) -> ActionResult:
     """Act on each node in a transaction of its own, so that the refusal of one node stops no other.
     Raises the error if every node is refused."""
     refusals: list[tuple[str, StewardError]] = []
@@ -185,4 +185,4 @@ def _act_on_each(chosen: ChosenNodes, message: str, act: Callable[[str], object]
     if refusals:
         refused = format_count(len(refusals), "node")
         reasons.insert(0, f"{refused} refused")
-    return Outcome("/nodes", told, ("; ".join(reasons),) if reasons else ())
+    return ActionResult("/nodes", told, ("; ".join(reasons),) if reasons else ())

@@ -8,6 +8,8 @@ from typing import Any
 
 from service.application.cleanup.cleanup import CleanupStatus, UnknownNode
 from service.application.services import Services
+from service.dashboard.actions.cleanup import list_cleanup_actions
+from service.dashboard.actions.nodes import ActionLink
 from service.dashboard.kit.figures import (
     Moment,
     format_count,
@@ -136,6 +138,7 @@ class CleanupPage:
     unknown_left_out: int
     ended: tuple[EndRow, ...]
     more_ended: bool
+    actions: tuple[ActionLink, ...]
     as_of: Moment
 
 
@@ -167,6 +170,7 @@ def build_cleanup_page(services: Services) -> CleanupPage:
         unknown_left_out=max(0, len(unknown) - SHOWN),
         ended=tuple(map(_build_end_row, ended[:SHOWN])),
         more_ended=len(ended) > SHOWN,
+        actions=list_cleanup_actions(statuses),
         as_of=to_moment(now),
     )
 
