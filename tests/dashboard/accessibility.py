@@ -135,7 +135,8 @@ def _faults_of_names(elements: list[Element]) -> list[str]:
         is_control = one.name in FIELDS | {"button", "summary", "dialog"} or (
             one.name == "a" and "href" in one.attributes
         )
-        is_picture = one.name == "img" or one.attributes.get("role") == "img"
+        # a group has parts that can be read one by one
+        is_picture = one.name == "img" or one.attributes.get("role") in {"img", "group"}
         if (is_control or is_picture) and not is_hidden and not _name_of(one, elements):
             found.append(f"<{one.name}> has no name: {one.attributes}")
         if one.name == "svg" and not is_hidden and not is_picture:

@@ -35,6 +35,13 @@ def cells_of(html: str, *, to_the_cent: bool = False) -> list[list[str]]:
     return [[re.sub(r"<[^>]*>", "", cell).strip() for cell in row] for row in cells]
 
 
+def main_of(page: Response) -> str:
+    """The HTML of what is the page's own, without what stands on every page."""
+    found = re.search(r"<main.*?</main>", page.text, re.DOTALL)
+    assert found is not None
+    return found[0]
+
+
 def links_of(html: str) -> dict[str, str]:
     """Where the links of a page lead, by what they say; of two that say the same, the first."""
     found: dict[str, str] = {}

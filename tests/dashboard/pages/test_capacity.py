@@ -19,7 +19,7 @@ from service.domain.nodes.placement import HardwareKey, Outcome
 from service.domain.placement.quota import Limit, Size, Tier
 from service.store.capacity import AttemptCounts
 from tests.dashboard.lab import Lab
-from tests.dashboard.reading import HOSTILE, cells_of, text_of
+from tests.dashboard.reading import HOSTILE, cells_of, main_of, text_of
 from tests.hands import NOON
 
 KEY = HardwareKey("us-west4-a", "v5litepod-8", "v5e", "spot")
@@ -92,7 +92,7 @@ def test_the_period_can_be_chosen(lab: Lab, browser: TestClient, window: str, ro
     page = browser.get("/capacity", params={"window": window})
     assert page.status_code == 200
     assert len(table_of(page)) == 1 + rows
-    assert page.text.count('aria-current="true"') == 1
+    assert main_of(page).count('aria-current="true"') == 1
 
 
 def test_of_very_many_rows_some_are_shown_and_the_others_counted(

@@ -26,7 +26,7 @@ from service.domain.metering.attribution import Attribution
 from tests import factories
 from tests.dashboard.jobs import JobHouse
 from tests.dashboard.lab import Lab
-from tests.dashboard.reading import cells_of, links_of, nanos_of, text_of
+from tests.dashboard.reading import cells_of, links_of, main_of, nanos_of, text_of
 from tests.fake_jobs import DIGEST, NoLogs
 
 
@@ -94,7 +94,7 @@ def test_one_state_can_be_chosen(house: JobHouse, browser: TestClient) -> None:
     links = links_of(page.text)
     assert links["timed out"] == "/jobs?state=TIMED_OUT&team=vision"
     assert {state.lower().replace("_", " ") for state in JobState} <= links.keys()
-    assert re.findall(r'aria-current="true">(.*?)<', page.text) == ["queued"]
+    assert re.findall(r'aria-current="true">(.*?)<', main_of(page)) == ["queued"]
 
 
 def test_a_state_that_no_job_has_is_refused_in_words(browser: TestClient) -> None:
