@@ -11,6 +11,7 @@ from service.dashboard.kit.figures import (
     format_count,
     format_duration,
     format_money,
+    format_remainder,
     to_moment,
 )
 from service.domain.budgets.alerts import EXCEEDED, Alert
@@ -124,8 +125,8 @@ def _build_row(detail: BudgetHistory, now: int) -> BudgetRow:
     if standing is not None:
         known, has_unpriced = standing.held.known, bool(standing.held.unpriced)
         held = ("at least " if has_unpriced else "") + format_money(known)
-        left = ("at most " if has_unpriced else "") + format_money(
-            budget.amount - standing.spent - known
+        left = ("at most " if has_unpriced else "") + format_remainder(
+            budget.amount, standing.spent, known
         )
         forecast = "no forecast" if standing.forecast is None else format_money(standing.forecast)
     errors = (
