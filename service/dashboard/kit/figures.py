@@ -72,6 +72,17 @@ def format_difference(whole: int, part: int) -> str:
     return format_units(half_even(whole, unit) - half_even(part, unit), places)
 
 
+def format_remainder(whole: int, *parts: int) -> str:
+    """The rest of an amount after its parts, all as `format_money` rounds them: what is shown adds
+    up to the whole that is shown."""
+    places = max(map(places_for, (whole, *parts)))
+    shown = (
+        half_even(nanos, unit_for(places_for(nanos))) * 10 ** (places - places_for(nanos))
+        for nanos in (whole, *parts)
+    )
+    return format_units(next(shown) - sum(shown), places)
+
+
 def exact_places(amounts: Iterable[int]) -> int:
     """The fewest decimals, at least two, with which none of the amounts is rounded."""
     needed = 2

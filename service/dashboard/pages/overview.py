@@ -6,6 +6,7 @@ from calendar import monthrange
 from dataclasses import dataclass
 
 from service.application.costs.costs import CostQuestion, CostReport
+from service.application.costs.forecasts import ForecastOutlook
 from service.application.health import FleetHealth
 from service.application.nodes.nodes import NodeFilter
 from service.application.nodes.sorted_list import SortedQuery
@@ -33,6 +34,7 @@ from service.dashboard.pages.costs.spend_chart import (
     Spending,
     build_spending,
     format_share,
+    plan_month,
 )
 from service.dashboard.pages.costs.spenders import Spenders, build_spenders
 from service.dashboard.pages.nodes.idle import idle_line
@@ -144,7 +146,11 @@ def _build_overview(services: Services, view: OverviewQuery) -> Overview:
         CostQuestion(window="24h", step=Granularity.HOUR),
     )
     budgets = list_budget_lines(services)
-    spending = build_spending(report, grouping, view.window)
+    outlook = services.forecasts.read_outlook({}, Period.MONTH, "UTC")
+    whole = next((line for line in budgets if line.is_whole), None)
+    ahead = plan_month(outlook.forecast, None if whole is None else whole.amount)
+    # A week is too short beside up to thirty days of forecast.
+    spending = build_spending(report, grouping, view.window, None if view.window == "7d" else ahead)
     rows = _list_costliest_nodes(services)
     ended = _list_ended_nodes(services, fleet.as_of)
     return Overview(
@@ -159,12 +165,12 @@ def _build_overview(services: Services, view: OverviewQuery) -> Overview:
             month=format_money(month.total),
             month_as_of=to_moment(month.as_of),
             month_day=_describe_day(month.as_of),
-            cap=next((line.share for line in budgets if line.is_whole), ""),
+            cap="" if whole is None else whole.share,
             today=spending.rows[-1].total if spending.rows else format_money(0),
             saved=format_difference(month.list_total, month.total),
             saved_share=format_share(month.list_total - month.total, month.list_total),
             preemptions=_describe_preemptions(services, month.window.start),
-            forecast=_describe_forecast(services),
+            forecast=_describe_forecast(outlook),
             waste=describe_waste(services.attention.read_waste()),
         ),
         agenda=build_agenda_lists(services.attention.read_agenda()),
@@ -203,8 +209,7 @@ def _describe_preemptions(services: Services, since: int) -> str:
     return format_count(number, "preemption") if number else "no preemption"
 
 
-def _describe_forecast(services: Services) -> ForecastFigure:
-    outlook = services.forecasts.read_outlook({}, Period.MONTH, "UTC")
+def _describe_forecast(outlook: ForecastOutlook) -> ForecastFigure:
     found = outlook.forecast
     band = found.total
     note = (

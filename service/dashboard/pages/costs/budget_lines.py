@@ -24,7 +24,7 @@ MOST = 40
 @dataclass(frozen=True, slots=True)
 class BudgetLine:
     """One budget: its name, `$12.00 of $100.00, 12 %`, `12 % of $100.00`, its state, and its bar.
-    `is_whole` says that it is the monthly budget of everything."""
+    `is_whole` says that it is the monthly budget of everything, `amount` is in nano-dollars."""
 
     id: str
     name: str
@@ -34,6 +34,7 @@ class BudgetLine:
     verdict: str
     bar: BudgetBar
     is_whole: bool
+    amount: int
 
 
 def list_budget_lines(services: Services) -> tuple[BudgetLine, ...]:
@@ -61,4 +62,5 @@ def _build_line(shown: BudgetStatus, outlook: Outlook | None) -> BudgetLine:
         verdict,
         build_bar(budget, standing, shown.alerts),
         budget.scope == Scope() and budget.period is Period.MONTH,
+        budget.amount,
     )

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from service.application.budgets.budgets import BudgetHistory, BudgetStatus
 from service.application.services import Services
 from service.dashboard.kit.figures import (
+    MINUS,
     Moment,
     format_count,
     format_duration,
     format_money,
+    format_remainder,
     to_moment,
     utc_date,
 )
@@ -193,7 +195,7 @@ def _build_row(detail: BudgetHistory, outlook: Outlook | None, now: int) -> Budg
         rest = budget.amount - standing.spent - known
         is_over = rest < 0
         bound = "" if not has_unpriced else "at least " if is_over else "at most "
-        left = bound + format_money(abs(rest))
+        left = bound + format_remainder(budget.amount, standing.spent, known).removeprefix(MINUS)
         forecast = "no forecast" if standing.forecast is None else format_money(standing.forecast)
     errors = (
         f"{notification.channel}: {notification.last_error}"

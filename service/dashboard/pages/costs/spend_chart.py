@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from service.application.costs.costs import CostReport
-from service.dashboard.kit.charts import Chart, Overlay, draw_chart
+from service.dashboard.kit.charts import Chart, Overlay, draw_chart, trace_steps
 from service.dashboard.kit.cost_query import CostsAsked
 from service.dashboard.kit.figures import format_money, format_units, to_moment, utc_date
 from service.dashboard.kit.series import Grouping, Series, build_series
 from service.domain.clock import DAY
 from service.domain.costs.display_rounding import places_for, round_table, unit_for
+from service.domain.costs.forecast import Forecast
+from service.domain.money import half_even
 from service.domain.time_window import Granularity, Window, split_into_buckets, zone_of
 
 WINDOWS = {"7d": "7 days", "30d": "30 days", "90d": "90 days"}
@@ -73,8 +75,42 @@ class Spending:
     overlays: tuple[Overlay, ...] = ()
 
 
-def build_spending(report: CostReport, grouping: Grouping, window: str) -> Spending:
-    """The chart of a report of `window`, by day and by the dimension of `grouping`."""
+@dataclass(frozen=True, slots=True)
+class MonthAhead:
+    """The rest of the month: its days after today, the forecast of one of them (low, mid, high),
+    and the budget of everything for a day of the month, in nano-dollars; None without a budget.
+    `start` is the first second of the month."""
+
+    start: int
+    days: int
+    band: tuple[int, int, int]
+    budget: int | None
+
+
+def plan_month(forecast: Forecast, budget: int | None) -> MonthAhead:
+    """The rest of the month of a forecast, evenly spread over its time. `budget` is the amount of
+    the month."""
+    window, now = forecast.basis.window, forecast.basis.now
+    left, length = window.end - now, window.end - window.start
+    total = forecast.total
+    band = (
+        half_even(max(0, edge - forecast.basis.spent) * DAY, left) if left > 0 else 0
+        for edge in (total.low, total.mid, total.high)
+    )
+    low, mid, high = band
+    return MonthAhead(
+        start=window.start,
+        days=max(0, left - 1) // DAY,
+        band=(low, mid, high),
+        budget=None if budget is None else half_even(budget * DAY, length),
+    )
+
+
+def build_spending(
+    report: CostReport, grouping: Grouping, window: str, ahead: MonthAhead | None = None
+) -> Spending:
+    """The chart of a report of `window`, by day and by the dimension of `grouping`. With `ahead`,
+    columns for the rest of the month show its forecast."""
     asked = CostsAsked(window, (grouping.dimension,), Granularity.DAY)
     days = [
         part.start for part in split_into_buckets(report.window, Granularity.DAY, zone_of("UTC"))
@@ -91,18 +127,42 @@ def build_spending(report: CostReport, grouping: Grouping, window: str) -> Spend
         amounts[row_of[row.bucket.start]][column_of[row.group[0]]] += row.cost
     places = places_for(report.total)
     shown = round_table(amounts, unit_for(places), len(days) - 1 if days else None)
+    coming = 0 if ahead is None else ahead.days
+    picture = draw_chart(
+        [*amounts, *([[0] * len(layers)] * coming)],
+        reach=0 if ahead is None else max(ahead.band[2] if coming else 0, ahead.budget or 0),
+    )
     return Spending(
         title=f"Cost by day and {grouping.title}",
         description=_describe_chart(days, amounts, report.total),
-        picture=draw_chart(amounts),
+        picture=picture,
         places=tuple(layer.place for layer in layers),
-        labels=_label_days(days),
+        labels=_label_days(days, is_last=not coming),
         legend=_build_legend(layers, shown, places, asked),
         rows=_build_rows(days, amounts, shown, layers, asked),
         total=format_units(sum(map(sum, shown)), places),
         as_of=to_moment(report.as_of).full,
         estimated=report.estimated,
+        overlays=() if ahead is None else tuple(_draw_ahead(days, ahead, picture)),
     )
+
+
+def _draw_ahead(days: Sequence[int], ahead: MonthAhead, picture: Chart) -> Iterator[Overlay]:
+    """The budget of a day of this month, and the forecast of the days after today."""
+    low, mid, high = ahead.band
+    today = len(days)
+    if ahead.days:
+        edges = picture.y_at(high), picture.y_at(low)
+        if low < high:
+            path = f"M{today} {edges[0]}H{today + ahead.days}V{edges[1]}H{today}Z"
+            name = f"forecast: {format_money(low)} to {format_money(high)} a day"
+            yield Overlay("forecast", path, name)
+        path = trace_steps([mid] * ahead.days, picture, today)
+        yield Overlay("middle", path, f"forecast: {format_money(mid)} a day until the month ends")
+    if ahead.budget is not None:
+        first = sum(day < ahead.start for day in days)
+        line = trace_steps([ahead.budget] * (today - first + ahead.days), picture, first)
+        yield Overlay("budget", line, f"budget of everything: {format_money(ahead.budget)} a day")
 
 
 def _build_legend(
@@ -171,8 +231,9 @@ def _build_rows(
     return tuple(rows)
 
 
-def _label_days(days: Sequence[int]) -> tuple[DayLabel, ...]:
-    """A label for each day of a week; for longer times only for Mondays. The last day is today.
+def _label_days(days: Sequence[int], *, is_last: bool = True) -> tuple[DayLabel, ...]:
+    """A label for each day of a week; for longer times only for Mondays. The last day is today,
+    and the last column if `is_last`.
 
     A narrow chart has room for about five of them.
     """
@@ -193,7 +254,7 @@ def _label_days(days: Sequence[int]) -> tuple[DayLabel, ...]:
         )
         for rank, n in enumerate(chosen)
     ]
-    return (*labels, DayLabel(last, "today", minor=False, flush=len(days) > 14))
+    return (*labels, DayLabel(last, "today", minor=False, flush=is_last and len(days) > 14))
 
 
 def _describe_chart(days: Sequence[int], amounts: Sequence[Sequence[int]], total: int) -> str:

@@ -72,7 +72,7 @@ class RoundedGrid:
 
     def sum_buckets(self, grid: CostGrid) -> Mapping[int, int]:
         """The rounded cost of each bucket, by its start."""
-        sums = [sum(column) for column in zip(*self.cells, strict=True)]
+        sums = [sum(column) for column in zip(*self.cells, strict=True)] or [0] * len(grid.buckets)
         return {bucket.start: units for bucket, units in zip(grid.buckets, sums, strict=True)}
 
 
