@@ -59,7 +59,7 @@ _WINDOWS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class QueryOption:
     """One entry of a menu."""
 
     value: str
@@ -68,11 +68,11 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Menu:
+class FilterMenu:
     """A menu: its name for people, and its entries."""
 
     title: str
-    choices: tuple[Choice, ...]
+    choices: tuple[QueryOption, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +80,13 @@ class QueryForm:
     """The form. `kept` are filters without an entry in a menu; `since` and `until` are the dates of
     a window of dates, else empty."""
 
-    windows: tuple[Choice, ...]
+    windows: tuple[QueryOption, ...]
     since: str
     until: str
-    groups: tuple[Choice, ...]
-    steps: tuple[Choice, ...]
-    shows: tuple[Choice, ...]
-    filters: tuple[Menu, ...]
+    groups: tuple[QueryOption, ...]
+    steps: tuple[QueryOption, ...]
+    shows: tuple[QueryOption, ...]
+    filters: tuple[FilterMenu, ...]
     kept: tuple[str, ...]
 
 
@@ -106,12 +106,12 @@ def build_form(asked: CostsAsked, values: CostReport | None, now: int) -> QueryF
     menus = [] if values is None else list(_list_menus(asked, values))
     offered = {choice.value for menu in menus for choice in menu.choices if choice.chosen}
     return QueryForm(
-        windows=tuple(Choice(value, text, value == window) for value, text in windows),
+        windows=tuple(QueryOption(value, text, value == window) for value, text in windows),
         since=since,
         until=until,
-        groups=tuple(Choice(value, text, value == group) for value, text in groups),
-        steps=tuple(Choice(step, STEPS[step], step == asked.step) for step in Granularity),
-        shows=tuple(Choice(show, text, show is asked.show) for show, text in SHOWN.items()),
+        groups=tuple(QueryOption(value, text, value == group) for value, text in groups),
+        steps=tuple(QueryOption(step, STEPS[step], step == asked.step) for step in Granularity),
+        shows=tuple(QueryOption(show, text, show is asked.show) for show, text in SHOWN.items()),
         filters=tuple(menus),
         kept=tuple(condition for condition in asked.only if condition not in offered),
     )
@@ -126,7 +126,7 @@ def apply_form(asked: CostsAsked, sent: Mapping[str, str]) -> CostsAsked:
     return asked.with_window(window) if window else asked
 
 
-def _list_menus(asked: CostsAsked, values: CostReport) -> Iterator[Menu]:
+def _list_menus(asked: CostsAsked, values: CostReport) -> Iterator[FilterMenu]:
     """A menu for each dimension with several values in the window, or with a filter."""
     only = _read_filters(asked.only)
     for place, name in enumerate(MENUS):
@@ -136,12 +136,14 @@ def _list_menus(asked: CostsAsked, values: CostReport) -> Iterator[Menu]:
             continue
         entries = sorted({*known[:MOST_VALUES], *chosen})
         single = chosen[0] if len(chosen) == 1 else None
-        yield Menu(
+        yield FilterMenu(
             dimension_title(name),
             (
-                Choice("", f"{len(chosen)} chosen" if len(chosen) > 1 else "any", single is None),
+                QueryOption(
+                    "", f"{len(chosen)} chosen" if len(chosen) > 1 else "any", single is None
+                ),
                 *(
-                    Choice(
+                    QueryOption(
                         condition_of(name, value),
                         value or UNNAMED.get(name, "(none)"),
                         value == single,
