@@ -58,6 +58,7 @@ demo: $(RUNTIME) ## Start the same with 30 days of a lab's history, in a minute 
 # The journeys mostly wait, so two more than there are cores pay.
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(max(2, min(6, (os.cpu_count() or 1) + 2)))')
 test: $(DEVELOPMENT) ## Run the tests of a few minutes, JOBS=2 to 6 at a time.
+	@$(BIN)/python -m compileall -q -j 0 service  # once, or each worker does it on its own
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal -m "not deep"
 
 # DEEP='deep and not exhaustive' leaves out the searches that take many minutes each.
