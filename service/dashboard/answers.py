@@ -13,13 +13,21 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import structlog
 from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from fastapi.templating import Jinja2Templates
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Scope
+
+from service.dashboard.kit.unknown import prefers_html
+
+log = structlog.get_logger(__name__)
 
 AS_OF_HEADER = "X-As-Of"
 """The time at which a page was made, also of a page that did not change otherwise."""
@@ -65,7 +73,42 @@ _recent = RecentPages(8_000_000)
 """Of this process. A caller whose page another process sent gets the whole page again."""
 
 
-class PageRoute(APIRoute):
+class HtmlRoute(APIRoute):
+    """A route for browsers: an error of the service is a page too."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler of the route, with a page for errors that nothing else answers."""
+        answer = super().get_route_handler()
+
+        async def answer_or_say_why(request: Request) -> Response:
+            try:
+                return await answer(request)
+            except (HTTPException, RequestValidationError):
+                raise
+            except Exception:
+                if not prefers_html(request.headers.get("accept", "")):
+                    raise
+                path = request.scope["route"].path  # without the token of a link
+                log.exception("request failed", method=request.method, path=path)
+                return show_failure(request)
+
+        return answer_or_say_why
+
+
+def show_failure(request: Request) -> Response:
+    """The page for an error of the service. The log has the error, the page has not."""
+    number = structlog.contextvars.get_contextvars().get("request_id", "")
+    told = {
+        "heading": "This page failed",
+        "message": f"This is a fault of the service. Its log has the reason at request {number}.",
+        "back": ("/", "Overview"),
+    }
+    pages: Jinja2Templates = request.app.state.templates
+    headers = {"Cache-Control": "no-store"}
+    return pages.TemplateResponse(request, "error.html", told, status_code=500, headers=headers)
+
+
+class PageRoute(HtmlRoute):
     """A route whose pages are compressed. A caller that has a page gets only what changed."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

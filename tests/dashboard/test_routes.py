@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from html import unescape
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from fastapi.testclient import TestClient
@@ -285,6 +285,30 @@ def test_a_database_that_cannot_be_used_is_told_in_words(lab: Lab) -> None:
         page = browser.get("/")
     assert page.status_code == 503
     assert "run: tpu-steward migrate" in text_of(page)
+
+
+@pytest.mark.parametrize("path", ["/", "/links/secret-token", "/nodes/n/delete"])
+def test_an_error_of_the_service_is_a_page_with_the_number_of_the_request(
+    lab: Lab, path: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Broken:
+        def __getattr__(self, name: str) -> NoReturn:
+            raise RuntimeError("planted")
+
+    app = lab.whole()
+    broken: Any = Broken()
+    app.state.services = replace(lab.services, health=broken, links=broken, nodes=broken)
+    headers = {"Accept": "text/html", "X-Request-Id": "r-17"}
+    with TestClient(app, base_url="http://localhost") as browser:
+        page = browser.get(path, headers=headers)
+        other = browser.get(path, headers={"Accept": "application/json"})
+    assert page.status_code == other.status_code == 500
+    assert "Its log has the reason at request r-17." in text_of(page)
+    assert "planted" not in page.text
+    assert other.json()["type"].endswith("internal-error")
+    said = capfd.readouterr()
+    assert "planted" in said.out + said.err
+    assert page.headers["content-type"].startswith("text/html")
 
 
 def test_today_is_the_last_column(lab: Lab, browser: TestClient) -> None:

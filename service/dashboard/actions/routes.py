@@ -14,8 +14,11 @@ from service.dashboard.actions.answers import answer_form, show_action
 from service.dashboard.actions.bodies import bodies_of
 from service.dashboard.actions.form import Form, FormDep
 from service.dashboard.actions.page import ActionPage, ActionResult
+from service.dashboard.answers import HtmlRoute
 
-router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+router = APIRouter(
+    include_in_schema=False, default_response_class=HTMLResponse, route_class=HtmlRoute
+)
 
 
 Build = Callable[[Services, Form], ActionPage]

@@ -16,6 +16,7 @@ from service.dashboard.actions.answers import answer_form
 from service.dashboard.actions.form import Form, FormDep
 from service.dashboard.actions.nodes import keep_inputs, read_keep
 from service.dashboard.actions.page import ActionPage, ActionResult, Confirmation
+from service.dashboard.answers import HtmlRoute
 from service.dashboard.kit.figures import Fact, format_count, format_money
 from service.dashboard.kit.links import node_address
 from service.dashboard.kit.node_rows import build_node_row
@@ -33,7 +34,9 @@ MOST = 100
 _SHOWN_REASONS = 3
 _JOBS = 20
 
-router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+router = APIRouter(
+    include_in_schema=False, default_response_class=HTMLResponse, route_class=HtmlRoute
+)
 
 
 @dataclass(frozen=True, slots=True)
