@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -20,7 +20,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
+from service.domain.billing_period import period_of
 from service.domain.clock import DAY, floor_to
+from service.domain.costs.markers import UsedHardware
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.ledger import LedgerEntry
 from service.domain.metering.meter import Usage
@@ -183,3 +185,24 @@ class Costs:
             asked = ledger.c.hour.in_(hours[first : first + _HOURS_AT_ONCE])
             for row in self._connection.execute(statement.where(asked)):
                 yield row[0], row[1:-3], int(row[-3]), int(row[-2]), int(row[-1])
+
+    def find_used(self, start: int, end: int) -> Collection[UsedHardware]:
+        """The hardware that was charged on the days of [start, end)."""
+        columns = daily_costs.c.generation, daily_costs.c.model, daily_costs.c.zone
+        statement = select(*columns).where(
+            daily_costs.c.day >= floor_to(start, DAY), daily_costs.c.day < end
+        )
+        return {UsedHardware(*row) for row in self._connection.execute(statement.distinct())}
+
+    def sum_corrections(self, start: int, end: int) -> Mapping[int, int]:
+        """Nano-dollars that were posted in [start, end) for months that were closed, by the first
+        second of the UTC day of the posting."""
+        sums: dict[int, int] = defaultdict(int)
+        statement = select(ledger.c.posted_at, ledger.c.amount_nanos).where(
+            ledger.c.period >= period_of(start).start,
+            ledger.c.posted_at >= start,
+            ledger.c.posted_at < end,
+        )
+        for posted_at, amount in self._connection.execute(statement):
+            sums[floor_to(posted_at, DAY)] += amount
+        return sums

@@ -163,6 +163,15 @@ class FleetCounts:
         )
         return self._connection.execute(statement).scalar_one()
 
+    def list_preemptions(self, start: int, end: int) -> Sequence[int]:
+        """When attempts were preempted in [start, end), in UTC seconds."""
+        statement = select(placements.c.ended_at).where(
+            placements.c.outcome == Outcome.PREEMPTED,
+            placements.c.ended_at >= start,
+            placements.c.ended_at < end,
+        )
+        return list(self._connection.execute(statement).scalars())
+
     def count_overdue(self) -> int:
         """How many deletions are overdue."""
         statement = select(func.count()).select_from(nodes).where(*_OVERDUE)

@@ -13,6 +13,7 @@ from service.application.costs.running import RunningMeters, read_running
 from service.domain.clock import END_OF_TIME, MINUTE, Clock
 from service.domain.costs.buckets import edges_of
 from service.domain.costs.dimensions import ACTIVITY, check_dimensions
+from service.domain.costs.markers import CostMarker, list_markers
 from service.domain.idle.assess import WARMUP_SECONDS
 from service.domain.metering.attribution import Attribution
 from service.domain.metering.line_items import make_meters
@@ -186,6 +187,18 @@ class CostService:
 
         key = "posted", at.fresh_key, edges, question.aggregate, question.only_key
         return self._parts.get_or_make(key, read_posted, lambda cells: len(cells) <= _MOST_ROWS)
+
+    def list_markers(self, window: Window) -> Sequence[CostMarker]:
+        """What happened in a window that explains its costs: see `markers.list_markers`."""
+        start, end = window.start, window.end
+        with self._units.reading() as unit:
+            return list_markers(
+                window,
+                self._prices.get_book(unit),
+                unit.costs.find_used(start, end),
+                unit.fleet.list_preemptions(start, end),
+                unit.costs.sum_corrections(start, end),
+            )
 
     def find_names(self, node_ids: Iterable[str]) -> Mapping[str, str]:
         """The names of nodes and reservations by id."""

@@ -150,7 +150,10 @@ def _build_overview(services: Services, view: OverviewQuery) -> Overview:
     whole = next((line for line in budgets if line.is_whole), None)
     ahead = plan_month(outlook.forecast, None if whole is None else whole.amount)
     # A week is too short beside up to thirty days of forecast.
-    spending = build_spending(report, grouping, view.window, None if view.window == "7d" else ahead)
+    markers = services.costs.list_markers(report.window)
+    spending = build_spending(
+        report, grouping, view.window, None if view.window == "7d" else ahead, markers
+    )
     rows = _list_costliest_nodes(services)
     ended = _list_ended_nodes(services, fleet.as_of)
     return Overview(

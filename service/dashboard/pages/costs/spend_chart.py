@@ -14,6 +14,7 @@ from service.dashboard.kit.series import Grouping, Series, build_series
 from service.domain.clock import DAY
 from service.domain.costs.display_rounding import places_for, round_table, unit_for
 from service.domain.costs.forecast import Forecast
+from service.domain.costs.markers import CostMarker
 from service.domain.money import half_even
 from service.domain.time_window import Granularity, Window, split_into_buckets, zone_of
 
@@ -47,7 +48,8 @@ class DayLabel:
 
 @dataclass(frozen=True, slots=True)
 class SpendDay:
-    """One day of the table: its amounts by series, and their sum; `href` is the page of the day."""
+    """One day of the table: its amounts by series, and their sum; `href` is the page of the day.
+    `marks` says what happened on the day, empty if nothing did."""
 
     day: str
     iso: str
@@ -56,6 +58,7 @@ class SpendDay:
     hint: str
     head: str
     href: str
+    marks: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +110,14 @@ def plan_month(forecast: Forecast, budget: int | None) -> MonthAhead:
 
 
 def build_spending(
-    report: CostReport, grouping: Grouping, window: str, ahead: MonthAhead | None = None
+    report: CostReport,
+    grouping: Grouping,
+    window: str,
+    ahead: MonthAhead | None = None,
+    markers: Sequence[CostMarker] = (),
 ) -> Spending:
     """The chart of a report of `window`, by day and by the dimension of `grouping`. With `ahead`,
-    columns for the rest of the month show its forecast."""
+    columns for the rest of the month show its forecast. `markers` say what happened on a day."""
     asked = CostsAsked(window, (grouping.dimension,), Granularity.DAY)
     days = [
         part.start for part in split_into_buckets(report.window, Granularity.DAY, zone_of("UTC"))
@@ -139,7 +146,7 @@ def build_spending(
         places=tuple(layer.place for layer in layers),
         labels=_label_days(days, is_last=not coming),
         legend=_build_legend(layers, shown, places, asked),
-        rows=_build_rows(days, amounts, shown, layers, asked),
+        rows=_build_rows(days, amounts, shown, layers, asked, markers),
         total=format_units(sum(map(sum, shown)), places),
         as_of=to_moment(report.as_of).full,
         estimated=report.estimated,
@@ -202,8 +209,12 @@ def _build_rows(
     shown: Sequence[Sequence[int]],
     layers: Sequence[Series],
     asked: CostsAsked,
+    markers: Sequence[CostMarker],
 ) -> tuple[SpendDay, ...]:
     """The days of the table. `hint` is the text for a column under the pointer."""
+    marks: dict[int, list[str]] = defaultdict(list)
+    for marker in markers:
+        marks[marker.day].append(marker.text)
     places = places_for(sum(map(sum, amounts)))
     rows = []
     for day, row, units in zip(days, amounts, shown, strict=True):
@@ -223,8 +234,9 @@ def _build_rows(
                     cell if amount else NOTHING for amount, cell in zip(row, cells, strict=True)
                 ),
                 total=total,
-                hint="\n".join([head, *reversed(parts)]),
+                hint="\n".join([head, *reversed(parts), *marks[day]]),
                 head=head,
+                marks="; ".join(marks[day]),
                 href=asked.narrow_to(Window(day, day + DAY), Granularity.HOUR).page,
             )
         )

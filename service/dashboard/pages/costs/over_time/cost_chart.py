@@ -46,6 +46,7 @@ class ChartColumn:
     hint: str
     head: str
     href: str
+    marks: str = ""
 
 
 @dataclass(frozen=True, slots=True)
