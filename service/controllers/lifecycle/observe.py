@@ -63,6 +63,7 @@ class NodeObserver:
         """Read the node, its queued resource, its slices and its last operation."""
         if node.sent_at is None:
             return NodeLook(None)
+        asked_at = self._clock()
         queue = _or_none(self._cloud.queued, node.place) if node.spec.queued else None
         sights: tuple[CloudNode | None, ...] = (None,) * len(slice_numbers(node))
         if not node.spec.queued or needs_nodes(node, queue):
@@ -75,7 +76,11 @@ class NodeObserver:
         )
         several = node.spec.slices > 1
         found = NodeLook(
-            None if several else sights[0], operation, queue, sights if several else ()
+            None if several else sights[0],
+            operation,
+            queue,
+            sights if several else (),
+            asked_at=asked_at,
         )
         return self._with_absence(node, found)
 

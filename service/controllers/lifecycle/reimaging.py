@@ -48,7 +48,7 @@ class ReimageSteps:
 
         def end_usage_and_move(unit: Unit, node: Node) -> Node:
             # Nobody can use the node, so nobody pays, once the cloud has accepted the operation.
-            poll = Poll(now, max(node.seen_at, operation.created_at), (operation,))
+            poll = Poll(now, max(node.seen_at, look.asked_at), (operation,))
             book = lock_and_price(unit, [node.id], self._tools.prices)
             node = end_usage(unit, node, lambda _: poll, book)
             spec = node.spec

@@ -50,7 +50,7 @@ class Steps:
             case NodeStep.START:
                 self._start_node(node, look, lease)
             case NodeStep.STOP:
-                self._ending.stop(node, lease)
+                self._ending.stop(node, look, lease)
             case NodeStep.REIMAGE:
                 self._reimaging.request_reimage(node, look, lease)
             case NodeStep.QUEUE:

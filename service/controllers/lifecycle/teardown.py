@@ -38,9 +38,9 @@ class TeardownSteps:
     def __init__(self, tools: StepContext) -> None:
         self._tools = tools
 
-    def stop(self, node: Node, lease: Lease) -> None:
+    def stop(self, node: Node, look: NodeLook, lease: Lease) -> None:
         operation = self._tools.cloud_if_unchanged(node, lease).stop(node.place)
-        self._record_end(node, lease, NodeState.STOPPING, operation)
+        self._record_end(node, look, lease, NodeState.STOPPING, operation)
 
     def delete(self, node: Node, look: NodeLook, lease: Lease) -> None:
         """Delete the node, or each of its slices that exists and is not yet being deleted."""
@@ -50,7 +50,7 @@ class TeardownSteps:
                 operation = self._tools.cloud_under_lease(lease).delete(node.place)
             except CloudNotFound:
                 return  # gone between the look and the call; the next look verifies it
-            self._record_end(node, lease, NodeState.DELETING, operation)
+            self._record_end(node, look, lease, NodeState.DELETING, operation)
             return
         node = self._record_request(node, lease, "its slices")
         for number, sight in zip(slice_numbers(node), look.members, strict=True):
@@ -98,15 +98,18 @@ class TeardownSteps:
 
         self._tools.save(node, lease, count_try)
 
-    def _record_end(self, node: Node, lease: Lease, state: NodeState, operation: Operation) -> None:
+    def _record_end(
+        self, node: Node, look: NodeLook, lease: Lease, state: NodeState, operation: Operation
+    ) -> None:
         """End the usage at the time when the cloud accepted the operation: billing ends there.
 
-        The new state also begins then; it may be over by the time of the write.
+        The new state also begins then; it may be over by the time of the write. If this process has
+        slept since the look, the node may have been preempted before the operation.
         """
         now = self._tools.clock()
 
         def end_usage_and_move(unit: Unit, node: Node) -> Node:
-            poll = Poll(now, max(node.seen_at, operation.created_at), (operation,))
+            poll = Poll(now, max(node.seen_at, look.asked_at), (operation,))
             book = lock_and_price(unit, [node.id], self._tools.prices)
             node = end_usage(unit, node, lambda _: poll, book)
             is_stop = state == NodeState.STOPPING

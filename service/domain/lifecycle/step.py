@@ -67,7 +67,8 @@ class NodeLook:
     `sight` is the node itself, `slices` has each slice of a node of several, in order, `queue` is
     its queued resource. `operation` is the last one that was started; None if there was none or the
     cloud no longer knows it. `absence` says how certain it is that missing nodes are gone, and
-    `census` counts the missing nodes of the project, if that matters.
+    `census` counts the missing nodes of the project, if that matters. `asked_at` is the UTC second
+    at which the first request was sent.
     """
 
     sight: CloudNode | None
@@ -76,6 +77,7 @@ class NodeLook:
     slices: tuple[CloudNode | None, ...] = ()
     absence: Absence = Absence.CERTAIN
     census: FleetCensus | None = None
+    asked_at: int = 0
 
     @property
     def members(self) -> tuple[CloudNode | None, ...]:

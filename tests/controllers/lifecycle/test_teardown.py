@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import CloudUnavailable
 from service.domain.nodes.node import Node, NodeState, Place
 from service.domain.nodes.operation import Operation
@@ -56,6 +57,38 @@ def test_what_somebody_stopped_between_the_last_look_and_our_deletion_costs_unti
     assert (usage.end_lo, usage.end) == (stopped, stopped)
     assert lab.cost(node) == lab.posted(node)
     assert "4 s longer than recorded" in lab.story(node)
+
+
+@pytest.mark.parametrize(
+    ("model", "slept", "uncertain"),
+    [
+        (ProvisioningModel.SPOT, 700, 700),
+        (ProvisioningModel.SPOT, 3, 0),
+        (ProvisioningModel.ON_DEMAND, 700, 0),
+    ],
+)
+def test_a_spot_node_may_have_been_preempted_while_we_slept_before_the_deletion(
+    lab: Lab,
+    monkeypatch: pytest.MonkeyPatch,
+    model: ProvisioningModel,
+    slept: int,
+    uncertain: int,
+) -> None:
+    node = lab.up(provisioning_model=model)
+    delete, looked = lab.cloud.delete, lab.clock() + 60
+
+    def sleep_before(place: Place) -> Operation:
+        lab.clock.pass_(slept)
+        return delete(place)
+
+    monkeypatch.setattr(lab.cloud, "delete", sleep_before)
+    lab.nodes.delete(node.id)
+    lab.tick(60)
+    monkeypatch.undo()
+    gone(lab, node)
+    with lab.units.reading() as unit:
+        (usage,) = unit.usage.list_by_node(node.id)
+    assert (usage.end, usage.uncertain_seconds) == (looked + slept, uncertain)
 
 
 def test_what_ran_after_a_deletion_that_failed_unseen_is_charged(lab: Lab) -> None:
