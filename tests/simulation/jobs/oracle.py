@@ -349,8 +349,12 @@ class JobOracle:
                 return lost_at is not None and lost_at <= decided.at
             case Reason.NODE_DELETED:
                 # The fuse of a node of the job's own is longer than its job: what hangs until then
-                # has waited for ever.
-                burned = job.own_node and node.delete_reason == FUSE_BURNED
+                # has waited for ever, unless the daemon slept since before the node was READY.
+                has_looked = any(
+                    move.after == "READY" and attempt.claimed_at <= move.at <= decided.looked_at
+                    for move in self._moves[node.id]
+                )
+                burned = job.own_node and node.delete_reason == FUSE_BURNED and has_looked
                 asked = node.delete_requested_at is not None or self._has_been(node, "STOPPING")
                 return asked and not burned
             case Reason.NODE_NOT_GRANTED:
