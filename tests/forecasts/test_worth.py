@@ -3,6 +3,7 @@ can make, and its band against what it says of itself."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,22 @@ SEEDS = range(5_000, 6_000)
 
 
 MANUAL = Path(__file__).parents[2] / "service" / "manual" / "money.md"
+
+
+def test_no_other_code_lives_these_months():
+    """A forecast that was tuned on the months of its own test would be worth less than it says."""
+    tests = Path(__file__).parents[1]
+    named = [
+        path.name
+        for folder in (tests, tests.parent / "service")
+        for path in folder.rglob("*.py")
+        if re.search(r"from tests\.forecasts\.\w+ import|import tests\.forecasts", path.read_text())
+    ]
+    assert sorted(named) == ["judge.py", "test_worth.py"]
+    users = [
+        path.name for path in Path(__file__).parent.glob("*.py") if "judged(" in path.read_text()
+    ]
+    assert sorted(users) == ["judge.py", "test_worth.py"]
 
 
 def worth_of(seeds: range) -> Worth:
