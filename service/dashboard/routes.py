@@ -21,7 +21,7 @@ from service.application.cleanup.links import LinkOffer, UnknownLink
 from service.application.services import Services
 from service.dashboard.actions import routes as actions
 from service.dashboard.actions import several_nodes
-from service.dashboard.actions.tokens import FormSeal, make_form_token, may_write, read_message
+from service.dashboard.actions.tokens import FormSeal, make_form_token, read_message
 from service.dashboard.answers import PageRoute, build_static_app, digest_file
 from service.dashboard.kit.cost_query import CostsAsked, parse_costs_query, parse_show
 from service.dashboard.kit.navigation import build_navigation
@@ -144,7 +144,7 @@ _environment.globals.update(
     preferences=read_preferences, menus=build_preference_menus, refresh_seconds=refresh_seconds
 )
 _environment.globals.update(WINDOWS=WINDOWS, GROUPINGS=GROUPINGS, PERIODS=PERIODS)
-_environment.globals.update(form_token=make_form_token, may_write=may_write)
+_environment.globals.update(form_token=make_form_token)
 _environment.globals.update(action_message=read_message)
 _pages = Jinja2Templates(env=_environment)
 

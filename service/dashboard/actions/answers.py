@@ -17,7 +17,6 @@ from service.dashboard.actions.page import CONFIRM, ActionPage, ActionResult
 from service.dashboard.actions.tokens import (
     find_forgery,
     is_from_this_site,
-    may_write,
     seal_of,
 )
 from service.dashboard.kit.visible_text import escape_invisible
@@ -55,8 +54,6 @@ _STATUSES: Mapping[type[StewardError], int] = {
 def show_action(request: Request, build: Build, template: str = "action.html") -> Response:
     """The page of an action, opened by GET. Its form has the fields of the address. Changes
     nothing."""
-    if not may_write(request):
-        return _refuse_reader(request)
     fields: dict[str, list[str]] = {}
     for name, value in request.query_params.multi_items():
         fields.setdefault(name, []).append(value)
@@ -139,10 +136,8 @@ def list_field_errors(error: StewardError) -> Mapping[str, str]:
 
 
 def _check_sender(request: Request, form: Form) -> Response | None:
-    """The refusal of a caller who may change nothing, of a form that cannot be read, and of a form
-    that no page of ours can have sent. None for any other form."""
-    if not may_write(request):
-        return _refuse_reader(request)
+    """The refusal of a form that cannot be read, and of a form that no page of ours can have sent.
+    None for any other form."""
     if form.fault is not None:
         status, reason = form.fault
         return _render_error(request, status, NOTHING, reason)
@@ -150,11 +145,6 @@ def _check_sender(request: Request, form: Form) -> Response | None:
     if forgery and not is_from_this_site(request.headers):
         return _render_error(request, 403, NOTHING, forgery)
     return None
-
-
-def _refuse_reader(request: Request) -> Response:
-    reason = "Your token may read and change nothing. Use a token that may write."
-    return _render_error(request, 403, "This token is read-only", reason)
 
 
 def _render_failure(request: Request, error: StewardError, heading: str) -> Response:

@@ -20,9 +20,6 @@ LIFETIME = 12 * HOUR
 FIELD = "form_token"
 """The hidden field with the token of a form."""
 
-READ_ONLY = "steward.read_only"
-"""Key of a request's scope. True for a caller who may read and change nothing."""
-
 _EARLY = 5 * MINUTE
 """Tolerated difference between the clocks of two servers, in seconds."""
 
@@ -58,11 +55,6 @@ def seal_of(request: Request) -> FormSeal:
     """The signer of this app's forms."""
     found: FormSeal = request.app.state.form_seal
     return found
-
-
-def may_write(request: Request) -> bool:
-    """Whether the caller may change anything at all. Pages show no button to others."""
-    return not request.scope.get(READ_ONLY, False)
 
 
 def make_form_token(request: Request) -> str:

@@ -1,4 +1,4 @@
-"""A form changes something only if one of our own pages sent it for a caller who may write."""
+"""A form changes something only if one of our own pages sent it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from urllib.parse import urlencode
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.api.app import create_app
 from service.dashboard.actions.form import MAX_FIELDS, MAX_FORM_BYTES, MEDIA_TYPE
-from service.dashboard.actions.tokens import LIFETIME, READ_ONLY
+from service.dashboard.actions.tokens import LIFETIME
 from service.dashboard.routes import add_dashboard
 from service.domain.nodes.node import Asked, Node
 from tests.dashboard.actions.sending import BROWSER, hidden_fields, send_form
@@ -121,31 +120,6 @@ def test_a_token_is_valid_for_its_caller_only_and_in_every_process(lab, guarded,
         assert first.post(path, data=fields, headers=BROWSER).status_code == 401
         assert post(second, "ada") == 303
         assert _asked(lab, node) is Asked.ABSENT
-
-
-class _Reader:
-    """Marks every request as that of a caller who may read only."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope[READ_ONLY] = True
-        await self._app(scope, receive, send)
-
-
-def test_a_caller_who_may_only_read_sees_no_button_and_changes_nothing(lab, caller, node):
-    app = lab.whole()
-    fields = hidden_fields(caller.get(f"/nodes/{node.id}/delete").text) | {"confirm": "trainer"}
-    with TestClient(_Reader(app), base_url="http://localhost") as reader:
-        shown = reader.get(f"/nodes/{node.id}")
-        assert shown.status_code == 200
-        assert "/delete" not in shown.text
-        assert reader.get(f"/nodes/{node.id}/delete").status_code == 403
-        answer = reader.post(f"/nodes/{node.id}/delete", data=fields, headers=BROWSER)
-    assert answer.status_code == 403
-    assert "This token is read-only" in text_of(answer)
-    assert _asked(lab, node) is Asked.PRESENT
 
 
 def test_a_body_that_is_no_form_is_refused_in_html(lab, caller, node):
