@@ -19,7 +19,7 @@ from service.dashboard.answers import (
     list_changes,
     may_compress,
 )
-from service.domain.clock import to_rfc3339
+from service.domain.clock import DAY, to_rfc3339
 from tests.dashboard.lab import Lab
 from tests.hands import NOON
 
@@ -89,6 +89,16 @@ def test_a_page_of_a_node_that_costs_money_changes_by_the_second(
     first = ask(browser, path)
     lab.clock.pass_(1)
     assert ask(browser, path, If_None_Match=first["etag"])["status"] == "200"
+
+
+def test_the_form_of_the_page_of_nodes_is_no_change(lab: Lab, browser: TestClient) -> None:
+    lab.asked_for()
+    lab.clock.pass_(2 * DAY)
+    lab.looked_at()
+    first = ask(browser, "/nodes")
+    assert "form_token" in browser.get("/nodes").text
+    lab.clock.pass_(1)
+    assert ask(browser, "/nodes", If_None_Match=first["etag"])["status"] == "304"
 
 
 def test_the_choice_of_a_theme_is_a_change(lab: Lab, browser: TestClient) -> None:

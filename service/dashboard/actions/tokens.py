@@ -12,13 +12,17 @@ from fastapi import Request
 
 from service.application.services import Services
 from service.dashboard.actions.form import Form
-from service.domain.clock import HOUR, MINUTE
+from service.domain.clock import HOUR, MINUTE, floor_to
 
 LIFETIME = 12 * HOUR
-"""Seconds for which a form can be sent."""
+"""The most seconds for which a form can be sent."""
 
 FIELD = "form_token"
 """The hidden field with the token of a form."""
+
+_STEP = 5 * MINUTE
+"""Seconds for which the token of a caller stays the same. A page with a form would change each
+second otherwise, and be sent again each time."""
 
 _EARLY = 5 * MINUTE
 """Tolerated difference between the clocks of two servers, in seconds."""
@@ -58,8 +62,8 @@ def seal_of(request: Request) -> FormSeal:
 
 
 def make_form_token(request: Request) -> str:
-    """A new token for the caller of this request."""
-    return seal_of(request).make_token(_caller_of(request), _now_of(request))
+    """The present token of the caller of this request."""
+    return seal_of(request).make_token(_caller_of(request), floor_to(_now_of(request), _STEP))
 
 
 def is_from_this_site(headers: Mapping[str, str]) -> bool:
