@@ -42,6 +42,10 @@ USED_SECONDS = DAY
 
 _TOKEN = re.compile(r"([0-9]{1,12})\.([0-9a-f-]{36})\.(.{0,200})", re.DOTALL)
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
+_MOST_BEHIND, _MOST_AHEAD = 7 * DAY, HOUR
+"""Seconds by which the first page may be older than now, or newer by the clock of another server.
+A cost as of any other second may be too large for the database."""
+
 _NEVER = 2**62
 _CHOICES = ("project", "team", "owner", "generation", "zone", "model")
 _DELETES_AT = '"deletes_at":'
@@ -112,7 +116,7 @@ class SortedNodes:
         that costs that grow meanwhile move no node. Raises Rejected for an invalid token."""
         start: tuple[int | str, str] | None = None
         if token:
-            now, start = _parse_token(token, order.key)
+            now, start = _parse_token(token, order.key, now)
         statement, key = self._build(order, rates, now)
         statement = add_filters(statement, only)
         direction = desc if order.descending else asc
@@ -218,13 +222,14 @@ def _idle_end(now: int) -> ColumnElement[Any]:
     return case((acts, idle_courses.c.due_at), else_=_NEVER)
 
 
-def _parse_token(token: str, key: SortKey) -> tuple[int, tuple[int | str, str]]:
+def _parse_token(token: str, key: SortKey, now: int) -> tuple[int, tuple[int | str, str]]:
     """The second of the first page, and the last node before the page. Raises Rejected."""
     found = _TOKEN.fullmatch(token)
     if found is not None:
-        now, node_id, value = found.groups()
-        if key is SortKey.NAME:
-            return int(now), (value, node_id)
-        if _NUMBER.fullmatch(value) and abs(int(value)) <= _NEVER:
-            return int(now), (int(value), node_id)
+        first, node_id, value = int(found[1]), found[2], found[3]
+        is_recent = now - _MOST_BEHIND <= first <= now + _MOST_AHEAD
+        if is_recent and key is SortKey.NAME:
+            return first, (value, node_id)
+        if is_recent and _NUMBER.fullmatch(value) and abs(int(value)) <= _NEVER:
+            return first, (int(value), node_id)
     raise Rejected("the page_token is not one that this service issued", field="page_token")

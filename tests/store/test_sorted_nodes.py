@@ -10,7 +10,7 @@ import pytest
 from service.application.nodes.sorted_list import SortedPage, SortedQuery, read_sorted_page
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.catalog.zones import region_of
-from service.domain.clock import HOUR, to_rfc3339
+from service.domain.clock import DAY, HOUR, to_rfc3339
 from service.domain.errors import Rejected
 from service.domain.idle.cleanup import WatchedNode
 from service.domain.idle.course import IdleCourse, State
@@ -214,3 +214,17 @@ def test_a_token_that_was_not_given_out_is_refused(units: Units, token: str) -> 
     with pytest.raises(Rejected) as refused:
         page_of(units, token=token)
     assert refused.value.facts["field"] == "page_token"
+
+
+@pytest.mark.parametrize("key", list(SortKey))
+@pytest.mark.parametrize("first", [0, LATER - 8 * DAY, LATER + DAY, 10**12 - 1])
+def test_a_token_of_another_week_is_refused(units: Units, key: SortKey, first: int) -> None:
+    """A cost as of that second would be larger than any number of the database."""
+    group = running(units, "group", chips=4_096 * 64, slices=64)
+    with units() as unit:
+        for number in range(1, 64):
+            unit.usage.save(factories.usage(node_id=group.id, chips=4_096, slice=number))
+    token, order = f"{first}.{group.id}.0", NodeOrder(key)
+    with pytest.raises(Rejected):
+        page_of(units, order=order, token=token)
+    page_of(units, order=order, token=f"{LATER - 6 * DAY}.{group.id}.0")
