@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import replace
 
 from service.application.services import Services
@@ -15,12 +15,12 @@ from service.dashboard.kit.figures import Fact, format_money
 from service.dashboard.kit.visible_text import escape_invisible
 from service.domain.budgets.budget import Budget, Measure, OnExceeded, Period, Scope
 from service.domain.clock import to_rfc3339
-from service.domain.errors import NotFound, Rejected
+from service.domain.errors import NotFound, Rejected, StaleVersion
 from service.domain.money import format_usd
 
 PAGE = "/budgets"
 PATH = f"{PAGE}/new"
-_KEY, _VERSION = "key", "version"
+_KEY, _VERSION, _SECRET = "key", "version", "webhook_secret"
 _BACK = (PAGE, "Budgets")
 _PERIODS = (
     Choice(Period.DAY, "day"),
@@ -80,13 +80,15 @@ def build_edit_page(services: Services, _form: Form, subject: str) -> ActionPage
 
 def change_budget(services: Services, form: Form, subject: str, bodies: Bodies) -> ActionResult:
     """Change the fields of a budget that were edited. Raises StaleVersion if the budget was changed
-    after its form was opened."""
+    after its form was opened, with the saved value of each field that differs from the form."""
     budget = _find_budget(services, subject)
     version = form.get_text(_VERSION)
     if not (version.isascii() and version.isdigit() and len(version) < 12):
         raise Rejected("the form has no version of the budget; open it again")
     shown = {each.name: each.value for each in _iter_inputs(budget)}
     edited = {name for name in shown if name in form and form.get_text(name) != shown[name]}
+    if int(version) != budget.version:
+        raise _describe_stale(shown, edited)
     said = {
         name: read(form)
         for name, read in _READERS.items()
@@ -124,6 +126,18 @@ def delete_budget(services: Services, _form: Form, subject: str) -> ActionResult
     """Delete a budget whose name was typed."""
     shown = services.budgets.delete(_find_budget(services, subject).id)
     return ActionResult(PAGE, f"Budget {escape_invisible(shown.budget.name)} is deleted.")
+
+
+def _describe_stale(saved: Mapping[str, str], edited: Set[str]) -> StaleVersion:
+    """The error with the saved value of each edited field. The form with it can be sent again, and
+    would overwrite what another person saved."""
+    errors = [
+        {"field": name, "message": f"saved meanwhile: {escape_invisible(saved[name]) or 'nothing'}"}
+        for name in saved
+        if name in edited and name != _SECRET
+    ]
+    message = "another person saved this budget meanwhile; check the marked fields, then save again"
+    return StaleVersion(message, errors=errors)
 
 
 def _find_budget(services: Services, subject: str) -> Budget:
@@ -169,7 +183,7 @@ def _iter_message_inputs(budget: Budget) -> Iterator[Input]:
     hint = "At least 16 characters. It is never shown again."
     if budget.secret:
         hint = "Empty: the present secret stays."
-    yield Input("webhook_secret", "Secret of the webhook", hint=hint)
+    yield Input(_SECRET, "Secret of the webhook", hint=hint)
 
 
 def _iter_time_inputs(budget: Budget) -> Iterator[Input]:
@@ -253,7 +267,7 @@ _READERS: Mapping[str, Callable[[Form], object]] = {
     "thresholds": _read_thresholds,
     "emails": _read_emails,
     "webhook": _read_text("webhook"),
-    "webhook_secret": _read_text("webhook_secret"),
+    _SECRET: _read_text(_SECRET),
     "grace_seconds": _read_number("grace_seconds"),
     "burn_rate": _read_number("burn_rate"),
     "tz": _read_text("tz"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from html import unescape
+
 import pytest
 
 from service.domain.budgets.alerts import Alert
@@ -120,6 +122,31 @@ def test_a_change_by_others_meanwhile_is_not_overwritten(lab, caller):
     sent = caller.post(path, data=again, headers=BROWSER, follow_redirects=False)
     assert sent.status_code == 303
     assert _only(lab).amount == 8_000 * NANOS
+
+
+def test_a_form_that_would_undo_a_change_by_others_shows_what_they_saved(lab, caller):
+    send_form(caller, "/budgets/new", **NEW)
+    path = f"/budgets/{_only(lab).id}/edit"
+    fields = hidden_fields(caller.get(path).text) | NEW
+    theirs = NEW | {"name": HOSTILE, "scope_team": ""}
+    assert send_form(caller, path, **theirs).status_code == 303
+    typed = {"amount": "8000", "webhook_secret": "s" * 16}
+    late = caller.post(path, data=fields | typed, headers=BROWSER)
+    assert late.status_code == 409
+
+    def error_of(field: str) -> str:
+        return unescape(late.text.partition(f'id="error-{field}">')[2].partition("</p>")[0])
+
+    found = {name: error_of(name) for name in (*NEW, "webhook_secret")}
+    assert found == {
+        "name": f"saved meanwhile: {HOSTILE}",
+        "amount": "saved meanwhile: 5000.5",
+        "period": "",
+        "scope_team": "saved meanwhile: nothing",
+        "webhook_secret": "",
+    }
+    assert HOSTILE not in late.text
+    assert (_only(lab).name, _only(lab).scope, _only(lab).secret) == (HOSTILE, Scope(), "")
 
 
 def test_a_budget_is_deleted_by_its_name(lab, caller):
