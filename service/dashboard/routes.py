@@ -21,6 +21,7 @@ from service.application.cleanup.links import LinkOffer, UnknownLink
 from service.application.services import Services
 from service.dashboard.actions import routes as actions
 from service.dashboard.actions import several_nodes
+from service.dashboard.actions.answers import status_of
 from service.dashboard.actions.tokens import FormSeal, make_form_token, read_message
 from service.dashboard.answers import PageRoute, build_static_app, digest_file
 from service.dashboard.kit.cost_query import CostsAsked, parse_costs_query, parse_show
@@ -535,7 +536,7 @@ def _render_error(
     back: tuple[str, str],
 ) -> Response:
     """The page that says why there is no page, with a link to another one."""
-    status = _status_of(error)
+    status = status_of(error)
     told = {"message": str(error), "heading": _HEADINGS.get(status, missing), "back": back}
     return _pages.TemplateResponse(
         request, "error.html", told, status_code=status, headers=_HEADERS
@@ -565,16 +566,6 @@ async def _answer_unknown_address(
         )
     answer.headers.add_vary_header("Accept")
     return answer
-
-
-def _status_of(error: NotFound | Rejected | StoreUnavailable) -> int:
-    match error:
-        case NotFound():
-            return 404
-        case Rejected():
-            return 422
-        case StoreUnavailable():
-            return 503
 
 
 def first_command(request: Request) -> str:

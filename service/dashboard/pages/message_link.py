@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.application.cleanup.links import LinkOffer, UnknownLink
+from service.dashboard.actions.answers import status_of
 from service.dashboard.kit.figures import format_money, to_moment
 from service.domain.errors import BudgetExceeded, Conflict, RateLimited, Rejected, StoreUnavailable
 from service.domain.idle.links import Verb
@@ -53,8 +54,7 @@ def build_limit_page(error: RateLimited) -> LinkPage:
 
 def build_failure_page(error: BudgetExceeded | Conflict | Rejected | StoreUnavailable) -> LinkPage:
     """The page that says why nothing was changed."""
-    status = {BudgetExceeded: 403, Conflict: 409, Rejected: 422}.get(type(error), 503)
-    return LinkPage(status, "Nothing was changed", f"{error}.", is_alarm=True)
+    return LinkPage(status_of(error), "Nothing was changed", f"{error}.", is_alarm=True)
 
 
 def _build_offer_page(offer: LinkOffer) -> LinkPage:

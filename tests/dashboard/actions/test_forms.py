@@ -10,9 +10,12 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from service.api.app import create_app
+from service.api.http.problems import KINDS
+from service.dashboard.actions.answers import status_of
 from service.dashboard.actions.form import MAX_FIELDS, MAX_FORM_BYTES, MEDIA_TYPE
 from service.dashboard.actions.tokens import LIFETIME
 from service.dashboard.routes import add_dashboard
+from service.domain.errors import CloudError, RateLimited
 from service.domain.nodes.node import Asked, Node
 from tests.dashboard.actions.sending import BROWSER, hidden_fields, send_form
 from tests.dashboard.lab import Lab
@@ -172,3 +175,10 @@ def test_a_message_is_shown_only_on_the_page_that_it_was_signed_for(lab, caller,
     assert "is+requested" in location
     assert "is kept" not in text_of(caller.get(location.replace("is+requested", "is+kept")))
     assert caller.get(f"/nodes/{node.id}?told=x&seal=é").status_code == 200
+
+
+def test_a_form_answers_an_error_with_the_status_of_the_api():
+    reached = {kind for kind in KINDS if not issubclass(kind, CloudError)} | {RateLimited}
+    assert len(reached) > 10
+    for kind in reached:
+        assert status_of(kind("why")) == KINDS[kind].status, kind

@@ -23,6 +23,7 @@ from service.domain.errors import (
     Conflict,
     RateLimited,
     Rejected,
+    StaleVersion,
     StoreUnavailable,
 )
 from service.domain.idle.links import LIFE_SECONDS, Verb
@@ -313,6 +314,7 @@ def test_a_failure_writes_no_token_to_the_log(
     [
         (BudgetExceeded("the budget has no room for it", budget_id="b"), 403),
         (Conflict("it is being changed"), 409),
+        (StaleVersion("it was changed just now"), 409),
         (Rejected("Google ends this node before that"), 422),
         (StoreUnavailable("the database is locked"), 503),
     ],
