@@ -181,6 +181,12 @@ class JobService:
             ahead = unit.jobs.line_before(job)[1] if waits else 0
             return JobWithAttempts(self._read_status_at(unit, job, now), attempts, node, ahead)
 
+    def find_running(self, node_id: str) -> str:
+        """The id of the job that has a node now. Empty if none has it."""
+        with self._units.reading() as unit:
+            claim = unit.jobs.find_claim(node_id)
+        return "" if claim is None else claim.job_id
+
     def list_on_node(self, node_id: str, limit: int) -> Sequence[OnNode]:
         """The jobs that ran on a node, run on it or wait for it, the newest first."""
         with self._units.reading() as unit:

@@ -20,7 +20,6 @@ from service.domain.nodes.node import Asked, Node
 from service.domain.nodes.stop_rules import stop_obstacles
 
 UNKNOWN_PRICE = "an unknown price"
-_JOBS = 20
 DURATIONS: Mapping[int, str] = {
     HOUR: "1 hour",
     4 * HOUR: "4 hours",
@@ -69,9 +68,8 @@ def build_delete_page(services: Services, _form: Form, node_id: str) -> ActionPa
     name = escape_invisible(node.name)
     keep = asked_keep(node, cost.as_of)
     sentences = ["The node and all data on its disks will be lost."]
-    sentences += (
-        f"Job {job} runs on the node, and ends with it." for job in _running(services, node)
-    )
+    if job := services.jobs.find_running(node.id):
+        sentences.append(f"Job {job} runs on the node, and ends with it.")
     if keep is not None:
         sentences.append(f"The node is kept until {_describe_keep(keep)}. The keep ends with it.")
     return ActionPage(
@@ -98,9 +96,8 @@ def build_stop_page(services: Services, _form: Form, node_id: str) -> ActionPage
     """The page that says what the stop of a node means. Raises NotFound."""
     node, cost = services.nodes.get(node_id), services.nodes.get_cost(node_id)
     sentences = ["Its disk stays, and its chips cost nothing while it is stopped."]
-    sentences += (
-        f"Job {job} runs on the node, and ends with it." for job in _running(services, node)
-    )
+    if job := services.jobs.find_running(node.id):
+        sentences.append(f"Job {job} runs on the node, and ends with it.")
     if (keep := asked_keep(node, cost.as_of)) is not None:
         sentences.append(f"The node is kept until {_describe_keep(keep)}. The keep ends with it.")
     refusal = _find_end(node)
@@ -256,16 +253,8 @@ def list_node_facts(services: Services, node: Node, cost: NodeCost) -> Iterator[
         yield Fact("Time to live ends", at.full, at)
     if not node.has_ended and (keep := asked_keep(node, cost.as_of)) is not None:
         yield Fact("Kept until", _describe_keep(keep))
-    for job in _running(services, node):
+    if job := services.jobs.find_running(node.id):
         yield Fact("Job", f"{job} runs on the node", href=job_address(job))
-
-
-def _running(services: Services, node: Node) -> list[str]:
-    """The ids of the jobs that run on a node."""
-    found = services.jobs.list_on_node(node.id, _JOBS)
-    return [
-        each.job.id for each in found if each.attempts and each.attempts[-1].released_at is None
-    ]
 
 
 def _find_end(node: Node) -> str:

@@ -14,7 +14,7 @@ from service.application.nodes.sorted_list import SortedQuery
 from service.application.services import Services
 from service.dashboard.actions.answers import answer_form
 from service.dashboard.actions.form import Form, FormDep
-from service.dashboard.actions.nodes import keep_inputs, read_keep
+from service.dashboard.actions.nodes import UNKNOWN_PRICE, keep_inputs, read_keep
 from service.dashboard.actions.page import ActionPage, ActionResult, Confirmation
 from service.dashboard.answers import HtmlRoute
 from service.dashboard.kit.figures import Fact, format_count, format_money
@@ -32,7 +32,6 @@ MOST = 100
 """The most nodes of one form."""
 
 _SHOWN_REASONS = 3
-_JOBS = 20
 
 router = APIRouter(
     include_in_schema=False, default_response_class=HTMLResponse, route_class=HtmlRoute
@@ -135,7 +134,7 @@ def _build_page(
     rates = [chosen.rates.get(node["id"], 0) for node in chosen.nodes]
     total = f"{format_money(sum(rate or 0 for rate in rates))} an hour now"
     if None in rates:
-        total += f", and {format_count(rates.count(None), 'node')} at an unknown price"
+        total += f", and {format_count(rates.count(None), 'node')} at {UNKNOWN_PRICE}"
     return ActionPage(
         heading=f"{verb} {what}?",
         button=f"{verb} {what}",
@@ -156,14 +155,10 @@ def _build_page(
 def _describe_node(services: Services, said: Mapping[str, Any], chosen: ChosenNodes) -> Fact:
     """One node in a line: its state, its cost an hour, its owner, and what ends with it."""
     row, rate = build_node_row(said, chosen.as_of), chosen.rates.get(said["id"], 0)
-    cost = "an unknown price" if rate is None else f"{format_money(rate)} an hour"
+    cost = UNKNOWN_PRICE if rate is None else f"{format_money(rate)} an hour"
     parts = [row.state, cost, row.hardware, row.zone, said["owner"], said["team"]]
-    found = services.jobs.list_on_node(said["id"], _JOBS)
-    parts += [
-        f"job {each.job.id} runs on it"
-        for each in found
-        if each.attempts and each.attempts[-1].released_at is None
-    ]
+    if job := services.jobs.find_running(said["id"]):
+        parts.append(f"job {job} runs on it")
     keep = said["keep"]
     if keep is not None and keep["until"] and parse_rfc3339(keep["until"]) > chosen.as_of:
         parts.append(f"kept until {keep['until']}: {keep['reason']}")

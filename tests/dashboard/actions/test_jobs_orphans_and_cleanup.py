@@ -108,3 +108,18 @@ def test_the_cleanup_pauses_with_a_reason_and_resumes(lab, caller):
     assert not lab.services.cleanup.list_statuses()[0].cleanup.is_paused
     assert caller.get("/cleanup/breaker").status_code == 200
     assert "No breaker is open." in text_of(caller.get("/cleanup/breaker"))
+
+
+def test_a_page_that_ends_a_node_names_its_job_however_many_wait(house):
+    node, job, _ = house.in_line()
+    for number in range(20):
+        house.jobs.submit(node=node.id, run_name=f"later-{number}")
+    with TestClient(house.lab.whole(), base_url="http://localhost") as caller:
+        opened, several = f"/nodes/{node.id}/keep", "/nodes/several/delete"
+        page = send_form(caller, several, opened=opened, node=node.id)
+        assert text_of(page).count(" runs on it") == 1
+        assert f"job {job.id} runs on it" in text_of(page)
+        for verb in ("delete", "stop"):
+            page = caller.get(f"/nodes/{node.id}/{verb}")
+            assert f"Job {job.id} runs on the node, and ends with it." in text_of(page)
+            assert links_of(page.text)[f"{job.id} runs on the node"] == f"/jobs/{job.id}"
