@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from service.application.cleanup.cleanup import CleanupStatus
 from service.application.services import Services
@@ -56,7 +56,7 @@ def build_apply_page(services: Services, form: Form) -> ActionPage:
                 "A plan lists the idle nodes that would be stopped or deleted now, and the reason.",
                 "No node is changed before you have seen the plan and applied it.",
             ),
-            inputs=(_project_input(services, is_every=False),),
+            inputs=(_project_input(_list_projects(services)),),
         )
     plan = services.cleanup.make_plan(form.get_text("project"), CALLER)
     number = len(plan.entries)
@@ -101,7 +101,7 @@ def build_pause_page(services: Services, _form: Form) -> ActionPage:
             "Until you resume it, no node is ended for idleness or its time to live.",
             "Idle nodes continue to cost money.",
         ),
-        inputs=(_project_input(services, is_every=True), _reason_input()),
+        inputs=(_project_input(_list_projects(services), is_every=True), _reason_input()),
     )
 
 
@@ -126,7 +126,7 @@ def build_resume_page(services: Services, _form: Form) -> ActionPage:
         back=_BACK,
         sentences=("Idle nodes are stopped or deleted again, as their policies say.",),
         facts=tuple(facts),
-        inputs=(_project_input(services, is_every=True),),
+        inputs=(_project_input(_list_projects(services), is_every=True),),
         refusal="" if facts else "The cleanup is not paused.",
     )
 
@@ -138,18 +138,24 @@ def resume_cleanup(services: Services, form: Form) -> ActionResult:
 
 
 def build_breaker_page(services: Services, _form: Form) -> ActionPage:
-    """The form that closes the breaker of a project."""
-    is_open = any(each.cleanup.breaker.is_open for each in services.cleanup.list_statuses())
+    """The form that closes the breaker of a project, with the reason why it opened."""
+    rows = [each.cleanup for each in services.cleanup.list_statuses()]
+    opened = {row.project: row.breaker for row in rows if row.breaker.is_open}
     return ActionPage(
         heading="Close the breaker?",
         button="Close the breaker",
         back=_BACK,
         sentences=(
-            "The breaker opened because too many nodes were to be ended at once.",
-            "Close it only after you have checked that the nodes are idle.",
+            "The breaker opens when many nodes become UNKNOWN or idle at once.",
+            "The monitoring may have failed, so check first that the nodes are really idle.",
+            "Once the breaker is closed, idle nodes are ended again.",
         ),
-        inputs=(_project_input(services, is_every=False), _reason_input()),
-        refusal="" if is_open else "No breaker is open.",
+        facts=tuple(
+            Fact(f"Project {project}", f"open: {escape_invisible(breaker.reason)}")
+            for project, breaker in opened.items()
+        ),
+        inputs=(_project_input(opened), _reason_input()),
+        refusal="" if opened else "No breaker is open.",
     )
 
 
@@ -176,8 +182,11 @@ def _build_tables(plan: CleanupPlan) -> tuple[ActionTable, ...]:
     return (ActionTable("Nodes of the plan", heads, rows, frozenset({3})),)
 
 
-def _project_input(services: Services, *, is_every: bool) -> Input:
-    projects = [each.cleanup.project for each in services.cleanup.list_statuses()]
+def _list_projects(services: Services) -> Sequence[str]:
+    return [each.cleanup.project for each in services.cleanup.list_statuses()]
+
+
+def _project_input(projects: Iterable[str], *, is_every: bool = False) -> Input:
     choices = [Choice(name, name) for name in projects]
     if is_every:
         choices.insert(0, Choice("", "every project"))

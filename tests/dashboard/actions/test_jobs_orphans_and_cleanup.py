@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fastapi.testclient import TestClient
 
 from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.dashboard.actions.cleanup import list_cleanup_actions
 from service.domain.idle.policy import Action
+from service.domain.idle.rails import Breaker
 from service.domain.nodes.node import Asked
 from service.domain.orphans.orphan import OrphanKind
 from tests.controllers.idle.conftest import REST, TIMES, IdleLab
 from tests.dashboard.actions.sending import BROWSER, hidden_fields, send_form
 from tests.dashboard.reading import HOSTILE, links_of, text_of
 from tests.garbage import orphan, shown
+from tests.hands import NOON
 
 PATH = "projects/lab/locations/us-west4-a/nodes/somebodys"
 MINUTES = (TIMES.warmup + 1_800 + TIMES.telemetry) // 60 + 1
@@ -106,8 +110,34 @@ def test_the_cleanup_pauses_with_a_reason_and_resumes(lab, caller):
     assert "<b>demo" not in page.text
     assert send_form(caller, "/cleanup/resume").status_code == 303
     assert not lab.services.cleanup.list_statuses()[0].cleanup.is_paused
-    assert caller.get("/cleanup/breaker").status_code == 200
-    assert "No breaker is open." in text_of(caller.get("/cleanup/breaker"))
+
+
+def test_only_an_open_breaker_is_closed_with_a_reason(lab, caller):
+    projects = ["abacus", "lab"]
+    made = CleanupService(lab.units, lab.prices, lab.clock, projects, IdleMode())
+    object.__setattr__(lab.services, "cleanup", made)
+    path, status = "/cleanup/breaker", made.list_statuses()[1]
+    shut = caller.get(path)
+    assert (shut.status_code, "No breaker is open." in text_of(shut)) == (200, True)
+    opened = Breaker(opened_at=NOON, reason="4 of 10 <b>nodes</b> became unknown within 10 min")
+    with lab.units() as unit:
+        unit.cleanups.save(replace(status.cleanup, breaker=opened))
+    assert links_of(caller.get("/cleanup").text)["Close the breaker"] == path
+    page = caller.get(path)
+    assert f"Project lab open: {opened.reason}" in text_of(page)
+    assert "<b>nodes" not in page.text
+    assert "abacus" not in page.text
+    assert send_form(caller, path, project="lab", reason=" ").status_code == 422
+    assert send_form(caller, path, project="lab", reason="x" * 201).status_code == 422
+    assert made.list_statuses()[1].cleanup.breaker.is_open
+    answer = send_form(caller, path, project="lab", reason="Monitoring is back")
+    assert "The breaker of project lab is closed." in text_of(
+        caller.get(answer.headers["location"])
+    )
+    after = made.list_statuses()[1].cleanup.breaker
+    assert (after.is_open, after.closed_by) == (False, "caller")
+    assert after.closed_reason == "Monitoring is back"
+    assert "Close the breaker" not in links_of(caller.get("/cleanup").text)
 
 
 def test_a_page_that_ends_a_node_names_its_job_however_many_wait(house):
