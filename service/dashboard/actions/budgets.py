@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import replace
 
 from service.application.services import Services
 from service.dashboard.actions.bodies import Bodies
-from service.dashboard.actions.form import Form
+from service.dashboard.actions.form import KEY, Form, parse_whole_number
 from service.dashboard.actions.page import ActionPage, ActionResult, Choice, Confirmation, Input
 from service.dashboard.kit.figures import Fact, format_money
 from service.dashboard.kit.visible_text import escape_invisible
@@ -20,7 +19,7 @@ from service.domain.money import format_usd
 
 PAGE = "/budgets"
 PATH = f"{PAGE}/new"
-_KEY, _VERSION, _SECRET = "key", "version", "webhook_secret"
+_VERSION, _SECRET = "version", "webhook_secret"
 _BACK = (PAGE, "Budgets")
 _PERIODS = (
     Choice(Period.DAY, "day"),
@@ -48,7 +47,7 @@ def build_new_budget_page(_services: Services, form: Form) -> ActionPage:
         back=_BACK,
         sentences=("It applies at once, also to the nodes that run already.",),
         inputs=inputs,
-        hidden=((_KEY, _read_key(form)),),
+        hidden=((KEY, form.read_key()),),
     )
     return page.with_typed(form)
 
@@ -56,7 +55,7 @@ def build_new_budget_page(_services: Services, form: Form) -> ActionPage:
 def create_budget(services: Services, form: Form, bodies: Bodies) -> ActionResult:
     """Create a budget. The same form sent twice is one budget."""
     said = {name: read(form) for name, read in _READERS.items() if _is_typed(form, name)}
-    made = services.budgets.create(*bodies.parse_budget(said, _read_key(form)))
+    made = services.budgets.create(*bodies.parse_budget(said, form.read_key()))
     name = escape_invisible(made.shown.budget.name)
     message = f"Budget {name} is created. It applies from now on."
     if not made.created:
@@ -82,12 +81,12 @@ def change_budget(services: Services, form: Form, subject: str, bodies: Bodies) 
     """Change the fields of a budget that were edited. Raises StaleVersion if the budget was changed
     after its form was opened, with the saved value of each field that differs from the form."""
     budget = _find_budget(services, subject)
-    version = form.get_text(_VERSION)
-    if not (version.isascii() and version.isdigit() and len(version) < 12):
+    version = parse_whole_number(form.get_text(_VERSION))
+    if version is None:
         raise Rejected("the form has no version of the budget; open it again")
     shown = {each.name: each.value for each in _iter_inputs(budget)}
     edited = {name for name in shown if name in form and form.get_text(name) != shown[name]}
-    if int(version) != budget.version:
+    if version != budget.version:
         raise _describe_stale(shown, edited)
     said = {
         name: read(form)
@@ -95,7 +94,7 @@ def change_budget(services: Services, form: Form, subject: str, bodies: Bodies) 
         if edited & {each for each in shown if _belongs_to(each, name)}
     }
     changes = bodies.parse_budget_change(said, budget)
-    changed = services.budgets.update_fields(budget.id, changes, version=int(version))
+    changed = services.budgets.update_fields(budget.id, changes, version=version)
     name = escape_invisible(changed.budget.name)
     return ActionResult(PAGE, f"Budget {name} is saved.", changed.warnings)
 
@@ -247,15 +246,10 @@ def _read_emails(form: Form) -> list[str] | None:
 
 
 def _to_number(text: str, field: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 12):
+    number = parse_whole_number(text)
+    if number is None:
         raise Rejected(f"{field}: {text[:40]!r} is not a whole number", field=field)
-    return int(text)
-
-
-def _read_key(form: Form) -> str:
-    """The idempotency key of the form, or a new one."""
-    key = form.get_text(_KEY)
-    return key if re.fullmatch(r"[!-~]{1,255}", key) else secrets.token_hex(16)
+    return number
 
 
 _READERS: Mapping[str, Callable[[Form], object]] = {

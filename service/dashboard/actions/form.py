@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -12,6 +14,12 @@ from fastapi import Depends, Request
 MAX_FORM_BYTES = 64 * 1024
 MAX_FIELDS = 1_000
 MEDIA_TYPE = "application/x-www-form-urlencoded"
+
+KEY = "key"
+"""The hidden field with the idempotency key of a form that creates something."""
+
+_KEY = re.compile(r"[!-~]{1,255}")
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,11}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,11 @@ class Form:
     def list_values(self, name: str) -> Sequence[str]:
         """Every value of a repeated field, in the order of the page."""
         return self.fields.get(name, ())
+
+    def read_key(self) -> str:
+        """The idempotency key of the form, or a new one."""
+        key = self.get_text(KEY)
+        return key if _KEY.fullmatch(key) else secrets.token_hex(16)
 
 
 async def read_form(request: Request) -> Form:
@@ -66,6 +79,11 @@ def parse_form(body: bytes) -> Form:
             return Form(fault=(400, "The form cannot be read: a field has a NUL character."))
         fields.setdefault(name, []).append(value.replace("\r\n", "\n"))
     return Form(fields)
+
+
+def parse_whole_number(text: str) -> int | None:
+    """The number that a person typed. None for any other text, or for more than 11 digits."""
+    return int(text) if _WHOLE_NUMBER.fullmatch(text) else None
 
 
 FormDep = Annotated[Form, Depends(read_form)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import urlencode
@@ -14,7 +13,7 @@ from service.application.pricing.estimates import Estimate, OfferShare
 from service.application.services import Services
 from service.dashboard.actions.answers import list_field_errors, sentence_of, status_of
 from service.dashboard.actions.bodies import Bodies
-from service.dashboard.actions.form import Form
+from service.dashboard.actions.form import KEY, Form, parse_whole_number
 from service.dashboard.actions.nodes import DURATIONS, UNKNOWN_PRICE
 from service.dashboard.actions.page import ActionPage, ActionResult, ActionTable, Choice, Input
 from service.dashboard.actions.tokens import FIELD
@@ -37,7 +36,7 @@ from service.domain.money import half_even
 
 PATH = "/nodes/new"
 REVIEW = "review"
-_KEY, _STEP = "key", "step"
+_STEP = "step"
 _OFFERS = 8
 """The most zones of which the estimate is shown."""
 
@@ -86,7 +85,7 @@ def build_new_node_page(services: Services, form: Form, bodies: Bodies) -> Actio
 
 def create_node(services: Services, form: Form, bodies: Bodies) -> ActionResult:
     """Request the node. The same form sent twice is one node."""
-    wanted, key = bodies.parse_node(read_request(form), _read_key(form))
+    wanted, key = bodies.parse_node(read_request(form), form.read_key())
     made = services.nodes.request(wanted, key=key)
     name = escape_invisible(made.node.name)
     message = f"Node {name} is requested. The daemon creates it."
@@ -188,7 +187,7 @@ def _build_review(services: Services, form: Form, bodies: Bodies) -> ActionPage:
     """The cost of the request, the budgets that pay it, and the refusal that would come. Raises
     Rejected for an invalid request, Conflict for a name that is taken."""
     said = read_request(form)
-    wanted, _ = bodies.parse_node(said, _read_key(form))
+    wanted, _ = bodies.parse_node(said, form.read_key())
     who = {name: said[name] for name in ("project", "team", "owner", "labels") if name in said}
     caller = bodies.parse_caller(who)
     found = services.estimates.estimate(
@@ -201,7 +200,7 @@ def _build_review(services: Services, form: Form, bodies: Bodies) -> ActionPage:
     except BudgetExceeded as error:
         refusal = f"A budget refuses this node: {sentence_of(error)}"
     fields = [(name, text) for name in form.fields for text in form.list_values(name)]
-    kept = [each for each in fields if each[0] not in {FIELD, _KEY, _STEP}]
+    kept = [each for each in fields if each[0] not in {FIELD, KEY, _STEP}]
     return ActionPage(
         heading="Create this node?",
         button="Create the node",
@@ -209,7 +208,7 @@ def _build_review(services: Services, form: Form, bodies: Bodies) -> ActionPage:
         sentences=tuple(f"Note: {each}." for each in _list_warnings(tried)),
         facts=tuple(_iter_facts(said, found, tried, wanted.ttl_seconds)),
         tables=tuple(_iter_tables(found, tried, wanted.ttl_seconds)),
-        hidden=(*kept, (_STEP, REVIEW), (_KEY, _read_key(form))),
+        hidden=(*kept, (_STEP, REVIEW), (KEY, form.read_key())),
         refusal=refusal,
     )
 
@@ -301,17 +300,11 @@ def _format_range(low: int, high: int) -> str:
     return format_money(low) if low == high else f"{format_money(low)} to {format_money(high)}"
 
 
-def _read_key(form: Form) -> str:
-    """The idempotency key of the form, or a new one."""
-    key = form.get_text(_KEY)
-    return key if re.fullmatch(r"[!-~]{1,255}", key) else secrets.token_hex(16)
-
-
 def _read_number(form: Form, name: str) -> int:
-    text = form.get_text(name)
-    if not (text.isascii() and text.isdigit() and len(text) < 12):
+    number = parse_whole_number(form.get_text(name))
+    if number is None:
         raise Rejected(f"{name}: should be a whole number", field=name)
-    return int(text)
+    return number
 
 
 def _iter_labels(text: str) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from service.application.cleanup.keeps import KeepOrder
 from service.application.nodes.cost import NodeCost
 from service.application.services import Services
-from service.dashboard.actions.form import Form
+from service.dashboard.actions.form import Form, parse_whole_number
 from service.dashboard.actions.page import ActionPage, ActionResult, Choice, Confirmation, Input
 from service.dashboard.kit.figures import Fact, format_money, to_moment
 from service.dashboard.kit.links import job_address, node_address
@@ -195,10 +195,10 @@ def read_keep(form: Form) -> KeepOrder:
             return KeepOrder(reason, until=parse_instant_or_date(until))
         except ValueError as error:
             raise Rejected(f"until: {error}", field="until") from None
-    seconds = form.get_text("for_seconds")
-    if not (seconds.isascii() and seconds.isdigit() and len(seconds) < 10):
+    seconds = parse_whole_number(form.get_text("for_seconds"))
+    if seconds is None:
         raise Rejected("choose for how long the node is kept", field="for_seconds")
-    return KeepOrder(reason, for_seconds=int(seconds))
+    return KeepOrder(reason, for_seconds=seconds)
 
 
 def keep_node(services: Services, form: Form, node_id: str) -> ActionResult:
