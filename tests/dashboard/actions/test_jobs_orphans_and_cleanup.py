@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from fastapi.testclient import TestClient
 
 from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.dashboard.actions.cleanup import list_cleanup_actions
 from service.domain.idle.policy import Action
 from service.domain.idle.rails import Breaker
-from service.domain.nodes.node import Asked
-from service.domain.orphans.orphan import OrphanKind
+from service.domain.nodes.node import Asked, NodeState
+from service.domain.orphans.orphan import DELETE, OrphanKind
 from tests.controllers.idle.conftest import REST, TIMES, IdleLab
 from tests.dashboard.actions.sending import BROWSER, hidden_fields, send_form
 from tests.dashboard.reading import HOSTILE, links_of, text_of
@@ -65,6 +66,42 @@ def test_an_unmanaged_resource_goes_only_by_its_full_name(lab, caller):
     assert (found.to_be_deleted, found.asked_by, found.confirmed) == (True, "caller", True)
     assert "Delete" not in links_of(caller.get("/orphans").text)
     assert caller.get(f"/orphans/{'0' * 32}/delete").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("changes", "adopt", "delete"),
+    [
+        ({}, "", ""),
+        ({"gone_at": NOON}, "This resource is gone.", "This resource is gone."),
+        ({"shown": shown(state=NodeState.CREATING)}, "Only a READY node", ""),
+        ({"shown": shown(queued_resource="qr-1")}, "without a queued resource, can be adopted", ""),
+        (
+            {"wanted": DELETE, "asked_by": "caller"},
+            "This resource is being deleted.",
+            "The deletion of this resource is already requested.",
+        ),
+    ],
+)
+def test_a_page_of_an_orphan_has_a_button_only_for_what_is_possible(
+    lab, caller, changes, adopt, delete
+):
+    one = orphan(**changes)
+    lab.found(one)
+    for verb, reason in (("adopt", adopt), ("delete", delete)):
+        page = caller.get(f"/orphans/{one.id}/{verb}")
+        assert ('class="act"' in page.text) == (not reason)
+        assert reason in text_of(page)
+
+
+def test_the_page_before_the_deletion_of_an_orphan_says_whose_it_is(lab, caller):
+    labels = {"owner": HOSTILE[:60], "run": "17"}
+    one = orphan(shown=shown(labels=labels, queued_resource="qr-1"))
+    lab.found(one)
+    page = caller.get(f"/orphans/{one.id}/delete")
+    assert f"Label owner {HOSTILE[:60]}" in text_of(page)
+    assert "Its queued resource is not deleted with it" in text_of(page)
+    assert "Cost per hour $9.60 an hour" in text_of(page)
+    assert HOSTILE[:60] not in page.text
 
 
 def test_a_plan_is_applied_after_the_number_of_its_nodes_was_typed(lab, caller):
