@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from fastapi import APIRouter, Request
@@ -10,8 +10,8 @@ from fastapi.responses import HTMLResponse, Response
 
 from service.application.services import Services
 from service.dashboard.actions import budgets, cleanup, jobs, new_node, nodes, orphans
-from service.dashboard.actions.answers import answer_form, show_action
-from service.dashboard.actions.bodies import bodies_of
+from service.dashboard.actions.answers import Act, Build, answer_form, show_action
+from service.dashboard.actions.bodies import Bodies, bodies_of
 from service.dashboard.actions.form import Form, FormDep
 from service.dashboard.actions.page import ActionPage, ActionResult
 from service.dashboard.answers import HtmlRoute
@@ -19,10 +19,6 @@ from service.dashboard.answers import HtmlRoute
 router = APIRouter(
     include_in_schema=False, default_response_class=HTMLResponse, route_class=HtmlRoute
 )
-
-
-Build = Callable[[Services, Form], ActionPage]
-Act = Callable[[Services, Form], ActionResult]
 
 
 class FormAction(NamedTuple):
@@ -39,20 +35,29 @@ class ActionOn(NamedTuple):
     act: Callable[[Services, Form, str], ActionResult]
 
 
+class ParsedActionOn(NamedTuple):
+    """The same of an action whose form is parsed as a body of the API."""
+
+    build: Callable[[Services, Form, str], ActionPage]
+    act: Callable[[Services, Form, str, Bodies], ActionResult]
+
+
 _ACTIONS = {
     "/cleanup/apply": FormAction(cleanup.build_apply_page, cleanup.apply_plan),
     "/cleanup/pause": FormAction(cleanup.build_pause_page, cleanup.pause_cleanup),
     "/cleanup/resume": FormAction(cleanup.build_resume_page, cleanup.resume_cleanup),
     "/cleanup/breaker": FormAction(cleanup.build_breaker_page, cleanup.close_breaker),
 }
-_ACTIONS_ON = {
+_ACTIONS_ON: Mapping[str, ActionOn | ParsedActionOn] = {
     "/nodes/{subject}/delete": ActionOn(nodes.build_delete_page, nodes.delete_node),
     "/nodes/{subject}/keep": ActionOn(nodes.build_keep_page, nodes.keep_node),
     "/nodes/{subject}/unkeep": ActionOn(nodes.build_unkeep_page, nodes.unkeep_node),
     "/nodes/{subject}/stop": ActionOn(nodes.build_stop_page, nodes.stop_node),
     "/nodes/{subject}/start": ActionOn(nodes.build_start_page, nodes.start_node),
     "/jobs/{subject}/cancel": ActionOn(jobs.build_cancel_page, jobs.cancel_job),
+    "/budgets/{subject}/edit": ParsedActionOn(budgets.build_edit_page, budgets.change_budget),
     "/budgets/{subject}/delete": ActionOn(budgets.build_delete_page, budgets.delete_budget),
+    "/orphans/{subject}/adopt": ParsedActionOn(orphans.build_adopt_page, orphans.adopt_orphan),
     "/orphans/{subject}/delete": ActionOn(orphans.build_delete_page, orphans.delete_orphan),
 }
 
@@ -67,18 +72,20 @@ def _add_action(path: str, action: FormAction) -> None:
         return answer_form(request, form, action.build, action.act)
 
 
-def _add_action_on(path: str, action: ActionOn) -> None:
+def _add_action_on(path: str, action: ActionOn | ParsedActionOn) -> None:
     @router.get(path)
     def show(request: Request, subject: str) -> Response:
         return show_action(request, lambda services, form: action.build(services, form, subject))
 
     @router.post(path)
     def answer(request: Request, subject: str, form: FormDep) -> Response:
+        def act(services: Services, sent: Form) -> ActionResult:
+            if isinstance(action, ParsedActionOn):
+                return action.act(services, sent, subject, bodies_of(request))
+            return action.act(services, sent, subject)
+
         return answer_form(
-            request,
-            form,
-            lambda services, sent: action.build(services, sent, subject),
-            lambda services, sent: action.act(services, sent, subject),
+            request, form, lambda services, sent: action.build(services, sent, subject), act
         )
 
 
@@ -121,47 +128,7 @@ def create_budget(request: Request, form: FormDep) -> Response:
     )
 
 
-@router.get("/budgets/{subject}/edit")
-def show_budget(request: Request, subject: str) -> Response:
-    """The form with the fields of a budget."""
-    return show_action(
-        request, lambda services, form: budgets.build_edit_page(services, form, subject)
-    )
-
-
-@router.post("/budgets/{subject}/edit")
-def change_budget(request: Request, subject: str, form: FormDep) -> Response:
-    """Change a budget."""
-    bodies = bodies_of(request)
-    return answer_form(
-        request,
-        form,
-        lambda services, sent: budgets.build_edit_page(services, sent, subject),
-        lambda services, sent: budgets.change_budget(services, sent, subject, bodies),
-    )
-
-
 for _path, _action in _ACTIONS.items():
     _add_action(_path, _action)
 for _path, _action_on in _ACTIONS_ON.items():
     _add_action_on(_path, _action_on)
-
-
-@router.get("/orphans/{orphan_id}/adopt")
-def show_adoption(request: Request, orphan_id: str) -> Response:
-    """The form that adopts an orphan."""
-    return show_action(
-        request, lambda services, form: orphans.build_adopt_page(services, form, orphan_id)
-    )
-
-
-@router.post("/orphans/{orphan_id}/adopt")
-def adopt_orphan(request: Request, orphan_id: str, form: FormDep) -> Response:
-    """Adopt an orphan."""
-    bodies = bodies_of(request)
-    return answer_form(
-        request,
-        form,
-        lambda services, sent: orphans.build_adopt_page(services, sent, orphan_id),
-        lambda services, sent: orphans.adopt_orphan(services, sent, orphan_id, bodies),
-    )
