@@ -9,8 +9,16 @@ from html import unescape
 import pytest
 from fastapi.testclient import TestClient
 
-from service.dashboard.pages.costs.over_time.cost_grid import MOST_GROUPS, choose_step
-from service.dashboard.pages.costs.over_time.cost_matrix import MOST_COLUMNS
+from service.application.costs.aggregation import CostRow
+from service.application.costs.costs import CostReport
+from service.dashboard.kit.cost_query import CostsAsked
+from service.dashboard.pages.costs.over_time.cost_grid import (
+    MOST_GROUPS,
+    build_grid,
+    choose_step,
+    round_grid,
+)
+from service.dashboard.pages.costs.over_time.cost_matrix import MOST_COLUMNS, build_matrix
 from service.domain.clock import DAY, HOUR
 from service.domain.money import format_usd, half_even, parse_usd
 from service.domain.time_window import Granularity, Window
@@ -88,6 +96,19 @@ def test_the_matrix_adds_up_and_is_what_the_api_says(
     for name, row in zip(names[:MOST_GROUPS], rows, strict=False):
         assert abs(row[0] - groups[name]) <= near, name
     assert foot[0] == (total if exact else half_even(total, CENT) * CENT)
+
+
+def test_hidden_buckets_lose_nothing_below_the_decimals_of_their_sum() -> None:
+    costs = [5_000_000, 5_000_000, *([CENT] * MOST_COLUMNS)]
+    days = [Window(number * DAY, (number + 1) * DAY) for number in range(len(costs))]
+    rows = [CostRow(day, (), cost, cost, 3_600) for day, cost in zip(days, costs, strict=True)]
+    window, total = Window(0, days[-1].end), sum(costs)
+    report = CostReport(window, (), tuple(rows), total, total, 0, 0, window.end, False, 0)  # noqa: FBT003 - the report's order
+    grid = build_grid(report, Granularity.DAY, "UTC")
+    asked = CostsAsked("90d", (), Granularity.DAY, exact=True)
+    matrix = build_matrix(asked, grid, round_grid(grid), {})
+    for row in (*matrix.rows, matrix.total):
+        assert (nanos_of(row.total), nanos_of(row.cells[-1])) == (total, CENT)
 
 
 def test_the_groups_and_the_times_are_rounded_as_in_the_matrix(caller: TestClient) -> None:

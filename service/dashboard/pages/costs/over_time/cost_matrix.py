@@ -98,7 +98,8 @@ def _format_lines(
         return
     units, places = _with_totals(rounded.cells), rounded.places
     if asked.exact:
-        places = exact_places(nanos for row in costs for nanos in _fold(row, hidden))
+        # Single hidden buckets can need more decimals than their sum.
+        places = exact_places(nanos for row in costs for nanos in row)
         units = [[nanos // unit_for(places) for nanos in row] for row in costs]
     for cost, row in zip(costs, units, strict=True):
         amounts: Sequence[int] = _fold(row, hidden)
