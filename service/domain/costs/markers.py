@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from service.domain.catalog.zones import region_of
 from service.domain.clock import DAY, floor_to
 from service.domain.money import format_dollars
-from service.domain.pricing.price_book import Price, PriceBook, group_of, series_of
+from service.domain.pricing.price_book import Price, PriceBook, Sku, row_of
 from service.domain.time_window import Window
 
 
@@ -61,34 +62,23 @@ def list_markers(
 def _list_price_changes(
     window: Window, book: PriceBook, used: Collection[UsedHardware]
 ) -> Iterator[CostMarker]:
-    for price in book.prices:
-        at = price.effective_from
-        if not window.start <= at < window.end or not any(_is_of(price, each) for each in used):
-            continue
-        before = _find_before(book, price)
-        if before is not None and before.nanos != price.nanos:
-            what = f"{price.generation} {price.model} in {price.region}"
-            change = f"{format_dollars(before.nanos)} to {format_dollars(price.nanos)}"
+    """The changes of list prices that `used` hardware had. A price that was never in force is no
+    change. A price that counts in several zones is listed once."""
+    changes: dict[tuple[str, int], tuple[Price, Price]] = {}
+    for sku in {sku for hardware in used for sku in _list_skus(hardware)}:
+        # A change at the first second of the window shows only beside the second before.
+        for before, after in pairwise(book.list_cuts(sku, window.start - 1, window.end)):
+            if before.price is not None and after.price is not None:
+                old, new = row_of(before.price), row_of(after.price)
+                changes[new.id, after.start] = old, new
+    for (_, at), (old, new) in changes.items():
+        if old.nanos != new.nanos:
+            what = f"{new.generation} {new.model} in {new.region}"
+            change = f"{format_dollars(old.nanos)} to {format_dollars(new.nanos)}"
             yield CostMarker(floor_to(at, DAY), f"the list price of {what} changes from {change}")
 
 
-def _is_of(price: Price, used: UsedHardware) -> bool:
-    region = region_of(used.zone)
-    return (
-        price.generation == used.generation
-        and price.model == series_of(used.model)
-        and price.region in {region, group_of(region)}
-    )
-
-
-def _find_before(book: PriceBook, price: Price) -> Price | None:
-    """The price of the same product in force a second before."""
-    product = price.generation, price.model, price.unit, price.region
-    return next(
-        (
-            each
-            for each in book.in_force(price.effective_from - 1)
-            if (each.generation, each.model, each.unit, each.region) == product
-        ),
-        None,
-    )
+def _list_skus(used: UsedHardware) -> Iterator[Sku]:
+    """The products that the hardware can be: chips, whole devices, or a machine type."""
+    plain = Sku(used.generation, used.model, region_of(used.zone))
+    yield from (plain, replace(plain, single_device=True), replace(plain, is_vm=True))

@@ -59,6 +59,29 @@ def test_the_first_price_of_a_product_is_no_change():
     assert texts(price(START + DAY, 462_300_000)) == []
 
 
+def test_a_price_that_another_one_of_the_same_second_replaces_is_no_change():
+    typo = price(START + DAY, 4_623_000_000, recorded_at=1)
+    corrected = price(START + DAY, 462_300_000, recorded_at=2)
+    assert texts(BEFORE, typo, corrected) == texts(BEFORE, corrected)
+    undone = price(START + DAY, 500_000_000, recorded_at=2)
+    assert texts(BEFORE, typo, undone) == []
+
+
+def test_the_price_of_a_group_of_regions_changes_no_price_of_a_region_of_its_own():
+    group = [price(at, nanos, region="us") for at, nanos in ((0, 9), (START + DAY, 8))]
+    assert texts(BEFORE, *group) == []
+    elsewhere = UsedHardware("v5e", "spot", "us-east5-a")
+    assert texts(BEFORE, *group, used=[USED, elsewhere]) == [
+        (START + DAY, "the list price of v5e spot in us changes from $0.000000009 to $0.000000008")
+    ]
+
+
+def test_the_first_price_of_a_region_changes_that_of_its_group():
+    group, own = price(0, 500_000_000, region="us"), price(START, 400_000_000)
+    text = "the list price of v5e spot in us-west4 changes from $0.50 to $0.40"
+    assert texts(group, own, used=[USED, replace(USED, zone="us-west4-b")]) == [(START, text)]
+
+
 def test_preemptions_and_corrections_are_counted_by_day():
     at = [START + 5, START + 2 * DAY, START + 2 * DAY + 9]
     corrected = {START + DAY: -1_500_000_000}
