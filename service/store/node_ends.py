@@ -1,4 +1,4 @@
-"""Why a node would end now, read in the unit of work that ends it."""
+"""Why and when a node would end, read in the unit of work of the caller."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from service.domain.budgets.alerts import EXCEEDED, deletes_at
 from service.domain.budgets.budget import OnExceeded
-from service.domain.idle.ends import list_causes
+from service.domain.idle.assess import IdleSubject
+from service.domain.idle.ends import End, EndOutlook, ends_of, list_causes
 from service.domain.idle.policy import Action, apply_policies
 from service.domain.nodes.node import Node
 from service.store.unit import Unit
@@ -24,6 +25,21 @@ def read_causes(unit: Unit, node: Node, now: int) -> tuple[str, ...]:
         budgets=find_exceeded_budgets(unit, node, now),
     )
     return tuple(text for _, text in causes)
+
+
+def read_ends(unit: Unit, node: Node, subject: IdleSubject | None, now: int) -> tuple[End, ...]:
+    """Return everything that may end a node. `subject` is the answer of `read_subject` for it."""
+    claim = unit.jobs.find_claim(node.id)
+    is_own = claim is not None and unit.jobs.get(claim.job_id).own_node
+    outlook = EndOutlook(
+        node,
+        unit.cleanups.get(node.spec.project),
+        subject,
+        unit.idle_courses.find_by_node(node.id),
+        claim.job_id if claim is not None and is_own else "",
+        find_exceeded_budgets(unit, node, now),
+    )
+    return ends_of(outlook, now)
 
 
 def find_exceeded_budgets(unit: Unit, node: Node, now: int) -> Mapping[str, int]:

@@ -17,6 +17,7 @@ from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
 from service.domain.idle.assess import AssessedNode, IdleSubject, IdleTimes
 from service.domain.idle.cleanup import REFRESH_SECONDS, Cleanup, EndRecord, WatchedNode
 from service.domain.idle.course import CourseChange, State, is_idle
+from service.domain.idle.ends import End
 from service.domain.idle.explain import SignalState, explain_signals
 from service.domain.idle.plan import CleanupPlan, PlanBasis, PlanEntry, check_fresh
 from service.domain.idle.policy import Action, AppliedRule, apply_policies, with_waste
@@ -29,6 +30,7 @@ from service.domain.nodes.keep import Keep, keep_of_node
 from service.domain.nodes.node import Node, NodeState
 from service.store.idle import RestingNode
 from service.store.idle_fleet import IdleFleet, read_fleet, read_rates, read_subject
+from service.store.node_ends import read_ends
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
@@ -64,15 +66,16 @@ class CleanupStatus:
 @dataclass(frozen=True, slots=True)
 class IdleNode:
     """What is known of the idleness of a node. `ended` are the records of its ends for idleness,
-    the newest first. `subject` is None unless the node is READY, `watched` is None if no look has
-    covered it. `signals` are those of the last look; if that look is old and the node is READY,
-    they are evaluated now."""
+    the newest first, `ends` is everything that may end it. `subject` is None unless the node is
+    READY, `watched` is None if no look has covered it. `signals` are those of the last look; if
+    that look is old and the node is READY, they are evaluated now."""
 
     node: Node
     watched: WatchedNode | None
     subject: IdleSubject | None
     cleanup: Cleanup
     ended: Sequence[EndRecord]
+    ends: Sequence[End]
     signals: Sequence[SignalState] = ()
 
 
@@ -243,7 +246,9 @@ class CleanupService:
             rule = apply_policies(
                 node.spec, node.team, unit.idle_policies.find_all(), self.mode.ceiling
             )
-            found = IdleNode(node, watched, subject, cleanup, unit.cleanups.list_by_node(node_id))
+            ended = unit.cleanups.list_by_node(node_id)
+            ends = read_ends(unit, node, subject, now)
+            found = IdleNode(node, watched, subject, cleanup, ended, ends)
         return replace(found, signals=self._explain_signals(found, rule, now))
 
     def read_activity(self, node_id: str, seconds: int) -> RecentActivity:

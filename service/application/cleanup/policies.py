@@ -12,7 +12,7 @@ from service.application.projects import choose_projects
 from service.application.retries import run_with_retries
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
-from service.domain.idle.ends import End, EndOutlook, ends_of
+from service.domain.idle.ends import End
 from service.domain.idle.policy import (
     DEFAULT,
     SHIPPED,
@@ -30,7 +30,7 @@ from service.domain.nodes.node import Node
 from service.domain.notifications.node_messages import recipients_of
 from service.domain.notifications.notification import check_recipient
 from service.store.idle_fleet import read_subject
-from service.store.node_ends import find_exceeded_budgets
+from service.store.node_ends import read_ends
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
@@ -156,18 +156,9 @@ class PolicyService:
         now = self._clock()
         with self._units.reading() as unit:
             node = unit.nodes.get(node_id)
-            claim = unit.jobs.find_claim(node_id)
-            is_own = claim is not None and unit.jobs.get(claim.job_id).own_node
-            outlook = EndOutlook(
-                node,
-                unit.cleanups.get(node.spec.project),
-                read_subject(unit, node, self._prices, self._mode.ceiling, now),
-                unit.idle_courses.find_by_node(node_id),
-                claim.job_id if claim is not None and is_own else "",
-                find_exceeded_budgets(unit, node, now),
-            )
+            subject = read_subject(unit, node, self._prices, self._mode.ceiling, now)
             found = read_node_policy(unit, node, self._mode.ceiling)
-            return replace(found, ends=ends_of(outlook, now))
+            return replace(found, ends=read_ends(unit, node, subject, now))
 
     def _check_recipients(self, told: Sequence[Recipient], before: Sequence[Recipient]) -> None:
         known = {recipient.webhook for recipient in before}

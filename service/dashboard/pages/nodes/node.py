@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from service.application.cleanup.cleanup import IdleBrief
+from service.application.cleanup.cleanup import IdleNode
 from service.application.jobs.jobs import OnNode
 from service.application.nodes.cost import CostLine, NodeCost
 from service.application.services import Services
@@ -41,6 +41,10 @@ from service.dashboard.pages.nodes.timeline import (
 )
 from service.domain.clock import MINUTE, parse_rfc3339
 from service.domain.event import Event
+from service.domain.idle.ends import End
+from service.domain.lifecycle.precedence import EndCause, Holder
+from service.domain.nodes.keep import cloud_ends_at, is_on_notice, keep_of_node
+from service.domain.nodes.node import Asked
 
 JOBS_SHOWN = 20
 LINES_SHOWN = 20
@@ -182,7 +186,7 @@ def build_node_page(services: Services, node_id: str, before: str = "") -> NodeS
         course=build_course(watched, cost.as_of),
         output=_read_output(services, jobs),
         connection=build_connection(services, history.node),
-        timeline=build_timeline(history, jobs, _list_coming(said, brief, cost.as_of)),
+        timeline=build_timeline(history, jobs, _list_coming(watched, cost.as_of)),
         actions=list_node_actions(services.nodes.get(node_id), cost.as_of),
         as_of=to_moment(cost.as_of),
     )
@@ -237,28 +241,54 @@ def list_facts(said: Mapping[str, Any]) -> Iterator[Fact]:
             yield Fact(name, at.full, at)
 
 
-def _list_coming(
-    said: Mapping[str, Any], brief: IdleBrief | None, now: int
-) -> Iterator[TimelineEntry]:
+def _list_coming(found: IdleNode, now: int) -> Iterator[TimelineEntry]:
     """What will happen to a node if nothing changes, the last first."""
-    if said["ended_at"] is not None:
+    node = found.node
+    if node.has_ended or node.asked is Asked.ABSENT:
         return
-    found: list[tuple[int, str]] = []
-    if said["deletes_at"] is not None:
-        at = parse_rfc3339(said["deletes_at"])
-        found.append((at, "The time to live ends: the node is deleted."))
-    if said["ready_at"] is None and said["valid_until"] is not None:
-        found.append((parse_rfc3339(said["valid_until"]), "Given up if it is not READY by then."))
-    if brief is not None and brief.keep is not None and brief.keep.until is not None:
-        found.append((brief.keep.until, "The keep ends."))
-    elif brief is not None and brief.watched.due_at is not None:
-        action = brief.applied.action
-        verb = IDLE_ENDS.get(action)
-        if verb:
-            found.append((brief.watched.due_at, f"The node is {verb} for idleness."))
-    for at, text in sorted(found, reverse=True):
+    keep = None if is_on_notice(node) else keep_of_node(node)
+    coming = [
+        (end.at, _describe_end(found, end))
+        for end in found.ends
+        if end.at is not None and _is_to_come(found, end)
+    ]
+    if node.ready_at is None and node.spec.valid_until is not None:
+        coming.append((node.spec.valid_until, "Given up if it is not READY by then."))
+    if keep is not None and keep.until is not None and keep.is_active(now):
+        coming.append((keep.until, "The keep ends."))
+    for at, text in sorted(coming, reverse=True):
         left = f"in {format_duration(at - now)}" if at > now else "due now"
-        yield TimelineEntry(to_moment(at), "Next", text, left)
+        yield TimelineEntry(to_moment(at), "Next", escape_invisible(text), left)
+
+
+def _is_to_come(found: IdleNode, end: End) -> bool:
+    """Whether an end at a known time comes if nothing changes. The mode may hold an idle node, and
+    a time to live does nothing where Google ends the node."""
+    match end.ender:
+        case EndCause.IDLE:
+            course = None if found.watched is None else found.watched.course
+            is_current = course is not None and course.incarnation == found.node.attempt
+            return is_current and Holder.MODE not in end.held_by
+        case EndCause.TTL:
+            return cloud_ends_at(found.node) is None
+        case _:
+            return True
+
+
+def _describe_end(found: IdleNode, end: End) -> str:
+    """What happens to a node at an end, in a sentence."""
+    match end.ender:
+        case EndCause.GOOGLE:
+            return "Google ends the flex-start node."
+        case EndCause.JOB_END:
+            return "The job has ended: the node is deleted."
+        case EndCause.TTL:
+            return "The time to live ends: the node is deleted."
+        case EndCause.IDLE if found.subject is not None:
+            verb = IDLE_ENDS.get(found.subject.applied.action, "ended")
+            return f"The node is {verb} for idleness."
+        case _:
+            return to_sentence(f"{end.reason}: the node is deleted")
 
 
 def _list_idle_facts(said: Mapping[str, Any], now: int) -> Iterator[Fact]:

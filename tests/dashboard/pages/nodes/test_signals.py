@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html import unescape
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
 from service.application.cleanup.activity import join_hours
 from service.application.cleanup.keeps import KeepOrder
+from service.domain.budgets.alerts import EXCEEDED, Alert
+from service.domain.budgets.budget import OnExceeded, Scope
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import HOUR
 from service.domain.idle.cleanup import WatchedNode
 from service.domain.idle.course import IdleCourse, State
@@ -19,7 +24,7 @@ from service.domain.idle.rails import Rail, Waiting
 from service.domain.idle.rollup import ActivityHour
 from service.domain.idle.signals.activity import Activity
 from service.domain.idle.signals.signal import Kind, Level, SignalTrack
-from service.domain.nodes.node import IdlePolicy, NodeState
+from service.domain.nodes.node import Asked, IdlePolicy, NodeState
 from tests import factories
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, text_of
@@ -161,6 +166,40 @@ def test_a_node_that_no_check_has_covered_has_neither_section(lab: Lab, caller: 
     html = caller.get(f"/nodes/{lab.ran(NOON - HOUR).id}").text
     assert "signals-heading" not in html
     assert "course-heading" not in html
+
+
+@pytest.mark.parametrize(
+    ("changes", "coming"),
+    [
+        ({"ttl_seconds": 600}, ["The time to live ends: the node is deleted."]),
+        (
+            {"ends_after_keep": "job 7 is SUCCEEDED", "kept_until": NOON + HOUR},
+            ["The keep ends.", "The job has ended: the node is deleted."],
+        ),
+        (
+            {"provisioning_model": ProvisioningModel.FLEX_START, "ttl_seconds": 600},
+            ["Google ends the flex-start node."],
+        ),
+        ({"team": "audio"}, ["The budget 'of <audio>' is exceeded: the node is deleted."]),
+        ({"ttl_seconds": 600, "labels": {"keep-until": "soon"}}, []),
+        ({"ttl_seconds": 600, "asked": Asked.ABSENT, "delete_requested_at": NOON - 9}, []),
+    ],
+)
+def test_each_end_that_is_to_come_has_its_own_cause(
+    lab: Lab, caller: TestClient, changes: dict[str, Any], coming: list[str]
+) -> None:
+    node = lab.ran(NOON - HOUR, created_at=NOON, **changes)
+    scope = Scope(team="audio")
+    made = factories.budget(name="of <audio>", scope=scope, on_exceeded=OnExceeded.DELETE)
+    budget = lab.services.budgets.create(made).shown.budget
+    window = budget.window_at(lab.clock.now)
+    assert window is not None
+    with lab.units() as unit:
+        unit.alerts.save(budget.id, Alert(EXCEEDED, window.start, fired_at=lab.clock.now))
+    html = caller.get(f"/nodes/{node.id}").text
+    found = re.findall(r'<li class="coming".*?</li>', html, re.DOTALL)
+    texts = [" ".join(unescape(re.sub(r"<[^>]*>", " ", entry)).split()) for entry in found]
+    assert [text.partition(" 2026-")[0] for text in texts] == [f"Next {text}" for text in coming]
 
 
 def test_what_is_due_stands_first_in_the_timeline(lab: Lab, caller: TestClient) -> None:
