@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.dashboard.kit.figures import Moment, format_duration, format_money, to_moment
+from service.dashboard.kit.visible_text import escape_invisible
 from service.domain.clock import parse_rfc3339
 from service.domain.money import parse_usd
 from service.domain.nodes.node import Asked, NodeState
@@ -110,7 +111,7 @@ def build_node_row(said: Mapping[str, Any], now: int, idle: str = "") -> NodeRow
         wish=describe_failure(said, now) if is_failing else describe_request(said),
         waited=format_duration(now - since) if state == NodeState.QUEUED else "",
         idle=idle,
-        error=said["last_error"],
+        error=escape_invisible(said["last_error"]),
         created=to_moment(created),
         age=format_duration(until - created),
         ended=None if ended is None else to_moment(until),

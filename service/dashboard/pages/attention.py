@@ -14,6 +14,7 @@ from service.dashboard.kit.figures import (
     to_moment,
 )
 from service.dashboard.kit.links import node_address
+from service.dashboard.kit.visible_text import escape_invisible
 from service.domain.attention.agenda import Agenda, AgendaEntry, AgendaKind
 from service.domain.attention.waste import WasteKind, WasteReport, WasteSum
 
@@ -127,9 +128,9 @@ def _build_rows(entries: Iterable[AgendaEntry], now: int) -> Iterable[AgendaRow]
             else "coming"
             if entry.needs_person
             else "going",
-            name=entry.subject or _NAMES.get(entry.kind, ""),
+            name=escape_invisible(entry.subject) or _NAMES.get(entry.kind, ""),
             href=href,
-            text=entry.text,
+            text=escape_invisible(entry.text),
             at=None if entry.at is None else to_moment(entry.at),
             wait=wait,
             hourly=f"{format_money(entry.hourly)}/h" if entry.hourly else "",

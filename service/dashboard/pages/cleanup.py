@@ -18,6 +18,7 @@ from service.dashboard.kit.figures import (
     to_moment,
 )
 from service.dashboard.kit.links import node_address
+from service.dashboard.kit.visible_text import escape_invisible
 from service.dashboard.pages.nodes.idle import RAIL_REASONS
 from service.domain.clock import parse_rfc3339
 from service.domain.idle.cleanup import EndRecord
@@ -191,12 +192,12 @@ def _build_project(status: CleanupStatus, now: int) -> ProjectRow:
     holds = []
     if cleanup.paused_at is not None:
         by = f" (by {cleanup.paused_by})" if cleanup.paused_by else ""
-        reason = f"{cleanup.pause_reason}{by}"
+        reason = escape_invisible(f"{cleanup.pause_reason}{by}")
         holds.append(HoldRow("pause", reason, to_moment(cleanup.paused_at), None))
     holds += [
         HoldRow(
             held.rail,
-            held.reason,
+            escape_invisible(held.reason),
             to_moment(held.since),
             None if held.until is None else to_moment(held.until),
         )
@@ -236,7 +237,7 @@ def _build_plan_row(project: str, entry: PlanEntry, now: int) -> PlanRow:
         due=due,
         due_at=None if entry.due_at is None else to_moment(entry.due_at),
         hourly=_format_hourly(entry.hourly),
-        reason=entry.reason,
+        reason=escape_invisible(entry.reason),
     )
 
 
@@ -260,7 +261,7 @@ def _build_unknown_row(node: UnknownNode, now: int) -> UnknownRow:
         lasts=format_duration(now - resting.since),
         since=to_moment(resting.since),
         hourly=_format_hourly(node.hourly),
-        reason="" if resting.verdict is None else resting.verdict.reason,
+        reason="" if resting.verdict is None else escape_invisible(resting.verdict.reason),
     )
 
 
@@ -271,10 +272,12 @@ def _build_end_row(ended: EndRecord) -> EndRow:
         name=ended.name,
         href=node_address(ended.node_id),
         action=ended.action,
-        actor=ended.actor,
+        actor=escape_invisible(ended.actor),
         hourly=_format_hourly(ended.hourly),
-        reason=ended.reason,
-        evidence=tuple(_describe_evidence(ended.evidence, signals[:SIGNALS])),
+        reason=escape_invisible(ended.reason),
+        evidence=tuple(
+            map(escape_invisible, _describe_evidence(ended.evidence, signals[:SIGNALS]))
+        ),
         signals_left_out=max(0, len(signals) - SIGNALS),
     )
 

@@ -93,6 +93,11 @@ def test_a_failing_deletion_in_words(changes: dict[str, Any], said: str) -> None
     assert said in build_node_row(_document(failing(**changes)), NOON).wish
 
 
+def test_an_error_of_the_cloud_turns_no_text_around() -> None:
+    row = build_node_row(_document(factories.node(last_error="no \u202ekcots")), NOON)
+    assert row.error == "no \\u202ekcots"
+
+
 def test_a_deletion_that_did_not_fail_shows_what_the_cloud_shows() -> None:
     row = build_node_row(_document(failing(tries=0)), NOON)
     assert (row.state, row.tone, row.wish) == ("READY", "up", "deletion requested")

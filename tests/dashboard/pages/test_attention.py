@@ -69,6 +69,12 @@ def test_each_line_leads_to_its_page_and_says_when():
     assert (held.href, held.wait) == ("", "")
 
 
+def test_an_error_of_the_cloud_turns_no_line_around():
+    entry = AgendaEntry(AgendaKind.FAILING_DELETION, "a\u202eb", "It failed: no \u202ekcots")
+    (row,) = build_agenda_lists(build_agenda(NOON, [entry], 10)).needs_person
+    assert (row.name, row.text) == ("a\\u202eb", "It failed: no \\u202ekcots")
+
+
 def test_lines_beyond_the_page_are_counted():
     entries = [
         AgendaEntry(AgendaKind.TTL_END, f"n-{number}", "It ends", NOON) for number in range(11)

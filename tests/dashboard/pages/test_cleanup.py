@@ -151,6 +151,26 @@ def test_what_holds_the_daemon_and_who_waits_is_said(lab: Lab, browser: TestClie
     assert "<img" not in page.text
 
 
+def test_reasons_and_readings_turn_no_text_around(lab: Lab, browser: TestClient) -> None:
+    rtl = "\u202egnp.exe"
+    node = lab.ran(NOON - HOUR)
+    signal = dict.fromkeys(("worker", "value", "at")) | {
+        "signal": "device",
+        "level": "ACTIVE",
+        "reason": f"held by {rtl}",
+    }
+    end = EndRecord("lab", NOON, node.id, 1, "n", Action.STOP, f"actor {rtl}", f"why {rtl}", None)
+    lab.services.cleanup.pause("", "ada", f"pause {rtl}")
+    with lab.units() as unit:
+        unit.cleanups.add_end(replace(end, evidence={"signals": [signal]}))
+        held = RailHold(Rail.BREAKER, f"breaker {rtl}", NOON - 60, NOON + HOUR)
+        unit.cleanups.save(replace(unit.cleanups.get("lab"), holds=(held,)))
+    page = browser.get("/cleanup").text
+    assert "\u202e" not in page
+    for before in ("actor", "why", "pause", "breaker", "held by"):
+        assert f"{before} \\u202egnp.exe" in page
+
+
 def test_of_very_many_ends_the_newest_are_shown(
     lab: Lab, browser: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

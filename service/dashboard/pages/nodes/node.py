@@ -402,9 +402,10 @@ def _build_placement_row(
         ended=None if ended is None else to_moment(ended),
         took=format_duration((now if ended is None else ended) - started),
         outcome=said["outcome"].replace("_", " "),
-        reason=said["reason"],
+        reason=escape_invisible(said["reason"]),
     )
 
 
 def _build_event_row(event: Event) -> NodeEvent:
-    return NodeEvent(to_moment(event.at), event.kind, to_sentence(event.message), event.actor)
+    message = escape_invisible(to_sentence(event.message))
+    return NodeEvent(to_moment(event.at), event.kind, message, event.actor)

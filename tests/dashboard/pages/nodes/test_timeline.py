@@ -168,8 +168,10 @@ def test_a_strange_page_number_is_the_first_page(lab: Lab, caller: TestClient) -
 
 def test_hostile_text_stays_text_and_turns_nothing_around(lab: Lab, caller: TestClient) -> None:
     labels = {"stage": f"{HOSTILE}{RTL}"}
-    node = lab.ran(NOON - HOUR, state=HOSTILE, name=HOSTILE, owner=RTL, labels=labels)
-    add_events(lab, node, (NOON, HOSTILE, f"{HOSTILE} {RTL}"))
+    node = lab.ran(
+        NOON - HOUR, state=HOSTILE, name=HOSTILE, owner=RTL, labels=labels, last_error=RTL
+    )
+    add_events(lab, node, (NOON, HOSTILE, f"{HOSTILE} {RTL}"), (NOON, "alarm", RTL))
     html = caller.get(f"/nodes/{node.id}").text
     assert "<img" not in html
     assert "\u202e" not in html
