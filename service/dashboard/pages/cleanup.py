@@ -15,12 +15,14 @@ from service.dashboard.kit.figures import (
     format_count,
     format_duration,
     format_money,
+    format_units,
     to_moment,
 )
 from service.dashboard.kit.links import node_address
 from service.dashboard.kit.visible_text import escape_invisible
 from service.dashboard.pages.nodes.idle import RAIL_REASONS
 from service.domain.clock import parse_rfc3339
+from service.domain.costs.display_rounding import in_units, places_for, unit_for
 from service.domain.idle.cleanup import EndRecord
 from service.domain.idle.plan import PlanEntry
 from service.domain.idle.policy import Action
@@ -154,20 +156,27 @@ def build_cleanup_page(services: Services) -> CleanupPage:
     )
     waiting = [row for status in statuses for row in _list_waiting(status)]
     unknown = service.list_unknown()
+    plan_rates, saves = _format_rates([entry.hourly for _, entry in planned])
+    unknown_rates, unknown_sum = _format_rates([node.hourly for node in unknown])
     ended = service.list_ended(SHOWN + 1)
     return CleanupPage(
         mode=service.mode.ceiling,
         mode_means=_MODES[service.mode.ceiling],
         projects=tuple(_build_project(status, now) for status in statuses),
-        plan=tuple(_build_plan_row(*pair, now) for pair in planned[:SHOWN]),
+        plan=tuple(
+            _build_plan_row(project, entry, rate, now)
+            for (project, entry), rate in zip(planned[:SHOWN], plan_rates, strict=False)
+        ),
         planned=format_count(len(planned), "node"),
-        saves=_sum_hourly([entry.hourly for _, entry in planned]),
+        saves=saves,
         plan_left_out=max(0, len(planned) - SHOWN),
         waiting=tuple(waiting[:SHOWN]),
         waiting_left_out=max(0, len(waiting) - SHOWN),
-        unknown=tuple(_build_unknown_row(node, now) for node in unknown[:SHOWN]),
-        unknown_sum=f"{format_count(len(unknown), 'node')},"
-        f" {_sum_hourly([node.hourly for node in unknown])}",
+        unknown=tuple(
+            _build_unknown_row(node, rate, now)
+            for node, rate in zip(unknown[:SHOWN], unknown_rates, strict=False)
+        ),
+        unknown_sum=f"{format_count(len(unknown), 'node')}, {unknown_sum}",
         unknown_left_out=max(0, len(unknown) - SHOWN),
         ended=tuple(map(_build_end_row, ended[:SHOWN])),
         more_ended=len(ended) > SHOWN,
@@ -176,11 +185,18 @@ def build_cleanup_page(services: Services) -> CleanupPage:
     )
 
 
-def _sum_hourly(rates: Sequence[int | None]) -> str:
-    """`$12.00/h`, and how many rates are not in it because their price is not known."""
-    unpriced = rates.count(None)
-    known = f"{format_money(sum(rate or 0 for rate in rates))}/h"
-    return f"{known}, and {unpriced:,} at an unknown price" if unpriced else known
+def _format_rates(rates: Sequence[int | None]) -> tuple[list[str], str]:
+    """Each rate, as in `$12.00/h`, and the sum that the shown rates add up to. The sum says how
+    many rates are not in it because their price is not known."""
+    known = [rate or 0 for rate in rates]
+    places = places_for(sum(known))
+    units = in_units(known, unit_for(places))
+    shown = [
+        NO_PRICE if rate is None else f"{format_units(unit, places)}/h"
+        for rate, unit in zip(rates, units, strict=True)
+    ]
+    total, unpriced = f"{format_units(sum(units), places)}/h", rates.count(None)
+    return shown, f"{total}, and {unpriced:,} at an unknown price" if unpriced else total
 
 
 def _format_hourly(hourly: int | None) -> str:
@@ -224,7 +240,7 @@ def _build_project(status: CleanupStatus, now: int) -> ProjectRow:
     )
 
 
-def _build_plan_row(project: str, entry: PlanEntry, now: int) -> PlanRow:
+def _build_plan_row(project: str, entry: PlanEntry, rate: str, now: int) -> PlanRow:
     due = "never: a person has to apply the plan"
     if entry.due_at is not None:
         left = entry.due_at - now
@@ -236,7 +252,7 @@ def _build_plan_row(project: str, entry: PlanEntry, now: int) -> PlanRow:
         action=entry.action,
         due=due,
         due_at=None if entry.due_at is None else to_moment(entry.due_at),
-        hourly=_format_hourly(entry.hourly),
+        hourly=rate,
         reason=escape_invisible(entry.reason),
     )
 
@@ -253,14 +269,14 @@ def _list_waiting(status: CleanupStatus) -> Iterator[WaitingRow]:
         )
 
 
-def _build_unknown_row(node: UnknownNode, now: int) -> UnknownRow:
+def _build_unknown_row(node: UnknownNode, rate: str, now: int) -> UnknownRow:
     resting = node.resting
     return UnknownRow(
         name=resting.name,
         href=node_address(resting.node_id),
         lasts=format_duration(now - resting.since),
         since=to_moment(resting.since),
-        hourly=_format_hourly(node.hourly),
+        hourly=rate,
         reason="" if resting.verdict is None else escape_invisible(resting.verdict.reason),
     )
 

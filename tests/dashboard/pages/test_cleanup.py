@@ -100,6 +100,17 @@ def test_the_plan_is_that_of_the_service_and_the_page_stores_none(
     assert stored.id == plan.id, "what a person would apply"
 
 
+def test_the_rates_of_the_rows_add_up_to_the_sums(tmp_path: Path) -> None:
+    with _watched(tmp_path, *"abcde") as (lab, _):
+        lab.services.prices.add(factories.price(1_003_333_333, effective_from=lab.clock.now))
+        page = build_cleanup_page(lab.services)
+    rates = [row.hourly for row in page.plan]
+    assert sorted(rates) == ["$8.02/h", "$8.02/h", "$8.03/h", "$8.03/h", "$8.03/h"]
+    assert page.saves == "$40.13/h"
+    assert [row.hourly for row in page.unknown] == ["$8.03/h"]
+    assert page.unknown_sum == "1 node, $8.03/h"
+
+
 def test_names_stay_text_and_nothing_else_is_in_the_page(
     watched: tuple[Lab, dict[str, Node]],
 ) -> None:
