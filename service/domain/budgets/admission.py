@@ -161,8 +161,7 @@ def worst_cost(rate: int, seconds: int) -> int:
 
 
 def hold_for(cuts: Sequence[PriceStretch], units: int, seconds: int) -> Hold:
-    """The hold at admission of a node that runs so many seconds at one place, at known future
-    prices."""
+    """The hold at admission of a node that runs `seconds` at one place, at known future prices."""
     return Hold("", _worst_of(cuts, units), seconds)
 
 

@@ -73,8 +73,8 @@ def deletes_at(budget: Budget, exceeded: Alert | None) -> int | None:
 
 
 def describe_silence(budget: Budget, *, mails: bool) -> str:
-    """A warning if no budget alert reaches a recipient before nodes are deleted. Empty if
-    recipients are notified.
+    """A warning if some or all recipients get no budget alert before nodes are deleted. Empty if
+    all get one.
 
     `mails` says whether e-mail is configured.
     """

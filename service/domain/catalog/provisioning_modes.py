@@ -53,8 +53,8 @@ def is_queued(terms: ProvisioningTerms) -> bool:
 
 
 def run_limit(terms: ProvisioningTerms) -> tuple[int | None, tuple[str, ...]]:
-    """Seconds that a node may run after READY under its provisioning model (None: for ever), and
-    warnings.
+    """Seconds that a node may run after READY under its provisioning model (None: without a limit),
+    and warnings.
 
     Raises Rejected when the time is longer than the tier allows.
     """

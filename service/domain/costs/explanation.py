@@ -163,7 +163,8 @@ def source_of(price: Price | None, price_id: str) -> str:
 
 
 def vm_note_of(usage: Usage) -> str:
-    """The explanation why the user's own virtual machine is charged for exactly these seconds."""
+    """The explanation of a line for the user's own virtual machine: why it has exactly these
+    seconds."""
     free = (
         f"; its TPU is free ({usage.free}), which is a rule about TPUs alone" if usage.free else ""
     )
@@ -175,7 +176,7 @@ def vm_note_of(usage: Usage) -> str:
 
 
 def reservation_note_of(one: Reservation) -> str:
-    """The explanation how the reservation that a node ran in affects the price of a line."""
+    """The explanation of the price of a line by the reservation that its node ran in."""
     withdrawn = "" if one.withdrawn_at is None else f"; its record was withdrawn: {one.reason}"
     return (
         f"it ran in the reservation {one.name} ({one.id}), at its price; what no node uses of"
@@ -222,7 +223,7 @@ def end_of(usage: Usage) -> str:
 
 
 def charged_to(whose: Attribution) -> str:
-    """The explanation who is charged for a line: the team, owner and job."""
+    """The explanation of a line by its payer: the team, owner and job that are charged."""
     named = (("team", whose.team), ("owner", whose.owner), ("job", whose.job))
     charged = ", ".join(f"{what} {name}" for what, name in named if name)
     return f"it is charged to {charged or 'no team, owner or job'}"

@@ -237,8 +237,8 @@ def forecast_cost(basis: ForecastBasis) -> Forecast:
 
 
 def find_crossing(forecast: Forecast, nanos: int) -> int | None:
-    """The instant at which the middle of the forecast exceeds an amount, if the rest of the cost
-    comes evenly until the end. None if the middle stays at or below the amount."""
+    """The instant at which the middle of a forecast exceeds an amount. The rest of the cost is
+    taken to come evenly until the end. None if the middle stays at or below the amount."""
     basis, mid = forecast.basis, forecast.total.mid
     if mid <= nanos:
         return None

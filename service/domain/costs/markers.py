@@ -16,8 +16,8 @@ from service.domain.time_window import Window
 
 @dataclass(frozen=True, slots=True)
 class CostMarker:
-    """What happened on the UTC day that begins at the second `day`, as a sentence without a full
-    stop."""
+    """An event that explains the cost of a UTC day, as a sentence without a full stop. The day
+    begins at the second `day`."""
 
     day: int
     text: str
@@ -39,8 +39,8 @@ def list_markers(
     preempted_at: Iterable[int],
     corrected: Mapping[int, int],
 ) -> Sequence[CostMarker]:
-    """Return the markers of a window, by day: list prices of `used` hardware that changed,
-    preemptions, and corrections of months that are closed.
+    """Return the markers of a window by day: changes of list prices, preemptions, and corrections
+    of closed months. Only prices of `used` hardware count.
 
     `preempted_at` are UTC seconds; `corrected` has the nano-dollars by the day of the posting.
     """

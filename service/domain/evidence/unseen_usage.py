@@ -76,7 +76,7 @@ def find_return(node: Node, last_end: int | None, poll: Poll) -> Usage | None:
 
 
 def describe_unseen_usage(node: Node, usage: Usage, now: int) -> Event:
-    """The event of unseen usage, for which there was no poll."""
+    """The event of unseen usage, which operations show and no poll saw."""
     start, end = to_rfc3339(usage.start), to_rfc3339(usage.end or now)
     earliest = " at the earliest" if usage.start_evidence is Evidence.UNSEEN else ""
     return Event(

@@ -153,8 +153,8 @@ def counts_from(node: Node, times: IdleTimes) -> int:
 
 
 def signals_of(node: Node, watched: WatchedNode | None) -> Signals:
-    """Return the signals that an assessment counts: those of the node's incarnation. Those of an
-    earlier incarnation do not count."""
+    """Return the signals that an assessment counts, of the node's present incarnation. Those of an
+    earlier incarnation are left out."""
     if watched is None or watched.course.incarnation != node.attempt:
         return Signals()
     return watched.signals
@@ -269,7 +269,7 @@ def _was_kept_unseen(subject: IdleSubject, course: IdleCourse, now: int) -> bool
 
 
 def list_holders(subject: IdleSubject, verdict: IdleVerdict, now: int) -> list[Holder]:
-    """Return the holders that an assessment finds between an idle node and its end. See
+    """Return the holders that keep an assessed node from its end. They are those of
     `service.domain.lifecycle.precedence`."""
     is_wasteful = verdict.waste is not None and verdict.waste in subject.applied.rule.also
     is_untold = not subject.can_tell and subject.applied.action.rank >= Action.STOP.rank

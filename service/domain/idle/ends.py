@@ -73,13 +73,12 @@ def list_causes(
 
 
 def describe_exceeded(budget: str) -> str:
-    """The begin of the reason of every end of a node by a budget with this name."""
+    """The first words of the reason when a budget with this name ends a node."""
     return f"the budget {budget!r} is exceeded"
 
 
 def describe_idleness(verdict: IdleVerdict) -> str:
-    """The begin of the reason of every end of a node for idleness. It says what the node did, and
-    since when."""
+    """The first words of the reason when idleness ends a node: what it did, and since when."""
     since = "" if verdict.since is None else f" since {to_rfc3339(verdict.since)}"
     what = "been idle" if verdict.waste is None else _WASTED[verdict.waste]
     return f"it has {what}{since}"

@@ -55,10 +55,10 @@ class MetricFamily(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobActivity:
-    """The job that holds the node, or that waits between two attempts of its crash loop on the
-    node: whether it prepares to run, when it last made progress (a step, a checkpoint, the start),
-    how many of its attempts failed on the node within the last hour, and when its container
-    started. A steady attempt counts no failures. Instants are whole UTC seconds."""
+    """The job that holds the node, or that waits between two attempts of its crash loop there. It
+    says whether the job prepares to run, and when it last made progress (a step, a checkpoint, the
+    start). It also says how many of its attempts failed on the node within the last hour, and when
+    its container started. A steady attempt counts no failures. Instants are whole UTC seconds."""
 
     job_id: str
     is_preparing: bool
@@ -285,13 +285,14 @@ def shown_at_work(tracks: Mapping[tuple[int, Kind], SignalTrack], until: int) ->
 
 
 def heartbeat_activity(until: int, now: int) -> tuple[int, str]:
-    """Return the end of the work that the newest heartbeat proves, with a text."""
+    """Return the end of the work that the newest heartbeat claims, for the proof, with a text."""
     return min(until, now + 1), "a heartbeat says that it is at work"
 
 
 def job_activity(evidence: ActivityEvidence, job: JobActivity, now: int) -> tuple[int, str]:
-    """Return the end of the work that the job of a node proves, with a text. Progress without a
-    device is no work, as after a silent fall back to the CPU: the work ends with the start."""
+    """Return the end of the work that a node's job claims, for the proof, with a text. Progress
+    without a device is no work, as after a silent fall back to the CPU: the work ends with the
+    start."""
     if job.is_preparing:
         return now + 1, f"job {job.job_id} prepares to run"
     tracks = [evidence.tracks.get((worker, Kind.DEVICE)) for worker in range(evidence.workers)]

@@ -141,8 +141,8 @@ def pace_ends(
 
 
 def is_mass(candidates: int, live: int) -> bool:
-    """Whether the rail against a mass of ends must hold. More than half of the nodes, and more than
-    five, would end at once. An error is more likely than an unused fleet."""
+    """Whether the rail against a mass of ends holds. It holds where more than half of the nodes,
+    and more than five, would end at once: an error is more likely than an unused fleet."""
     return candidates > MASS_NODES and 2 * candidates > live
 
 

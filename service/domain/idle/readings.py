@@ -165,5 +165,5 @@ def patience_of(telemetry: int, period: int) -> int:
 
 
 def newest_end(samples: Iterable[MeasuredValue]) -> int | None:
-    """Return the end of the newest sample of readings; None without a sample."""
+    """Return the end of the newest reading among the samples; None without a sample."""
     return max(map(_END, samples), default=None)

@@ -137,10 +137,10 @@ def parse_activity(
 def readings_of(
     worker: int, activity: WorkerActivity, *, is_held_on: bool = False
 ) -> Sequence[Reading]:
-    """Return the readings that are made of the activity in a worker's report. It was at rest over
-    the whole quiet time, or else at work in the last second, as present work does not show the time
-    before. A signal that came to rest in this time was at work just before: a burst between two
-    reports counts.
+    """Return the readings that are made of the activity in a worker's report. A signal is at rest
+    over the whole quiet time. Else it is at work in the last second, as present work does not show
+    the time before. A signal that came to rest in this time was at work just before: a burst
+    between two reports counts.
 
     A crash loop is no work of the device while the meter counts its restarts. `is_held_on` says
     that an earlier report had the same holder: that process is not of the loop.

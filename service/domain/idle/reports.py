@@ -74,8 +74,8 @@ def choose_reads(
 
 
 def pause_of(subject: IdleSubject, now: int, times: IdleTimes) -> int | None:
-    """Return the seconds between two reads of the reports of a node. The node is not about to end.
-    None for no read."""
+    """Return the seconds between two reads of the reports of a node; None for no read. A node that
+    is about to end is read more often, which is not decided here."""
     node, signals = subject.node, subject.signals
     if not node.spec.supervisor:
         return None
@@ -100,9 +100,9 @@ def _may_lack_device(subject: IdleSubject, since: int) -> bool:
 
 
 def is_candidate(subject: IdleSubject, times: IdleTimes) -> bool:
-    """Whether the reports of a node are read as those of a candidate. The node is at rest for the
-    idle time of its policy, also if its end is blocked. A node with a notice stays a candidate
-    while its activity is unknown."""
+    """Whether a node is a candidate, so that its reports are read. It is at rest for the idle time
+    of its policy, also if its end is blocked. A node with a notice stays a candidate while its
+    activity is unknown."""
     watched = subject.watched
     if watched is None or watched.course.incarnation != subject.node.attempt:
         return False

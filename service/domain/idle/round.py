@@ -138,9 +138,9 @@ def _find_mass_since(
     earlier: Mapping[str, NodeSight],
     facts: RoundFacts,
 ) -> int | None:
-    """The instant since which more than half of the nodes are candidates with fresh signals; None
-    where they are not. A lost signal restarts the hour. A node that was not known since its start
-    does not, or it would hold the others for ever."""
+    """The instant since which more than half of the nodes have been candidates; None where they are
+    not. A lost signal restarts the hour. A node that was not known since its start does not, or it
+    would hold the others for ever."""
     candidates = sum(
         assessed.is_idle and assessed.subject.applied.action.rank >= Action.STOP.rank
         for assessed in nodes

@@ -69,8 +69,8 @@ class AttemptVerdict:
 
 
 def find_success(reports: Sequence[SupervisorReport | None]) -> AttemptVerdict | None:
-    """Return the outcome COMPLETED if every program ended by itself with 0, or after STEWARD_DONE
-    was printed. None otherwise.
+    """Return the outcome of an attempt that was a success; None for any other. Every program ended
+    by itself with 0, or after STEWARD_DONE was printed.
 
     A program that is told to end saves its state and exits with 0, in the middle of its work. So
     the exit code 0 of a container that was stopped counts only after STEWARD_DONE.

@@ -76,8 +76,8 @@ def _read_period(attempt: Attempt) -> int:
 
 
 def is_delivery_due(attempt: Attempt, node: Node, now: int) -> bool:
-    """Whether the pace of checks calls for a check of an attempt's metadata. Google takes changes
-    only while a node is READY."""
+    """Whether an attempt's metadata is checked now, by the pace of such checks. Google takes
+    changes only while a node is READY."""
     if attempt.placement == 0 or attempt.echoed or node.state != NodeState.READY:
         return False
     return attempt.written_at is None or now - attempt.written_at >= ASSERT_SECONDS

@@ -69,7 +69,7 @@ class AttemptSeconds:
 def list_claims(
     attempts: Sequence[Attempt], node_id: str, *, own_node: bool
 ) -> list[AttemptSeconds]:
-    """Return the claims of a job on one node, whose phases are priced, without gap or overlap.
+    """Return the claims of a job on one node, whose phases are priced, without overlap.
 
     A node of the job's own belongs to the job from its first second to its last: each attempt has
     the node until the next attempt begins. On a caller's node an attempt ends with its release.

@@ -80,7 +80,7 @@ def travels_in_create(job: Job, attempt: Attempt, node: Node) -> bool:
 def with_reports(
     attempt: Attempt, found: Mapping[int, SupervisorReport], reached: int | None = None
 ) -> Attempt:
-    """Return the attempt after the transition by reports that are newer than its own. It is
+    """Return the attempt after a transition: with the reports that are newer than its own. It is
     unchanged without any. `reached` is the highest step of the earlier attempts. A report keeps the
     time at which its attempt was first seen at that step."""
     newer = {}
@@ -101,7 +101,7 @@ def with_reports(
 
 
 def with_answer(attempt: Attempt, now: int) -> Attempt:
-    """Return the attempt after the transition by the cloud's answer, which has the reports of all
+    """Return the attempt after a transition: the cloud has answered with the reports of all
     slices."""
     since = attempt.answering_since
     if since is None or now - (attempt.answered_at or 0) > OUTAGE_SECONDS:
@@ -110,7 +110,7 @@ def with_answer(attempt: Attempt, now: int) -> Attempt:
 
 
 def has_echoed(job: Job, attempt: Attempt, node: Node) -> bool:
-    """Whether every worker that takes part has made the transition to the newest task."""
+    """Whether every worker that takes part acts on the task of the newest transition."""
     return all(
         report is not None and report.generation >= attempt.generation
         for report in reports_of(job, attempt, node).values()
@@ -120,7 +120,7 @@ def has_echoed(job: Job, attempt: Attempt, node: Node) -> bool:
 def apply_decision(
     job: Job, attempt: Attempt, node: Node, decision: AttemptDecision, now: int
 ) -> JobTransition:
-    """Return the job and its attempt after the transition that a step decides."""
+    """Return the job and its attempt after the transition that was decided."""
     job, attempt = _with_messages(job, attempt, node, now)
     if decision.step is AttemptStep.WAIT or decision.phase is None:
         return JobTransition(job, attempt)
@@ -191,8 +191,7 @@ _BEFORE_THE_RUN = frozenset({Phase.PULLING, Phase.STARTING})
 
 
 def apply_delivery(changed: JobTransition, delivery: TaskDelivery, now: int) -> JobTransition:
-    """Return the job and attempt after their transition by the delivery of the newest task to the
-    cloud.
+    """Return the job and its attempt after a transition: the newest task was sent to the cloud.
 
     An error is kept as their `detail` until the task is written. A second refusal with the same
     error ends the attempt, unless evidence of lost hardware is found: a node that just left READY

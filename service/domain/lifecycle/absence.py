@@ -66,8 +66,8 @@ def judge_absence(node: Node, census: FleetCensus, now: int) -> Absence:
 
 
 def was_deleted(operations: Iterable[Operation], node: Node) -> bool:
-    """Whether the absence is a deletion of the present attempt, by any caller, in the cloud's
-    operations."""
+    """Whether the absence of a node is a deletion of its present attempt, by the cloud's
+    operations. Any caller may have deleted it."""
     sent = node.sent_at or 0
     return any(
         op.verb == "delete" and op.has_succeeded and op.created_at >= sent for op in operations

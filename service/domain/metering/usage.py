@@ -165,7 +165,7 @@ def with_first_minute_rule(usage: Usage, created_at: int | None) -> Usage:
 def waive_siblings(
     last: Usage | None, waiver: FirstMinuteWaiver, intervals: Iterable[Usage]
 ) -> Iterator[Usage]:
-    """The usage that a waiver changes in the other intervals of a placement than its `last`.
+    """The usage of a placement that a waiver changes, without its `last` interval.
 
     The rule is about the node, so it waives all of its intervals or none.
     """

@@ -119,7 +119,8 @@ def waits_for_job_end(node: Node) -> bool:
 
 
 def keep_sentence(node: Node) -> str:
-    """The sentence until when a keep holds a node, and why; empty if it was never kept."""
+    """The sentence that says until when a keep holds a node, and why. Empty if it was never
+    kept."""
     keep = keep_of_node(node)
     if keep is None:
         return ""

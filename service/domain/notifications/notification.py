@@ -77,8 +77,8 @@ class Notification:
 
     @property
     def promise(self) -> LinkPromise | None:
-        """What the links of the message are for; None for a message without links, or with a
-        promise of another version: the message is sent without links then."""
+        """What the links of the message are for; None for a message without links. None also for a
+        promise of another version: the message is then sent without links."""
         told = _facts_of(self.body).get(PROMISE)
         if not isinstance(told, dict):
             return None

@@ -84,7 +84,8 @@ class OrphanFinding:
 
 
 def names_of(place: Place) -> tuple[str, ...]:
-    """The cloud ids of attempts, for the verdict on a resource: its own, and that of its group."""
+    """The cloud ids whose attempts decide the verdict on a resource: its own, and that of its
+    group."""
     base, _ = _split_number(place.cloud_id)
     return (place.cloud_id, base) if base else (place.cloud_id,)
 

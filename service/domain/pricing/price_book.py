@@ -133,8 +133,8 @@ def manual_id(key: str) -> str:
 
 
 def with_discount(price: Price, discount: Discount) -> DiscountedPrice:
-    """Return a price of the price book less the discount, half-even to the nano-dollar. Each chip
-    and hour is rounded.
+    """Return a price of the price book less the discount, half-even to the nano-dollar. The price
+    of a chip-hour is rounded.
 
     The id and the source name the price and the discount, so that a charge can be traced to both.
     They do not change when the discount is ended early, as past charges do not change.
@@ -176,7 +176,8 @@ def with_reservation(price: Price, purchase: Purchase) -> ReservedPrice:
 
 
 def reservation_in(price_id: str) -> str:
-    """Return the reservation in the id of its price in the price book; empty for another price."""
+    """Return the id of the reservation that the id of its price names. Empty for another price of
+    the price book."""
     return price_id.partition(_RESERVED_AS)[2]
 
 

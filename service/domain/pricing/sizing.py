@@ -173,8 +173,7 @@ def find_fastest(fitting: Iterable[SizedType]) -> list[SizedType]:
 
 
 def build_option(need: Need, fit: SizedType, offer: PriceOffer) -> Option:
-    """Return a size as an option by an offer. It has the cost, and whether this is within the
-    spend."""
+    """Return the option of a size by an offer: its cost, and whether that is within the spend."""
     cost = None if fit.seconds is None else offer.cost
     lasts = None if need.spend is None else offer.seconds_for(need.spend)
     within = None if need.spend is None or cost is None else cost <= need.spend

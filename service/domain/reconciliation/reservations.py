@@ -43,7 +43,7 @@ def reservation_named(resource: str) -> str:
 
 
 def pair_hour(hour: BilledHour, reservations: Sequence[Reservation]) -> Iterator[ComparedPair]:
-    """Yield the pairs of an hour: rows for reservations on the bill and in the ledger. Each row of
+    """Yield the pairs of an hour, with the reservations on the bill and in the ledger. Each row of
     the bill and of the ledger is in exactly one pair.
 
     A node stays by itself if its own rows agree with the ledger. So do nodes and reservations
