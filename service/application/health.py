@@ -1,4 +1,4 @@
-"""The state of the fleet in figures, for gauges and the dashboard."""
+"""The health of the service: the fleet in figures, and whether requests can be answered."""
 
 from __future__ import annotations
 
@@ -15,29 +15,6 @@ from service.store.pricebook import PriceShelf
 from service.store.probe import DatabaseProbe
 from service.store.revisions import Revision
 from service.store.unit import Unit, Units
-
-
-class ReadinessService:
-    """Checks whether requests can be answered now, without a call to the cloud."""
-
-    def __init__(
-        self, probe: DatabaseProbe, projects: Sequence[str], timekeeper: Timekeeper | None = None
-    ) -> None:
-        self._probe = probe
-        self._projects = tuple(projects)
-        self._timekeeper = timekeeper
-
-    def check_ready(self) -> list[str]:
-        """Problems that do not stop the API. Raises StoreUnavailable with the reason if the
-        database cannot be read or written."""
-        alone = self._probe.check_usable(self._projects)
-        said = [] if self._timekeeper is None else [self._timekeeper.warning]
-        if alone:
-            said.append(
-                f"no daemon holds the lease of {', '.join(alone)}: nothing is created, deleted or"
-                " metered there; start one with: tpu-steward daemon"
-            )
-        return [problem for problem in said if problem]
 
 
 STALE_SECONDS = 120
@@ -137,7 +114,7 @@ class LateDeletion:
 
 
 class HealthService:
-    """Computes the figures from the store, without a call to the cloud."""
+    """Computes the figures of the fleet from the store, without a call to the cloud."""
 
     def __init__(
         self,
@@ -217,3 +194,26 @@ class HealthService:
                 lines = [line for usage in running for line in lines_of(usage)]
                 late.append(LateDeletion(deletion, burn_of(lines, book, now)))
             return number, late
+
+
+class ReadinessService:
+    """Checks whether requests can be answered now, without a call to the cloud."""
+
+    def __init__(
+        self, probe: DatabaseProbe, projects: Sequence[str], timekeeper: Timekeeper | None = None
+    ) -> None:
+        self._probe = probe
+        self._projects = tuple(projects)
+        self._timekeeper = timekeeper
+
+    def check_ready(self) -> list[str]:
+        """Problems that do not stop the API. Raises StoreUnavailable with the reason if the
+        database cannot be read or written."""
+        alone = self._probe.check_usable(self._projects)
+        said = [] if self._timekeeper is None else [self._timekeeper.warning]
+        if alone:
+            said.append(
+                f"no daemon holds the lease of {', '.join(alone)}: nothing is created, deleted or"
+                " metered there; start one with: tpu-steward daemon"
+            )
+        return [problem for problem in said if problem]

@@ -209,7 +209,7 @@ class PriceFeed(Protocol):
 
     def list_skus(self) -> Sequence[SkuFacts]:
         """List all SKUs about TPUs, and SKUs that look like them, each with its current price and
-        the start of that price. `service.domain.pricing.skus.read_page` tells them apart.
+        the start of that price. `service.domain.pricing.skus.read_skus` tells them apart.
 
         A failed page fails the whole list. The call may take minutes: hold no transaction.
         """

@@ -1,4 +1,4 @@
-"""The Protocol of a controller: one tick over a project, safe to run twice, late, or never."""
+"""Controllers: their tick, safe to run twice, late, or never, and the lease of their commands."""
 
 from __future__ import annotations
 
@@ -8,6 +8,16 @@ from service.cloud.ports import TpuCloud
 from service.domain.errors import LeaseLost
 from service.domain.lease import Lease
 from service.store.unit import Units
+
+
+class Controller(Protocol):
+    """Compares requested with observed state, and takes one step for each difference."""
+
+    name: str
+
+    def tick(self, lease: Lease) -> None:
+        """Run once over the lease's project. Every write fails once the lease is lost."""
+        ...
 
 
 def cloud_under_lease(cloud: TpuCloud, units: Units, lease: Lease) -> TpuCloud:
@@ -21,13 +31,3 @@ def cloud_under_lease(cloud: TpuCloud, units: Units, lease: Lease) -> TpuCloud:
         if not unit.leases.is_held(lease):
             raise LeaseLost(f"another daemon acts for project {lease.project} now")
     return cloud
-
-
-class Controller(Protocol):
-    """Compares requested with observed state, and takes one step for each difference."""
-
-    name: str
-
-    def tick(self, lease: Lease) -> None:
-        """Run once over the lease's project. Every write fails once the lease is lost."""
-        ...

@@ -1,4 +1,4 @@
-"""The software images of runtime versions: their contents, and the hardware that they fit."""
+"""The software images of runtime versions: their frameworks, and the hardware that they fit."""
 
 from __future__ import annotations
 

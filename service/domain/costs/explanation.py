@@ -16,6 +16,9 @@ from service.domain.pricing.price_book import VM_HOUR, Price, PriceBook
 from service.domain.time_window import Window
 
 
+NO_PRICE = "its price is unknown: the price book has none for it"
+
+
 class InWords:
     """The sentences of an explanation.
 
@@ -35,9 +38,6 @@ class InWords:
     def sentences(self) -> tuple[str, ...]:
         """All sentences, the sum first."""
         return (self.sum, self.source, *self.notes, *self.evidence, self.charged)
-
-
-NO_PRICE = "its price is unknown: the price book has none for it"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The signals of a worker's activity: readings, and the tracks that are made of them. Pure.
+"""The signals of a worker's activity: readings, their tracks, and their values as text. Pure.
 
 A reading is a value over a span of whole UTC seconds, [start, end). Readings come late and out of
 order, and some are lost. Time without a reading is unknown, and never counts as rest.
