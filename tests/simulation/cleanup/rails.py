@@ -73,6 +73,22 @@ class Round:
     waits: Mapping[str, Rail]
     ready: int
     """The nodes that were truly READY."""
+    may_be_mass: bool
+    """Whether more than half of them may be taken for candidates."""
+
+
+def measure_mass(rounds: Sequence[Round]) -> int:
+    """For how many seconds the rounds have held the mass that there still is; 0 for none."""
+    first = upto = rounds[-1].at
+    is_held = False
+    for one in reversed(rounds):
+        if Rail.MASS in one.holds:
+            first, is_held = one.at, True
+        elif is_held or not one.may_be_mass:
+            break
+        else:
+            first = upto = one.at
+    return upto - first
 
 
 @dataclass
@@ -99,7 +115,8 @@ class RailJudge:
                 raise Violation(f"{rail} holds at {now}, and its rule does not say so")
         self._check_mass_length(now, is_held=Rail.MASS in holds)
         waits = {one.node_id: one.rail for one in row.waiting}
-        self.rounds.append(Round(now, holds, waits, self._count_ready()))
+        may_be_mass = self._is_mass(now)
+        self.rounds.append(Round(now, holds, waits, self._count_ready(), may_be_mass))
 
     def check_end(self, end: End) -> None:
         """Raises Violation for an end that a rail had to hold back."""
@@ -115,20 +132,8 @@ class RailJudge:
         enough = max(6, end.ready // 2 + 1)
         is_new = len(told) >= enough and end.at - told[enough - 1] < MASS_SECONDS
         # others that are not surely at rest may have been candidates for longer
-        if is_new and self._measure_mass() < MASS_SECONDS - ROUNDING:
+        if is_new and measure_mass(self.rounds) < MASS_SECONDS - ROUNDING:
             raise Violation(f"{end.node.name} was ended while {len(told)} of {end.ready} were idle")
-
-    def _measure_mass(self) -> int:
-        """For how many seconds the newest unbroken series of rounds has held a mass."""
-        first = upto = self.rounds[-1].at
-        for one in reversed(self.rounds):
-            if Rail.MASS in one.holds:
-                first = one.at
-            elif first < upto:
-                break
-            else:
-                first = upto = one.at
-        return upto - first
 
     def seconds_held(self, node_id: str, start: float, end: float) -> float:
         """For how many seconds of [start, end) a rail held the node, or let others go first."""
