@@ -350,10 +350,8 @@ class JobOracle:
             case Reason.NODE_DELETED:
                 # The fuse of a node of the job's own is longer than its job: what hangs until then
                 # has waited for ever, unless the daemon slept since before the node was READY.
-                has_looked = any(
-                    move.after == "READY" and attempt.claimed_at <= move.at <= decided.looked_at
-                    for move in self._moves[node.id]
-                )
+                moves, since = self._moves[node.id], attempt.claimed_at
+                has_looked = was_ready(moves, since, decided.looked_at)
                 burned = job.own_node and node.delete_reason == FUSE_BURNED and has_looked
                 asked = node.delete_requested_at is not None or self._has_been(node, "STOPPING")
                 return asked and not burned
@@ -411,6 +409,13 @@ def list_downs(moves: Sequence[Transition], by: float) -> list[float]:
         elif move.created == newest:
             since.pop(move.uid, None)
     return list(since.values())
+
+
+def was_ready(moves: Sequence[Transition], since: float, upto: float) -> bool:
+    """Whether a node, or a slice of it, was READY at an instant of [since, upto]."""
+    states = {move.uid: move.after for move in moves if move.at <= since}
+    later = [move.after for move in moves if since < move.at <= upto]
+    return since <= upto and "READY" in {*states.values(), *later}
 
 
 def _is_refused(unit: Unit, node_id: str) -> bool:

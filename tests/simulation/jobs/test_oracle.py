@@ -1,9 +1,9 @@
-"""What the judge of the jobs makes of hardware that was lost before a job claimed it."""
+"""What the judge of the jobs makes of the moves of a node: lost before a claim, READY in time."""
 
 from __future__ import annotations
 
 from service.emulator.world.bill import Transition
-from tests.simulation.jobs.oracle import list_downs
+from tests.simulation.jobs.oracle import list_downs, was_ready
 
 
 def moves(*what):
@@ -34,3 +34,17 @@ def test_one_of_several_slices_that_was_lost_before_the_claim_counts():
     other = (10.0, 3, 10.0, "CREATING"), (20.0, 3, 10.0, "READY")
     lost = ((30.0, 1, 10.0, "PREEMPTED"),)
     assert list_downs(moves(*FIRST, *other, *lost), 35) == [30.0]
+
+
+def test_a_node_was_ready_if_it_was_so_at_any_instant_of_a_time():
+    life = moves(*FIRST, *TAKEN, *SECOND)
+    assert was_ready(life, 15, 20)
+    assert was_ready(life, 25, 26), "it was READY before"
+    assert was_ready(life, 35, 70), "it is READY again"
+
+
+def test_a_node_that_was_not_ready_at_any_instant_of_a_time_was_not():
+    life = moves(*FIRST, *TAKEN, *SECOND)
+    assert not was_ready(life, 12, 19)
+    assert not was_ready(life, 35, 69)
+    assert not was_ready(life, 26, 25), "the time has not begun"
