@@ -41,11 +41,11 @@ def test_yaml_is_easy_to_read():
     ]
     assert format_yaml({"nodes": nodes}).splitlines() == [
         "nodes:",
-        "  - name: trainer",
-        "    labels:",
-        '      run: "17"',
-        "    zones: []",
-        "    ended_at: null",
+        "- name: trainer",
+        "  labels:",
+        "    run: '17'",
+        "  zones: []",
+        "  ended_at: null",
     ]
 
 
