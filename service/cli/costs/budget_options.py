@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -80,13 +80,17 @@ def build_body(typed: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value not in (None, [])}
 
 
-def read_resets(names: Sequence[str]) -> dict[str, None]:
+def read_resets(names: Sequence[str], given: Collection[str]) -> dict[str, None]:
     """Fields that get their default back, from the names of their options. Raises BadParameter for
-    an option without a default."""
+    an option without a default, and for a field that is also `given` a value."""
     for name in names:
         if name not in _RESETS:
             raise typer.BadParameter(
                 f"{name!r} has no default; use one of: {', '.join(_RESETS)}", param_hint="--reset"
+            )
+        if _RESETS[name] in given:
+            raise typer.BadParameter(
+                f"give --{name} or --reset {name}, not both", param_hint="--reset"
             )
     fields = {_RESETS[name]: None for name in names}
     return fields | ({"webhook_secret": None} if "webhook" in fields else {})

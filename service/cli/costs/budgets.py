@@ -165,7 +165,8 @@ def edit(  # noqa: PLR0913, PLR0917 - options are no arguments that anybody coun
     json: options.Json = False,
 ) -> None:
     """Change a budget. What is not given stays as it is."""
-    body = budget_options.build_body(locals()) | budget_options.read_resets(reset or ())
+    body = budget_options.build_body(locals())
+    body |= budget_options.read_resets(reset or (), body.keys())
     if webhook and not webhook_secret:
         webhook_secret = os.environ.get("STEWARD_WEBHOOK_SECRET")
     made_up = secrets.token_urlsafe(32) if webhook and not webhook_secret else None

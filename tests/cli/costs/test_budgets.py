@@ -272,7 +272,16 @@ def test_a_new_webhook_gets_a_new_secret_and_an_old_one_goes_with_its_secret(api
     assert api.calls[-1].body == {"webhook": None, "webhook_secret": None}
 
 
-@pytest.mark.parametrize("options", [(), ("--reset", "amount"), ("--threshold", "soon")])
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--reset", "amount"),
+        ("--threshold", "soon"),
+        ("--threshold", "80", "--reset", "threshold"),
+        ("--webhook", "https://hooks.example.com/x", "--reset", "webhook"),
+    ],
+)
 def test_an_edit_that_makes_no_sense_is_a_usage_error(api, options):
     result = steward("budgets", "edit", "vision", *options)
     assert (result.exit_code, api.calls) == (2, [])
