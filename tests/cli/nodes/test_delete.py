@@ -73,9 +73,15 @@ def test_a_person_is_told_what_is_lost_and_is_asked_once(two, monkeypatch, text,
     assert said[1] == (
         "helper (READY): unpriced an hour, $0.16 so far; lost: the data on its disks and its keep"
     )
-    question = "Delete 2 nodes, which cost $4.62 an hour now and $120.49 so far? [y/N]:"
+    question = "Delete 2 nodes, which cost at least $4.62 an hour now and $120.49 so far? [y/N]:"
     assert said[2].startswith(question)
     assert ("nothing was deleted" in said[2]) == (code == 1)
+
+
+def test_an_unknown_price_is_not_shown_as_zero(two, monkeypatch):
+    two.when("GET", "/v1/nodes", page(HELPER))
+    question = "Delete helper, which costs an unknown amount an hour now and $0.15 so far? [y/N]:"
+    assert question in answer_with(monkeypatch, "n\n", "helper").stderr
 
 
 @pytest.mark.parametrize("option", ["--yes", "--force", "--json"])
