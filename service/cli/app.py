@@ -186,8 +186,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(is_asked: bool) -> None:
-    if is_asked:
+def _show_version(is_given: bool) -> None:
+    if is_given:
         from importlib.metadata import version  # noqa: PLC0415 - costs what others need not pay
 
         typer.echo(f"tpu-steward {version('tpu-steward')}")

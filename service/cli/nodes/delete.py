@@ -19,7 +19,8 @@ from service.cli.terminal.render import print_errors
 from service.cli.terminal.resolve import find_node
 
 Force = Annotated[
-    bool, typer.Option("--force", help="Also if a job runs on it; the job ends. Asks nothing.")
+    bool,
+    typer.Option("--force", help="Also if a job runs on it; the job ends. Skips the confirmation."),
 ]
 
 
@@ -40,7 +41,7 @@ def delete(
     with open_client() as client:
         found = {find_node(client, name): name for name in nodes}
         if not force:
-            _check_deletion(client, found, is_asked=not (yes or json))
+            _check_deletion(client, found, may_ask=not (yes or json))
         answers = list(_request_deletions(client, found))
         for answer in answers:
             follow_change(client, answer, Goal.DELETED, timeout if wait else None, json=json)
@@ -48,20 +49,17 @@ def delete(
         raise typer.Exit(FAILED)
 
 
-def _check_deletion(client: Client, found: Mapping[str, str], *, is_asked: bool) -> None:
+def _check_deletion(client: Client, found: Mapping[str, str], *, may_ask: bool) -> None:
     """Have the user confirm the deletion at a terminal, jobs and costs included.
 
-    Without a terminal, or if nobody `is_asked`, only a running job prevents it. Raises Failure when
-    the nodes must not be deleted, or when the user says no.
+    Without `may_ask`, and without a terminal, there is no question. Raises Failure when the user
+    says no, and when there is no question and a job runs on a node.
     """
     jobs = {node_id: jobs_of_node.find_running_job(client, node_id) for node_id in found}
-    if not (is_asked and jobs_of_node.is_at_terminal()):
+    if not (may_ask and jobs_of_node.is_at_terminal()):
         for node_id, job in jobs.items():
             if job is not None:
-                raise Failure(
-                    f"job {job} runs on node {found[node_id]}, and ends with it; cancel the job,"
-                    " or repeat with --force"
-                )
+                raise jobs_of_node.make_refusal(job, found[node_id])
         return
     views = [client.get(f"/v1/nodes/{node_id}").value for node_id in found]
     total = str(sum((Decimal(node["cost"]) for node in views), Decimal(0)))

@@ -28,17 +28,26 @@ def find_running_job(client: Client, node_id: str) -> str | None:
 def check_jobs(client: Client, node_id: str, node: str, *, force: bool, json: bool) -> None:
     """Have the user confirm, at a terminal, that the job on the node may end.
 
-    Raises Failure without a terminal, or when the user says no. With `force` nobody is asked.
+    Raises Failure without a terminal, or when the user says no. With `force` there is no question.
     """
     if force:
         return
     job = find_running_job(client, node_id)
     if job is None:
         return
-    said = f"job {job} runs on node {node}, and ends with it"
-    if not json and is_at_terminal() and typer.confirm(f"{said}. Go on?", err=True):
+    question = f"{_describe_job(job, node)}. Go on?"
+    if not json and is_at_terminal() and typer.confirm(question, err=True):
         return
-    raise Failure(f"{said}; cancel the job, or repeat with --force")
+    raise make_refusal(job, node)
+
+
+def make_refusal(job: str, node: str) -> Failure:
+    """The failure of a command that would end a job."""
+    return Failure(f"{_describe_job(job, node)}; cancel the job, or repeat with --force")
+
+
+def _describe_job(job: str, node: str) -> str:
+    return f"job {job} runs on node {node}, and ends with it"
 
 
 def is_at_terminal() -> bool:

@@ -135,14 +135,17 @@ def summarize_nodes(nodes: Sequence[View]) -> str:
     if not nodes:
         return "no nodes"
     ready = list(filter(is_ready, nodes))
-    burn = format_usd(sum_rates(ready))
-    unpriced = sum(node["hourly_cost"] is None for node in ready)
-    note = f", and {format_count(unpriced, 'node')} without a known price" if unpriced else ""
     queued = sum(node["state"] == NodeState.QUEUED for node in nodes)
     waiting = f"; {queued:,} in the queue" if queued else ""
-    return (
-        f"{format_count(len(nodes), 'node')}, {len(ready):,} ready at {burn} an hour{note}{waiting}"
-    )
+    count = format_count(len(nodes), "node")
+    return f"{count}, {len(ready):,} ready at {describe_rate(ready)}{waiting}"
+
+
+def describe_rate(ready: Sequence[View]) -> str:
+    """`$9.60 an hour, and 1 node without a known price`."""
+    unpriced = sum(node["hourly_cost"] is None for node in ready)
+    note = f", and {format_count(unpriced, 'node')} without a known price" if unpriced else ""
+    return f"{format_usd(sum_rates(ready))} an hour{note}"
 
 
 def is_ready(node: View) -> bool:

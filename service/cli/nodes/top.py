@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from service.cli.nodes.node_output import is_ready, shown_state, sum_rates
+from service.cli.nodes.node_output import describe_rate, is_ready, shown_state, sum_rates
 from service.cli.nodes.queue import made_of
 from service.cli.terminal import options
 from service.cli.terminal.client import Client, open_client
@@ -58,8 +58,8 @@ _WASTE = {"crash_loop": "crash loop", "no_progress": "no progress"}
 
 @dataclass(frozen=True, slots=True)
 class TopNodes:
-    """The READY nodes that cost most an hour, each with its idleness; the number of the others with
-    their dollars an hour; and the cost of the fleet."""
+    """The READY nodes that cost most an hour, each with its idleness; the other READY nodes; and
+    the cost of the fleet."""
 
     nodes: Sequence[View]
     idleness: Sequence[View]
@@ -113,7 +113,7 @@ def print_top(found: TopNodes) -> None:
     total = sum_rates([*found.nodes, *found.others])
     shares = [node["hourly_cost"] for node in found.nodes]
     *rates, _ = format_parts(total, [*shares, sum_rates(found.others)])
-    print_paragraphs(*_list_totals(found, total))
+    print_paragraphs(*_list_totals(found))
     if found.nodes:
         print_lines("")
         print_table(
@@ -135,12 +135,10 @@ def print_top(found: TopNodes) -> None:
         )
 
 
-def _list_totals(found: TopNodes, total: str) -> list[str]:
+def _list_totals(found: TopNodes) -> list[str]:
     """The sum of all READY nodes, what unused reservations add, and the time of the figures."""
     ready = [*found.nodes, *found.others]
-    unpriced = sum(node["hourly_cost"] is None for node in ready)
-    note = f", and {format_count(unpriced, 'node')} without a known price" if unpriced else ""
-    lines = [f"{format_count(len(ready), 'node')} ready at {format_usd(total)} an hour{note}"]
+    lines = [f"{format_count(len(ready), 'node')} ready at {describe_rate(ready)}"]
     if found.others:
         rest = format_usd(sum_rates(found.others))
         lines.append(f"not shown: {format_count(len(found.others), 'node')} at {rest} an hour")
