@@ -97,14 +97,14 @@ class HtmlRoute(APIRoute):
 def show_failure(request: Request) -> Response:
     """The page for an error of the service. The log has the error, the page has not."""
     number = structlog.contextvars.get_contextvars().get("request_id", "")
-    told = {
+    facts = {
         "heading": "This page failed",
         "message": f"This is a fault of the service. Its log has the reason at request {number}.",
         "back": ("/", "Overview"),
     }
     pages: Jinja2Templates = request.app.state.templates
     headers = {"Cache-Control": "no-store"}
-    return pages.TemplateResponse(request, "error.html", told, status_code=500, headers=headers)
+    return pages.TemplateResponse(request, "error.html", facts, status_code=500, headers=headers)
 
 
 class PageRoute(HtmlRoute):

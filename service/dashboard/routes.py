@@ -537,9 +537,9 @@ def _render_error(
 ) -> Response:
     """The page that says why there is no page, with a link to another one."""
     status = status_of(error)
-    told = {"message": str(error), "heading": _HEADINGS.get(status, missing), "back": back}
+    facts = {"message": str(error), "heading": _HEADINGS.get(status, missing), "back": back}
     return _pages.TemplateResponse(
-        request, "error.html", told, status_code=status, headers=_HEADERS
+        request, "error.html", facts, status_code=status, headers=_HEADERS
     )
 
 
@@ -559,10 +559,10 @@ async def _answer_unknown_address(
         return answer
     if prefers_html(request.headers.get("accept", "")):
         heading, message = _NOWHERE[answer.status_code]
-        told = {"heading": heading, "message": message, "path": shorten_path(request.url.path)}
+        facts = {"heading": heading, "message": message, "path": shorten_path(request.url.path)}
         allowed = {name: value for name, value in answer.headers.items() if name == "allow"}
         answer = _pages.TemplateResponse(
-            request, "unknown.html", told, status_code=answer.status_code, headers=allowed
+            request, "unknown.html", facts, status_code=answer.status_code, headers=allowed
         )
     answer.headers.add_vary_header("Accept")
     return answer

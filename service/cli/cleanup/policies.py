@@ -106,14 +106,14 @@ def set_(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     ones.
     """
     made_up = secrets.token_urlsafe(32) if webhook and not webhook_secret else None
-    told = _build_recipients(email, webhook, webhook_secret or made_up, slack)
-    if told and tell_nobody:
+    recipients = _build_recipients(email, webhook, webhook_secret or made_up, slack)
+    if recipients and tell_nobody:
         raise typer.BadParameter(
             "cannot be combined with --email, --webhook or --slack", param_hint="--tell-nobody"
         )
     said = idle_terms.build_policy(idle_after, grace, action, also)
-    if told or tell_nobody:
-        said["recipients"] = told
+    if recipients or tell_nobody:
+        said["recipients"] = recipients
     if not said:
         raise typer.BadParameter("give at least one option", param_hint="--idle-after, ...")
     with open_client() as client:
@@ -165,7 +165,7 @@ def _print_policy(policy: Mapping[str, Any]) -> None:
         [
             ("Scope", policy["scope"]),
             ("Rule", idle_terms.describe_rule(policy)),
-            ("Tells", idle_terms.describe_recipients(policy["recipients"]) or "nobody"),
+            ("Notifies", idle_terms.describe_recipients(policy["recipients"]) or "nobody"),
             ("Written", f"{format_time(policy['updated_at'])} UTC" if policy["updated_at"] else ""),
         ]
     )

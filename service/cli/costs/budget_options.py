@@ -70,14 +70,14 @@ _RESETS = {
 
 def build_body(typed: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a budget. Options that were not typed are left out."""
-    said = {
+    fields = {
         **{name: typed[name] for name in _AS_TYPED},
         "scope": None if typed["scope"] is None else _parse_scope(typed["scope"]),
         "thresholds": [_parse_threshold(text) for text in typed["threshold"] or ()],
         "grace_seconds": typed["grace"],
         "emails": typed["email"],
     }
-    return {name: value for name, value in said.items() if value not in (None, [])}
+    return {name: value for name, value in fields.items() if value not in (None, [])}
 
 
 def read_resets(names: Sequence[str], given: Collection[str]) -> dict[str, None]:

@@ -86,7 +86,7 @@ def show(budget: BudgetName, json: options.Json = False) -> None:
         for refusal in answer.value["refusals"]
     ]
     notifications = [_describe_notification(note) for note in answer.value["notifications"]]
-    for title, lines in (("Refused", refusals), ("Told", notifications)):
+    for title, lines in (("Refused", refusals), ("Notified", notifications)):
         if lines:
             print_lines("", f"{title} lately:", *(f"  {line}" for line in lines))
 
@@ -272,7 +272,7 @@ def _budget_facts(budget: Mapping[str, Any]) -> Iterator[tuple[str, Cell]]:
         "Fired",
         ", ".join(f"{a['kind']} ({format_time(a['fired_at'])})" for a in budget["alerts"]),
     )
-    yield "Tells", ", ".join(filter(None, [budget["webhook"], *budget["emails"]]))
+    yield "Notifies", ", ".join(filter(None, [budget["webhook"], *budget["emails"]]))
 
 
 def _format_shares(budget: Mapping[str, Any]) -> list[str]:

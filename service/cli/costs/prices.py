@@ -120,7 +120,7 @@ def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     json: options.Json = False,
 ) -> None:
     """Add a list price from now on, or from a later time."""
-    said = {
+    fields = {
         "generation": generation,
         "provisioning_model": provisioning_model.replace("-", "_").lower(),
         "region": region,
@@ -130,7 +130,7 @@ def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         "source": source,
         "confidence": confidence,
     }
-    body = {name: value for name, value in said.items() if value is not None}
+    body = {name: value for name, value in fields.items() if value is not None}
     headers = {} if key is None else {"Idempotency-Key": key}
     with open_client() as client:
         answer = client.send_request("POST", "/v1/prices", body=body, headers=headers)

@@ -159,8 +159,8 @@ def _print_bill(found: Mapping[str, Any]) -> None:
     )
     for kind, apart in found["apart"].items():
         rows_apart = format_count(apart["rows"], "row")
-        told = f"apart from that, {kind}: {rows_apart}, {_format_amount(apart)}"
-        print_lines(told, *([f"  {apart['reason']}"] if apart.get("reason") else []))
+        line = f"apart from that, {kind}: {rows_apart}, {_format_amount(apart)}"
+        print_lines(line, *([f"  {apart['reason']}"] if apart.get("reason") else []))
     _print_credits(total)
     _print_invoices(found.get("invoices", []))
     _print_commitments(found)

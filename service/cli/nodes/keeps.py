@@ -137,7 +137,7 @@ def heartbeat_token(node: options.NodeName, json: options.Json = False) -> None:
 
 
 def policy(node: options.NodeName, json: options.Json = False) -> None:
-    """Show the idle policy of a node. Also shows who is told, and what may end the node."""
+    """Show the idle policy of a node. Also shows who is notified, and what may end the node."""
     with open_client() as client:
         found = find_node(client, node, to_read=True)
         answer = client.get(f"/v1/nodes/{found}/policy")
@@ -151,7 +151,7 @@ def policy(node: options.NodeName, json: options.Json = False) -> None:
             ("Rule", describe_rule(shown)),
             ("Action taken", shown["applied_action"]),
             ("Limited by", "; ".join(shown["limits"])),
-            ("Tells", describe_recipients(shown["recipients"]) or "nobody"),
+            ("Notifies", describe_recipients(shown["recipients"]) or "nobody"),
             ("Recipients from", shown["told_by"]),
         ]
     )

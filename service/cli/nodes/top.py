@@ -152,11 +152,11 @@ def _describe_activity(idle: View, now: int) -> Cell:
     """`active`, `idle 3h12m` or `crash loop 20m00s`: what the signals of a node prove."""
     verdict = idle["verdict"] or {"since": None, "waste": ""}
     state = idle["state"]
-    said = _WASTE.get(verdict["waste"]) or _ACTIVITIES.get(state, state.lower())
+    text = _WASTE.get(verdict["waste"]) or _ACTIVITIES.get(state, state.lower())
     is_wasted = bool(verdict["waste"]) or state in {"CANDIDATE", "NOTIFIED"}
     if verdict["since"] and (state in _AT_REST or verdict["waste"]):
-        said += f" {format_age(now - parse_rfc3339(verdict['since']))}"
-    return Text(said, style="yellow" if is_wasted else "")
+        text += f" {format_age(now - parse_rfc3339(verdict['since']))}"
+    return Text(text, style="yellow" if is_wasted else "")
 
 
 def _describe_end(node: View, idle: View, now: int) -> str:

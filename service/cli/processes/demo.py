@@ -190,12 +190,12 @@ def _serve_world(world: World, plan: DevPlan, stop: threading.Event, shown: dict
     """Serve the world from this process, with the daemon and the API as children, until `stop`."""
     from service.emulator.app import PortTaken, run_in_thread  # noqa: PLC0415 - costs a second
 
-    told = {
+    environment = {
         **plan.build_environment(),
         "STEWARD_WEBHOOK_ALLOW_PRIVATE": "true",
         "STEWARD_PUBLIC_URL": plan.web.url,
     }
-    daemon, server = Child(["daemon"], told), Child(["serve"], told)
+    daemon, server = Child(["daemon"], environment), Child(["serve"], environment)
     try:
         with run_in_thread(world, plan.grpc.host, plan.grpc.port, plan.rest.port):
             try:

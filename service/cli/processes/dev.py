@@ -106,7 +106,7 @@ class DevPlan:
 
     def make_children(self) -> tuple[Child, Child, Child]:
         """The emulator, the daemon and the server. None of them is started."""
-        told = self.build_environment()
+        environment = self.build_environment()
         emulator = [
             *("emulator", "--host", self.grpc.host, "--speed", str(self.speed)),
             *("--grpc-port", str(self.grpc.port), "--rest-port", str(self.rest.port)),
@@ -114,7 +114,11 @@ class DevPlan:
         ]
         if self.grpc.is_local:  # what jobs run is run on this machine, as this user
             emulator += ["--run-startup-scripts-of", script_digest()]
-        return Child(emulator, told), Child(["daemon"], told), Child(["serve"], told)
+        return (
+            Child(emulator, environment),
+            Child(["daemon"], environment),
+            Child(["serve"], environment),
+        )
 
 
 def idle_environment(settings: Mapping[str, int | str]) -> dict[str, str]:

@@ -39,7 +39,7 @@ def run_workers(listener: socket.socket, number: int, more: Mapping[str, str]) -
     memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
     made = TemporaryDirectory(prefix="steward-counts-", dir=memory)
     with made as counts, stopped_by_signals() as stop:
-        told = {
+        environment = {
             **os.environ,
             "STEWARD_WORKERS": str(number),
             LISTENER: str(listener.fileno()),
@@ -47,7 +47,7 @@ def run_workers(listener: socket.socket, number: int, more: Mapping[str, str]) -
             **more,
             parent.PARENT: str(os.getpid()),
         }
-        workers = [Child(["serve"], told, [listener.fileno()]) for _ in range(number)]
+        workers = [Child(["serve"], environment, [listener.fileno()]) for _ in range(number)]
         try:
             for worker in workers:
                 worker.start()

@@ -98,12 +98,15 @@ def add_watch_seconds(args: Sequence[str]) -> list[str]:
 def _run_list(ctx: Any, run: Callable[[Any], Any], named: Sequence[str] = ()) -> Any:
     """Run the command of `ctx`, without the options of the list in its parameters. `named` is the
     command of a group that was named, if there is one."""
-    said = {option.name: ctx.params.pop(option.name) for option in _list_options()}
+    values = {option.name: ctx.params.pop(option.name) for option in _list_options()}
     printing = Printing(
-        Output(said["output"]), said["sort_by"], has_headings=not said["no_headers"], is_list=True
+        Output(values["output"]),
+        values["sort_by"],
+        has_headings=not values["no_headers"],
+        is_list=True,
     )
     if named:
-        if printing != Printing(is_list=True) or said["watch"] is not None:
+        if printing != Printing(is_list=True) or values["watch"] is not None:
             ctx.fail(f"the options of the list cannot be combined with {named[0]!r}")
         return run(ctx)
     if ctx.params["json"]:
@@ -112,8 +115,8 @@ def _run_list(ctx: Any, run: Callable[[Any], Any], named: Sequence[str] = ()) ->
         printing = replace(printing, output=Output.JSON)
     ctx.params["json"] = printing.output in DOCUMENTS
     with print_as(printing):
-        if said["watch"] is None:
+        if values["watch"] is None:
             return run(ctx)
         from service.cli.terminal.live import keep_printing  # noqa: PLC0415 - for few
 
-        return keep_printing(lambda: run(ctx), said["watch"])
+        return keep_printing(lambda: run(ctx), values["watch"])

@@ -93,8 +93,8 @@ def _find_obstacle(request: Request, form: Form, page: ActionPage) -> tuple[Acti
     """The page and its status if the form is out of date, not possible now, or not confirmed. None
     if the action may begin."""
     if forgery := find_forgery(request, form):
-        told = f"{NOTHING}: {_lower(forgery)} Check the form, and send it again."
-        return page.with_problem(told), 403
+        problem = f"{NOTHING}: {_lower(forgery)} Check the form, and send it again."
+        return page.with_problem(problem), 403
     if page.refusal or page.is_question:
         return page, 409 if page.refusal else page.status
     if page.confirmation is None or page.confirmation.is_met(page.typed):
@@ -106,8 +106,8 @@ def _find_obstacle(request: Request, form: Form, page: ActionPage) -> tuple[Acti
 
 def redirect_to(request: Request, outcome: ActionResult) -> Response:
     """A redirect to the page that shows the result, with a signed message."""
-    told = outcome.told[:_LONGEST]
-    message = urlencode({"told": told, "seal": seal_of(request).sign_message(outcome.path, told)})
+    text = outcome.full_message[:_LONGEST]
+    message = urlencode({"told": text, "seal": seal_of(request).sign_message(outcome.path, text)})
     joint = "&" if "?" in outcome.address else "?"
     address = quote(f"{outcome.address}{joint}{message}", safe="/?&=%#+:~.,_-")
     return RedirectResponse(address, HTTPStatus.SEE_OTHER, HEADERS)
@@ -158,9 +158,9 @@ def _render_action(request: Request, page: ActionPage, template: str, status: in
 
 
 def _render_error(request: Request, status: int, heading: str, message: str) -> Response:
-    told: dict[str, Any] = {"heading": heading, "message": message, "back": ("/", "Overview")}
+    facts: dict[str, Any] = {"heading": heading, "message": message, "back": ("/", "Overview")}
     return _templates_of(request).TemplateResponse(
-        request, "error.html", told, status_code=status, headers=HEADERS
+        request, "error.html", facts, status_code=status, headers=HEADERS
     )
 
 

@@ -118,8 +118,8 @@ def build_resume_page(services: Services, _form: Form) -> ActionPage:
         row = each.cleanup
         if row.paused_at is not None:
             since = to_moment(row.paused_at).full
-            told = f"since {since}: {escape_invisible(row.pause_reason)}"
-            facts.append(Fact(f"Project {row.project}", f"paused {told}"))
+            pause = f"since {since}: {escape_invisible(row.pause_reason)}"
+            facts.append(Fact(f"Project {row.project}", f"paused {pause}"))
     return ActionPage(
         heading="Resume the cleanup?",
         button="Resume the cleanup",

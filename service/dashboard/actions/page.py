@@ -125,6 +125,6 @@ class ActionResult:
         return unquote(urlsplit(self.address).path)
 
     @property
-    def told(self) -> str:
+    def full_message(self) -> str:
         """The message with its warnings."""
         return " ".join([self.message, *(f"Note: {warning}." for warning in self.warnings)])

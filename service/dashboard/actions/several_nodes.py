@@ -178,9 +178,9 @@ def _act_on_each(chosen: ChosenNodes, message: str, act: Callable[[str], object]
     done = len(chosen.nodes) - len(refusals)
     if refusals and not done:
         raise refusals[0][1]
-    told = message.format(format_count(done, "node"))
+    summary = message.format(format_count(done, "node"))
     reasons = [f"{escape_invisible(name)}: {error}" for name, error in refusals[:_SHOWN_REASONS]]
     if refusals:
         refused = format_count(len(refusals), "node")
         reasons.insert(0, f"{refused} refused")
-    return ActionResult("/nodes", told, ("; ".join(reasons),) if reasons else ())
+    return ActionResult("/nodes", summary, ("; ".join(reasons),) if reasons else ())

@@ -155,7 +155,7 @@ def test_the_policy_of_a_node_says_whence_it_comes_and_why_less_is_done(api):
         "Rule",
         "Action taken",
         "Limited by",
-        "Tells",
+        "Notifies",
         "Recipients from",
     ]
     assert lines[1].endswith("delete after 1h00m with 15m00s of grace, also crash_loop")
