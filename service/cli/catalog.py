@@ -13,7 +13,7 @@ from service.cli.terminal.client import open_client
 from service.cli.terminal.failure import Failure
 from service.cli.terminal.formatting import NOTHING, format_age, format_time
 from service.cli.terminal.lists import ListCommand
-from service.cli.terminal.render import print_json, print_lines, print_table
+from service.cli.terminal.render import print_json, print_lines, print_paragraphs, print_table
 
 app = typer.Typer(
     help="Show types, zones, capacity and quotas.", no_args_is_help=True, rich_markup_mode=None
@@ -175,7 +175,8 @@ def quotas(
                     f"{quota['where']}: {_format_quota(quota, 'dead')} is held by preempted nodes"
                     " and failed requests until they are deleted; see: tpu-steward orphans list"
                 ] = None
-        print_lines("", *said)
+        print_lines("")
+        print_paragraphs(*said)
 
 
 @app.command("forget-quota")

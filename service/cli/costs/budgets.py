@@ -27,6 +27,7 @@ from service.cli.terminal.render import (
     print_facts,
     print_json,
     print_lines,
+    print_paragraphs,
     print_table,
 )
 
@@ -233,7 +234,7 @@ def _budget_row(budget: Mapping[str, Any]) -> list[Cell]:
 def _print_budget(budget: Mapping[str, Any]) -> None:
     """Print a budget, then its warnings."""
     print_facts(_budget_facts(budget))
-    print_lines(*(f"note: {warning}" for warning in budget["warnings"]))
+    print_paragraphs(*(f"note: {warning}" for warning in budget["warnings"]))
 
 
 def _budget_facts(budget: Mapping[str, Any]) -> Iterator[tuple[str, Cell]]:

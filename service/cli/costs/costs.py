@@ -24,7 +24,13 @@ from service.cli.terminal.formatting import (
     format_usd,
 )
 from service.cli.terminal.lists import ListCommand, ListGroup
-from service.cli.terminal.render import is_terminal, print_json, print_lines, print_table
+from service.cli.terminal.render import (
+    is_terminal,
+    print_json,
+    print_lines,
+    print_paragraphs,
+    print_table,
+)
 from service.cli.terminal.resolve import names_of
 
 app = typer.Typer(
@@ -133,10 +139,10 @@ def print_report(report: Mapping[str, Any], names: Mapping[str, str]) -> None:
         )
         print_lines("")
     running = "; some of it still runs" if report["estimated"] else ""
-    print_lines(
+    print_paragraphs(
         f"{format_usd(report['total'])} in all, as of {format_time(report['as_of'])} UTC{running}"
     )
-    print_lines(*_list_notes(report))
+    print_paragraphs(*_list_notes(report))
 
 
 def _draw_chart(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -89,6 +89,7 @@ def print_estimate(estimate: Mapping[str, Any], *, has_end: bool = True) -> None
             ]
             for offer, chip_hour, hour in zip(offers, per_chip, format_column(rates), strict=True)
         ),
+        spare=["PER CHIP-HOUR"],
     )
     print_lines(*map(_describe_budget, estimate.get("budgets", ())))
 

@@ -10,7 +10,7 @@ import typer
 from service.cli.terminal import options
 from service.cli.terminal.client import open_client
 from service.cli.terminal.formatting import format_count, format_parts, format_time, format_usd
-from service.cli.terminal.render import print_facts, print_json, print_lines
+from service.cli.terminal.render import print_facts, print_json, print_lines, print_paragraphs
 
 
 def forecast(
@@ -68,7 +68,8 @@ def print_forecast(found: Mapping[str, Any]) -> None:
             ("  Last month", last),
         ]
     )
-    print_lines("", found["explanation"])
+    print_lines("")
+    print_paragraphs(found["explanation"])
     if found["unpriced_nodes"]:
         nodes = format_count(found["unpriced_nodes"], "node")
         print_lines(f"{nodes} with unknown price: in no figure.")

@@ -8,7 +8,7 @@ from typing import Any
 from service.cli.costs.estimate import print_estimate
 from service.cli.terminal.client import ApiAnswer, Client
 from service.cli.terminal.failure import Failure
-from service.cli.terminal.render import print_json, print_lines
+from service.cli.terminal.render import print_json, print_lines, print_paragraphs
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.catalog.provisioning_modes import MAX_FLEX_SECONDS
 from service.domain.clock import DAY
@@ -37,7 +37,7 @@ def show_dry_run(client: Client, body: View, *, json: bool) -> None:
             print_estimate(answer.value, has_end=has_end)
             print_lines("")
     if not json:
-        print_lines(*_list_notes(body))
+        print_paragraphs(*_list_notes(body))
     refusals = [_find_refusal(answer) for answer in answers]
     if all(refusals):
         raise Failure(*dict.fromkeys(filter(None, refusals)))

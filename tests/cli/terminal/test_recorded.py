@@ -98,6 +98,13 @@ PRICE = {
     "source": "https://cloud.google.com/tpu/pricing, read on 2026-10-01 (hand-copied)",
     "discount": {"percent": "12.5", "usd": "1.050000000"},
 }
+OFFER = {"zone": "northamerica-northeast1-b", "hourly_cost": "3.476320000", "cost": "27.810560000"}
+ESTIMATE = {
+    "accelerator_type": "v5litepod-16",
+    "chips": 16,
+    "duration_seconds": 28_800,
+    "estimates": [OFFER | {"provisioning_model": name} for name in ("preemptible", "spot")],
+}
 DOCUMENTS = {
     "/v1/nodes": page("nodes", *NODES),
     "/v1/fleet": {
@@ -128,6 +135,7 @@ SCREENS = {
     "nodes-list": ("nodes", "list"),
     "nodes-top": ("nodes", "top", "--once", "-n", "3"),
     "costs": ("costs", "--by", "team"),
+    "estimate": ("estimate", "--accelerator-type", "v5litepod-16", "--for", "8h"),
     "budgets-list": ("budgets", "list"),
     "reservations-list": ("reservations", "list"),
     "catalog-capacity": ("catalog", "capacity"),
@@ -146,6 +154,7 @@ def lab() -> Iterator[str]:
         api.when("GET", path, document)
     for found in NODES:
         api.when("GET", f"/v1/nodes/{found['id']}/idle", IDLE if found is NODES[1] else AT_WORK)
+    api.when("POST", "/v1/estimates", ESTIMATE)
     with served(api) as running:
         yield running.url
 
