@@ -16,7 +16,6 @@ from service.store.probe import DatabaseProbe
 from service.store.revisions import Revision
 from service.store.unit import Unit, Units
 
-
 STALE_SECONDS = 120
 """Seconds without a look at the cloud after which the figures may be out of date."""
 

@@ -15,7 +15,6 @@ from service.domain.money import format_dollars, half_even
 from service.domain.pricing.price_book import VM_HOUR, Price, PriceBook
 from service.domain.time_window import Window
 
-
 NO_PRICE = "its price is unknown: the price book has none for it"
 
 
