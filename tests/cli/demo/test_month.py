@@ -31,6 +31,8 @@ from tests.bills import export, json_lines
 from tests.dashboard.reading import cells_of, nanos_of, text_of
 from tests.databases import fresh_database
 
+pytestmark = [pytest.mark.deep, pytest.mark.long]
+
 START = 1_793_893_417
 SHORT = 3
 
@@ -82,18 +84,12 @@ def live(address: str, inbox: Inbox, days: int, start: int = START) -> Month:
     return month
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(SHORT, marks=pytest.mark.long),
-        pytest.param(DAYS, marks=[pytest.mark.deep, pytest.mark.long]),
-    ],
-)
-def lived(request, tmp_path_factory):
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
     with fresh_database("sqlite", folder) as address, open_inbox() as inbox:
         with capture_logs() as logs:
-            month = live(address, inbox, request.param)
+            month = live(address, inbox, DAYS)
         yield Lived(month, inbox, logs)
         month.past.close()
 
@@ -227,7 +223,6 @@ def test_the_lab_spends_a_thousand_dollars_or_two_a_day(lived):
     assert 700 * days * NANOS < spent < 2_500 * days * NANOS
 
 
-@pytest.mark.deep
 def test_the_same_is_lived_at_another_date(tmp_path):
     lives = []
     for number, start in enumerate((START, START + 9 * DAY + 5 * HOUR)):
