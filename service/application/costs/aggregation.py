@@ -73,10 +73,11 @@ class CostTally:
         split = DaysAndHours(edges)
         reader = _Reader(unit, (*self._aggregate, *self._only))
         in_sql = {_COLUMN[name]: values for name, values in self._only.items() if name in _COLUMN}
-        days = unit.costs.sum_by_day(
-            split.start, split.end, reader.columns, in_sql, at_once=len(self._parts) == 1
-        )
-        self._add_rows(reader, ((split.part_of(row[0]), 1, row) for row in days))
+        if split.start < split.end:
+            days = unit.costs.sum_by_day(
+                split.start, split.end, reader.columns, in_sql, at_once=len(self._parts) == 1
+            )
+            self._add_rows(reader, ((split.part_of(row[0]), 1, row) for row in days))
         hours = unit.costs.iter_by_hour(sorted(split.moves), reader.columns, in_sql)
         self._add_rows(
             reader,

@@ -153,9 +153,10 @@ class CostService:
 
     def _build_report(self, unit: Unit, question: CostQuestion, at: _At) -> CostReport:
         asked, window, parts = _split_window(question, at.now)
-        edges = edges_of(parts, to_the_end=asked.end >= at.now)
+        hourly = question.step is Granularity.HOUR
+        edges = edges_of(parts, to_the_end=asked.end >= at.now, hourly=hourly)
         tally = CostTally(question.aggregate, question.only, parts)
-        if edges is not None and question.step is not Granularity.HOUR:
+        if edges is not None:
             tally.add_cells(self._read_posted(unit, question, parts, edges, at))
             # No rollup has the open tails, the usage without a price, and the uncertainty.
             for meter in self._running_meters(unit, at).find_matching(question.only):

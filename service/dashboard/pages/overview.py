@@ -39,6 +39,7 @@ from service.dashboard.pages.costs.spend_chart import (
 from service.dashboard.pages.costs.spenders import Spenders, build_spenders
 from service.dashboard.pages.nodes.idle import idle_line
 from service.domain.budgets.budget import Period
+from service.domain.clock import DAY, HOUR, floor_to, to_rfc3339
 from service.domain.costs.forecast import Method
 from service.domain.nodes.node import ENDED
 from service.domain.time_window import Granularity, split_into_buckets, zone_of
@@ -143,7 +144,7 @@ def _build_overview(services: Services, view: OverviewQuery) -> Overview:
     report, month, day = services.costs.report_all(
         CostQuestion(window=view.window, aggregate=(view.group,)),
         CostQuestion(window="mtd"),
-        CostQuestion(window="24h", step=Granularity.HOUR),
+        _ask_for_hours(fleet.as_of),
     )
     budgets = list_budget_lines(services)
     outlook = services.forecasts.read_outlook({}, Period.MONTH, "UTC")
@@ -187,18 +188,21 @@ def _build_overview(services: Services, view: OverviewQuery) -> Overview:
     )
 
 
+def _ask_for_hours(now: int) -> CostQuestion:
+    """The question for the last 24 hours, the last of which still runs. They begin at a full hour,
+    as the sums of the ledger do: to meter all usage anew takes half the time of the page."""
+    end = floor_to(now, HOUR) + HOUR
+    return CostQuestion(f"{to_rfc3339(end - DAY)},{to_rfc3339(end)}", step=Granularity.HOUR)
+
+
 def _draw_sparkline(report: CostReport) -> Sparkline:
-    """The cost of each of the last 24 hours. The first and the last hour may be parts of hours."""
-    costs: dict[int, int] = {}
-    for row in report.rows:
-        costs[row.bucket.start] = costs.get(row.bucket.start, 0) + row.cost
+    """The cost of each of the last 24 hours."""
+    costs = {row.bucket.start: row.cost for row in report.rows}
     hours = split_into_buckets(report.window, Granularity.HOUR, zone_of("UTC"))
     amounts = [max(0, costs.get(hour.start, 0)) for hour in hours]
     highest = max(amounts, default=0)
     heights = tuple(-(-amount * SPARK_HEIGHT // highest) if highest else 0 for amount in amounts)
-    return Sparkline(
-        heights, f"{format_money(report.total)} in 24 hours, {format_money(highest)} in the highest"
-    )
+    return Sparkline(heights, f"at most {format_money(highest)} in one hour")
 
 
 def _describe_day(now: int) -> str:
