@@ -1,14 +1,18 @@
-"""Answers that are kept for as long as what they depend on stays the same."""
+"""Answers that are kept for as long as what they depend on stays the same, or a little longer."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
-from threading import Lock
-from typing import Any, TypeVar
+from threading import Lock, Thread
+from typing import Any, NamedTuple, TypeVar
+
+import structlog
 
 T = TypeVar("T")
+
+log = structlog.get_logger()
 
 
 class Answers:
@@ -62,3 +66,61 @@ class Answers:
         with self._lock:
             if self._kept.get(key) is mine:
                 del self._kept[key]
+
+
+class _Latest(NamedTuple):
+    """An answer, what it depends on, and the instant that it is as of."""
+
+    stamp: Hashable
+    at: int
+    answer: Any
+
+
+class LatestAnswers:
+    """The latest answer to each question, for answers that take long to make. An answer that is a
+    little old is returned at once, and a thread makes the next one meanwhile. So only who asks for
+    something that nobody asked for lately has to wait. Used by many threads."""
+
+    def __init__(self, answers: Answers, most_seconds: int) -> None:
+        """`answers` keeps what callers have waited for. A latest answer may be `most_seconds`
+        older than what is asked for."""
+        self._answers = answers
+        self._most_seconds = most_seconds
+        self._lock = Lock()
+        self._latest: dict[Hashable, _Latest] = {}
+        self._making: set[Hashable] = set()
+
+    def get_or_make(
+        self, question: Hashable, stamp: Hashable, now: int, make: Callable[[], T]
+    ) -> T:
+        """The latest answer to a question, if it is recent enough; otherwise a new one. `stamp` is
+        everything that the answer depends on, with the instant `now`."""
+        with self._lock:
+            latest = self._latest.get(question)
+            if latest is not None and 0 <= now - latest.at <= self._most_seconds:
+                found: T = latest.answer
+                if latest.stamp != stamp and question not in self._making:
+                    self._making.add(question)
+                    work = question, _Latest(stamp, now, None), make
+                    Thread(target=self._make_next, args=work, daemon=True).start()
+                return found
+        made = self._answers.get_or_make((question, stamp), make)
+        self._keep(question, _Latest(stamp, now, made))
+        return made
+
+    def _make_next(self, question: Hashable, wanted: _Latest, make: Callable[[], Any]) -> None:
+        try:
+            self._keep(question, wanted._replace(answer=make()))
+        except Exception:
+            log.exception("answer.not_renewed", question=str(question))
+            with self._lock:  # the next caller makes it, and gets the error
+                self._latest.pop(question, None)
+        finally:
+            with self._lock:
+                self._making.discard(question)
+
+    def _keep(self, question: Hashable, latest: _Latest) -> None:
+        with self._lock:
+            before = self._latest.get(question)
+            if before is None or before.at <= latest.at:
+                self._latest[question] = latest

@@ -96,11 +96,13 @@ def sum_running(groups: Iterable[RunningCount], book: PriceBook, now: int) -> Ru
 
 @dataclass(frozen=True, slots=True)
 class OverviewStamp:
-    """Everything that the first page depends on. Pages with equal stamps are equal."""
+    """Everything that the first page depends on. Pages with equal stamps are equal. `running` is
+    the number of open intervals of usage: what it takes to make the page grows with it."""
 
     now: int
     revision: Revision
     sights: tuple[ProjectLook, ...]
+    running: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,8 @@ class HealthService:
         """The current second, the revision of the store, and which daemons look at the cloud."""
         with self._units.reading() as unit:
             sights = self._read_sights(unit)
-            return OverviewStamp(self._clock(), unit.revisions.read_current(), tuple(sights))
+            revision, running = unit.revisions.read_current(), unit.usage.count_open()
+            return OverviewStamp(self._clock(), revision, tuple(sights), running)
 
     def _read_sights(self, unit: Unit) -> list[ProjectLook]:
         return [

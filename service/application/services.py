@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from service.application.answers import Answers
+from service.application.answers import Answers, LatestAnswers
 from service.application.attention.attention import AttentionService
 from service.application.budgets.budgets import BudgetService
 from service.application.cleanup.cleanup import CleanupService
@@ -30,6 +30,7 @@ from service.application.pricing.prices import PriceService
 from service.application.pricing.recommendations import RecommendationService
 from service.application.pricing.reservations import ReservationService
 from service.application.reconciliations import ReconciliationService
+from service.domain.clock import MINUTE
 
 _KEPT_PAGES = 32
 
@@ -66,3 +67,7 @@ class Services:
     attention: AttentionService
     pages: Answers = field(default_factory=lambda: Answers(_KEPT_PAGES))
     """Pages that were worked out, by all that they depend on."""
+    latest_pages: LatestAnswers = field(
+        default_factory=lambda: LatestAnswers(Answers(_KEPT_PAGES), MINUTE)
+    )
+    """The pages of large fleets, which may be a minute old."""

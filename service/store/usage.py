@@ -66,6 +66,8 @@ _OPEN = select(
 ).where(usage.c.end_at.is_(None))
 _PRICED = _OPEN.where(usage.c.project == bindparam("project"))
 _PRICED_OF = _OPEN.where(usage.c.node_id.in_(bindparam("ids", expanding=True)))
+_IDS_AT_ONCE = 5_000
+"""A statement has a limited number of parameters."""
 
 _BOUGHT = usage.c.start_evidence == literal_column("'purchase'")
 """A literal: SQLite uses a partial index only if the query has the same words."""
@@ -135,6 +137,11 @@ class Usages:
     def set_aside(self, interval: Usage, until: int) -> None:
         """Post other intervals before this one until then, because it cannot be posted."""
         self._write_row(interval, {"version": interval.version + 1, "post_after": until})
+
+    def count_open(self) -> int:
+        """How many intervals are open."""
+        statement = select(func.count()).select_from(usage).where(usage.c.end_at.is_(None))
+        return self._connection.execute(statement).scalar_one()
 
     def count_aside(self) -> int:
         """How many intervals could not be posted, and are tried again later."""
@@ -284,7 +291,11 @@ class Usages:
 
     def find_open_of(self, ids: Sequence[str]) -> Mapping[tuple[Sku, int], Sequence[str]]:
         """As `find_open_in`, of these nodes."""
-        return _group_open(self._connection.execute(_PRICED_OF, {"ids": ids}).all())
+        rows: list[Any] = []
+        for first in range(0, len(ids), _IDS_AT_ONCE):
+            some = ids[first : first + _IDS_AT_ONCE]
+            rows += self._connection.execute(_PRICED_OF, {"ids": some}).all()
+        return _group_open(rows)
 
     def iter_since(self, instant: int) -> Iterator[Usage]:
         """Every interval that is open, or ended at that instant or later."""

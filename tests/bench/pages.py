@@ -254,6 +254,7 @@ def _node(number: int, start: int, end: int | None) -> Node:
         zones=(zone,),
         provisioning_model=tuple(ProvisioningModel)[number % 2],
         ttl_seconds=10 * DAY if number % 4 == 0 else None,
+        next_try_at=start + 10 * DAY if number % 4 == 0 and end is None else None,
         attempt=1,
         created_at=start - 300,
         ready_at=start,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from dataclasses import replace
 from html import unescape
 from typing import Any, NoReturn
@@ -14,6 +15,7 @@ from httpx2 import Response
 from service.application.costs.costs import CostQuestion
 from service.application.costs.forecasts import month_before, month_of
 from service.dashboard.kit.figures import format_exact, format_money
+from service.dashboard.pages import overview
 from service.dashboard.pages.overview import NODES
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.clock import DAY, HOUR, floor_to
@@ -228,6 +230,25 @@ def test_the_first_page_shows_the_nodes_that_cost_most(lab: Lab, browser: TestCl
     assert shown == [f"run-{number}" for number in range(NODES, 0, -1)]
     assert f"Live nodes {NODES} of {NODES + 2}, by cost per hour" in text_of(page)
     assert links_of_page(page.text)["All nodes"] == "/nodes"
+
+
+def test_nobody_waits_for_the_first_page_of_a_large_fleet_and_it_says_as_of_when(
+    lab: Lab, browser: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overview, "LARGE_FLEET", 1)
+    lab.ran(NOON - 600, name="first")
+    threads = {*threading.enumerate()}
+    assert "as of 12:00:00 UTC" in text_of(browser.get("/"))
+    lab.clock.pass_(30)
+    lab.ran(NOON, name="newcomer")
+    old = text_of(browser.get("/"))
+    assert "as of 12:00:00 UTC" in old
+    assert "newcomer" not in old
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(30)
+    new = text_of(browser.get("/"))
+    assert "as of 12:00:30 UTC" in new
+    assert "newcomer" in new
 
 
 def test_a_node_explains_its_cost_to_the_last_nano_dollar(lab: Lab, browser: TestClient) -> None:

@@ -122,8 +122,8 @@ class BudgetView(View):
         description="Of the amount that is spent.", examples=[64]
     )
     forecast: Usd | None = Field(
-        description="What is expected at the end of the period, as of the last full minute; null"
-        " where nothing forecasts."
+        description="What is expected at the end of the period, as of the last full minute (five"
+        " minutes with 500 running nodes or more); null where nothing forecasts."
     )
     alerts: tuple[AlertView, ...]
     deletes_at: Time | None = Field(description="When its nodes are deleted, if they are.")

@@ -118,7 +118,10 @@ class ForecastView(View):
         description="Null where nothing was forecast then, or the question is neither everything"
         " nor one team."
     )
-    as_of: Time = Field(description="The last full minute.")
+    as_of: Time = Field(
+        description="The last full minute. With 500 running nodes or more, the last full five"
+        " minutes."
+    )
 
     @classmethod
     def from_outlook(cls, outlook: ForecastOutlook, query: ForecastQuery) -> ForecastView:

@@ -25,7 +25,7 @@ from service.domain.nodes.keep import Keep, cloud_ends_at, goes_at, keep_of_node
 from service.domain.nodes.node import Node
 from service.store.fleet_counts import FailingDeletion
 from service.store.idle import RestingNode
-from service.store.idle_fleet import read_rates
+from service.store.idle_fleet import sum_rates
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
 
@@ -80,60 +80,65 @@ class AttentionService:
 
     def read_waste(self) -> WasteReport:
         """Everything that is paid for now and does no work."""
-        fleet = self._read_fleet()
-        unused = self._health.read_fleet().unused
+        return self.read_both(0)[0]
+
+    def read_agenda(self, limit: int = LIMIT) -> Agenda:
+        """What a person has to decide, and what happens by itself within a day."""
+        return self.read_both(limit)[1]
+
+    def read_both(self, limit: int = LIMIT) -> tuple[WasteReport, Agenda]:
+        """The waste and the agenda, as of one instant."""
+        fleet, health = self._read_fleet(), self._health.read_fleet()
+        total = sum(self._orphans.sum_by_kind().values(), OrphanSum())
+        orphans = WasteSum(total.number, total.hourly, total.unpriced)
         unknown = WasteSum()
         for node in fleet.resting:
             if node.state is State.UNKNOWN:
                 unknown = unknown.with_source(fleet.rates.get(node.node_id))
-        return build_waste_report(
+        waste = build_waste_report(
             fleet.now,
             _list_sources(fleet),
             {
-                WasteKind.ORPHAN: self._sum_orphans(),
-                WasteKind.UNUSED_RESERVATION: WasteSum(1 if unused else 0, unused),
+                WasteKind.ORPHAN: orphans,
+                WasteKind.UNUSED_RESERVATION: WasteSum(1 if health.unused else 0, health.unused),
             },
             unknown,
         )
-
-    def read_agenda(self, limit: int = LIMIT) -> Agenda:
-        """What a person has to decide, and what happens by itself within a day."""
-        fleet = self._read_fleet()
         entries = [
             *_list_failing(fleet),
-            *_describe_orphans(self._sum_orphans()),
+            *_describe_orphans(orphans),
             *fleet.budgets,
             *_describe_holds(fleet),
-            *_describe_unpriced(self._health.read_fleet()),
+            *_describe_unpriced(health),
             *_list_resting(fleet),
             *_list_ending(fleet),
         ]
-        return build_agenda(fleet.now, entries, limit)
+        return waste, build_agenda(fleet.now, entries, limit)
 
     def count_failing_deletions(self) -> int:
         """How many deletions failed at least once or are overdue, and have not ended."""
         with self._units.reading() as unit:
             return len(unit.fleet.list_failing_deletions())
 
-    def _sum_orphans(self) -> WasteSum:
-        total = sum(self._orphans.sum_by_kind().values(), OrphanSum())
-        return WasteSum(total.number, total.hourly, total.unpriced)
-
     def _read_fleet(self) -> _Fleet:
         now = self._clock()
         with self._units.reading() as unit:
             book = self._prices.get_book(unit)
-            rates: dict[str, int | None] = {}
-            for project in self._projects:
-                rates |= read_rates(unit, project, book, now)
             ending = unit.nodes.find_many(unit.fleet.list_ending(now + AHEAD_SECONDS))
             resting = unit.idle_courses.list_resting(self._projects)
+            failing = unit.fleet.list_failing_deletions()
+            shown = {
+                *ending,
+                *(node.node_id for node in resting),
+                *(deletion.node_id for deletion in failing),
+            }
+            rates = sum_rates(unit.usage.find_open_of(sorted(shown)), book, now)
             cleanups = {project: unit.cleanups.get(project) for project in self._projects}
             return _Fleet(
                 now,
                 resting,
                 _find_keeps(unit, resting, now),
-                unit.fleet.list_failing_deletions(),
+                failing,
                 list(ending.values()),
                 rates,
                 list(_list_budgets(unit, now)),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from service.application.costs.activities import Activities
 from service.domain.catalog.zones import region_of
 from service.domain.costs.buckets import DaysAndHours
 from service.domain.costs.dimensions import ACTIVITY, label_key, value_of
 from service.domain.metering.attribution import Attribution
-from service.domain.metering.meter import Meter, Usage
+from service.domain.metering.meter import Figures, Meter, Usage
 from service.domain.time_window import Window, split_by_parts
 from service.store.costs import FINE, Sums
 from service.store.unit import Unit
@@ -119,12 +119,28 @@ class CostTally:
         """Add what one interval cost in each bucket, from the instant `since` on."""
         for left, right, group in self._iter_pieces(meter, since, meter.end):
             for position, start, end in split_by_parts(self._parts, left, right):
-                cell = self._cells[position, group]
-                figures = meter.figures_in(start, end)
-                cell[0] += figures.cost
-                cell[1] += figures.list_cost
-                cell[2] += figures.chip_seconds
-                self.unpriced_seconds += figures.unpriced_seconds
+                self._add_figures(position, group, meter.figures_in(start, end))
+
+    def add_tail(self, meter: Meter) -> None:
+        """Add what one interval cost since the end of its posted part. That mostly lies in the last
+        bucket as a whole, and is computed once for all reports then."""
+        if not self._parts or meter.end <= meter.usage.posted_until:
+            return
+        last = self._parts[-1]
+        if not all(last.start <= part.start and part.end <= last.end for part in meter.tail):
+            self.add_usage(meter, since=meter.usage.posted_until)
+            return
+        for part in meter.tail:
+            values = _Values(meter.usage, part.whose, "")
+            if self._counts(values):
+                self._add_figures(len(self._parts) - 1, self._group_of(values), part.figures)
+
+    def _add_figures(self, position: int, group: Group, figures: Figures) -> None:
+        cell = self._cells[position, group]
+        cell[0] += figures.cost
+        cell[1] += figures.list_cost
+        cell[2] += figures.chip_seconds
+        self.unpriced_seconds += figures.unpriced_seconds
 
     def add_open(self, meter: Meter) -> None:
         """Set `estimated` if the interval is open and overlaps the buckets."""
@@ -173,12 +189,17 @@ class CostTally:
                 cuts = self._activities.cut_usage(usage, left, right)
             for first, last, activity in cuts:
                 values = _Values(usage, whose, activity)
-                if all(values.value_in(name) in wanted for name, wanted in self._only.items()):
-                    yield first, last, tuple(values.value_in(name) for name in self._aggregate)
+                if self._counts(values):
+                    yield first, last, self._group_of(values)
+
+    def _counts(self, values: _Values) -> bool:
+        return all(values.value_in(name) in wanted for name, wanted in self._only.items())
+
+    def _group_of(self, values: _Values) -> Group:
+        return tuple(values.value_in(name) for name in self._aggregate)
 
 
-@dataclass(frozen=True, slots=True)
-class _Values:
+class _Values(NamedTuple):
     """A piece of usage: who pays for it, and what the node did."""
 
     usage: Usage

@@ -161,8 +161,7 @@ class CostService:
             # No rollup has the open tails, the usage without a price, and the uncertainty.
             for meter in self._running_meters(unit, at).find_matching(question.only):
                 tally.add_open(meter)
-                if meter.end > meter.usage.posted_until:
-                    tally.add_usage(meter, since=meter.usage.posted_until)
+                tally.add_tail(meter)
             for meter in self._doubtful_meters(unit, window.start, at).find_matching(question.only):
                 if meter.usage.start < window.end:
                     tally.add_doubts(meter, posted_only=True)

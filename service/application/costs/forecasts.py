@@ -45,6 +45,11 @@ from service.store.unit import Unit, Units
 Only = Mapping[str, Sequence[str]]
 """The values that count by dimension, as costs are filtered."""
 
+LARGE_FLEET = 500
+"""From so many open intervals of usage on, a forecast is as of the last full five minutes, whatever
+changes meanwhile: it would take seconds for each change, and one node is a small part of it."""
+
+_LARGE_STEP = 5 * MINUTE
 _KEPT = 128
 _KEPT_HISTORIES = 64
 _KEPT_PARTS = 12
@@ -72,8 +77,8 @@ class _Running:
 
 
 class _At(NamedTuple):
-    """Everything that a forecast depends on: the revisions of books and nodes, prices, the
-    minute."""
+    """Everything that a forecast depends on: the revisions of books and nodes (0 for those of a
+    large fleet), prices, and the instant."""
 
     books: int
     nodes: int
@@ -154,7 +159,8 @@ class ForecastService:
 
     def forecast_window(self, only: Only, window: Window, tz: str = "UTC") -> Forecast:
         """The forecast for any window that is not over, by the days of a time zone. It is as of the
-        last full minute, and computed once a minute unless the books or the nodes change."""
+        last full minute, and computed once a minute unless the books or the nodes change. See also
+        LARGE_FLEET."""
         with self._units.reading() as unit:
             return self.forecast_window_in(unit, only, window, tz, self._clock())
 
@@ -162,9 +168,11 @@ class ForecastService:
         self, unit: Unit, only: Only, window: Window, tz: str, instant: int
     ) -> Forecast:
         """The forecast for a window as of an instant, in a transaction that reads."""
-        zone, now = zone_of(tz), max(floor_to(instant, MINUTE), min(instant, window.start))
+        is_large = unit.usage.count_open() >= LARGE_FLEET
+        step = _LARGE_STEP if is_large else MINUTE
+        zone, now = zone_of(tz), max(floor_to(instant, step), min(instant, window.start))
         revision, book = unit.revisions.read_current(), self._prices.get_book(unit)
-        at = _At(revision.books, revision.nodes, book, now)
+        at = _At(*((0, 0) if is_large else (revision.books, revision.nodes)), book, now)
         key = at, window, zone.key, _only_key(only)
         return self._forecasts.get_or_make(
             key, lambda: self._build_forecast(unit, only, window, zone, at)
@@ -254,7 +262,8 @@ class ForecastService:
         """Costs by day and node. The full days are read once until the books change, because that
         is the largest query; today is read only if there are too few full days."""
         today = midnight_of(_date_of(at.now, zone), zone)
-        key = at.books, at.book, zone.key, today, _only_key(only)
+        books = unit.revisions.read_current().books
+        key = books, at.book, zone.key, today, _only_key(only)
         history = self._histories.get_or_make(
             key, lambda: self._read_history(unit, only, zone, today, at.now)
         )

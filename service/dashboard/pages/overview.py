@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from calendar import monthrange
 from dataclasses import dataclass
+from functools import partial
 
 from service.application.costs.costs import CostQuestion, CostReport
-from service.application.costs.forecasts import ForecastOutlook
+from service.application.costs.forecasts import LARGE_FLEET, ForecastOutlook
 from service.application.health import FleetHealth
 from service.application.nodes.nodes import NodeFilter
 from service.application.nodes.sorted_list import SortedQuery
@@ -130,11 +131,12 @@ class Overview:
 
 def build_overview_page(services: Services, view: OverviewQuery) -> Overview:
     """The page as of now. Requests within the same second share one page until data on the page
-    changes."""
+    changes. The page of a large fleet may be a minute old: nobody waits while it is made anew."""
     stamp = services.health.read_stamp()
-    return services.pages.get_or_make(
-        ("overview", view, stamp), lambda: _build_overview(services, view)
-    )
+    make = partial(_build_overview, services, view)
+    if stamp.running < LARGE_FLEET:
+        return services.pages.get_or_make(("overview", view, stamp), make)
+    return services.latest_pages.get_or_make(("overview", view), stamp, stamp.now, make)
 
 
 def _build_overview(services: Services, view: OverviewQuery) -> Overview:
@@ -146,6 +148,7 @@ def _build_overview(services: Services, view: OverviewQuery) -> Overview:
         CostQuestion(window="mtd"),
         _ask_for_hours(fleet.as_of),
     )
+    waste, agenda = services.attention.read_both()
     budgets = list_budget_lines(services)
     outlook = services.forecasts.read_outlook({}, Period.MONTH, "UTC")
     whole = next((line for line in budgets if line.is_whole), None)
@@ -175,9 +178,9 @@ def _build_overview(services: Services, view: OverviewQuery) -> Overview:
             saved_share=format_share(month.list_total - month.total, month.list_total),
             preemptions=_describe_preemptions(services, month.window.start),
             forecast=_describe_forecast(outlook),
-            waste=describe_waste(services.attention.read_waste()),
+            waste=describe_waste(waste),
         ),
-        agenda=build_agenda_lists(services.attention.read_agenda()),
+        agenda=build_agenda_lists(agenda),
         spenders=build_spenders(services, view.window),
         budgets=budgets[:BUDGETS],
         spending=spending,

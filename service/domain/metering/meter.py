@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 from service.domain.clock import HOUR
@@ -136,6 +137,15 @@ class Figures(NamedTuple):
     unpriced_seconds: int
 
 
+class TailPart(NamedTuple):
+    """The seconds [start, end) of a usage under one attribution, and their figures."""
+
+    start: int
+    end: int
+    whose: Attribution
+    figures: Figures
+
+
 class Meter:
     """The exact cost of one usage: F is its cumulative cost since the start, R the one rounding.
 
@@ -218,6 +228,14 @@ class Meter:
         sure_until = min(max(self.end if usage.end_lo is None else usage.end_lo, start), end)
         return self.charge_in(start, end) - max(
             0, self.charge_in(sure_from, max(sure_from, sure_until))
+        )
+
+    @cached_property
+    def tail(self) -> tuple[TailPart, ...]:
+        """What is not posted yet, from `posted_until` on. Many reports of one instant share it."""
+        return tuple(
+            TailPart(start, end, whose, self.figures_in(start, end))
+            for start, end, whose in self.attributed_parts(self.usage.posted_until, self.end)
         )
 
     def attributed_parts(self, start: int, end: int) -> Iterator[tuple[int, int, Attribution]]:

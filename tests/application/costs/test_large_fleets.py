@@ -1,0 +1,54 @@
+"""As of when the forecasts of small and of large fleets are."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.application.costs import forecasts
+from service.application.costs.costs import CostService
+from service.application.costs.forecasts import ForecastService
+from service.domain.clock import HOUR, MINUTE
+from service.domain.nodes.node import NodeState
+from service.store.pricebook import PriceShelf
+from service.store.unit import Units
+from tests import factories
+from tests.hands import NOON, HandClock
+
+
+def start_node(units: Units) -> None:
+    with units() as unit:
+        node = factories.node(state=NodeState.READY, ready_at=NOON)
+        unit.nodes.add(node)
+        unit.usage.save(factories.usage(node_id=node.id, start=NOON))
+
+
+@pytest.fixture
+def service(units: Units, clock: HandClock) -> ForecastService:
+    start_node(units)
+    clock.pass_(HOUR + 8 * MINUTE + 30)
+    books = units, PriceShelf(), clock
+    return ForecastService(*books, CostService(*books))
+
+
+def test_the_forecast_of_a_small_fleet_follows_each_change_at_once(
+    service: ForecastService, units: Units
+) -> None:
+    before = service.forecast_period({})
+    assert before.basis.now == NOON + HOUR + 8 * MINUTE
+    start_node(units)
+    assert service.forecast_period({}).total.mid > before.total.mid
+
+
+def test_the_forecast_of_a_large_fleet_is_as_of_the_last_full_five_minutes(
+    service: ForecastService, units: Units, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forecasts, "LARGE_FLEET", 1)
+    before = service.forecast_period({})
+    assert before.basis.now == NOON + HOUR + 5 * MINUTE
+    start_node(units)
+    clock.pass_(89)
+    assert service.forecast_period({}) is before
+    clock.pass_(1)
+    after = service.forecast_period({})
+    assert after.basis.now == NOON + HOUR + 10 * MINUTE
+    assert after.total.mid > before.total.mid
