@@ -185,21 +185,19 @@ def _build_heat_cell(rows: Sequence[CapacityRow], now: int) -> HeatCell:
         shade, tone = ("some", "going") if refused else ("all", "up")
     elif refused:
         shade, tone = "no", "trouble"
+    cooldowns = []
+    for row in rows:
+        if until := row.back_off_until:
+            end = to_moment(until)
+            text = end.clock if utc_date(until) == utc_date(now) else end.full
+            cooldowns.append(HeatCooldown(row.tried.key.model, end, text))
     return HeatCell(
         shade=shade,
         tone=tone,
         verdict=f"{ready:,} of {attempts:,} became READY",
         instead=_describe_sums([row.tried for row in rows]),
-        cooldowns=tuple(
-            _build_heat_cooldown(row, until, now) for row in rows if (until := row.back_off_until)
-        ),
+        cooldowns=tuple(cooldowns),
     )
-
-
-def _build_heat_cooldown(row: CapacityRow, until: int, now: int) -> HeatCooldown:
-    end = to_moment(until)
-    text = end.clock if utc_date(until) == utc_date(now) else end.full
-    return HeatCooldown(row.tried.key.model, end, text)
 
 
 def count_refused(tried: AttemptCounts) -> int:

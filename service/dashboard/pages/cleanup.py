@@ -199,10 +199,6 @@ def _format_rates(rates: Sequence[int | None]) -> tuple[list[str], str]:
     return shown, f"{total}, and {unpriced:,} at an unknown price" if unpriced else total
 
 
-def _format_hourly(hourly: int | None) -> str:
-    return NO_PRICE if hourly is None else f"{format_money(hourly)}/h"
-
-
 def _build_project(status: CleanupStatus, now: int) -> ProjectRow:
     cleanup, upcoming = status.cleanup, status.next_tick_at
     holds = []
@@ -282,38 +278,18 @@ def _build_unknown_row(node: UnknownNode, rate: str, now: int) -> UnknownRow:
 
 
 def _build_end_row(ended: EndRecord) -> EndRow:
-    signals = _get_list(ended.evidence, "signals")
-    return EndRow(
-        at=to_moment(ended.at),
-        name=ended.name,
-        href=node_address(ended.node_id),
-        action=ended.action,
-        actor=escape_invisible(ended.actor),
-        hourly=_format_hourly(ended.hourly),
-        reason=escape_invisible(ended.reason),
-        evidence=tuple(
-            map(escape_invisible, _describe_evidence(ended.evidence, signals[:SIGNALS]))
-        ),
-        signals_left_out=max(0, len(signals) - SIGNALS),
-    )
-
-
-def _get_list(document: Mapping[str, object], name: str) -> Sequence[Mapping[str, Any]]:
-    found = document.get(name)
-    return found if isinstance(found, list) else ()
-
-
-def _describe_evidence(
-    document: Mapping[str, object], signals: Sequence[Mapping[str, Any]]
-) -> Iterator[str]:
-    """The policy and the signals of the last check before an end, a sentence each."""
-    policy = document.get("policy")
+    """The row of an ended node, with the policy and the signals of the last check before its end, a
+    sentence each."""
+    evidence: list[str] = []
+    policy = ended.evidence.get("policy")
     if isinstance(policy, dict):
-        yield (
+        evidence.append(
             f"Policy {policy['source']}: idle for {format_duration(policy['idle_after_seconds'])},"
             f" then {format_duration(policy['grace_seconds'])} of grace, then {policy['action']}"
         )
-    for signal in signals:
+    listed = ended.evidence.get("signals")
+    signals: Sequence[Mapping[str, Any]] = listed if isinstance(listed, list) else ()
+    for signal in signals[:SIGNALS]:
         who = "node" if signal["worker"] is None else f"worker {signal['worker']}"
         parts = [f"{who}, {signal['signal']}: {signal['level']}"]
         if signal["value"] is not None:
@@ -322,4 +298,15 @@ def _describe_evidence(
             parts.append(f"read at {to_moment(parse_rfc3339(signal['at'])).full}")
         if signal["reason"]:
             parts.append(signal["reason"])
-        yield ", ".join(parts)
+        evidence.append(", ".join(parts))
+    return EndRow(
+        at=to_moment(ended.at),
+        name=ended.name,
+        href=node_address(ended.node_id),
+        action=ended.action,
+        actor=escape_invisible(ended.actor),
+        hourly=NO_PRICE if ended.hourly is None else f"{format_money(ended.hourly)}/h",
+        reason=escape_invisible(ended.reason),
+        evidence=tuple(map(escape_invisible, evidence)),
+        signals_left_out=max(0, len(signals) - SIGNALS),
+    )

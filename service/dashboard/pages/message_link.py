@@ -35,13 +35,30 @@ class LinkPage:
 
 def build_link_page(found: LinkOffer | UnknownLink) -> LinkPage:
     """The page of a link that was shown or used."""
-    match found:
-        case UnknownLink():
-            return LinkPage(
-                404, "There is no such link", "Copy the whole address from the message."
-            )
-        case LinkOffer():
-            return _build_offer_page(found)
+    if isinstance(found, UnknownLink):
+        return LinkPage(404, "There is no such link", "Copy the whole address from the message.")
+    name, rows = found.node.name, _list_facts(found)
+    if found.done:
+        return LinkPage(200, "Done", f"Node {name}: {found.done}.", rows)
+    if found.refusal is not None:
+        sentence = f"Nothing was changed: {found.refusal}."
+        return LinkPage(410, f"This link does nothing for node {name}", sentence, rows)
+    if found.verb is Verb.KEEP:
+        return LinkPage(
+            200,
+            f"Keep node {name} for 4 hours?",
+            f"The node is kept until {to_moment(found.kept_until).full}, and costs money until"
+            " then. This link works once.",
+            rows,
+            "Keep the node",
+        )
+    lost = "The node and all data on its disks will be lost. This link works once."
+    question, button = f"Delete node {name} now?", "Delete the node"
+    if found.job_id:
+        question = f"Delete node {name} although a job runs on it?"
+        lost = f"Job {found.job_id} runs on the node, and ends with it. {lost}"
+        button = "Delete the node all the same"
+    return LinkPage(200, question, lost, rows, button, is_alarm=True)
 
 
 def build_limit_page(error: RateLimited) -> LinkPage:
@@ -55,32 +72,6 @@ def build_limit_page(error: RateLimited) -> LinkPage:
 def build_failure_page(error: BudgetExceeded | Conflict | Rejected | StoreUnavailable) -> LinkPage:
     """The page that says why nothing was changed."""
     return LinkPage(status_of(error), "Nothing was changed", f"{error}.", is_alarm=True)
-
-
-def _build_offer_page(offer: LinkOffer) -> LinkPage:
-    name, rows = offer.node.name, _list_facts(offer)
-    if offer.done:
-        sentence = f"Node {name}: {offer.done}."
-        return LinkPage(200, "Done", sentence, rows)
-    if offer.refusal is not None:
-        sentence = f"Nothing was changed: {offer.refusal}."
-        return LinkPage(410, f"This link does nothing for node {name}", sentence, rows)
-    if offer.verb is Verb.KEEP:
-        return LinkPage(
-            200,
-            f"Keep node {name} for 4 hours?",
-            f"The node is kept until {to_moment(offer.kept_until).full}, and costs money until"
-            " then. This link works once.",
-            rows,
-            "Keep the node",
-        )
-    lost = "The node and all data on its disks will be lost. This link works once."
-    question, button = f"Delete node {name} now?", "Delete the node"
-    if offer.job_id:
-        question = f"Delete node {name} although a job runs on it?"
-        lost = f"Job {offer.job_id} runs on the node, and ends with it. {lost}"
-        button = "Delete the node all the same"
-    return LinkPage(200, question, lost, rows, button, is_alarm=True)
 
 
 def _list_facts(offer: LinkOffer) -> tuple[tuple[str, str], ...]:

@@ -228,7 +228,14 @@ class Reference:
     def _build_operation(
         self, path: str, method: str, operation: Mapping[str, Any]
     ) -> ApiOperation:
-        body, note = self._find_body(operation)
+        body, note = None, ""
+        if (request := operation.get("requestBody")) is not None:
+            ((media_type, content),) = request["content"].items()
+            note = "" if request.get("required") else "The body may be left out."
+            if names := list(_referenced_names(content["schema"])):
+                body = self._build_object(names[0], is_sent=True)
+            else:
+                note = f"The body is a file, sent as {media_type}."
         keys = self._problem_keys(operation)
         problems = [problem for key, problem in self._problem_of.items() if key in keys]
         return ApiOperation(
@@ -252,19 +259,6 @@ class Reference:
             problems=_by_status(problem for problem in problems if problem not in self.common),
             curl=self._build_curl(path, method.upper(), operation),
         )
-
-    def _find_body(self, operation: Mapping[str, Any]) -> tuple[Object | None, str]:
-        """The object that a request body is, and a note about the body. None for a request without
-        a body, and for a file."""
-        request = operation.get("requestBody")
-        if request is None:
-            return None, ""
-        ((media_type, content),) = request["content"].items()
-        note = "" if request.get("required") else "The body may be left out."
-        references = list(_referenced_names(content["schema"]))
-        if not references:
-            return None, f"The body is a file, sent as {media_type}."
-        return self._build_object(references[0], is_sent=True), note
 
     def _build_object(self, name: str, *, is_sent: bool) -> Object:
         """The object of a schema. `is_sent` is True if callers send it; of an answer, every field

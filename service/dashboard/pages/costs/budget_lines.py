@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.application.budgets.budgets import BudgetStatus
 from service.application.services import Services
 from service.dashboard.kit.figures import format_money
 from service.dashboard.pages.costs.budgets import (
     BudgetBar,
-    Outlook,
     build_bar,
     describe_state,
     find_outlook,
@@ -42,25 +40,26 @@ def list_budget_lines(services: Services) -> tuple[BudgetLine, ...]:
     budgets = sorted(services.budgets.list_all(), key=lambda budget: (-budget.amount, budget.name))
     shown = services.budgets.list_statuses(budgets[:MOST])
     active = sorted(
-        (one for one in shown if one.standing is not None),
-        key=lambda one: (-used_millionths(one), one.budget.name),
+        (status for status in shown if status.standing is not None),
+        key=lambda status: (-used_millionths(status), status.budget.name),
     )
-    return tuple(_build_line(one, find_outlook(services, one)) for one in active)
-
-
-def _build_line(shown: BudgetStatus, outlook: Outlook | None) -> BudgetLine:
-    budget, standing = shown.budget, shown.standing
-    assert standing is not None
-    tone, verdict = describe_state(shown, outlook)
-    percent = standing.spent * 100 // budget.amount
-    return BudgetLine(
-        budget.id,
-        budget.name,
-        f"{format_money(standing.spent)} of {format_money(budget.amount)}, {percent:,} %",
-        f"{percent:,} % of {format_money(budget.amount)}",
-        tone,
-        verdict,
-        build_bar(budget, standing, shown.alerts),
-        budget.scope == Scope() and budget.period is Period.MONTH,
-        budget.amount,
-    )
+    lines = []
+    for status in active:
+        budget, standing = status.budget, status.standing
+        assert standing is not None
+        tone, verdict = describe_state(status, find_outlook(services, status))
+        percent = standing.spent * 100 // budget.amount
+        lines.append(
+            BudgetLine(
+                budget.id,
+                budget.name,
+                f"{format_money(standing.spent)} of {format_money(budget.amount)}, {percent:,} %",
+                f"{percent:,} % of {format_money(budget.amount)}",
+                tone,
+                verdict,
+                build_bar(budget, standing, status.alerts),
+                budget.scope == Scope() and budget.period is Period.MONTH,
+                budget.amount,
+            )
+        )
+    return tuple(lines)

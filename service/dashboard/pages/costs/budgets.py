@@ -141,7 +141,14 @@ def build_budgets_page(services: Services) -> BudgetsPage:
         (detail, find_outlook(services, detail.shown))
         for detail in services.budgets.list_histories(budgets[:SHOWN])
     ]
-    found.sort(key=lambda pair: _rank(*pair))
+    found.sort(
+        key=lambda pair: (
+            not _is_exceeded(pair[0].shown),
+            pair[1] is None,
+            -used_millionths(pair[0].shown),
+            pair[0].shown.budget.name,
+        )
+    )
     exceeded = sum(_is_exceeded(detail.shown) for detail, _ in found)
     ahead = sum(outlook is not None for _, outlook in found)
     return BudgetsPage(
@@ -168,12 +175,6 @@ def find_outlook(services: Services, shown: BudgetStatus) -> Outlook | None:
 
 def _is_exceeded(shown: BudgetStatus) -> bool:
     return shown.standing is not None and shown.standing.spent > shown.budget.amount
-
-
-def _rank(detail: BudgetHistory, outlook: Outlook | None) -> tuple[bool, bool, int, str]:
-    """The place of a budget on the page, the lowest first."""
-    shown = detail.shown
-    return not _is_exceeded(shown), outlook is None, -used_millionths(shown), shown.budget.name
 
 
 def used_millionths(shown: BudgetStatus) -> int:

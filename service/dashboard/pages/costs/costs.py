@@ -107,6 +107,13 @@ def build_costs_page(services: Services, asked: CostsAsked) -> CostsPage:
     else:
         found, values = _build_answer(services, asked, reports), reports.values
         fixed = asked.narrow_to(reports.asked.window, asked.step).page
+    filters = []
+    for condition in asked.only:
+        text = condition
+        with suppress(Rejected):
+            ((name, (value,)),) = only_of([condition]).items()
+            text = f"{dimension_title(name)}: {value or '(none)'}"
+        filters.append(Value(text, asked.without_filter(condition).page))
     return CostsPage(
         asked=asked,
         as_of=to_moment(now),
@@ -116,10 +123,7 @@ def build_costs_page(services: Services, asked: CostsAsked) -> CostsPage:
             for show, name in SHOWN.items()
         ),
         fixed=fixed,
-        filters=tuple(
-            Value(_describe_filter(condition), asked.without_filter(condition).page)
-            for condition in asked.only
-        ),
+        filters=tuple(filters),
         problem=problem,
         found=found,
     )
@@ -144,14 +148,6 @@ def _read_reports(services: Services, asked: CostsAsked, now: int) -> _Reports:
             same = asked.with_grouping().narrow_to(earlier, finer)
             before = services.costs.report(same.to_question())
     return _Reports(report, build_grid(charted, step, asked.tz), values, before)
-
-
-def _describe_filter(condition: str) -> str:
-    try:
-        ((name, (value,)),) = only_of([condition]).items()
-    except Rejected:
-        return condition
-    return f"{dimension_title(name)}: {value or '(none)'}"
 
 
 def _build_answer(services: Services, asked: CostsAsked, reports: _Reports) -> CostsFound:

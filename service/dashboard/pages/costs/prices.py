@@ -104,7 +104,9 @@ def build_prices_page(services: Services, asked: Mapping[str, str]) -> PricesPag
     if in_use:
         used = _find_used_ids(services, at)
         found = [price for price in found if price.id in used]
-    number = _parse_page(asked.get("page", ""), len(found))
+    page, last = asked.get("page", ""), max(1, -(-len(found) // SHOWN))
+    # The first page if the text is no number, the last page if the number is too high.
+    number = min(last, max(1, int(page))) if page.isdecimal() and len(page) < 6 else 1
     first = (number - 1) * SHOWN
     exactly = {**question, "at": to_rfc3339(at)}
     return PricesPage(
@@ -154,13 +156,6 @@ def _list_choices(question: Mapping[str, str], *, in_use: bool) -> tuple[FilterL
             for choice in known
         ),
     )
-
-
-def _parse_page(text: str, total: int) -> int:
-    """The number of a page, from 1 on. The first page if the text is no number, the last page if
-    the number is too high."""
-    last = max(1, -(-total // SHOWN))
-    return min(last, max(1, int(text))) if text.isdecimal() and len(text) < 6 else 1
 
 
 def _list_pages(

@@ -122,11 +122,18 @@ def build_recommended_page(services: Services) -> RecommendedPage:
 
 def _build_place_row(advice: CommitmentAdvice) -> PlaceRow:
     extremes, name = advice.course.extremes, f"{advice.generation} in {advice.region}"
-    picture = (
-        draw_chart([(low, high - low) for low, high in extremes], count_labels)
-        if extremes
-        else None
-    )
+    picture, description = None, ""
+    if extremes:
+        picture = draw_chart([(low, high - low) for low, high in extremes], count_labels)
+        highest = max(high for _, high in extremes)
+        numbers = "; ".join(
+            f"{term.chips:,} chips are recommended for {format_count(term.rates.years, 'year')}"
+            for term in advice.terms
+        )
+        description = (
+            f"Columns, one for each of {len(extremes)} UTC days: chips of {name} on demand, at most"
+            f" {highest:,} at once. {numbers}."
+        )
     starts = range(advice.course.start, advice.course.start + len(extremes) * DAY, DAY)
     days = []
     for start, (fewest, most) in zip(starts, extremes, strict=True):
@@ -140,7 +147,7 @@ def _build_place_row(advice: CommitmentAdvice) -> PlaceRow:
         levels=_list_levels(advice.terms, picture) if picture else (),
         days=tuple(days),
         labels=_label_mondays(starts),
-        description=_describe_chart(name, extremes, advice.terms) if extremes else "",
+        description=description,
     )
 
 
@@ -193,18 +200,4 @@ def _label_mondays(starts: Sequence[int]) -> tuple[ChartDay, ...]:
     return tuple(
         ChartDay(number, f"{dates[number].day} {dates[number]:%b}", rank % 2 > 0)
         for rank, number in enumerate(mondays[::stride])
-    )
-
-
-def _describe_chart(
-    name: str, extremes: Sequence[tuple[int, int]], terms: Sequence[Recommendation]
-) -> str:
-    most = max(high for _, high in extremes)
-    said = "; ".join(
-        f"{term.chips:,} chips are recommended for {format_count(term.rates.years, 'year')}"
-        for term in terms
-    )
-    return (
-        f"Columns, one for each of {len(extremes)} UTC days: chips of {name} on demand, at most"
-        f" {most:,} at once. {said}."
     )

@@ -291,9 +291,16 @@ def _build_commitment(billed: BilledCommitment, names: Mapping[str, str]) -> Bil
     term = format_count(billed.term, "year") if billed.term else "term not known"
     nodes, left = billed.nodes[:COVERED], sum(node.nodes for node in billed.nodes[COVERED:])
     used, unused, *parts = _split_fee(billed)
+    committed, covered, eligible = (
+        UNKNOWN if chip_seconds is None else format_chip_hours(chip_seconds)
+        for chip_seconds in (billed.committed, billed.covered, billed.eligible)
+    )
+    story = f"Committed chip-hours: {committed}. Covered: {covered}, of {eligible} that could be."
+    if billed.list_cost:
+        story += f" At list price the covered hours cost {format_money(billed.list_cost)}."
     return BilledCommitmentRow(
         name=f"{billed.generation} in {billed.region}, {term}, {billed.month}",
-        story=_describe_hours(billed),
+        story=story,
         reasons=tuple(map(to_sentence, billed.reasons)),
         fee=UNKNOWN if billed.fee is None else format_money(billed.fee),
         used=used,
@@ -325,21 +332,6 @@ def _split_fee(billed: BilledCommitment) -> list[str]:
     known = [amount or 0 for amount in amounts]
     *nodes, unused = in_units([*known, billed.unused], unit_for(places))
     return [format_units(units, places) for units in (sum(nodes), unused, *nodes)]
-
-
-def _describe_hours(billed: BilledCommitment) -> str:
-    """The hours in one sentence."""
-    committed, covered, eligible = (
-        UNKNOWN if chip_seconds is None else format_chip_hours(chip_seconds)
-        for chip_seconds in (billed.committed, billed.covered, billed.eligible)
-    )
-    at_list = ""
-    if billed.list_cost:
-        at_list = f" At list price the covered hours cost {format_money(billed.list_cost)}."
-    return (
-        f"Committed chip-hours: {committed}. Covered: {covered}, of {eligible} that could be."
-        f"{at_list}"
-    )
 
 
 def _format_percent(said: str | None) -> str:

@@ -176,31 +176,23 @@ def _build_subtotal(
 
 
 def _build_month_row(month: MonthToDate, places: int) -> MonthRow:
+    closes = to_moment(month.period.end + GRACE).full
+    meanings = {
+        PeriodState.OPEN: "Open: posted so far; the sum grows every hour.",
+        PeriodState.PROVISIONAL: f"Provisional: late corrections still go into it until {closes}.",
+        PeriodState.CLOSED: f"Closed since {closes}: the sum is final. Later corrections are lines"
+        " of the month in which they are found.",
+    }
     return MonthRow(
         name=month.period.name,
         title=f"{datetime.fromtimestamp(month.period.start, UTC):%B %Y}",
         state=month.state,
         tone=_TONES[month.state],
-        means=_describe_state(month),
+        means=meanings[month.state],
         amount=amount_of(month.amount, places),
         chip_hours=format_chip_hours(month.chip_seconds),
         vm_hours=format_chip_hours(month.vm_seconds) if month.vm_seconds else "",
     )
-
-
-def _describe_state(month: MonthToDate) -> str:
-    """A sentence about how the sum of a month may still change."""
-    closes = to_moment(month.period.end + GRACE).full
-    match month.state:
-        case PeriodState.OPEN:
-            return "Open: posted so far; the sum grows every hour."
-        case PeriodState.PROVISIONAL:
-            return f"Provisional: late corrections still go into it until {closes}."
-        case PeriodState.CLOSED:
-            return (
-                f"Closed since {closes}: the sum is final. Later corrections are lines of the"
-                " month in which they are found."
-            )
 
 
 def _build_statement_row(

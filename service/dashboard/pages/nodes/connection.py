@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from service.application.services import Services
 from service.dashboard.kit.visible_text import escape_invisible, to_sentence
 from service.domain.errors import Conflict
-from service.domain.nodes.connection import LINE_TITLES, Connection
+from service.domain.nodes.connection import LINE_TITLES
 from service.domain.nodes.node import Asked, Node, NodeState
 
 
@@ -39,6 +39,11 @@ def build_connection(services: Services, node: Node) -> ConnectionShown:
         found = services.nodes.get_connection(node.id)
     except Conflict as error:
         return ConnectionShown(escape_invisible(to_sentence(str(error))), (), (), commands)
+    recipes = []
+    for recipe in found.recipes:
+        lines = [*recipe.shell, "# in train.py", *recipe.python] if recipe.works else []
+        text = escape_invisible("\n".join(lines), kept="\n")
+        recipes.append(Snippet(recipe.framework.label, text, escape_invisible(recipe.note)))
     return ConnectionShown(
         summary=escape_invisible(found.summary),
         lines=tuple(
@@ -46,16 +51,9 @@ def build_connection(services: Services, node: Node) -> ConnectionShown:
             for name, title in LINE_TITLES.items()
             if (text := str(getattr(found, name)))
         ),
-        recipes=tuple(_list_recipes(found)),
+        recipes=tuple(recipes),
         commands=commands,
     )
-
-
-def _list_recipes(found: Connection) -> Iterator[Snippet]:
-    for recipe in found.recipes:
-        lines = [*recipe.shell, "# in train.py", *recipe.python] if recipe.works else []
-        text = escape_invisible("\n".join(lines), kept="\n")
-        yield Snippet(recipe.framework.label, text, escape_invisible(recipe.note))
 
 
 def _list_commands(node: Node) -> Iterator[str]:

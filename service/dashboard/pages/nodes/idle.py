@@ -51,9 +51,12 @@ def _describe_next_action(brief: IdleBrief, now: int) -> str:
     if brief.keep is not None:
         until = brief.keep.until
         return "kept" if until is None else f"kept until {to_moment(until).full}"
-    if brief.watched.course.state is State.QUIET:
-        return _describe_idle_time(brief, now)
-    ends, due_at = IDLE_ENDS.get(brief.applied.action), brief.watched.due_at
+    watched = brief.watched
+    if watched.course.state is State.QUIET:
+        at = idle_at(watched.course, watched.verdict, brief.applied, watched.judged_at)
+        # None while something blocks the end of the node.
+        return "" if at is None else f"idle {_describe_time(at, now, 'one of the next checks')}"
+    ends, due_at = IDLE_ENDS.get(brief.applied.action), watched.due_at
     if ends is None or due_at is None:
         return ""
     if due_at <= now and brief.waiting is not None:
@@ -62,13 +65,6 @@ def _describe_next_action(brief: IdleBrief, now: int) -> str:
         left = "" if until is None else f", {format_duration(until - now)} more"
         return f"{waits}: {RAIL_REASONS[brief.waiting.rail]}{left}"
     return f"{ends} {_describe_time(due_at, now, 'the next check')}"
-
-
-def _describe_idle_time(brief: IdleBrief, now: int) -> str:
-    """When a QUIET node has been at rest for long enough. Empty while something blocks its end."""
-    watched = brief.watched
-    at = idle_at(watched.course, watched.verdict, brief.applied, watched.judged_at)
-    return "" if at is None else f"idle {_describe_time(at, now, 'one of the next checks')}"
 
 
 def _describe_time(at: int, now: int, later: str) -> str:

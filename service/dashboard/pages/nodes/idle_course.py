@@ -9,7 +9,7 @@ from service.application.cleanup.cleanup import IdleNode
 from service.dashboard.kit.figures import Fact, format_count, format_duration, to_moment
 from service.dashboard.kit.visible_text import escape_invisible, to_sentence
 from service.dashboard.pages.nodes.idle import IDLE_ENDS, RAIL_REASONS
-from service.domain.idle.assess import IdleSubject, is_kept, list_holders, list_limits
+from service.domain.idle.assess import is_kept, list_holders, list_limits
 from service.domain.idle.cleanup import WatchedNode
 from service.domain.idle.course import State, idle_at
 from service.domain.idle.policy import with_waste
@@ -55,14 +55,24 @@ def build_course(found: IdleNode, now: int) -> CourseShown | None:
     verdict = watched.verdict
     if verdict is not None and state in (State.ACTIVE, State.UNKNOWN) and is_counted:
         sentence += f" {to_sentence(verdict.reason)}"
+    instants = (
+        ("Course since", watched.course.since),
+        ("At rest since", None if verdict is None else verdict.since),
+        ("Notified at", watched.course.notified_at),
+        ("Due at", watched.due_at),
+        ("Checked at", watched.judged_at or None),
+    )
     return CourseShown(
         state=str(state) if is_counted else node.state,
         sentence=escape_invisible(sentence),
         after=_describe_after(found, now) if is_counted else "",
         facts=(
-            *_list_instants(watched),
-            *(() if found.subject is None else _list_terms(found.subject)),
-            *_list_blockers(found, now),
+            *(
+                Fact(name, to_moment(at).full, to_moment(at))
+                for name, at in instants
+                if at is not None
+            ),
+            *_list_terms(found, now),
             *_list_reports(watched, now),
         ),
         ends=tuple(
@@ -99,34 +109,18 @@ def _describe_when(at: int, now: int) -> str:
     return f"in {format_duration(at - now)}" if at > now else "at one of the next checks"
 
 
-def _list_instants(watched: WatchedNode) -> Iterator[Fact]:
-    """When the course came where it is, and when it goes on."""
-    course, verdict = watched.course, watched.verdict
-    for name, instant in (
-        ("Course since", course.since),
-        ("At rest since", None if verdict is None else verdict.since),
-        ("Notified at", course.notified_at),
-        ("Due at", watched.due_at),
-        ("Checked at", watched.judged_at or None),
-    ):
-        if instant is not None:
-            yield Fact(name, to_moment(instant).full, to_moment(instant))
-
-
-def _list_terms(subject: IdleSubject) -> Iterator[Fact]:
-    """The policy that applies, and why less is done than it says."""
-    applied, rule = subject.applied, subject.applied.rule
-    grace = format_duration(rule.grace_seconds)
-    after = format_duration(rule.idle_after_seconds)
-    policy = f"{applied.source}: {applied.action} after {after}, grace {grace}"
-    yield Fact("Policy", escape_invisible(policy))
-    if limits := list_limits(subject):
-        yield Fact("Limited by", escape_invisible("; ".join(limits)))
-
-
-def _list_blockers(found: IdleNode, now: int) -> Iterator[Fact]:
-    """What holds the end back, and what a proof lacks."""
+def _list_terms(found: IdleNode, now: int) -> Iterator[Fact]:
+    """The policy that applies, why less is done than it says, what holds the end back, and what a
+    proof lacks."""
     subject = found.subject
+    if subject is not None:
+        applied, rule = subject.applied, subject.applied.rule
+        grace = format_duration(rule.grace_seconds)
+        after = format_duration(rule.idle_after_seconds)
+        policy = f"{applied.source}: {applied.action} after {after}, grace {grace}"
+        yield Fact("Policy", escape_invisible(policy))
+        if limits := list_limits(subject):
+            yield Fact("Limited by", escape_invisible("; ".join(limits)))
     verdict = None if found.watched is None else found.watched.verdict
     if subject is not None and subject.keep is not None and is_kept(subject, now):
         until = subject.keep.until

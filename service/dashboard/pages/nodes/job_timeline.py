@@ -14,7 +14,7 @@ from service.dashboard.kit.visible_text import escape_invisible, to_sentence
 from service.dashboard.pages.nodes.jobs import format_cost
 from service.dashboard.pages.nodes.timeline import TimelineEntry
 from service.domain.costs.display_rounding import in_units, places_for, unit_for
-from service.domain.jobs.job import INFRASTRUCTURE, Job
+from service.domain.jobs.job import INFRASTRUCTURE
 from service.domain.jobs.phases import Spent
 from service.domain.jobs.report import SupervisorReport
 
@@ -49,7 +49,12 @@ def build_job_timeline(whole: JobWithAttempts) -> JobTimeline:
     job, cost = whole.shown.job, whole.shown.cost
     places = places_for(cost.cost)
     units = in_units([attempt.cost for attempt in whole.attempts], unit_for(places))
-    dated = [*_list_job_entries(job)]
+    dated = [_entry(job.created_at, "Request", "The job was submitted.")]
+    if job.image_checked_at is not None:
+        looked_up = "The image was looked up in its registry."
+        dated.append(_entry(job.image_checked_at, "Image", looked_up))
+    if job.cancel_requested_at is not None:
+        dated.append(_entry(job.cancel_requested_at, "Request", "Cancellation requested."))
     for found, unit in zip(whole.attempts, units, strict=True):
         dated += _list_attempt_entries(found, format_units(unit, places))
     if job.ended_at is not None:
@@ -69,15 +74,6 @@ def build_job_timeline(whole: JobWithAttempts) -> JobTimeline:
         older=tuple(entries[ENTRIES_SHOWN:]),
         total=format_cost(cost),
     )
-
-
-def _list_job_entries(job: Job) -> Iterator[tuple[int, TimelineEntry]]:
-    """What happened to the job as a whole before its end."""
-    yield _entry(job.created_at, "Request", "The job was submitted.")
-    if job.image_checked_at is not None:
-        yield _entry(job.image_checked_at, "Image", "The image was looked up in its registry.")
-    if job.cancel_requested_at is not None:
-        yield _entry(job.cancel_requested_at, "Request", "Cancellation requested.")
 
 
 def _list_attempt_entries(found: AttemptCost, amount: str) -> Iterator[tuple[int, TimelineEntry]]:

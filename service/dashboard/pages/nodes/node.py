@@ -299,13 +299,12 @@ def _list_idle_facts(said: Mapping[str, Any], now: int) -> Iterator[Fact]:
     elif keep and (until := parse_rfc3339(keep["until"])) > now:
         yield Fact("Kept until", f"{to_moment(until).full}: {escape_invisible(keep['reason'])}")
     if policy:
-        after, grace = map(_format_exactly, (policy["after_seconds"], policy["grace_seconds"]))
+        # Without rounding: `150 s`, `30 min`, `1 h 30 min`.
+        after, grace = (
+            f"{seconds:,} s" if seconds % MINUTE else format_duration(seconds)
+            for seconds in (policy["after_seconds"], policy["grace_seconds"])
+        )
         yield Fact("Idle policy", f"{policy['action']} after {after}, grace {grace}")
-
-
-def _format_exactly(seconds: int) -> str:
-    """A duration without rounding: `150 s`, `30 min`, `1 h 30 min`."""
-    return f"{seconds:,} s" if seconds % MINUTE else format_duration(seconds)
 
 
 def _cost_figures(cost: NodeCost) -> CostFigures:

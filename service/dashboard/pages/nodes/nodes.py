@@ -210,6 +210,11 @@ def _build_nodes_page(services: Services, asked: NodesAsked) -> NodesPage:
     )
     first = replace(asked, after="")
     is_part = len(rows) < found.number
+    unpriced = " and ".join(
+        format_count(number, noun)
+        for number, noun in ((found.running.unpriced, "node"), (found.running.unpriced_vms, "VM"))
+        if number
+    )
     return NodesPage(
         asked=asked,
         notices=tuple(list_doubts(services.health.read_fleet())),
@@ -220,7 +225,7 @@ def _build_nodes_page(services: Services, asked: NodesAsked) -> NodesPage:
         filters=tuple(_list_filters(first)),
         number=format_count(found.number, "node"),
         rate=format_units(in_units([found.running.burn], unit_for(_CENTS))[0], _CENTS),
-        unpriced=_describe_unpriced(found),
+        unpriced=f"{unpriced} without a known price" if unpriced else "",
         shown=f"{len(rows):,} shown, {format_units(sum(rates), _CENTS)}/h" if is_part else "",
         rows=rows,
         has_used=any(row.used for row in rows),
@@ -270,15 +275,6 @@ def _link_order(first: NodesAsked, key: SortKey) -> FilterLink:
         turned = "asc" if first.to_query().order.descending else "desc"
         order = "" if (turned == "desc") is _SORTS[key][1] else turned
     return FilterLink(_SORTS[key][0], replace(first, sort=key, order=order).href, is_chosen)
-
-
-def _describe_unpriced(found: SortedPage) -> str:
-    parts = []
-    if found.running.unpriced:
-        parts.append(format_count(found.running.unpriced, "node"))
-    if found.running.unpriced_vms:
-        parts.append(format_count(found.running.unpriced_vms, "VM"))
-    return f"{' and '.join(parts)} without a known price" if parts else ""
 
 
 def _build_listed_node(

@@ -190,7 +190,9 @@ def _draw_chart(kind: Kind, values: Sequence[float | None], start: int, chips: i
     elif kind not in _PERCENT:
         threshold = 0.0
     bars, number = list[SlotBar](), 0
-    for said, some in groupby(values, lambda value: _describe_slot(kind, value)):
+    for text, some in groupby(
+        values, lambda value: "no value" if value is None else describe_value(kind, value)
+    ):
         run = list(some)
         height = None
         if run[0] is not None:
@@ -202,7 +204,7 @@ def _draw_chart(kind: Kind, values: Sequence[float | None], start: int, chips: i
                 width=format_position(len(run), len(values)),
                 y=0.0 if height is None else round(CHART_HEIGHT - height, 2),
                 height=height,
-                hint=f"{to_moment(first).clock[:5]} to {to_moment(last).clock[:5]}: {said}",
+                hint=f"{to_moment(first).clock[:5]} to {to_moment(last).clock[:5]}: {text}",
             )
         )
         number += len(run)
@@ -215,10 +217,6 @@ def _draw_chart(kind: Kind, values: Sequence[float | None], start: int, chips: i
     return SignalChart(
         _NAMES[kind], words, tuple(bars), round(CHART_HEIGHT * (1 - threshold / top), 2)
     )
-
-
-def _describe_slot(kind: Kind, value: float | None) -> str:
-    return "no value" if value is None else describe_value(kind, value)
 
 
 def _draw_workers(

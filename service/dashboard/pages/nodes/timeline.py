@@ -159,22 +159,19 @@ def _list_event_entries(
             continue
         if entry is not None and last is not None:
             yield last.at, entry
-        last, entry = event, _build_event_entry(event)
+        job = _JOB.search(event.message)
+        last = event
+        entry = TimelineEntry(
+            at=to_moment(event.at),
+            kind=_KINDS.get(event.kind, "Event"),
+            text=escape_invisible(to_sentence(event.message)),
+            note=escape_invisible(event.actor),
+            href=job_address(job[1]) if job else "",
+            link="Job" if job else "",
+            loud=event.kind in _LOUD,
+        )
     if entry is not None and last is not None:
         yield last.at, entry
-
-
-def _build_event_entry(event: Event) -> TimelineEntry:
-    job = _JOB.search(event.message)
-    return TimelineEntry(
-        at=to_moment(event.at),
-        kind=_KINDS.get(event.kind, "Event"),
-        text=escape_invisible(to_sentence(event.message)),
-        note=escape_invisible(event.actor),
-        href=job_address(job[1]) if job else "",
-        link="Job" if job else "",
-        loud=event.kind in _LOUD,
-    )
 
 
 def _build_segment(segment: BilledSegment, amount: str, history: NodeTimeline) -> TimelineEntry:
@@ -195,7 +192,16 @@ def _build_segment(segment: BilledSegment, amount: str, history: NodeTimeline) -
     ended = "" if usage.end_evidence is None else f", end by {_EVIDENCE[usage.end_evidence]}"
     until = "" if usage.end is None else f"until {to_moment(usage.end).full}; "
     unsure = f", up to {format_money(segment.uncertainty)} uncertain" if segment.uncertainty else ""
-    line = _find_line(history.lines, usage.id, is_vm=usage.sku.is_vm)
+    # The newest line of the interval that adjusts no other line; none before the first.
+    line = next(
+        (
+            line
+            for line in reversed(history.lines)
+            if (line.usage_id, line.is_vm) == (usage.id, usage.sku.is_vm)
+            and line.corrects_id is None
+        ),
+        None,
+    )
     home = f"{node_address(history.node.id)}/ledger"
     is_unknown = segment.unpriced_seconds and not segment.cost
     return TimelineEntry(
@@ -207,16 +213,6 @@ def _build_segment(segment: BilledSegment, amount: str, history: NodeTimeline) -
         href=home if line is None else f"{home}/{line.id}",
         link="Ledger, not yet posted" if line is None else f"Evidence: line {line.id}",
     )
-
-
-def _find_line(lines: Sequence[PostedLine], usage_id: str, *, is_vm: bool) -> PostedLine | None:
-    """The newest line of an interval that adjusts no other line; None before the first."""
-    own = (
-        line
-        for line in reversed(lines)
-        if line.usage_id == usage_id and line.is_vm == is_vm and line.corrects_id is None
-    )
-    return next(own, None)
 
 
 def _list_corrections(history: NodeTimeline, home: str) -> Iterator[tuple[int, TimelineEntry]]:

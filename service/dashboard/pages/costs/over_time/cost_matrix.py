@@ -74,12 +74,23 @@ def build_matrix(
     if len(costs) > len(whats):
         whats.append((Value(f"{len(grid.groups) - MOST_GROUPS:,} others", "#group-heading"),))
     rows = [MatrixRow(what, *line) for what, line in zip(whats, lines, strict=False)]
+    zone, finer = zone_of(asked.tz), FINER.get(grid.step, Granularity.ALL)
+    times = [
+        (
+            Value(name_time(bucket.start, grid.step, zone), asked.narrow_to(bucket, finer).page),
+            describe_bucket(bucket, grid.step, zone),
+        )
+        for bucket in grid.buckets[hidden:]
+    ]
+    if hidden:
+        before = Value(f"{hidden} before", "#time-heading"), f"{hidden} times before these"
+        times.insert(0, before)
     return CostMatrix(
         title=f"{by.capitalize()} by {grid.step}",
         note=_NOTES[asked.show],
         head=by.capitalize(),
         total_name="All" if asked.show is Show.RATE else "Total",
-        times=tuple(reversed(list(_name_times(asked, grid, hidden)))),
+        times=tuple(reversed(times)),
         rows=tuple(rows),
         total=MatrixRow((), *lines[-1]),
     )
@@ -128,17 +139,6 @@ def format_rate(cost: int, chip_seconds: int, *, exact: bool = False) -> str:
         return NOTHING
     rate = half_even(cost * HOUR, chip_seconds)
     return format_exact(rate) if exact else format_money(rate)
-
-
-def _name_times(asked: CostsAsked, grid: CostGrid, hidden: int) -> Iterator[tuple[Value, str]]:
-    zone = zone_of(asked.tz)
-    if hidden:
-        yield Value(f"{hidden} before", "#time-heading"), f"{hidden} times before these"
-    finer = FINER.get(grid.step, Granularity.ALL)
-    for bucket in grid.buckets[hidden:]:
-        name = name_time(bucket.start, grid.step, zone)
-        full = describe_bucket(bucket, grid.step, zone)
-        yield Value(name, asked.narrow_to(bucket, finer).page), full
 
 
 def name_time(start: int, step: Granularity, zone: ZoneInfo) -> str:

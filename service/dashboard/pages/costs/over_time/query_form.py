@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from service.application.costs.costs import CostReport
@@ -128,7 +129,9 @@ def apply_form(asked: CostsAsked, sent: Mapping[str, str]) -> CostsAsked:
 
 def _list_menus(asked: CostsAsked, values: CostReport) -> Iterator[FilterMenu]:
     """A menu for each dimension with several values in the window, or with a filter."""
-    only = _read_filters(asked.only)
+    only: Mapping[str, list[str]] = {}
+    with suppress(Rejected):
+        only = only_of(asked.only)
     for place, name in enumerate(MENUS):
         known = sorted({row.group[place] for row in values.rows})
         chosen = only.get(name, [])
@@ -152,10 +155,3 @@ def _list_menus(asked: CostsAsked, values: CostReport) -> Iterator[FilterMenu]:
                 ),
             ),
         )
-
-
-def _read_filters(conditions: Iterable[str]) -> dict[str, list[str]]:
-    try:
-        return only_of(conditions)
-    except Rejected:
-        return {}
