@@ -93,7 +93,8 @@ def _find_obstacle(request: Request, form: Form, page: ActionPage) -> tuple[Acti
     """The page and its status if the form is out of date, not possible now, or not confirmed. None
     if the action may begin."""
     if forgery := find_forgery(request, form):
-        problem = f"{NOTHING}: {_lower(forgery)} Check the form, and send it again."
+        reason = forgery[:1].lower() + forgery[1:]
+        problem = f"{NOTHING}: {reason} Check the form, and send it again."
         return page.with_problem(problem), 403
     if page.refusal or page.is_question:
         return page, 409 if page.refusal else page.status
@@ -172,7 +173,3 @@ def _templates_of(request: Request) -> Jinja2Templates:
 def sentence_of(error: StewardError) -> str:
     """The message of an error as a sentence."""
     return escape_invisible(f"{str(error).rstrip('.')}.")
-
-
-def _lower(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from service.application.services import Services
@@ -54,7 +54,11 @@ def build_new_budget_page(_services: Services, form: Form) -> ActionPage:
 
 def create_budget(services: Services, form: Form, bodies: Bodies) -> ActionResult:
     """Create a budget. The same form sent twice is one budget."""
-    said = {name: read(form) for name, read in _READERS.items() if _is_typed(form, name)}
+    said = {
+        name: read(form)
+        for name, read in _READERS.items()
+        if any(form.get_text(each) for each in form.fields if _belongs_to(each, name))
+    }
     made = services.budgets.create(*bodies.parse_budget(said, form.read_key()))
     name = escape_invisible(made.shown.budget.name)
     message = f"Budget {name} is created. It applies from now on."
@@ -87,7 +91,16 @@ def change_budget(services: Services, form: Form, subject: str, bodies: Bodies) 
     shown = {each.name: each.value for each in _iter_inputs(budget)}
     edited = {name for name in shown if name in form and form.get_text(name) != shown[name]}
     if version != budget.version:
-        raise _describe_stale(shown, edited)
+        # The form with this error can be sent again, and would overwrite what another person saved.
+        errors = [
+            {"field": name, "message": f"saved meanwhile: {escape_invisible(text) or 'nothing'}"}
+            for name, text in shown.items()
+            if name in edited and name != _SECRET
+        ]
+        raise StaleVersion(
+            "another person saved this budget meanwhile; check the marked fields, then save again",
+            errors=errors,
+        )
     said = {
         name: read(form)
         for name, read in _READERS.items()
@@ -127,18 +140,6 @@ def delete_budget(services: Services, _form: Form, subject: str) -> ActionResult
     return ActionResult(PAGE, f"Budget {escape_invisible(shown.budget.name)} is deleted.")
 
 
-def _describe_stale(saved: Mapping[str, str], edited: Set[str]) -> StaleVersion:
-    """The error with the saved value of each edited field. The form with it can be sent again, and
-    would overwrite what another person saved."""
-    errors = [
-        {"field": name, "message": f"saved meanwhile: {escape_invisible(saved[name]) or 'nothing'}"}
-        for name in saved
-        if name in edited and name != _SECRET
-    ]
-    message = "another person saved this budget meanwhile; check the marked fields, then save again"
-    return StaleVersion(message, errors=errors)
-
-
 def _find_budget(services: Services, subject: str) -> Budget:
     """The budget with this id or name. Raises NotFound."""
     budgets = services.budgets.list_all()
@@ -172,23 +173,22 @@ def _iter_inputs(budget: Budget) -> Iterator[Input]:
     )
     yield Input("thresholds_actual", "Alert at percent spent", actual, hint="Such as 50, 80, 100.")
     yield Input("thresholds_forecast", "Alert at percent expected", ahead, hint="Such as 100.")
-    yield from _iter_message_inputs(budget)
-    yield from _iter_time_inputs(budget)
-
-
-def _iter_message_inputs(budget: Budget) -> Iterator[Input]:
     yield Input("emails", "E-mail recipients", ", ".join(budget.emails), max_length=4_000)
     yield Input("webhook", "Webhook", budget.webhook, max_length=2_000)
-    hint = "At least 16 characters. It is never shown again."
-    if budget.secret:
-        hint = "Empty: the present secret stays."
-    yield Input(_SECRET, "Secret of the webhook", hint=hint)
-
-
-def _iter_time_inputs(budget: Budget) -> Iterator[Input]:
-    grace = str(budget.grace_seconds)
-    hint = "Between the notification and the deletion."
-    yield Input("grace_seconds", "Grace time in seconds", grace, hint=hint, is_number=True)
+    yield Input(
+        _SECRET,
+        "Secret of the webhook",
+        hint="Empty: the present secret stays."
+        if budget.secret
+        else "At least 16 characters. It is never shown again.",
+    )
+    yield Input(
+        "grace_seconds",
+        "Grace time in seconds",
+        str(budget.grace_seconds),
+        hint="Between the notification and the deletion.",
+        is_number=True,
+    )
     burn = "" if budget.burn_rate is None else str(budget.burn_rate)
     hint = "Alert when it is spent this many times as fast as it lasts. Empty: no alert."
     yield Input("burn_rate", "Burn rate", burn, hint=hint, is_number=True)
@@ -197,11 +197,6 @@ def _iter_time_inputs(budget: Budget) -> Iterator[Input]:
     hint = "A date or a timestamp, such as 2026-12-01. Empty: from its creation."
     yield Input("start", "Counts from", start, hint=hint, max_length=80)
     yield Input("end", "Counts until", end, hint="Empty: without an end.", max_length=80)
-
-
-def _is_typed(form: Form, name: str) -> bool:
-    """Whether any field of the form for this field of the API has a text."""
-    return any(form.get_text(each) for each in form.fields if _belongs_to(each, name))
 
 
 def _belongs_to(field: str, name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from service.application.cleanup.cleanup import CleanupStatus
 from service.application.services import Services
@@ -29,19 +29,15 @@ _BACK = (PAGE, "Cleanup")
 
 def list_cleanup_actions(statuses: Sequence[CleanupStatus]) -> tuple[ActionLink, ...]:
     """The actions that are possible on the cleanup of these projects now."""
-    return tuple(_iter_cleanup_actions(statuses))
-
-
-def _iter_cleanup_actions(statuses: Sequence[CleanupStatus]) -> Iterator[ActionLink]:
-    if not statuses:
-        return
-    yield ActionLink(f"{PAGE}/apply", "Plan and apply")
-    if any(not each.cleanup.is_paused for each in statuses):
-        yield ActionLink(f"{PAGE}/pause", "Pause")
-    if any(each.cleanup.is_paused for each in statuses):
-        yield ActionLink(f"{PAGE}/resume", "Resume")
-    if any(each.cleanup.breaker.is_open for each in statuses):
-        yield ActionLink(f"{PAGE}/breaker", "Close the breaker")
+    choices = (
+        (bool(statuses), "apply", "Plan and apply"),
+        (any(not each.cleanup.is_paused for each in statuses), "pause", "Pause"),
+        (any(each.cleanup.is_paused for each in statuses), "resume", "Resume"),
+        (any(each.cleanup.breaker.is_open for each in statuses), "breaker", "Close the breaker"),
+    )
+    return tuple(
+        ActionLink(f"{PAGE}/{name}", text) for is_possible, name, text in choices if is_possible
+    )
 
 
 def build_apply_page(services: Services, form: Form) -> ActionPage:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from urllib.parse import urlencode
 
 from service.application.catalog import list_accelerators, list_zones
 from service.application.nodes.nodes import CreatedNode
-from service.application.pricing.estimates import Estimate, OfferShare
+from service.application.pricing.estimates import Estimate
 from service.application.services import Services
 from service.dashboard.actions.answers import list_field_errors, sentence_of, status_of
 from service.dashboard.actions.bodies import Bodies
@@ -102,16 +102,22 @@ def read_request(form: Form) -> Mapping[str, object]:
         said["regions"] = [place]
     elif place:
         said["zone"] = place
-    for name in ("slices", "ttl_seconds"):
-        if form.get_text(name):
-            said[name] = _read_number(form, name)
+    numbers = ("slices", "ttl_seconds")
+    said |= {name: _read_number(form, name) for name in numbers if form.get_text(name)}
     if form.get_text("recreate_on_preemption"):
         said["recreate_on_preemption"] = True
     if form.get_text("idle_after"):
         action = form.get_text("idle_action") or Action.NOTIFY
         said["idle"] = {"after_seconds": _read_number(form, "idle_after"), "action": action}
     if form.get_text("labels"):
-        said["labels"] = dict(_iter_labels(form.get_text("labels")))
+        labels = {}
+        for line in filter(str.strip, form.get_text("labels").splitlines()):
+            key, joint, value = line.partition("=")
+            if not joint:
+                hint = "labels: write each label on its own line, as in run=17"
+                raise Rejected(hint, field="labels")
+            labels[key.strip()] = value.strip()
+        said["labels"] = labels
     return said
 
 
@@ -201,20 +207,17 @@ def _build_review(services: Services, form: Form, bodies: Bodies) -> ActionPage:
         refusal = f"A budget refuses this node: {sentence_of(error)}"
     fields = [(name, text) for name in form.fields for text in form.list_values(name)]
     kept = [each for each in fields if each[0] not in {FIELD, KEY, _STEP}]
+    warnings = () if tried is None else (*tried.warnings, *tried.policy.warnings)
     return ActionPage(
         heading="Create this node?",
         button="Create the node",
         back=(f"{PATH}?{urlencode(kept)}", "Change the request"),
-        sentences=tuple(f"Note: {each}." for each in _list_warnings(tried)),
+        sentences=tuple(f"Note: {each}." for each in warnings),
         facts=tuple(_iter_facts(said, found, tried, wanted.ttl_seconds)),
         tables=tuple(_iter_tables(found, tried, wanted.ttl_seconds)),
         hidden=(*kept, (_STEP, REVIEW), (KEY, form.read_key())),
         refusal=refusal,
     )
-
-
-def _list_warnings(tried: CreatedNode | None) -> Sequence[str]:
-    return () if tried is None else (*tried.warnings, *tried.policy.warnings)
 
 
 def _iter_facts(
@@ -225,20 +228,6 @@ def _iter_facts(
     kind = found.accelerator.name if slices == 1 else f"{slices} slices of {found.accelerator.name}"
     yield Fact("Type", f"{kind}: {format_count(chips, 'chip')}")
     yield Fact("Provisioning model", str(said.get("provisioning_model", "on_demand")))
-    yield from _iter_cost_facts(found, ttl)
-    for name, label in (("name", "Name"), ("owner", "Owner"), ("team", "Team")):
-        if name in said:
-            yield Fact(label, escape_invisible(str(said[name])))
-    if isinstance(labels := said.get("labels"), dict):
-        for key, value in labels.items():
-            yield Fact(f"Label {escape_invisible(key)}", escape_invisible(value))
-    if tried is not None:
-        applied = tried.policy.applied
-        after = format_duration(applied.rule.idle_after_seconds)
-        yield Fact("When idle", f"{applied.action} after {after} (policy: {applied.source})")
-
-
-def _iter_cost_facts(found: Estimate, ttl: int | None) -> Iterator[Fact]:
     known = [offer for offer in found.offers if offer.hourly is not None]
     if not known:
         yield Fact("Cost per hour", UNKNOWN_PRICE)
@@ -253,6 +242,18 @@ def _iter_cost_facts(found: Estimate, ttl: int | None) -> Iterator[Fact]:
             )
     if ttl is None:
         yield Fact("Time to live", "none: it costs this every hour until someone deletes it")
+    yield from (
+        Fact(label, escape_invisible(str(said[name])))
+        for name, label in (("name", "Name"), ("owner", "Owner"), ("team", "Team"))
+        if name in said
+    )
+    if isinstance(labels := said.get("labels"), dict):
+        for key, value in labels.items():
+            yield Fact(f"Label {escape_invisible(key)}", escape_invisible(value))
+    if tried is not None:
+        applied = tried.policy.applied
+        after = format_duration(applied.rule.idle_after_seconds)
+        yield Fact("When idle", f"{applied.action} after {after} (policy: {applied.source})")
 
 
 def _iter_tables(
@@ -275,25 +276,23 @@ def _iter_tables(
     if len(offers) > _OFFERS:
         title += f", the first {_OFFERS} of {len(offers)}"
     yield ActionTable(title, ("Zone", "Per hour", f"For {period}"), rows, frozenset({1, 2}))
-    if found.shares:
+    payers = tuple(
+        (
+            escape_invisible(share.budget.name),
+            "unknown" if share.fits is None else _ROOM if share.fits else _NO_ROOM,
+            f"{format_money(share.cost)} ({half_even(100 * share.cost, share.budget.amount)} %)",
+            "unknown" if share.left is None else format_money(share.left),
+            share.budget.on_exceeded,
+        )
+        for share in found.shares
+    )
+    if payers:
         yield ActionTable(
             f"Budgets that pay, at the lowest price for {period}",
             ("Budget", "Room", "Takes", "Left after that", "When exceeded"),
-            tuple(map(_describe_share, found.shares)),
+            payers,
             frozenset({2, 3}),
         )
-
-
-def _describe_share(share: OfferShare) -> tuple[str, ...]:
-    percent = half_even(100 * share.cost, share.budget.amount)
-    room = "unknown" if share.fits is None else _ROOM if share.fits else _NO_ROOM
-    return (
-        escape_invisible(share.budget.name),
-        room,
-        f"{format_money(share.cost)} ({percent} %)",
-        "unknown" if share.left is None else format_money(share.left),
-        share.budget.on_exceeded,
-    )
 
 
 def _format_range(low: int, high: int) -> str:
@@ -305,13 +304,3 @@ def _read_number(form: Form, name: str) -> int:
     if number is None:
         raise Rejected(f"{name}: should be a whole number", field=name)
     return number
-
-
-def _iter_labels(text: str) -> Iterator[tuple[str, str]]:
-    for line in text.splitlines():
-        key, joint, value = line.partition("=")
-        if not line.strip():
-            continue
-        if not joint:
-            raise Rejected("labels: write each label on its own line, as in run=17", field="labels")
-        yield key.strip(), value.strip()

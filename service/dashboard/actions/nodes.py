@@ -44,22 +44,18 @@ class ActionLink(NamedTuple):
 
 def list_node_actions(node: Node, now: int) -> tuple[ActionLink, ...]:
     """The actions that are possible on a node now."""
-    return tuple(_iter_node_actions(node, now))
-
-
-def _iter_node_actions(node: Node, now: int) -> Iterator[ActionLink]:
     if node.has_ended or node.asked is Asked.ABSENT:
-        return
+        return ()
     address = node_address(node.id)
     keep = asked_keep(node, now)
-    yield ActionLink(f"{address}/keep", "Keep until" if keep is None else "Keep longer")
+    actions = [ActionLink(f"{address}/keep", "Keep until" if keep is None else "Keep longer")]
     if keep is not None:
-        yield ActionLink(f"{address}/unkeep", "End the keep")
+        actions.append(ActionLink(f"{address}/unkeep", "End the keep"))
     if node.asked is Asked.STOPPED:
-        yield ActionLink(f"{address}/start", "Start")
+        actions.append(ActionLink(f"{address}/start", "Start"))
     elif node.spec.stoppable:
-        yield ActionLink(f"{address}/stop", "Stop")
-    yield ActionLink(f"{address}/delete", "Delete", is_alarm=True)
+        actions.append(ActionLink(f"{address}/stop", "Stop"))
+    return (*actions, ActionLink(f"{address}/delete", "Delete", is_alarm=True))
 
 
 def build_delete_page(services: Services, _form: Form, node_id: str) -> ActionPage:
@@ -242,7 +238,10 @@ def list_node_facts(services: Services, node: Node, cost: NodeCost) -> Iterator[
     yield Fact("State", node.state)
     if not node.has_ended:
         yield Fact("Cost per hour", _format_hourly(cost))
-    yield Fact("Cost so far", _format_spent(cost))
+    spent = format_money(cost.cost)
+    if cost.unpriced_seconds:
+        spent += f", and {cost.unpriced_seconds:,} s at {UNKNOWN_PRICE}"
+    yield Fact("Cost so far", spent)
     kind = f"{node.spec.accelerator_type}, {node.spec.provisioning_model}"
     yield Fact("Type", kind if node.spec.slices == 1 else f"{node.spec.slices} slices of {kind}")
     yield Fact("Zone", f"{node.zone}, project {node.spec.project}")
@@ -273,13 +272,6 @@ def _describe_keep(keep: Keep) -> str:
 
 def _format_hourly(cost: NodeCost) -> str:
     return UNKNOWN_PRICE if cost.burn is None else f"{format_money(cost.burn)} an hour"
-
-
-def _format_spent(cost: NodeCost) -> str:
-    spent = format_money(cost.cost)
-    if cost.unpriced_seconds:
-        spent += f", and {cost.unpriced_seconds:,} s at {UNKNOWN_PRICE}"
-    return spent
 
 
 def _back_to(node: Node) -> tuple[str, str]:

@@ -21,15 +21,13 @@ PAGE = "/orphans"
 
 def list_orphan_actions(orphan: Orphan) -> tuple[ActionLink, ...]:
     """The actions that are possible on an orphan now."""
-    return tuple(_iter_orphan_actions(orphan))
-
-
-def _iter_orphan_actions(orphan: Orphan) -> Iterator[ActionLink]:
     address = f"{PAGE}/{orphan.id}"
+    actions = []
     if not _find_adoption_obstacle(orphan):
-        yield ActionLink(f"{address}/adopt", "Adopt")
+        actions.append(ActionLink(f"{address}/adopt", "Adopt"))
     if not _find_deletion_obstacle(orphan):
-        yield ActionLink(f"{address}/delete", "Delete", is_alarm=True)
+        actions.append(ActionLink(f"{address}/delete", "Delete", is_alarm=True))
+    return tuple(actions)
 
 
 def build_adopt_page(services: Services, _form: Form, orphan_id: str) -> ActionPage:

@@ -45,7 +45,9 @@ class Sampler:
             case "array":
                 return [self.make_value(schema["items"], name, depth)] if depth < _DEEPEST else []
             case type_:
-                return self._sample_scalar(schema, name, str(type_))
+                plain = schema.get("default", schema.get("minimum", _BY_TYPE.get(str(type_))))
+                of_format = _BY_FORMAT.get(schema.get("format", ""), plain)
+                return self._by_name.get((name, str(type_)), of_format)
 
     def _sample_object(self, schema: Schema, depth: int) -> dict[str, Any]:
         if depth >= _DEEPEST:
@@ -56,13 +58,6 @@ class Sampler:
         if not fields and isinstance(more, Mapping):
             found["key"] = self.make_value(more, "", depth + 1)
         return found
-
-    def _sample_scalar(self, schema: Schema, name: str, type_: str) -> Any:
-        if (known := (name, type_)) in self._by_name:
-            return self._by_name[known]
-        if schema.get("format") in _BY_FORMAT:
-            return _BY_FORMAT[schema["format"]]
-        return schema.get("default", schema.get("minimum", _BY_TYPE.get(type_)))
 
 
 def _own_examples(schema: Schema) -> Iterator[Any]:

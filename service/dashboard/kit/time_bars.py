@@ -5,7 +5,7 @@ Positions are percentages, so that a bar fits any width while its letters keep t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -97,21 +97,20 @@ def draw_lane(
     longest = sorted(shown, key=lambda span: span.start - span.end)[:MOST_SPANS]
     # Trouble is drawn last: it is short, and nothing may hide it.
     drawn = sorted(longest, key=lambda span: (span.look == "trouble", span.start))
-    return Lane(name, tuple(_draw_spans(drawn, start, end)), left_out + len(shown) - len(drawn))
-
-
-def _draw_spans(spans: Sequence[TimeSpan], start: int, end: int) -> Iterator[DrawnSpan]:
-    whole = max(1, end - start)
-    for span in spans:
+    whole, bars = max(1, end - start), []
+    for span in drawn:
         least = _LEAST_TROUBLE if span.look == "trouble" else _LEAST_WIDTH
         width = max(least, 100 * (span.end - span.start) / whole)
-        yield DrawnSpan(
-            x=format_position(span.start - start, whole),
-            width=f"{width:.3f}%",
-            look=span.look,
-            label=span.label if width > (len(span.label) + 1) * _LETTER else "",
-            hint=span.hint,
+        bars.append(
+            DrawnSpan(
+                x=format_position(span.start - start, whole),
+                width=f"{width:.3f}%",
+                look=span.look,
+                label=span.label if width > (len(span.label) + 1) * _LETTER else "",
+                hint=span.hint,
+            )
         )
+    return Lane(name, tuple(bars), left_out + len(shown) - len(drawn))
 
 
 def draw_ticks(start: int, end: int) -> tuple[TimeTick, ...]:

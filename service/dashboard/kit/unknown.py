@@ -14,20 +14,16 @@ def prefers_html(accept: str) -> bool:
 
     `*/*` alone is a program such as curl, which gets the problem document.
     """
-    weights = dict(map(_parse_weight, accept.lower().split(",")))
+    weights = {}
+    for choice in accept.lower().split(","):
+        media_type, *parameters = (part.strip() for part in choice.split(";"))
+        named = dict(part.partition("=")[::2] for part in parameters)
+        try:
+            weights[media_type] = float(named.get("q", "1"))  # RFC 9110, 12.4.2
+        except ValueError:
+            weights[media_type] = 0.0
     html = weights.get(HTML, 0.0)
     return html > max(weights.get(media_type, 0.0) for media_type in _JSON)
-
-
-def _parse_weight(choice: str) -> tuple[str, float]:
-    """A media type of `Accept` with its weight (RFC 9110, 12.4.2). Weight 0 if the weight is not a
-    number."""
-    media_type, *parameters = (part.strip() for part in choice.split(";"))
-    named = dict(part.partition("=")[::2] for part in parameters)
-    try:
-        return media_type, float(named.get("q", "1"))
-    except ValueError:
-        return media_type, 0.0
 
 
 def shorten_path(path: str) -> str:

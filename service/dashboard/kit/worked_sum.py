@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from service.application.costs.accruals import Accrual
 from service.application.nodes.cost import CostLine, NodeCost
 from service.dashboard.kit.figures import Moment, exact_places, format_exact, to_moment
 from service.dashboard.kit.node_rows import NOT_KNOWN, TIMES
@@ -130,6 +129,9 @@ def build_sum(lines: Sequence[SummedLine], cost: NodeCost, chips: int) -> Worked
 
 
 def _list_summands(lines: Sequence[SummedLine], cost: NodeCost, chips: int) -> Iterator[_Summand]:
+    """The summands of each subject: the posted lines by price, the accruals that are not posted
+    yet, and the remainder. The remainder has the current rate as its price if quantity and rate
+    give its amount."""
     by_what: dict[SumSubject, list[SummedLine]] = defaultdict(list)
     for line in lines:
         by_what[subject_of(line)].append(line)
@@ -139,39 +141,28 @@ def _list_summands(lines: Sequence[SummedLine], cost: NodeCost, chips: int) -> I
             *what, cost=0, list_cost=0, seconds=0, unpriced_seconds=0
         )
         rate = next((burn.price for burn in cost.rates if (burn.what, burn.is_vm) == what), None)
-        tail = [accrual for accrual in cost.unposted if (accrual.what, accrual.is_vm) == what]
+        posted = (
+            (line.price_nanos, _seconds_of(line), line.amount_nanos) for line in by_what[what]
+        )
+        found = list(_sum_by_price(what, "posted to the ledger", posted))
+        label = "since then, not yet posted" if found else "running, not yet posted"
+        priced = (
+            (accrual.price.per_chip_hour, accrual.quantity, accrual.amount or 0)
+            for accrual in cost.unposted
+            if (accrual.what, accrual.is_vm) == what and accrual.price is not None
+        )
+        found += _sum_by_price(what, label, priced)
+        yield from found
+        # Only a correction will explain the remainder.
+        rest = whole.cost - sum(summand.amount or 0 for summand in found)
+        left = whole.quantity - sum(summand.quantity for summand in found)
+        if rest or left:
+            # The sum is rounded once, and that nano-dollar may be in either part.
+            has_rate = rate is not None and abs(half_even(left * rate, HOUR) - rest) <= 1
+            yield _Summand(what, label, left, rate if has_rate else None, rest)
         units = 1 if what.is_vm else chips
-        yield from _list_of_subject(what, by_what[what], tail, whole, rate)
         if whole.unpriced_seconds:
             yield _Summand(what, "at no known price", units * whole.unpriced_seconds, None, None)
-
-
-def _list_of_subject(
-    what: SumSubject,
-    lines: Sequence[SummedLine],
-    tail: Sequence[Accrual],
-    whole: CostLine,
-    rate: int | None,
-) -> Iterator[_Summand]:
-    """The summands of one subject: the posted lines by price, then the accruals that are not posted
-    yet, last the remainder, which only a correction will explain. The remainder has the current
-    `rate` as its price if quantity and rate give its amount."""
-    posted = ((line.price_nanos, _seconds_of(line), line.amount_nanos) for line in lines)
-    found = list(_sum_by_price(what, "posted to the ledger", posted))
-    label = "since then, not yet posted" if found else "running, not yet posted"
-    priced = (
-        (accrual.price.per_chip_hour, accrual.quantity, accrual.amount or 0)
-        for accrual in tail
-        if accrual.price is not None
-    )
-    found += _sum_by_price(what, label, priced)
-    yield from found
-    rest = whole.cost - sum(summand.amount or 0 for summand in found)
-    left = whole.quantity - sum(summand.quantity for summand in found)
-    if rest or left:
-        # The sum is rounded once, and that nano-dollar may be in either part.
-        has_rate = rate is not None and abs(half_even(left * rate, HOUR) - rest) <= 1
-        yield _Summand(what, label, left, rate if has_rate else None, rest)
 
 
 def _sum_by_price(
