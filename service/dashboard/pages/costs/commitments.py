@@ -13,13 +13,13 @@ from service.dashboard.kit.cost_query import last_month
 from service.dashboard.kit.figures import (
     Moment,
     format_count,
-    format_duration,
     format_exact,
     format_money,
     to_moment,
 )
 from service.dashboard.kit.links import node_address
 from service.dashboard.kit.node_rows import NOT_KNOWN
+from service.dashboard.pages.costs.reservations import describe_term
 from service.dashboard.pages.costs.spend_chart import format_share
 from service.domain.commitments.commitment import CommitmentState
 from service.domain.commitments.standing import CommitmentStanding, CoverageFigures
@@ -177,7 +177,9 @@ def build_commitment_row(
 ) -> CommitmentRow:
     """The row of a commitment."""
     commitment = shown.commitment
-    tone, verdict = _describe_state(shown, standing)
+    is_loss = standing is not None and standing.saving < 0
+    is_trouble = shown.rate is None or is_loss
+    tone, verdict = describe_term(commitment, shown.as_of, is_trouble=is_trouble)
     chips = format_count(commitment.chips, f"{commitment.generation} chip")
     scope = "every project of the billing account"
     if commitment.project:
@@ -205,24 +207,6 @@ _UNPRICED = (
     "No rate is known for the first second of its term, so it is in no figure here. It is not free:"
     " withdraw the record and add it again with the rate of your contract."
 )
-
-
-def _describe_state(
-    shown: CommitmentStatus, standing: CommitmentStanding | None
-) -> tuple[str, str]:
-    """The sign and the words for the state of a commitment."""
-    commitment, now = shown.commitment, shown.as_of
-    match commitment.state_at(now):
-        case CommitmentState.PLANNED:
-            return "coming", f"begins in {format_duration(commitment.start - now)}"
-        case CommitmentState.RUNNING:
-            loses = standing is not None and standing.saving < 0
-            tone = "trouble" if shown.rate is None or loses else "up"
-            return tone, f"running, {format_duration(commitment.end - now)} left"
-        case CommitmentState.OVER:
-            return "still", f"over for {format_duration(now - commitment.end)}"
-        case CommitmentState.WITHDRAWN:
-            return "still", "withdrawn"
 
 
 def _build_figures(standing: CommitmentStanding, names: Mapping[str, str]) -> CommitmentFigures:

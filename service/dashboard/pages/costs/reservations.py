@@ -17,7 +17,8 @@ from service.dashboard.kit.figures import (
 from service.dashboard.kit.links import reservation_address
 from service.dashboard.kit.node_rows import NOT_KNOWN
 from service.dashboard.pages.costs.spend_chart import format_share
-from service.domain.metering.reservation import ReservationState
+from service.domain.commitments.commitment import Commitment, CommitmentState
+from service.domain.metering.reservation import Reservation, ReservationState
 
 SHOWN = 100
 """The most reservations on the page; the command line lists all."""
@@ -96,7 +97,9 @@ def build_reservations_page(services: Services) -> ReservationsPage:
 def build_reservation_row(shown: ReservationStatus) -> ReservationRow:
     """The row of a reservation."""
     reservation = shown.reservation
-    tone, verdict = _describe_state(shown)
+    is_overused = shown.unused_chip_seconds < 0
+    is_trouble = is_overused or shown.price is None
+    tone, verdict = describe_term(reservation, shown.as_of, is_trouble=is_trouble)
     chips = format_count(reservation.chips, f"{reservation.generation} chip")
     used_share = format_share(shown.chip_seconds - shown.unused_chip_seconds, shown.chip_seconds)
     bar = build_bar(shown)
@@ -153,19 +156,20 @@ def _format_known(shown: ReservationStatus, nanos: int) -> str:
     return NOT_KNOWN if unknown else format_money(nanos)
 
 
-def _describe_state(shown: ReservationStatus) -> tuple[str, str]:
-    """The sign and the words for the state of a reservation."""
-    reservation, now = shown.reservation, shown.as_of
-    match reservation.state_at(now):
-        case ReservationState.PLANNED:
-            return "coming", f"begins in {format_duration(reservation.start - now)}"
-        case ReservationState.RUNNING:
-            is_overused = shown.unused_chip_seconds < 0
-            tone = "trouble" if shown.price is None or is_overused else "up"
-            return tone, f"running, {format_duration(reservation.end - now)} left"
-        case ReservationState.OVER:
-            return "still", f"over for {format_duration(now - reservation.end)}"
-        case ReservationState.WITHDRAWN:
+def describe_term(
+    bought: Reservation | Commitment, now: int, *, is_trouble: bool
+) -> tuple[str, str]:
+    """The sign and the words for the state of a reservation or a commitment. `is_trouble` marks one
+    that runs."""
+    match bought.state_at(now):
+        case ReservationState.PLANNED | CommitmentState.PLANNED:
+            return "coming", f"begins in {format_duration(bought.start - now)}"
+        case ReservationState.RUNNING | CommitmentState.RUNNING:
+            left = format_duration(bought.end - now)
+            return "trouble" if is_trouble else "up", f"running, {left} left"
+        case ReservationState.OVER | CommitmentState.OVER:
+            return "still", f"over for {format_duration(now - bought.end)}"
+        case ReservationState.WITHDRAWN | CommitmentState.WITHDRAWN:
             return "still", "withdrawn"
 
 
