@@ -103,6 +103,7 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
     registry.register(SpendCollector(services.costs, services.forecasts, services.budgets))
     registry.register(WasteCollector(services.attention))
     registry.register(BuildCollector())
+    roomy = {reconciliations.PATH: services.reconciliations.max_bytes}
     app = FastAPI(
         title="TPU Steward",
         summary="Owns the life of every Cloud TPU in your projects.",
@@ -112,7 +113,12 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
         redirect_slashes=False,
         exception_handlers=HANDLERS,
         lifespan=partial(_limit_threads, at_once),
-        middleware=_build_middleware(counting, admin_token, services.reconciliations.max_bytes),
+        middleware=[  # the outermost first
+            Middleware(RequestMetrics, registry=counting),
+            Middleware(Head),
+            Middleware(Guard, loopback_only=not admin_token, roomy=roomy),
+            Middleware(Auth, token=admin_token) if admin_token else Middleware(OpenAuth),
+        ],
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
     app.state.services = services
@@ -150,16 +156,3 @@ def _make_registries() -> tuple[CollectorRegistry, CollectorRegistry]:
 async def _limit_threads(number: int, _app: FastAPI) -> AsyncIterator[None]:
     to_thread.current_default_thread_limiter().total_tokens = number
     yield
-
-
-def _build_middleware(
-    registry: CollectorRegistry, admin_token: str | None, bill_bytes: int
-) -> list[Middleware]:
-    """The middleware, the outermost first."""
-    found = [
-        Middleware(RequestMetrics, registry=registry),
-        Middleware(Head),
-        Middleware(Guard, loopback_only=not admin_token, roomy={reconciliations.PATH: bill_bytes}),
-    ]
-    auth = Middleware(Auth, token=admin_token) if admin_token else Middleware(OpenAuth)
-    return [*found, auth]

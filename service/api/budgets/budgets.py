@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import Query, Response
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from service.api.budgets.budget_views import BudgetDetail, BudgetPage, BudgetView
 from service.api.http.deps import BudgetsDep, VersionDep
@@ -22,6 +22,7 @@ from service.api.http.schemas import (
     Name,
     PageQuery,
     Secret,
+    UsdText,
     schema_extra,
     whole_pattern,
 )
@@ -164,12 +165,6 @@ class _Changes(Body):
         examples=[["ada@example.com"]],
     )
 
-    @field_validator("amount", check_fields=False)
-    @classmethod
-    def _check_amount(cls, text: str) -> str:
-        parse_usd(text)
-        return text
-
     def to_changes(self, before: Budget) -> dict[str, Any]:
         """The fields of the domain that the request sets. Raises Rejected for an invalid value."""
         check_currency(self.currency)
@@ -200,7 +195,7 @@ class BudgetRequest(_Changes):
     """A budget."""
 
     name: Annotated[Name, Field(min_length=1)] = Field(examples=["vision in November"])
-    amount: str = Field(max_length=40, description="Dollars of each period.", examples=["5000"])
+    amount: UsdText = Field(description="Dollars of each period.", examples=["5000"])
     period: Period = Field(examples=["month"])
 
     def to_budget(self) -> Budget:
@@ -217,7 +212,7 @@ class BudgetChange(_Changes):
     name: Annotated[Name, Field(min_length=1)] = Field(
         default_factory=str, examples=["vision in November"]
     )
-    amount: Annotated[str, Field(max_length=40)] = Field(
+    amount: UsdText = Field(
         default_factory=str, description="Dollars of each period.", examples=["8000"]
     )
     period: Period = Field(default_factory=lambda: Period.MONTH, examples=["month"])

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import Path, Query, Response
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field
 
 from service.api.costs.costs import WindowView
 from service.api.http.deps import CommitmentsDep
@@ -22,6 +22,7 @@ from service.api.http.schemas import (
     PageQuery,
     Time,
     Usd,
+    UsdText,
     View,
     WindowText,
     one_line,
@@ -78,9 +79,8 @@ class CommitmentRequest(Body):
         description="The start of the term: a time, or a date in UTC.",
         examples=["2026-11-01T00:00:00Z"],
     )
-    usd_per_chip_hour: str | None = Field(
+    usd_per_chip_hour: UsdText | None = Field(
         default=None,
-        max_length=40,
         description="The rate of your contract, as a decimal string; the list price at the start"
         " where it is left out.",
         examples=["0.84"],
@@ -90,13 +90,6 @@ class CommitmentRequest(Body):
     labels: Annotated[dict[Name, Line], Field(max_length=100)] = Field(
         default_factory=dict, description="Tags of its rows in an export.", examples=[{}]
     )
-
-    @field_validator("usd_per_chip_hour")
-    @classmethod
-    def _check_amount(cls, text: str | None) -> str | None:
-        if text is not None:
-            parse_usd(text)
-        return text
 
     def to_commitment(self) -> Commitment:
         """The commitment in terms of the domain, without its id and the time of the record."""

@@ -150,9 +150,24 @@ def get_costs(costs: CostsDep, query: Annotated[CostQuery, Query()]) -> Response
             writer.writerow(map(format_cell, (*_row_fields(report, row).values(), *known)))
         named = {"Content-Disposition": 'attachment; filename="costs.csv"'}
         return Response(text.getvalue(), media_type="text/csv", headers=named)
-    return Response(
-        msgspec.json.encode(_report_fields(report, question)), media_type="application/json"
-    )
+    fields = {
+        "window": {"start": to_rfc3339(report.window.start), "end": to_rfc3339(report.window.end)},
+        "aggregate": report.aggregate,
+        "step": question.step,
+        "tz": question.tz,
+        "rows": [_row_fields(report, row) for row in report.rows],
+        "total": format_usd(report.total),
+        "list_total": format_usd(report.list_total),
+        "savings": format_usd(report.list_total - report.total),
+        "uncertainty": format_usd(report.uncertainty),
+        "chip_seconds": report.chip_seconds,
+        "chip_hours": format_hours(report.chip_seconds),
+        "unpriced_seconds": report.unpriced_seconds,
+        "currency": _CURRENCY,
+        "as_of": to_rfc3339(report.as_of),
+        "estimated": report.estimated,
+    }
+    return Response(msgspec.json.encode(fields), media_type="application/json")
 
 
 _FIGURES = ("cost", "list_cost", "chip_seconds", "chip_hours", "savings", "uncertainty")
@@ -170,24 +185,4 @@ def _row_fields(report: CostReport, row: CostRow) -> dict[str, object]:
         "chip_hours": format_hours(row.chip_seconds),
         "savings": format_usd(row.list_cost - row.cost),
         "uncertainty": format_usd(row.uncertainty),
-    }
-
-
-def _report_fields(report: CostReport, question: CostQuestion) -> dict[str, object]:
-    return {
-        "window": {"start": to_rfc3339(report.window.start), "end": to_rfc3339(report.window.end)},
-        "aggregate": report.aggregate,
-        "step": question.step,
-        "tz": question.tz,
-        "rows": [_row_fields(report, row) for row in report.rows],
-        "total": format_usd(report.total),
-        "list_total": format_usd(report.list_total),
-        "savings": format_usd(report.list_total - report.total),
-        "uncertainty": format_usd(report.uncertainty),
-        "chip_seconds": report.chip_seconds,
-        "chip_hours": format_hours(report.chip_seconds),
-        "unpriced_seconds": report.unpriced_seconds,
-        "currency": _CURRENCY,
-        "as_of": to_rfc3339(report.as_of),
-        "estimated": report.estimated,
     }

@@ -70,6 +70,10 @@ class LastErrorView(View):
         """The view of a forecast that can be judged; None of any other."""
         if last is None or last.actual is None or last.error is None:
             return None
+        percent = None
+        if last.permille is not None:  # -32 thousandths are -3.2 percent
+            whole, tenths = divmod(abs(last.permille), 10)
+            percent = f"{'-' if last.permille < 0 else ''}{whole}.{tenths}"
         return cls(
             start=to_rfc3339(last.window.start),
             end=to_rfc3339(last.window.end),
@@ -77,7 +81,7 @@ class LastErrorView(View):
             forecast=BandView.from_band(last.band),
             actual=format_usd(last.actual),
             error=format_usd(last.error),
-            error_percent=_format_percent(last.permille),
+            error_percent=percent,
             within_band=last.band.low <= last.actual <= last.band.high,
         )
 
@@ -148,14 +152,6 @@ class ForecastView(View):
             last_error=LastErrorView.from_snapshot(outlook.last),
             as_of=to_rfc3339(basis.now),
         )
-
-
-def _format_percent(permille: int | None) -> str | None:
-    """`-32` thousandths as `-3.2`."""
-    if permille is None:
-        return None
-    whole, rest = divmod(abs(permille), 10)
-    return f"{'-' if permille < 0 else ''}{whole}.{rest}"
 
 
 @router.get("", operation_id="get_forecast", responses=may_answer(422))

@@ -96,7 +96,9 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        request_id = _request_id(headers)
+        request_id = headers.get(b"x-request-id", b"")
+        if not _REQUEST_ID.fullmatch(request_id):  # missing, or unfit for a log
+            request_id = secrets.token_hex(8).encode()
         structlog.contextvars.bind_contextvars(request_id=request_id.decode())
         more = [
             *(_API_HEADERS if scope["path"].startswith("/v1") else _HEADERS),
@@ -149,14 +151,6 @@ class Guard:
         if length.isdigit() and int(length.lstrip(b"0")[:20] or b"0") > scope[BODY_LIMIT]:
             return too_large(scope)
         return None
-
-
-def _request_id(headers: dict[bytes, bytes]) -> bytes:
-    """The request id of the client if it is fit for a log, else a new one."""
-    given = headers.get(b"x-request-id")
-    if given is not None and _REQUEST_ID.fullmatch(given):
-        return given
-    return secrets.token_hex(8).encode()
 
 
 @lru_cache(256)

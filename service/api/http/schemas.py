@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, Wi
 
 from service.domain.billing_period import MONTH
 from service.domain.clock import DATE, INSTANT, parse_instant_or_date, to_rfc3339
-from service.domain.money import format_usd
+from service.domain.money import format_usd, parse_usd
 from service.domain.time_window import WINDOW
 
 T = TypeVar("T")
@@ -114,6 +114,11 @@ def _check_instant(text: str) -> str:
     return text
 
 
+def _check_usd(text: str) -> str:
+    parse_usd(text)
+    return text
+
+
 def whole_pattern(pattern: str) -> str:
     """The pattern anchored at both ends, as the OpenAPI document shows it."""
     return f"^({pattern})$"
@@ -155,6 +160,8 @@ Text = Annotated[str, AfterValidator(_check_unicode)]
 Secret = Annotated[str, Field(min_length=16, max_length=200), AfterValidator(one_line)]
 Flag = Annotated[bool, Field(strict=True)]
 Seconds = Annotated[int, Field(strict=True, gt=0, le=YEAR_SECONDS)]
+UsdText = Annotated[str, Field(max_length=40), AfterValidator(_check_usd)]
+"""Dollars as callers write them: a decimal number."""
 Usd = Annotated[
     str,
     Field(description="Dollars, with nine places.", examples=["12.015600000"]),

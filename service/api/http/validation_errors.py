@@ -54,7 +54,11 @@ def _describe_error(error: Mapping[str, Any], endpoint: Callable[..., Any] | Non
     loc = error["loc"]
     if error["type"] == "extra_forbidden":
         noun = "query parameter" if loc[0] == "query" else "field"
-        return describe_unknown(noun, str(loc[-1]), _list_known_fields(endpoint, loc))
+        model = _find_root_model(endpoint, in_query=loc[0] == "query")
+        for part in loc[1:-1]:
+            if model is not None and part in model.model_fields:
+                model = _find_model(model.model_fields[str(part)].annotation)
+        return describe_unknown(noun, str(loc[-1]), () if model is None else model.model_fields)
     if len(loc) > 1 and error["type"] != "missing" and error.get("input", loc) is None:
         return "cannot be null; leave it out, or give a value"
     if (message := _describe_length(error)) is not None:
@@ -73,15 +77,6 @@ def _describe_length(error: Mapping[str, Any]) -> str | None:
     if is_text and "max_length" in facts:
         return f"should have at most {facts['max_length']} characters"
     return None
-
-
-def _list_known_fields(endpoint: Callable[..., Any] | None, loc: Sequence[str | int]) -> list[str]:
-    """Fields of the model that has the unknown field at `loc`."""
-    model = _find_root_model(endpoint, in_query=loc[0] == "query")
-    for part in loc[1:-1]:
-        if model is not None and part in model.model_fields:
-            model = _find_model(model.model_fields[str(part)].annotation)
-    return [] if model is None else list(model.model_fields)
 
 
 def _find_root_model(

@@ -7,9 +7,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
 
-from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 
 from service.application.jobs.logs import JobLogService, LogRead
@@ -169,11 +167,3 @@ def note_of(text: str) -> bytes:
 
 def _format_event(line: bytes) -> bytes:
     return b"data: " + line + b"\n"
-
-
-async def _get_followers(request: Request) -> LogFollowers:
-    found: LogFollowers = request.app.state.log_followers
-    return found
-
-
-JobLogsDep = Annotated[LogFollowers, Depends(_get_followers)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from fastapi import Query
+from fastapi import Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response, StreamingResponse
 from pydantic import Field
@@ -13,7 +13,7 @@ from pydantic import Field
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
 from service.api.http.schemas import Body
-from service.api.jobs.follow import JobLogsDep, line_of, note_of
+from service.api.jobs.follow import LogFollowers, line_of, note_of
 from service.application.jobs.logs import JobLogService, LogRead
 from service.domain.errors import StewardError
 
@@ -51,9 +51,10 @@ class LogQuery(Body):
     responses=_OUTPUT | may_answer(404, 422, 429, 502, 503),
 )
 async def get_job_logs(
-    job_id: str, logs: JobLogsDep, query: Annotated[LogQuery, Query()]
+    request: Request, job_id: str, query: Annotated[LogQuery, Query()]
 ) -> Response:
     """What the containers of the job have printed, by time, of all workers and attempts."""
+    logs: LogFollowers = request.app.state.log_followers
     begin = await run_in_threadpool(logs.service.start_cursor, job_id)
     if query.follow:
         events = logs.follow_job(job_id, begin, query.worker)

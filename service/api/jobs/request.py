@@ -136,19 +136,8 @@ class JobRequest(Body):
 
     def to_submission(self) -> Submission:
         """The submission in terms of the domain."""
-        return Submission(
-            spec=self._build_spec(),
-            project=self.project or "",
-            owner=self.owner or "",
-            team=self.team or "",
-            labels=self.labels or {},
-            node=self.node or "",
-            node_request=None if self.node_spec is None else self.node_spec.to_wish(),
-        )
-
-    def _build_spec(self) -> JobSpec:
         framework, retries = self.framework, self.retries
-        return JobSpec(
+        spec = JobSpec(
             image=self.image,
             command=self.command or (),
             args=self.args or (),
@@ -170,4 +159,13 @@ class JobRequest(Body):
             framework=None if framework is None else framework.name,
             framework_version=(framework.version or "") if framework else "",
             launcher=(framework.launcher or "") if framework else "",
+        )
+        return Submission(
+            spec=spec,
+            project=self.project or "",
+            owner=self.owner or "",
+            team=self.team or "",
+            labels=self.labels or {},
+            node=self.node or "",
+            node_request=None if self.node_spec is None else self.node_spec.to_wish(),
         )

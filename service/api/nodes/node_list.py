@@ -39,7 +39,13 @@ def read_query(items: Iterable[tuple[str, str]]) -> tuple[NodeFilter, int, str]:
         if name in _FIELDS:
             fields.setdefault(name, []).append(value)
         elif name == "label":
-            _add_label(labels, value)
+            key, _, wanted = value.partition(":")
+            if re.fullmatch(LABEL, value) is None:
+                raise parameter_error("query", "label", "should be written as key:value")
+            if key in labels:
+                twice = f"the key {key!r} was given twice; a node has one value"
+                raise parameter_error("query", "label", twice)
+            labels[key] = wanted
         elif name in single:
             raise parameter_error("query", name, "was given twice")
         else:
@@ -63,17 +69,6 @@ def _check_parameter(number: int, name: str, value: str) -> None:
         raise parameter_error("query", name, "should have at most 200 characters")
     if name == "state" and value not in _STATES:
         raise parameter_error("query", name, describe_unknown("state", value, _STATES))
-
-
-def _add_label(labels: dict[str, str], text: str) -> None:
-    key, _, value = text.partition(":")
-    if re.fullmatch(LABEL, text) is None:
-        raise parameter_error("query", "label", "should be written as key:value")
-    if key in labels:
-        raise parameter_error(
-            "query", "label", f"the key {key!r} was given twice; a node has one value"
-        )
-    labels[key] = value
 
 
 def _describe_parameter(name: str, description: str, **schema: Any) -> dict[str, Any]:

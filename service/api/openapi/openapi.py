@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from service.api.http.auth import PUBLIC
@@ -35,17 +34,24 @@ _DATA = frozenset({"default", "example", "examples", "enum", "const", "required"
 
 
 def correct_document(document: dict[str, Any], *, guarded: bool) -> dict[str, Any]:
-    """The document with all answers of each route, with its tokens if `guarded`, with examples, and
-    with titles on named schemas only. Changes the document in place."""
-    _add_descriptions(document)
+    """The document with the descriptions of the API, its tags and its operations, with all answers
+    of each route, with its tokens if `guarded`, with examples, and with titles on named schemas
+    only. Changes the document in place."""
+    document["info"]["description"] = DESCRIPTION
+    document["servers"] = SERVERS
+    document["tags"] = [{"name": name, "description": said} for name, said in TAGS.items()]
     components = document["components"]
     for name in ("HTTPValidationError", "ValidationError"):
         components["schemas"].pop(name, None)
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
+            identifier = operation["operationId"]
+            operation["summary"] = SUMMARIES[identifier]
+            if identifier in BODIES:
+                operation["requestBody"]["content"][JSON]["example"] = BODIES[identifier]
             operation["responses"] = _build_responses(method, operation, guarded=guarded)
             if guarded and path not in PUBLIC:
-                operation["security"] = _list_tokens(method, path, operation["operationId"])
+                operation["security"] = _list_tokens(method, path, identifier)
             elif guarded:
                 del operation["responses"]["401"]
     components["securitySchemes"] = SECURITY_SCHEMES
@@ -53,21 +59,13 @@ def correct_document(document: dict[str, Any], *, guarded: bool) -> dict[str, An
         _example_key(kind): {"summary": kind.title, "value": problem_example(kind)}
         for kind in EVERY_KIND
     }
-    _drop_inline_titles(document)
+    # Client generators name a class after a title. For two equal titles they make one class, or
+    # they fail. Pydantic and FastAPI make titles from the names of fields and parameters.
+    _drop_titles(components["schemas"], is_map=True)
+    for name, schema in components["schemas"].items():
+        schema["title"] = name
+    _drop_titles(document["paths"], is_map=True)
     return document
-
-
-def _add_descriptions(document: dict[str, Any]) -> None:
-    """Add the descriptions of the API, its tags and its operations, and an example of each body."""
-    document["info"]["description"] = DESCRIPTION
-    document["servers"] = SERVERS
-    document["tags"] = [{"name": name, "description": said} for name, said in TAGS.items()]
-    for operations in document["paths"].values():
-        for operation in operations.values():
-            name = operation["operationId"]
-            operation["summary"] = SUMMARIES[name]
-            if name in BODIES:
-                operation["requestBody"]["content"][JSON]["example"] = BODIES[name]
 
 
 def _list_tokens(method: str, path: str, name: str) -> list[dict[str, list[str]]]:
@@ -81,10 +79,18 @@ def _list_tokens(method: str, path: str, name: str) -> list[dict[str, list[str]]
 
 
 def _build_responses(method: str, operation: dict[str, Any], *, guarded: bool) -> dict[str, Any]:
-    """The answers of a route by status. Each problem has its media type and its examples."""
-    common = may_answer(*_list_common_statuses(method, operation, guarded=guarded))
+    """The answers of a route by status. Each problem has its media type and its examples. Some
+    statuses are those of answers outside of the route, and of FastAPI for its kind of body."""
+    common = list(_BEFORE_EVERY_ROUTE)
+    if method.upper() not in SAFE_METHODS:
+        common.append(403)
+    if not guarded:
+        common.append(421)
+    if "requestBody" in operation:
+        common += (408, 415) if JSON in operation["requestBody"]["content"] else (408,)
     found = {
-        str(status): {"description": answer["description"]} for status, answer in common.items()
+        str(status): {"description": answer["description"]}
+        for status, answer in may_answer(*common).items()
     }
     found |= operation["responses"]
     for status, response in found.items():
@@ -98,34 +104,6 @@ def _build_responses(method: str, operation: dict[str, Any], *, guarded: bool) -
 def _example_key(kind: ProblemKind) -> str:
     """Name of the example of a kind. It has the status, since two kinds may share a slug."""
     return f"{kind.status}-{kind.slug}"
-
-
-def _list_common_statuses(
-    method: str, operation: dict[str, Any], *, guarded: bool
-) -> Iterator[int]:
-    """Statuses of answers outside of the route, and of FastAPI for its kind of body."""
-    yield from _BEFORE_EVERY_ROUTE
-    if method.upper() not in SAFE_METHODS:
-        yield 403
-    if not guarded:
-        yield 421
-    if "requestBody" in operation:
-        yield 408
-        if JSON in operation["requestBody"]["content"]:
-            yield 415
-
-
-def _drop_inline_titles(document: dict[str, Any]) -> None:
-    """Remove the titles that pydantic and FastAPI make from the names of fields and parameters.
-
-    Client generators name a class after a title. For two equal titles they make one class, or they
-    fail.
-    """
-    schemas = document["components"]["schemas"]
-    _drop_titles(schemas, is_map=True)
-    for name, schema in schemas.items():
-        schema["title"] = name
-    _drop_titles(document["paths"], is_map=True)
 
 
 def _drop_titles(part: Any, *, is_map: bool = False) -> None:

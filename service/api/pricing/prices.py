@@ -21,6 +21,7 @@ from service.api.http.schemas import (
     PageQuery,
     Time,
     Usd,
+    UsdText,
     View,
     schema_extra,
     whole_pattern,
@@ -90,9 +91,7 @@ class PriceRequest(Body):
         description="device_hour: one-host types of v2 and v3 alone. vm_hour: a machine type, such"
         " as drives a legacy TPU Node.",
     )
-    usd: str = Field(
-        max_length=40, description="Dollars per unit, as a decimal string.", examples=["1.20"]
-    )
+    usd: UsdText = Field(description="Dollars per unit, as a decimal string.", examples=["1.20"])
     currency: Name = Field(default="USD", description="Only USD is known.", examples=["USD"])
     effective_from: Instant | None = Field(
         default=None,
@@ -103,12 +102,6 @@ class PriceRequest(Body):
         default="entered by hand", description="Where it is known from.", examples=["our contract"]
     )
     confidence: Line = Field(default="manual", examples=["contract"])
-
-    @field_validator("usd")
-    @classmethod
-    def _check_amount(cls, text: str) -> str:
-        parse_usd(text)
-        return text
 
     @field_validator("currency")
     @classmethod

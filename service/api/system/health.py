@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import Depends, Request, Response
+from fastapi import Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from pydantic import Field
 
@@ -36,16 +36,6 @@ class ReadyView(View):
     ] = None
 
 
-async def _get_registry(request: Request) -> CollectorRegistry:
-    found: CollectorRegistry = request.app.state.registry
-    return found
-
-
-async def _get_readiness(request: Request) -> Readiness:
-    found: Readiness = request.app.state.readiness
-    return found
-
-
 @router.get("/healthz", operation_id="get_health", responses=may_answer(500))
 async def get_health() -> AliveView:
     """Whether the process answers; it says nothing of the database."""
@@ -59,9 +49,10 @@ async def get_health() -> AliveView:
     responses=may_answer(503),
     response_model_exclude_none=True,
 )
-async def get_readiness(readiness: Annotated[Readiness, Depends(_get_readiness)]) -> ReadyView:
+async def get_readiness(request: Request) -> ReadyView:
     """Whether the service can do its work: 503, saying why, when the database cannot be read or
     written. Also shows which projects have no daemon."""
+    readiness: Readiness = request.app.state.readiness
     return ReadyView(warnings=list(await readiness.read_warnings()) or None)
 
 
@@ -71,6 +62,7 @@ async def get_readiness(readiness: Annotated[Readiness, Depends(_get_readiness)]
     response_class=Response,
     responses={200: {"content": {"text/plain": {}}}, **may_answer(503)},
 )
-def get_metrics(registry: Annotated[CollectorRegistry, Depends(_get_registry)]) -> Response:
+def get_metrics(request: Request) -> Response:
     """The fleet in aggregated gauges, and the requests by route, for Prometheus."""
+    registry: CollectorRegistry = request.app.state.registry
     return Response(generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -165,22 +165,17 @@ class RequestMetrics:
     def _find_series(self, scope: Scope, status: int) -> tuple[Counter, Histogram]:
         """The two series of a request. They are cached, because a lookup by labels is slow."""
         method = scope["method"] if scope["method"] in _METHODS else "other"
-        key = (method, self._find_template(scope), status)
-        if key not in self._series:
-            self._series[key] = (
-                self._count.labels(method, key[1], str(status)),
-                self._seconds.labels(method, key[1]),
-            )
-        return self._series[key]
-
-    def _find_template(self, scope: Scope) -> str:
-        """Path of the route with its prefix, which `scope["route"]` lacks; `none` for no route."""
         endpoint = scope.get("endpoint")
-        if endpoint is None:
-            return "none"
-        if endpoint not in self._templates:
+        if endpoint is not None and endpoint not in self._templates:
+            # `scope["route"]` lacks the prefix of the path.
             for route in iter_route_contexts(scope["app"].routes):
                 if route.endpoint is not None:
                     self._templates[route.endpoint] = route.path or ""
-            self._templates.setdefault(endpoint, "none")
-        return self._templates[endpoint]
+        path = "none" if endpoint is None else self._templates.setdefault(endpoint, "none")
+        key = (method, path, status)
+        if key not in self._series:
+            self._series[key] = (
+                self._count.labels(method, path, str(status)),
+                self._seconds.labels(method, path),
+            )
+        return self._series[key]

@@ -29,19 +29,6 @@ class SpendCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The gauges as of now."""
-        yield self._sum_month()
-        low, mid, high = self._forecasts.total_band({})
-        forecast = GaugeMetricFamily(
-            "steward_forecast_month_dollars",
-            "Forecast of the cost of this month (UTC): the middle, and the bounds of its band.",
-            labels=("bound",),
-        )
-        for bound, nanos in (("low", low), ("mid", mid), ("high", high)):
-            forecast.add_metric((bound,), nanos / NANOS)
-        yield forecast
-        yield from self._list_budgets()
-
-    def _sum_month(self) -> GaugeMetricFamily:
         month = self._costs.report(CostQuestion(window="mtd", aggregate=("team",)))
         cost = GaugeMetricFamily(
             "steward_cost_month_to_date_dollars",
@@ -54,9 +41,16 @@ class SpendCollector(Collector):
             teams[team] = teams.get(team, 0) + row.cost
         for team, nanos in sorted(teams.items()):
             cost.add_metric((team,), nanos / NANOS)
-        return cost
-
-    def _list_budgets(self) -> Iterator[GaugeMetricFamily]:
+        yield cost
+        low, mid, high = self._forecasts.total_band({})
+        forecast = GaugeMetricFamily(
+            "steward_forecast_month_dollars",
+            "Forecast of the cost of this month (UTC): the middle, and the bounds of its band.",
+            labels=("bound",),
+        )
+        for bound, nanos in (("low", low), ("mid", mid), ("high", high)):
+            forecast.add_metric((bound,), nanos / NANOS)
+        yield forecast
         amount = GaugeMetricFamily(
             "steward_budget_amount_dollars", "The amount of a budget.", labels=("budget",)
         )
