@@ -61,7 +61,17 @@ def list_skus(call: Call) -> NodeMessage:
     currency = request.currency_code or "USD"
     if currency not in CURRENCIES:
         raise ApiError(Code.INVALID_ARGUMENT, f"Invalid currency code: {currency}.")
-    start, end = _read_span(request, call.now)
+    start = end = call.now
+    if request.HasField("start_time") or request.HasField("end_time"):
+        if not (request.HasField("start_time") and request.HasField("end_time")):
+            text = "Start time and end time must be given together."
+            raise ApiError(Code.INVALID_ARGUMENT, text)
+        start = parse_moment("startTime", request.start_time)
+        end = parse_moment("endTime", request.end_time)
+        if not start <= end:
+            raise ApiError(Code.INVALID_ARGUMENT, "The start time is later than the end time.")
+        # Future prices are not shown.
+        start, end = min(start, call.now), min(end, call.now)
     found = skus.list_skus(service, call.world.config.prices)
     of = f"skus of {request.parent}\n{currency}\n{request.start_time}\n{request.end_time}"
     shown, token = _cut_page(call, found, lambda sku: sku.id, of)
@@ -75,20 +85,6 @@ def in_force(steps: Sequence[PriceStep], start: float, end: float) -> Sequence[P
     later = [step for step in steps if start < step.at < end]
     # A listed SKU always has a price, at least a future one.
     return [*begun[-1:], *later] or steps[:1]
-
-
-def _read_span(request: NodeMessage, now: float) -> tuple[float, float]:
-    """Return the requested time span, in unix seconds; now if there is none. Raises ApiError."""
-    if not request.HasField("start_time") and not request.HasField("end_time"):
-        return now, now
-    if not (request.HasField("start_time") and request.HasField("end_time")):
-        raise ApiError(Code.INVALID_ARGUMENT, "Start time and end time must be given together.")
-    start = parse_moment("startTime", request.start_time)
-    end = parse_moment("endTime", request.end_time)
-    if not start <= end:
-        raise ApiError(Code.INVALID_ARGUMENT, "The start time is later than the end time.")
-    # Future prices are not shown.
-    return min(start, now), min(end, now)
 
 
 def _cut_page(

@@ -43,7 +43,13 @@ def list_log_entries(call: Call) -> NodeMessage:
     size = request.page_size or DEFAULT_SIZE
     of = f"entries of {sorted(request.resource_names)}\n{request.filter}\n{backwards}"
     after = read_token(request.page_token, of) if request.page_token else ""
-    placed = sorted((_sort_key(entry, backwards), entry) for entry in call.world.logs)
+    placed = []
+    for entry in call.world.logs:
+        at, insert_id = entry.sort_key
+        # The position is a text, which a page token can hold.
+        place = f"{END_OF_TIME - at if backwards else at:021d}/{insert_id}/{entry.log}"
+        placed.append((place, entry))
+    placed.sort()
     rest = ((place, entry) for place, entry in placed if place > after and is_wanted(entry))
     shown = list(islice(rest, size + 1))
     token = write_token(shown[size - 1][0], of) if len(shown) > size else ""
@@ -136,9 +142,3 @@ def _parse_owners(resource_names: Iterable[str]) -> set[str]:
 
 def _owner_of(entry: BufferedLog) -> str:
     return entry.log.partition("/logs/")[0]
-
-
-def _sort_key(entry: BufferedLog, backwards: bool) -> str:
-    """Return an entry's position as a text, which a page token can hold."""
-    at, insert_id = entry.sort_key
-    return f"{END_OF_TIME - at if backwards else at:021d}/{insert_id}/{entry.log}"

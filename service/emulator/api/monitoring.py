@@ -49,9 +49,16 @@ def list_time_series(call: Call) -> NodeMessage:
     begun = _parse_progress(request.page_token, of) if request.page_token else None
     asked = parse_window(request.interval, begun[0] if begun else call.now)
     steps = parse_aggregations(request, metric)
-    found = _select_series(call, project, metric, selection, asked)
+    listed: Iterable[Series] = series.list_series(call.world, project, metric, asked)
+    selected = (
+        one_series
+        for one_series in ([] if call.effects.emptied else listed)
+        if selection.matches_facts(
+            facts_of(metric, project, one_series.metric, one_series.resource)
+        )
+    )
     headers = request.view == HEADERS
-    computed = _compute_lines(found, metric, steps, asked)
+    computed = _compute_lines(selected, metric, steps, asked)
     lines, after = _cut_page(computed, limit, begun, headers=headers)
     return Monitoring.ListTimeSeriesResponse(
         time_series=[build_time_series(line, metric, headers=headers) for line in lines],
@@ -82,18 +89,6 @@ def get_metric_descriptor(call: Call) -> NodeMessage:
     if type_ not in by_type():
         raise ApiError(Code.NOT_FOUND, f"Could not find descriptor for metric '{type_}'.")
     return build_descriptor(by_type()[type_], project)
-
-
-def _select_series(
-    call: Call, project: str, metric: Metric, selection: Selection, asked: SeriesWindow
-) -> Iterator[Series]:
-    if call.effects.emptied:
-        return
-    for one_series in series.list_series(call.world, project, metric, asked):
-        if selection.matches_facts(
-            facts_of(metric, project, one_series.metric, one_series.resource)
-        ):
-            yield one_series
 
 
 def _compute_lines(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 from service.emulator.api import queued
 from service.emulator.api.calls.dispatch import Call
@@ -30,7 +29,26 @@ def create_queued_resource(call: Call) -> NodeMessage:
     if any(spec.node_id and spec.HasField("multi_node_params") for spec in specs):
         raise invalid_argument('The fields "NodeId" and "MultiNodeParams" exclude each other.')
     asked = to_v2(call.request)
-    terms = _read_terms(to_kept(asked.queued_resource))
+    # Only this version has a provisioning model and an end of the run.
+    resource = to_kept(asked.queued_resource)
+    model = MODELS.get(resource.provisioning_model, "")
+    tier = "reserved" if resource.guaranteed.reserved else ""
+    if resource.HasField("spot") or resource.HasField("best_effort"):
+        # Best effort has the same capacity as spot.
+        tier = "spot"
+    if model and tier and model != tier:
+        raise invalid_argument(
+            f'The field "ProvisioningModel" does not go with the tier of a {tier} resource.'
+        )
+    run = resource.run_duration
+    terms = Terms(provisioning_model=model or tier)
+    if run.HasField("max_run_duration"):
+        terms = replace(terms, run_seconds=seconds_of(run.max_run_duration, "MaxRunDuration"))
+    elif run.HasField("termination_time"):
+        at = run.termination_time
+        terms = replace(terms, run_until=at.seconds + at.nanos / 1e9)
+    else:
+        terms = replace(terms, run_seconds=FLEX_SECONDS if model == "flex_start" else math.inf)
     return queued.create_on_terms(replace(call, request=asked), terms)
 
 
@@ -53,25 +71,3 @@ def get_maintenance_info(call: Call) -> NodeMessage:
             info.upcoming_maintenance.SetInParent()
             copy_fields(forecast, info.upcoming_maintenance)
     return answer
-
-
-def _read_terms(resource: Any) -> Terms:
-    """Return the provisioning model and the end of the run, which only this version has."""
-    model = MODELS.get(resource.provisioning_model, "")
-    tier = "reserved" if resource.guaranteed.reserved else ""
-    if resource.HasField("spot") or resource.HasField("best_effort"):
-        # Best effort has the same capacity as spot.
-        tier = "spot"
-    if model and tier and model != tier:
-        raise invalid_argument(
-            f'The field "ProvisioningModel" does not go with the tier of a {tier} resource.'
-        )
-    run = resource.run_duration
-    terms = Terms(provisioning_model=model or tier)
-    if run.HasField("max_run_duration"):
-        seconds = seconds_of(run.max_run_duration, "MaxRunDuration")
-        return replace(terms, run_seconds=seconds)
-    if run.HasField("termination_time"):
-        at = run.termination_time
-        return replace(terms, run_until=at.seconds + at.nanos / 1e9)
-    return replace(terms, run_seconds=FLEX_SECONDS if model == "flex_start" else math.inf)

@@ -32,9 +32,18 @@ def chosen_of(mask: str) -> Chosen:
     """Parse a selection; an empty mask and `*` select everything. Raises ApiError."""
     if mask.strip() in {"", "*"}:
         return {}
+    tokens = TOKEN.findall(mask)
+    if len(tokens) > MAX_TOKENS:
+        raise unknown_path(mask, mask)
+    try:
+        paths, last = _parse_list(iter([*tokens, ""]), ())
+    except StopIteration:
+        paths, last = [], "("
+    if last or len(paths) > MAX_PATHS:
+        raise unknown_path(mask, mask)
     chosen: Chosen = {}
     whole: set[Path] = set()
-    for path in _parse_mask(mask):
+    for path in paths:
         inner = chosen
         for depth, part in enumerate(path, 1):
             inner = inner.setdefault(part, {})
@@ -72,21 +81,6 @@ def unknown_path(path: str, mask: str) -> ApiError:
     )
     details = error_details_pb2.BadRequest(field_violations=[violation])
     return ApiError(Code.INVALID_ARGUMENT, "Request contains an invalid argument.", [details])
-
-
-def _parse_mask(mask: str) -> list[Path]:
-    """Return the paths of a selection; raises ApiError."""
-    tokens = TOKEN.findall(mask)
-    if len(tokens) > MAX_TOKENS:
-        raise unknown_path(mask, mask)
-    left = iter([*tokens, ""])
-    try:
-        paths, last = _parse_list(left, ())
-    except StopIteration:
-        paths, last = [], "("
-    if last or len(paths) > MAX_PATHS:
-        raise unknown_path(mask, mask)
-    return paths
 
 
 def _parse_list(left: Iterator[str], above: Path) -> tuple[list[Path], str]:
