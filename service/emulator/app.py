@@ -106,7 +106,7 @@ async def serve_world(
     await rpc.start()
     workers = Workers(world, run_scripts=run_startup_scripts)
     world.has_real_workers = bool(run_startup_scripts)
-    web = _Web(_web_config(world, f"{host}:{bound}", workers, allowed_hosts))
+    web = _Web(world, f"{host}:{bound}", workers, allowed_hosts)
     task = asyncio.create_task(web.serve([listener]))
     try:
         await web.ready.wait()
@@ -187,8 +187,27 @@ def run_in_thread(
 class _Web(uvicorn.Server):
     """A web server that leaves signals to its program; `ready` is set once it listens."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
+    def __init__(
+        self, world: World, grpc_address: str, workers: Workers, allowed_hosts: Collection[str]
+    ) -> None:
+        app = build_app(
+            world,
+            grpc_address,
+            worker_routes(world, workers),
+            loopback_only=workers.run_scripts,
+            allowed_hosts=allowed_hosts,
+        )
+        super().__init__(
+            uvicorn.Config(
+                app,
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                # The metadata servers of the workers send a Server header of their own.
+                server_header=False,
+                timeout_graceful_shutdown=GRACE_SECONDS,
+            )
+        )
         self.ready = asyncio.Event()
 
     def capture_signals(self) -> nullcontext[None]:  # type: ignore[override]
@@ -233,26 +252,6 @@ class _Thread(threading.Thread):
             self._emulator = emulator
             self._up.set()
             await self._stop_event.wait()
-
-
-def _web_config(
-    world: World, grpc_address: str, workers: Workers, allowed_hosts: Collection[str]
-) -> uvicorn.Config:
-    return uvicorn.Config(
-        build_app(
-            world,
-            grpc_address,
-            worker_routes(world, workers),
-            loopback_only=workers.run_scripts,
-            allowed_hosts=allowed_hosts,
-        ),
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        # The metadata servers of the workers send a Server header of their own.
-        server_header=False,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-    )
 
 
 def _open_listener(host: str, port: int) -> socket.socket:

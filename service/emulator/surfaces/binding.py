@@ -93,7 +93,10 @@ def message_of(binding: Binding, name: str, query: Query, body: object) -> Messa
     elif method.body:
         read_into(getattr(message, method.body), body, method.body)
         getattr(message, method.body).SetInParent()
-    _read_query(message, query)
+    for key, values in query.items():
+        if not key.startswith("$") and key not in SYSTEM_PARAMETERS:
+            # `interval.endTime` is a field inside a message.
+            read_into(message, _to_json_body(message.DESCRIPTOR, key, key.split("."), values))
     if binding.field:
         *parents, last = binding.field.split(".")
         target: Any = message
@@ -106,18 +109,10 @@ def message_of(binding: Binding, name: str, query: Query, body: object) -> Messa
     return method.request.FromString(message.SerializeToString())
 
 
-def _read_query(message: Message, query: Query) -> None:
-    """Set fields from query parameters; `interval.endTime` is a field inside a message."""
-    for key, values in query.items():
-        if not key.startswith("$") and key not in SYSTEM_PARAMETERS:
-            path = key.split(".")
-            if len(path) > MAX_DEPTH:
-                raise unknown_name(key)
-            read_into(message, _to_json_body(message.DESCRIPTOR, key, path, values))
-
-
 def _to_json_body(kind: Any, key: str, path: list[str], values: list[str]) -> dict[str, object]:
     """Return the JSON body that a parameter stands for; a field may have either spelling."""
+    if len(path) > MAX_DEPTH:
+        raise unknown_name(key)
     spelled = (field for field in kind.fields if path[0] in {field.name, field.json_name})
     field = next(spelled, None)
     if field is None or (len(path) > 1 and field.message_type is None):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,16 +83,14 @@ def _find_in_value(field: Any, value: object, path: str) -> Misfit | None:
         kind_name = _type_name(field)
         text = f"Invalid value at '{path}' ({kind_name}), Starting an object on a scalar field"
         return Misfit(path, text)
-    return None if not is_plain and _is_valid(field, value) else _invalid_value(field, value, path)
-
-
-def _is_valid(field: Any, value: object) -> bool:
-    body = {field.json_name: [value] if field.is_repeated else value}
-    try:
-        json_format.ParseDict(body, GetMessageClass(field.containing_type)())
-    except (json_format.ParseError, AttributeError, RecursionError, TypeError, ValueError):
-        return False
-    return True
+    if not is_plain:
+        body = {field.json_name: [value] if field.is_repeated else value}
+        with suppress(
+            json_format.ParseError, AttributeError, RecursionError, TypeError, ValueError
+        ):
+            json_format.ParseDict(body, GetMessageClass(field.containing_type)())
+            return None
+    return _invalid_value(field, value, path)
 
 
 def _invalid_value(field: Any, value: object, path: str) -> Misfit:

@@ -49,10 +49,26 @@ def status_page(world: World, grpc_address: str, rest_url: str) -> str:
         now=datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
         speed=f"{world.config.speed:g}",
         seed=world.seed,
-        nodes=[_node_row(record, now) for record in nodes],
+        nodes=[
+            _build_row(
+                record,
+                now,
+                [record.accelerator.name],
+                record.queued_resource.rpartition("/")[2] or record.message.health_description,
+            )
+            for record in nodes
+        ],
         node_count=len(world.nodes),
         node_states=_count_states(record.state for record in world.nodes.values()),
-        queue=[_queue_row(record, now) for record in list(queue)[:MOST_ROWS]],
+        queue=[
+            _build_row(
+                record,
+                now,
+                [slice_.accelerator.name for slice_ in record.slices],
+                record.message.state.failed_data.error.message,
+            )
+            for record in list(queue)[:MOST_ROWS]
+        ],
         queue_states=_count_states(record.state for record in queue),
         pending=[
             (event.what, event.target.rpartition("/")[2], format_duration(event.due - now))
@@ -62,20 +78,10 @@ def status_page(world: World, grpc_address: str, rest_url: str) -> str:
     )
 
 
-def _node_row(record: NodeRecord, now: float) -> Row:
-    return Row(
-        id=record.name.rpartition("/")[2],
-        zone=record.place.zone,
-        state=record.state,
-        kind=record.accelerator.name,
-        model=record.provisioning_model,
-        age=format_duration(now - record.created),
-        note=record.queued_resource.rpartition("/")[2] or record.message.health_description,
-    )
-
-
-def _queue_row(record: QueuedRecord, now: float) -> Row:
-    kinds = Counter(slice_.accelerator.name for slice_ in record.slices)
+def _build_row(
+    record: NodeRecord | QueuedRecord, now: float, accelerators: Iterable[str], note: str
+) -> Row:
+    kinds = Counter(accelerators)
     return Row(
         id=record.name.rpartition("/")[2],
         zone=record.place.zone,
@@ -83,7 +89,7 @@ def _queue_row(record: QueuedRecord, now: float) -> Row:
         kind=", ".join(f"{count} x {kind}" if count > 1 else kind for kind, count in kinds.items()),
         model=record.provisioning_model,
         age=format_duration(now - record.created),
-        note=record.message.state.failed_data.error.message,
+        note=note,
     )
 
 

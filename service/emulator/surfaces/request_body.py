@@ -41,9 +41,19 @@ async def read_body(request: Request) -> bytes:
             raw += chunk
     if total > MAX_BYTES:
         raise _too_large()
-    if request.headers.get("content-encoding", "").lower() in {"gzip", "x-gzip"}:
-        return _unpack_gzip(bytes(raw))
-    return bytes(raw)
+    if request.headers.get("content-encoding", "").lower() not in {"gzip", "x-gzip"}:
+        return bytes(raw)
+    unpacker = zlib.decompressobj(GZIP)
+    try:
+        # No more than the limit is unpacked.
+        body = unpacker.decompress(raw, MAX_BYTES + 1)
+    except zlib.error:
+        raise ApiError(Code.INVALID_ARGUMENT, "The gzip payload cannot be unpacked.") from None
+    if len(body) > MAX_BYTES:
+        raise _too_large()
+    if not unpacker.eof:
+        raise ApiError(Code.INVALID_ARGUMENT, "The gzip payload is cut short.")
+    return body
 
 
 def is_form(request: Request) -> bool:
@@ -70,7 +80,15 @@ def parse_body(body: bytes) -> object:
             # A lone surrogate is valid JSON, but cannot be encoded.
             json.dumps(parsed, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
-        raise _invalid_payload(_describe_error(error)) from None
+        # As Google's parser: the text around the error, and a mark below the error.
+        text = COMPLAINTS.get(error.msg, "Unexpected token.")
+        if not error.doc[error.pos :].strip():
+            text = text.replace("Unexpected token.", "Expected a value.")
+            text = f"Unexpected end of string. {text}"
+        first = max(0, error.pos - AROUND)
+        around = error.doc[first : error.pos + AROUND].replace("\n", " ")
+        mark = f"{' ' * (error.pos - first)}^"
+        raise _invalid_payload(f"{text}\n{around}\n{mark}") from None
     except UnicodeError:
         raise _invalid_payload("Encountered non UTF-8 code points.") from None
     except RecursionError:
@@ -80,32 +98,8 @@ def parse_body(body: bytes) -> object:
     return parsed
 
 
-def _describe_error(error: json.JSONDecodeError) -> str:
-    """Return the message of Google's parser, with the text around the error and a mark below it."""
-    said = COMPLAINTS.get(error.msg, "Unexpected token.")
-    if not error.doc[error.pos :].strip():
-        said = f"Unexpected end of string. {said.replace('Unexpected token.', 'Expected a value.')}"
-    first = max(0, error.pos - AROUND)
-    around = error.doc[first : error.pos + AROUND].replace("\n", " ")
-    return f"{said}\n{around}\n{' ' * (error.pos - first)}^"
-
-
 def _invalid_payload(why: str) -> ApiError:
     return ApiError(Code.INVALID_ARGUMENT, f"Invalid JSON payload received. {why}")
-
-
-def _unpack_gzip(raw: bytes) -> bytes:
-    """Return the uncompressed body; raises ApiError. No more than the limit is unpacked."""
-    unpacker = zlib.decompressobj(GZIP)
-    try:
-        body = unpacker.decompress(raw, MAX_BYTES + 1)
-    except zlib.error:
-        raise ApiError(Code.INVALID_ARGUMENT, "The gzip payload cannot be unpacked.") from None
-    if len(body) > MAX_BYTES:
-        raise _too_large()
-    if not unpacker.eof:
-        raise ApiError(Code.INVALID_ARGUMENT, "The gzip payload is cut short.")
-    return body
 
 
 def _too_large() -> ApiError:

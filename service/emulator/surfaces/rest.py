@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from service.emulator.api.calls.dispatch import answer_message
-from service.emulator.api.calls.field_masks import HEADER, Chosen, chosen_of, resolve_selection
+from service.emulator.api.calls.field_masks import HEADER, chosen_of, resolve_selection
 from service.emulator.api.methods import SERVICES
 from service.emulator.errors import ApiError, Code
 from service.emulator.permissions import token_of
@@ -67,7 +67,13 @@ async def _answer_call(world: World, bindings: list[Binding], request: Request) 
     override = request.headers.get(OVERRIDE, "") if request.method == "POST" else ""
     verb = {"HEAD": "GET"}.get(request.method, override.upper() or request.method)
     binding, name = get_binding(bindings, verb, request.scope["path"])
-    chosen = _read_selection(binding, request, query)
+    # A parameter has precedence over the header.
+    wanted = _last_value(query, "fields") or _last_value(query, "$fields")
+    wanted = wanted or request.headers.get(HEADER, "")
+    response = binding.method.response.DESCRIPTOR
+    extended = extended_class(response.full_name)
+    selectable = extended.DESCRIPTOR if extended else response
+    chosen = resolve_selection(selectable, chosen_of(wanted), wanted)
     message = message_of(binding, name, query, parse_body(body) if binding.method.body else {})
     token = token_of(request.headers.get("authorization", ""))
     told = answer_message(world, binding.method, message, token=token)
@@ -80,18 +86,6 @@ async def _answer_call(world: World, bindings: list[Binding], request: Request) 
     enum_numbers = any("enum-encoding=int" in format_ for format_ in formats)
     shown: Shown = to_json(told.response, enum_numbers=enum_numbers)
     return json_response(select_keys(shown, chosen))
-
-
-def _read_selection(binding: Binding, request: Request, query: Query) -> Chosen:
-    """Return the requested fields of the response; raises ApiError.
-
-    A parameter has precedence over the header.
-    """
-    wanted = _last_value(query, "fields") or _last_value(query, "$fields")
-    wanted = wanted or request.headers.get(HEADER, "")
-    response = binding.method.response.DESCRIPTOR
-    shown = extended_class(response.full_name)
-    return resolve_selection(shown.DESCRIPTOR if shown else response, chosen_of(wanted), wanted)
 
 
 def error_response(error: ApiError) -> Response:

@@ -265,28 +265,21 @@ def _read_upload(ask: Ask, body: bytes) -> tuple[str, bytes, str]:
         case "media":
             return ask.get_param("name"), body, content_type
         case "multipart":
-            about, content, content_type = _split_multipart(body, content_type)
+            boundary = BOUNDARY.search(content_type)
+            parts = body.split(f"--{boundary[1]}".encode())[1:-1] if boundary else []
+            split = [re.split(rb"\r?\n\r?\n", part, maxsplit=1) for part in parts]
+            if len(split) != 2 or any(len(part) != 2 for part in split):
+                raise StorageRefusal(400, "invalid", "Malformed multipart body.")
+            (_, metadata), (head, content) = split
+            kind = re.search(rb"(?im)^content-type:[ \t]*([^\r\n]+)", head)
+            content_type = kind[1].decode(errors="replace") if kind else "application/octet-stream"
+            content = content.removesuffix(b"\n").removesuffix(b"\r")
+            about = parse_body(metadata)
             name = about.get("name", "") if isinstance(about, dict) else ""
             return ask.get_param("name") or str(name), content, content_type
         case other:
             text = f"The emulator knows uploadType media and multipart, not {other!r}."
             raise StorageRefusal(400, "invalid", text)
-
-
-def _split_multipart(body: bytes, content_type: str) -> tuple[object, bytes, str]:
-    """Return the metadata of a multipart upload, the content and its type.
-
-    Raises StorageRefusal.
-    """
-    boundary = BOUNDARY.search(content_type)
-    parts = body.split(f"--{boundary[1]}".encode())[1:-1] if boundary else []
-    split = [re.split(rb"\r?\n\r?\n", part, maxsplit=1) for part in parts]
-    if len(split) != 2 or any(len(part) != 2 for part in split):
-        raise StorageRefusal(400, "invalid", "Malformed multipart body.")
-    (_, about), (head, content) = split
-    kind = re.search(rb"(?im)^content-type:[ \t]*([^\r\n]+)", head)
-    told = kind[1].decode(errors="replace") if kind else "application/octet-stream"
-    return parse_body(about), content.removesuffix(b"\n").removesuffix(b"\r"), told
 
 
 def _get_existing(ask: Ask) -> StoredObject:
