@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import quantiles, stdev
 
 from service.emulator.errors import ApiError, Code
@@ -123,27 +124,27 @@ def reduce_lines(lines: list[Line], asked: Aggregation) -> list[Line]:
     groups: dict[tuple[str, ...], list[Line]] = defaultdict(list)
     for line in lines:
         groups[tuple(_find_label(line, field) for field in asked.group_by)].append(line)
-    return [_reduce_group(group, asked) for _, group in sorted(groups.items())]
-
-
-def _reduce_group(group: list[Line], asked: Aggregation) -> Line:
     name = asked.reducer.removeprefix("REDUCE_")
-    values_at: dict[tuple[float, float], list[float]] = defaultdict(list)
-    for line in group:
-        for point in line.points:
+    reduced = []
+    for _, group in sorted(groups.items()):
+        values_at: dict[tuple[float, float], list[float]] = defaultdict(list)
+        for point in chain.from_iterable(line.points for line in group):
             values_at[point.end, point.start].append(point.value)
-    points = [
-        Point(end, start, GATHERS[name](values))
-        for (end, start), values in sorted(values_at.items(), reverse=True)
-    ]
-    first = group[0]
-    return Line(
-        metric=_keep_grouped(first.metric, "metric", asked.group_by),
-        resource=_keep_grouped(first.resource, "resource", asked.group_by),
-        points=points,
-        kind=first.kind,
-        value=_value_type(name, first.value),
-    )
+        points = [
+            Point(end, start, GATHERS[name](values))
+            for (end, start), values in sorted(values_at.items(), reverse=True)
+        ]
+        first = group[0]
+        reduced.append(
+            Line(
+                metric=_keep_grouped(first.metric, "metric", asked.group_by),
+                resource=_keep_grouped(first.resource, "resource", asked.group_by),
+                points=points,
+                kind=first.kind,
+                value=_value_type(name, first.value),
+            )
+        )
+    return reduced
 
 
 def _find_label(line: Line, field: str) -> str:

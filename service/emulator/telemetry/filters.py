@@ -171,15 +171,14 @@ class _Reader:
             return self._read_bracketed(
                 lambda: _apply_field(self._read_conjunction(), field, operator)
             )
-        return Term(field, operator, self._read_value())
-
-    def _read_value(self) -> Value:
-        token = self._next_token({"word", "quoted"})
-        if token.kind == "quoted":
-            return Value((remove_quotes(token.text),))
-        if self._take_text("(") is not None:
-            return Value(self._read_arguments(), token.text)
-        return Value((token.text,))
+        right = self._next_token({"word", "quoted"})
+        if right.kind == "quoted":
+            value = Value((remove_quotes(right.text),))
+        elif self._take_text("(") is not None:
+            value = Value(self._read_arguments(), right.text)
+        else:
+            value = Value((right.text,))
+        return Term(field, operator, value)
 
     def _read_arguments(self) -> tuple[str, ...]:
         found: list[str] = []

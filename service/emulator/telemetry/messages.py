@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 
@@ -17,12 +15,8 @@ class _Package:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    @cached_property
-    def _types_module(self) -> ModuleType:
-        return import_module(self._name)
-
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._types_module, name).pb()
+        return getattr(import_module(self._name), name).pb()
 
 
 Monitoring = _Package("google.cloud.monitoring_v3.types")

@@ -44,12 +44,23 @@ def parse_aggregations(request: NodeMessage, metric: Metric) -> tuple[Aggregatio
 
 
 def _parse_aggregation(asked: NodeMessage) -> Aggregation:
+    group_by = []
+    for text in asked.group_by_fields:
+        field = field_name(part.strip('"') for part in text.split("."))
+        short = SHORT_GROUP.fullmatch(field)
+        if short is not None:
+            field = f"{short[1]}.labels.{short[2]}"
+        elif field not in WHOLE_GROUPS and not field.startswith(GROUPS):
+            raise _field_error(
+                "aggregation.groupByFields", text, "the field name is improperly formatted."
+            )
+        group_by.append(field)
     period = asked.alignment_period
     return Aggregation(
         period=float(period.seconds + period.nanos / 1e9),
         aligner=_enum_name(asked, "per_series_aligner"),
         reducer=_enum_name(asked, "cross_series_reducer"),
-        group_by=tuple(_parse_group(field) for field in asked.group_by_fields),
+        group_by=tuple(group_by),
     )
 
 
@@ -58,18 +69,6 @@ def _enum_name(message: NodeMessage, field: str) -> str:
     number = getattr(message, field)
     known = message.DESCRIPTOR.fields_by_name[field].enum_type.values_by_number.get(number)
     return known.name if known else str(number)
-
-
-def _parse_group(text: str) -> str:
-    field = field_name(part.strip('"') for part in text.split("."))
-    short = SHORT_GROUP.fullmatch(field)
-    if short is not None:
-        return f"{short[1]}.labels.{short[2]}"
-    if field not in WHOLE_GROUPS and not field.startswith(GROUPS):
-        raise _field_error(
-            "aggregation.groupByFields", text, "the field name is improperly formatted."
-        )
-    return field
 
 
 def parse_moment(field: str, given: NodeMessage) -> float:

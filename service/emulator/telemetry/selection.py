@@ -78,7 +78,23 @@ class Selection:
         except FilterError as error:
             raise self._filter_error(f"{error}.") from None
         for term in list_terms(self._tree):
-            self._check_term(term)
+            field = field_of(term)
+            known = field in {"metric.type", "resource.type", "project"} or field.startswith(
+                ("metric.labels.", "resource.labels.", "metadata.")
+            )
+            if not known:
+                raise self._filter_error(f'the field "{field}" is not known here.')
+            if term.operator not in {"=", "!=", *ORDERINGS}:
+                raise self._filter_error(f'the operator "{term.operator}" is not known here.')
+            if term.value.function not in FUNCTIONS or not term.value.texts:
+                raise self._filter_error(f'the function "{term.value.function}" is not known here.')
+            if "regex" in term.value.function:
+                try:
+                    compile_full_match(term.value.text)
+                except ValueError as error:
+                    raise self._filter_error(
+                        f"the regular expression is invalid: {error}."
+                    ) from None
 
     def get_metric(self) -> Metric:
         """Return the only metric that the filter selects. Raises ApiError."""
@@ -87,7 +103,16 @@ class Selection:
             raise self._filter_error(NO_TYPE)
         found = [metric for metric in METRICS if self._may_hold({"metric.type": metric.type})]
         if not found:
-            raise _no_metric_error(asked)
+            if any(term.value.text in by_type() for term in asked):
+                raise ApiError(Code.INVALID_ARGUMENT, COMBINATION)
+            # Google answers a filter without a matching metric with an error, not an empty list.
+            names = " or ".join(f'"{term.value.text}"' for term in asked)
+            raise ApiError(
+                Code.NOT_FOUND,
+                f"Cannot find metric(s) that match type = {names}. If a metric was created"
+                " recently, it could take up to 10 minutes to become available. Please try again"
+                " soon.",
+            )
         if len(found) > 1:
             raise self._filter_error(f"{NO_TYPE} It selects {len(found)} of them.")
         metric = found[0]
@@ -119,23 +144,6 @@ class Selection:
             return None if value is None else _compare_text(term, value)
 
         return evaluate_tree(self._tree, test_term) is not False
-
-    def _check_term(self, term: Term) -> None:
-        field = field_of(term)
-        known = field in {"metric.type", "resource.type", "project"} or field.startswith(
-            ("metric.labels.", "resource.labels.", "metadata.")
-        )
-        if not known:
-            raise self._filter_error(f'the field "{field}" is not known here.')
-        if term.operator not in {"=", "!=", *ORDERINGS}:
-            raise self._filter_error(f'the operator "{term.operator}" is not known here.')
-        if term.value.function not in FUNCTIONS or not term.value.texts:
-            raise self._filter_error(f'the function "{term.value.function}" is not known here.')
-        if "regex" in term.value.function:
-            try:
-                compile_full_match(term.value.text)
-            except ValueError as error:
-                raise self._filter_error(f"the regular expression is invalid: {error}.") from None
 
     def _filter_error(self, why: str) -> ApiError:
         return ApiError(
@@ -177,16 +185,3 @@ def _compare_text(term: Term, text: str) -> bool:
         return ORDERINGS[term.operator](text, term.value.text)
     held = FUNCTIONS[term.value.function](text, term.value.texts)
     return held == (term.operator == "=")
-
-
-def _no_metric_error(asked: list[Term]) -> ApiError:
-    """Return the error for a filter without a matching metric, which is not an empty list."""
-    names = " or ".join(f'"{term.value.text}"' for term in asked)
-    known = [term for term in asked if term.value.text in by_type()]
-    if known:
-        return ApiError(Code.INVALID_ARGUMENT, COMBINATION)
-    return ApiError(
-        Code.NOT_FOUND,
-        f"Cannot find metric(s) that match type = {names}. If a metric was created recently, it"
-        " could take up to 10 minutes to become available. Please try again soon.",
-    )

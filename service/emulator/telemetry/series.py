@@ -71,7 +71,11 @@ def list_series(
     """Yield every series that a metric may have in a window, always in the same order."""
     records = sorted((*world.past, *world.nodes.values()), key=lambda record: record.message.id)
     for record in records:
-        if record.place.project == project and _is_measured(metric, record):
+        # Legacy TPU Nodes have no accelerator metrics, and TPU VMs have no legacy metrics.
+        is_legacy = record.message.api_version == Node.ApiVersion.V1
+        gce_only = metric.resource in {GCE_WORKER, GCE_INSTANCE}
+        lacks_metric = gce_only if is_legacy else metric.path in LEGACY_ONLY
+        if record.place.project == project and not lacks_metric:
             # A run counts until a minute after its end: an interruption counts at the end of its
             # minute.
             runs = [
@@ -80,14 +84,6 @@ def list_series(
                 if run.end is None or run.end + PERIOD >= window.start
             ]
             yield from _node_series(world, record, metric, runs)
-
-
-def _is_measured(metric: Metric, record: NodeRecord) -> bool:
-    """Legacy TPU Nodes have no accelerator metrics, and TPU VMs have no legacy metrics."""
-    legacy = record.message.api_version == Node.ApiVersion.V1
-    if metric.path in LEGACY_ONLY:
-        return bool(legacy)
-    return not (legacy and metric.resource in {GCE_WORKER, GCE_INSTANCE})
 
 
 def _node_series(

@@ -106,7 +106,15 @@ def _list_all_skus() -> tuple[Sku, ...]:
         Sku(CLOUD_TPU, description, "OnDemand", "TPU", "h", regions, steps)
         for description, regions, steps in parse_legacy_rates()
     ]
-    return tuple(sorted([*_list_tpu_skus(), *legacy, *_list_other_skus()], key=lambda sku: sku.id))
+    others = []
+    for (text, group, unit, usd), (region, city) in product(OTHER_GOODS, CITIES.items()):
+        steps = (PriceStep(SINCE_2020, usd),)
+        others.append(Sku(COMPUTE, f"{text} {city}", "OnDemand", group, unit, (region,), steps))
+        if group in {"CPU", "RAM"}:
+            spot = (_scale_price(steps[0], "0.3"),)
+            spot_text = f"Spot Preemptible {text} {city}"
+            others.append(Sku(COMPUTE, spot_text, "Preemptible", group, unit, (region,), spot))
+    return tuple(sorted([*_list_tpu_skus(), *legacy, *others], key=lambda sku: sku.id))
 
 
 def _with_configured_prices(sku: Sku, prices: Prices) -> Sku:
@@ -160,17 +168,6 @@ def _make_tpu_sku(
     rate: Rate, description: str, usage_type: str, steps: tuple[PriceStep, ...]
 ) -> Sku:
     return Sku(COMPUTE, description, usage_type, "TPU", "h", rate.regions, steps, rate.generation)
-
-
-def _list_other_skus() -> Iterator[Sku]:
-    for (text, group, unit, usd), (region, city) in product(OTHER_GOODS, CITIES.items()):
-        price = (PriceStep(SINCE_2020, usd),)
-        regions = (region,)
-        yield Sku(COMPUTE, f"{text} {city}", "OnDemand", group, unit, regions, price)
-        if group in {"CPU", "RAM"}:
-            spot = (_scale_price(price[0], "0.3"),)
-            text_of_spot = f"Spot Preemptible {text} {city}"
-            yield Sku(COMPUTE, text_of_spot, "Preemptible", group, unit, regions, spot)
 
 
 def _scale_price(step: PriceStep, share: str) -> PriceStep:
