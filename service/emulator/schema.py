@@ -107,7 +107,8 @@ def _add_file(
             label=FIELD.LABEL_REPEATED if extra.repeated else FIELD.LABEL_OPTIONAL,
         )
         if extra.oneof_name:
-            field.oneof_index = _get_or_add_oneof(owner, extra.oneof_name)
+            _get_or_add(owner.oneof_decl, extra.oneof_name)
+            field.oneof_index = [oneof.name for oneof in owner.oneof_decl].index(extra.oneof_name)
         _set_type(proto, field, extra.kind)
     pool.Add(proto)
 
@@ -144,15 +145,6 @@ def _get_or_add(among: Any, name: str) -> DescriptorProto:
         if message.name == name:
             return message  # type: ignore[no-any-return]
     return among.add(name=name)  # type: ignore[no-any-return]
-
-
-def _get_or_add_oneof(message: DescriptorProto, name: str) -> int:
-    """Return the index of a oneof in its message."""
-    names = [oneof.name for oneof in message.oneof_decl]
-    if name not in names:
-        message.oneof_decl.add(name=name)
-        names.append(name)
-    return names.index(name)
 
 
 REST_POOL = _build_pool(SHOWN)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 
 from service.emulator.clock import LAST_MOMENT, is_moment, to_timestamp
 from service.emulator.errors import ApiError, invalid_argument
@@ -15,7 +15,20 @@ LONGEST_SECONDS = 315_576_000_000
 
 def window_of(policy: NodeMessage, now: float) -> ValidWindow:
     """Return the window of a policy, in unix seconds; raises ApiError if it is over or empty."""
-    window = _read_window(policy, now)
+    which = policy.WhichOneof("start_timing_constraints")
+    window = ValidWindow()
+    if which == "valid_interval":
+        interval, field = policy.valid_interval, "QueueingPolicy.ValidInterval"
+        if interval.HasField("start_time"):
+            window = ValidWindow(start=_read_moment(interval.start_time, f"{field}.StartTime"))
+        if interval.HasField("end_time"):
+            window = replace(window, end=_read_moment(interval.end_time, f"{field}.EndTime"))
+    elif which is not None:
+        field, value = f"QueueingPolicy.{_to_camel_case(which)}", getattr(policy, which)
+        is_relative = which.endswith("_duration")
+        moment = now + seconds_of(value, field) if is_relative else _read_moment(value, field)
+        is_end = which.startswith("valid_until")
+        window = ValidWindow(end=moment) if is_end else ValidWindow(start=moment)
     if window.end <= now:
         raise _invalid_field("QueueingPolicy.ValidUntil", "it lies in the past")
     if window.end <= window.start:
@@ -42,24 +55,6 @@ def resolve_durations(policy: NodeMessage, now: float) -> None:
             field = f"QueueingPolicy.{_to_camel_case(relative)}"
             seconds = seconds_of(getattr(policy, relative), field)
             getattr(policy, moment).CopyFrom(to_timestamp(min(now + seconds, LAST_MOMENT)))
-
-
-def _read_window(policy: NodeMessage, now: float) -> ValidWindow:
-    which = policy.WhichOneof("start_timing_constraints")
-    if which is None:
-        return ValidWindow()
-    value = getattr(policy, which)
-    if which == "valid_interval":
-        start, end = -math.inf, math.inf
-        if value.HasField("start_time"):
-            start = _read_moment(value.start_time, "QueueingPolicy.ValidInterval.StartTime")
-        if value.HasField("end_time"):
-            end = _read_moment(value.end_time, "QueueingPolicy.ValidInterval.EndTime")
-        return ValidWindow(start, end)
-    field = f"QueueingPolicy.{_to_camel_case(which)}"
-    relative = which.endswith("_duration")
-    moment = now + seconds_of(value, field) if relative else _read_moment(value, field)
-    return ValidWindow(end=moment) if which.startswith("valid_until") else ValidWindow(start=moment)
 
 
 def _read_moment(moment: NodeMessage, field: str) -> float:
