@@ -118,11 +118,15 @@ class PlayedMeter:
     def build_document(self, at: float) -> dict[str, Any]:
         """Return the report: counters up to their last read, all other fields as of now."""
         start, counted_at = self._started_at, self._counted_at(at)
-        seen, holder = self._observer.observe_at(at), self._describe_holder(at)
-        free = [self._observer.held_until(at), self._container.end if self._container else None]
+        seen, container = self._observer.observe_at(at), self._container
+        free = [self._observer.held_until(at), container.end if container else None]
         busy = [self._observer.busy_until(counted_at, CPU_PERCENT), self._worked_until]
-        works = self._container is not None and self._container.end is None
-        is_busy = works and self._container is not None and not self._container.hangs
+        holder, is_busy = "", False
+        if container is not None and container.end is None:
+            holder = f"process 4711 (the container of {container.attempt}) holds /dev/vfio/0"
+            is_busy = not container.hangs
+        elif seen.is_held:
+            holder = "process 4242 (python3 train.py) holds /dev/vfio/0"
         return {
             "v": 1,
             "boot": self._boot,
@@ -138,14 +142,6 @@ class PlayedMeter:
             "containers": seen.containers,
             "restarts": seen.restarts,
         }
-
-    def _describe_holder(self, at: float) -> str:
-        container = self._container
-        if container is not None and container.end is None:
-            return f"process 4711 (the container of {container.attempt}) holds /dev/vfio/0"
-        if self._observer.observe_at(at).is_held:
-            return "process 4242 (python3 train.py) holds /dev/vfio/0"
-        return ""
 
 
 def _latest_end(start: float, ends: list[float | None]) -> int:

@@ -158,7 +158,18 @@ class PlayedWorker:
         changed = self.task != offered
         self.task = offered
         if self._takes_part:
-            self._take_step(offered, self._open_record(offered.attempt), at)
+            attempt = offered.attempt
+            if attempt not in self.records:
+                self.records[attempt] = Record(attempt)
+                for old in list(self.records)[:-MAX_RECORDS]:
+                    del self.records[old]
+            record = self.records[attempt]
+            if record.seen_in != self.boots:
+                # A pull or start that the reboot interrupted begins again; a pulled image stays.
+                interrupted = {"PULLING": "IDLE", "STARTING": "PULLED"}
+                record.state = interrupted.get(record.state, record.state)
+            record.seen_in = self.boots
+            self._take_step(offered, record, at)
         if changed:
             self._schedule_report(at, Weight.DETAIL)
 
@@ -425,18 +436,6 @@ class PlayedWorker:
     @property
     def _current_record(self) -> Record | None:
         return self.records.get(self.task.attempt) if self.task is not None else None
-
-    def _open_record(self, attempt: str) -> Record:
-        if attempt not in self.records:
-            self.records[attempt] = Record(attempt)
-            for old in list(self.records)[:-MAX_RECORDS]:
-                del self.records[old]
-        record = self.records[attempt]
-        if record.seen_in != self.boots:
-            # A pull or start that the reboot interrupted begins again; a pulled image stays.
-            record.state = {"PULLING": "IDLE", "STARTING": "PULLED"}.get(record.state, record.state)
-        record.seen_in = self.boots
-        return record
 
     def _job_number(self, task: Task) -> int:
         return task.first_worker + self.number

@@ -44,15 +44,12 @@ class Played:
         world.observers.append(self._follow_transition)
         world.on_metadata.append(self._look_soon)
         world.on_config.append(self._follow_config)
-        world.on_reset.append(self._forget_all)
+        for table in (self._workers, self._real, self._checkpoints):
+            world.on_reset.append(table.clear)
         world.on_preemption_notice.append(self._notice_preemption)
 
     def workers_of(self, record: NodeRecord) -> list[PlayedWorker]:
         return self._workers.get(int(record.message.id), [])
-
-    def _forget_all(self) -> None:
-        for table in (self._workers, self._real, self._checkpoints):
-            table.clear()
 
     def _notice_preemption(
         self, record: NodeRecord, at: float, seconds: float, workers: Collection[int]
@@ -101,9 +98,16 @@ class Played:
 
     def _bring_up(self, record: NodeRecord, at: float) -> None:
         uid = int(record.message.id)
-        if not record.is_played and not self._should_play(record):
-            return
-        record.is_played = True
+        if not record.is_played:
+            which, hosts = Which(self._world.config.played_workers), record.accelerator.hosts
+            if which is Which.NONE or uid in self._real or record.message.api_version in LEGACY:
+                return
+            room = self._world.config.real_workers if self._world.has_real_workers else 0
+            if which is Which.OVERFLOW and sum(self._real.values()) + hosts <= room:
+                # The workers of this node run for real, until its end.
+                self._real[uid] = hosts
+                return
+            record.is_played = True
         workers = self._workers.setdefault(uid, [])
         if not workers:
             workers += [
@@ -112,18 +116,6 @@ class Played:
             ]
         for worker in workers:
             self._boot_soon(worker, at)
-
-    def _should_play(self, record: NodeRecord) -> bool:
-        """Decide once whether the workers of a node are played or run for real."""
-        uid, hosts = int(record.message.id), record.accelerator.hosts
-        which = Which(self._world.config.played_workers)
-        if which is Which.NONE or uid in self._real or record.message.api_version in LEGACY:
-            return False
-        room = self._world.config.real_workers if self._world.has_real_workers else 0
-        if which is Which.OVERFLOW and sum(self._real.values()) + hosts <= room:
-            self._real[uid] = hosts
-            return False
-        return True
 
     def _boot_soon(self, worker: PlayedWorker, at: float) -> None:
         boots = worker.boots
