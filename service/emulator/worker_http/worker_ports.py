@@ -98,21 +98,23 @@ class WorkerPorts:
             return
         request = Request(scope, receive)
         try:
-            response = await self._find_response(request, self._get_worker(scope))
+            response = await self._find_response(request)
         except ApiError as error:
             response = error_response(error)
         await response(scope, receive, send)
 
-    def _get_worker(self, scope: Scope) -> Worker:
-        for port in self._open.values():
-            if port.name == tuple(scope["server"]):
-                return port.worker
-        raise ApiError(Code.UNAVAILABLE, "The worker is gone.")
-
-    async def _find_response(self, request: Request, worker: Worker) -> Response:
+    async def _find_response(self, request: Request) -> Response:
+        server = tuple(request.scope["server"])
+        port = next((port for port in self._open.values() if port.name == server), None)
+        if port is None:
+            raise ApiError(Code.UNAVAILABLE, "The worker is gone.")
+        worker = port.worker
         if request.url.hostname not in NAMES:
             return PlainTextResponse(ELSEWHERE, 403)
-        path = _strip_origin(request.scope["path"])
+        path = request.scope["path"]
+        if "://" in path and not path.startswith("/"):
+            # Clients send a whole URL as the target to a proxy.
+            path = f"/{path.partition('://')[2].partition('/')[2]}"
         if path.startswith("/_emulator/"):
             return await self._channel.answer_request(request, worker, path)
         if path.startswith(PREFIXES) or (request.method, path) == WRITE_LOGS:
@@ -157,9 +159,3 @@ class _Port:
             self._serving.close()
         for connection in list(self.state.connections):
             connection.shutdown()
-
-
-def _strip_origin(path: str) -> str:
-    """Return the path of a target that may be a whole URL, as clients send it to proxies."""
-    _, separator, rest = path.partition("://")
-    return f"/{rest.partition('/')[2]}" if separator and not path.startswith("/") else path

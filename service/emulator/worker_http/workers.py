@@ -35,7 +35,7 @@ class Workers:
         self.run_scripts = bool(run_scripts)
         self.on_overflow: list[Callable[[NodeRecord], None]] = []
         self.waiting = Waiting()
-        self.metadata = MetadataServer(world, self.waiting, self._write_remark)
+        self.metadata = MetadataServer(world, self.waiting, self._write_lines)
         self._world = world
         self._ports = WorkerPorts(world, self.metadata, ControlChannel(world))
         self._power = Power(
@@ -111,9 +111,6 @@ class Workers:
     def _report_overflow(self, record: NodeRecord) -> None:
         for listener in self.on_overflow:
             listener(record)
-
-    def _write_remark(self, worker: Worker, line: str) -> None:
-        self._write_lines(worker, [f"emulator: {line}"])
 
     def _write_lines(self, worker: Worker, lines: list[str]) -> None:
         key = worker.uid, worker.number

@@ -194,7 +194,11 @@ def find_descendants() -> list[int]:
     children: dict[int, list[int]] = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdecimal():
-            children.setdefault(_read_parent(entry.path), []).append(int(entry.name))
+            parent = 0
+            with suppress(OSError), open(f"{entry.path}/stat", "rb") as file:  # noqa: PTH123 - many
+                # The name, in parentheses, may hold anything.
+                parent = int(file.read().rpartition(b")")[2].split()[1])
+            children.setdefault(parent, []).append(int(entry.name))
     found = list(children.get(os.getpid(), ()))
     for pid in found:
         found.extend(children.get(pid, ()))
@@ -209,16 +213,6 @@ def remove_directory(directory: Path) -> None:
     shared = directory.parent
     if not any(path.name.startswith("worker-") for path in shared.iterdir()):
         shutil.rmtree(shared, ignore_errors=True)
-
-
-def _read_parent(process: str) -> int:
-    try:
-        with open(f"{process}/stat", "rb") as file:  # noqa: PTH123 - there are many to read
-            status = file.read()
-    except OSError:
-        return 0
-    # The name, in parentheses, may hold anything.
-    return int(status.rpartition(b")")[2].split()[1])
 
 
 def reap_children() -> list[tuple[int, int]]:

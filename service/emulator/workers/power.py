@@ -150,10 +150,13 @@ class Power:
         if not scripts or known or record.message.api_version in LEGACY:
             return
         workers = [Worker(record, number) for number in range(record.accelerator.hosts)]
+        # A machine whose node is gone is about to end, so a reset frees its room at once.
+        others = (life.worker.record for life in self._list_lives() if not life.gone)
+        machines = sum(self._world.nodes.get(other.name) is other for other in others)
         refusal = self._find_refusal(str(record.message.metadata.get(STARTUP, "")))
         if refusal:
             self._write_refusal(workers, refusal)
-        elif self._count_machines() + len(workers) > self._world.config.real_workers:
+        elif machines + len(workers) > self._world.config.real_workers:
             self._crowded_out[uid] = record
             room = f"at most {self._world.config.real_workers} workers run at once"
             self._write_refusal(workers, f"{room}; this node's {len(workers)} do not")
@@ -169,12 +172,6 @@ class Power:
                 life.task = asyncio.create_task(self._run_life(life))
                 lives.append(life)
             self._lives[uid] = lives
-
-    def _count_machines(self) -> int:
-        """Count the machines of existing nodes. Machines of other nodes are about to end, so that
-        a reset frees their room at once."""
-        records = (life.worker.record for life in self._list_lives() if not life.gone)
-        return sum(self._world.nodes.get(record.name) is record for record in records)
 
     def _find_refusal(self, script: str) -> str:
         """Return why scripts of a node with this startup script do not run; empty if they do."""

@@ -40,19 +40,10 @@ class ProcFiles:
         """Write the state at `now`, in seconds of any clock."""
         seconds = 0.0 if self._at is None else max(0.0, now - self._at) * self._speed
         self._at = now
-        self._write_counters(seconds, observed)
-        self._write_processes(observed)
-        self._restarts += seconds * observed.restarts / WINDOW_SECONDS
-        containers = {"containers": observed.containers, "restarts": int(self._restarts)}
-        if containers != self._containers:
-            self._containers = containers
-            _write_file(self._told, json.dumps(containers))
-
-    def _write_counters(self, seconds: float, observed: Observed) -> None:
-        """Write CPU and network counters; cores fill one after the other up to the sum."""
         self._ticks += seconds * TICKS
         lines = []
         for core in range(CORES):
+            # Cores fill one after the other, so that their sum is the observed percentage.
             percent = min(100.0, max(0.0, observed.cpu - 100.0 * core))
             self._work[core] += seconds * TICKS * percent / 100
             work = int(self._work[core])
@@ -62,6 +53,12 @@ class ProcFiles:
         zeros = " 0" * 15
         networks = f"    lo: 0{zeros}\n  ens8: {int(self._bytes)}{zeros}\n"
         _write_file(self._directory / "net/dev", f"Inter-|\n face |\n{networks}")
+        self._write_processes(observed)
+        self._restarts += seconds * observed.restarts / WINDOW_SECONDS
+        containers = {"containers": observed.containers, "restarts": int(self._restarts)}
+        if containers != self._containers:
+            self._containers = containers
+            _write_file(self._told, json.dumps(containers))
 
     def _write_processes(self, observed: Observed) -> None:
         wanted = {1: "/sbin/init"}

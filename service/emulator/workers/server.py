@@ -38,16 +38,19 @@ GUESTS = f"{ROOT}instance/guest-attributes/"
 GONE = Reply(503, "The worker is not running.\n")
 MAX_WAIT = 10 * 365 * 24 * 3600.0
 
-Remark = Callable[[Worker, str], None]
+Write = Callable[[Worker, list[str]], None]
 
 
 @dataclass
 class MetadataServer:
-    """Answers for every worker; `remark` gets the warnings that a real server does not give."""
+    """Answers for every worker.
+
+    `write` gets the lines with the warnings that a real server does not give.
+    """
 
     world: World
     waiting: Waiting
-    remark: Remark
+    write: Write
 
     async def answer_request(
         self, request: Request, worker: Worker, path: str, prefix: str = ""
@@ -91,7 +94,12 @@ class MetadataServer:
             self.waiting.check_node(worker.uid)
             return Reply(200, "")
         if request.method == "PUT":
-            return self._publish_attribute(worker, path, await _read_body(request), allowed=allowed)
+            body = b""
+            async for chunk in request.stream():
+                # A body that is too long is read to its end, but not kept.
+                if len(body) <= guest_attributes.MAX_VALUE:
+                    body += chunk
+            return self._publish_attribute(worker, path, body, allowed=allowed)
         return None
 
     async def _read_metadata(self, request: Request, worker: Worker, path: str) -> Reply:
@@ -125,16 +133,15 @@ class MetadataServer:
             build_tree(worker, self.world.clock(), self.world.config.speed), path, query
         )
 
-    def _publish_attribute(
-        self, worker: Worker, path: str, body: bytes | None, *, allowed: bool
-    ) -> Reply:
+    def _publish_attribute(self, worker: Worker, path: str, body: bytes, *, allowed: bool) -> Reply:
         """Write a guest attribute. Over the allowance the value is lost, but the reply is 200."""
         space, _, key = path.removeprefix(GUESTS).partition("/")
         if not allowed:
-            self.remark(worker, f"over ten queries a minute or three a second, lost: {space}/{key}")
+            lost = f"over ten queries a minute or three a second, lost: {space}/{key}"
+            self.write(worker, [f"emulator: {lost}"])
             return Reply(200, "")
         try:
-            if body is None:
+            if len(body) > guest_attributes.MAX_VALUE:
                 return error_page(
                     413, "Payload Too Large", f"At most {guest_attributes.MAX_VALUE} bytes."
                 )
@@ -157,15 +164,6 @@ def _find_refusal(request: Request, path: str) -> Reply | None:
     if request.headers.get("metadata-flavor") != "Google":
         return error_page(403, "Forbidden", "Missing required header: Metadata-Flavor: Google")
     return None
-
-
-async def _read_body(request: Request) -> bytes | None:
-    """Return the body of a request; None if it is too long."""
-    body = b""
-    async for chunk in request.stream():
-        if len(body) <= guest_attributes.MAX_VALUE:
-            body += chunk
-    return body if len(body) <= guest_attributes.MAX_VALUE else None
 
 
 def _parse_seconds(query: Query) -> float | None:

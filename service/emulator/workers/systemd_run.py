@@ -127,9 +127,17 @@ def unit_of(options: Options, command: list[str]) -> Unit:
     for key in ("RestartSec", "StartLimitIntervalSec"):
         parse_seconds(properties[key])
     int(properties["StartLimitBurst"])
-    return Unit(
-        name, [_find_program(command[0]), *command[1:]], _build_environment(options), properties
-    )
+    program = _find_program(command[0])
+    environment = {
+        key: value
+        for key, value in os.environ.items()
+        if key in MACHINE_NAMES or key.startswith(MACHINE)
+    }
+    for text in options.get("setenv", []):
+        key, given, value = text.partition("=")
+        environment[key] = value if given else os.environ.get(key, "")
+    environment["INVOCATION_ID"] = os.urandom(16).hex()
+    return Unit(name, [program, *command[1:]], environment, properties)
 
 
 def parse_seconds(text: str) -> float:
@@ -193,18 +201,6 @@ def _find_program(name: str) -> str:
         if os.access(path, os.X_OK) and Path(path).is_file():
             return path
     raise Failed(f"Failed to find executable {name}: No such file or directory")
-
-
-def _build_environment(options: Options) -> dict[str, str]:
-    kept = {
-        key: value
-        for key, value in os.environ.items()
-        if key in MACHINE_NAMES or key.startswith(MACHINE)
-    }
-    for text in options.get("setenv", []):
-        key, given, value = text.partition("=")
-        kept[key] = value if given else os.environ.get(key, "")
-    return kept | {"INVOCATION_ID": os.urandom(16).hex()}
 
 
 def _list_session(session: int) -> list[int]:

@@ -78,7 +78,10 @@ def as_json(entry: Entry, query: Query) -> Json:
     values = {name: as_json(child, query) for name, child in _list_visible(entry, query)}
     match entry.keys:
         case Keys.CAMEL:
-            return {_to_camel(name): value for name, value in values.items()}
+            return {
+                re.sub(r"-([a-z0-9])", lambda letter: letter[1].upper(), name): value
+                for name, value in values.items()
+            }
         case Keys.VERBATIM:
             return values
         case Keys.NUMBERED:
@@ -105,7 +108,3 @@ def _list_visible(directory: Directory, query: Query) -> Iterator[tuple[str, Ent
             entry.recursive and not isinstance(entry.value(query), TreeRefusal)
         ):
             yield name, entry
-
-
-def _to_camel(name: str) -> str:
-    return re.sub(r"-([a-z0-9])", lambda found: found[1].upper(), name)

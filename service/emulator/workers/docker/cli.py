@@ -143,7 +143,14 @@ def carry_out(args: list[str], store: Store | None) -> int:
         return 0
     name, command, rest = command_of(args)
     if command is None:
-        return _refuse_command(name)
+        if name.partition(" ")[0] in REAL | GROUPS.keys():
+            text = f"docker: the emulator's stand-in does not play 'docker {name}'"
+        elif name.startswith("-"):
+            text = f"unknown flag: {name}\nSee 'docker --help'."
+        else:
+            text = f"docker: '{name}' is not a docker command.\nSee 'docker --help'"
+        sys.stderr.write(f"{text}\n")
+        return DAEMON_ERROR if name.startswith("-") else 1
     if store is None:
         sys.stderr.write(f"{'docker: ' if command is run_container else ''}{NO_DAEMON}\n")
         return DAEMON_ERROR if command is run_container else 1
@@ -162,17 +169,6 @@ def _run_command(name: str, command: Command, store: Store, args: list[str]) -> 
     except (ContainerRefused, OSError, ValueError) as error:
         sys.stderr.write(f"Error response from daemon: {error}\n")
         return 1
-
-
-def _refuse_command(name: str) -> int:
-    if name.partition(" ")[0] in REAL | GROUPS.keys():
-        sys.stderr.write(f"docker: the emulator's stand-in does not play 'docker {name}'\n")
-    elif name.startswith("-"):
-        sys.stderr.write(f"unknown flag: {name}\nSee 'docker --help'.\n")
-        return DAEMON_ERROR
-    else:
-        sys.stderr.write(f"docker: '{name}' is not a docker command.\nSee 'docker --help'\n")
-    return 1
 
 
 def main(settings: Mapping[str, str] | None = None) -> None:

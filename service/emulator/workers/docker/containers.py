@@ -116,15 +116,12 @@ class Store:
         """Return the containers, newest first."""
         found = [read_container(path) for path in (self.root / "containers").iterdir()]
         known = [container for container in found if container is not None]
-        return sorted([*known, *self._list_configured()], key=lambda container: -container.created)
-
-    def _list_configured(self) -> list[Container]:
-        """Return the containers of the node's configured activity; see `workers.proc`."""
         try:
-            told = json.loads((self.root / "told").read_text())
+            # The containers of the node's configured activity; see `workers.proc`.
+            configured = json.loads((self.root / "told").read_text())
         except FileNotFoundError:
-            return []
-        return [
+            configured = {"containers": 0}
+        known += [
             Container(
                 id=f"{number + 1:064x}",
                 name=f"notebook-{number}",
@@ -134,11 +131,12 @@ class Store:
                 labels={},
                 created=0.0,
                 boot=self.boot,
-                restarts=told["restarts"],
+                restarts=configured["restarts"],
                 is_told=True,
             )
-            for number in range(told["containers"])
+            for number in range(configured["containers"])
         ]
+        return sorted(known, key=lambda container: -container.created)
 
     def get_container(self, reference: str) -> Container:
         """Return a container by id, name or id prefix. Raises ContainerRefused."""

@@ -153,7 +153,10 @@ class Reader:
             self._finished = not _is_same_file(self._path, self._file)
             while data := self._file.read(1 << 20):
                 *records, self._begun = (self._begun + data).split(b"\n")
-                yield from map(_parse_entry, records)
+                for record in records:
+                    at, _, rest = record.partition(b" ")
+                    kind, _, text = rest.partition(b" ")
+                    yield ContainerLogEntry(int(at), STREAMS[chr(kind[0])], text, kind[1:2] == b".")
             if not self._finished:
                 return
 
@@ -178,12 +181,6 @@ class Reader:
                 self._file, self._finished, self._begun = following, False, b""
                 return True
         return False
-
-
-def _parse_entry(record: bytes) -> ContainerLogEntry:
-    head, _, text = record.partition(b" ")
-    kind, _, text = text.partition(b" ")
-    return ContainerLogEntry(int(head), STREAMS[chr(kind[0])], text, kind[1:2] == b".")
 
 
 def _make_stamps() -> Iterator[int]:

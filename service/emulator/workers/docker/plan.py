@@ -83,7 +83,15 @@ def plan_of(container: Container) -> ContainerPlan:
         checkpoint_every=int(_parse_number(env, "EMULATOR_CHECKPOINT_EVERY", 0.0)),
         checkpoint_dir=env.get("STEWARD_CHECKPOINT_DIR", ""),
     )
-    return _with_lines(plan, env)
+    # The lines are a number spread over the duration, an interval, or both.
+    every = _parse_number(env, "EMULATOR_LOG_EVERY_SECONDS", 0.0)
+    lines = _parse_number(env, "EMULATOR_LOG_LINES", -1.0)
+    if lines < 0:
+        every = every or plan.every
+        lines = math.floor(plan.seconds / every)
+    elif not every:
+        every = plan.seconds / max(lines, 1.0)
+    return replace(plan, lines=int(min(lines, MAX_LINES)), every=every)
 
 
 def hold_seconds(env: Mapping[str, str]) -> float:
@@ -94,18 +102,6 @@ def hold_seconds(env: Mapping[str, str]) -> float:
 def disk_bytes(env: Mapping[str, str]) -> int | None:
     """Return the size limit of a container's file, None for no limit. Raises ValueError."""
     return int(_parse_number(env, DISK, 0.0)) if env.get(DISK) else None
-
-
-def _with_lines(plan: ContainerPlan, env: Mapping[str, str]) -> ContainerPlan:
-    """Return the plan with its lines: a number spread over the duration, an interval, or both."""
-    every = _parse_number(env, "EMULATOR_LOG_EVERY_SECONDS", 0.0)
-    lines = _parse_number(env, "EMULATOR_LOG_LINES", -1.0)
-    if lines < 0:
-        every = every or plan.every
-        lines = math.floor(plan.seconds / every)
-    elif not every:
-        every = plan.seconds / max(lines, 1.0)
-    return replace(plan, lines=int(min(lines, MAX_LINES)), every=every)
 
 
 def _parse_tag(image: str) -> ContainerPlan:

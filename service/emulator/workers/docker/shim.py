@@ -84,12 +84,15 @@ def supervise_container(directory: Path) -> None:
     write_state(directory, state)
     code = process.wait_for_end()
     _hold_devices(container)
+    out_of_memory = False
+    with suppress(ValueError):
+        out_of_memory = not program_of(container) and plan_of(container).out_of_memory
     over = replace(
         state,
         status="exited",
         exit_code=code,
         finished=now(),
-        oom_killed=code == 128 + signal.SIGKILL and _runs_out_of_memory(container),
+        oom_killed=code == 128 + signal.SIGKILL and out_of_memory,
     )
     write_state(directory, over)
     report_activity(directory)
@@ -254,12 +257,6 @@ def _hold_devices(container: Container) -> None:
                 time.sleep(seconds / worker.read_speed())
                 os._exit(0)
             os.close(held)
-
-
-def _runs_out_of_memory(container: Container) -> bool:
-    with suppress(ValueError):
-        return not program_of(container) and plan_of(container).out_of_memory
-    return False
 
 
 def main() -> None:

@@ -40,13 +40,20 @@ def format_row(container: Container, state: State, *, whole: bool) -> dict[str, 
     command = " ".join(container.command)
     if not whole and len(command) > COMMAND_LENGTH:
         command = f"{command[: COMMAND_LENGTH - 1]}…"
+    match state.status:
+        case "running":
+            status = f"Up {format_age(now() - state.started)}"
+        case "exited":
+            status = f"Exited ({state.exit_code}) {format_age(now() - state.finished)} ago"
+        case _:
+            status = "Created"
     return {
         "ID": container.id if whole else container.short_id,
         "Image": container.image,
         "Command": f'"{command}"',
         "CreatedAt": format_moment(container.created),
         "RunningFor": f"{format_age(now() - container.created)} ago",
-        "Status": _format_status(state),
+        "Status": status,
         "State": state.status,
         "Ports": "",
         "Names": container.name,
@@ -66,7 +73,19 @@ def build_document(container: Container, state: State) -> dict[str, Any]:
         "Created": format_moment(container.created),
         "Path": container.command[0] if container.command else "",
         "Args": container.command[1:],
-        "State": _format_state(state),
+        "State": {
+            "Status": state.status,
+            "Running": state.is_running,
+            "Paused": False,
+            "Restarting": False,
+            "OOMKilled": state.oom_killed,
+            "Dead": False,
+            "Pid": state.pid if state.is_running else 0,
+            "ExitCode": state.exit_code,
+            "Error": state.error,
+            "StartedAt": format_moment(state.started),
+            "FinishedAt": format_moment(state.finished),
+        },
         "Image": f"sha256:{image_of(container.image).id}",
         "Name": f"/{container.name}",
         "RestartCount": container.restarts,
@@ -81,22 +100,6 @@ def build_document(container: Container, state: State) -> dict[str, Any]:
             "Image": container.image,
             "Labels": container.labels,
         },
-    }
-
-
-def _format_state(state: State) -> dict[str, Any]:
-    return {
-        "Status": state.status,
-        "Running": state.is_running,
-        "Paused": False,
-        "Restarting": False,
-        "OOMKilled": state.oom_killed,
-        "Dead": False,
-        "Pid": state.pid if state.is_running else 0,
-        "ExitCode": state.exit_code,
-        "Error": state.error,
-        "StartedAt": format_moment(state.started),
-        "FinishedAt": format_moment(state.finished),
     }
 
 
@@ -177,14 +180,3 @@ def _parse_size(text: str) -> int:
             f'invalid argument "{text}" for "--shm-size" flag: invalid size: \'{text}\''
         )
     return int(size[1]) * UNITS[size[2].lower()]
-
-
-def _format_status(state: State) -> str:
-    at = now()
-    match state.status:
-        case "running":
-            return f"Up {format_age(at - state.started)}"
-        case "exited":
-            return f"Exited ({state.exit_code}) {format_age(at - state.finished)} ago"
-        case _:
-            return "Created"
