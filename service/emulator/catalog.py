@@ -131,6 +131,9 @@ def accelerators_by_name() -> dict[str, Accelerator]:
         for size in rule.sizes:
             name = f"{rule.prefix}-{size}"
             chips = size // rule.cores_per_chip
+            # A flat slice is `axb` with a <= b and the smallest possible difference.
+            width = 1 << ((chips.bit_length() - 1) // 2)
+            flat_topology = f"{width}x{chips // width}"
             found[name] = Accelerator(
                 name=name,
                 generation=generation,
@@ -139,7 +142,7 @@ def accelerators_by_name() -> dict[str, Accelerator]:
                 chips=chips,
                 # A host has four chips; v5e and v6e also have hosts of eight chips and of one.
                 hosts=1 if chips <= 8 and rule.cores_per_chip == 1 else chips // 4,
-                topology=_cubic_topology(chips) if generation in SOLID else _flat_topology(chips),
+                topology=_cubic_topology(chips) if generation in SOLID else flat_topology,
             )
     return found
 
@@ -199,12 +202,6 @@ def find_accelerator(
 
 def region_of(zone: str) -> str:
     return zone.rpartition("-")[0]
-
-
-def _flat_topology(chips: int) -> str:
-    """Arrange a power of two as `axb` with a <= b and the smallest possible difference."""
-    width = 1 << ((chips.bit_length() - 1) // 2)
-    return f"{width}x{chips // width}"
 
 
 def _cubic_topology(chips: int) -> str:

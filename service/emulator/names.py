@@ -81,7 +81,12 @@ def check_labels(labels: Mapping[str, str]) -> None:
     if len(labels) > MAX_LABELS:
         problem = f"{len(labels)} labels given, the maximum is {MAX_LABELS}"
     for key, value in sorted(labels.items()):
-        problem = problem or _find_key_problem(key) or _find_value_problem(key, value)
+        problem = problem or _find_key_problem(key)
+        if not problem and len(value) > MAX_LABEL_LENGTH:
+            problem = (
+                f'value "{value}" is longer than {MAX_LABEL_LENGTH} characters for key "{key}"'
+            )
+        problem = problem or _find_bad_character(f'value "{value}"', value, f' for key "{key}"')
     if problem:
         raise ApiError(Code.INVALID_ARGUMENT, f"resource labels are invalid: {problem}")
 
@@ -94,12 +99,6 @@ def _find_key_problem(key: str) -> str:
     if LABEL_KEY_START.match(key) is None:
         return f'key "{key}" must start with a lowercase letter'
     return _find_bad_character(f'key "{key}"', key, "")
-
-
-def _find_value_problem(key: str, value: str) -> str:
-    if len(value) > MAX_LABEL_LENGTH:
-        return f'value "{value}" is longer than {MAX_LABEL_LENGTH} characters for key "{key}"'
-    return _find_bad_character(f'value "{value}"', value, f' for key "{key}"')
 
 
 def _find_bad_character(what: str, text: str, suffix: str) -> str:

@@ -125,7 +125,9 @@ class Storage:
         for name, stored in sorted(self._buckets.get(bucket, {}).items()):
             if name <= after or not name.startswith(prefix):
                 continue
-            group = _common_prefix(name, prefix, delimiter)
+            # The common prefix that stands in the list for the object; empty for none.
+            head, cut, _ = name[len(prefix) :].partition(delimiter) if delimiter else ("", "", "")
+            group = f"{prefix}{head}{delimiter}" if cut else ""
             if group and (group in prefixes or after.startswith(group)):
                 last = name
                 continue
@@ -163,10 +165,3 @@ def buckets_of(raw: object, what: str) -> dict[str, BucketSettings]:
 
 def location_type(location: str) -> str:
     return "multi-region" if location in MULTI_REGIONS else "region"
-
-
-def _common_prefix(name: str, prefix: str, delimiter: str) -> str:
-    """Return the common prefix that a list shows instead of an object; empty for none."""
-    rest = name[len(prefix) :]
-    head, found, _ = rest.partition(delimiter) if delimiter else (rest, "", "")
-    return f"{prefix}{head}{delimiter}" if found else ""

@@ -39,29 +39,28 @@ def reservations_of(raw: object, what: str) -> tuple[Reserved, ...]:
     """Parse a list of reservations; raises ApiError. The default name is `reservation-<index>`."""
     if not isinstance(raw, list | tuple):
         raise invalid_value(f"{what} must be a list")
-    found = tuple(
-        _parse_reservation(order, f"reservation-{index}") for index, order in enumerate(raw)
-    )
-    places = [(reserved.zone, reserved.name) for reserved in found]
+    reservations = []
+    for index, item in enumerate(raw):
+        order = parse_mapping(item, "a reservation")
+        require_known_keys(order, [key.name for key in fields(Reserved)], "reservation key")
+        name = order.get("name", f"reservation-{index}")
+        if not isinstance(name, str) or NAME.fullmatch(name) is None:
+            raise invalid_value(f"the name of a reservation must match {NAME.pattern}: {name!r}")
+        generations = tuple(catalog.GENERATIONS)
+        reservations.append(
+            Reserved(
+                name=name,
+                zone=_parse_name(catalog.list_zones(), order.get("zone"), "zone"),
+                generation=_parse_name(generations, order.get("generation"), "generation"),
+                chips=parse_integer(order.get("chips"), "chips of a reservation", 1, 2**31 - 1),
+                start=_parse_bound(order.get("start"), "start"),
+                end=_parse_bound(order.get("end"), "end"),
+            )
+        )
+    places = [(reserved.zone, reserved.name) for reserved in reservations]
     if len(set(places)) < len(places):
         raise invalid_value(f"{what} must have different names within a zone")
-    return found
-
-
-def _parse_reservation(raw: object, default_name: str) -> Reserved:
-    order = parse_mapping(raw, "a reservation")
-    require_known_keys(order, [key.name for key in fields(Reserved)], "reservation key")
-    name = order.get("name", default_name)
-    if not isinstance(name, str) or NAME.fullmatch(name) is None:
-        raise invalid_value(f"the name of a reservation must match {NAME.pattern}: {name!r}")
-    return Reserved(
-        name=name,
-        zone=_parse_name(catalog.list_zones(), order.get("zone"), "zone"),
-        generation=_parse_name(tuple(catalog.GENERATIONS), order.get("generation"), "generation"),
-        chips=parse_integer(order.get("chips"), "chips of a reservation", 1, 2**31 - 1),
-        start=_parse_bound(order.get("start"), "start"),
-        end=_parse_bound(order.get("end"), "end"),
-    )
+    return tuple(reservations)
 
 
 def _parse_name(known: tuple[str, ...], raw: object, what: str) -> str:

@@ -115,10 +115,9 @@ def _combine_effects(faults: list[Fault], facts: Facts) -> Effects:
 
 
 def _find_error(faults: list[Fault], facts: Facts, *actions: Action) -> ApiError | None:
-    return next((_build_error(fault, facts) for fault in faults if fault.action in actions), None)
-
-
-def _build_error(fault: Fault, facts: Facts) -> ApiError:
+    fault = next((fault for fault in faults if fault.action in actions), None)
+    if fault is None:
+        return None
     details = messages_of(fault.details)
     if fault.action is Action.QUOTA:
         error = out_of_quota(

@@ -60,25 +60,19 @@ class Hardware:
         rhythm = config.odds.spot_rhythm
         for kind, chips in wanted.items():
             is_spot = kind.model in {"spot", "preemptible"}
-            for limit, used in self._list_limits(config.capacity, kind):
+            whole = f"{kind.zone}/{kind.generation}"
+            used = sum(self._used[kind._replace(model=model)] for model in MODELS)
+            for key, held in ((whole, used), (f"{whole}/{kind.model}", self._used[kind])):
+                if key not in config.capacity:
+                    continue
+                limit = config.capacity[key]
                 left = left_for_spot(limit, rhythm, at) if is_spot and rhythm else limit
-                if used + chips > left:
+                if held + chips > left:
                     return False
         return True
 
     def clear(self) -> None:
         self._used.clear()
-
-    def _list_limits(self, capacity: Mapping[str, int], kind: Kind) -> list[tuple[int, int]]:
-        """Return the limits that apply to a kind, each with the chips in use."""
-        whole = f"{kind.zone}/{kind.generation}"
-        limits = []
-        if whole in capacity:
-            used = sum(self._used[kind._replace(model=model)] for model in MODELS)
-            limits.append((capacity[whole], used))
-        if f"{whole}/{kind.model}" in capacity:
-            limits.append((capacity[f"{whole}/{kind.model}"], self._used[kind]))
-        return limits
 
 
 def shortage_error(zone: str, model: str, code: int) -> ApiError:

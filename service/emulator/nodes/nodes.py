@@ -179,7 +179,13 @@ def check_settings(node: NodeMessage, accelerator: Accelerator) -> None:
     check_description(node)
     check_disks(node)
     if node.cidr_block:
-        _check_block(node.cidr_block, block_size(node, accelerator))
+        size = block_size(node, accelerator)
+        try:
+            fits = IPv4Network(node.cidr_block).num_addresses >= size
+        except ValueError:
+            fits = False
+        if not fits:
+            raise invalid_argument(f'The field "CidrBlock" cannot be "{node.cidr_block}".')
 
 
 def check_runtime(version: str, accelerator: Accelerator, *, strict: bool) -> None:
@@ -273,12 +279,3 @@ def set_external_ips(node: NodeMessage) -> None:
 
 def _list_networks(node: NodeMessage) -> list[NodeMessage]:
     return list(node.network_configs) or [node.network_config]
-
-
-def _check_block(text: str, size: int) -> None:
-    try:
-        fits = IPv4Network(text).num_addresses >= size
-    except ValueError:
-        fits = False
-    if not fits:
-        raise invalid_argument(f'The field "CidrBlock" cannot be "{text}".')

@@ -87,7 +87,13 @@ class Bill:
             )
         created = math.floor(transition.created)
         if transition.after == "PREEMPTED" and math.floor(transition.at) - created < FREE_SECONDS:
-            self._waive_entries(transition.uid, created)
+            for index in range(len(self._entries) - 1, -1, -1):
+                entry = self._entries[index]
+                # Entries before the creation of the node are skipped for speed.
+                if entry.start < created:
+                    break
+                if entry.uid == transition.uid:
+                    self._entries[index] = replace(entry, rule=FREE_RULE)
 
     def list_entries(
         self, now: float, start: float = -math.inf, end: float = math.inf
@@ -103,12 +109,3 @@ class Bill:
     def clear(self) -> None:
         self._entries.clear()
         self._open.clear()
-
-    def _waive_entries(self, uid: int, created: int) -> None:
-        """Make all entries of a node free; entries before its creation are skipped for speed."""
-        for index in range(len(self._entries) - 1, -1, -1):
-            entry = self._entries[index]
-            if entry.start < created:
-                return
-            if entry.uid == uid:
-                self._entries[index] = replace(entry, rule=FREE_RULE)

@@ -184,7 +184,18 @@ class World:
             self.past.append(record)
         record.activity.follow_state(before, state, at)
         freed = self._count_usage(record, before, state)
-        transition = _build_transition(record, before, state, at)
+        transition = Transition(
+            at=at,
+            name=record.name,
+            uid=record.message.id,
+            accelerator_type=record.accelerator.name,
+            chips=record.accelerator.chips,
+            zone=record.place.zone,
+            provisioning_model=record.provisioning_model,
+            created=record.created,
+            before=before,
+            after=state,
+        )
         self.bill.record_transition(transition)
         for observer in self.observers:
             observer(transition)
@@ -226,18 +237,3 @@ class World:
         if self.queue.waiting and not self._looking:
             self._looking = True
             self.timeline.schedule_event(at, "queuedResources", "room", look_again)
-
-
-def _build_transition(record: NodeRecord, before: str, after: str, at: float) -> Transition:
-    return Transition(
-        at=at,
-        name=record.name,
-        uid=record.message.id,
-        accelerator_type=record.accelerator.name,
-        chips=record.accelerator.chips,
-        zone=record.place.zone,
-        provisioning_model=record.provisioning_model,
-        created=record.created,
-        before=before,
-        after=after,
-    )
